@@ -1,0 +1,180 @@
+//! The contract of a step on a row of logits, and chains of such steps.
+
+use std::any::Any;
+
+use crate::{Row, TokenId};
+
+/// A pure step on one row of logits.
+///
+/// # Contract
+/// - `apply` depends on the state and the row alone. Two calls with equal arguments give equal rows, bit for
+///   bit; no history hides in `self`. So a token tree can fork the state at every branch.
+/// - `start(prompt)` equals `start(&[])` followed by `advance` over the prompt, for every step whose law does
+///   not tell prompt and output apart; a step that does says so.
+/// - `apply` and `advance` do not allocate once the row's scratch space has grown to its vocabulary.
+/// - A step never makes a forbidden token (`-inf`) possible again.
+pub trait Transform {
+    /// What the step remembers of the tokens so far. It forks at every branch of a token tree, so it is small.
+    type State: Clone + Send + 'static;
+
+    /// The state after a prompt.
+    fn start(&self, prompt: &[TokenId]) -> Self::State;
+
+    /// Changes the row of the token that follows.
+    fn apply(&self, state: &Self::State, row: &mut Row);
+
+    /// Takes one more token into the state.
+    fn advance(&self, state: &mut Self::State, token: TokenId);
+}
+
+/// Steps one after the other; itself a [`Transform`].
+#[derive(Default)]
+pub struct Chain {
+    links: Vec<Box<dyn Link>>,
+}
+
+/// The states of a chain's steps, in order.
+#[derive(Clone)]
+pub struct ChainState(Vec<Box<dyn LinkState>>);
+
+impl Chain {
+    /// The chain without steps, which leaves every row as it is.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a step at the end.
+    #[must_use]
+    pub fn then<T: Transform + Send + Sync + 'static>(mut self, step: T) -> Self {
+        self.push(step);
+        self
+    }
+
+    /// Adds a step at the end.
+    pub fn push<T: Transform + Send + Sync + 'static>(&mut self, step: T) {
+        self.links.push(Box::new(step));
+    }
+}
+
+impl Transform for Chain {
+    type State = ChainState;
+
+    fn start(&self, prompt: &[TokenId]) -> ChainState {
+        ChainState(self.links.iter().map(|link| link.open(prompt)).collect())
+    }
+
+    fn apply(&self, state: &ChainState, row: &mut Row) {
+        for (link, state) in self.links.iter().zip(&state.0) {
+            link.change(&**state, row);
+        }
+    }
+
+    fn advance(&self, state: &mut ChainState, token: TokenId) {
+        for (link, state) in self.links.iter().zip(&mut state.0) {
+            link.take(&mut **state, token);
+        }
+    }
+}
+
+/// A [`Transform`] whose state type is erased, so that a chain can hold steps of different kinds.
+trait Link: Send + Sync {
+    fn open(&self, prompt: &[TokenId]) -> Box<dyn LinkState>;
+    fn change(&self, state: &dyn LinkState, row: &mut Row);
+    fn take(&self, state: &mut dyn LinkState, token: TokenId);
+}
+
+impl<T: Transform + Send + Sync> Link for T {
+    fn open(&self, prompt: &[TokenId]) -> Box<dyn LinkState> {
+        Box::new(Transform::start(self, prompt))
+    }
+
+    fn change(&self, state: &dyn LinkState, row: &mut Row) {
+        let state = state.as_any().downcast_ref().expect("a chain pairs each step with its own state");
+        Transform::apply(self, state, row);
+    }
+
+    fn take(&self, state: &mut dyn LinkState, token: TokenId) {
+        let state = state.as_any_mut().downcast_mut().expect("a chain pairs each step with its own state");
+        Transform::advance(self, state, token);
+    }
+}
+
+trait LinkState: Send {
+    fn fork(&self) -> Box<dyn LinkState>;
+    fn as_any(&self) -> &dyn Any;
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+impl<S: Clone + Send + 'static> LinkState for S {
+    fn fork(&self) -> Box<dyn LinkState> {
+        Box::new(self.clone())
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+impl Clone for Box<dyn LinkState> {
+    fn clone(&self) -> Self {
+        (**self).fork()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Forbids the token just seen.
+    struct NoRepeat;
+    impl Transform for NoRepeat {
+        type State = Option<TokenId>;
+        fn start(&self, prompt: &[TokenId]) -> Self::State {
+            prompt.last().copied()
+        }
+        fn apply(&self, state: &Self::State, row: &mut Row) {
+            if let Some(t) = *state {
+                row.logits_mut()[t as usize] = f32::NEG_INFINITY;
+            }
+        }
+        fn advance(&self, state: &mut Self::State, token: TokenId) {
+            *state = Some(token);
+        }
+    }
+
+    struct Double;
+    impl Transform for Double {
+        type State = ();
+        fn start(&self, _: &[TokenId]) {}
+        fn apply(&self, _: &(), row: &mut Row) {
+            row.logits_mut().iter_mut().for_each(|z| *z *= 2.0);
+        }
+        fn advance(&self, _: &mut (), _: TokenId) {}
+    }
+
+    #[test]
+    fn a_chain_applies_in_order_and_its_state_forks() {
+        let chain = Chain::new().then(NoRepeat).then(Double);
+        let trunk = chain.start(&[1]);
+        let mut branch = trunk.clone();
+        chain.advance(&mut branch, 2);
+        let apply = |state: &ChainState| {
+            let mut row = Row::from(vec![1.0, 2.0, 3.0]);
+            chain.apply(state, &mut row);
+            row.logits().to_vec()
+        };
+        assert_eq!(apply(&trunk), [2.0, f32::NEG_INFINITY, 6.0]);
+        assert_eq!(apply(&branch), [2.0, 4.0, f32::NEG_INFINITY]);
+        assert_eq!(apply(&trunk), [2.0, f32::NEG_INFINITY, 6.0], "the branch must not touch the trunk");
+    }
+
+    #[test]
+    fn a_chain_nests_in_a_chain() {
+        let chain = Chain::new().then(Chain::new().then(Double)).then(Double);
+        let mut row = Row::from(vec![1.0]);
+        chain.apply(&chain.start(&[]), &mut row);
+        assert_eq!(row.logits(), [4.0]);
+    }
+}

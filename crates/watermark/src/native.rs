@@ -1,0 +1,398 @@
+//! The native scheme: a green list that is a bit-sliced AES-CTR keystream.
+//!
+//! Two AES-128 keys come from the secret: one makes a 128-bit *seed* out of a context, the other expands the
+//! seed. For `gamma = m / 2^k` there are `k` keystream planes; bit `t` of plane `p` is bit `t mod 128` of
+//! `AES_list(seed ^ (p, t div 128))`. The `k` bits of a token, read as a number with plane 0 as the least
+//! significant bit, are compared with `m`: below is green. So a whole list is `k * V / 128` blocks that fall
+//! straight into the words of a bitset, and one token's membership is `k` blocks.
+//!
+//! The four ways to make a seed out of a context are described at [`Context`].
+
+use aes::Aes128;
+use aes::cipher::{Array, BlockCipherEncrypt, KeyInit, consts::U16};
+use serde::{Deserialize, Serialize};
+use verdigris_logits::{TokenId, TokenSet};
+
+use crate::gamma::Gamma;
+use crate::kdf::{self, Purpose};
+use crate::scheme::{Draw, MAX_CONTEXT, Scheme};
+
+type Block = Array<u8, U16>;
+
+/// Blocks encrypted together: what the widest AES unit takes at once.
+const BATCH: usize = 64;
+
+/// How the tokens before a position choose its green list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    /// What the tokens of the context do.
+    pub function: ContextFunction,
+    /// How many tokens before the judged one take part: 1 to [`MAX_CONTEXT`].
+    pub width: usize,
+}
+
+/// What the tokens of a context do. Wider contexts hide the lists better from someone who learns them from
+/// many texts; functions differ in how much one edited token disturbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ContextFunction {
+    /// All `h` tokens together, `AES(c_1 .. c_h)`. With width 1 this is the classical 'last token'. An edit
+    /// changes the lists of all `h` positions after it.
+    All,
+    /// The smallest of `AES(c_i)`. An edit changes a list only where it takes or loses the minimum: one in
+    /// `h` of the positions after it.
+    Min,
+    /// The candidate itself takes part: the smallest of `AES(c_i, v)` over the context and `v`, the candidate.
+    /// The list of a context has no seed of its own, which hides it best and costs `h + 1` blocks a token.
+    SelfSalted,
+}
+
+/// A context width of none or of too many tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("context width is {0}, but must be 1 to {MAX_CONTEXT}")]
+pub struct BadWidth(usize);
+
+/// The native scheme under one key.
+pub struct Native {
+    context_key: Aes128,
+    list_key: Aes128,
+    gamma: Gamma,
+    context: Context,
+    vocabulary: usize,
+}
+
+impl std::fmt::Debug for Native {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { gamma, context, vocabulary, .. } = self;
+        write!(f, "Native {{ gamma: {gamma}, context: {context:?}, vocabulary: {vocabulary}, key: redacted }}")
+    }
+}
+
+impl Native {
+    /// The scheme of a secret, a key id and a tenant, over a vocabulary of `vocabulary` tokens.
+    pub fn new(
+        secret: &[u8; 32],
+        id: &str,
+        tenant: &str,
+        gamma: Gamma,
+        context: Context,
+        vocabulary: usize,
+    ) -> Result<Self, BadWidth> {
+        if !(1..=MAX_CONTEXT).contains(&context.width) {
+            return Err(BadWidth(context.width));
+        }
+        let key = |purpose| Aes128::new(&Array(*kdf::derive(secret, purpose, id, tenant)));
+        Ok(Self { context_key: key(Purpose::Context), list_key: key(Purpose::List), gamma, context, vocabulary })
+    }
+
+    /// The seed of one context of `width` tokens, for the functions that have one.
+    fn seed(&self, context: &[TokenId]) -> u128 {
+        match self.context.function {
+            ContextFunction::All => {
+                let mut block = Block::default();
+                for part in context.chunks(4) {
+                    xor(&mut block, pack(part));
+                    self.context_key.encrypt_block(&mut block);
+                }
+                value(&block)
+            }
+            ContextFunction::Min => {
+                let mut blocks = [Block::default(); MAX_CONTEXT];
+                let blocks = &mut blocks[..context.len()];
+                for (block, &token) in blocks.iter_mut().zip(context) {
+                    *block = to_block(pack(&[token]));
+                }
+                self.context_key.encrypt_blocks(blocks);
+                blocks.iter().map(value).min().expect("a context has at least one token")
+            }
+            ContextFunction::SelfSalted => unreachable!("a self-salted list has no seed"),
+        }
+    }
+
+    /// Expands a seed into the words of a green list.
+    fn expand(&self, seed: u128, words: &mut [u64]) {
+        let (m, k) = (self.gamma.numerator(), self.gamma.bits());
+        let mut blocks = [Block::default(); BATCH];
+        for (part, words) in words.chunks_mut(2 * BATCH).enumerate() {
+            let count = words.len().div_ceil(2);
+            for plane in 0..k {
+                for (i, block) in blocks.iter_mut().enumerate() {
+                    *block = to_block(seed ^ counter(plane, part * BATCH + i));
+                }
+                self.list_key.encrypt_blocks(&mut blocks);
+                let bit = m >> plane & 1 == 1;
+                for (pair, block) in words.chunks_mut(2).zip(&blocks[..count]) {
+                    let random = value(block);
+                    for (word, random) in pair.iter_mut().zip([random as u64, (random >> 64) as u64]) {
+                        let below = if plane == 0 { 0 } else { *word };
+                        *word = if bit { !random | below } else { !random & below };
+                    }
+                }
+            }
+        }
+    }
+
+    /// The values that decide a batch of self-salted candidates: the smallest of `AES(c_i, v)`.
+    fn salted(&self, pairs: impl Iterator<Item = (TokenId, TokenId)>, blocks: &mut [Block]) {
+        for (block, (c, v)) in blocks.iter_mut().zip(pairs) {
+            *block = to_block(pack(&[c, v, u32::MAX]));
+        }
+        self.context_key.encrypt_blocks(blocks);
+    }
+
+    fn salted_green(&self, smallest: u128) -> bool {
+        // The low bits: being the smallest says nothing about them.
+        ((smallest as u16) & ((1 << self.gamma.bits()) - 1)) < self.gamma.numerator()
+    }
+
+    fn draws_seeded(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+        let (width, k) = (self.context.width, self.gamma.bits());
+        let mut single = [Block::default(); BATCH + MAX_CONTEXT];
+        let mut seeds = [Block::default(); BATCH];
+        let mut planes = [Block::default(); BATCH * 8];
+        let judged = tokens.len() - width;
+        // A short last batch is encrypted whole: fewer blocks would leave the wide AES unit.
+        for start in (0..judged).step_by(BATCH) {
+            let count = BATCH.min(judged - start);
+            match self.context.function {
+                ContextFunction::All => {
+                    seeds.fill(Block::default());
+                    for part in (0..width).step_by(4) {
+                        let end = width.min(part + 4);
+                        for (i, seed) in seeds[..count].iter_mut().enumerate() {
+                            xor(seed, pack(&tokens[start + i + part..start + i + end]));
+                        }
+                        self.context_key.encrypt_blocks(&mut seeds);
+                    }
+                }
+                ContextFunction::Min => {
+                    let single = &mut single[..count + width - 1];
+                    for (block, &token) in single.iter_mut().zip(&tokens[start..]) {
+                        *block = to_block(pack(&[token]));
+                    }
+                    self.context_key.encrypt_blocks(single);
+                    for (seed, window) in seeds.iter_mut().zip(single.windows(width)) {
+                        *seed = to_block(window.iter().map(value).min().expect("a window has at least one block"));
+                    }
+                }
+                ContextFunction::SelfSalted => unreachable!("judged by draws_salted"),
+            }
+            let candidates = &tokens[start + width..start + width + count];
+            for (i, (seed, &token)) in seeds.iter().zip(candidates).enumerate() {
+                for plane in 0..k {
+                    planes[plane * BATCH + i] = to_block(value(seed) ^ counter(plane, token as usize / 128));
+                }
+            }
+            self.list_key.encrypt_blocks(&mut planes[..BATCH * k]);
+            for (i, (seed, &token)) in seeds.iter().zip(candidates).enumerate() {
+                let bit = |plane: usize| planes[plane * BATCH + i][token as usize % 128 / 8] >> (token % 8) & 1;
+                let number = (0..k).fold(0, |sum, plane| sum | u16::from(bit(plane)) << plane);
+                let identity = value(seed) as u64 ^ u64::from(token).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                out.push(Draw { identity, green: number < self.gamma.numerator() });
+            }
+        }
+    }
+
+    fn draws_salted(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+        let mut blocks = [Block::default(); MAX_CONTEXT + 1];
+        for window in tokens.windows(self.context.width + 1) {
+            let candidate = window[window.len() - 1];
+            let blocks = &mut blocks[..window.len()];
+            self.salted(window.iter().map(|&c| (c, candidate)), blocks);
+            let smallest = blocks.iter().map(value).min().expect("the candidate is always there");
+            out.push(Draw { identity: (smallest >> 16) as u64, green: self.salted_green(smallest) });
+        }
+    }
+}
+
+impl Scheme for Native {
+    fn gamma(&self) -> f64 {
+        self.gamma.value()
+    }
+
+    fn context_width(&self) -> usize {
+        self.context.width
+    }
+
+    fn vocabulary_size(&self) -> usize {
+        self.vocabulary
+    }
+
+    fn green_list(&self, context: &[TokenId], green: &mut TokenSet) {
+        if self.context.function != ContextFunction::SelfSalted {
+            let seed = self.seed(context);
+            return green.fill_words(|words| self.expand(seed, words));
+        }
+        let mut smallest = [u128::MAX; BATCH];
+        let mut blocks = [Block::default(); BATCH];
+        green.fill_words(|words| {
+            for (word, at) in words.iter_mut().zip((0..).step_by(BATCH)) {
+                smallest.fill(u128::MAX);
+                for source in context.iter().map(Some).chain([None]) {
+                    let candidates = at..at + BATCH as TokenId;
+                    self.salted(candidates.map(|v| (source.copied().unwrap_or(v), v)), &mut blocks);
+                    for (least, block) in smallest.iter_mut().zip(&blocks) {
+                        *least = value(block).min(*least);
+                    }
+                }
+                *word = smallest.iter().rev().fold(0, |word, &v| word << 1 | u64::from(self.salted_green(v)));
+            }
+        });
+    }
+
+    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+        if tokens.len() <= self.context.width {
+            return;
+        }
+        match self.context.function {
+            ContextFunction::SelfSalted => self.draws_salted(tokens, out),
+            ContextFunction::All | ContextFunction::Min => self.draws_seeded(tokens, out),
+        }
+    }
+}
+
+/// Up to four tokens side by side in one block.
+fn pack(tokens: &[TokenId]) -> u128 {
+    tokens.iter().rev().fold(0, |block, &token| block << 32 | u128::from(token))
+}
+
+/// The counter of a keystream block; it is added to the seed bit by bit.
+fn counter(plane: usize, block: usize) -> u128 {
+    (plane as u128) << 32 | block as u128
+}
+
+fn to_block(value: u128) -> Block {
+    Array(value.to_le_bytes())
+}
+
+fn value(block: &Block) -> u128 {
+    u128::from_le_bytes(block.0)
+}
+
+fn xor(block: &mut Block, with: u128) {
+    *block = to_block(value(block) ^ with);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTEXTS: [ContextFunction; 3] = [ContextFunction::All, ContextFunction::Min, ContextFunction::SelfSalted];
+
+    fn scheme(gamma: f64, function: ContextFunction, width: usize, vocabulary: usize) -> Native {
+        let context = Context { function, width };
+        Native::new(&[5; 32], "test", "", Gamma::new(gamma).unwrap(), context, vocabulary).unwrap()
+    }
+
+    fn text(n: u32, vocabulary: u32) -> Vec<TokenId> {
+        (0..n).map(|i| (i.wrapping_mul(2_654_435_761) >> 7) % vocabulary).collect()
+    }
+
+    /// The two paths are written separately: whole lists for writing, single tokens for reading.
+    #[test]
+    fn lists_and_draws_agree() {
+        for function in CONTEXTS {
+            for width in [1, 2, 4, 5, 8] {
+                for gamma in [0.25, 0.5, 0.375, 255.0 / 256.0] {
+                    let vocabulary = 200;
+                    let scheme = scheme(gamma, function, width, vocabulary);
+                    let tokens = text(150, vocabulary as u32);
+                    let mut draws = Vec::new();
+                    scheme.draws(&tokens, &mut draws);
+                    assert_eq!(draws.len(), tokens.len() - width);
+                    let mut green = TokenSet::new(vocabulary);
+                    for (window, draw) in tokens.windows(width + 1).zip(&draws) {
+                        scheme.green_list(&window[..width], &mut green);
+                        assert_eq!(green.contains(window[width]), draw.green, "{scheme:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Over many seeds the size of a list is binomial(V, gamma): mean and variance both.
+    #[test]
+    fn green_lists_have_the_binomial_size() {
+        for function in CONTEXTS {
+            for gamma in [0.25, 0.5, 0.625] {
+                let (vocabulary, lists) = (1000, 2000u32);
+                let scheme = scheme(gamma, function, 2, vocabulary);
+                let mut green = TokenSet::new(vocabulary);
+                let sizes: Vec<f64> = (0..lists)
+                    .map(|i| {
+                        scheme.green_list(&[i, i * 7 + 1], &mut green);
+                        green.len() as f64
+                    })
+                    .collect();
+                let n = f64::from(lists);
+                let mean = sizes.iter().sum::<f64>() / n;
+                let variance = sizes.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n;
+                let expected = vocabulary as f64 * gamma * (1.0 - gamma);
+                // Self-salted lists share the draws of a candidate with itself, so their sizes move together:
+                // many lists say no more about the mean than one does, and nothing about the variance.
+                let independent = if function == ContextFunction::SelfSalted { 1.0 } else { n };
+                let mean_error = (mean - vocabulary as f64 * gamma) / (expected / independent).sqrt();
+                assert!(mean_error.abs() < 5.0, "{function:?} {gamma}: mean {mean}");
+                if function != ContextFunction::SelfSalted {
+                    assert!((variance / expected - 1.0).abs() < 5.0 * (2.0 / n).sqrt(), "{gamma}: {variance}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_context_decides_and_only_its_last_tokens_do() {
+        let vocabulary = 4096;
+        for function in CONTEXTS {
+            let scheme = scheme(0.5, function, 4, vocabulary);
+            let list = |context: &[TokenId]| {
+                let mut green = TokenSet::new(vocabulary);
+                scheme.green_list(context, &mut green);
+                green
+            };
+            let base = list(&[1, 2, 3, 4]);
+            assert_eq!(base, list(&[1, 2, 3, 4]));
+            assert_ne!(base, list(&[5, 6, 7, 8]));
+            if function != ContextFunction::All {
+                assert_eq!(base, list(&[4, 3, 2, 1]), "the minimum does not see the order");
+            } else {
+                assert_ne!(base, list(&[4, 3, 2, 1]));
+            }
+        }
+    }
+
+    /// One edit disturbs `width` positions under `All`, and about one under `Min`.
+    #[test]
+    fn an_edit_hurts_the_minimum_least() {
+        let changed = |function| {
+            let scheme = scheme(0.5, function, 4, 50_000);
+            let mut total = 0;
+            for trial in 0..400u32 {
+                let mut window: Vec<TokenId> = (0..9).map(|i| trial * 100 + i * 7).collect();
+                let seeds = |w: &[TokenId]| (0..4).map(|i| scheme.seed(&w[i + 1..i + 5])).collect::<Vec<_>>();
+                let before = seeds(&window);
+                window[4] = trial * 100 + 77;
+                total += seeds(&window).iter().zip(&before).filter(|(a, b)| a != b).count();
+            }
+            f64::from(total as u32) / 400.0
+        };
+        assert_eq!(changed(ContextFunction::All), 4.0);
+        // Old or new token holds the minimum of 5 tokens with probability 2/5, at each of 4 positions.
+        let min = changed(ContextFunction::Min);
+        assert!((min - 1.6).abs() < 0.2, "{min}");
+    }
+
+    #[test]
+    fn debug_does_not_show_the_key() {
+        let shown = format!("{:?}", scheme(0.5, ContextFunction::All, 1, 10));
+        assert!(shown.contains("redacted") && !shown.contains("[5, 5"), "{shown}");
+    }
+
+    #[test]
+    fn widths_out_of_range_are_refused() {
+        for width in [0, 9] {
+            let context = Context { function: ContextFunction::All, width };
+            assert!(Native::new(&[0; 32], "", "", Gamma::new(0.5).unwrap(), context, 10).is_err());
+        }
+    }
+}
