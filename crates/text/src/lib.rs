@@ -1,1 +1,19 @@
-//! placeholder
+//! Text and tokens: from one to the other and back, in streams of any length.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`tokenizer`] | text to tokens, whole or from a reader in bounded memory |
+//! | [`vocabulary`] | the bytes of each token, and the fingerprint of all of them |
+//! | [`stream`] | tokens to text, one at a time |
+//! | [`pieces`] | cutting a long text where a tokenizer would cut it too |
+#![forbid(unsafe_code)]
+
+pub mod pieces;
+pub mod stream;
+pub mod tokenizer;
+pub mod vocabulary;
+
+pub use pieces::{Pieces, ReadError};
+pub use stream::TextStream;
+pub use tokenizer::{Tokenizer, TokenizerError};
+pub use vocabulary::Vocabulary;

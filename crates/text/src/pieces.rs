@@ -1,0 +1,125 @@
+//! Cutting a long text into pieces that tokenize as the whole does.
+//!
+//! Every common pre-tokenizer starts a new word at a space that follows a letter and precedes a letter, so a
+//! cut there changes no token. A text without such a place for a whole piece (some scripts use no spaces) is
+//! cut between two characters, which can change the few tokens around the cut.
+
+use std::io::{self, Read};
+
+/// How much text is looked at to place one cut.
+const PIECE: usize = 64 << 10;
+
+/// Why a text could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The reader failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The bytes are not UTF-8.
+    #[error("byte {offset} is not valid UTF-8: is it a text file? Convert it first, for example with `iconv -t utf-8`")]
+    NotUtf8 {
+        /// How many bytes before it are fine.
+        offset: u64,
+    },
+}
+
+/// The pieces of a text, in order; joined they are the text. Holds one piece at a time.
+pub struct Pieces<R> {
+    reader: R,
+    /// Read and not yet given out.
+    rest: Vec<u8>,
+    /// Where `rest` starts in the text.
+    offset: u64,
+    ended: bool,
+}
+
+impl<R: Read> Pieces<R> {
+    /// The pieces of what `reader` holds.
+    pub fn new(reader: R) -> Self {
+        Self { reader, rest: Vec::new(), offset: 0, ended: false }
+    }
+
+    fn next_piece(&mut self) -> Result<Option<String>, ReadError> {
+        while !self.ended && self.rest.len() < PIECE {
+            let missing = (PIECE - self.rest.len()) as u64;
+            self.ended = self.reader.by_ref().take(missing).read_to_end(&mut self.rest)? == 0;
+        }
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let valid = match std::str::from_utf8(&self.rest) {
+            Ok(text) => text,
+            // A character may go on in what is not yet read.
+            Err(error) if error.error_len().is_none() && !self.ended && error.valid_up_to() > 0 => {
+                std::str::from_utf8(&self.rest[..error.valid_up_to()]).expect("checked up to here")
+            }
+            Err(error) => return Err(ReadError::NotUtf8 { offset: self.offset + error.valid_up_to() as u64 }),
+        };
+        let end = if self.ended { valid.len() } else { cut(valid) };
+        let piece = valid[..end].to_owned();
+        self.rest.drain(..end);
+        self.offset += end as u64;
+        Ok(Some(piece))
+    }
+}
+
+impl<R: Read> Iterator for Pieces<R> {
+    type Item = Result<String, ReadError>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_piece().transpose()
+    }
+}
+
+/// The last place where no token can cross, or the end of the text where there is none.
+fn cut(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    (1..bytes.len().saturating_sub(1))
+        .rev()
+        .find(|&i| bytes[i] == b' ' && bytes[i - 1].is_ascii_alphabetic() && bytes[i + 1].is_ascii_alphabetic())
+        .unwrap_or(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives its bytes a few at a time.
+    struct Slow<'a>(&'a [u8], usize);
+    impl Read for Slow<'_> {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let n = self.1.min(out.len()).min(self.0.len());
+            out[..n].copy_from_slice(&self.0[..n]);
+            self.0 = &self.0[n..];
+            Ok(n)
+        }
+    }
+
+    #[test]
+    fn pieces_join_to_the_text_and_are_cut_at_words() {
+        let text = "the rain in Spain -- stays\n\nmainly ; in  the plain été ".repeat(9000);
+        let pieces: Vec<String> = Pieces::new(Slow(text.as_bytes(), 1000)).map(Result::unwrap).collect();
+        assert_eq!(pieces.concat(), text);
+        assert!(pieces.len() > 5);
+        for pair in pieces.windows(2) {
+            assert!(pair[0].ends_with(|c: char| c.is_ascii_alphabetic()) && pair[1].starts_with(' '));
+            assert!(pair[0].len() <= PIECE);
+        }
+    }
+
+    #[test]
+    fn a_text_without_spaces_is_cut_between_characters() {
+        let text = "春夏秋冬".repeat(50_000);
+        let pieces: Vec<String> = Pieces::new(text.as_bytes()).map(Result::unwrap).collect();
+        assert_eq!(pieces.concat(), text);
+    }
+
+    #[test]
+    fn the_first_bad_byte_is_named() {
+        for (good, bad) in [("", &b"\xff"[..]), ("abc", b"\xe2\x82"), (&"word ".repeat(30_000), b"\x80x")] {
+            let bytes = [good.as_bytes(), bad].concat();
+            let error = Pieces::new(&bytes[..]).find_map(Result::err).unwrap();
+            assert!(matches!(error, ReadError::NotUtf8 { offset } if offset == good.len() as u64), "{error}");
+        }
+        assert_eq!(Pieces::new(&b""[..]).count(), 0);
+    }
+}

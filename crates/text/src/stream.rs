@@ -1,0 +1,52 @@
+//! Tokens to text, one at a time.
+
+use verdigris_logits::TokenId;
+
+use crate::vocabulary::Vocabulary;
+
+/// Turns tokens into text as they come. Bytes that do not yet make a character wait for the next token.
+#[derive(Debug)]
+pub struct TextStream<'a> {
+    vocabulary: &'a Vocabulary,
+    bytes: Vec<u8>,
+    text: String,
+}
+
+impl<'a> TextStream<'a> {
+    /// A stream at the start of a text.
+    pub fn new(vocabulary: &'a Vocabulary) -> Self {
+        Self { vocabulary, bytes: Vec::new(), text: String::new() }
+    }
+
+    /// Takes one token and returns the characters that it completes. Bytes that can no longer become a
+    /// character come out as U+FFFD.
+    pub fn push(&mut self, token: TokenId) -> &str {
+        self.bytes.extend_from_slice(self.vocabulary.bytes(token));
+        self.text.clear();
+        let mut done = 0;
+        loop {
+            match std::str::from_utf8(&self.bytes[done..]) {
+                Ok(rest) => {
+                    self.text.push_str(rest);
+                    done = self.bytes.len();
+                    break;
+                }
+                Err(error) => {
+                    let valid = &self.bytes[done..done + error.valid_up_to()];
+                    self.text.push_str(std::str::from_utf8(valid).expect("checked up to here"));
+                    done += error.valid_up_to();
+                    let Some(bad) = error.error_len() else { break };
+                    self.text.push(char::REPLACEMENT_CHARACTER);
+                    done += bad;
+                }
+            }
+        }
+        self.bytes.drain(..done);
+        &self.text
+    }
+
+    /// Ends the text: what is left of an unfinished character.
+    pub fn finish(self) -> &'static str {
+        if self.bytes.is_empty() { "" } else { "\u{FFFD}" }
+    }
+}

@@ -1,0 +1,157 @@
+//! Text to tokens.
+
+use std::io::Read;
+
+use rayon::prelude::*;
+use verdigris_logits::TokenId;
+
+use crate::pieces::{Pieces, ReadError};
+use crate::vocabulary::Vocabulary;
+
+/// Pieces that are tokenized side by side. Bounds the memory of reading to a few MiB.
+const IN_FLIGHT: usize = 16;
+
+/// A tokenizer and its vocabulary.
+#[derive(Debug)]
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    vocabulary: Vocabulary,
+}
+
+/// Why a tokenizer could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[error("not a `tokenizer.json` of Hugging Face tokenizers: {0}")]
+pub struct TokenizerError(String);
+
+impl Tokenizer {
+    /// Reads the contents of a `tokenizer.json`.
+    pub fn from_json(json: &[u8]) -> Result<Self, TokenizerError> {
+        let mut inner = tokenizers::Tokenizer::from_bytes(json).map_err(|error| TokenizerError(error.to_string()))?;
+        // Text is text: `<|endoftext|>` written by somebody must not become the control token.
+        inner.set_encode_special_tokens(true);
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|error| TokenizerError(error.to_string()))?;
+        let vocabulary = Vocabulary::of(&inner);
+        Ok(Self { inner, vocabulary })
+    }
+
+    /// The bytes of all tokens.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    /// The id of a token by its name in the tokenizer, such as `<|endoftext|>`.
+    pub fn id(&self, name: &str) -> Option<TokenId> {
+        self.inner.token_to_id(name)
+    }
+
+    /// The tokens of a text. Control tokens are neither added nor recognised.
+    pub fn encode(&self, text: &str) -> Vec<TokenId> {
+        // The only errors are those of models that have no token for some character and none for 'unknown'.
+        self.inner.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
+    }
+
+    /// The text of some tokens; bytes that make no character become U+FFFD.
+    pub fn decode(&self, tokens: &[TokenId]) -> String {
+        let bytes: Vec<u8> = tokens.iter().flat_map(|&token| self.vocabulary.bytes(token)).copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Tokenizes what a reader holds, on all cores and in bounded memory, and hands the tokens to `each` in
+    /// order, piece by piece.
+    pub fn encode_reader(&self, reader: impl Read, mut each: impl FnMut(&str, &[TokenId])) -> Result<(), ReadError> {
+        let mut pieces = Pieces::new(reader);
+        loop {
+            let (mut texts, mut fault) = (Vec::with_capacity(IN_FLIGHT), None);
+            for piece in pieces.by_ref().take(IN_FLIGHT) {
+                match piece {
+                    Ok(text) => texts.push(text),
+                    Err(error) => {
+                        fault = Some(error);
+                        break;
+                    }
+                }
+            }
+            let tokens: Vec<Vec<TokenId>> = texts.par_iter().map(|text| self.encode(text)).collect();
+            texts.iter().zip(&tokens).for_each(|(text, tokens)| each(text, tokens));
+            match fault {
+                Some(fault) => return Err(fault),
+                None if texts.len() < IN_FLIGHT => return Ok(()),
+                None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TextStream;
+
+    fn tale() -> Tokenizer {
+        Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json")).unwrap()
+    }
+
+    #[test]
+    fn text_survives_the_way_there_and_back() {
+        let tokenizer = tale();
+        let text = "It was a dark night -- über \u{1F600}\u{200D} naïve\n\n\"Go!\" <|endoftext|> ok";
+        let tokens = tokenizer.encode(text);
+        assert_eq!(tokenizer.decode(&tokens), text);
+        assert!(!tokens.contains(&tokenizer.id("<|endoftext|>").unwrap()), "control tokens come from nobody's text");
+        let mut stream = TextStream::new(tokenizer.vocabulary());
+        let streamed: String = tokens.iter().map(|&token| stream.push(token).to_owned()).collect();
+        assert_eq!(streamed + stream.finish(), text);
+    }
+
+    #[test]
+    fn a_stream_waits_for_characters_and_gives_up_on_broken_ones() {
+        let tokenizer = tale();
+        let vocabulary = tokenizer.vocabulary();
+        let byte = |b: u8| (0..vocabulary.size() as u32).find(|&t| vocabulary.bytes(t) == [b]).unwrap();
+        let mut stream = TextStream::new(vocabulary);
+        assert_eq!(stream.push(byte(0xF0)), "");
+        assert_eq!(stream.push(byte(0x9F)), "");
+        assert_eq!(stream.push(byte(0x98)), "");
+        assert_eq!(stream.push(byte(0x80)), "\u{1F600}");
+        assert_eq!(stream.push(byte(0xE2)), "");
+        assert_eq!(stream.push(byte(b'a')), "\u{FFFD}a");
+        assert_eq!(stream.push(byte(0xE2)), "");
+        assert_eq!(stream.finish(), "\u{FFFD}");
+    }
+
+    #[test]
+    fn reading_in_pieces_changes_no_token() {
+        let tokenizer = tale();
+        let text = include_str!("pieces.rs").repeat(60);
+        let mut tokens = Vec::new();
+        let mut read = String::new();
+        tokenizer
+            .encode_reader(text.as_bytes(), |text, ids| {
+                read.push_str(text);
+                tokens.extend_from_slice(ids);
+            })
+            .unwrap();
+        assert_eq!(read, text);
+        assert!(text.len() > 200_000);
+        assert!(tokens == tokenizer.encode(&text));
+    }
+
+    #[test]
+    fn the_vocabulary_is_known_to_the_byte() {
+        let tokenizer = tale();
+        let vocabulary = tokenizer.vocabulary();
+        assert_eq!(vocabulary.size(), 4096);
+        assert!(vocabulary.is_special(0) && vocabulary.bytes(0).is_empty());
+        assert_eq!(vocabulary.bytes(tokenizer.id("Ġthe").unwrap()), b" the");
+        assert!(vocabulary.bytes(1_000_000).is_empty() && !vocabulary.is_special(1_000_000));
+        assert_eq!(vocabulary.fingerprint().len(), 32);
+    }
+
+    #[test]
+    fn faults_are_errors() {
+        for bad in [&b""[..], b"{}", b"\xff", b"[[[[", br#"{"model":{"type":"BPE"}}"#] {
+            assert!(Tokenizer::from_json(bad).is_err());
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The bytes that each token writes.
+
+use std::sync::OnceLock;
+
+use data_encoding::HEXLOWER;
+use sha3::{Digest, Sha3_256};
+use tokenizers::DecoderWrapper;
+use verdigris_logits::TokenId;
+
+/// The bytes of every token of a tokenizer, by id.
+///
+/// Tokens are byte strings and need not be text on their own: a token may end in the middle of a character.
+/// Control tokens (end of text and the like) and ids that no token has write nothing.
+#[derive(Debug)]
+pub struct Vocabulary {
+    /// The bytes of all tokens, one after the other.
+    bytes: Vec<u8>,
+    /// Where each token ends in `bytes`.
+    ends: Vec<u32>,
+    special: Vec<bool>,
+    fingerprint: OnceLock<String>,
+}
+
+impl Vocabulary {
+    /// Reads the vocabulary of a tokenizer: byte-level BPE, or pieces with `▁` for a space and `<0x..>` bytes.
+    pub(crate) fn of(tokenizer: &tokenizers::Tokenizer) -> Self {
+        let added = tokenizer.get_added_tokens_decoder();
+        let byte_level = tokenizer.get_decoder().is_some_and(is_byte_level);
+        let mut tokens: Vec<(u32, String)> =
+            tokenizer.get_vocab(true).into_iter().map(|(token, id)| (id, token)).collect();
+        tokens.sort_unstable();
+        let size = tokens.last().map_or(0, |(id, _)| *id as usize + 1);
+        let mut vocabulary = Self {
+            bytes: Vec::with_capacity(size * 8),
+            ends: Vec::with_capacity(size),
+            special: vec![false; size],
+            fingerprint: OnceLock::new(),
+        };
+        for (id, token) in tokens {
+            // Holes write nothing. Two names for one id cannot both be right: the first stays.
+            if (id as usize) < vocabulary.ends.len() {
+                continue;
+            }
+            vocabulary.ends.resize(id as usize, vocabulary.bytes.len() as u32);
+            match added.get(&id) {
+                Some(token) if token.special => vocabulary.special[id as usize] = true,
+                Some(token) => vocabulary.bytes.extend_from_slice(token.content.as_bytes()),
+                None if byte_level => vocabulary.bytes.extend(token.chars().flat_map(byte_of)),
+                None => push_piece(&token, &mut vocabulary.bytes),
+            }
+            vocabulary.ends.push(vocabulary.bytes.len() as u32);
+        }
+        vocabulary
+    }
+
+    /// One more than the highest token id.
+    pub fn size(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// What a token writes; nothing for a control token and for an id that no token has.
+    pub fn bytes(&self, token: TokenId) -> &[u8] {
+        let token = token as usize;
+        let Some(&end) = self.ends.get(token) else { return &[] };
+        let start = if token == 0 { 0 } else { self.ends[token - 1] };
+        &self.bytes[start as usize..end as usize]
+    }
+
+    /// Whether a token is a control token.
+    pub fn is_special(&self, token: TokenId) -> bool {
+        self.special.get(token as usize).copied().unwrap_or(false)
+    }
+
+    /// A digest of all tokens in order: 128 bits of SHA3-256, in hexadecimal. Vocabularies with equal
+    /// fingerprints give every token the same id.
+    pub fn fingerprint(&self) -> &str {
+        self.fingerprint.get_or_init(|| {
+            let mut hash = Sha3_256::new();
+            hash.update(b"verdigris vocabulary 1");
+            for token in 0..self.size() as TokenId {
+                let bytes = self.bytes(token);
+                hash.update([u8::from(self.is_special(token))]);
+                hash.update((bytes.len() as u64).to_le_bytes());
+                hash.update(bytes);
+            }
+            HEXLOWER.encode(&hash.finalize()[..16])
+        })
+    }
+}
+
+fn is_byte_level(decoder: &DecoderWrapper) -> bool {
+    match decoder {
+        DecoderWrapper::ByteLevel(_) => true,
+        DecoderWrapper::Sequence(parts) => parts.get_decoders().iter().any(is_byte_level),
+        _ => false,
+    }
+}
+
+/// The byte that a character of GPT-2's byte-level alphabet stands for. Printable characters of Latin-1 stand
+/// for themselves, the other 68 bytes for the characters from U+0100 on, in order. A character outside the
+/// alphabet stands for its own UTF-8 bytes.
+fn byte_of(c: char) -> impl Iterator<Item = u8> {
+    let code = c as u32;
+    let byte = match code {
+        0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff => Some(code as u8),
+        0x100..=0x120 => Some((code - 0x100) as u8),
+        0x121..=0x142 => Some((code - 0x121) as u8 + 0x7f),
+        0x143 => Some(0xad),
+        _ => None,
+    };
+    let mut utf8 = [0; 4];
+    let length = match byte {
+        Some(byte) => {
+            utf8[0] = byte;
+            1
+        }
+        None => c.encode_utf8(&mut utf8).len(),
+    };
+    utf8.into_iter().take(length)
+}
+
+/// A SentencePiece piece: `▁` is a space, `<0xE2>` a byte.
+fn push_piece(piece: &str, bytes: &mut Vec<u8>) {
+    let byte = piece.strip_prefix("<0x").and_then(|p| p.strip_suffix('>')).filter(|p| p.len() == 2);
+    match byte.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+        Some(byte) => bytes.push(byte),
+        None => bytes.extend_from_slice(piece.replace('▁', " ").as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_byte_level_alphabet_covers_every_byte_once() {
+        let alphabet = tokenizers::pre_tokenizers::byte_level::ByteLevel::alphabet();
+        let mut bytes: Vec<u8> = alphabet.into_iter().flat_map(byte_of).collect();
+        bytes.sort_unstable();
+        assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn pieces_become_bytes() {
+        let mut bytes = Vec::new();
+        for piece in ["▁Hello", "<0xE2>", "<0x>", "<0xZZ>"] {
+            push_piece(piece, &mut bytes);
+        }
+        assert_eq!(bytes, b" Hello\xE2<0x><0xZZ>");
+    }
+}
