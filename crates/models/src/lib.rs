@@ -1,1 +1,34 @@
-//! placeholder
+//! Language models on candle: tokens in, rows of logits up.
+//!
+//! The models know nothing of watermarks or constraints. They give a row for *every* position asked, so a
+//! draft of several tokens is verified in one call, and their caches can be cut back and forked.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`language_model`] | the contract between a model and everything above it |
+//! | [`config`] | a decoder described as data |
+//! | [`decoder`] | the one decoder that the description runs |
+//! | [`differentiable`] | the same decoder for training: whole sequences, gradients everywhere |
+//! | [`folder`] | Hugging Face model folders |
+//! | [`weights`] | safetensors files as tensors |
+//! | `cache`, `ops`, `rotary` | keys and values; kernels as tensor operations; rotary positions |
+#![forbid(unsafe_code)]
+
+mod cache;
+pub mod config;
+pub mod decoder;
+pub mod differentiable;
+mod error;
+pub mod folder;
+pub mod language_model;
+mod ops;
+mod rotary;
+pub mod weights;
+
+pub use candle_core::Device;
+pub use config::DecoderConfig;
+pub use decoder::Decoder;
+pub use error::ModelError;
+pub use folder::{LoadedModel, ModelFolder};
+pub use language_model::{Batch, LanguageModel, Rows, Sequence, Wanted};
+pub use weights::Weights;

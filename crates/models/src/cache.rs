@@ -1,0 +1,32 @@
+//! The keys and values of one layer, for one sequence.
+
+use candle_core::{DType, Device, Result, Tensor};
+
+/// Room for `capacity` tokens, made once; a token's keys lie together as `kv_heads x head_dim`.
+///
+/// What lies past the length in use is left over and never read, so truncating is setting a number.
+#[derive(Debug)]
+pub(crate) struct KvCache {
+    keys: Tensor,
+    values: Tensor,
+}
+
+impl KvCache {
+    pub(crate) fn new(capacity: usize, kv_heads: usize, head_dim: usize, device: &Device) -> Result<Self> {
+        let room = || Tensor::zeros((capacity, kv_heads, head_dim), DType::F32, device);
+        Ok(Self { keys: room()?, values: room()? })
+    }
+
+    /// Writes the keys and values (`m x kv_heads x head_dim`) of the tokens from `at` on, in place, and returns
+    /// views of all `at + m`.
+    pub(crate) fn append(&mut self, at: usize, keys: &Tensor, values: &Tensor) -> Result<(Tensor, Tensor)> {
+        self.keys.slice_set(keys, 0, at)?;
+        self.values.slice_set(values, 0, at)?;
+        let length = at + keys.dim(0)?;
+        Ok((self.keys.narrow(0, 0, length)?, self.values.narrow(0, 0, length)?))
+    }
+
+    pub(crate) fn fork(&self) -> Result<Self> {
+        Ok(Self { keys: self.keys.copy()?, values: self.values.copy()? })
+    }
+}

@@ -1,0 +1,79 @@
+//! What can go wrong with a model.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a model could not be loaded or run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The path holds no model.
+    #[error(
+        "{path} is not a model folder: {fault}; a Hugging Face model folder has config.json, tokenizer.json and model.safetensors"
+    )]
+    NotAModel {
+        /// Which path.
+        path: PathBuf,
+        /// What is missing.
+        fault: String,
+    },
+    /// A file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The configuration does not describe a decoder.
+    #[error("{path}: {fault}")]
+    Config {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        fault: String,
+    },
+    /// The tokenizer is damaged or does not fit the model.
+    #[error("{path}: {fault}")]
+    Tokenizer {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        fault: String,
+    },
+    /// A weight file is damaged.
+    #[error("{path} is truncated or damaged ({fault}): download or copy it again")]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What the reader says.
+        fault: String,
+    },
+    /// A weight is missing or has another shape than the configuration says.
+    #[error("the weights do not fit config.json: {name} {fault}")]
+    Weight {
+        /// Which weight.
+        name: String,
+        /// How it differs.
+        fault: String,
+    },
+    /// More tokens than the sequence has room for.
+    #[error("{tokens} tokens do not fit: the model's context is {capacity} tokens")]
+    ContextFull {
+        /// Tokens that were to be held.
+        tokens: usize,
+        /// Tokens that can be.
+        capacity: usize,
+    },
+    /// A token that the model does not have.
+    #[error("token {token} is outside the model's vocabulary of {size}")]
+    UnknownToken {
+        /// The token.
+        token: u32,
+        /// One more than the highest token.
+        size: usize,
+    },
+    /// The tensor library failed.
+    #[error("computation failed: {0}")]
+    Compute(#[from] candle_core::Error),
+}

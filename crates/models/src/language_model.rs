@@ -1,0 +1,163 @@
+//! The contract between a model and everything above it.
+
+use std::sync::Arc;
+
+use verdigris_logits::TokenId;
+
+use crate::error::ModelError;
+
+/// A model's weights: immutable, shared by all texts that it reads or writes at a time.
+pub trait LanguageModel: Send + Sync {
+    /// The length of its rows: one more than the highest token.
+    fn vocabulary_size(&self) -> usize;
+
+    /// The most tokens that one sequence can hold.
+    fn context_length(&self) -> usize;
+
+    /// Begins an empty sequence with room for `capacity` tokens (at most the context length).
+    fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError>;
+}
+
+/// One text as a model sees it: the tokens so far, as a cache.
+///
+/// # Contract
+/// - `forward` appends its tokens, and writes the rows asked for. The row of a token is the law of the token
+///   after it, given its ancestors; it does not depend on how the tokens were split into batches (on a CPU:
+///   bit for bit), nor on tokens that it does not see.
+/// - After an error the sequence is as before the call.
+/// - `truncate` takes constant time. Afterwards everything is as if the tokens past `length` had never come.
+/// - A fork and its origin do not influence each other.
+pub trait Sequence: Send {
+    /// The number of tokens held.
+    fn len(&self) -> usize;
+
+    /// Whether no token is held.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of tokens that can be held.
+    fn capacity(&self) -> usize;
+
+    /// Appends tokens and writes the rows of those asked for.
+    fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError>;
+
+    /// Forgets all tokens past the first `length`.
+    ///
+    /// # Panics
+    /// If fewer are held.
+    fn truncate(&mut self, length: usize);
+
+    /// A second sequence that starts from the same tokens.
+    fn fork(&self) -> Result<Box<dyn Sequence>, ModelError>;
+}
+
+/// Tokens to append, and the rows wanted back.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    /// The tokens, each after its parent.
+    pub tokens: &'a [TokenId],
+    /// For a token tree: the parent of each token among the tokens before it in this batch, or `None` where it
+    /// follows what was held before. A token sees what was held, its ancestors and itself, and its position
+    /// is one more than its parent's. Without parents every token follows the one before it.
+    pub parents: Option<&'a [Option<usize>]>,
+    /// Which rows are wanted.
+    pub wanted: Wanted,
+}
+
+/// Which rows of a batch are wanted. Rows that are not wanted cost no product with the output matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// That of the last token.
+    Last,
+    /// Those of all tokens.
+    All,
+}
+
+impl<'a> Batch<'a> {
+    /// Tokens one after the other, as in a prompt or a chain of drafts.
+    pub fn chain(tokens: &'a [TokenId], wanted: Wanted) -> Self {
+        Self { tokens, parents: None, wanted }
+    }
+
+    /// A tree of tokens, with all rows.
+    pub fn tree(tokens: &'a [TokenId], parents: &'a [Option<usize>]) -> Self {
+        Self { tokens, parents: Some(parents), wanted: Wanted::All }
+    }
+
+    /// The positions of the tokens when `held` tokens stand before them.
+    pub fn positions(&self, held: usize) -> Vec<u32> {
+        let mut positions: Vec<u32> = Vec::with_capacity(self.tokens.len());
+        for i in 0..self.tokens.len() {
+            let parent = self.parents.map_or(i.checked_sub(1), |parents| parents[i]);
+            positions.push(parent.map_or(held as u32, |parent| positions[parent] + 1));
+        }
+        positions
+    }
+
+    /// For a tree: which of its tokens (columns) each of its tokens (rows) sees.
+    pub fn visibility(&self) -> Option<Vec<bool>> {
+        let parents = self.parents?;
+        let m = self.tokens.len();
+        assert_eq!(parents.len(), m, "one parent a token");
+        let mut visible = vec![false; m * m];
+        for i in 0..m {
+            if let Some(parent) = parents[i] {
+                assert!(parent < i, "a token comes after its parent");
+                let (before, row) = visible.split_at_mut(i * m);
+                row[..m].copy_from_slice(&before[parent * m..(parent + 1) * m]);
+            }
+            visible[i * m + i] = true;
+        }
+        Some(visible)
+    }
+}
+
+/// Rows of logits, one after the other; the memory is used again by the next call.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    pub(crate) logits: Vec<f32>,
+    pub(crate) width: usize,
+}
+
+impl Rows {
+    /// Replaces the rows.
+    ///
+    /// # Panics
+    /// If `logits` is not a whole number of rows of `width`.
+    pub fn set(&mut self, logits: Vec<f32>, width: usize) {
+        assert!(width > 0 && logits.len().is_multiple_of(width), "whole rows");
+        (self.logits, self.width) = (logits, width);
+    }
+
+    /// The number of rows.
+    pub fn count(&self) -> usize {
+        self.logits.len().checked_div(self.width).unwrap_or(0)
+    }
+
+    /// Row `i`: one logit a token of the vocabulary.
+    pub fn row(&self, i: usize) -> &[f32] {
+        &self.logits[i * self.width..(i + 1) * self.width]
+    }
+
+    /// The last row.
+    pub fn last(&self) -> &[f32] {
+        self.row(self.count() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_gives_positions_and_visibility() {
+        let parents = [None, Some(0), Some(0), Some(2), None];
+        let batch = Batch::tree(&[1, 2, 3, 4, 5], &parents);
+        assert_eq!(batch.positions(10), [10, 11, 11, 12, 10]);
+        let visible = batch.visibility().unwrap();
+        let sees: Vec<Vec<usize>> = visible.chunks(5).map(|row| (0..5).filter(|&j| row[j]).collect()).collect();
+        assert_eq!(sees, [vec![0], vec![0, 1], vec![0, 2], vec![0, 2, 3], vec![4]]);
+        assert_eq!(Batch::chain(&[7, 8, 9], Wanted::All).positions(3), [3, 4, 5]);
+    }
+}

@@ -1,0 +1,132 @@
+//! The decoder on the fixture models: right numbers, and the laws of a sequence.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor};
+use verdigris_models::{Batch, Decoder, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
+
+fn decoder(name: &str) -> Arc<Decoder> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name);
+    ModelFolder::at(folder).load(&Device::Cpu).unwrap().decoder
+}
+
+fn sequence(decoder: &Arc<Decoder>) -> Box<dyn Sequence> {
+    decoder.clone().begin(400).unwrap()
+}
+
+fn rows(sequence: &mut dyn Sequence, batch: Batch<'_>) -> Vec<Vec<f32>> {
+    let mut rows = Rows::default();
+    sequence.forward(&batch, &mut rows).unwrap();
+    (0..rows.count()).map(|i| rows.row(i).to_vec()).collect()
+}
+
+const TEXT: [u32; 12] = [412, 7, 1999, 88, 1024, 300, 12, 12, 4095, 2, 777, 51];
+
+/// `fixtures/golden/tale_logits.safetensors` holds what `transformers` computes, in f32.
+#[test]
+fn logits_equal_transformers() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/tale_logits.safetensors");
+    let golden = candle_core::safetensors::load(path, &Device::Cpu).unwrap();
+    let ids: Vec<u32> = golden["ids"].to_vec1::<i64>().unwrap().iter().map(|&id| id as u32).collect();
+    let got = rows(&mut *sequence(&decoder("tale")), Batch::chain(&ids, Wanted::All));
+    assert_eq!(got.len(), 320);
+    let positions = golden["positions"].to_vec1::<i64>().unwrap();
+    let expected = golden["logits"].to_vec2::<f32>().unwrap();
+    let mut worst = 0f32;
+    for (position, expected) in positions.iter().zip(&expected) {
+        for (got, expected) in got[*position as usize].iter().zip(expected) {
+            worst = worst.max((got - expected).abs());
+        }
+    }
+    println!("largest difference to transformers: {worst:e}");
+    assert!(worst <= 1e-4, "{worst}");
+}
+
+#[test]
+fn splitting_a_text_into_batches_changes_no_bit() {
+    let decoder = decoder("tale-small");
+    let whole = rows(&mut *sequence(&decoder), Batch::chain(&TEXT, Wanted::All));
+    for sizes in [vec![1; 12], vec![5, 7], vec![3, 1, 8], vec![11, 1]] {
+        let (mut split, mut at) = (sequence(&decoder), 0);
+        let mut got = Vec::new();
+        for size in sizes {
+            got.extend(rows(&mut *split, Batch::chain(&TEXT[at..at + size], Wanted::All)));
+            at += size;
+        }
+        assert!(got == whole);
+        assert_eq!(split.len(), 12);
+    }
+    let last = rows(&mut *sequence(&decoder), Batch::chain(&TEXT, Wanted::Last));
+    assert!(last == whole[11..]);
+}
+
+#[test]
+fn truncated_tokens_never_came() {
+    let decoder = decoder("tale-small");
+    let mut sequence = sequence(&decoder);
+    let first = rows(&mut *sequence, Batch::chain(&TEXT, Wanted::All));
+    sequence.truncate(4);
+    rows(&mut *sequence, Batch::chain(&[9; 20], Wanted::Last));
+    sequence.truncate(4);
+    assert_eq!(sequence.len(), 4);
+    assert!(rows(&mut *sequence, Batch::chain(&TEXT[4..], Wanted::All)) == first[4..]);
+}
+
+#[test]
+fn a_fork_and_its_origin_are_apart() {
+    let decoder = decoder("tale-small");
+    let mut origin = sequence(&decoder);
+    rows(&mut *origin, Batch::chain(&TEXT[..6], Wanted::Last));
+    let mut fork = origin.fork().unwrap();
+    rows(&mut *fork, Batch::chain(&[1, 2, 3, 4, 5, 6], Wanted::Last));
+    let after = rows(&mut *origin, Batch::chain(&TEXT[6..], Wanted::All));
+    assert!(after == rows(&mut *sequence(&decoder), Batch::chain(&TEXT, Wanted::All))[6..]);
+    fork.truncate(6);
+    assert!(rows(&mut *fork, Batch::chain(&TEXT[6..], Wanted::All)) == after);
+}
+
+/// Each node of a token tree has, bit for bit, the row that its path alone would have.
+#[test]
+fn a_tree_is_its_paths() {
+    let decoder = decoder("tale-small");
+    let tokens = [10, 20, 30, 40, 50, 60];
+    let parents = [None, Some(0), Some(0), Some(2), None, Some(1)];
+    let mut trunk = sequence(&decoder);
+    rows(&mut *trunk, Batch::chain(&TEXT, Wanted::Last));
+    let tree = rows(&mut *trunk.fork().unwrap(), Batch::tree(&tokens, &parents));
+    for node in 0..tokens.len() {
+        let mut path = vec![tokens[node]];
+        let mut at = node;
+        while let Some(parent) = parents[at] {
+            path.insert(0, tokens[parent]);
+            at = parent;
+        }
+        let alone = rows(&mut *trunk.fork().unwrap(), Batch::chain(&path, Wanted::Last));
+        assert!(tree[node] == alone[0], "node {node}");
+    }
+}
+
+#[test]
+fn the_differentiable_path_computes_the_same() {
+    let decoder = decoder("tale-small");
+    let ids = Tensor::new(&[TEXT], &Device::Cpu).unwrap();
+    let slow = decoder.forward_differentiable(&ids).unwrap().squeeze(0).unwrap().to_vec2::<f32>().unwrap();
+    let fast = rows(&mut *sequence(&decoder), Batch::chain(&TEXT, Wanted::All));
+    let worst = slow.iter().flatten().zip(fast.iter().flatten()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(worst < 1e-4, "{worst}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let decoder = decoder("tale-small");
+    let mut sequence = decoder.clone().begin(5).unwrap();
+    let mut rows = Rows::default();
+    let error = sequence.forward(&Batch::chain(&[4096], Wanted::Last), &mut rows).unwrap_err();
+    assert!(error.to_string().contains("token 4096 is outside"), "{error}");
+    sequence.forward(&Batch::chain(&[1; 5], Wanted::Last), &mut rows).unwrap();
+    let error = sequence.forward(&Batch::chain(&[1], Wanted::Last), &mut rows).unwrap_err();
+    assert!(error.to_string().contains("6 tokens do not fit"), "{error}");
+    assert_eq!(sequence.len(), 5);
+    assert!(decoder.begin(1 << 20).is_err());
+}

@@ -1,0 +1,127 @@
+//! Model folders: whole, sharded, and broken in every way that people meet.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use candle_core::{Device, Tensor};
+use tempfile::TempDir;
+use verdigris_models::ModelFolder;
+
+fn fixture(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/tale-small").join(file)
+}
+
+fn copy() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["config.json", "tokenizer.json", "model.safetensors"] {
+        fs::copy(fixture(file), folder.path().join(file)).unwrap();
+    }
+    folder
+}
+
+fn fault(folder: &Path) -> String {
+    let fault = ModelFolder::at(folder).load(&Device::Cpu).err().expect("must not load").to_string();
+    assert!(!fault.contains('\n'), "one line: {fault}");
+    fault
+}
+
+fn edit(folder: &TempDir, file: &str, change: impl Fn(String) -> String) {
+    let path = folder.path().join(file);
+    fs::write(&path, change(fs::read_to_string(&path).unwrap())).unwrap();
+}
+
+#[test]
+fn shards_are_one_model() {
+    let folder = copy();
+    let whole = ModelFolder::at(folder.path()).load(&Device::Cpu).unwrap();
+    let weights = candle_core::safetensors::load(fixture("model.safetensors"), &Device::Cpu).unwrap();
+    let mut shards: [HashMap<String, Tensor>; 2] = Default::default();
+    let mut map = serde_json::Map::new();
+    for (i, (name, tensor)) in weights.into_iter().enumerate() {
+        map.insert(name.clone(), format!("shard-{}.safetensors", i % 2).into());
+        shards[i % 2].insert(name, tensor);
+    }
+    for (i, shard) in shards.iter().enumerate() {
+        candle_core::safetensors::save(shard, folder.path().join(format!("shard-{i}.safetensors"))).unwrap();
+    }
+    fs::remove_file(folder.path().join("model.safetensors")).unwrap();
+    let index = folder.path().join("model.safetensors.index.json");
+    fs::write(&index, serde_json::json!({ "weight_map": map }).to_string()).unwrap();
+    let sharded = ModelFolder::at(folder.path()).load(&Device::Cpu).unwrap();
+    let ids = Tensor::new(&[[1u32, 2, 3]], &Device::Cpu).unwrap();
+    let logits = |m: &verdigris_models::LoadedModel| {
+        m.decoder.forward_differentiable(&ids).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap()
+    };
+    assert!(logits(&whole) == logits(&sharded));
+
+    fs::remove_file(folder.path().join("shard-1.safetensors")).unwrap();
+    assert!(fault(folder.path()).contains("it has no shard-1.safetensors"));
+    fs::write(&index, r#"{"weight_map":{"a":"../secret.safetensors"}}"#).unwrap();
+    assert!(fault(folder.path()).contains("is not a file name"));
+}
+
+#[test]
+fn what_is_no_model_is_said_to_be_none() {
+    let empty = tempfile::tempdir().unwrap();
+    assert!(fault(empty.path()).contains("is not a model folder: it has no config.json"));
+    assert!(fault(Path::new("no/such/folder")).contains("there is nothing at that path"));
+    for file in ["tokenizer.json", "model.safetensors"] {
+        let folder = copy();
+        fs::remove_file(folder.path().join(file)).unwrap();
+        assert!(fault(folder.path()).contains(&format!("it has no {file}")));
+    }
+}
+
+#[test]
+fn damaged_weights_are_named() {
+    let whole = fs::read(fixture("model.safetensors")).unwrap();
+    for length in [0, 7, 100, whole.len() / 2, whole.len() - 1] {
+        let folder = copy();
+        fs::write(folder.path().join("model.safetensors"), &whole[..length]).unwrap();
+        let fault = fault(folder.path());
+        assert!(fault.contains("model.safetensors is truncated or damaged"), "{fault}");
+    }
+    let folder = copy();
+    fs::write(folder.path().join("model.safetensors"), [0xff; 64]).unwrap();
+    assert!(fault(folder.path()).contains("truncated or damaged"));
+}
+
+#[test]
+fn a_config_that_does_not_fit_is_named() {
+    for (from, to, said) in [
+        ("\"hidden_size\": 128", "\"hidden_size\": 256", "has shape"),
+        ("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 5", "model.layers.4.input_layernorm.weight is missing"),
+        ("\"vocab_size\": 4096", "\"vocab_size\": 4000", "the tokenizer has 4096 tokens, but the model only 4000"),
+        ("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "cannot share"),
+        ("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 0", "key-value heads is 0"),
+        ("\"head_dim\": 32", "\"head_dim\": 33", "even head dimension"),
+        ("\"model_type\": \"llama\"", "\"model_type\": \"mamba\"", "\"mamba\" is not supported"),
+        ("\"hidden_act\": \"silu\"", "\"hidden_act\": \"relu\"", "\"relu\" is not supported"),
+        ("\"max_position_embeddings\": 2048", "\"max_position_embeddings\": 99999999999", "context length"),
+        ("\"attention_bias\": false", "\"rope_scaling\": {\"type\": \"yarn\"}, \"attention_bias\": false", "\"yarn\""),
+        ("{", "", "not a model's configuration"),
+    ] {
+        let folder = copy();
+        edit(&folder, "config.json", |text| {
+            assert!(text.contains(from), "{from}");
+            text.replacen(from, to, 1)
+        });
+        let fault = fault(folder.path());
+        assert!(fault.contains(said), "{fault:?} should say {said:?}");
+    }
+}
+
+#[test]
+fn a_damaged_tokenizer_is_named() {
+    let folder = copy();
+    edit(&folder, "tokenizer.json", |text| text[..text.len() / 2].to_owned());
+    assert!(fault(folder.path()).contains("tokenizer.json: not a `tokenizer.json`"));
+}
+
+#[test]
+fn a_tokenizer_loads_from_its_folder_and_its_file() {
+    for path in [fixture(""), fixture("tokenizer.json")] {
+        assert_eq!(ModelFolder::at(path).tokenizer().unwrap().vocabulary().size(), 4096);
+    }
+}
