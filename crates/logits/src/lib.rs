@@ -11,6 +11,7 @@
 //! | [`token_set`] | a bitset over a vocabulary |
 //! | [`transform`] | the contract of a step, and chains of steps |
 //! | [`warp`] | temperature, top-k, top-p, min-p |
+//! | [`forbid`] | tokens that never come |
 //! | [`sampler`] | greedy choice and categorical draws |
 //! | [`random`] | Philox, keyed by (seed, position, purpose) |
 //!
@@ -26,6 +27,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod forbid;
 pub mod random;
 pub mod row;
 pub mod sampler;
@@ -33,6 +35,7 @@ pub mod token_set;
 pub mod transform;
 pub mod warp;
 
+pub use forbid::Forbid;
 pub use random::{Purpose, Random};
 pub use row::Row;
 pub use sampler::Sampler;

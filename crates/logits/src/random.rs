@@ -18,6 +18,10 @@ pub enum Purpose {
     Accept = 2,
     /// The token that replaces a rejected draft.
     Residual = 3,
+    /// Which part of a corpus is trained on.
+    Data = 4,
+    /// A weight before training.
+    Weight = 5,
 }
 
 /// A stream of reproducible draws under one seed.

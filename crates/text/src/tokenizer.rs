@@ -51,6 +51,12 @@ impl Tokenizer {
         self.inner.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
     }
 
+    /// The tokens of a prompt: those of the text, with the control tokens around it that the tokenizer's own
+    /// template adds (a begin-of-text token, in many families).
+    pub fn encode_prompt(&self, text: &str) -> Vec<TokenId> {
+        self.inner.encode_fast(text, true).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
+    }
+
     /// The text of some tokens; bytes that make no character become U+FFFD.
     pub fn decode(&self, tokens: &[TokenId]) -> String {
         let bytes: Vec<u8> = tokens.iter().flat_map(|&token| self.vocabulary.bytes(token)).copied().collect();

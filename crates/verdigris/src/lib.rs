@@ -1,1 +1,42 @@
-//! placeholder
+//! Verdigris: text that can be proved and guided.
+//!
+//! A language model writes text that carries a keyed watermark, and whoever has the key proves it from the
+//! text alone.
+//!
+//! ```no_run
+//! use verdigris::{Engine, Key, Marking};
+//!
+//! let engine = Engine::load("fixtures/models/tale")?;
+//! let key = Key::generate(Marking::default(), engine.reader().vocabulary());
+//! let written = engine.request("The captain").watermark(&key).max_tokens(200).seed(7).text()?;
+//!
+//! let evidence = engine.reader().detect(&key, written.text.as_bytes())?;
+//! println!("{} of {} tokens are green, p = {:.1e}", evidence.green, evidence.scored, evidence.p());
+//! # Ok::<(), verdigris::Error>(())
+//! ```
+//!
+//! | type | is |
+//! |---|---|
+//! | [`Engine`] | a model that is ready to write |
+//! | [`Request`] | what is to be written, and how |
+//! | [`Reader`] | a tokenizer that is ready to detect: no model is needed for it |
+//! | [`Key`], [`Marking`], [`Evidence`], [`Verdict`] | the watermark, from [`watermark`] |
+//!
+//! The rooms below are open too: [`decoding`], [`logits`], [`models`], [`text`], [`watermark`].
+#![forbid(unsafe_code)]
+
+mod engine;
+mod error;
+mod reader;
+mod request;
+
+pub use engine::Engine;
+pub use error::Error;
+pub use reader::Reader;
+pub use request::{Request, Written};
+
+pub use verdigris_decoding::{self as decoding, Stop};
+pub use verdigris_logits as logits;
+pub use verdigris_models::{self as models, Device, ModelFolder};
+pub use verdigris_text as text;
+pub use verdigris_watermark::{self as watermark, Evidence, Gamma, Key, Mark, Marking, Strength, Verdict};

@@ -1,0 +1,218 @@
+//! Plain decoding: one model call, one token.
+
+use std::sync::Arc;
+
+use verdigris_logits::transform::ChainState;
+use verdigris_logits::{Row, TokenId, Transform};
+use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Sequence, Wanted};
+
+use crate::limits::{Limits, Stop};
+use crate::target::{DecodeError, Target};
+
+/// A text being written, token by token. As an iterator it ends with the text; [`Plain::stop`] says why.
+pub struct Plain<'a> {
+    target: &'a Target,
+    limits: Limits,
+    sequence: Box<dyn Sequence>,
+    state: ChainState,
+    row: Row,
+    rows: Rows,
+    /// Tokens that the model has not seen yet: the prompt, then the last token written.
+    unseen: Vec<TokenId>,
+    written: usize,
+    stop: Option<Stop>,
+}
+
+impl<'a> Plain<'a> {
+    /// Begins a text after `prompt`, which must leave room for a token in the model's context.
+    pub fn new(
+        model: Arc<dyn LanguageModel>,
+        target: &'a Target,
+        prompt: &[TokenId],
+        limits: Limits,
+    ) -> Result<Self, DecodeError> {
+        if prompt.is_empty() {
+            return Err(DecodeError::EmptyPrompt);
+        }
+        let context = model.context_length();
+        if prompt.len() >= context {
+            return Err(ModelError::ContextFull { tokens: prompt.len() + 1, capacity: context }.into());
+        }
+        // The last token written is never fed back, so it needs no room.
+        let capacity = prompt.len().saturating_add(limits.max_tokens).min(context);
+        Ok(Self {
+            target,
+            limits,
+            sequence: model.begin(capacity)?,
+            state: target.transforms.start(prompt),
+            row: Row::default(),
+            rows: Rows::default(),
+            unseen: prompt.to_vec(),
+            written: 0,
+            stop: None,
+        })
+    }
+
+    /// What ended the text; `None` while it goes on.
+    pub fn stop(&self) -> Option<Stop> {
+        self.stop
+    }
+
+    fn step(&mut self) -> Result<Option<TokenId>, DecodeError> {
+        if self.stop.is_some() {
+            return Ok(None);
+        }
+        let position = self.sequence.len() + self.unseen.len();
+        self.stop = if self.written >= self.limits.max_tokens {
+            Some(Stop::Length)
+        } else if position > self.sequence.capacity() {
+            Some(Stop::Context)
+        } else {
+            None
+        };
+        if self.stop.is_some() {
+            return Ok(None);
+        }
+        self.sequence.forward(&Batch::chain(&self.unseen, Wanted::Last), &mut self.rows)?;
+        self.row.load(self.rows.last());
+        let token = self.target.draw(&self.state, &mut self.row, position)?;
+        if self.limits.end.contains(&token) {
+            self.stop = Some(Stop::End);
+            return Ok(None);
+        }
+        self.target.transforms.advance(&mut self.state, token);
+        self.unseen.clear();
+        self.unseen.push(token);
+        self.written += 1;
+        Ok(Some(token))
+    }
+}
+
+impl Iterator for Plain<'_> {
+    type Item = Result<TokenId, DecodeError>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verdigris_logits::{Chain, Purpose, Random, Sampler};
+
+    /// A model that is a table: the row after each token.
+    struct Table(Vec<Vec<f32>>, usize);
+
+    struct TableSequence(Arc<Table>, Vec<TokenId>, usize);
+
+    impl LanguageModel for Table {
+        fn vocabulary_size(&self) -> usize {
+            self.0.len()
+        }
+        fn context_length(&self) -> usize {
+            self.1
+        }
+        fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
+            Ok(Box::new(TableSequence(self, Vec::new(), capacity)))
+        }
+    }
+
+    impl Sequence for TableSequence {
+        fn len(&self) -> usize {
+            self.1.len()
+        }
+        fn capacity(&self) -> usize {
+            self.2
+        }
+        fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
+            assert!(self.1.len() + batch.tokens.len() <= self.2, "more tokens than room was asked for");
+            self.1.extend(batch.tokens);
+            rows.set(self.0.0[*self.1.last().unwrap() as usize].clone(), self.0.vocabulary_size());
+            Ok(())
+        }
+        fn truncate(&mut self, length: usize) {
+            self.1.truncate(length);
+        }
+        fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
+            Ok(Box::new(Self(self.0.clone(), self.1.clone(), self.2)))
+        }
+    }
+
+    fn table(context: usize) -> Arc<Table> {
+        let rows = (0..5).map(|i| (0..5).map(|j| ((i * 3 + j * j) % 7) as f32 / 2.0).collect()).collect();
+        Arc::new(Table(rows, context))
+    }
+
+    fn target(seed: u64, sampler: Sampler) -> Target {
+        Target { transforms: Chain::new(), sampler, random: Random::new(seed) }
+    }
+
+    fn limits(max_tokens: usize) -> Limits {
+        Limits { max_tokens, end: Vec::new() }
+    }
+
+    #[test]
+    fn tokens_follow_the_law_of_the_table() {
+        let model = table(64);
+        let n = 20_000u64;
+        let mut counts = [[0f64; 5]; 2];
+        for seed in 0..n {
+            let target = target(seed, Sampler::Categorical);
+            let text: Vec<u32> =
+                Plain::new(model.clone(), &target, &[2], limits(2)).unwrap().map(Result::unwrap).collect();
+            counts[0][text[0] as usize] += 1.0;
+            if text[0] == 1 {
+                counts[1][text[1] as usize] += 1.0;
+            }
+        }
+        for (counts, after) in counts.iter().zip([2, 1]) {
+            let total: f64 = counts.iter().sum();
+            let law = Row::from(model.0[after].clone()).distribution();
+            let chi2: f64 = counts.iter().zip(&law).map(|(c, p)| (c - total * p).powi(2) / (total * p)).sum();
+            assert!(chi2 < 30.0, "{chi2} with 4 degrees of freedom");
+        }
+    }
+
+    #[test]
+    fn a_draw_depends_on_seed_and_position_alone() {
+        let model = table(64);
+        let target = target(5, Sampler::Categorical);
+        let write = |prompt: &[u32], n| -> Vec<u32> {
+            Plain::new(model.clone(), &target, prompt, limits(n)).unwrap().map(Result::unwrap).collect()
+        };
+        let text = write(&[1, 2], 20);
+        // Going on from a longer prompt at the same positions gives the same tokens.
+        let longer = [&[1, 2], &text[..7]].concat();
+        assert_eq!(write(&longer, 13), text[7..]);
+        let first = Random::new(5).uniform(2, Purpose::Token);
+        assert_eq!(Sampler::Categorical.sample(&Row::from(model.0[2].clone()), first), Some(text[0]));
+    }
+
+    #[test]
+    fn every_end_is_told_apart() {
+        let greedy = target(0, Sampler::Greedy);
+        let write = |context, limits| {
+            let mut plain = Plain::new(table(context), &greedy, &[0, 1], limits).unwrap();
+            let n = plain.by_ref().count();
+            (n, plain.stop().unwrap())
+        };
+        assert_eq!(write(100, limits(7)), (7, Stop::Length));
+        assert_eq!(write(100, limits(0)), (0, Stop::Length));
+        // Nine of ten positions hold tokens that the model reads; the eleventh is written from the tenth's row.
+        assert_eq!(write(10, limits(50)), (9, Stop::Context));
+        let first = Plain::new(table(100), &greedy, &[0, 1], limits(1)).unwrap().next().unwrap().unwrap();
+        assert_eq!(write(100, Limits { max_tokens: 50, end: vec![first] }), (0, Stop::End));
+    }
+
+    #[test]
+    fn impossible_beginnings_are_refused() {
+        let greedy = target(0, Sampler::Greedy);
+        assert!(matches!(Plain::new(table(10), &greedy, &[], limits(1)), Err(DecodeError::EmptyPrompt)));
+        let error = Plain::new(table(3), &greedy, &[1; 3], limits(1)).err().unwrap();
+        assert!(error.to_string().contains("4 tokens do not fit"), "{error}");
+        let mut dead = table(10);
+        Arc::get_mut(&mut dead).unwrap().0[1].fill(f32::NEG_INFINITY);
+        let error = Plain::new(dead, &greedy, &[1], limits(1)).unwrap().next().unwrap().unwrap_err();
+        assert!(error.to_string().contains("no token is allowed at position 1"), "{error}");
+    }
+}

@@ -1,0 +1,46 @@
+//! The law of a text.
+
+use verdigris_logits::transform::ChainState;
+use verdigris_logits::{Chain, Purpose, Random, Row, Sampler, TokenId, Transform};
+use verdigris_models::ModelError;
+
+/// The law of the next token given the tokens so far: transforms on the model's row, in order, and the
+/// sampler at the end. With the seed it fixes the text itself, not only its law.
+pub struct Target {
+    /// Penalties, constraint, watermark, warpers.
+    pub transforms: Chain,
+    /// How the token is taken.
+    pub sampler: Sampler,
+    /// Where the draws come from.
+    pub random: Random,
+}
+
+/// Why a text could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The model failed.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A prompt of no tokens: there is no row to begin with.
+    #[error("a prompt needs at least one token")]
+    EmptyPrompt,
+    /// The transforms forbid every token.
+    #[error(
+        "no token is allowed at position {position}: the constraints contradict each other, or the model's logits are not numbers"
+    )]
+    DeadEnd {
+        /// How many tokens stand before it.
+        position: usize,
+    },
+}
+
+impl Target {
+    /// Draws the token at `position` (the number of tokens before it, prompt included) from the model's row,
+    /// which is changed on the way.
+    pub fn draw(&self, state: &ChainState, row: &mut Row, position: usize) -> Result<TokenId, DecodeError> {
+        self.transforms.apply(state, row);
+        let u = self.random.uniform(position as u64, Purpose::Token);
+        self.sampler.sample(row, u).ok_or(DecodeError::DeadEnd { position })
+    }
+}

@@ -1,0 +1,39 @@
+//! Tokens that never come.
+
+use crate::{Row, TokenId, TokenSet, Transform};
+
+/// Forbids a fixed set of tokens: for instance the end of the text, where a length is wanted.
+#[derive(Clone, Debug)]
+pub struct Forbid {
+    allowed: TokenSet,
+}
+
+impl Forbid {
+    /// Forbids `tokens` in a vocabulary of `size`. Tokens outside it are never possible anyway.
+    pub fn new(tokens: &[TokenId], size: usize) -> Self {
+        let mut allowed = TokenSet::full(size);
+        tokens.iter().for_each(|&token| allowed.remove(token));
+        Self { allowed }
+    }
+}
+
+impl Transform for Forbid {
+    type State = ();
+    fn start(&self, _: &[TokenId]) {}
+    fn apply(&self, _: &(), row: &mut Row) {
+        row.restrict(&self.allowed);
+    }
+    fn advance(&self, _: &mut (), _: TokenId) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forbidden_tokens_are_impossible_and_others_as_before() {
+        let mut row = Row::from(vec![1.0, 2.0, 3.0]);
+        Forbid::new(&[1, 99], 3).apply(&(), &mut row);
+        assert_eq!(row.logits(), [1.0, f32::NEG_INFINITY, 3.0]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Going on after a kill.
+//!
+//! A checkpoint is one safetensors file with the weights and the optimizer's moments in f32, and one JSON file
+//! that says how far the run was and with what settings. Both are written beside their place and then moved
+//! there, the JSON last, so a kill at any moment leaves a whole checkpoint: the old one or the new one.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use candle_core::{Device, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::adamw::AdamW;
+use crate::error::TrainError;
+use crate::model::TrainedModel;
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// What must be the same for a run to go on.
+    pub(crate) settings: String,
+    pub(crate) step: u64,
+    pub(crate) tokens: u64,
+    /// Seconds of training before this one.
+    pub(crate) elapsed: f64,
+    /// The name of the file with weights and moments.
+    pub(crate) tensors: String,
+}
+
+/// The checkpoint in an output folder.
+pub(crate) struct Checkpoint {
+    folder: PathBuf,
+}
+
+impl Checkpoint {
+    pub(crate) fn in_folder(folder: &Path) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    fn state_path(&self) -> PathBuf {
+        self.folder.join("checkpoint.json")
+    }
+
+    pub(crate) fn save(&self, mut state: State, model: &TrainedModel, adamw: &AdamW) -> Result<(), TrainError> {
+        let mut tensors: HashMap<String, Tensor> =
+            model.variables().iter().map(|(name, var)| (format!("weight.{name}"), var.as_tensor().clone())).collect();
+        adamw.save(&mut tensors);
+        state.tensors = format!("checkpoint-{}.safetensors", state.step);
+        let old = self.state().ok().flatten();
+        write_whole(&self.folder.join(&state.tensors), |path| Ok(candle_core::safetensors::save(&tensors, path)?))?;
+        let json = serde_json::to_vec_pretty(&state).expect("a state serialises");
+        write_whole(&self.state_path(), |path| fs::write(path, &json).map_err(TrainError::file("write", path)))?;
+        if let Some(old) = old.filter(|old| old.tensors != state.tensors) {
+            let _ = fs::remove_file(self.folder.join(old.tensors));
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> Result<Option<State>, TrainError> {
+        let path = self.state_path();
+        if !path.exists() {
+            return Ok(None);
+        }
+        let json = fs::read(&path).map_err(TrainError::file("read", &path))?;
+        serde_json::from_slice(&json)
+            .map(Some)
+            .map_err(|error| TrainError::DamagedCheckpoint { path, fault: error.to_string() })
+    }
+
+    /// Puts weights and optimizer where the run was, if there is a checkpoint of a run with these settings.
+    pub(crate) fn restore(
+        &self,
+        settings: &str,
+        model: &TrainedModel,
+        adamw: &mut AdamW,
+    ) -> Result<Option<State>, TrainError> {
+        let Some(state) = self.state()? else { return Ok(None) };
+        if state.settings != settings {
+            let difference = format!("{} there, {settings} here", state.settings);
+            return Err(TrainError::ForeignCheckpoint { path: self.state_path(), difference });
+        }
+        let path = self.folder.join(&state.tensors);
+        let damaged = |fault: String| TrainError::DamagedCheckpoint { path: path.clone(), fault };
+        let tensors =
+            candle_core::safetensors::load(&path, &Device::Cpu).map_err(|error| damaged(error.to_string()))?;
+        for (name, var) in model.variables() {
+            let saved = tensors.get(&format!("weight.{name}")).filter(|saved| saved.shape() == var.shape());
+            var.set(saved.ok_or_else(|| damaged(format!("no weight {name}")))?)?;
+        }
+        adamw.restore(state.step, &tensors).map_err(|name| damaged(format!("no {name}")))?;
+        Ok(Some(state))
+    }
+
+    /// Removes the checkpoint of a run that has ended.
+    pub(crate) fn remove(&self) -> Result<(), TrainError> {
+        if let Some(state) = self.state()? {
+            fs::remove_file(self.state_path()).map_err(TrainError::file("remove", self.state_path()))?;
+            let _ = fs::remove_file(self.folder.join(state.tensors));
+        }
+        Ok(())
+    }
+}
+
+/// Writes a file beside its place and then moves it there.
+pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&Path) -> Result<(), TrainError>) -> Result<(), TrainError> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    write(&beside)?;
+    fs::rename(&beside, path).map_err(TrainError::file("write", path))
+}

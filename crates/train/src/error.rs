@@ -1,0 +1,86 @@
+//! What can go wrong in training.
+
+use std::io;
+use std::path::PathBuf;
+
+use verdigris_models::ModelError;
+
+/// Why a model could not be trained.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// A file could not be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    File {
+        /// What was tried: `read`, `write`.
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The corpus is not text.
+    #[error("{path} is not UTF-8 text, plain or compressed with zstd")]
+    NotText {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The corpus is too short to take one window from.
+    #[error("{path} has {tokens} tokens, but one training window takes {needed}: use more text or a shorter --window")]
+    TooShort {
+        /// Which file.
+        path: PathBuf,
+        /// Its length.
+        tokens: usize,
+        /// The length of a window with its last target.
+        needed: usize,
+    },
+    /// An option has an impossible value.
+    #[error("{name} is {value}, but must be {range}")]
+    Option {
+        /// Which option.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// The output folder holds the checkpoint of another run.
+    #[error(
+        "{path} belongs to a run with other settings ({difference}): choose another --out, or remove it to begin anew"
+    )]
+    ForeignCheckpoint {
+        /// The checkpoint.
+        path: PathBuf,
+        /// How the settings differ.
+        difference: String,
+    },
+    /// The checkpoint is damaged.
+    #[error("the checkpoint {path} is damaged ({fault}): remove it to begin anew")]
+    DamagedCheckpoint {
+        /// The checkpoint.
+        path: PathBuf,
+        /// What is wrong.
+        fault: String,
+    },
+    /// The loss is no longer a number.
+    #[error("the loss is not a number after {step} steps: use a lower --learning-rate")]
+    Diverged {
+        /// Steps done.
+        step: u64,
+    },
+    /// The model could not be loaded or run.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The tensor library failed.
+    #[error("computation failed: {0}")]
+    Compute(#[from] candle_core::Error),
+}
+
+impl TrainError {
+    /// Turns an I/O error into one that names the file.
+    pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { action, path, source }
+    }
+}

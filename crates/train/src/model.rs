@@ -1,0 +1,106 @@
+//! A model whose weights are variables.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use candle_core::{DType, Device, Tensor, Var};
+use verdigris_logits::{Purpose, Random, TokenId};
+use verdigris_models::{Decoder, DecoderConfig, Weights};
+
+use crate::error::TrainError;
+
+/// The spread of fresh weights.
+const DEVIATION: f64 = 0.02;
+
+/// A decoder in training: its weights can be changed in place.
+pub struct TrainedModel {
+    decoder: Decoder,
+    variables: BTreeMap<String, Var>,
+}
+
+impl TrainedModel {
+    /// A model that goes on from given weights.
+    pub fn new(config: DecoderConfig, weights: &Weights, device: &Device) -> Result<Self, TrainError> {
+        // Built once to check that all weights are there and have the right shapes.
+        Decoder::new(config.clone(), weights, device)?;
+        let variables = weights
+            .tensors()
+            .iter()
+            .filter(|(name, _)| !(config.tied && *name == "lm_head.weight"))
+            .map(|(name, tensor)| Ok((name.clone(), Var::from_tensor(tensor)?)))
+            .collect::<Result<BTreeMap<_, _>, TrainError>>()?;
+        let tensors = variables.iter().map(|(name, var)| (name.clone(), var.as_tensor().clone())).collect();
+        let decoder = Decoder::new(config, &Weights::from_tensors(tensors), device)?;
+        Ok(Self { decoder, variables })
+    }
+
+    /// A model with fresh weights: normal with deviation 0.02, norms at one, and the matrices that write into
+    /// the residual stream smaller by `sqrt(2 * layers)` (Radford et al. 2019, section 2.3). The shapes are
+    /// those of `like`.
+    pub fn fresh(config: DecoderConfig, like: &Weights, seed: u64, device: &Device) -> Result<Self, TrainError> {
+        let random = Random::new(seed);
+        let mut draw = 0;
+        let mut names: Vec<&String> = like.tensors().keys().collect();
+        names.sort_unstable();
+        let mut tensors = HashMap::new();
+        for name in names {
+            let shape = like.tensors()[name].shape();
+            let deviation = match name {
+                _ if name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight") => {
+                    DEVIATION / (2.0 * config.layers as f64).sqrt()
+                }
+                _ if shape.rank() >= 2 => DEVIATION,
+                _ => 0.0,
+            };
+            let center = if name.ends_with("norm.weight") { 1.0 } else { 0.0 };
+            let values: Vec<f32> = (0..shape.elem_count())
+                .map(|_| {
+                    draw += 2;
+                    (center + deviation * normal(&random, draw)) as f32
+                })
+                .collect();
+            tensors.insert(name.clone(), Tensor::from_vec(values, shape.clone(), device)?);
+        }
+        Self::new(config, &Weights::from_tensors(tensors), device)
+    }
+
+    /// The decoder that reads the variables.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// The weights by name.
+    pub fn variables(&self) -> &BTreeMap<String, Var> {
+        &self.variables
+    }
+
+    /// The mean cross-entropy, in nats a token, of windows of equal length: each token but the first is
+    /// predicted from those before it.
+    pub fn loss(&self, windows: &[&[TokenId]]) -> Result<Tensor, TrainError> {
+        let length = windows[0].len() - 1;
+        let device = self.variables.values().next().map_or(Device::Cpu, |var| var.device().clone());
+        let flat = |from: usize| -> Vec<TokenId> {
+            windows.iter().flat_map(|window| &window[from..from + length]).copied().collect()
+        };
+        let inputs = Tensor::from_vec(flat(0), (windows.len(), length), &device)?;
+        let targets = Tensor::from_vec(flat(1), windows.len() * length, &device)?;
+        let logits = self.decoder.forward_differentiable(&inputs)?.flatten_to(1)?;
+        Ok(candle_nn::loss::cross_entropy(&logits, &targets)?)
+    }
+
+    /// Writes the weights as f16 safetensors, whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<(), TrainError> {
+        let tensors = self
+            .variables
+            .iter()
+            .map(|(name, var)| Ok((name.clone(), var.as_tensor().to_dtype(DType::F16)?)))
+            .collect::<Result<HashMap<_, _>, TrainError>>()?;
+        crate::checkpoint::write_whole(path, |path| Ok(candle_core::safetensors::save(&tensors, path)?))
+    }
+}
+
+/// A standard normal number by Box and Muller's transform.
+fn normal(random: &Random, draw: u64) -> f64 {
+    let (u, v) = (random.uniform(draw, Purpose::Weight), random.uniform(draw + 1, Purpose::Weight));
+    (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}

@@ -1,0 +1,58 @@
+//! What can go wrong.
+
+use verdigris_decoding::DecodeError;
+use verdigris_logits::warp::OutOfRange;
+use verdigris_models::ModelError;
+use verdigris_text::ReadError;
+use verdigris_watermark::{KeyError, TooShort};
+
+/// Why a text could not be written or judged. Each message is one line that names the cause and the cure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The model could not be loaded or run.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The key could not be read, made or written.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A sampling parameter is out of range.
+    #[error(transparent)]
+    Parameter(#[from] OutOfRange),
+    /// The text could not go on.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// The text could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The text is too short for a verdict.
+    #[error(transparent)]
+    TooShort(#[from] TooShort),
+    /// The key was made for another tokenizer than the one at hand.
+    #[error(
+        "the key {id} was made for a vocabulary of {key_size} tokens ({key_fingerprint:.8}), but this tokenizer has {size} ({fingerprint:.8}): choose the model that goes with the key"
+    )]
+    ForeignKey {
+        /// The key's id.
+        id: String,
+        /// The size of the key's vocabulary.
+        key_size: usize,
+        /// Its fingerprint.
+        key_fingerprint: String,
+        /// The size of the vocabulary at hand.
+        size: usize,
+        /// Its fingerprint.
+        fingerprint: String,
+    },
+    /// The prompt leaves no room in the model's context.
+    #[error("the prompt is {tokens} tokens long, but the model's context is {context}: shorten it to {}", context - 1)]
+    PromptTooLong {
+        /// Its length.
+        tokens: usize,
+        /// The model's context.
+        context: usize,
+    },
+    /// There is no prompt, and the model has no token to begin with.
+    #[error("this model needs a prompt: it has no token that begins a text")]
+    NoPrompt,
+}

@@ -1,0 +1,80 @@
+//! A tokenizer that is ready to detect.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use verdigris_models::ModelFolder;
+use verdigris_text::Tokenizer;
+use verdigris_watermark::{Detector, Evidence, Key, Mark, Scheme, Vocabulary};
+
+use crate::error::Error;
+
+/// Reads texts and judges them. Needs a tokenizer, but no model.
+#[derive(Clone)]
+pub struct Reader {
+    tokenizer: Arc<Tokenizer>,
+}
+
+impl Reader {
+    /// A reader with a tokenizer.
+    pub fn new(tokenizer: Arc<Tokenizer>) -> Self {
+        Self { tokenizer }
+    }
+
+    /// A reader with the tokenizer of a model folder, or of a `tokenizer.json`.
+    pub fn from_folder(folder: &ModelFolder) -> Result<Self, Error> {
+        Ok(Self::new(Arc::new(folder.tokenizer()?)))
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// What a key for this tokenizer has to know about it.
+    pub fn vocabulary(&self) -> Vocabulary {
+        let vocabulary = self.tokenizer.vocabulary();
+        Vocabulary { size: vocabulary.size(), fingerprint: vocabulary.fingerprint().to_owned() }
+    }
+
+    /// The scheme of a key, if the key was made for this tokenizer.
+    pub fn scheme(&self, key: &Key) -> Result<Arc<dyn Scheme>, Error> {
+        let (theirs, ours) = (key.vocabulary(), self.vocabulary());
+        if theirs.fingerprint != ours.fingerprint {
+            return Err(Error::ForeignKey {
+                id: key.id().to_owned(),
+                key_size: theirs.size,
+                key_fingerprint: theirs.fingerprint.clone(),
+                size: ours.size,
+                fingerprint: ours.fingerprint,
+            });
+        }
+        Ok(key.scheme()?)
+    }
+
+    /// The evidence of a text of any length, read once, in bounded memory.
+    pub fn detect(&self, key: &Key, text: impl Read) -> Result<Evidence, Error> {
+        let mut detector = Detector::new(self.scheme(key)?);
+        self.tokenizer.encode_reader(text, |_, tokens| {
+            detector.push(tokens);
+        })?;
+        Ok(detector.evidence())
+    }
+
+    /// As [`Reader::detect`], and hands each token's bytes and mark to `each`, in order.
+    pub fn detect_marked(
+        &self,
+        key: &Key,
+        text: impl Read,
+        mut each: impl FnMut(&[u8], Mark),
+    ) -> Result<Evidence, Error> {
+        let mut detector = Detector::new(self.scheme(key)?);
+        let vocabulary = self.tokenizer.vocabulary();
+        self.tokenizer.encode_reader(text, |_, tokens| {
+            for (&token, &mark) in tokens.iter().zip(detector.push(tokens)) {
+                each(vocabulary.bytes(token), mark);
+            }
+        })?;
+        Ok(detector.evidence())
+    }
+}
