@@ -155,24 +155,29 @@ impl Key {
         let mut id = [0; 4];
         getrandom::fill(&mut *secret).expect("the operating system gives random bytes");
         getrandom::fill(&mut id).expect("the operating system gives random bytes");
+        Self::from_secret(*secret, format!("vg-{}", HEXLOWER_PERMISSIVE.encode(&id)), marking, vocabulary)
+    }
+
+    /// A key of the native scheme with a secret of the caller's, who vouches for its being one.
+    pub fn from_secret(secret: [u8; 32], id: impl Into<String>, marking: Marking, vocabulary: Vocabulary) -> Self {
         let Marking { gamma, context, strength } = marking;
-        Self {
-            id: format!("vg-{}", HEXLOWER_PERMISSIVE.encode(&id)),
-            tenant: String::new(),
-            secret: Secret::Native { secret, gamma, context },
-            strength,
-            vocabulary,
-        }
+        let secret = Secret::Native { secret: Zeroizing::new(secret), gamma, context };
+        Self { id: id.into(), tenant: String::new(), secret, strength, vocabulary }
     }
 
     /// A key of the KGW dialect `simple_1`. With [`DEFAULT_HASH_KEY`] it is not secret at all.
-    pub fn kgw_simple_1(hash_key: u64, gamma: f64, delta: f64, vocabulary: Vocabulary) -> Result<Self, KeyError> {
+    pub fn kgw_simple_1(
+        hash_key: u64,
+        gamma: f64,
+        strength: Strength,
+        vocabulary: Vocabulary,
+    ) -> Result<Self, KeyError> {
         KgwSimple1::new(hash_key, gamma, vocabulary.size)?;
         Ok(Self {
             id: "kgw-simple-1".into(),
             tenant: String::new(),
             secret: Secret::KgwSimple1 { hash_key: Zeroizing::new(hash_key), gamma },
-            strength: Strength::Soft(delta),
+            strength,
             vocabulary,
         })
     }
@@ -391,7 +396,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for key in [
             Key::generate(Marking::default(), vocabulary()).with_tenant("acme"),
-            Key::kgw_simple_1(DEFAULT_HASH_KEY, 0.25, 2.0, vocabulary()).unwrap(),
+            Key::kgw_simple_1(DEFAULT_HASH_KEY, 0.25, Strength::Hard, vocabulary()).unwrap(),
         ] {
             let path = folder.path().join(key.id());
             key.save(&path).unwrap();

@@ -1,0 +1,173 @@
+//! `verdigris bench`: figures that anyone can check.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use verdigris::{Engine, Evidence, Key};
+
+use crate::demo::secret;
+use crate::error::Failure;
+use crate::key::{Function, marking};
+use crate::model::ModelOption;
+
+/// Measure
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    Detection(Detection),
+}
+
+/// Write many texts, marked and not, and count how many are found
+#[derive(Args)]
+#[command(after_help = "\
+Each sample begins a new text with its own seed and its own key; every sample is judged with its key whether
+it was marked or not. The same command gives the same table on every machine.
+
+Examples:
+  verdigris bench detection --gamma 0.5 --delta 2      the setting of the KGW paper's table 2
+  verdigris bench detection --samples 50 --tokens 100 --context all --width 1")]
+pub(crate) struct Detection {
+    #[command(flatten)]
+    model: ModelOption,
+    /// Texts of each kind
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    samples: u64,
+    /// Tokens of each text
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    tokens: usize,
+    /// The share of green tokens
+    #[arg(long, default_value_t = 0.25)]
+    gamma: f64,
+    /// What is added to the logits of green tokens
+    #[arg(long, default_value_t = 2.0)]
+    delta: f64,
+    /// Write green tokens only
+    #[arg(long, conflicts_with = "delta")]
+    hard: bool,
+    /// How the tokens before a position choose its green list
+    #[arg(long, value_enum, default_value_t = Function::Min)]
+    context: Function,
+    /// How many of them take part
+    #[arg(long, value_name = "H", default_value_t = 4)]
+    width: usize,
+    /// The sampling temperature
+    #[arg(long, value_name = "T", default_value_t = 1.0)]
+    temperature: f64,
+    /// The seed of all texts and keys
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one kind of text came to.
+#[derive(Serialize)]
+struct Row {
+    texts: &'static str,
+    samples: usize,
+    mean_z: f64,
+    least_z: f64,
+    most_z: f64,
+    z_above_4: usize,
+    p_at_most_1e_5: usize,
+    mean_green_share: f64,
+    median_scored: u64,
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Detection(detection) => detection.run(),
+        }
+    }
+}
+
+impl Detection {
+    fn run(self) -> Result<ExitCode, Failure> {
+        if self.samples == 0 {
+            return Err(Failure::Usage("--samples is 0, but must be at least 1".into()));
+        }
+        let marking = marking(self.gamma, self.delta, self.hard, self.context, self.width)?;
+        let engine = self.model.engine()?;
+        let bar = ProgressBar::new(2 * self.samples).with_style(
+            ProgressStyle::with_template("{bar:40} {pos} of {len} texts, {eta} left").expect("a valid template"),
+        );
+        let (mut marked, mut plain) = (Vec::new(), Vec::new());
+        for sample in 0..self.samples {
+            let vocabulary = engine.reader().vocabulary();
+            let key = Key::from_secret(secret(self.seed, sample as u32), "bench", marking, vocabulary);
+            for (watermark, into) in [(true, &mut marked), (false, &mut plain)] {
+                into.push(self.sample(&engine, &key, watermark, sample)?);
+                bar.inc(1);
+            }
+        }
+        bar.finish_and_clear();
+        let rows = [row("marked", &marked), row("not marked", &plain)];
+        let mut out = anstream::stdout();
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string(&rows).expect("rows serialise"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        writeln!(
+            out,
+            "gamma {}, delta {}, {} tokens, temperature {}\n",
+            self.gamma,
+            if self.hard { "hard".into() } else { self.delta.to_string() },
+            self.tokens,
+            self.temperature
+        )?;
+        let titles = ["texts", "samples", "mean z", "least z", "most z", "z > 4", "p <= 1e-5", "green", "scored"];
+        let [a, b, c, d, e, f, g, h, i] = titles;
+        writeln!(out, "| {a:<10} | {b:>7} | {c:>6} | {d:>7} | {e:>6} | {f:>7} | {g:>9} | {h:>6} | {i:>6} |")?;
+        writeln!(out, "|---|--:|--:|--:|--:|--:|--:|--:|--:|")?;
+        for r in &rows {
+            let share = |n: usize| format!("{:.1} %", 100.0 * n as f64 / r.samples as f64);
+            writeln!(
+                out,
+                "| {:<10} | {:>7} | {:>6.2} | {:>7.2} | {:>6.2} | {:>7} | {:>9} | {:>6.3} | {:>6} |",
+                r.texts,
+                r.samples,
+                r.mean_z,
+                r.least_z,
+                r.most_z,
+                share(r.z_above_4),
+                share(r.p_at_most_1e_5),
+                r.mean_green_share,
+                r.median_scored
+            )?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn sample(&self, engine: &Engine, key: &Key, watermark: bool, sample: u64) -> Result<Evidence, Failure> {
+        let seed = self.seed << 32 | sample;
+        let mut request =
+            engine.request("").max_tokens(self.tokens).through_end().temperature(self.temperature).seed(seed);
+        if watermark {
+            request = request.watermark(key);
+        }
+        // Judged as a reader would: from the text, tokenized anew.
+        Ok(engine.reader().detect(key, request.text()?.text.as_bytes())?)
+    }
+}
+
+fn row(texts: &'static str, evidence: &[Evidence]) -> Row {
+    let n = evidence.len() as f64;
+    let z = || evidence.iter().map(|e| e.z);
+    let mut scored: Vec<u64> = evidence.iter().map(|e| e.scored).collect();
+    scored.sort_unstable();
+    Row {
+        texts,
+        samples: evidence.len(),
+        mean_z: z().sum::<f64>() / n,
+        least_z: z().fold(f64::INFINITY, f64::min),
+        most_z: z().fold(f64::NEG_INFINITY, f64::max),
+        z_above_4: z().filter(|&z| z > 4.0).count(),
+        p_at_most_1e_5: evidence.iter().filter(|e| e.ln_p <= 1e-5f64.ln()).count(),
+        mean_green_share: evidence.iter().map(|e| e.green as f64 / e.scored.max(1) as f64).sum::<f64>() / n,
+        median_scored: scored[scored.len() / 2],
+    }
+}

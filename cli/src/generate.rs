@@ -1,0 +1,148 @@
+//! `verdigris generate`: write text.
+
+use std::io::{IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use serde::Serialize;
+use verdigris::{Key, Stop};
+
+use crate::error::Failure;
+use crate::model::ModelOption;
+
+/// Write text, marked with a key or plain, as it comes
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  verdigris generate                                    a tale from its beginning
+  verdigris generate \"The captain\" --max-tokens 100
+  verdigris generate \"The captain\" --key my.key > tale.txt
+  verdigris generate --seed 7 --temperature 1 --top-p 1 --json")]
+pub(crate) struct Generate {
+    /// The text to go on from [default: begin a new text]
+    #[arg(default_value = "", hide_default_value = true)]
+    prompt: String,
+    #[command(flatten)]
+    model: ModelOption,
+    /// Mark the text with this key
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// The most tokens to write
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    max_tokens: usize,
+    /// Above 1 for more surprise, below for less; 0 takes the most probable token every time
+    #[arg(long, value_name = "T", default_value_t = 0.8)]
+    temperature: f64,
+    /// Draw from the K most probable tokens
+    #[arg(long, value_name = "K")]
+    top_k: Option<usize>,
+    /// Draw from the most probable tokens that together have this probability
+    #[arg(long, value_name = "P", default_value_t = 0.95)]
+    top_p: f64,
+    /// Draw from the tokens with at least this share of the best token's probability
+    #[arg(long, value_name = "P")]
+    min_p: Option<f64>,
+    /// Repeat a text: the same seed gives the same one [default: a new one each time]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print one JSON object at the end instead of text as it comes
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Output<'a> {
+    prompt: &'a str,
+    text: &'a str,
+    tokens: &'a [u32],
+    prompt_tokens: usize,
+    stop: &'static str,
+    seed: u64,
+    key_id: Option<&'a str>,
+    seconds: f64,
+}
+
+impl Generate {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let key = self.key.as_deref().map(Key::load).transpose()?;
+        let engine = self.model.engine()?;
+        let seed = self.seed.map_or_else(random_seed, Ok)?;
+        let mut request =
+            engine.request(&self.prompt).max_tokens(self.max_tokens).temperature(self.temperature).top_p(self.top_p);
+        if let Some(key) = &key {
+            request = request.watermark(key);
+        }
+        if let Some(k) = self.top_k {
+            request = request.top_k(k);
+        }
+        if let Some(p) = self.min_p {
+            request = request.min_p(p);
+        }
+        let mut out = anstream::stdout();
+        let (mut fault, mut started_text) = (None, false);
+        let show_prompt = out.is_terminal() && !self.json && !self.prompt.is_empty();
+        let started = Instant::now();
+        let written = request.seed(seed).stream(|piece| {
+            if self.json {
+                return ControlFlow::Continue(());
+            }
+            // The prompt comes with the first piece: nothing is printed for a request that fails.
+            let prompt = if show_prompt && !started_text { self.prompt.as_str() } else { "" };
+            started_text = true;
+            let dim = anstyle::Style::new().dimmed();
+            let prompt = if prompt.is_empty() { String::new() } else { format!("{dim}{prompt}{dim:#}") };
+            match write!(out, "{prompt}{piece}").and_then(|()| out.flush()) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    fault = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        if let Some(fault) = fault {
+            return Err(fault.into());
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        if self.json {
+            let stop = match written.stop {
+                Some(Stop::End) => "end",
+                Some(Stop::Length) => "length",
+                Some(Stop::Context) => "context",
+                None => "cancelled",
+            };
+            let output = Output {
+                prompt: &self.prompt,
+                text: &written.text,
+                tokens: &written.tokens,
+                prompt_tokens: written.prompt_tokens,
+                stop,
+                seed,
+                key_id: key.as_ref().map(Key::id),
+                seconds,
+            };
+            writeln!(out, "{}", serde_json::to_string(&output).expect("the output serialises"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        writeln!(out)?;
+        if std::io::stderr().is_terminal() {
+            let tokens = written.tokens.len();
+            let marked = key.as_ref().map(|key| format!(", marked with {}", key.id())).unwrap_or_default();
+            let dim = anstyle::Style::new().dimmed();
+            anstream::eprintln!(
+                "{dim}{tokens} tokens in {seconds:.1} s ({:.0} a second), seed {seed}{marked}{dim:#}",
+                tokens as f64 / seconds
+            );
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn random_seed() -> Result<u64, Failure> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::Usage(format!("no random seed: {error}; give --seed")))?;
+    Ok(u64::from_le_bytes(bytes) >> 32)
+}

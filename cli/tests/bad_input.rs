@@ -1,0 +1,142 @@
+//! Bad input: one line that names the cause and the cure, status 2, and nothing half-written.
+
+mod support;
+
+use std::fs;
+
+use support::{Folder, TALE_SMALL};
+
+#[test]
+fn a_missing_file() {
+    let folder = Folder::with_key();
+    folder.run(&["detect", "none.txt", "--key", "my.key"]).fails("cannot open none.txt");
+    folder.run(&["detect", ".", "--key", "my.key"]).fails("it is a folder");
+    folder.run(&["generate", "--key", "none.key"]).fails("cannot read the key file none.key");
+    folder.run(&["train", "lm", "--corpus", "none.txt", "--out", "out"]).fails("cannot read none.txt");
+    assert!(!folder.path("out").exists());
+}
+
+#[test]
+fn a_folder_that_is_no_model() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("empty")).unwrap();
+    folder.run(&["generate", "--model", "empty"]).fails("empty is not a model folder: it has no config.json");
+    folder.run(&["generate", "--model", "none"]).fails("none is not a model folder: there is nothing at that path");
+    folder.run(&["key", "new", "a.key", "--model", "empty"]).fails("it has no tokenizer.json");
+    assert!(!folder.path("a.key").exists());
+}
+
+#[test]
+fn a_truncated_safetensors_file() {
+    let folder = Folder::new();
+    folder.copy_model(TALE_SMALL, "cut");
+    let weights = folder.path("cut/model.safetensors");
+    let bytes = fs::read(&weights).unwrap();
+    fs::write(&weights, &bytes[..bytes.len() / 2]).unwrap();
+    folder.run(&["generate", "--model", "cut"]).fails("model.safetensors is truncated or damaged");
+}
+
+#[test]
+fn a_tokenizer_that_is_not_the_keys() {
+    let folder = Folder::with_key();
+    folder.copy_model(TALE_SMALL, "other");
+    let path = folder.path("other/tokenizer.json");
+    let json = fs::read_to_string(&path).unwrap();
+    // The same size, two tokens exchanged.
+    let (a, b) = ("\"Ġthe\":", "\"Ġand\":");
+    assert!(json.contains(a) && json.contains(b));
+    fs::write(&path, json.replace(a, "\"@\":").replace(b, a).replace("\"@\":", b)).unwrap();
+    folder.write("text.txt", "Some text.");
+    let run = folder.run(&["detect", "text.txt", "--key", "my.key", "--model", "other"]);
+    run.fails("was made for a vocabulary of 4096 tokens");
+    folder.run(&["generate", "--key", "my.key", "--model", "other"]).fails("choose the model that goes with the key");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_file_that_others_can_read_or_nobody() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::with_key();
+    let key = folder.path("my.key");
+    assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
+    folder.run(&["detect", "--key", "my.key"]).fails("run `chmod 600 my.key`");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::read(&key).is_err() {
+        // Not so for root, whom permissions do not stop.
+        folder.run(&["detect", "--key", "my.key"]).fails("cannot read the key file my.key");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_key_and_a_key_that_is_there() {
+    let folder = Folder::with_key();
+    folder.write_private("bad.key", "{\"format\": \"verdigris-key-1\"");
+    folder.run(&["key", "show", "bad.key"]).fails("bad.key is not a key file: it does not read as one at line 1");
+    let before = fs::read(folder.path("my.key")).unwrap();
+    folder.run(&["key", "new", "my.key"]).fails("choose another name");
+    assert_eq!(fs::read(folder.path("my.key")).unwrap(), before);
+    folder.run(&["key", "new", "no/such/folder/my.key"]).fails("make the folder first");
+}
+
+#[test]
+fn text_that_is_not_utf8() {
+    let folder = Folder::with_key();
+    let mut bytes = b"fine words ".repeat(20_000);
+    bytes.push(0xff);
+    fs::write(folder.path("bad.txt"), &bytes).unwrap();
+    let said = format!("bad.txt: byte {} is not valid UTF-8", bytes.len() - 1);
+    folder.run(&["detect", "bad.txt", "--key", "my.key"]).fails(&said);
+    folder.run(&["detect", "bad.txt", "--key", "my.key", "--color"]).fails(&said);
+}
+
+#[test]
+fn an_empty_file_and_a_text_too_short() {
+    let folder = Folder::with_key();
+    folder.write("empty.txt", "");
+    folder.write("short.txt", "Too short.");
+    folder.run(&["detect", "empty.txt", "--key", "my.key"]).fails("too short to decide: 0 tokens");
+    folder.run(&["detect", "short.txt", "--key", "my.key"]).fails("at least 9 are needed");
+    folder.run(&["detect", "short.txt", "--key", "my.key", "--color"]).fails("at least 9 are needed");
+    folder.write("corpus.txt", "Too short.");
+    let run = folder.run(&["train", "lm", "--corpus", "corpus.txt", "--init", TALE_SMALL, "--out", "out"]);
+    run.fails("one training window takes 257");
+}
+
+#[test]
+fn numbers_out_of_range() {
+    let folder = Folder::with_key();
+    for (arguments, said) in [
+        (&["key", "new", "a.key", "--gamma", "0.3"][..], "gamma is 0.3, but must be a multiple of 1/256"),
+        (&["key", "new", "a.key", "--gamma", "1"], "gamma is 1, but must be"),
+        (&["key", "new", "a.key", "--delta=-1"], "delta is -1, but must be above 0"),
+        (&["key", "new", "a.key", "--delta", "nan"], "delta is NaN"),
+        (&["key", "new", "a.key", "--width", "9"], "context width is 9, but must be 1 to 8"),
+        (&["key", "new", "a.key", "--dialect", "kgw-simple-1", "--gamma", "2"], "gamma is 2, but must be"),
+        (&["generate", "--temperature=-1"], "temperature is -1, but must be above 0"),
+        (&["generate", "--top-p", "1.5"], "top-p is 1.5, but must be above 0 and at most 1"),
+        (&["generate", "--top-k", "0"], "top-k is 0, but must be at least 1"),
+        (&["generate", "--min-p", "2"], "min-p is 2, but must be"),
+        (&["detect", "--key", "my.key", "--level", "0"], "--level is 0, but must be"),
+        (&["bench", "detection", "--samples", "0"], "--samples is 0"),
+    ] {
+        folder.run(arguments).fails(said);
+    }
+    assert!(!folder.path("a.key").exists());
+}
+
+#[test]
+fn a_prompt_longer_than_the_context() {
+    let folder = Folder::new();
+    let prompt = "word ".repeat(2100);
+    folder.run(&["generate", &prompt, "--model", TALE_SMALL]).fails("but the model's context is 2048: shorten it");
+    folder.run(&["generate", &prompt, "--model", TALE_SMALL, "--json"]).fails("shorten it to 2047");
+}
+
+#[test]
+fn options_that_do_not_exist() {
+    let folder = Folder::new();
+    for arguments in [&["generate", "--no-such-option"][..], &["detect"], &["unknown"], &[]] {
+        assert_eq!(folder.run(arguments).status, 2, "{arguments:?}");
+    }
+}

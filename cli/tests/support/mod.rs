@@ -1,0 +1,91 @@
+//! Runs the built program in a folder of its own.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+pub const TALE_SMALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-small");
+
+pub struct Folder(TempDir);
+
+#[derive(Debug)]
+pub struct Run {
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Run {
+    /// Asserts a failure of one line that says `said`, with nothing on standard output.
+    #[track_caller]
+    pub fn fails(&self, said: &str) {
+        assert_eq!(self.status, 2, "{self:?}");
+        assert_eq!(self.out, "", "no half-written output");
+        assert_eq!(self.err.trim_end().lines().count(), 1, "one line: {}", self.err);
+        assert!(self.err.starts_with("error: ") && self.err.contains(said), "{:?} should say {said:?}", self.err);
+    }
+}
+
+impl Folder {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn with_key() -> Self {
+        let folder = Self::new();
+        assert_eq!(folder.run(&["key", "new", "my.key"]).status, 0);
+        folder
+    }
+
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    pub fn write(&self, file: &str, text: &str) {
+        fs::write(self.path(file), text).unwrap();
+    }
+
+    pub fn write_private(&self, file: &str, text: &str) {
+        self.write(file, text);
+        #[cfg(unix)]
+        fs::set_permissions(self.path(file), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    }
+
+    pub fn copy_model(&self, from: &str, to: &str) {
+        fs::create_dir(self.path(to)).unwrap();
+        for file in ["config.json", "tokenizer.json", "model.safetensors"] {
+            fs::copy(Path::new(from).join(file), self.path(to).join(file)).unwrap();
+        }
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_verdigris"));
+        command.args(arguments).current_dir(self.0.path()).env_remove("NO_COLOR").env_remove("RUST_LOG");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    #[track_caller]
+    pub fn run(&self, arguments: &[&str]) -> Run {
+        Self::finish(self.command(arguments))
+    }
+
+    /// As [`Folder::run`], with a file as standard input.
+    #[track_caller]
+    pub fn run_with(&self, arguments: &[&str], input: &str) -> Run {
+        let mut command = self.command(arguments);
+        command.stdin(fs::File::open(self.path(input)).unwrap());
+        Self::finish(command)
+    }
+
+    fn finish(mut command: Command) -> Run {
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).expect("the program prints UTF-8");
+        let status = output.status.code().expect("the program is not killed");
+        Run { status, out: text(output.stdout), err: text(output.stderr) }
+    }
+}
