@@ -11,6 +11,9 @@ use crate::statistics::{ln_p_value, z_score};
 /// The p-value at or under which a text counts as marked: one false alarm in 100,000 unmarked texts.
 pub const DEFAULT_LEVEL: f64 = 1e-5;
 
+/// Draws that are looked up together.
+const BATCH: usize = 32;
+
 /// What the detector made of one token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -96,12 +99,13 @@ impl Detector {
         self.scheme.draws(&self.tail, &mut self.draws);
         self.marks.clear();
         self.marks.resize(tokens.len() - self.draws.len(), Mark::Unscored);
-        for &draw in &self.draws {
-            self.marks.push(match (self.distinct.insert(draw), draw.green) {
+        for batch in self.draws.chunks(BATCH) {
+            self.distinct.expect(batch);
+            self.marks.extend(batch.iter().map(|&draw| match (self.distinct.insert(draw), draw.green) {
                 (true, true) => Mark::Green,
                 (true, false) => Mark::Red,
                 (false, green) => Mark::Repeated { green },
-            });
+            }));
         }
         debug_assert!(before <= width);
         self.tail.drain(..self.tail.len().saturating_sub(width));

@@ -27,11 +27,17 @@ impl Distinct {
         Self { slots: vec![0; FIRST_SLOTS], len: 0, green: 0, level: 0 }
     }
 
+    /// Brings the slots of some draws into the cache, all at once instead of one after the other.
+    pub(crate) fn expect(&self, draws: &[Draw]) {
+        let mask = self.slots.len() - 1;
+        let touched = draws.iter().fold(0, |sum, draw| sum ^ self.slots[place(clean(draw.identity)) & mask]);
+        std::hint::black_box(touched);
+    }
+
     /// Takes in a draw; true when it was not there before (whether or not the sample keeps it).
     #[inline]
     pub(crate) fn insert(&mut self, draw: Draw) -> bool {
-        // Never zero, which marks a free slot; the colour takes the place of the lowest bit.
-        let identity = draw.identity & !3 | 2;
+        let identity = clean(draw.identity);
         if identity.leading_zeros() < self.level {
             return false;
         }
@@ -82,6 +88,11 @@ impl Distinct {
             self.insert(Draw { identity: kept, green: kept & 1 == 1 });
         }
     }
+}
+
+/// Never zero, which marks a free slot; the colour takes the place of the lowest bit.
+fn clean(identity: u64) -> u64 {
+    identity & !3 | 2
 }
 
 /// Spreads what the threshold leaves of an identity over the table.

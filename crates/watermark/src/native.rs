@@ -9,7 +9,11 @@
 //! The four ways to make a seed out of a context are described at [`Context`].
 
 use aes::Aes128;
-use aes::cipher::{Array, BlockCipherEncrypt, KeyInit, consts::U16};
+use aes::cipher::consts::U16;
+use aes::cipher::typenum::Unsigned;
+use aes::cipher::{
+    Array, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, KeyInit, ParBlocks,
+};
 use serde::{Deserialize, Serialize};
 use verdigris_logits::{TokenId, TokenSet};
 
@@ -21,6 +25,12 @@ type Block = Array<u8, U16>;
 
 /// Blocks encrypted together: what the widest AES unit takes at once.
 const BATCH: usize = 64;
+
+/// Judged tokens below which a batch costs more than it saves.
+const FEW: usize = 8;
+
+/// The most bits that one membership takes.
+const MAX_PLANES: usize = 8;
 
 /// How the tokens before a position choose its green list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,25 +121,28 @@ impl Native {
 
     /// Expands a seed into the words of a green list.
     fn expand(&self, seed: u128, words: &mut [u64]) {
-        let (m, k) = (self.gamma.numerator(), self.gamma.bits());
-        let mut blocks = [Block::default(); BATCH];
-        for (part, words) in words.chunks_mut(2 * BATCH).enumerate() {
-            let count = words.len().div_ceil(2);
-            for plane in 0..k {
-                for (i, block) in blocks.iter_mut().enumerate() {
-                    *block = to_block(seed ^ counter(plane, part * BATCH + i));
-                }
-                self.list_key.encrypt_blocks(&mut blocks);
-                let bit = m >> plane & 1 == 1;
-                for (pair, block) in words.chunks_mut(2).zip(&blocks[..count]) {
-                    let random = value(block);
-                    for (word, random) in pair.iter_mut().zip([random as u64, (random >> 64) as u64]) {
-                        let below = if plane == 0 { 0 } else { *word };
-                        *word = if bit { !random | below } else { !random & below };
-                    }
-                }
-            }
+        self.list_key.encrypt_with_backend(Expand { seed, gamma: self.gamma, words });
+    }
+
+    /// The draw of one token in its context: the definition that the batched paths agree with.
+    fn draw(&self, context: &[TokenId], token: TokenId) -> Draw {
+        let seed = self.seed(context);
+        let mut planes = [Block::default(); MAX_PLANES];
+        let planes = &mut planes[..self.gamma.bits()];
+        for (plane, block) in planes.iter_mut().enumerate() {
+            *block = to_block(seed ^ counter(plane, token as usize / 128));
         }
+        self.list_key.encrypt_blocks(planes);
+        self.judge(seed, token, planes.iter())
+    }
+
+    /// Reads a token's bit out of the keystream block of each plane.
+    #[inline(always)]
+    fn judge<'a>(&self, seed: u128, token: TokenId, planes: impl Iterator<Item = &'a Block>) -> Draw {
+        let bit = |block: &Block| u16::from(block[token as usize % 128 / 8] >> (token % 8) & 1);
+        let number = planes.enumerate().fold(0, |sum, (plane, block)| sum | bit(block) << plane);
+        let identity = seed as u64 ^ u64::from(token).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Draw { identity, green: number < self.gamma.numerator() }
     }
 
     /// The values that decide a batch of self-salted candidates: the smallest of `AES(c_i, v)`.
@@ -149,7 +162,7 @@ impl Native {
         let (width, k) = (self.context.width, self.gamma.bits());
         let mut single = [Block::default(); BATCH + MAX_CONTEXT];
         let mut seeds = [Block::default(); BATCH];
-        let mut planes = [Block::default(); BATCH * 8];
+        let mut planes = [Block::default(); BATCH * MAX_PLANES];
         let judged = tokens.len() - width;
         // A short last batch is encrypted whole: fewer blocks would leave the wide AES unit.
         for start in (0..judged).step_by(BATCH) {
@@ -185,10 +198,8 @@ impl Native {
             }
             self.list_key.encrypt_blocks(&mut planes[..BATCH * k]);
             for (i, (seed, &token)) in seeds.iter().zip(candidates).enumerate() {
-                let bit = |plane: usize| planes[plane * BATCH + i][token as usize % 128 / 8] >> (token % 8) & 1;
-                let number = (0..k).fold(0, |sum, plane| sum | u16::from(bit(plane)) << plane);
-                let identity = value(seed) as u64 ^ u64::from(token).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-                out.push(Draw { identity, green: number < self.gamma.numerator() });
+                let planes = (0..k).map(|plane| &planes[plane * BATCH + i]);
+                out.push(self.judge(value(seed), token, planes));
             }
         }
     }
@@ -241,13 +252,66 @@ impl Scheme for Native {
     }
 
     fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
-        if tokens.len() <= self.context.width {
-            return;
-        }
+        let width = self.context.width;
         match self.context.function {
+            _ if tokens.len() <= width => {}
             ContextFunction::SelfSalted => self.draws_salted(tokens, out),
+            _ if tokens.len() - width < FEW => {
+                out.extend(tokens.windows(width + 1).map(|window| self.draw(&window[..width], window[width])));
+            }
             ContextFunction::All | ContextFunction::Min => self.draws_seeded(tokens, out),
         }
+    }
+}
+
+/// Makes keystream and folds it into a green list, batch by batch, inside the code that the AES unit of this
+/// CPU was chosen for: so the folding runs in registers as wide.
+struct Expand<'a> {
+    seed: u128,
+    gamma: Gamma,
+    words: &'a mut [u64],
+}
+
+impl BlockSizeUser for Expand<'_> {
+    type BlockSize = U16;
+}
+
+impl BlockCipherEncClosure for Expand<'_> {
+    #[inline(always)]
+    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
+        let batch = B::ParBlocksSize::USIZE;
+        let (m, k) = (self.gamma.numerator(), self.gamma.bits());
+        let mut random = ParBlocks::<B>::default();
+        for (part, words) in self.words.chunks_mut(2 * batch).enumerate() {
+            // Compares k-bit numbers with m, from the lowest plane up: a plane where m has a one decides for
+            // every zero, one where m has a zero decides against every one. Plane 0 is of the first kind: m is odd.
+            for plane in 0..k {
+                let (low, high) = (self.seed as u64 ^ (plane as u64) << 32, (self.seed >> 64) as u64);
+                for (i, block) in random.iter_mut().enumerate() {
+                    block[..8].copy_from_slice(&(low ^ (part * batch + i) as u64).to_le_bytes());
+                    block[8..].copy_from_slice(&high.to_le_bytes());
+                }
+                backend.encrypt_par_blocks((&mut random).into());
+                match (plane, m >> plane & 1 == 1) {
+                    (0, _) => fold(words, &random, |_, random| !random),
+                    (_, true) => fold(words, &random, |below, random| !random | below),
+                    (_, false) => fold(words, &random, |below, random| !random & below),
+                }
+            }
+        }
+    }
+}
+
+/// Combines each word with its half of a keystream block.
+#[inline(always)]
+fn fold(words: &mut [u64], random: &[Block], f: impl Fn(u64, u64) -> u64) {
+    let half = |block: &Block, at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
+    let (pairs, odd) = words.as_chunks_mut::<2>();
+    for (pair, block) in pairs.iter_mut().zip(random) {
+        *pair = [f(pair[0], half(block, 0)), f(pair[1], half(block, 8))];
+    }
+    if let [word] = odd {
+        *word = f(*word, half(&random[pairs.len()], 0));
     }
 }
 
