@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::dispatch::dispatch;
-use crate::dot;
+use crate::simd::Simd;
 
 /// Multiplications below which one thread is faster than waking another.
 const PARALLEL: usize = 1 << 19;
@@ -67,7 +67,8 @@ dispatch! {
 
 #[allow(clippy::too_many_arguments)]
 #[inline(always)]
-fn one_row_body(
+fn one_row_body<S: Simd>(
+    unit: S,
     q: &[f32],
     k: &[f32],
     v: &[f32],
@@ -89,7 +90,7 @@ fn one_row_body(
         let mut max = f32::NEG_INFINITY;
         scores.clear();
         for j in 0..seen {
-            let score = if hidden(j) { f32::NEG_INFINITY } else { dot(q, &k[at(j)]) * scale };
+            let score = if hidden(j) { f32::NEG_INFINITY } else { unit.dot(q, &k[at(j)]) * scale };
             max = max.max(score);
             scores.push(score);
         }
@@ -198,7 +199,19 @@ mod tests {
             assert_eq!(alone, together[r * 256..(r + 1) * 256]);
         }
         let mut plain = vec![0.0; 256];
-        one_row_body(&q[..256], &k, &v, shape, t - m, t - m + 1, None, 0.2, &mut Vec::new(), &mut plain);
+        one_row_body(
+            crate::simd::Portable,
+            &q[..256],
+            &k,
+            &v,
+            shape,
+            t - m,
+            t - m + 1,
+            None,
+            0.2,
+            &mut Vec::new(),
+            &mut plain,
+        );
         assert_eq!(plain, together[..256]);
     }
 }

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::dispatch::dispatch;
-use crate::{LANES, reduce};
+use crate::simd::{LANES, Simd};
 
 /// Multiplications below which one thread is faster than waking another.
 const PARALLEL: usize = 1 << 19;
@@ -44,7 +44,7 @@ dispatch! {
 }
 
 #[inline(always)]
-fn columns_body(x: &[f32], w: &[f32], k: usize, out: &mut [&mut [f32]]) {
+fn columns_body<S: Simd>(unit: S, x: &[f32], w: &[f32], k: usize, out: &mut [&mut [f32]]) {
     let mut x = x;
     let mut out = out;
     while !out.is_empty() {
@@ -52,10 +52,10 @@ fn columns_body(x: &[f32], w: &[f32], k: usize, out: &mut [&mut [f32]]) {
         let (head, tail) = x.split_at(rows * k);
         let (now, later) = out.split_at_mut(rows);
         match rows {
-            1 => tiles::<1, 8>(head, w, k, now),
-            2 => tiles::<2, 4>(head, w, k, now),
-            3 => tiles::<3, 4>(head, w, k, now),
-            _ => tiles::<4, 4>(head, w, k, now),
+            1 => tiles::<S, 1, 8>(unit, head, w, k, now),
+            2 => tiles::<S, 2, 4>(unit, head, w, k, now),
+            3 => tiles::<S, 3, 4>(unit, head, w, k, now),
+            _ => tiles::<S, 4, 4>(unit, head, w, k, now),
         }
         (x, out) = (tail, later);
     }
@@ -63,37 +63,45 @@ fn columns_body(x: &[f32], w: &[f32], k: usize, out: &mut [&mut [f32]]) {
 
 /// `M` rows against all columns, `N` columns at a time.
 #[inline(always)]
-fn tiles<const M: usize, const N: usize>(x: &[f32], w: &[f32], k: usize, out: &mut [&mut [f32]]) {
+fn tiles<S: Simd, const M: usize, const N: usize>(unit: S, x: &[f32], w: &[f32], k: usize, out: &mut [&mut [f32]]) {
     let columns = w.len() / k;
     let whole = columns - columns % N;
     for j in (0..whole).step_by(N) {
-        tile::<M, N>(x, &w[j * k..(j + N) * k], k, j, out);
+        tile::<S, M, N>(unit, x, &w[j * k..(j + N) * k], k, j, out);
     }
     for j in whole..columns {
-        tile::<M, 1>(x, &w[j * k..(j + 1) * k], k, j, out);
+        tile::<S, M, 1>(unit, x, &w[j * k..(j + 1) * k], k, j, out);
     }
 }
 
+/// `M` rows against `N` columns: their sums stay in registers.
 #[inline(always)]
-fn tile<const M: usize, const N: usize>(x: &[f32], w: &[f32], k: usize, j: usize, out: &mut [&mut [f32]]) {
+fn tile<S: Simd, const M: usize, const N: usize>(
+    unit: S,
+    x: &[f32],
+    w: &[f32],
+    k: usize,
+    j: usize,
+    out: &mut [&mut [f32]],
+) {
+    let chunks = k / LANES;
     let x: [_; M] = std::array::from_fn(|i| x[i * k..(i + 1) * k].as_chunks::<LANES>());
     let w: [_; N] = std::array::from_fn(|i| w[i * k..(i + 1) * k].as_chunks::<LANES>());
-    let mut sums = [[[0.0f32; LANES]; N]; M];
-    for c in 0..k / LANES {
+    let (x_rest, w_rest) = (x.map(|x| x.1), w.map(|w| w.1));
+    let (x, w) = (x.map(|x| &x.0[..chunks]), w.map(|w| &w.0[..chunks]));
+    let mut sums = [[unit.zero(); N]; M];
+    for c in 0..chunks {
+        let w: [_; N] = std::array::from_fn(|b| unit.load(&w[b][c]));
         for a in 0..M {
+            let x = unit.load(&x[a][c]);
             for b in 0..N {
-                for lane in 0..LANES {
-                    sums[a][b][lane] = x[a].0[c][lane].mul_add(w[b].0[c][lane], sums[a][b][lane]);
-                }
+                sums[a][b] = unit.fma(x, w[b], sums[a][b]);
             }
         }
     }
     for a in 0..M {
         for b in 0..N {
-            for (lane, (x, w)) in x[a].1.iter().zip(w[b].1).enumerate() {
-                sums[a][b][lane] = x.mul_add(*w, sums[a][b][lane]);
-            }
-            out[a][j + b] = reduce(sums[a][b]);
+            out[a][j + b] = unit.finish(sums[a][b], x_rest[a], w_rest[b]);
         }
     }
 }
@@ -101,7 +109,7 @@ fn tile<const M: usize, const N: usize>(x: &[f32], w: &[f32], k: usize, j: usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dot;
+    use crate::simd::Portable;
     use verdigris_logits::{Purpose, Random};
 
     fn noise(n: usize, seed: u64) -> Vec<f32> {
@@ -127,7 +135,7 @@ mod tests {
                     linear(&x[..m * k], &w, k, &mut out);
                     assert_eq!(out, rows[..m * n], "m {m} n {n} k {k}");
                     let mut plain = vec![f32::NAN; m * n];
-                    columns_body(&x[..m * k], &w, k, &mut split_rows(&mut plain, n));
+                    columns_body(Portable, &x[..m * k], &w, k, &mut split_rows(&mut plain, n));
                     assert_eq!(plain, out, "without SIMD: m {m} n {n} k {k}");
                 }
                 for (i, row) in x.chunks(k).enumerate() {
@@ -135,7 +143,7 @@ mod tests {
                         let exact: f64 = row.iter().zip(w).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
                         let scale: f64 = row.iter().zip(w).map(|(a, b)| f64::from(a * b).abs()).sum();
                         assert!((f64::from(rows[i * n + j]) - exact).abs() <= 1e-6 * scale + 1e-12);
-                        assert_eq!(dot(row, w), rows[i * n + j]);
+                        assert_eq!(Portable.dot(row, w), rows[i * n + j]);
                     }
                 }
             }

@@ -1,0 +1,48 @@
+//! Text to verdict, and prompt to text: `cargo bench -p verdigris`.
+#![allow(missing_docs, reason = "criterion's macros make public items")]
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use verdigris::{Engine, Key, Marking};
+
+fn model(name: &str) -> Engine {
+    Engine::load(format!("{}/../../fixtures/models/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// Bytes of text to a verdict on one core, tokenization included.
+fn verdict(c: &mut Criterion) {
+    let engine = model("tale-small");
+    let text: String = (0..30)
+        .map(|seed| engine.request("").max_tokens(1000).through_end().temperature(0.8).seed(seed).text().unwrap().text)
+        .collect();
+    let key = Key::generate(Marking::default(), engine.reader().vocabulary());
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let mut group = c.benchmark_group("verdict");
+    group.sample_size(20).throughput(Throughput::Bytes(text.len() as u64));
+    group.bench_function("text-to-verdict", |b| {
+        b.iter(|| one.install(|| engine.reader().detect(&key, black_box(text.as_bytes())).unwrap()));
+    });
+    group.bench_function("text-to-tokens", |b| {
+        b.iter(|| one.install(|| engine.reader().tokenizer().encode(black_box(&text))));
+    });
+    group.finish();
+}
+
+/// A hundred tokens after a short prompt, plain and marked.
+fn generation(c: &mut Criterion) {
+    let mut group = c.benchmark_group("generate");
+    group.sample_size(10);
+    for name in ["tale-small", "tale"] {
+        let engine = model(name);
+        let key = Key::generate(Marking::default(), engine.reader().vocabulary());
+        let request = || engine.request("The captain").max_tokens(100).through_end().seed(1);
+        group.throughput(Throughput::Elements(100));
+        group.bench_function(format!("{name}/plain"), |b| b.iter(|| request().text().unwrap()));
+        group.bench_function(format!("{name}/marked"), |b| b.iter(|| request().watermark(&key).text().unwrap()));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, verdict, generation);
+criterion_main!(benches);
