@@ -20,6 +20,7 @@ Examples:
   verdigris generate                                    a tale from its beginning
   verdigris generate \"The captain\" --max-tokens 100
   verdigris generate \"The captain\" --key my.key > tale.txt
+  verdigris generate \"She was born in\" --regex \" 1[0-9]{3}\"
   verdigris generate --seed 7 --temperature 1 --top-p 1 --json")]
 pub(crate) struct Generate {
     /// The text to go on from [default: begin a new text]
@@ -30,6 +31,9 @@ pub(crate) struct Generate {
     /// Mark the text with this key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Write a text that matches this regular expression as a whole
+    #[arg(long, value_name = "PATTERN")]
+    regex: Option<String>,
     /// The most tokens to write
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
@@ -75,6 +79,9 @@ impl Generate {
             engine.request(&self.prompt).max_tokens(self.max_tokens).temperature(self.temperature).top_p(self.top_p);
         if let Some(key) = &key {
             request = request.watermark(key);
+        }
+        if let Some(pattern) = &self.regex {
+            request = request.regex(pattern);
         }
         if let Some(k) = self.top_k {
             request = request.top_k(k);

@@ -116,6 +116,7 @@ fn numbers_out_of_range() {
         (&["generate", "--temperature=-1"], "temperature is -1, but must be above 0"),
         (&["generate", "--top-p", "1.5"], "top-p is 1.5, but must be above 0 and at most 1"),
         (&["generate", "--top-k", "0"], "top-k is 0, but must be at least 1"),
+        (&["generate", "--regex", "(a"], "the regular expression is wrong at character 1: unclosed group"),
         (&["generate", "--min-p", "2"], "min-p is 2, but must be"),
         (&["detect", "--key", "my.key", "--level", "0"], "--level is 0, but must be"),
         (&["bench", "detection", "--samples", "0"], "--samples is 0"),

@@ -1,8 +1,11 @@
 //! Text to tokens.
 
 use std::io::Read;
+use std::panic::catch_unwind;
 
 use rayon::prelude::*;
+use serde::Deserialize;
+use serde_json::Value;
 use verdigris_logits::TokenId;
 
 use crate::pieces::{Pieces, ReadError};
@@ -23,10 +26,26 @@ pub struct Tokenizer {
 #[error("not a `tokenizer.json` of Hugging Face tokenizers: {0}")]
 pub struct TokenizerError(String);
 
+/// The parts of a tokenizer file beside its model, each of which may be absent.
+#[derive(Deserialize)]
+#[allow(dead_code, reason = "read for its errors alone")]
+struct SmallParts {
+    added_tokens: Option<Value>,
+    normalizer: Option<Value>,
+    pre_tokenizer: Option<Value>,
+    post_processor: Option<Value>,
+    decoder: Option<Value>,
+}
+
 impl Tokenizer {
     /// Reads the contents of a `tokenizer.json`.
     pub fn from_json(json: &[u8]) -> Result<Self, TokenizerError> {
-        let mut inner = tokenizers::Tokenizer::from_bytes(json).map_err(|error| TokenizerError(error.to_string()))?;
+        // The library panics on faults in the small parts of the file. Reading them by ourselves first finds
+        // damage; what still gets through is caught.
+        serde_json::from_slice::<SmallParts>(json).map_err(|error| TokenizerError(error.to_string()))?;
+        let mut inner = catch_unwind(|| tokenizers::Tokenizer::from_bytes(json))
+            .map_err(|_| TokenizerError("a part of it is not what the library expects".into()))?
+            .map_err(|error| TokenizerError(error.to_string()))?;
         // Text is text: `<|endoftext|>` written by somebody must not become the control token.
         inner.set_encode_special_tokens(true);
         inner.with_padding(None);

@@ -1,7 +1,9 @@
 //! A model that is ready to write.
 
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
+use verdigris_constrain::Trie;
 use verdigris_models::{Device, LanguageModel, LoadedModel, ModelFolder};
 
 use crate::error::Error;
@@ -12,6 +14,8 @@ use crate::request::Request;
 pub struct Engine {
     pub(crate) model: LoadedModel,
     reader: Reader,
+    /// The vocabulary for constraints, made when the first of them needs it.
+    trie: OnceLock<Arc<Trie>>,
 }
 
 impl Engine {
@@ -24,7 +28,7 @@ impl Engine {
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
         let model = folder.load(device)?;
         let reader = Reader::new(model.tokenizer.clone());
-        Ok(Self { model, reader })
+        Ok(Self { model, reader, trie: OnceLock::new() })
     }
 
     /// Begins a request to go on from `prompt`. An empty prompt begins a new text.
@@ -35,6 +39,10 @@ impl Engine {
     /// The detector's side of this model: its tokenizer.
     pub fn reader(&self) -> &Reader {
         &self.reader
+    }
+
+    pub(crate) fn trie(&self) -> Arc<Trie> {
+        self.trie.get_or_init(|| Arc::new(Trie::new(self.reader.tokenizer().vocabulary()))).clone()
     }
 
     /// The most tokens, prompt and output together, that the model can hold.

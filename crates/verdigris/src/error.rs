@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use verdigris_constrain::BadRegex;
 use verdigris_decoding::DecodeError;
 use verdigris_logits::warp::OutOfRange;
 use verdigris_models::ModelError;
@@ -19,6 +20,9 @@ pub enum Error {
     /// A sampling parameter is out of range.
     #[error(transparent)]
     Parameter(#[from] OutOfRange),
+    /// The regular expression cannot be used.
+    #[error(transparent)]
+    Regex(#[from] BadRegex),
     /// The text could not go on.
     #[error(transparent)]
     Decode(#[from] DecodeError),

@@ -22,7 +22,7 @@
 //! | [`Reader`] | a tokenizer that is ready to detect: no model is needed for it |
 //! | [`Key`], [`Marking`], [`Evidence`], [`Verdict`] | the watermark, from [`watermark`] |
 //!
-//! The rooms below are open too: [`decoding`], [`logits`], [`models`], [`text`], [`watermark`].
+//! The rooms below are open too: [`constrain`], [`decoding`], [`logits`], [`models`], [`text`], [`watermark`].
 #![forbid(unsafe_code)]
 
 mod engine;
@@ -35,6 +35,7 @@ pub use error::Error;
 pub use reader::Reader;
 pub use request::{Request, Written};
 
+pub use verdigris_constrain as constrain;
 pub use verdigris_decoding::{self as decoding, Stop};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};

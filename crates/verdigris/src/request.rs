@@ -1,7 +1,9 @@
 //! What is to be written, and how.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use verdigris_constrain::{Constraint, Regex};
 use verdigris_decoding::{Limits, Plain, Stop, Target};
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris_logits::{Chain, Forbid, Random, Sampler, TokenId};
@@ -18,6 +20,7 @@ pub struct Request<'a> {
     engine: &'a Engine,
     prompt: String,
     key: Option<&'a Key>,
+    regex: Option<String>,
     max_tokens: usize,
     temperature: f64,
     top_k: Option<usize>,
@@ -46,6 +49,7 @@ impl<'a> Request<'a> {
             engine,
             prompt,
             key: None,
+            regex: None,
             max_tokens: 256,
             temperature: 1.0,
             top_k: None,
@@ -59,6 +63,13 @@ impl<'a> Request<'a> {
     /// Marks the text with a key, which must be made for this model's tokenizer.
     pub fn watermark(mut self, key: &'a Key) -> Self {
         self.key = Some(key);
+        self
+    }
+
+    /// Lets the text be one that matches a regular expression as a whole (the syntax is that of the `regex`
+    /// crate). It may still be cut short by [`Request::max_tokens`].
+    pub fn regex(mut self, pattern: impl Into<String>) -> Self {
+        self.regex = Some(pattern.into());
         self
     }
 
@@ -152,12 +163,17 @@ impl<'a> Request<'a> {
         Ok(tokens)
     }
 
-    /// The law: watermark, then warpers, then the draw.
+    /// The law: constraint, then watermark, then warpers, then the draw.
     fn target(&self) -> Result<Target, Error> {
         let mut transforms = Chain::new();
         if self.through_end {
             let model = &self.engine.model;
             transforms.push(Forbid::new(&model.end, model.decoder.vocabulary_size()));
+        }
+        if let Some(pattern) = &self.regex {
+            let model = &self.engine.model;
+            let regex = Arc::new(Regex::new(pattern, self.engine.trie())?);
+            transforms.push(Constraint::new(regex, model.tokenizer.clone(), model.end.clone()));
         }
         if let Some(key) = self.key {
             transforms.push(Embed::new(self.engine.reader().scheme(key)?, key.strength()));

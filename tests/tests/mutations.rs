@@ -1,0 +1,106 @@
+//! Foreign bytes, damaged in ten thousand ways: an error or a value, never a panic.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use verdigris::logits::{Purpose, Random};
+use verdigris::text::Tokenizer;
+use verdigris::{Device, Key, Marking, ModelFolder};
+
+fn fixture(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small").join(file)
+}
+
+/// The `n`-th mutation: some bytes changed, cut out, doubled, or the end cut off; only in the first `reach`.
+fn mutate(bytes: &[u8], n: u64, reach: usize) -> Vec<u8> {
+    let random = Random::new(n);
+    let mut draws = (0..).map(|i| random.uniform(i, Purpose::Data));
+    let mut below = |limit: usize| (draws.next().expect("draws never end") * limit as f64) as usize;
+    let mut bytes = bytes.to_vec();
+    for _ in 0..=below(4) {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = below(reach.min(bytes.len()));
+        match below(5) {
+            0 => bytes[at] = below(256) as u8,
+            1 => bytes[at] = b"0123456789-\"{}[],:.e"[below(20)],
+            2 => drop(bytes.drain(at..(at + below(20)).min(bytes.len()))),
+            3 => {
+                let part = bytes[at..(at + below(40)).min(bytes.len())].to_vec();
+                drop(bytes.splice(at..at, part));
+            }
+            _ => bytes.truncate(at),
+        }
+    }
+    bytes
+}
+
+fn never_panics(name: &str, bytes: &[u8], rounds: u64, reach: usize, parse: &dyn Fn(&[u8]) -> bool) {
+    assert!(parse(bytes), "{name}: the original must parse");
+    let mut refused = 0;
+    for n in 0..rounds {
+        let mutated = mutate(bytes, n, reach);
+        match catch_unwind(AssertUnwindSafe(|| parse(&mutated))) {
+            Ok(parsed) => refused += u64::from(!parsed),
+            Err(_) => panic!("{name}: mutation {n} panics"),
+        }
+    }
+    assert!(refused > rounds / 4, "{name}: only {refused} of {rounds} were refused");
+}
+
+#[test]
+fn key_files() {
+    let vocabulary = verdigris::watermark::Vocabulary { size: 4096, fingerprint: "f".into() };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    Key::generate(Marking::default(), vocabulary).save(&path).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    never_panics("key", &bytes, 10_000, bytes.len(), &|bytes| Key::parse(bytes).is_ok());
+}
+
+fn load(file: &str, bytes: &[u8]) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    for other in ["config.json", "tokenizer.json", "model.safetensors"] {
+        let to = folder.path().join(other);
+        if other == file {
+            fs::write(to, bytes).unwrap();
+        } else {
+            #[cfg(unix)]
+            std::os::unix::fs::symlink(fixture(other), to).unwrap();
+            #[cfg(not(unix))]
+            fs::copy(fixture(other), to).map(drop).unwrap();
+        }
+    }
+    let folder = ModelFolder::at(folder.path());
+    if file == "config.json" { folder.config().is_ok() } else { folder.weights(&Device::Cpu).is_ok() }
+}
+
+#[test]
+fn configurations() {
+    let bytes = fs::read(fixture("config.json")).unwrap();
+    never_panics("config.json", &bytes, 3000, bytes.len(), &|bytes| load("config.json", bytes));
+}
+
+#[test]
+fn weights() {
+    let bytes = fs::read(fixture("model.safetensors")).unwrap();
+    // The header is where the structure is.
+    never_panics("model.safetensors", &bytes, 300, 3000, &|bytes| load("model.safetensors", bytes));
+}
+
+#[test]
+fn tokenizers() {
+    let bytes = fs::read(fixture("tokenizer.json")).unwrap();
+    let parse = &|bytes: &[u8]| match Tokenizer::from_json(bytes) {
+        Ok(tokenizer) => {
+            let tokens = tokenizer.encode("Some text, and more of it.");
+            let _ = (tokenizer.decode(&tokens), tokenizer.vocabulary().fingerprint());
+            true
+        }
+        Err(_) => false,
+    };
+    never_panics("tokenizer.json", &bytes, 100, bytes.len(), parse);
+    never_panics("tokenizer.json's head", &bytes, 200, 1500, parse);
+}
