@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use verdigris::logits::{Purpose, Random};
 use verdigris::{Engine, Evidence, Key};
 
 use crate::demo::secret;
@@ -55,6 +56,9 @@ pub(crate) struct Detection {
     /// The sampling temperature
     #[arg(long, value_name = "T", default_value_t = 1.0)]
     temperature: f64,
+    /// Take out this share of the words before detection, as an editor might
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    delete_words: f64,
     /// The seed of all texts and keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -89,6 +93,10 @@ impl Detection {
     fn run(self) -> Result<ExitCode, Failure> {
         if self.samples == 0 {
             return Err(Failure::Usage("--samples is 0, but must be at least 1".into()));
+        }
+        if !(0.0..1.0).contains(&self.delete_words) {
+            let message = format!("--delete-words is {}, but must be at least 0 and below 1", self.delete_words);
+            return Err(Failure::Usage(message));
         }
         let marking = marking(self.gamma, self.delta, self.hard, self.context, self.width)?;
         let engine = self.model.engine()?;
@@ -150,7 +158,18 @@ impl Detection {
             request = request.watermark(key);
         }
         // Judged as a reader would: from the text, tokenized anew.
-        Ok(engine.reader().detect(key, request.text()?.text.as_bytes())?)
+        let text = self.edit(request.text()?.text, seed);
+        Ok(engine.reader().detect(key, text.as_bytes())?)
+    }
+
+    fn edit(&self, text: String, seed: u64) -> String {
+        if self.delete_words == 0.0 {
+            return text;
+        }
+        let random = Random::new(seed);
+        let words = text.split(' ').zip(0..);
+        let kept = words.filter(|&(_, i)| random.uniform(i, Purpose::Data) >= self.delete_words);
+        kept.map(|(word, _)| word).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -119,6 +119,7 @@ fn numbers_out_of_range() {
         (&["generate", "--regex", "(a"], "the regular expression is wrong at character 1: unclosed group"),
         (&["generate", "--min-p", "2"], "min-p is 2, but must be"),
         (&["detect", "--key", "my.key", "--level", "0"], "--level is 0, but must be"),
+        (&["bench", "detection", "--delete-words", "1"], "--delete-words is 1, but must be"),
         (&["bench", "detection", "--samples", "0"], "--samples is 0"),
     ] {
         folder.run(arguments).fails(said);

@@ -7,7 +7,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`linear`] | `x * w^T` for few rows |
+//! | [`mod@linear`] | `x * w^T` for few rows |
 //! | [`attention`] | attention over a cache of keys and values |
 //! | `simd`, `dispatch` | sixteen lanes on every CPU; one body of code, compiled for each |
 #![deny(unsafe_op_in_unsafe_fn)]

@@ -95,7 +95,12 @@ impl TrainedModel {
             .iter()
             .map(|(name, var)| Ok((name.clone(), var.as_tensor().to_dtype(DType::F16)?)))
             .collect::<Result<HashMap<_, _>, TrainError>>()?;
-        crate::checkpoint::write_whole(path, |path| Ok(candle_core::safetensors::save(&tensors, path)?))
+        // Older versions of transformers refuse a file that does not say so.
+        let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+        crate::checkpoint::write_whole(path, |path| {
+            safetensors::serialize_to_file(&tensors, Some(metadata), path)
+                .map_err(|error| TrainError::file("write", path)(std::io::Error::other(error)))
+        })
     }
 }
 

@@ -61,6 +61,8 @@ fn training_lowers_the_loss_and_writes_a_model_that_loads() {
     let expected = ["config.json", "model.safetensors", "tokenizer.json", "training.json"];
     assert_eq!(files(&options.out), expected.map(PathBuf::from));
     ModelFolder::at(&options.out).load(&Device::Cpu).unwrap();
+    let header = String::from_utf8_lossy(&weights(&options.out)[8..200]).into_owned();
+    assert!(header.contains(r#""__metadata__":{"format":"pt"}"#), "transformers looks for this: {header}");
 }
 
 /// The same model as without the interruption, bit for bit, and nothing left over.
