@@ -37,7 +37,8 @@ impl Demo {
         let engine = self.model.engine()?;
         let key = key(&engine, self.seed, 0);
         let other = key_named(&engine, self.seed, 1, "another key");
-        let request = || engine.request("").max_tokens(self.tokens).through_end().seed(self.seed);
+        let request =
+            || engine.request("").max_tokens(self.tokens).through_end().temperature(0.8).top_p(0.95).seed(self.seed);
         let marked = request().watermark(&key).text()?.text;
         let plain = request().text()?.text;
 

@@ -32,7 +32,8 @@ pub enum Mark {
 
 /// Reads the tokens of one text, in as many pieces as they come, and counts green ones.
 ///
-/// The work a token is constant, and so is the memory (at most 16 MiB).
+/// The work a token is constant under the native scheme (the KGW dialect needs `V * gamma` steps for each new
+/// pair of tokens), and the memory is at most 16 MiB.
 pub struct Detector {
     scheme: Arc<dyn Scheme>,
     /// The end of what was read, as context for what comes next.
