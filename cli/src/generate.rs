@@ -11,7 +11,7 @@ use serde::Serialize;
 use verdigris::{Key, Stop};
 
 use crate::error::Failure;
-use crate::model::ModelOption;
+use crate::model::{ModelOption, SteerOptions};
 
 /// Write text, marked with a key or plain, as it comes
 #[derive(Args)]
@@ -21,6 +21,7 @@ Examples:
   verdigris generate \"The captain\" --max-tokens 100
   verdigris generate \"The captain\" --key my.key > tale.txt
   verdigris generate \"She was born in\" --regex \" 1[0-9]{3}\"
+  verdigris generate --expert fixtures/models/tale-expert --anti fixtures/models/tale-small --alpha 1.0
   verdigris generate --seed 7 --temperature 1 --top-p 1 --json")]
 pub(crate) struct Generate {
     /// The text to go on from [default: begin a new text]
@@ -28,6 +29,8 @@ pub(crate) struct Generate {
     prompt: String,
     #[command(flatten)]
     model: ModelOption,
+    #[command(flatten)]
+    steer: SteerOptions,
     /// Mark the text with this key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -73,7 +76,7 @@ struct Output<'a> {
 impl Generate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let key = self.key.as_deref().map(Key::load).transpose()?;
-        let engine = self.model.engine()?;
+        let engine = self.steer.steer(self.model.engine()?)?;
         let seed = self.seed.map_or_else(random_seed, Ok)?;
         let mut request =
             engine.request(&self.prompt).max_tokens(self.max_tokens).temperature(self.temperature).top_p(self.top_p);

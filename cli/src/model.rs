@@ -38,3 +38,43 @@ impl ModelOption {
         Ok(Reader::from_folder(&self.folder())?)
     }
 }
+
+/// Small models that steer a larger one.
+#[derive(Args)]
+pub(crate) struct SteerOptions {
+    /// Steer by what this small model has learned (proxy-tuning); may be given several times
+    #[arg(long, value_name = "PATH", requires = "anti")]
+    expert: Vec<PathBuf>,
+    /// What the expert was before it learned it; one for each expert
+    #[arg(long, value_name = "PATH", requires = "expert")]
+    anti: Vec<PathBuf>,
+    /// How strongly each expert counts; one for all or one for each
+    #[arg(long, value_name = "A", default_values_t = [1.0])]
+    alpha: Vec<f64>,
+}
+
+impl SteerOptions {
+    /// Steers an engine; without experts it stays as it is.
+    pub(crate) fn steer(&self, engine: Engine) -> Result<Engine, Failure> {
+        let (experts, antis) = (self.expert.len(), self.anti.len());
+        if experts != antis {
+            let message = format!("{experts} times --expert but {antis} times --anti: each expert needs its own");
+            return Err(Failure::Usage(message));
+        }
+        if experts > 0 && self.alpha.len() != 1 && self.alpha.len() != experts {
+            let message =
+                format!("{} times --alpha for {experts} experts: give one for all or one for each", self.alpha.len());
+            return Err(Failure::Usage(message));
+        }
+        let load =
+            |paths: &[PathBuf]| paths.iter().map(|path| Ok(Engine::load(path)?)).collect::<Result<Vec<_>, Failure>>();
+        let (experts, antis) = (load(&self.expert)?, load(&self.anti)?);
+        let pairs: Vec<_> = experts
+            .iter()
+            .zip(&antis)
+            .enumerate()
+            .map(|(i, (e, a))| (e, a, self.alpha[i % self.alpha.len()]))
+            .collect();
+        Ok(if pairs.is_empty() { engine } else { engine.steered(&pairs)? })
+    }
+}

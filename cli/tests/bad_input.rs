@@ -136,6 +136,24 @@ fn a_prompt_longer_than_the_context() {
 }
 
 #[test]
+fn experts_that_do_not_fit() {
+    let folder = Folder::new();
+    folder.copy_model(TALE_SMALL, "other");
+    let path = folder.path("other/tokenizer.json");
+    let json = fs::read_to_string(&path).unwrap();
+    let (a, b) = ("\"Ġthe\":", "\"Ġand\":");
+    fs::write(&path, json.replace(a, "\"@\":").replace(b, a).replace("\"@\":", b)).unwrap();
+    let steer = |rest: &[&str]| folder.run(&[&["generate", "--model", TALE_SMALL], rest].concat());
+    let run = steer(&["--expert", "none", "--anti", TALE_SMALL]);
+    run.fails("none is not a model folder");
+    steer(&["--expert", "other", "--anti", TALE_SMALL]).fails("in the one and");
+    steer(&["--expert", TALE_SMALL, "--expert", TALE_SMALL, "--anti", TALE_SMALL]).fails("each expert needs its own");
+    let twice = ["--expert", TALE_SMALL, "--anti", TALE_SMALL, "--alpha", "1", "--alpha", "2"];
+    steer(&twice).fails("2 times --alpha for 1 experts");
+    steer(&["--expert", TALE_SMALL, "--anti", TALE_SMALL, "--alpha", "nan"]).fails("alpha is NaN");
+}
+
+#[test]
 fn options_that_do_not_exist() {
     let folder = Folder::new();
     for arguments in [&["generate", "--no-such-option"][..], &["detect"], &["unknown"], &[]] {

@@ -7,13 +7,18 @@
 //! |---|---|
 //! | [`target`] | the law: model, transforms, sampler, seed |
 //! | [`plain`] | one token a step |
+//! | [`steer`] | a model moved by experts |
 //! | [`limits`] | when a text ends |
 #![forbid(unsafe_code)]
 
 pub mod limits;
 pub mod plain;
+pub mod steer;
+#[cfg(test)]
+mod table;
 pub mod target;
 
 pub use limits::{Limits, Stop};
 pub use plain::Plain;
+pub use steer::{Pair, Steered};
 pub use target::{DecodeError, Target};

@@ -98,49 +98,12 @@ impl Iterator for Plain<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::Table;
     use verdigris_logits::{Chain, Purpose, Random, Sampler};
-
-    /// A model that is a table: the row after each token.
-    struct Table(Vec<Vec<f32>>, usize);
-
-    struct TableSequence(Arc<Table>, Vec<TokenId>, usize);
-
-    impl LanguageModel for Table {
-        fn vocabulary_size(&self) -> usize {
-            self.0.len()
-        }
-        fn context_length(&self) -> usize {
-            self.1
-        }
-        fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
-            Ok(Box::new(TableSequence(self, Vec::new(), capacity)))
-        }
-    }
-
-    impl Sequence for TableSequence {
-        fn len(&self) -> usize {
-            self.1.len()
-        }
-        fn capacity(&self) -> usize {
-            self.2
-        }
-        fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
-            assert!(self.1.len() + batch.tokens.len() <= self.2, "more tokens than room was asked for");
-            self.1.extend(batch.tokens);
-            rows.set(self.0.0[*self.1.last().unwrap() as usize].clone(), self.0.vocabulary_size());
-            Ok(())
-        }
-        fn truncate(&mut self, length: usize) {
-            self.1.truncate(length);
-        }
-        fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
-            Ok(Box::new(Self(self.0.clone(), self.1.clone(), self.2)))
-        }
-    }
 
     fn table(context: usize) -> Arc<Table> {
         let rows = (0..5).map(|i| (0..5).map(|j| ((i * 3 + j * j) % 7) as f32 / 2.0).collect()).collect();
-        Arc::new(Table(rows, context))
+        Table::new(rows, context)
     }
 
     fn target(seed: u64, sampler: Sampler) -> Target {
@@ -167,7 +130,7 @@ mod tests {
         }
         for (counts, after) in counts.iter().zip([2, 1]) {
             let total: f64 = counts.iter().sum();
-            let law = Row::from(model.0[after].clone()).distribution();
+            let law = Row::from(model.row(after).to_vec()).distribution();
             let chi2: f64 = counts.iter().zip(&law).map(|(c, p)| (c - total * p).powi(2) / (total * p)).sum();
             assert!(chi2 < 30.0, "{chi2} with 4 degrees of freedom");
         }
@@ -185,7 +148,7 @@ mod tests {
         let longer = [&[1, 2], &text[..7]].concat();
         assert_eq!(write(&longer, 13), text[7..]);
         let first = Random::new(5).uniform(2, Purpose::Token);
-        assert_eq!(Sampler::Categorical.sample(&Row::from(model.0[2].clone()), first), Some(text[0]));
+        assert_eq!(Sampler::Categorical.sample(&Row::from(model.row(2).to_vec()), first), Some(text[0]));
     }
 
     #[test]
@@ -210,8 +173,7 @@ mod tests {
         assert!(matches!(Plain::new(table(10), &greedy, &[], limits(1)), Err(DecodeError::EmptyPrompt)));
         let error = Plain::new(table(3), &greedy, &[1; 3], limits(1)).err().unwrap();
         assert!(error.to_string().contains("4 tokens do not fit"), "{error}");
-        let mut dead = table(10);
-        Arc::get_mut(&mut dead).unwrap().0[1].fill(f32::NEG_INFINITY);
+        let dead = Table::new(vec![vec![f32::NEG_INFINITY; 5]; 5], 10);
         let error = Plain::new(dead, &greedy, &[1], limits(1)).unwrap().next().unwrap().unwrap_err();
         assert!(error.to_string().contains("no token is allowed at position 1"), "{error}");
     }

@@ -140,6 +140,11 @@ impl Rows {
         &self.logits[i * self.width..(i + 1) * self.width]
     }
 
+    /// Row `i`, to be changed by a model that is made of others.
+    pub fn row_mut(&mut self, i: usize) -> &mut [f32] {
+        &mut self.logits[i * self.width..(i + 1) * self.width]
+    }
+
     /// The last row.
     pub fn last(&self) -> &[f32] {
         self.row(self.count() - 1)

@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use verdigris_constrain::Trie;
+use verdigris_decoding::{Pair, Steered};
+use verdigris_logits::TokenId;
 use verdigris_models::{Device, LanguageModel, LoadedModel, ModelFolder};
+use verdigris_text::Vocabulary;
 
 use crate::error::Error;
 use crate::reader::Reader;
@@ -12,8 +15,12 @@ use crate::request::Request;
 
 /// A loaded model with its tokenizer. Shared by any number of requests.
 pub struct Engine {
-    pub(crate) model: LoadedModel,
+    pub(crate) model: Arc<dyn LanguageModel>,
     reader: Reader,
+    /// The tokens that end a text.
+    pub(crate) end: Vec<TokenId>,
+    /// The token that begins a text without a prompt.
+    pub(crate) begin: Option<TokenId>,
     /// The vocabulary for constraints, made when the first of them needs it.
     trie: OnceLock<Arc<Trie>>,
 }
@@ -26,9 +33,47 @@ impl Engine {
 
     /// Loads a model folder, on disk or embedded in the program, for a device.
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
-        let model = folder.load(device)?;
-        let reader = Reader::new(model.tokenizer.clone());
-        Ok(Self { model, reader, trie: OnceLock::new() })
+        let LoadedModel { decoder, tokenizer, end, begin } = folder.load(device)?;
+        Ok(Self { model: decoder, reader: Reader::new(tokenizer), end, begin, trie: OnceLock::new() })
+    }
+
+    /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must write the
+    /// same tokens under the same ids; an expert's vocabulary may be longer.
+    pub fn steered(self, pairs: &[(&Engine, &Engine, f64)]) -> Result<Self, Error> {
+        let mut steer = Vec::new();
+        for &(expert, anti, alpha) in pairs {
+            if !alpha.is_finite() {
+                return Err(Error::Alpha(alpha));
+            }
+            self.fits(expert)?;
+            self.fits(anti)?;
+            let alpha = alpha as f32;
+            steer.push(Pair { expert: expert.model.clone(), anti: anti.model.clone(), alpha });
+        }
+        Ok(Self { model: Arc::new(Steered::new(self.model, steer)), ..self })
+    }
+
+    /// Whether another model can be used beside this one: the first token that differs is an error.
+    fn fits(&self, other: &Self) -> Result<(), Error> {
+        let (ours, theirs) = (self.reader.tokenizer().vocabulary(), other.reader.tokenizer().vocabulary());
+        let differs = (0..ours.size() as TokenId)
+            .find(|&t| ours.bytes(t) != theirs.bytes(t) || ours.is_special(t) != theirs.is_special(t));
+        if let Some(token) = differs {
+            let show = |vocabulary: &Vocabulary| match vocabulary.is_special(token) {
+                true => "a control token".to_owned(),
+                false => format!("{:?}", String::from_utf8_lossy(vocabulary.bytes(token))),
+            };
+            return Err(Error::ForeignExpert { token, ours: show(ours), theirs: show(theirs) });
+        }
+        let (ours, theirs) = (self.model.vocabulary_size(), other.model.vocabulary_size());
+        if theirs < ours {
+            return Err(Error::ForeignExpert {
+                token: theirs as TokenId,
+                ours: format!("one of {ours}"),
+                theirs: "outside its vocabulary".into(),
+            });
+        }
+        Ok(())
     }
 
     /// Begins a request to go on from `prompt`. An empty prompt begins a new text.
@@ -47,6 +92,6 @@ impl Engine {
 
     /// The most tokens, prompt and output together, that the model can hold.
     pub fn context_length(&self) -> usize {
-        self.model.decoder.context_length()
+        self.model.context_length()
     }
 }

@@ -48,6 +48,21 @@ pub enum Error {
         /// Its fingerprint.
         fingerprint: String,
     },
+    /// Two models do not write the same tokens.
+    #[error(
+        "the models do not fit together: token {token} is {ours} in the one and {theirs} in the other: choose models with one tokenizer"
+    )]
+    ForeignExpert {
+        /// The first token that differs.
+        token: u32,
+        /// What it is in the model to be steered.
+        ours: String,
+        /// What it is in the expert.
+        theirs: String,
+    },
+    /// A weight of steering that is not a number.
+    #[error("alpha is {0}, but must be a number")]
+    Alpha(f64),
     /// The prompt leaves no room in the model's context.
     #[error("the prompt is {tokens} tokens long, but the model's context is {context}: shorten it to {}", context - 1)]
     PromptTooLong {

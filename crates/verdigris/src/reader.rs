@@ -31,6 +31,10 @@ impl Reader {
         &self.tokenizer
     }
 
+    pub(crate) fn shared_tokenizer(&self) -> Arc<Tokenizer> {
+        self.tokenizer.clone()
+    }
+
     /// What a key for this tokenizer has to know about it.
     pub fn vocabulary(&self) -> Vocabulary {
         let vocabulary = self.tokenizer.vocabulary();

@@ -7,7 +7,6 @@ use verdigris_constrain::{Constraint, Regex};
 use verdigris_decoding::{Limits, Plain, Stop, Target};
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris_logits::{Chain, Forbid, Random, Sampler, TokenId};
-use verdigris_models::LanguageModel;
 use verdigris_text::TextStream;
 use verdigris_watermark::{Embed, Key};
 
@@ -123,14 +122,15 @@ impl<'a> Request<'a> {
     /// Writes the text and hands over each piece of it as soon as it is there. A piece is never empty and
     /// always whole characters. On [`ControlFlow::Break`] the text ends there.
     pub fn stream(self, mut each: impl FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
-        let model = &self.engine.model;
+        let engine = self.engine;
+        let tokenizer = engine.reader().tokenizer();
         let prompt = self.prompt_tokens()?;
         let target = self.target()?;
-        let end = if self.through_end { Vec::new() } else { model.end.clone() };
+        let end = if self.through_end { Vec::new() } else { engine.end.clone() };
         let limits = Limits { max_tokens: self.max_tokens, end };
-        let mut plain = Plain::new(model.decoder.clone(), &target, &prompt, limits)?;
+        let mut plain = Plain::new(engine.model.clone(), &target, &prompt, limits)?;
         let (mut text, mut tokens) = (String::new(), Vec::new());
-        let mut stream = TextStream::new(model.tokenizer.vocabulary());
+        let mut stream = TextStream::new(tokenizer.vocabulary());
         for token in plain.by_ref() {
             let token = token?;
             tokens.push(token);
@@ -151,10 +151,9 @@ impl<'a> Request<'a> {
     }
 
     fn prompt_tokens(&self) -> Result<Vec<TokenId>, Error> {
-        let model = &self.engine.model;
-        let mut tokens = model.tokenizer.encode_prompt(&self.prompt);
+        let mut tokens = self.engine.reader().tokenizer().encode_prompt(&self.prompt);
         if tokens.is_empty() {
-            tokens.push(model.begin.ok_or(Error::NoPrompt)?);
+            tokens.push(self.engine.begin.ok_or(Error::NoPrompt)?);
         }
         let context = self.engine.context_length();
         if tokens.len() >= context {
@@ -167,13 +166,11 @@ impl<'a> Request<'a> {
     fn target(&self) -> Result<Target, Error> {
         let mut transforms = Chain::new();
         if self.through_end {
-            let model = &self.engine.model;
-            transforms.push(Forbid::new(&model.end, model.decoder.vocabulary_size()));
+            transforms.push(Forbid::new(&self.engine.end, self.engine.model.vocabulary_size()));
         }
         if let Some(pattern) = &self.regex {
-            let model = &self.engine.model;
             let regex = Arc::new(Regex::new(pattern, self.engine.trie())?);
-            transforms.push(Constraint::new(regex, model.tokenizer.clone(), model.end.clone()));
+            transforms.push(Constraint::new(regex, self.engine.reader().shared_tokenizer(), self.engine.end.clone()));
         }
         if let Some(key) = self.key {
             transforms.push(Embed::new(self.engine.reader().scheme(key)?, key.strength()));

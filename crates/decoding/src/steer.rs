@@ -1,0 +1,214 @@
+//! Steering: a model whose rows are moved by what small models have learned.
+//!
+//! Proxy-tuning (Liu et al., *Tuning Language Models by Proxy*, 2024, equation 1) adds to the base model's logits the
+//! difference between an expert and the anti-expert it was tuned from:
+//!
+//! ```text
+//! z = z_base + sum over pairs of alpha * (z_expert - z_anti)
+//! ```
+//!
+//! A steered model is a [`LanguageModel`] like any other, so everything above it works as it is.
+
+use std::sync::Arc;
+
+use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Sequence};
+
+/// An expert, the anti-expert it is compared with, and how strongly their difference counts.
+#[derive(Clone)]
+pub struct Pair {
+    /// The small model that was tuned.
+    pub expert: Arc<dyn LanguageModel>,
+    /// The same model before it was tuned.
+    pub anti: Arc<dyn LanguageModel>,
+    /// The weight of the difference; 0 is no steering, and negative steers away.
+    pub alpha: f32,
+}
+
+/// A base model with any number of pairs. All must have the base's tokens under the base's ids; experts may
+/// have longer rows (padding), which are cut, but not shorter ones.
+pub struct Steered {
+    base: Arc<dyn LanguageModel>,
+    pairs: Vec<Pair>,
+}
+
+impl Steered {
+    /// Steers `base`. Pairs whose alpha is 0 are left out: they cost nothing and change no bit.
+    ///
+    /// # Panics
+    /// If an expert's rows are shorter than the base's, or an alpha is not a number.
+    pub fn new(base: Arc<dyn LanguageModel>, mut pairs: Vec<Pair>) -> Self {
+        for Pair { expert, anti, alpha } in &pairs {
+            assert!(alpha.is_finite(), "alpha is {alpha}");
+            let size = base.vocabulary_size();
+            assert!(expert.vocabulary_size() >= size && anti.vocabulary_size() >= size, "an expert knows fewer tokens");
+        }
+        pairs.retain(|pair| pair.alpha != 0.0);
+        Self { base, pairs }
+    }
+}
+
+impl LanguageModel for Steered {
+    fn vocabulary_size(&self) -> usize {
+        self.base.vocabulary_size()
+    }
+
+    fn context_length(&self) -> usize {
+        let experts = self.pairs.iter().flat_map(|pair| [&pair.expert, &pair.anti]);
+        experts.map(|model| model.context_length()).fold(self.base.context_length(), usize::min)
+    }
+
+    fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
+        let begin = |model: &Arc<dyn LanguageModel>| Member::new(model.clone().begin(capacity)?);
+        let pairs = self.pairs.iter().map(|pair| Ok((begin(&pair.expert)?, begin(&pair.anti)?, pair.alpha)));
+        let pairs = pairs.collect::<Result<_, ModelError>>()?;
+        Ok(Box::new(SteeredSequence { base: self.base.clone().begin(capacity)?, pairs }))
+    }
+}
+
+struct SteeredSequence {
+    base: Box<dyn Sequence>,
+    pairs: Vec<(Member, Member, f32)>,
+}
+
+struct Member {
+    sequence: Box<dyn Sequence>,
+    rows: Rows,
+}
+
+impl Member {
+    fn new(sequence: Box<dyn Sequence>) -> Result<Self, ModelError> {
+        Ok(Self { sequence, rows: Rows::default() })
+    }
+}
+
+impl SteeredSequence {
+    fn members(&mut self) -> impl Iterator<Item = &mut Box<dyn Sequence>> {
+        let experts = self.pairs.iter_mut().flat_map(|(expert, anti, _)| [&mut expert.sequence, &mut anti.sequence]);
+        std::iter::once(&mut self.base).chain(experts)
+    }
+}
+
+impl Sequence for SteeredSequence {
+    fn len(&self) -> usize {
+        self.base.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.base.capacity()
+    }
+
+    fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
+        let before = self.len();
+        let result = (|| {
+            self.base.forward(batch, rows)?;
+            for (expert, anti, alpha) in &mut self.pairs {
+                expert.sequence.forward(batch, &mut expert.rows)?;
+                anti.sequence.forward(batch, &mut anti.rows)?;
+                for i in 0..rows.count() {
+                    mix(rows.row_mut(i), expert.rows.row(i), anti.rows.row(i), *alpha);
+                }
+            }
+            Ok(())
+        })();
+        if result.is_err() {
+            // All members or none.
+            self.members().filter(|member| member.len() > before).for_each(|member| member.truncate(before));
+        }
+        result
+    }
+
+    fn truncate(&mut self, length: usize) {
+        self.members().for_each(|member| member.truncate(length));
+    }
+
+    fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
+        let fork = |member: &Member| Member::new(member.sequence.fork()?);
+        let pairs = self.pairs.iter().map(|(expert, anti, alpha)| Ok((fork(expert)?, fork(anti)?, *alpha)));
+        let pairs = pairs.collect::<Result<_, ModelError>>()?;
+        Ok(Box::new(Self { base: self.base.fork()?, pairs }))
+    }
+}
+
+/// Adds one pair's difference to a row. A token that the base forbids stays forbidden; two models that both
+/// forbid a token do not differ in it.
+fn mix(row: &mut [f32], expert: &[f32], anti: &[f32], alpha: f32) {
+    for ((z, &e), &a) in row.iter_mut().zip(expert).zip(anti) {
+        if *z > f32::NEG_INFINITY && e != a {
+            *z += alpha * (e - a);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Table;
+    use verdigris_models::Wanted;
+
+    const NO: f32 = f32::NEG_INFINITY;
+
+    fn rows(model: Arc<dyn LanguageModel>, tokens: &[u32]) -> Vec<Vec<f32>> {
+        let mut rows = Rows::default();
+        model.begin(tokens.len()).unwrap().forward(&Batch::chain(tokens, Wanted::All), &mut rows).unwrap();
+        (0..rows.count()).map(|i| rows.row(i).to_vec()).collect()
+    }
+
+    fn pair(expert: Arc<Table>, anti: Arc<Table>, alpha: f32) -> Pair {
+        Pair { expert, anti, alpha }
+    }
+
+    #[test]
+    fn rows_are_those_of_the_formula() {
+        let (base, expert, anti) = (Table::noise(3, 1), Table::noise(3, 2), Table::noise(3, 3));
+        let other = Table::noise(5, 4);
+        let pairs = vec![pair(expert.clone(), anti.clone(), 0.5), pair(other.clone(), anti.clone(), -2.0)];
+        let steered = Arc::new(Steered::new(base.clone(), pairs));
+        for (i, row) in rows(steered, &[0, 2, 1]).iter().enumerate() {
+            let token = [0, 2, 1][i];
+            for v in 0..3 {
+                let at = |table: &Table| table.row(token)[v];
+                let expected = at(&base) + 0.5 * (at(&expert) - at(&anti)) - 2.0 * (at(&other) - at(&anti));
+                assert!((row[v] - expected).abs() < 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn alpha_zero_and_twins_change_no_bit() {
+        let (base, expert, anti) = (Table::noise(4, 1), Table::noise(4, 2), Table::noise(4, 3));
+        let plain = rows(base.clone(), &[0, 3, 1]);
+        for pair in [pair(expert.clone(), anti, 0.0), pair(expert.clone(), expert, 1.5)] {
+            assert_eq!(rows(Arc::new(Steered::new(base.clone(), vec![pair])), &[0, 3, 1]), plain);
+        }
+    }
+
+    #[test]
+    fn what_is_forbidden_stays_so() {
+        let mut row = [NO, 1.0, 1.0, 1.0];
+        mix(&mut row, &[9.0, NO, NO, 2.0], &[0.0, NO, 0.0, 1.0], 1.0);
+        assert_eq!(row, [NO, 1.0, NO, 2.0]);
+    }
+
+    #[test]
+    fn sequences_keep_step_when_one_fails() {
+        let base = Table::noise(4, 1);
+        // The expert's context is shorter than the base's.
+        let (expert, anti) = (Table::with_context(4, 2, 3), Table::noise(4, 3));
+        let steered = Arc::new(Steered::new(base, vec![pair(expert, anti, 1.0)]));
+        assert_eq!(steered.context_length(), 3);
+        // More room than the expert has: it fails after the base has gone ahead.
+        let mut sequence = steered.begin(10).unwrap();
+        let mut rows = Rows::default();
+        sequence.forward(&Batch::chain(&[0, 1], Wanted::Last), &mut rows).unwrap();
+        assert!(sequence.forward(&Batch::chain(&[2, 3], Wanted::Last), &mut rows).is_err());
+        assert_eq!(sequence.len(), 2);
+        let mut fork = sequence.fork().unwrap();
+        sequence.forward(&Batch::chain(&[2], Wanted::Last), &mut rows).unwrap();
+        let expected = rows.last().to_vec();
+        sequence.truncate(1);
+        sequence.forward(&Batch::chain(&[1, 2], Wanted::Last), &mut rows).unwrap();
+        assert_eq!(rows.last(), expected);
+        fork.forward(&Batch::chain(&[2], Wanted::Last), &mut rows).unwrap();
+        assert_eq!(rows.last(), expected);
+    }
+}

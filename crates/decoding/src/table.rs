@@ -1,0 +1,87 @@
+//! A model that is a table, for tests: the row after each token, whatever came before it.
+
+use std::sync::Arc;
+
+use verdigris_logits::{Purpose, Random, TokenId};
+use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Sequence, Wanted};
+
+pub(crate) struct Table {
+    rows: Vec<Vec<f32>>,
+    context: usize,
+}
+
+struct TableSequence {
+    table: Arc<Table>,
+    tokens: Vec<TokenId>,
+    capacity: usize,
+}
+
+impl Table {
+    pub(crate) fn new(rows: Vec<Vec<f32>>, context: usize) -> Arc<Self> {
+        Arc::new(Self { rows, context })
+    }
+
+    /// A table of `size` tokens filled from a seed.
+    pub(crate) fn noise(size: usize, seed: u64) -> Arc<Self> {
+        Self::with_context(size, seed, 64)
+    }
+
+    pub(crate) fn with_context(size: usize, seed: u64, context: usize) -> Arc<Self> {
+        let random = Random::new(seed);
+        let logit = |i: usize, j: usize| 4.0 * random.uniform((i * size + j) as u64, Purpose::Weight) as f32;
+        Self::new((0..size).map(|i| (0..size).map(|j| logit(i, j)).collect()).collect(), context)
+    }
+
+    pub(crate) fn row(&self, token: TokenId) -> &[f32] {
+        &self.rows[token as usize]
+    }
+}
+
+impl LanguageModel for Table {
+    fn vocabulary_size(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn context_length(&self) -> usize {
+        self.context
+    }
+
+    fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
+        let capacity = capacity.min(self.context);
+        Ok(Box::new(TableSequence { table: self, tokens: Vec::new(), capacity }))
+    }
+}
+
+impl Sequence for TableSequence {
+    fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
+        let tokens = self.tokens.len() + batch.tokens.len();
+        if tokens > self.capacity {
+            return Err(ModelError::ContextFull { tokens, capacity: self.capacity });
+        }
+        self.tokens.extend(batch.tokens);
+        let wanted = match batch.wanted {
+            Wanted::Last => &batch.tokens[batch.tokens.len() - 1..],
+            Wanted::All => batch.tokens,
+        };
+        let logits = wanted.iter().flat_map(|&token| self.table.row(token)).copied().collect();
+        rows.set(logits, self.table.vocabulary_size());
+        Ok(())
+    }
+
+    fn truncate(&mut self, length: usize) {
+        assert!(length <= self.tokens.len());
+        self.tokens.truncate(length);
+    }
+
+    fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
+        Ok(Box::new(Self { table: self.table.clone(), tokens: self.tokens.clone(), capacity: self.capacity }))
+    }
+}
