@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
-use verdigris::{Key, Stop};
+use verdigris::{Acceptance, Engine, Key, Stop};
 
 use crate::error::Failure;
 use crate::model::{ModelOption, SteerOptions};
@@ -37,6 +37,15 @@ pub(crate) struct Generate {
     /// Write a text that matches this regular expression as a whole
     #[arg(long, value_name = "PATTERN")]
     regex: Option<String>,
+    /// Let a smaller model draft: the law of the text stays what it is
+    #[arg(long, value_name = "PATH", conflicts_with = "lookup")]
+    draft: Option<PathBuf>,
+    /// Draft from what followed the last tokens when they stood in the text before
+    #[arg(long)]
+    lookup: bool,
+    /// Tokens drafted for each call of the model
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    draft_tokens: usize,
     /// The most tokens to write
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
@@ -71,6 +80,10 @@ struct Output<'a> {
     seed: u64,
     key_id: Option<&'a str>,
     seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drafted: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accepted: Option<usize>,
 }
 
 impl Generate {
@@ -82,6 +95,12 @@ impl Generate {
             engine.request(&self.prompt).max_tokens(self.max_tokens).temperature(self.temperature).top_p(self.top_p);
         if let Some(key) = &key {
             request = request.watermark(key);
+        }
+        let drafter = self.draft.as_deref().map(Engine::load).transpose()?;
+        if let Some(drafter) = &drafter {
+            request = request.draft(drafter, self.draft_tokens);
+        } else if self.lookup {
+            request = request.lookup(self.draft_tokens);
         }
         if let Some(pattern) = &self.regex {
             request = request.regex(pattern);
@@ -133,6 +152,8 @@ impl Generate {
                 seed,
                 key_id: key.as_ref().map(Key::id),
                 seconds,
+                drafted: written.acceptance.map(|a| a.drafted),
+                accepted: written.acceptance.map(|a| a.accepted),
             };
             writeln!(out, "{}", serde_json::to_string(&output).expect("the output serialises"))?;
             return Ok(ExitCode::SUCCESS);
@@ -141,9 +162,11 @@ impl Generate {
         if std::io::stderr().is_terminal() {
             let tokens = written.tokens.len();
             let marked = key.as_ref().map(|key| format!(", marked with {}", key.id())).unwrap_or_default();
+            let drafts = |a: Acceptance| format!(", {} of {} drafts accepted", a.accepted, a.drafted);
+            let drafts = written.acceptance.map(drafts).unwrap_or_default();
             let dim = anstyle::Style::new().dimmed();
             anstream::eprintln!(
-                "{dim}{tokens} tokens in {seconds:.1} s ({:.0} a second), seed {seed}{marked}{dim:#}",
+                "{dim}{tokens} tokens in {seconds:.1} s ({:.0} a second), seed {seed}{marked}{drafts}{dim:#}",
                 tokens as f64 / seconds
             );
         }

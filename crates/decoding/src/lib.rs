@@ -1,24 +1,39 @@
 //! Decoding: drawing a text from its law.
 //!
 //! A [`Target`] is the law of the next token given the tokens so far. [`Plain`] draws from it one token at a
-//! time. Whatever else will draw faster must draw from the same target: speed never changes the law.
+//! time, [`Speculative`] several. Whatever draws faster must draw from the same target: speed never changes
+//! the law.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`target`] | the law: model, transforms, sampler, seed |
 //! | [`plain`] | one token a step |
+//! | [`speculative`] | several drafted tokens a step, and the same law |
+//! | [`drafter`] | who guesses: a small model, or the text itself |
+//! | [`chance`] | where every random decision goes through |
 //! | [`steer`] | a model moved by experts |
+//! | [`writing`] | what all ways to write have in common |
 //! | [`limits`] | when a text ends |
 #![forbid(unsafe_code)]
 
+pub mod chance;
+pub mod drafter;
+#[cfg(test)]
+mod enumerate;
 pub mod limits;
 pub mod plain;
+pub mod speculative;
 pub mod steer;
 #[cfg(test)]
 mod table;
 pub mod target;
+pub mod writing;
 
+pub use chance::{Chance, Seeded};
+pub use drafter::{Draft, DraftModel, Drafter, Lookup};
 pub use limits::{Limits, Stop};
 pub use plain::Plain;
+pub use speculative::{Acceptance, Speculative};
 pub use steer::{Pair, Steered};
 pub use target::{DecodeError, Target};
+pub use writing::Writing;

@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Whether another model can be used beside this one: the first token that differs is an error.
-    fn fits(&self, other: &Self) -> Result<(), Error> {
+    pub(crate) fn fits(&self, other: &Self) -> Result<(), Error> {
         let (ours, theirs) = (self.reader.tokenizer().vocabulary(), other.reader.tokenizer().vocabulary());
         let differs = (0..ours.size() as TokenId)
             .find(|&t| ours.bytes(t) != theirs.bytes(t) || ours.is_special(t) != theirs.is_special(t));

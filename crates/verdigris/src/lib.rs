@@ -36,7 +36,7 @@ pub use reader::Reader;
 pub use request::{Request, Written};
 
 pub use verdigris_constrain as constrain;
-pub use verdigris_decoding::{self as decoding, Stop};
+pub use verdigris_decoding::{self as decoding, Acceptance, Stop};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};
 pub use verdigris_text as text;

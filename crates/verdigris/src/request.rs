@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use verdigris_constrain::{Constraint, Regex};
-use verdigris_decoding::{Limits, Plain, Stop, Target};
+use verdigris_decoding::{Acceptance, DraftModel, Limits, Lookup, Plain, Seeded, Speculative, Stop, Target, Writing};
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris_logits::{Chain, Forbid, Random, Sampler, TokenId};
 use verdigris_text::TextStream;
@@ -27,6 +27,14 @@ pub struct Request<'a> {
     min_p: Option<f64>,
     seed: u64,
     through_end: bool,
+    speculate: Option<Speculate<'a>>,
+}
+
+/// Who guesses, and how many tokens at a time.
+#[derive(Clone, Copy)]
+enum Speculate<'a> {
+    Draft(&'a Engine, usize),
+    Lookup(usize),
 }
 
 /// What was written.
@@ -40,6 +48,8 @@ pub struct Written {
     pub prompt_tokens: usize,
     /// What ended it; `None` where the one who read the stream did.
     pub stop: Option<Stop>,
+    /// How drafting went; `None` where nothing was drafted.
+    pub acceptance: Option<Acceptance>,
 }
 
 impl<'a> Request<'a> {
@@ -56,6 +66,7 @@ impl<'a> Request<'a> {
             min_p: None,
             seed: 0,
             through_end: false,
+            speculate: None,
         }
     }
 
@@ -114,6 +125,20 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Lets a smaller model draft `tokens` tokens for each call of this one. The law of the text stays what it
+    /// is. A seed gives a text of its own for each drafter and number.
+    pub fn draft(mut self, drafter: &'a Engine, tokens: usize) -> Self {
+        self.speculate = Some(Speculate::Draft(drafter, tokens));
+        self
+    }
+
+    /// Drafts `tokens` tokens from what followed the last few tokens when they stood in the text before. The
+    /// text is the one that plain decoding writes with the same seed.
+    pub fn lookup(mut self, tokens: usize) -> Self {
+        self.speculate = Some(Speculate::Lookup(tokens));
+        self
+    }
+
     /// Writes the text.
     pub fn text(self) -> Result<Written, Error> {
         self.stream(|_| ControlFlow::Continue(()))
@@ -128,10 +153,10 @@ impl<'a> Request<'a> {
         let target = self.target()?;
         let end = if self.through_end { Vec::new() } else { engine.end.clone() };
         let limits = Limits { max_tokens: self.max_tokens, end };
-        let mut plain = Plain::new(engine.model.clone(), &target, &prompt, limits)?;
+        let mut writing = self.writing(&target, &prompt, limits)?;
         let (mut text, mut tokens) = (String::new(), Vec::new());
         let mut stream = TextStream::new(tokenizer.vocabulary());
-        for token in plain.by_ref() {
+        for token in writing.by_ref() {
             let token = token?;
             tokens.push(token);
             let piece = stream.push(token);
@@ -147,7 +172,37 @@ impl<'a> Request<'a> {
             text.push_str(rest);
             let _ = each(rest);
         }
-        Ok(Written { text, tokens, prompt_tokens: prompt.len(), stop: plain.stop() })
+        Ok(Written {
+            text,
+            tokens,
+            prompt_tokens: prompt.len(),
+            stop: writing.stop(),
+            acceptance: writing.acceptance(),
+        })
+    }
+
+    /// The way of writing that was asked for.
+    fn writing<'t>(
+        &self,
+        target: &'t Target,
+        prompt: &[TokenId],
+        limits: Limits,
+    ) -> Result<Box<dyn Writing + 't>, Error> {
+        let (engine, chance) = (self.engine, Seeded(target.random));
+        let model = engine.model.clone();
+        Ok(match self.speculate {
+            None => Box::new(Plain::new(model, target, prompt, limits)?),
+            Some(Speculate::Lookup(tokens)) => {
+                let lookup = Lookup::default();
+                Box::new(Speculative::new(model, target, prompt, limits, lookup, tokens, chance)?)
+            }
+            Some(Speculate::Draft(drafter, tokens)) => {
+                engine.fits(drafter)?;
+                let capacity = prompt.len().saturating_add(limits.max_tokens);
+                let drafter = DraftModel::new(drafter.model.clone(), capacity, &target.transforms, target.sampler)?;
+                Box::new(Speculative::new(model, target, prompt, limits, drafter, tokens, chance)?)
+            }
+        })
     }
 
     fn prompt_tokens(&self) -> Result<Vec<TokenId>, Error> {

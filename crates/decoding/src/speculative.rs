@@ -1,0 +1,411 @@
+//! Speculative decoding of a chain: several drafted tokens in one model call, and the same law.
+//!
+//! Drafts that were drawn from a law `q` are accepted with probability `min(1, p / q)`, and a rejected one is
+//! replaced by a token from `norm(max(p - q, 0))` (Leviathan, Kalman and Matias, *Fast Inference from
+//! Transformers via Speculative Decoding*, ICML 2023, algorithm 1). Drafts without chance are compared with a
+//! token drawn from `p` as plain decoding draws it, so with one seed the text is the same, token for token.
+//!
+//! `p` is the target's law in full: all transforms act on each drafted position with the state of the text up
+//! to there.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use verdigris_logits::transform::ChainState;
+use verdigris_logits::{Row, TokenId, Transform};
+use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Sequence, Wanted};
+
+use crate::chance::Chance;
+use crate::drafter::{Draft, Drafter};
+use crate::limits::{Limits, Stop};
+use crate::target::{DecodeError, Target};
+
+/// How drafting went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Acceptance {
+    /// Calls of the target model.
+    pub calls: usize,
+    /// Tokens drafted.
+    pub drafted: usize,
+    /// Drafts that became part of the text.
+    pub accepted: usize,
+}
+
+/// A text being written several tokens at a time. As an iterator it ends with the text.
+pub struct Speculative<'a, D, C> {
+    target: &'a Target,
+    limits: Limits,
+    drafter: D,
+    chance: C,
+    /// Drafts a call.
+    length: usize,
+    sequence: Box<dyn Sequence>,
+    /// The state of the transforms after `text`.
+    state: ChainState,
+    text: Vec<TokenId>,
+    prompt: usize,
+    /// Decided and not yet handed over.
+    ready: VecDeque<TokenId>,
+    acceptance: Acceptance,
+    stop: Option<Stop>,
+    row: Row,
+    rows: Rows,
+}
+
+impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
+    /// Begins a text after `prompt`, with up to `length` drafts a call.
+    pub fn new(
+        model: Arc<dyn LanguageModel>,
+        target: &'a Target,
+        prompt: &[TokenId],
+        limits: Limits,
+        drafter: D,
+        length: usize,
+        chance: C,
+    ) -> Result<Self, DecodeError> {
+        if prompt.is_empty() {
+            return Err(DecodeError::EmptyPrompt);
+        }
+        let context = model.context_length();
+        if prompt.len() >= context {
+            return Err(ModelError::ContextFull { tokens: prompt.len() + 1, capacity: context }.into());
+        }
+        let capacity = prompt.len().saturating_add(limits.max_tokens).min(context);
+        Ok(Self {
+            target,
+            limits,
+            drafter,
+            chance,
+            length,
+            sequence: model.begin(capacity)?,
+            state: target.transforms.start(prompt),
+            text: prompt.to_vec(),
+            prompt: prompt.len(),
+            ready: VecDeque::new(),
+            acceptance: Acceptance::default(),
+            stop: None,
+            row: Row::default(),
+            rows: Rows::default(),
+        })
+    }
+
+    /// What ended the text; `None` while it goes on.
+    pub fn stop(&self) -> Option<Stop> {
+        if self.ready.is_empty() { self.stop } else { None }
+    }
+
+    /// How drafting went so far.
+    pub fn acceptance(&self) -> Acceptance {
+        self.acceptance
+    }
+
+    /// One call of the target model: at least one token, unless the text has ended.
+    fn step(&mut self) -> Result<(), DecodeError> {
+        let left = self.limits.max_tokens - (self.text.len() - self.prompt);
+        let room = self.sequence.capacity() + 1 - self.text.len();
+        if left == 0 || room == 0 {
+            self.stop = Some(if left == 0 { Stop::Length } else { Stop::Context });
+            return Ok(());
+        }
+        // The last token of a call needs no draft: it comes from the row after the last draft.
+        let limit = self.length.min(left - 1).min(room - 1);
+        let drafts = self.drafter.draft(&self.text, &self.state, limit, &mut self.chance)?;
+        let held = self.sequence.len();
+        let unseen = self.text.len() - held;
+        let batch: Vec<TokenId> = self.text[held..].iter().copied().chain(drafts.iter().map(|d| d.token)).collect();
+        self.sequence.forward(&Batch::chain(&batch, Wanted::All), &mut self.rows)?;
+        self.acceptance.calls += 1;
+        self.acceptance.drafted += drafts.len();
+        for (i, draft) in drafts.iter().map(Some).chain([None]).enumerate() {
+            self.row.load(self.rows.row(unseen - 1 + i));
+            self.target.transforms.apply(&self.state, &mut self.row);
+            let token = self.decide(draft)?;
+            if self.limits.end.contains(&token) {
+                self.stop = Some(Stop::End);
+                break;
+            }
+            self.target.transforms.advance(&mut self.state, token);
+            self.text.push(token);
+            self.ready.push_back(token);
+            match draft {
+                Some(draft) if draft.token == token => self.acceptance.accepted += 1,
+                _ => break,
+            }
+        }
+        // The cache keeps what stands; the last token's row is computed with the next call.
+        self.sequence.truncate((self.text.len() - 1).min(self.sequence.len()));
+        Ok(())
+    }
+
+    /// The token at the end of the text, from the row in `self.row`, given a draft of it.
+    fn decide(&mut self, draft: Option<&Draft>) -> Result<TokenId, DecodeError> {
+        let position = self.text.len();
+        let sampler = self.target.sampler;
+        let Some(Draft { token, law: Some(q) }) = draft else {
+            return self.chance.token(sampler, &self.row, position).ok_or(DecodeError::DeadEnd { position });
+        };
+        let p = sampler.distribution(&self.row);
+        let (accept, residual) = reject(&p, q, *token).ok_or(DecodeError::DeadEnd { position })?;
+        if self.chance.accept(accept, position) {
+            return Ok(*token);
+        }
+        Ok(self.chance.residual(&residual, position))
+    }
+}
+
+impl<D: Drafter, C: Chance> Iterator for Speculative<'_, D, C> {
+    type Item = Result<TokenId, DecodeError>;
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ready.is_empty()
+            && self.stop.is_none()
+            && let Err(error) = self.step()
+        {
+            return Some(Err(error));
+        }
+        self.ready.pop_front().map(Ok)
+    }
+}
+
+/// The probability that a token drawn from `q` is accepted as one from `p`, and the law of its replacement.
+/// `None` where `p` allows no token.
+fn reject(p: &[f64], q: &[f64], token: TokenId) -> Option<(f64, Vec<f64>)> {
+    if p.iter().sum::<f64>() == 0.0 {
+        return None;
+    }
+    let (p_token, q_token) = (p[token as usize], q[token as usize]);
+    // A token that was drawn has q > 0.
+    let accept = if p_token >= q_token { 1.0 } else { p_token / q_token };
+    let excess: Vec<f64> =
+        p.iter().zip(q.iter().chain(std::iter::repeat(&0.0))).map(|(p, q)| (p - q).max(0.0)).collect();
+    let total: f64 = excess.iter().sum();
+    // Nothing in excess but a rejection: only rounding can do that.
+    let residual = if total > 0.0 { excess.iter().map(|e| e / total).collect() } else { p.to_vec() };
+    Some((accept, residual))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use crate::chance::Seeded;
+    use crate::drafter::{DraftModel, Lookup};
+    use crate::enumerate::law;
+    use crate::plain::Plain;
+    use crate::steer::{Pair, Steered};
+    use crate::table::Table;
+    use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
+    use verdigris_logits::{Chain, Random, Sampler};
+    use verdigris_watermark::{Context, ContextFunction, Embed, Gamma, Native, Strength};
+
+    type Law = BTreeMap<Vec<u32>, f64>;
+
+    const TOKENS: usize = 4;
+    const PROMPT: [u32; 3] = [1, 0, 1];
+
+    fn limits(max_tokens: usize) -> Limits {
+        Limits { max_tokens, end: vec![3] }
+    }
+
+    fn target(transforms: Chain, sampler: Sampler) -> Target {
+        Target { transforms, sampler, random: Random::new(0) }
+    }
+
+    fn watermark(strength: Strength) -> Embed {
+        let context = Context { function: ContextFunction::All, width: 2 };
+        let gamma = Gamma::new(0.5).unwrap();
+        Embed::new(Arc::new(Native::new(&[1; 32], "", "", gamma, context, TOKENS).unwrap()), strength)
+    }
+
+    /// Every kind of transform that a target can have, alone and together.
+    fn chains() -> Vec<(&'static str, Chain)> {
+        let soft = || watermark(Strength::soft(1.5).unwrap());
+        vec![
+            ("none", Chain::new()),
+            ("temperature", Chain::new().then(Temperature::new(0.6).unwrap())),
+            ("top-k", Chain::new().then(TopK::new(2).unwrap())),
+            ("top-p", Chain::new().then(TopP::new(0.7).unwrap())),
+            ("min-p", Chain::new().then(MinP::new(0.3).unwrap())),
+            ("soft watermark", Chain::new().then(soft())),
+            ("hard watermark", Chain::new().then(watermark(Strength::Hard))),
+            ("all", Chain::new().then(soft()).then(Temperature::new(1.4).unwrap()).then(TopP::new(0.9).unwrap())),
+        ]
+    }
+
+    /// The law of texts by its definition: the product of the laws of their tokens.
+    fn plain_law(model: &Arc<Table>, target: &Target, n: usize) -> Law {
+        fn go(model: &Table, target: &Target, state: &ChainState, text: &[u32], p: f64, left: usize, law: &mut Law) {
+            let written = &text[PROMPT.len()..];
+            if left == 0 {
+                *law.entry(written.to_vec()).or_default() += p;
+                return;
+            }
+            let mut row = Row::from(model.row(text[text.len() - 1]).to_vec());
+            target.transforms.apply(state, &mut row);
+            for (token, share) in (0..).zip(target.sampler.distribution(&row)).filter(|&(_, share)| share > 0.0) {
+                if limits(0).end.contains(&token) {
+                    *law.entry(written.to_vec()).or_default() += p * share;
+                    continue;
+                }
+                let mut state = state.clone();
+                target.transforms.advance(&mut state, token);
+                go(model, target, &state, &[text, &[token]].concat(), p * share, left - 1, law);
+            }
+        }
+        let mut law = Law::new();
+        go(model, target, &target.transforms.start(&PROMPT), &PROMPT, 1.0, n, &mut law);
+        law
+    }
+
+    fn distance(a: &Law, b: &Law) -> f64 {
+        let keys: BTreeSet<_> = a.keys().chain(b.keys()).collect();
+        let at = |law: &Law, key| law.get(key).copied().unwrap_or(0.0);
+        keys.into_iter().map(|key| (at(a, key) - at(b, key)).abs()).sum::<f64>() / 2.0
+    }
+
+    /// The law of whole texts, by taking every branch of the code that runs: the same with drafts and without.
+    #[test]
+    fn speculation_never_changes_the_law() {
+        for name in chains().into_iter().map(|(name, _)| name) {
+            for sampler in [Sampler::Categorical, Sampler::Greedy] {
+                let target = target(chain(name), sampler);
+                let model = Table::noise(TOKENS, 1);
+                let plain = plain_law(&model, &target, 3);
+                let total: f64 = plain.values().sum();
+                assert!((total - 1.0).abs() < 1e-12);
+                for length in 1..=3 {
+                    for seed in [2, 3] {
+                        let drafts = law(|chance| {
+                            let drafter =
+                                DraftModel::new(Table::noise(TOKENS, seed), 64, &target.transforms, sampler).unwrap();
+                            let run =
+                                Speculative::new(model.clone(), &target, &PROMPT, limits(3), drafter, length, chance);
+                            run.unwrap().map(Result::unwrap).collect()
+                        });
+                        assert!(distance(&plain, &drafts) < 1e-12, "{name}, {length} drafts");
+                    }
+                    let lookup = law(|chance| {
+                        let lookup = Lookup { min_match: 1, max_match: 3 };
+                        let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), lookup, length, chance);
+                        run.unwrap().map(Result::unwrap).collect()
+                    });
+                    assert!(distance(&plain, &lookup) < 1e-12, "{name}, lookup of {length}");
+                }
+            }
+        }
+    }
+
+    fn chain(name: &str) -> Chain {
+        chains().into_iter().find(|(other, _)| *other == name).unwrap().1
+    }
+
+    #[test]
+    fn a_steered_target_keeps_its_law_too() {
+        let (base, expert, anti) = (Table::noise(TOKENS, 1), Table::noise(TOKENS, 5), Table::noise(TOKENS, 6));
+        let pair = Pair { expert: expert.clone(), anti, alpha: 0.8 };
+        let steered: Arc<dyn LanguageModel> = Arc::new(Steered::new(base, vec![pair]));
+        let target = target(chain("all"), Sampler::Categorical);
+        let write = |length: usize| {
+            law(|chance| {
+                let drafter = DraftModel::new(expert.clone(), 64, &target.transforms, target.sampler).unwrap();
+                let run = Speculative::new(steered.clone(), &target, &PROMPT, limits(3), drafter, length, chance);
+                run.unwrap().map(Result::unwrap).collect()
+            })
+        };
+        assert!(distance(&write(0), &write(2)) < 1e-12);
+    }
+
+    /// A wrong rule must show: the enumeration sees what these three get wrong.
+    #[test]
+    fn mutations_are_seen() {
+        /// A drafter that lies about the law it drew from.
+        struct Liar<'a>(DraftModel<'a>, fn(Vec<f64>, &[f64]) -> Vec<f64>, Vec<f64>);
+        impl Drafter for Liar<'_> {
+            fn draft(
+                &mut self,
+                text: &[TokenId],
+                state: &ChainState,
+                limit: usize,
+                chance: &mut dyn Chance,
+            ) -> Result<Vec<Draft>, DecodeError> {
+                let mut drafts = self.0.draft(text, state, limit, chance)?;
+                let mut before = self.2.clone();
+                for draft in &mut drafts {
+                    let law = draft.law.take().unwrap();
+                    draft.law = Some((self.1)(law.clone(), &before));
+                    before = law;
+                }
+                Ok(drafts)
+            }
+        }
+        let model = Table::noise(TOKENS, 1);
+        let target = target(chain("top-k"), Sampler::Categorical);
+        let plain = plain_law(&model, &target, 3);
+        let with = |lie: fn(Vec<f64>, &[f64]) -> Vec<f64>| {
+            law(|chance| {
+                let honest = DraftModel::new(Table::noise(TOKENS, 2), 64, &target.transforms, target.sampler).unwrap();
+                let liar = Liar(honest, lie, vec![1.0 / TOKENS as f64; TOKENS]);
+                let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), liar, 2, chance);
+                run.unwrap().map(Result::unwrap).collect()
+            })
+        };
+        assert!(distance(&plain, &with(|law, _| law)) < 1e-12);
+        // The law before the draft's own transforms, flattened here.
+        let raw = with(|law, _| law.iter().map(|q| (q + 0.1) / 1.4).collect());
+        assert!(distance(&plain, &raw) > 1e-3, "raw q");
+        let shifted = with(|_, before| before.iter().map(|q| (q + 1e-3) / (1.0 + 1e-3 * TOKENS as f64)).collect());
+        assert!(distance(&plain, &shifted) > 1e-3, "the law of another position");
+    }
+
+    #[test]
+    fn a_filtered_residual_is_wrong() {
+        let (p, q) = ([0.5, 0.3, 0.2], [0.1, 0.1, 0.8]);
+        let (accept, residual) = reject(&p, &q, 2).unwrap();
+        let law =
+            |residual: &[f64]| -> Vec<f64> { (0..3).map(|v| q[v].min(p[v]) + (q[2] - p[2]) * residual[v]).collect() };
+        assert!((accept - 0.25).abs() < 1e-15);
+        assert!(law(&residual).iter().zip(p).all(|(got, p)| (got - p).abs() < 1e-15));
+        let best = residual.iter().copied().fold(0.0, f64::max);
+        let filtered: Vec<f64> = residual.iter().map(|&r| if r == best { 1.0 } else { 0.0 }).collect();
+        assert!(law(&filtered).iter().zip(p).any(|(got, p)| (got - p).abs() > 0.1));
+    }
+
+    /// Sample-and-match draws what plain decoding draws.
+    #[test]
+    fn lookup_gives_the_text_of_plain_decoding() {
+        let model = Table::noise(8, 9);
+        for seed in 0..200 {
+            let target = Target {
+                transforms: Chain::new().then(Temperature::new(0.4).unwrap()),
+                sampler: Sampler::Categorical,
+                random: Random::new(seed),
+            };
+            let (prompt, limits) = ([1, 2, 1, 2], Limits { max_tokens: 30, end: vec![7] });
+            let mut plain = Plain::new(model.clone(), &target, &prompt, limits.clone()).unwrap();
+            let expected: Vec<u32> = plain.by_ref().map(Result::unwrap).collect();
+            let chance = Seeded(target.random);
+            let lookup = Lookup { min_match: 1, max_match: 4 };
+            let mut run = Speculative::new(model.clone(), &target, &prompt, limits, lookup, 4, chance).unwrap();
+            let got: Vec<u32> = run.by_ref().map(Result::unwrap).collect();
+            assert_eq!(got, expected);
+            assert_eq!(run.stop(), plain.stop());
+            let Acceptance { calls, drafted, accepted } = run.acceptance();
+            assert!(accepted <= drafted && calls <= got.len() + 1 && calls + accepted >= got.len());
+        }
+    }
+
+    #[test]
+    fn the_context_ends_both_at_one_place() {
+        let model = Table::with_context(5, 3, 12);
+        let target = target(Chain::new(), Sampler::Greedy);
+        let limits = Limits { max_tokens: 50, end: Vec::new() };
+        let mut plain = Plain::new(model.clone(), &target, &[1, 1], limits.clone()).unwrap();
+        let expected: Vec<u32> = plain.by_ref().map(Result::unwrap).collect();
+        let drafter = DraftModel::new(Table::with_context(5, 3, 7), 64, &target.transforms, target.sampler).unwrap();
+        let chance = Seeded(target.random);
+        let mut run = Speculative::new(model, &target, &[1, 1], limits, drafter, 3, chance).unwrap();
+        assert_eq!(run.by_ref().map(Result::unwrap).collect::<Vec<_>>(), expected);
+        assert_eq!((run.stop(), plain.stop()), (Some(Stop::Context), Some(Stop::Context)));
+        assert!(run.acceptance().calls < expected.len(), "a twin's drafts are accepted");
+    }
+}

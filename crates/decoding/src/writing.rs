@@ -1,0 +1,39 @@
+//! A text that is being written, however it is done.
+
+use verdigris_logits::TokenId;
+
+use crate::chance::Chance;
+use crate::drafter::Drafter;
+use crate::limits::Stop;
+use crate::plain::Plain;
+use crate::speculative::{Acceptance, Speculative};
+use crate::target::DecodeError;
+
+/// Hands over the tokens of a text, one after the other, and then says what ended it.
+pub trait Writing: Iterator<Item = Result<TokenId, DecodeError>> {
+    /// What ended the text; `None` while it goes on.
+    fn stop(&self) -> Option<Stop>;
+
+    /// How drafting went so far; `None` where nothing is drafted.
+    fn acceptance(&self) -> Option<Acceptance>;
+}
+
+impl Writing for Plain<'_> {
+    fn stop(&self) -> Option<Stop> {
+        Plain::stop(self)
+    }
+
+    fn acceptance(&self) -> Option<Acceptance> {
+        None
+    }
+}
+
+impl<D: Drafter, C: Chance> Writing for Speculative<'_, D, C> {
+    fn stop(&self) -> Option<Stop> {
+        Speculative::stop(self)
+    }
+
+    fn acceptance(&self) -> Option<Acceptance> {
+        Some(Speculative::acceptance(self))
+    }
+}
