@@ -74,8 +74,7 @@ fn a_drafter_forgets_what_was_rejected() {
     let drafter = || DraftModel::new(model.clone(), 100, &chain, Sampler::Categorical).unwrap();
     let mut used = drafter();
     for text in [&[5, 6, 7][..], &[5, 6, 7, 8, 9], &[5, 6, 10, 11], &[5, 6, 10, 11, 12, 13, 14], &[1], &[5, 6]] {
-        let mut draft =
-            |drafter: &mut DraftModel<'_>| drafter.draft(text, &state, 4, &mut Seeded(Random::new(3))).unwrap();
+        let draft = |drafter: &mut DraftModel<'_>| drafter.draft(text, &state, 4, &mut Seeded(Random::new(3))).unwrap();
         let again = draft(&mut used);
         assert_eq!(again.len(), 4);
         assert!(again == draft(&mut drafter()), "{text:?}");

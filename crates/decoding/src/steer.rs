@@ -165,10 +165,11 @@ mod tests {
         let steered = Arc::new(Steered::new(base.clone(), pairs));
         for (i, row) in rows(steered, &[0, 2, 1]).iter().enumerate() {
             let token = [0, 2, 1][i];
-            for v in 0..3 {
-                let at = |table: &Table| table.row(token)[v];
-                let expected = at(&base) + 0.5 * (at(&expert) - at(&anti)) - 2.0 * (at(&other) - at(&anti));
-                assert!((row[v] - expected).abs() < 1e-5);
+            let of = |table: &Table| table.row(token).to_vec();
+            let (base, expert, anti, other) = (of(&base), of(&expert), of(&anti), of(&other));
+            for (v, got) in row.iter().enumerate() {
+                let expected = base[v] + 0.5 * (expert[v] - anti[v]) - 2.0 * (other[v] - anti[v]);
+                assert!((got - expected).abs() < 1e-5);
             }
         }
     }
