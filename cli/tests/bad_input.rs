@@ -13,6 +13,7 @@ fn a_missing_file() {
     folder.run(&["detect", ".", "--key", "my.key"]).fails("it is a folder");
     folder.run(&["generate", "--key", "none.key"]).fails("cannot read the key file none.key");
     folder.run(&["train", "lm", "--corpus", "none.txt", "--out", "out"]).fails("cannot read none.txt");
+    folder.run(&["bench", "loss", "--text", "none.txt"]).fails("cannot read none.txt");
     assert!(!folder.path("out").exists());
 }
 
@@ -120,6 +121,7 @@ fn numbers_out_of_range() {
         (&["generate", "--min-p", "2"], "min-p is 2, but must be"),
         (&["detect", "--key", "my.key", "--level", "0"], "--level is 0, but must be"),
         (&["bench", "detection", "--delete-words", "1"], "--delete-words is 1, but must be"),
+        (&["bench", "loss", "--text", "my.key", "--window", "2048"], "--window must be 1 to 2047"),
         (&["bench", "detection", "--samples", "0"], "--samples is 0"),
     ] {
         folder.run(arguments).fails(said);

@@ -98,6 +98,27 @@ fn the_kgw_dialect_writes_and_reads() {
     assert_eq!(folder.run(&["detect", "text.txt", "--key", "kgw.key"]).status, 0);
 }
 
+/// The expert was tuned on plays: it predicts one better than the model it came from does, and steering by it
+/// brings the larger model nearer.
+#[test]
+fn an_expert_steers_towards_what_it_knows() {
+    let folder = Folder::new();
+    let speech = "[Enter KING and ATTENDANTS]\n\nKING:\nWhat news, my lord? I pray thee, speak; for I\nHave heard                   no word of thee this many a day.\n\nMESSENGER:\nMy liege, the queen is come; and with her, sir,\n                  A noble train of lords and gentlemen.\n\n";
+    folder.write("play.txt", &speech.repeat(3));
+    let expert = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
+    let loss = |arguments: &[&str]| -> f64 {
+        let all = [&["bench", "loss", "--text", "play.txt", "--window", "80", "--windows", "1", "--json"], arguments]
+            .concat();
+        let run = folder.run(&all);
+        let json: serde_json::Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}"));
+        json["loss"].as_f64().unwrap()
+    };
+    assert!(loss(&["--model", expert]) < loss(&["--model", TALE_SMALL]) - 0.3);
+    let steered = loss(&["--expert", expert, "--anti", TALE_SMALL]);
+    assert!(steered < loss(&[]) - 0.3, "{steered}");
+    assert_eq!(loss(&["--expert", expert, "--anti", TALE_SMALL, "--alpha", "0"]), loss(&[]));
+}
+
 #[test]
 fn a_reader_that_leaves_early_is_no_error() {
     let folder = Folder::new();
@@ -171,6 +192,7 @@ fn help_has_examples_and_version_a_number() {
         &["key", "new", "--help"],
         &["train", "lm", "--help"],
         &["bench", "detection", "--help"],
+        &["bench", "loss", "--help"],
     ] {
         let run = folder.run(command);
         assert!(run.status == 0 && run.out.contains("Examples:"), "{command:?}");

@@ -12,6 +12,7 @@
 //! | [`drafter`] | who guesses: a small model, or the text itself |
 //! | [`chance`] | where every random decision goes through |
 //! | [`steer`] | a model moved by experts |
+//! | [`mod@score`] | how well a model predicts a text |
 //! | [`writing`] | what all ways to write have in common |
 //! | [`limits`] | when a text ends |
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod drafter;
 mod enumerate;
 pub mod limits;
 pub mod plain;
+pub mod score;
 pub mod speculative;
 pub mod steer;
 #[cfg(test)]
@@ -33,6 +35,7 @@ pub use chance::{Chance, Seeded};
 pub use drafter::{Draft, DraftModel, Drafter, Lookup};
 pub use limits::{Limits, Stop};
 pub use plain::Plain;
+pub use score::{Score, score};
 pub use speculative::{Acceptance, Speculative};
 pub use steer::{Pair, Steered};
 pub use target::{DecodeError, Target};

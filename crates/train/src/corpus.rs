@@ -60,8 +60,13 @@ impl Corpus {
         self.tokens.is_empty()
     }
 
+    /// All tokens.
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
     /// Checks that the corpus holds a window and its last target.
-    pub(crate) fn check(&self, window: usize, path: &Path) -> Result<(), TrainError> {
+    pub fn check(&self, window: usize, path: &Path) -> Result<(), TrainError> {
         let (tokens, needed) = (self.len(), window + 1);
         if tokens < needed { Err(TrainError::TooShort { path: path.into(), tokens, needed }) } else { Ok(()) }
     }
@@ -74,7 +79,7 @@ impl Corpus {
     }
 
     /// Up to `count` windows of `window + 1` tokens, evenly spread over the text.
-    pub(crate) fn spread(&self, window: usize, count: usize) -> Vec<&[TokenId]> {
+    pub fn spread(&self, window: usize, count: usize) -> Vec<&[TokenId]> {
         let last = self.len() - window - 1;
         let count = count.min(self.len() / window).max(1);
         (0..count)

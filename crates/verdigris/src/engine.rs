@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use verdigris_constrain::Trie;
-use verdigris_decoding::{Pair, Steered};
+use verdigris_decoding::{Pair, Score, Steered, score};
 use verdigris_logits::TokenId;
 use verdigris_models::{Device, LanguageModel, LoadedModel, ModelFolder};
 use verdigris_text::Vocabulary;
@@ -88,6 +88,16 @@ impl Engine {
 
     pub(crate) fn trie(&self) -> Arc<Trie> {
         self.trie.get_or_init(|| Arc::new(Trie::new(self.reader.tokenizer().vocabulary()))).clone()
+    }
+
+    /// How well this model predicts windows of text, each on its own.
+    pub fn score<'a>(&self, windows: impl IntoIterator<Item = &'a [TokenId]>) -> Result<Score, Error> {
+        Ok(score(&self.model, windows)?)
+    }
+
+    /// The tokens that end a text.
+    pub fn end(&self) -> &[TokenId] {
+        &self.end
     }
 
     /// The most tokens, prompt and output together, that the model can hold.

@@ -1,0 +1,74 @@
+//! How well a model predicts a text.
+
+use std::sync::Arc;
+
+use verdigris_logits::TokenId;
+use verdigris_models::{Batch, LanguageModel, Rows, Wanted};
+
+use crate::target::DecodeError;
+
+/// How well a model predicts some text.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Score {
+    /// Tokens predicted.
+    pub tokens: usize,
+    /// The sum of their surprise, `-ln p`, in nats.
+    pub nats: f64,
+}
+
+impl Score {
+    /// Nats a token.
+    pub fn loss(&self) -> f64 {
+        self.nats / self.tokens as f64
+    }
+
+    /// `exp` of the loss.
+    pub fn perplexity(&self) -> f64 {
+        self.loss().exp()
+    }
+}
+
+/// Scores windows of text, each on its own: every token but the first, from those before it in its window.
+pub fn score<'a>(
+    model: &Arc<dyn LanguageModel>,
+    windows: impl IntoIterator<Item = &'a [TokenId]>,
+) -> Result<Score, DecodeError> {
+    let (mut score, mut rows) = (Score::default(), Rows::default());
+    for window in windows {
+        let Some((_, inputs)) = window.split_last() else { continue };
+        let mut sequence = model.clone().begin(inputs.len())?;
+        sequence.forward(&Batch::chain(inputs, Wanted::All), &mut rows)?;
+        for (i, &next) in window[1..].iter().enumerate() {
+            score.nats -= log_probability(rows.row(i), next);
+            score.tokens += 1;
+        }
+    }
+    Ok(score)
+}
+
+/// `ln softmax(row)[token]`.
+fn log_probability(row: &[f32], token: TokenId) -> f64 {
+    let max = f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    let total: f64 = row.iter().map(|&z| (f64::from(z) - max).exp()).sum();
+    f64::from(row[token as usize]) - max - total.ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Table;
+
+    #[test]
+    fn a_score_is_the_sum_of_surprises() {
+        let table = Table::noise(5, 1);
+        let model: Arc<dyn LanguageModel> = table.clone();
+        let surprise = |from: u32, to: usize| {
+            let weights: Vec<f64> = table.row(from).iter().map(|&z| f64::from(z).exp()).collect();
+            -(weights[to] / weights.iter().sum::<f64>()).ln()
+        };
+        let score = score(&model, [&[0, 3, 2][..], &[], &[4], &[1, 1]]).unwrap();
+        assert_eq!(score.tokens, 3);
+        assert!((score.nats - surprise(0, 3) - surprise(3, 2) - surprise(1, 1)).abs() < 1e-9);
+        assert!((score.perplexity().ln() - score.nats / 3.0).abs() < 1e-12);
+    }
+}
