@@ -155,13 +155,18 @@ impl Key {
         let mut id = [0; 4];
         getrandom::fill(&mut *secret).expect("the operating system gives random bytes");
         getrandom::fill(&mut id).expect("the operating system gives random bytes");
-        Self::from_secret(*secret, format!("vg-{}", HEXLOWER_PERMISSIVE.encode(&id)), marking, vocabulary)
+        Self::from_secret(secret, format!("vg-{}", HEXLOWER_PERMISSIVE.encode(&id)), marking, vocabulary)
     }
 
     /// A key of the native scheme with a secret of the caller's, who vouches for its being one.
-    pub fn from_secret(secret: [u8; 32], id: impl Into<String>, marking: Marking, vocabulary: Vocabulary) -> Self {
+    pub fn from_secret(
+        secret: impl Into<Zeroizing<[u8; 32]>>,
+        id: impl Into<String>,
+        marking: Marking,
+        vocabulary: Vocabulary,
+    ) -> Self {
         let Marking { gamma, context, strength } = marking;
-        let secret = Secret::Native { secret: Zeroizing::new(secret), gamma, context };
+        let secret = Secret::Native { secret: secret.into(), gamma, context };
         Self { id: id.into(), tenant: String::new(), secret, strength, vocabulary }
     }
 

@@ -91,7 +91,7 @@ impl Native {
         if !(1..=MAX_CONTEXT).contains(&context.width) {
             return Err(BadWidth(context.width));
         }
-        let key = |purpose| Aes128::new(&Array(*kdf::derive(secret, purpose, id, tenant)));
+        let key = |purpose| Aes128::new((&*kdf::derive(secret, purpose, id, tenant)).into());
         Ok(Self { context_key: key(Purpose::Context), list_key: key(Purpose::List), gamma, context, vocabulary })
     }
 
