@@ -24,7 +24,7 @@ pub(crate) struct Demo {
     #[command(flatten)]
     model: ModelOption,
     /// Another story with another key
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 2)]
     seed: u64,
     /// Tokens of each text
     #[arg(long, value_name = "N", default_value_t = 200)]
