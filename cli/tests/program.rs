@@ -40,9 +40,9 @@ fn what_is_marked_is_found_and_nothing_else() {
 #[test]
 fn json_is_for_machines() {
     let folder = Folder::with_key();
-    let run = folder.run(&["generate", "--json", "--seed", "1", "--max-tokens", "50", "--key", "my.key"]);
+    let run = folder.run(&["generate", "--json", "--seed", "1", "--max-tokens", "200", "--key", "my.key"]);
     let written: serde_json::Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!(written["tokens"].as_array().unwrap().len(), 50);
+    assert_eq!(written["tokens"].as_array().unwrap().len(), 200);
     assert_eq!((&written["stop"], &written["seed"]), (&"length".into(), &1.into()));
     folder.write("text.txt", written["text"].as_str().unwrap());
     let run = folder.run(&["detect", "text.txt", "--json", "--key", "my.key"]);
