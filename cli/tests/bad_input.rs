@@ -57,7 +57,8 @@ fn a_tokenizer_that_is_not_the_keys() {
 #[test]
 fn a_key_file_that_others_can_read_or_nobody() {
     use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::with_key();
+    let folder = Folder::new();
+    folder.run(&["key", "new", "my.key"]);
     let key = folder.path("my.key");
     assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();

@@ -11,7 +11,7 @@ use support::{Folder, TALE_SMALL};
 #[test]
 fn what_is_marked_is_found_and_nothing_else() {
     let folder = Folder::with_key();
-    folder.run(&["key", "new", "other.key"]);
+    folder.write_private("other.key", &support::KEY.replace("vg-c0ffee00", "vg-0ther000"));
     let write = |arguments: &[&str], file| {
         let run = folder.run(&[&["generate", "The captain", "--seed", "5", "--max-tokens", "200"], arguments].concat());
         assert_eq!((run.status, run.err.as_str()), (0, ""));
@@ -51,6 +51,19 @@ fn json_is_for_machines() {
     assert!(found["p"].as_f64().unwrap() < 1e-5 && found["log10_p"].as_f64().unwrap() < -5.0);
     let shown: serde_json::Value = serde_json::from_str(&folder.run(&["key", "show", "my.key", "--json"]).out).unwrap();
     assert_eq!(shown["id"], written["key_id"]);
+}
+
+#[test]
+fn a_new_key_has_the_form_of_all_keys() {
+    let folder = Folder::new();
+    let run = folder.run(&["key", "new", "new.key"]);
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    let read = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
+    let (mut new, old) = (read(&fs::read_to_string(folder.path("new.key")).unwrap()), read(support::KEY));
+    assert_ne!((&new["secret"], &new["id"]), (&old["secret"], &old["id"]));
+    assert!(run.out.contains(new["id"].as_str().unwrap()), "{run:?}");
+    (new["secret"], new["id"]) = (old["secret"].clone(), old["id"].clone());
+    assert_eq!(new, old);
 }
 
 #[test]

@@ -10,6 +10,29 @@ use tempfile::TempDir;
 
 pub const TALE_SMALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-small");
 
+/// A key file as the program writes it; this form stays readable for ever.
+pub const KEY: &str = r#"{
+  "format": "verdigris-key-1",
+  "id": "vg-c0ffee00",
+  "scheme": {
+    "name": "native",
+    "gamma": 0.25,
+    "context": {
+      "function": "min",
+      "width": 4
+    }
+  },
+  "strength": {
+    "soft": 2.0
+  },
+  "vocabulary": {
+    "size": 4096,
+    "fingerprint": "e106f5b2af1d8f602ff85a4ace3e36b1"
+  },
+  "secret": "f1e2d3c4b5a697887968574635241302f1e2d3c4b5a697887968574635241302"
+}
+"#;
+
 pub struct Folder(TempDir);
 
 #[derive(Debug)]
@@ -35,9 +58,10 @@ impl Folder {
         Self(tempfile::tempdir().unwrap())
     }
 
+    /// A folder with `my.key`: always the same one, so that tests do not depend on chance.
     pub fn with_key() -> Self {
         let folder = Self::new();
-        assert_eq!(folder.run(&["key", "new", "my.key"]).status, 0);
+        folder.write_private("my.key", KEY);
         folder
     }
 
