@@ -140,13 +140,15 @@ fn describe(progress: &Progress) -> String {
 }
 
 fn print(options: &Options, summary: &Summary) {
-    let loss = |loss: Option<f64>| {
-        loss.map_or("not measured (give --heldout)".into(), |loss| format!("{loss:.4} nats a token"))
-    };
     anstream::println!("model          {}", options.out.display());
     anstream::println!("parameters     {}", summary.parameters);
     anstream::println!("steps          {}", summary.steps);
     anstream::println!("tokens         {}", summary.tokens);
     anstream::println!("minutes        {:.1}", summary.minutes);
-    anstream::println!("held-out loss  {}, before {}", loss(summary.heldout_loss), loss(summary.heldout_loss_before));
+    match (summary.heldout_loss_before, summary.heldout_loss) {
+        (Some(before), Some(after)) => {
+            anstream::println!("held-out loss  {after:.4} nats a token, {before:.4} before");
+        }
+        _ => anstream::println!("held-out loss  not measured: give --heldout"),
+    }
 }
