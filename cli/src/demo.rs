@@ -59,7 +59,7 @@ impl Demo {
         let judge = |key: &Key, text: &str| engine.reader().detect(key, text.as_bytes());
         writeln!(
             out,
-            "{dim}{green:}green{green:#} {dim}and {red:}red{red:#}{dim}; faint: not counted, since its context repeats or is missing{dim:#}\n"
+            "{green}green{green:#} and {red}red{red:#}{dim}; faint: not counted, since its context repeats or is missing{dim:#}\n"
         )?;
         writeln!(out, "{bold}What the detector says{bold:#}, from the text and the key alone\n")?;
         writeln!(out, "  {dim}{:<36}{:>7}{:>9}{:>9}{:>11}   verdict{dim:#}", "text", "scored", "green", "z", "p")?;
