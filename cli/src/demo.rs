@@ -35,8 +35,8 @@ impl Demo {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let mut out = anstream::stdout();
         let engine = self.model.engine()?;
-        let key = key(&engine, self.seed, 0);
-        let other = key_named(&engine, self.seed, 1, "another key");
+        let key = demo_key(&engine, self.seed, 0, "demo");
+        let other = demo_key(&engine, self.seed, 1, "another key");
         let request =
             || engine.request("").max_tokens(self.tokens).through_end().temperature(0.8).top_p(0.95).seed(self.seed);
         let marked = request().watermark(&key).text()?.text;
@@ -90,11 +90,7 @@ fn row(out: &mut impl Write, name: &str, evidence: &Evidence) -> Result<(), Fail
 }
 
 /// A key for show: whoever knows the seed knows the secret.
-pub(crate) fn key(engine: &Engine, seed: u64, index: u32) -> Key {
-    key_named(engine, seed, index, "demo")
-}
-
-fn key_named(engine: &Engine, seed: u64, index: u32, id: &str) -> Key {
+fn demo_key(engine: &Engine, seed: u64, index: u32, id: &str) -> Key {
     Key::from_secret(secret(seed, index), id, Marking::default(), engine.reader().vocabulary())
 }
 

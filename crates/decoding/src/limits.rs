@@ -1,6 +1,11 @@
 //! When a text ends.
 
+use std::sync::Arc;
+
 use verdigris_logits::TokenId;
+use verdigris_models::{LanguageModel, ModelError, Sequence};
+
+use crate::target::DecodeError;
 
 /// What ends a text, whichever comes first. The model's context ends it in any case.
 #[derive(Clone, Debug)]
@@ -9,6 +14,25 @@ pub struct Limits {
     pub max_tokens: usize,
     /// Tokens that end the text; they are not part of it.
     pub end: Vec<TokenId>,
+}
+
+impl Limits {
+    /// Begins a sequence with room for a text after `prompt`, which must leave room for a token in the model's
+    /// context. The last token of a text is never fed back, so it needs no room.
+    pub(crate) fn begin(
+        &self,
+        model: Arc<dyn LanguageModel>,
+        prompt: &[TokenId],
+    ) -> Result<Box<dyn Sequence>, DecodeError> {
+        if prompt.is_empty() {
+            return Err(DecodeError::EmptyPrompt);
+        }
+        let context = model.context_length();
+        if prompt.len() >= context {
+            return Err(ModelError::ContextFull { tokens: prompt.len() + 1, capacity: context }.into());
+        }
+        Ok(model.begin(prompt.len().saturating_add(self.max_tokens).min(context))?)
+    }
 }
 
 /// What ended a text.

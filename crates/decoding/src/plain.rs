@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, LanguageModel, Rows, Sequence, Wanted};
 
 use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
@@ -31,19 +31,11 @@ impl<'a> Plain<'a> {
         prompt: &[TokenId],
         limits: Limits,
     ) -> Result<Self, DecodeError> {
-        if prompt.is_empty() {
-            return Err(DecodeError::EmptyPrompt);
-        }
-        let context = model.context_length();
-        if prompt.len() >= context {
-            return Err(ModelError::ContextFull { tokens: prompt.len() + 1, capacity: context }.into());
-        }
-        // The last token written is never fed back, so it needs no room.
-        let capacity = prompt.len().saturating_add(limits.max_tokens).min(context);
+        let sequence = limits.begin(model, prompt)?;
         Ok(Self {
             target,
             limits,
-            sequence: model.begin(capacity)?,
+            sequence,
             state: target.transforms.start(prompt),
             row: Row::default(),
             rows: Rows::default(),

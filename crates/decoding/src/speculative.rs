@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, LanguageModel, Rows, Sequence, Wanted};
 
 use crate::chance::Chance;
 use crate::drafter::{Draft, Drafter};
@@ -63,21 +63,14 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         length: usize,
         chance: C,
     ) -> Result<Self, DecodeError> {
-        if prompt.is_empty() {
-            return Err(DecodeError::EmptyPrompt);
-        }
-        let context = model.context_length();
-        if prompt.len() >= context {
-            return Err(ModelError::ContextFull { tokens: prompt.len() + 1, capacity: context }.into());
-        }
-        let capacity = prompt.len().saturating_add(limits.max_tokens).min(context);
+        let sequence = limits.begin(model, prompt)?;
         Ok(Self {
             target,
             limits,
             drafter,
             chance,
             length,
-            sequence: model.begin(capacity)?,
+            sequence,
             state: target.transforms.start(prompt),
             text: prompt.to_vec(),
             prompt: prompt.len(),

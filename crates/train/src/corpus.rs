@@ -1,7 +1,5 @@
 //! Text files as training data.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use verdigris_logits::{Purpose, Random, TokenId};
@@ -25,14 +23,9 @@ impl Corpus {
     /// Reads a text file, plain or compressed with zstd. `end` is put after each document.
     pub fn read(path: &Path, tokenizer: &Tokenizer, end: TokenId) -> Result<Self, TrainError> {
         let bytes = std::fs::read(path).map_err(TrainError::file("read", path))?;
-        let bytes = if bytes.starts_with(&ZSTD) {
-            let mut text = Vec::new();
-            let file = File::open(path).map_err(TrainError::file("read", path))?;
-            let mut decoder = zstd::Decoder::new(file).map_err(TrainError::file("read", path))?;
-            decoder.read_to_end(&mut text).map_err(TrainError::file("read", path))?;
-            text
-        } else {
-            bytes
+        let bytes = match bytes.starts_with(&ZSTD) {
+            true => zstd::decode_all(&bytes[..]).map_err(TrainError::file("read", path))?,
+            false => bytes,
         };
         let text = String::from_utf8(bytes).map_err(|_| TrainError::NotText { path: path.into() })?;
         Ok(Self::from_text(&text, tokenizer, end))
