@@ -1,14 +1,15 @@
 //! `verdigris generate`: write text.
 
-use std::io::{IsTerminal, Write};
+use std::fs::File;
+use std::io::{IsTerminal, Read, Write};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
-use verdigris::{Acceptance, Engine, Key, Stop};
+use verdigris::{Acceptance, Engine, Key, Request, Stop};
 
 use crate::error::Failure;
 use crate::model::{ModelOption, SteerOptions};
@@ -34,18 +35,17 @@ pub(crate) struct Generate {
     /// Mark the text with this key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Write a text that matches this regular expression as a whole
-    #[arg(long, value_name = "PATTERN")]
-    regex: Option<String>,
+    #[command(flatten)]
+    form: FormOptions,
     /// Let a smaller model draft: the law of the text stays what it is
     #[arg(long, value_name = "PATH", conflicts_with = "lookup")]
     draft: Option<PathBuf>,
     /// Draft from what followed the last tokens when they stood in the text before
     #[arg(long)]
     lookup: bool,
-    /// Tokens drafted for each call of the model
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    draft_tokens: usize,
+    /// Draft just so many tokens for each call of the model [default: as many as turn out to pay]
+    #[arg(long, value_name = "N")]
+    draft_tokens: Option<usize>,
     /// The most tokens to write
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
@@ -61,12 +61,64 @@ pub(crate) struct Generate {
     /// Draw from the tokens with at least this share of the best token's probability
     #[arg(long, value_name = "P")]
     min_p: Option<f64>,
+    /// Divide the logits of tokens that came before by this (or multiply, below 0); 1 is none
+    #[arg(long, value_name = "R", default_value_t = 1.0)]
+    repetition_penalty: f64,
+    /// Take this from the logit of every token that was written before
+    #[arg(long, value_name = "R", default_value_t = 0.0, allow_negative_numbers = true)]
+    presence_penalty: f64,
+    /// Take this from the logit of a token for each time that it was written
+    #[arg(long, value_name = "R", default_value_t = 0.0, allow_negative_numbers = true)]
+    frequency_penalty: f64,
     /// Repeat a text: the same seed gives the same one [default: a new one each time]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Print one JSON object at the end instead of text as it comes
     #[arg(long)]
     json: bool,
+}
+
+/// What the text must look like.
+#[derive(Args)]
+#[group(multiple = false)]
+struct FormOptions {
+    /// Write a text that matches this regular expression as a whole
+    #[arg(long, value_name = "PATTERN")]
+    regex: Option<String>,
+    /// Write one of these texts
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
+    choice: Option<Vec<String>>,
+    /// Write JSON that obeys this JSON Schema
+    #[arg(long, value_name = "FILE")]
+    json_schema: Option<PathBuf>,
+}
+
+/// No schema is longer than this.
+const MAX_SCHEMA: u64 = 16 << 20;
+
+impl FormOptions {
+    fn apply<'a>(&self, request: Request<'a>) -> Result<Request<'a>, Failure> {
+        Ok(if let Some(pattern) = &self.regex {
+            request.regex(pattern)
+        } else if let Some(texts) = &self.choice {
+            request.choice(texts)
+        } else if let Some(path) = &self.json_schema {
+            request.json_schema(read_schema(path)?)
+        } else {
+            request
+        })
+    }
+}
+
+fn read_schema(path: &Path) -> Result<serde_json::Value, Failure> {
+    let open = |source| Failure::Open { path: path.into(), source };
+    let file = File::open(path).map_err(open)?;
+    let mut json = Vec::new();
+    file.take(MAX_SCHEMA + 1).read_to_end(&mut json).map_err(open)?;
+    if json.len() as u64 > MAX_SCHEMA {
+        return Err(Failure::Usage(format!("{}: a schema of more than {MAX_SCHEMA} bytes", path.display())));
+    }
+    serde_json::from_slice(&json).map_err(|error| Failure::Usage(format!("{} is not JSON: {error}", path.display())))
 }
 
 /// What `--json` prints.
@@ -81,6 +133,8 @@ struct Output<'a> {
     key_id: Option<&'a str>,
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     drafted: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     accepted: Option<usize>,
@@ -91,20 +145,27 @@ impl Generate {
         let key = self.key.as_deref().map(Key::load).transpose()?;
         let engine = self.steer.steer(self.model.engine()?)?;
         let seed = self.seed.map_or_else(random_seed, Ok)?;
-        let mut request =
-            engine.request(&self.prompt).max_tokens(self.max_tokens).temperature(self.temperature).top_p(self.top_p);
+        let mut request = engine
+            .request(&self.prompt)
+            .max_tokens(self.max_tokens)
+            .temperature(self.temperature)
+            .top_p(self.top_p)
+            .repetition_penalty(self.repetition_penalty)
+            .presence_penalty(self.presence_penalty)
+            .frequency_penalty(self.frequency_penalty);
         if let Some(key) = &key {
             request = request.watermark(key);
         }
         let drafter = self.draft.as_deref().map(Engine::load).transpose()?;
         if let Some(drafter) = &drafter {
-            request = request.draft(drafter, self.draft_tokens);
+            request = request.draft(drafter);
         } else if self.lookup {
-            request = request.lookup(self.draft_tokens);
+            request = request.lookup();
         }
-        if let Some(pattern) = &self.regex {
-            request = request.regex(pattern);
+        if let Some(tokens) = self.draft_tokens {
+            request = request.draft_tokens(tokens);
         }
+        request = self.form.apply(request)?;
         if let Some(k) = self.top_k {
             request = request.top_k(k);
         }
@@ -152,6 +213,7 @@ impl Generate {
                 seed,
                 key_id: key.as_ref().map(Key::id),
                 seconds,
+                calls: written.acceptance.map(|a| a.calls),
                 drafted: written.acceptance.map(|a| a.drafted),
                 accepted: written.acceptance.map(|a| a.accepted),
             };

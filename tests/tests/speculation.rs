@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use verdigris::decoding::{DraftModel, Drafter, Seeded};
+use verdigris::decoding::{Coupling, DraftModel, Drafter, Seeded};
 use verdigris::logits::{Chain, Random, Sampler, Transform};
 use verdigris::{Device, Engine, Key, Marking, ModelFolder, Request};
 
@@ -32,8 +32,8 @@ fn greedy_speculation_is_greedy_decoding() {
         let request = || TALE.request(prompt).temperature(0.0).max_tokens(60);
         let plain = request().text().unwrap();
         for tokens in [1, 3, 6] {
-            for written in [request().draft(&SMALL, tokens).text(), request().lookup(tokens).text()] {
-                let written = written.unwrap();
+            for drafted in [request().draft(&SMALL), request().lookup()] {
+                let written = drafted.draft_tokens(tokens).text().unwrap();
                 assert_eq!(written.tokens, plain.tokens, "{prompt:?}");
                 assert_eq!(written.stop, plain.stop);
             }
@@ -45,7 +45,7 @@ fn greedy_speculation_is_greedy_decoding() {
 fn lookup_writes_what_plain_decoding_writes_under_one_seed() {
     for (seed, prompt) in PROMPTS.into_iter().enumerate() {
         let request = || TALE.request(prompt).temperature(0.7).top_p(0.9).max_tokens(60).seed(seed as u64);
-        let (plain, lookup) = (request().text().unwrap(), request().lookup(4).text().unwrap());
+        let (plain, lookup) = (request().text().unwrap(), request().lookup().draft_tokens(4).text().unwrap());
         assert_eq!(lookup.tokens, plain.tokens, "{prompt:?}");
     }
 }
@@ -56,7 +56,7 @@ fn a_twin_is_never_rejected() {
     let key = Key::from_secret([6; 32], "test", Marking::default(), SMALL.reader().vocabulary());
     for (seed, prompt) in PROMPTS.into_iter().enumerate() {
         let request = SMALL.request(prompt).watermark(&key).temperature(0.8).top_p(0.9).max_tokens(80);
-        let written = request.seed(seed as u64).draft(&SMALL, 5).text().unwrap();
+        let written = request.seed(seed as u64).draft(&SMALL).draft_tokens(5).text().unwrap();
         let acceptance = written.acceptance.unwrap();
         // The drafts after the end of a text are no longer looked at.
         assert!(acceptance.drafted - acceptance.accepted < 5, "{acceptance:?}");
@@ -71,7 +71,7 @@ fn a_drafter_forgets_what_was_rejected() {
     let model = ModelFolder::at(folder).load(&Device::Cpu).unwrap().decoder;
     let chain = Chain::new();
     let state = chain.start(&[]);
-    let drafter = || DraftModel::new(model.clone(), 100, &chain, Sampler::Categorical).unwrap();
+    let drafter = || DraftModel::new(model.clone(), 100, &chain, Sampler::Categorical, Coupling::Independent).unwrap();
     let mut used = drafter();
     for text in [&[5, 6, 7][..], &[5, 6, 7, 8, 9], &[5, 6, 10, 11], &[5, 6, 10, 11, 12, 13, 14], &[1], &[5, 6]] {
         let draft = |drafter: &mut DraftModel<'_>| drafter.draft(text, &state, 4, &mut Seeded(Random::new(3))).unwrap();
@@ -90,8 +90,8 @@ fn everything_at_once() {
     let key = Key::from_secret([4; 32], "test", Marking::default(), TALE.reader().vocabulary());
     let steered = load("tale").steered(&[(&expert, &anti, 1.0)]).unwrap();
     let with = |request: Request<'_>| request.regex(pattern).max_tokens(1500).seed(2).text().unwrap();
-    let marked = with(steered.request("").watermark(&key).draft(&expert, 3));
-    let plain = with(steered.request("").draft(&expert, 3));
+    let marked = with(steered.request("").watermark(&key).draft(&expert).draft_tokens(3));
+    let plain = with(steered.request("").draft(&expert).draft_tokens(3));
     for written in [&marked, &plain] {
         assert!(judge.is_match(&written.text), "{}", written.text);
         let acceptance = written.acceptance.unwrap();

@@ -1,20 +1,33 @@
 //! Constraints: which tokens a text may go on with.
 //!
-//! A regular expression becomes an automaton over bytes, the vocabulary a trie of bytes; the tokens allowed at
-//! a state are those whose bytes the automaton survives. A text under a constraint matches it as a whole, for
-//! the end of the text is allowed in matching states only.
+//! A [`Grammar`] says which texts there are: those that match a regular expression, those of a list, or the
+//! JSON that obeys a schema. It is made of automata over bytes that call each other, and every point in it has
+//! a way to the end. A [`Machine`] runs it along a vocabulary, which is a tree of bytes: the tokens allowed at a
+//! state are those whose bytes survive. A text under a constraint obeys it as a whole, for the end of the text is
+//! allowed in accepting states only.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`trie`] | a vocabulary as a tree of bytes |
-//! | [`regex`] | regular expressions as automata, and their masks |
-//! | [`constraint`] | a constraint as a step on logits |
+//! | `automaton` | automata over bytes, without dead ends |
+//! | [`grammar`] | automata that call each other; choices |
+//! | [`regex`] | regular expressions as grammars |
+//! | [`json`] | JSON Schema as grammars |
+//! | [`machine`] | a grammar over a vocabulary: states and masks |
+//! | [`constraint`] | that as a step on logits |
 #![forbid(unsafe_code)]
 
+mod automaton;
 pub mod constraint;
+pub mod grammar;
+pub mod json;
+pub mod machine;
 pub mod regex;
 pub mod trie;
 
 pub use constraint::Constraint;
-pub use regex::{BadRegex, Regex};
+pub use grammar::{BadChoice, Grammar};
+pub use json::schema::{BadSchema, Objects};
+pub use machine::{Machine, State};
+pub use regex::BadRegex;
 pub use trie::Trie;

@@ -1,27 +1,14 @@
-//! Regular expressions as automata, and the tokens allowed at each of their states.
+//! Regular expressions as automata.
 
-use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
-
-use regex_automata::dfa::{Automaton, StartKind, dense};
+use regex_automata::dfa::{Automaton as _, StartKind, dense};
 use regex_automata::util::primitives::StateID;
 use regex_automata::{Anchored, MatchKind, util::start};
-use verdigris_logits::TokenSet;
 
-use crate::trie::{Step, Trie};
+use crate::automaton::{Automaton, NoAutomaton};
+use crate::grammar::Grammar;
 
 /// The most memory that one automaton may take, in bytes.
 const SIZE_LIMIT: usize = 64 << 20;
-
-/// A regular expression that whole texts match, over one vocabulary.
-///
-/// The syntax is that of the `regex` crate. Masks are computed when a state is first met, and kept.
-pub struct Regex {
-    dfa: dense::DFA<Vec<u32>>,
-    start: StateID,
-    trie: Arc<Trie>,
-    masks: RwLock<HashMap<StateID, Arc<TokenSet>>>,
-}
 
 /// A regular expression that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -42,30 +29,36 @@ pub enum BadRegex {
     Empty,
 }
 
-impl std::fmt::Debug for Regex {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "Regex {{ automaton: {} bytes, vocabulary: {} }}",
-            self.dfa.memory_usage(),
-            self.trie.vocabulary_size()
-        )
+impl Grammar {
+    /// The grammar of the texts that match a regular expression as a whole. The syntax is that of the `regex`
+    /// crate.
+    pub fn regex(pattern: &str) -> Result<Self, BadRegex> {
+        let dfa = Dfa::new(pattern)?;
+        let automaton = Automaton::explore(
+            dfa.start(),
+            |byte| dfa.class(byte),
+            |&state, byte| dfa.next(state, byte),
+            |&state| dfa.accepts(state),
+        );
+        match automaton {
+            Ok(automaton) => Ok(Self::of(automaton)),
+            Err(NoAutomaton::Empty) => Err(BadRegex::Empty),
+            Err(NoAutomaton::TooLarge) => Err(BadRegex::Automaton("it has too many states".into())),
+        }
     }
 }
 
-impl Regex {
-    /// Compiles a pattern that the whole text is to match.
-    pub fn new(pattern: &str, trie: Arc<Trie>) -> Result<Self, BadRegex> {
-        if let Err(error) = regex_syntax::Parser::new().parse(pattern) {
-            let (fault, span) = match &error {
-                regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span()),
-                regex_syntax::Error::Translate(error) => (error.kind().to_string(), error.span()),
-                other => return Err(BadRegex::Automaton(other.to_string())),
-            };
-            let character = pattern[..span.start.offset].chars().count() + 1;
-            return Err(BadRegex::Syntax { character, fault });
-        }
+/// A regular expression that whole texts match, as regex-automata determinises it.
+pub(crate) struct Dfa {
+    dfa: dense::DFA<Vec<u32>>,
+    start: StateID,
+}
+
+impl Dfa {
+    pub(crate) fn new(pattern: &str) -> Result<Self, BadRegex> {
+        check(pattern)?;
         let automaton = |error: &dyn std::error::Error| BadRegex::Automaton(root_cause(error));
+        // Of `a|ab` the usual kind of match would drop `ab`: here all matches count.
         let config = dense::Config::new()
             .start_kind(StartKind::Anchored)
             .match_kind(MatchKind::All)
@@ -77,51 +70,39 @@ impl Regex {
             .map_err(|error| automaton(&error))?;
         let start =
             dfa.start_state(&start::Config::new().anchored(Anchored::Yes)).map_err(|error| automaton(&error))?;
-        let regex = Self { dfa, start, trie, masks: RwLock::default() };
-        if regex.mask(start).is_empty() && !regex.is_match(start) {
-            return Err(BadRegex::Empty);
-        }
-        Ok(regex)
+        Ok(Self { dfa, start })
     }
 
-    /// The state before any text.
-    pub fn start(&self) -> StateID {
+    pub(crate) fn start(&self) -> StateID {
         self.start
     }
 
-    /// The state after some more bytes; a dead one if no text that goes on so matches.
-    pub fn next(&self, state: StateID, bytes: &[u8]) -> StateID {
-        bytes.iter().fold(state, |state, &byte| self.dfa.next_state(state, byte))
+    /// Bytes of one class lead from every state to the same state.
+    pub(crate) fn class(&self, byte: u8) -> u8 {
+        self.dfa.byte_classes().get(byte)
     }
 
-    /// Whether the text so far matches as a whole.
-    pub fn is_match(&self, state: StateID) -> bool {
+    pub(crate) fn next(&self, state: StateID, byte: u8) -> Option<StateID> {
+        let next = self.dfa.next_state(state, byte);
+        (!self.dfa.is_dead_state(next) && !self.dfa.is_quit_state(next)).then_some(next)
+    }
+
+    /// Whether the text so far matches as a whole. Matches are known one step late, so the end is tried.
+    pub(crate) fn accepts(&self, state: StateID) -> bool {
         self.dfa.is_match_state(self.dfa.next_eoi_state(state))
     }
+}
 
-    /// The tokens that a text at `state` can go on with.
-    pub fn mask(&self, state: StateID) -> Arc<TokenSet> {
-        if let Some(mask) = self.masks.read().expect("no holder of this lock panics").get(&state) {
-            return mask.clone();
-        }
-        let mut mask = TokenSet::new(self.trie.vocabulary_size());
-        let mut path = vec![state];
-        self.trie.walk(
-            |depth, byte| {
-                let next = self.dfa.next_state(path[depth], byte);
-                if self.dfa.is_dead_state(next) || self.dfa.is_quit_state(next) {
-                    return Step::Skip;
-                }
-                path.truncate(depth + 1);
-                path.push(next);
-                Step::Enter
-            },
-            |token| mask.insert(token),
-        );
-        let mask = Arc::new(mask);
-        self.masks.write().expect("no holder of this lock panics").insert(state, mask.clone());
-        mask
-    }
+/// Whether a pattern is one, on its own: one that is wrong may be right inside a larger one.
+pub(crate) fn check(pattern: &str) -> Result<(), BadRegex> {
+    let Err(error) = regex_syntax::Parser::new().parse(pattern) else { return Ok(()) };
+    let (fault, span) = match &error {
+        regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span()),
+        regex_syntax::Error::Translate(error) => (error.kind().to_string(), error.span()),
+        other => return Err(BadRegex::Automaton(other.to_string())),
+    };
+    let character = pattern[..span.start.offset].chars().count() + 1;
+    Err(BadRegex::Syntax { character, fault })
 }
 
 fn root_cause(error: &dyn std::error::Error) -> String {
@@ -135,6 +116,8 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Machine, Trie};
+    use std::sync::Arc;
     use verdigris_text::Tokenizer;
 
     fn tokenizer() -> Tokenizer {
@@ -158,7 +141,7 @@ mod tests {
             (" (the|then|a) (king|kin)\\.", product(&[&[" the ", " then ", " a "], &["king.", "kin."]])),
             ("(É|é)t(é|e)", product(&[&["É", "é"], &["t"], &["é", "e"]])),
         ] {
-            let regex = Regex::new(pattern, trie.clone()).unwrap();
+            let regex = Machine::new(Grammar::regex(pattern).unwrap(), trie.clone());
             for begun in texts.iter().flat_map(|text| (0..=text.len()).map(move |n| &text.as_bytes()[..n])) {
                 let state = regex.next(regex.start(), begun);
                 let mask = regex.mask(state);
@@ -168,23 +151,23 @@ mod tests {
                         longer.len() > begun.len() && texts.iter().any(|t| t.as_bytes().starts_with(&longer));
                     assert_eq!(mask.contains(token), possible, "{pattern:?} after {begun:?}: {longer:?}");
                 }
-                assert_eq!(regex.is_match(state), texts.iter().any(|text| text.as_bytes() == begun));
+                assert_eq!(regex.accepts(state), texts.iter().any(|text| text.as_bytes() == begun));
             }
         }
     }
 
     #[test]
     fn matches_are_whole_and_longest_is_not_preferred() {
-        let regex = Regex::new("ab|abc", Arc::new(Trie::new(tokenizer().vocabulary()))).unwrap();
+        let trie = Arc::new(Trie::new(tokenizer().vocabulary()));
+        let regex = Machine::new(Grammar::regex("ab|abc").unwrap(), trie);
         let at = |text: &str| regex.next(regex.start(), text.as_bytes());
-        assert!(!regex.is_match(at("a")) && regex.is_match(at("ab")) && regex.is_match(at("abc")));
-        assert!(!regex.is_match(at("abcd")) && regex.mask(at("abc")).is_empty());
+        assert!(!regex.accepts(at("a")) && regex.accepts(at("ab")) && regex.accepts(at("abc")));
+        assert!(!regex.accepts(at("abcd")) && regex.mask(at("abc")).is_empty());
     }
 
     #[test]
     fn faults_show_their_place() {
-        let trie = Arc::new(Trie::new(tokenizer().vocabulary()));
-        let fault = |pattern: &str| Regex::new(pattern, trie.clone()).unwrap_err().to_string();
+        let fault = |pattern: &str| Grammar::regex(pattern).unwrap_err().to_string();
         assert_eq!(fault("é(a"), "the regular expression is wrong at character 2: unclosed group");
         assert!(fault("a{2").contains("at character 2"), "{}", fault("a{2"));
         assert!(fault("[a&&b]").contains("no text matches"));

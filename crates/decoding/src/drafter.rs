@@ -14,7 +14,8 @@ use crate::target::DecodeError;
 pub struct Draft {
     /// The token.
     pub token: TokenId,
-    /// The law that it was drawn from, exactly as it was drawn; `None` for a guess without chance.
+    /// The law that it was drawn from, exactly as it was drawn; `None` for a guess at the token that the target
+    /// will draw.
     pub law: Option<Vec<f64>>,
 }
 
@@ -45,8 +46,20 @@ pub struct DraftModel<'a> {
     held: Vec<TokenId>,
     transforms: &'a Chain,
     sampler: Sampler,
+    coupling: Coupling,
     row: Row,
     rows: Rows,
+}
+
+/// Where the chance of a drafted token comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coupling {
+    /// From a number of its own: the draft comes with its law, and is accepted as often as any rule can that
+    /// has the target's law.
+    Independent,
+    /// From the number that the target itself will draw with. A draft is a guess at that very token, so the text is
+    /// the one that plain decoding writes with the same seed, however many drafts are made.
+    Shared,
 }
 
 impl<'a> DraftModel<'a> {
@@ -56,10 +69,12 @@ impl<'a> DraftModel<'a> {
         capacity: usize,
         transforms: &'a Chain,
         sampler: Sampler,
+        coupling: Coupling,
     ) -> Result<Self, DecodeError> {
         let capacity = capacity.min(model.context_length());
         let sequence = model.begin(capacity)?;
-        Ok(Self { sequence, held: Vec::new(), transforms, sampler, row: Row::default(), rows: Rows::default() })
+        let (row, rows) = (Row::default(), Rows::default());
+        Ok(Self { sequence, held: Vec::new(), transforms, sampler, coupling, row, rows })
     }
 }
 
@@ -83,14 +98,23 @@ impl Drafter for DraftModel<'_> {
             self.held.append(&mut unseen);
             self.row.load(self.rows.last());
             self.transforms.apply(&state, &mut self.row);
-            let law = self.sampler.distribution(&self.row);
-            if law.iter().sum::<f64>() == 0.0 {
+            if self.row.max().is_none() {
                 break; // no token is possible: the target will say so
             }
-            let token = chance.draft(&law, text.len() + drafts.len());
-            self.transforms.advance(&mut state, token);
-            unseen.push(token);
-            drafts.push(Draft { token, law: Some(law) });
+            let position = text.len() + drafts.len();
+            let draft = match self.coupling {
+                Coupling::Independent => {
+                    let law = self.sampler.distribution(&self.row);
+                    Draft { token: chance.draft(&law, position), law: Some(law) }
+                }
+                Coupling::Shared => {
+                    let Some(token) = chance.token(self.sampler, &self.row, position) else { break };
+                    Draft { token, law: None }
+                }
+            };
+            self.transforms.advance(&mut state, draft.token);
+            unseen.push(draft.token);
+            drafts.push(draft);
         }
         Ok(drafts)
     }

@@ -9,6 +9,7 @@
 //! | [`target`] | the law: model, transforms, sampler, seed |
 //! | [`plain`] | one token a step |
 //! | [`speculative`] | several drafted tokens a step, and the same law |
+//! | [`draft_length`] | how many guesses pay |
 //! | [`drafter`] | who guesses: a small model, or the text itself |
 //! | [`chance`] | where every random decision goes through |
 //! | [`steer`] | a model moved by experts |
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chance;
+pub mod draft_length;
 pub mod drafter;
 #[cfg(test)]
 mod enumerate;
@@ -32,7 +34,8 @@ pub mod target;
 pub mod writing;
 
 pub use chance::{Chance, Seeded};
-pub use drafter::{Draft, DraftModel, Drafter, Lookup};
+pub use draft_length::DraftLength;
+pub use drafter::{Coupling, Draft, DraftModel, Drafter, Lookup};
 pub use limits::{Limits, Stop};
 pub use plain::Plain;
 pub use score::{Score, score};

@@ -2,20 +2,23 @@
 //!
 //! Drafts that were drawn from a law `q` are accepted with probability `min(1, p / q)`, and a rejected one is
 //! replaced by a token from `norm(max(p - q, 0))` (Leviathan, Kalman and Matias, *Fast Inference from
-//! Transformers via Speculative Decoding*, ICML 2023, algorithm 1). Drafts without chance are compared with a
-//! token drawn from `p` as plain decoding draws it, so with one seed the text is the same, token for token.
+//! Transformers via Speculative Decoding*, ICML 2023, algorithm 1). Drafts that are guesses at the
+//! target's own draw are compared with it (sample-and-match): the text is the one that plain decoding writes with
+//! the same seed, token for token.
 //!
 //! `p` is the target's law in full: all transforms act on each drafted position with the state of the text up
 //! to there.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Row, TokenId, Transform};
 use verdigris_models::{Batch, LanguageModel, Rows, Sequence, Wanted};
 
 use crate::chance::Chance;
+use crate::draft_length::{Call, Chooser, DraftLength};
 use crate::drafter::{Draft, Drafter};
 use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
@@ -37,8 +40,7 @@ pub struct Speculative<'a, D, C> {
     limits: Limits,
     drafter: D,
     chance: C,
-    /// Drafts a call.
-    length: usize,
+    length: Chooser,
     sequence: Box<dyn Sequence>,
     /// The state of the transforms after `text`.
     state: ChainState,
@@ -53,14 +55,14 @@ pub struct Speculative<'a, D, C> {
 }
 
 impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
-    /// Begins a text after `prompt`, with up to `length` drafts a call.
+    /// Begins a text after `prompt`, with drafts of at most `length` tokens a call.
     pub fn new(
         model: Arc<dyn LanguageModel>,
         target: &'a Target,
         prompt: &[TokenId],
         limits: Limits,
         drafter: D,
-        length: usize,
+        length: DraftLength,
         chance: C,
     ) -> Result<Self, DecodeError> {
         let sequence = limits.begin(model, prompt)?;
@@ -69,7 +71,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             limits,
             drafter,
             chance,
-            length,
+            length: Chooser::new(length),
             sequence,
             state: target.transforms.start(prompt),
             text: prompt.to_vec(),
@@ -101,12 +103,19 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             return Ok(());
         }
         // The last token of a call needs no draft: it comes from the row after the last draft.
-        let limit = self.length.min(left - 1).min(room - 1);
-        let drafts = self.drafter.draft(&self.text, &self.state, limit, &mut self.chance)?;
+        let limit = self.length.choose().min(left - 1).min(room - 1);
+        let begun = Instant::now();
+        let drafts = match limit {
+            0 => Vec::new(),
+            _ => self.drafter.draft(&self.text, &self.state, limit, &mut self.chance)?,
+        };
+        let drafted = Instant::now();
         let held = self.sequence.len();
         let unseen = self.text.len() - held;
         let batch: Vec<TokenId> = self.text[held..].iter().copied().chain(drafts.iter().map(|d| d.token)).collect();
         self.sequence.forward(&Batch::chain(&batch, Wanted::All), &mut self.rows)?;
+        let verified = Instant::now();
+        let accepted_before = self.acceptance.accepted;
         self.acceptance.calls += 1;
         self.acceptance.drafted += drafts.len();
         for (i, draft) in drafts.iter().map(Some).chain([None]).enumerate() {
@@ -125,6 +134,13 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
                 _ => break,
             }
         }
+        self.length.observe(Call {
+            rows: batch.len(),
+            drafted: drafts.len(),
+            accepted: self.acceptance.accepted - accepted_before,
+            drafting: drafted - begun,
+            verifying: verified - drafted,
+        });
         // The cache keeps what stands; the last token's row is computed with the next call.
         self.sequence.truncate((self.text.len() - 1).min(self.sequence.len()));
         Ok(())
@@ -182,13 +198,15 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use crate::chance::Seeded;
-    use crate::drafter::{DraftModel, Lookup};
+    use crate::drafter::{Coupling, DraftModel, Lookup};
     use crate::enumerate::law;
     use crate::plain::Plain;
     use crate::steer::{Pair, Steered};
     use crate::table::Table;
+    use verdigris_constrain::{Constraint, Grammar, Trie};
     use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
-    use verdigris_logits::{Chain, Random, Sampler};
+    use verdigris_logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler};
+    use verdigris_text::Tokenizer;
     use verdigris_watermark::{Context, ContextFunction, Embed, Gamma, Native, Strength};
 
     type Law = BTreeMap<Vec<u32>, f64>;
@@ -210,6 +228,17 @@ mod tests {
         Embed::new(Arc::new(Native::new(&[1; 32], "", "", gamma, context, TOKENS).unwrap()), strength)
     }
 
+    /// A constraint on texts of `a`, `b`, `ab` and the end.
+    fn constraint(pattern: &str) -> Constraint {
+        let tokenizer = r#"{"version": "1.0", "added_tokens": [{"id": 3, "content": "<end>", "special": true, "single_word": false,
+            "lstrip": false, "rstrip": false, "normalized": false}], "normalizer": null, "pre_tokenizer": null,
+            "post_processor": null, "decoder": null, "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<end>": 3},
+            "merges": [["a", "b"]]}}"#;
+        let tokenizer = Arc::new(Tokenizer::from_json(tokenizer.as_bytes()).unwrap());
+        let trie = Arc::new(Trie::new(tokenizer.vocabulary()));
+        Constraint::new(Grammar::regex(pattern).unwrap(), tokenizer, trie, &[3])
+    }
+
     /// Every kind of transform that a target can have, alone and together.
     fn chains() -> Vec<(&'static str, Chain)> {
         let soft = || watermark(Strength::soft(1.5).unwrap());
@@ -221,6 +250,18 @@ mod tests {
             ("min-p", Chain::new().then(MinP::new(0.3).unwrap())),
             ("soft watermark", Chain::new().then(soft())),
             ("hard watermark", Chain::new().then(watermark(Strength::Hard))),
+            ("repetition penalty", Chain::new().then(RepetitionPenalty::new(1.7).unwrap())),
+            ("count penalties", Chain::new().then(CountPenalty::new(0.9, 0.7).unwrap())),
+            ("constraint", Chain::new().then(constraint("(ab|b)*a?b"))),
+            (
+                "constraint and the rest",
+                Chain::new()
+                    .then(CountPenalty::new(0.9, 0.7).unwrap())
+                    .then(constraint("(a|bb)+b?"))
+                    .then(soft())
+                    .then(Temperature::new(1.4).unwrap())
+                    .then(TopP::new(0.9).unwrap()),
+            ),
             ("all", Chain::new().then(soft()).then(Temperature::new(1.4).unwrap()).then(TopP::new(0.9).unwrap())),
         ]
     }
@@ -266,26 +307,31 @@ mod tests {
                 let plain = plain_law(&model, &target, 3);
                 let total: f64 = plain.values().sum();
                 assert!((total - 1.0).abs() < 1e-12);
-                for length in 1..=3 {
-                    for seed in [2, 3] {
+                for length in [1, 2, 3].map(DraftLength::Fixed).into_iter().chain([DraftLength::Auto]) {
+                    for (seed, coupling) in
+                        [(2, Coupling::Independent), (3, Coupling::Independent), (2, Coupling::Shared)]
+                    {
                         let drafts = law(|chance| {
-                            let drafter =
-                                DraftModel::new(Table::noise(TOKENS, seed), 64, &target.transforms, sampler).unwrap();
+                            let drafter = drafter(Table::noise(TOKENS, seed), &target, coupling);
                             let run =
                                 Speculative::new(model.clone(), &target, &PROMPT, limits(3), drafter, length, chance);
                             run.unwrap().map(Result::unwrap).collect()
                         });
-                        assert!(distance(&plain, &drafts) < 1e-12, "{name}, {length} drafts");
+                        assert!(distance(&plain, &drafts) < 1e-12, "{name}, {length:?}, {coupling:?}");
                     }
                     let lookup = law(|chance| {
                         let lookup = Lookup { min_match: 1, max_match: 3 };
                         let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), lookup, length, chance);
                         run.unwrap().map(Result::unwrap).collect()
                     });
-                    assert!(distance(&plain, &lookup) < 1e-12, "{name}, lookup of {length}");
+                    assert!(distance(&plain, &lookup) < 1e-12, "{name}, lookup of {length:?}");
                 }
             }
         }
+    }
+
+    fn drafter(model: Arc<Table>, target: &Target, coupling: Coupling) -> DraftModel<'_> {
+        DraftModel::new(model, 64, &target.transforms, target.sampler, coupling).unwrap()
     }
 
     fn chain(name: &str) -> Chain {
@@ -298,9 +344,10 @@ mod tests {
         let pair = Pair { expert: expert.clone(), anti, alpha: 0.8 };
         let steered: Arc<dyn LanguageModel> = Arc::new(Steered::new(base, vec![pair]));
         let target = target(chain("all"), Sampler::Categorical);
-        let write = |length: usize| {
+        let write = |length| {
+            let length = DraftLength::Fixed(length);
             law(|chance| {
-                let drafter = DraftModel::new(expert.clone(), 64, &target.transforms, target.sampler).unwrap();
+                let drafter = drafter(expert.clone(), &target, Coupling::Independent);
                 let run = Speculative::new(steered.clone(), &target, &PROMPT, limits(3), drafter, length, chance);
                 run.unwrap().map(Result::unwrap).collect()
             })
@@ -336,9 +383,10 @@ mod tests {
         let plain = plain_law(&model, &target, 3);
         let with = |lie: fn(Vec<f64>, &[f64]) -> Vec<f64>| {
             law(|chance| {
-                let honest = DraftModel::new(Table::noise(TOKENS, 2), 64, &target.transforms, target.sampler).unwrap();
+                let honest = drafter(Table::noise(TOKENS, 2), &target, Coupling::Independent);
                 let liar = Liar(honest, lie, vec![1.0 / TOKENS as f64; TOKENS]);
-                let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), liar, 2, chance);
+                let run =
+                    Speculative::new(model.clone(), &target, &PROMPT, limits(3), liar, DraftLength::Fixed(2), chance);
                 run.unwrap().map(Result::unwrap).collect()
             })
         };
@@ -363,6 +411,25 @@ mod tests {
         assert!(law(&filtered).iter().zip(p).any(|(got, p)| (got - p).abs() > 0.1));
     }
 
+    /// A draft model that guesses the target's own draw: the text is the plain one, whatever the length does.
+    #[test]
+    fn shared_chance_gives_the_text_of_plain_decoding() {
+        let model = Table::noise(8, 9);
+        for seed in 0..100 {
+            let transforms = Chain::new().then(Temperature::new(0.7).unwrap()).then(TopP::new(0.95).unwrap());
+            let target = Target { transforms, sampler: Sampler::Categorical, random: Random::new(seed) };
+            let limits = Limits { max_tokens: 30, end: vec![7] };
+            let plain = Plain::new(model.clone(), &target, &PROMPT, limits.clone()).unwrap();
+            let plain: Vec<u32> = plain.map(Result::unwrap).collect();
+            for length in [DraftLength::Auto, DraftLength::Fixed(3)] {
+                let drafter = drafter(Table::noise(8, 10), &target, Coupling::Shared);
+                let chance = Seeded(target.random);
+                let run = Speculative::new(model.clone(), &target, &PROMPT, limits.clone(), drafter, length, chance);
+                assert_eq!(run.unwrap().map(Result::unwrap).collect::<Vec<_>>(), plain, "{length:?}");
+            }
+        }
+    }
+
     /// Sample-and-match draws what plain decoding draws.
     #[test]
     fn lookup_gives_the_text_of_plain_decoding() {
@@ -378,7 +445,8 @@ mod tests {
             let expected: Vec<u32> = plain.by_ref().map(Result::unwrap).collect();
             let chance = Seeded(target.random);
             let lookup = Lookup { min_match: 1, max_match: 4 };
-            let mut run = Speculative::new(model.clone(), &target, &prompt, limits, lookup, 4, chance).unwrap();
+            let length = DraftLength::Fixed(4);
+            let mut run = Speculative::new(model.clone(), &target, &prompt, limits, lookup, length, chance).unwrap();
             let got: Vec<u32> = run.by_ref().map(Result::unwrap).collect();
             assert_eq!(got, expected);
             assert_eq!(run.stop(), plain.stop());
@@ -394,9 +462,10 @@ mod tests {
         let limits = Limits { max_tokens: 50, end: Vec::new() };
         let mut plain = Plain::new(model.clone(), &target, &[1, 1], limits.clone()).unwrap();
         let expected: Vec<u32> = plain.by_ref().map(Result::unwrap).collect();
-        let drafter = DraftModel::new(Table::with_context(5, 3, 7), 64, &target.transforms, target.sampler).unwrap();
+        let drafter = drafter(Table::with_context(5, 3, 7), &target, Coupling::Independent);
         let chance = Seeded(target.random);
-        let mut run = Speculative::new(model, &target, &[1, 1], limits, drafter, 3, chance).unwrap();
+        let mut run =
+            Speculative::new(model, &target, &[1, 1], limits, drafter, DraftLength::Fixed(3), chance).unwrap();
         assert_eq!(run.by_ref().map(Result::unwrap).collect::<Vec<_>>(), expected);
         assert_eq!((run.stop(), plain.stop()), (Some(Stop::Context), Some(Stop::Context)));
         assert!(run.acceptance().calls < expected.len(), "a twin's drafts are accepted");

@@ -11,6 +11,7 @@
 //! | [`token_set`] | a bitset over a vocabulary |
 //! | [`transform`] | the contract of a step, and chains of steps |
 //! | [`warp`] | temperature, top-k, top-p, min-p |
+//! | [`penalty`] | tokens that came before become less probable |
 //! | [`forbid`] | tokens that never come |
 //! | [`sampler`] | greedy choice and categorical draws |
 //! | [`random`] | Philox, keyed by (seed, position, purpose) |
@@ -28,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod forbid;
+pub mod penalty;
 pub mod random;
 pub mod row;
 pub mod sampler;
@@ -36,6 +38,7 @@ pub mod transform;
 pub mod warp;
 
 pub use forbid::Forbid;
+pub use penalty::{CountPenalty, RepetitionPenalty};
 pub use random::{Purpose, Random};
 pub use row::Row;
 pub use sampler::Sampler;

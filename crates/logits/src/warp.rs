@@ -14,7 +14,7 @@ pub struct OutOfRange {
     range: &'static str,
 }
 
-fn check(name: &'static str, value: f64, ok: bool, range: &'static str) -> Result<(), OutOfRange> {
+pub(crate) fn check(name: &'static str, value: f64, ok: bool, range: &'static str) -> Result<(), OutOfRange> {
     if ok { Ok(()) } else { Err(OutOfRange { name, value, range }) }
 }
 

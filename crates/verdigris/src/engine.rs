@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use verdigris_constrain::Trie;
+use verdigris_constrain::{Constraint, Grammar, Trie};
 use verdigris_decoding::{Pair, Score, Steered, score};
 use verdigris_logits::TokenId;
 use verdigris_models::{Device, LanguageModel, LoadedModel, ModelFolder};
@@ -86,8 +86,11 @@ impl Engine {
         &self.reader
     }
 
-    pub(crate) fn trie(&self) -> Arc<Trie> {
-        self.trie.get_or_init(|| Arc::new(Trie::new(self.reader.tokenizer().vocabulary()))).clone()
+    /// A grammar as a constraint on what this model writes.
+    pub fn constraint(&self, grammar: Grammar) -> Constraint {
+        let tokenizer = self.reader.shared_tokenizer();
+        let trie = self.trie.get_or_init(|| Arc::new(Trie::new(tokenizer.vocabulary()))).clone();
+        Constraint::new(grammar, tokenizer, trie, &self.end)
     }
 
     /// How well this model predicts windows of text, each on its own.

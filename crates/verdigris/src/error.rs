@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use verdigris_constrain::BadRegex;
+use verdigris_constrain::{BadChoice, BadRegex, BadSchema};
 use verdigris_decoding::DecodeError;
 use verdigris_logits::warp::OutOfRange;
 use verdigris_models::ModelError;
@@ -23,6 +23,28 @@ pub enum Error {
     /// The regular expression cannot be used.
     #[error(transparent)]
     Regex(#[from] BadRegex),
+    /// There is nothing to choose from.
+    #[error(transparent)]
+    Choice(#[from] BadChoice),
+    /// The JSON Schema cannot be used.
+    #[error(transparent)]
+    Schema(#[from] BadSchema),
+    /// The JSON ended before it was whole.
+    #[error(
+        "the JSON was cut short after {tokens} tokens: raise max_tokens, or shorten the prompt if the context is full"
+    )]
+    CutShort {
+        /// The tokens written.
+        tokens: usize,
+    },
+    /// JSON that obeys the schema of a type, and that the type does not take.
+    #[error("the type does not take what its own schema allows: {source} (in {json})")]
+    Value {
+        /// The JSON.
+        json: String,
+        /// What the type says.
+        source: serde_json::Error,
+    },
     /// The text could not go on.
     #[error(transparent)]
     Decode(#[from] DecodeError),

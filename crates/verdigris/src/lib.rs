@@ -29,14 +29,15 @@ mod engine;
 mod error;
 mod reader;
 mod request;
+mod typed;
 
 pub use engine::Engine;
 pub use error::Error;
 pub use reader::Reader;
 pub use request::{Request, Written};
 
-pub use verdigris_constrain as constrain;
-pub use verdigris_decoding::{self as decoding, Acceptance, Stop};
+pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Objects};
+pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};
 pub use verdigris_text as text;

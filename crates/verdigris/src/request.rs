@@ -1,12 +1,14 @@
 //! What is to be written, and how.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use verdigris_constrain::{Constraint, Regex};
-use verdigris_decoding::{Acceptance, DraftModel, Limits, Lookup, Plain, Seeded, Speculative, Stop, Target, Writing};
+use serde_json::Value;
+use verdigris_constrain::{Constraint, Grammar, Objects};
+use verdigris_decoding::{
+    Acceptance, Coupling, DraftLength, DraftModel, Limits, Lookup, Plain, Seeded, Speculative, Stop, Target, Writing,
+};
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
-use verdigris_logits::{Chain, Forbid, Random, Sampler, TokenId};
+use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId};
 use verdigris_text::TextStream;
 use verdigris_watermark::{Embed, Key};
 
@@ -19,22 +21,34 @@ pub struct Request<'a> {
     engine: &'a Engine,
     prompt: String,
     key: Option<&'a Key>,
-    regex: Option<String>,
+    form: Option<Form>,
     max_tokens: usize,
     temperature: f64,
     top_k: Option<usize>,
     top_p: Option<f64>,
     min_p: Option<f64>,
+    repetition_penalty: Option<f64>,
+    presence_penalty: f64,
+    frequency_penalty: f64,
     seed: u64,
     through_end: bool,
-    speculate: Option<Speculate<'a>>,
+    drafter: Option<Drafter<'a>>,
+    draft_length: DraftLength,
 }
 
-/// Who guesses, and how many tokens at a time.
+/// What the text must look like.
+enum Form {
+    Regex(String),
+    Choice(Vec<String>),
+    JsonSchema(Value, Objects),
+    Given(Constraint),
+}
+
+/// Who guesses.
 #[derive(Clone, Copy)]
-enum Speculate<'a> {
-    Draft(&'a Engine, usize),
-    Lookup(usize),
+enum Drafter<'a> {
+    Model(&'a Engine),
+    Lookup,
 }
 
 /// What was written.
@@ -58,15 +72,19 @@ impl<'a> Request<'a> {
             engine,
             prompt,
             key: None,
-            regex: None,
+            form: None,
             max_tokens: 256,
             temperature: 1.0,
             top_k: None,
             top_p: None,
             min_p: None,
+            repetition_penalty: None,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
             seed: 0,
             through_end: false,
-            speculate: None,
+            drafter: None,
+            draft_length: DraftLength::Auto,
         }
     }
 
@@ -77,9 +95,38 @@ impl<'a> Request<'a> {
     }
 
     /// Lets the text be one that matches a regular expression as a whole (the syntax is that of the `regex`
-    /// crate). It may still be cut short by [`Request::max_tokens`].
+    /// crate).
+    ///
+    /// Of this and the other forms a text can have, the last one asked for counts. It may still be cut short by
+    /// [`Request::max_tokens`].
     pub fn regex(mut self, pattern: impl Into<String>) -> Self {
-        self.regex = Some(pattern.into());
+        self.form = Some(Form::Regex(pattern.into()));
+        self
+    }
+
+    /// Lets the text be one of these.
+    pub fn choice(mut self, texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.form = Some(Form::Choice(texts.into_iter().map(Into::into).collect()));
+        self
+    }
+
+    /// Lets the text be JSON that obeys a schema. [`verdigris_constrain::json::schema`] says what is understood.
+    pub fn json_schema(mut self, schema: Value) -> Self {
+        self.form = Some(Form::JsonSchema(schema, Objects::Open));
+        self
+    }
+
+    /// As [`Request::json_schema`], but objects have no properties that the schema does not name, unless it says
+    /// that they may.
+    pub(crate) fn closed_json_schema(mut self, schema: Value) -> Self {
+        self.form = Some(Form::JsonSchema(schema, Objects::Closed));
+        self
+    }
+
+    /// Lets the text obey a constraint of [`Engine::constraint`], which serves any number of requests and is
+    /// worked out once.
+    pub fn constraint(mut self, constraint: &Constraint) -> Self {
+        self.form = Some(Form::Given(constraint.clone()));
         self
     }
 
@@ -125,17 +172,47 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Lets a smaller model draft `tokens` tokens for each call of this one. The law of the text stays what it
-    /// is. A seed gives a text of its own for each drafter and number.
-    pub fn draft(mut self, drafter: &'a Engine, tokens: usize) -> Self {
-        self.speculate = Some(Speculate::Draft(drafter, tokens));
+    /// Makes tokens that stand in the prompt or the text less probable: 1 is none, 1.1 to 1.3 are usual.
+    pub fn repetition_penalty(mut self, penalty: f64) -> Self {
+        self.repetition_penalty = Some(penalty);
         self
     }
 
-    /// Drafts `tokens` tokens from what followed the last few tokens when they stood in the text before. The
-    /// text is the one that plain decoding writes with the same seed.
-    pub fn lookup(mut self, tokens: usize) -> Self {
-        self.speculate = Some(Speculate::Lookup(tokens));
+    /// Takes this from the logit of every token that stands in the text.
+    pub fn presence_penalty(mut self, penalty: f64) -> Self {
+        self.presence_penalty = penalty;
+        self
+    }
+
+    /// Takes this from the logit of a token for each time that it stands in the text.
+    pub fn frequency_penalty(mut self, penalty: f64) -> Self {
+        self.frequency_penalty = penalty;
+        self
+    }
+
+    /// Lets a smaller model draft, so that the text may be written faster. The law of the text stays what it is.
+    ///
+    /// As long as the number of drafts is chosen automatically, the text is also the very one that is written
+    /// without drafts under the same seed.
+    pub fn draft(mut self, drafter: &'a Engine) -> Self {
+        self.drafter = Some(Drafter::Model(drafter));
+        self
+    }
+
+    /// Drafts from what followed the last few tokens when they stood in the text before. The text is the one
+    /// that is written without drafts under the same seed.
+    pub fn lookup(mut self) -> Self {
+        self.drafter = Some(Drafter::Lookup);
+        self
+    }
+
+    /// Drafts just so many tokens for each call of the model, where otherwise as many are drafted as turn out to
+    /// pay, or none.
+    ///
+    /// A draft model then draws with chances of its own: more of its drafts are accepted, but a seed gives another
+    /// text for each drafter and number.
+    pub fn draft_tokens(mut self, tokens: usize) -> Self {
+        self.draft_length = DraftLength::Fixed(tokens);
         self
     }
 
@@ -190,17 +267,24 @@ impl<'a> Request<'a> {
     ) -> Result<Box<dyn Writing + 't>, Error> {
         let (engine, chance) = (self.engine, Seeded(target.random));
         let model = engine.model.clone();
-        Ok(match self.speculate {
+        let length = self.draft_length;
+        Ok(match self.drafter {
             None => Box::new(Plain::new(model, target, prompt, limits)?),
-            Some(Speculate::Lookup(tokens)) => {
+            Some(Drafter::Lookup) => {
                 let lookup = Lookup::default();
-                Box::new(Speculative::new(model, target, prompt, limits, lookup, tokens, chance)?)
+                Box::new(Speculative::new(model, target, prompt, limits, lookup, length, chance)?)
             }
-            Some(Speculate::Draft(drafter, tokens)) => {
+            Some(Drafter::Model(drafter)) => {
                 engine.fits(drafter)?;
                 let capacity = prompt.len().saturating_add(limits.max_tokens);
-                let drafter = DraftModel::new(drafter.model.clone(), capacity, &target.transforms, target.sampler)?;
-                Box::new(Speculative::new(model, target, prompt, limits, drafter, tokens, chance)?)
+                // What time decides must not show in the text.
+                let coupling = match length {
+                    DraftLength::Auto => Coupling::Shared,
+                    DraftLength::Fixed(_) => Coupling::Independent,
+                };
+                let (small, transforms) = (drafter.model.clone(), &target.transforms);
+                let drafter = DraftModel::new(small, capacity, transforms, target.sampler, coupling)?;
+                Box::new(Speculative::new(model, target, prompt, limits, drafter, length, chance)?)
             }
         })
     }
@@ -217,15 +301,29 @@ impl<'a> Request<'a> {
         Ok(tokens)
     }
 
-    /// The law: constraint, then watermark, then warpers, then the draw.
+    fn constraint_of(&self, form: &Form) -> Result<Constraint, Error> {
+        Ok(self.engine.constraint(match form {
+            Form::Given(constraint) => return Ok(constraint.clone()),
+            Form::Regex(pattern) => Grammar::regex(pattern)?,
+            Form::Choice(texts) => Grammar::choice(texts)?,
+            Form::JsonSchema(schema, objects) => Grammar::json_schema(schema, *objects)?,
+        }))
+    }
+
+    /// The law: penalties, then constraint, then watermark, then warpers, then the draw.
     fn target(&self) -> Result<Target, Error> {
         let mut transforms = Chain::new();
         if self.through_end {
             transforms.push(Forbid::new(&self.engine.end, self.engine.model.vocabulary_size()));
         }
-        if let Some(pattern) = &self.regex {
-            let regex = Arc::new(Regex::new(pattern, self.engine.trie())?);
-            transforms.push(Constraint::new(regex, self.engine.reader().shared_tokenizer(), self.engine.end.clone()));
+        if let Some(penalty) = self.repetition_penalty {
+            transforms.push(RepetitionPenalty::new(penalty)?);
+        }
+        if (self.presence_penalty, self.frequency_penalty) != (0.0, 0.0) {
+            transforms.push(CountPenalty::new(self.presence_penalty, self.frequency_penalty)?);
+        }
+        if let Some(form) = &self.form {
+            transforms.push(self.constraint_of(form)?);
         }
         if let Some(key) = self.key {
             transforms.push(Embed::new(self.engine.reader().scheme(key)?, key.strength()));

@@ -1,0 +1,209 @@
+//! Automata over bytes from which every state has a way to the end.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// The most cells that the table of one automaton may have; each takes four bytes.
+const MAX_CELLS: usize = 16 << 20;
+
+const NONE: u32 = u32::MAX;
+
+/// A deterministic automaton over bytes. States are numbers, and the first is the start.
+///
+/// States that cannot be reached, or from which no text can be completed, do not exist: where there is a
+/// transition, there is a text that goes on so and is accepted.
+pub(crate) struct Automaton {
+    classes: [u8; 256],
+    stride: usize,
+    /// The state after each (state, class of byte).
+    next: Vec<u32>,
+    accepts: Vec<bool>,
+    goes_on: Vec<bool>,
+}
+
+/// Why there is no automaton.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoAutomaton {
+    /// It accepts nothing.
+    Empty,
+    /// It has too many states.
+    TooLarge,
+}
+
+impl Automaton {
+    /// The state before any byte.
+    pub(crate) const START: u32 = 0;
+
+    /// Builds the automaton whose states are found by walking from `start`.
+    ///
+    /// `class` says which bytes are alike: bytes of one class lead from every state to the same state.
+    pub(crate) fn explore<S: Clone + Eq + Hash, C: Eq + Hash>(
+        start: S,
+        class: impl Fn(u8) -> C,
+        next: impl Fn(&S, u8) -> Option<S>,
+        accepts: impl Fn(&S) -> bool,
+    ) -> Result<Self, NoAutomaton> {
+        let (classes, representatives) = classify(class);
+        let stride = representatives.len();
+        let mut numbers = HashMap::from([(start.clone(), 0u32)]);
+        let (mut states, mut table) = (vec![start], Vec::new());
+        let mut at = 0;
+        while at < states.len() {
+            for &byte in &representatives {
+                let Some(to) = next(&states[at], byte) else {
+                    table.push(NONE);
+                    continue;
+                };
+                let number = *numbers.entry(to).or_insert_with_key(|to| {
+                    states.push(to.clone());
+                    states.len() as u32 - 1
+                });
+                table.push(number);
+            }
+            at += 1;
+            if states.len() * stride > MAX_CELLS {
+                return Err(NoAutomaton::TooLarge);
+            }
+        }
+        let accepts: Vec<bool> = states.iter().map(accepts).collect();
+        Self::trim(classes, stride, &table, &accepts)
+    }
+
+    /// Leaves out the states from which no accepting one can be reached.
+    fn trim(classes: [u8; 256], stride: usize, table: &[u32], accepts: &[bool]) -> Result<Self, NoAutomaton> {
+        let mut before: Vec<Vec<u32>> = vec![Vec::new(); accepts.len()];
+        for (from, row) in table.chunks(stride).enumerate() {
+            for &to in row.iter().filter(|&&to| to != NONE) {
+                before[to as usize].push(from as u32);
+            }
+        }
+        let mut alive = accepts.to_vec();
+        let mut open: Vec<u32> = (0..accepts.len() as u32).filter(|&state| accepts[state as usize]).collect();
+        while let Some(state) = open.pop() {
+            for &from in &before[state as usize] {
+                if !std::mem::replace(&mut alive[from as usize], true) {
+                    open.push(from);
+                }
+            }
+        }
+        if !alive[Self::START as usize] {
+            return Err(NoAutomaton::Empty);
+        }
+        let mut numbers = vec![NONE; alive.len()];
+        for (number, state) in (0..alive.len()).filter(|&state| alive[state]).enumerate() {
+            numbers[state] = number as u32;
+        }
+        let kept = || (0..alive.len()).filter(|&state| alive[state]);
+        let renumber = |&to: &u32| if to == NONE { NONE } else { numbers[to as usize] };
+        let row = |state: usize| table[state * stride..(state + 1) * stride].iter().map(renumber);
+        Ok(Self {
+            classes,
+            stride,
+            next: kept().flat_map(row).collect(),
+            accepts: kept().map(|state| accepts[state]).collect(),
+            goes_on: kept().map(|state| row(state).any(|to| to != NONE)).collect(),
+        })
+    }
+
+    /// The automaton of a list of texts.
+    pub(crate) fn literals<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> Result<Self, NoAutomaton> {
+        let mut texts: Vec<T> = texts.into_iter().collect();
+        texts.sort_unstable_by(|a, b| a.as_ref().cmp(b.as_ref()));
+        let mut used = [false; 256];
+        texts.iter().flat_map(AsRef::as_ref).for_each(|&byte| used[usize::from(byte)] = true);
+        let byte_at = |text: usize, depth: usize| texts[text].as_ref().get(depth).copied();
+        // A state is the texts that begin with the bytes so far, a range of the sorted list.
+        Self::explore(
+            (0, texts.len(), 0usize),
+            |byte| used[usize::from(byte)].then_some(byte),
+            |&(from, to, depth), byte| {
+                let part = |before: &dyn Fn(Option<u8>) -> bool| {
+                    let (mut low, mut high) = (from, to);
+                    while low < high {
+                        let middle = low.midpoint(high);
+                        if before(byte_at(middle, depth)) { low = middle + 1 } else { high = middle }
+                    }
+                    low
+                };
+                let (from, to) = (part(&|b| b < Some(byte)), part(&|b| b <= Some(byte)));
+                (from < to).then_some((from, to, depth + 1))
+            },
+            |&(from, to, depth)| from < to && byte_at(from, depth).is_none(),
+        )
+    }
+
+    /// The state after one more byte, if a text can go on so.
+    pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
+        let to = self.next[state as usize * self.stride + usize::from(self.classes[usize::from(byte)])];
+        (to != NONE).then_some(to)
+    }
+
+    /// Whether the text so far is accepted as a whole.
+    pub(crate) fn accepts(&self, state: u32) -> bool {
+        self.accepts[state as usize]
+    }
+
+    /// Whether the text so far can go on.
+    pub(crate) fn goes_on(&self, state: u32) -> bool {
+        self.goes_on[state as usize]
+    }
+}
+
+/// A number for each class of bytes, and a byte of each.
+fn classify<C: Eq + Hash>(class: impl Fn(u8) -> C) -> ([u8; 256], Vec<u8>) {
+    let (mut numbers, mut classes, mut representatives) = (HashMap::new(), [0; 256], Vec::new());
+    for byte in 0..=255 {
+        classes[usize::from(byte)] = *numbers.entry(class(byte)).or_insert_with(|| {
+            representatives.push(byte);
+            (representatives.len() - 1) as u8
+        });
+    }
+    (classes, representatives)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepts(automaton: &Automaton, text: &str) -> bool {
+        let end = text.bytes().try_fold(Automaton::START, |state, byte| automaton.next(state, byte));
+        end.is_some_and(|state| automaton.accepts(state))
+    }
+
+    #[test]
+    fn literals_are_accepted_and_nothing_else() {
+        let texts = ["be", "bee", "beer", "a", "één", "bee"];
+        let automaton = Automaton::literals(texts).unwrap();
+        for text in texts {
+            assert!(accepts(&automaton, text), "{text}");
+            assert!(!accepts(&automaton, &format!("{text}x")) && !accepts(&automaton, &format!("x{text}")));
+        }
+        assert!(!accepts(&automaton, "") && !accepts(&automaton, "b") && !accepts(&automaton, "beerbeer"));
+        assert!(accepts(&Automaton::literals(["", "a"]).unwrap(), ""));
+        assert_eq!(Automaton::literals::<&str>([]).err(), Some(NoAutomaton::Empty));
+    }
+
+    /// Numbers of bits that end in 5 of 8: the states 6 and 7 lead nowhere.
+    #[test]
+    fn dead_states_do_not_exist() {
+        let automaton = Automaton::explore(
+            0u32,
+            |byte| byte == b'1',
+            |&n, byte| (n < 6).then_some(if byte == b'1' { n + 2 } else { n + 1 }),
+            |&n| n == 5,
+        )
+        .unwrap();
+        assert_eq!(automaton.accepts.len(), 6);
+        assert!(accepts(&automaton, "11.") && accepts(&automaton, "....."));
+        let four = b"11".iter().fold(Automaton::START, |state, &byte| automaton.next(state, byte).unwrap());
+        assert_eq!(automaton.next(four, b'1'), None, "6 is a dead end");
+        let five = automaton.next(four, b'.').unwrap();
+        assert!(!automaton.goes_on(five) && automaton.goes_on(four));
+    }
+
+    #[test]
+    fn too_large_is_said() {
+        let endless = Automaton::explore(0u64, |byte| byte, |&n, _| Some(n + 1), |_| false);
+        assert_eq!(endless.err(), Some(NoAutomaton::TooLarge));
+    }
+}

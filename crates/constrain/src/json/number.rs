@@ -1,0 +1,354 @@
+//! JSON numbers within bounds, digit by digit.
+//!
+//! Numbers are written plainly: no exponent, no leading zeros, no negative zero, and as many digits as every
+//! reader keeps apart: 15 where there may be a fraction (an `f64` tells all such decimals apart), and what fits
+//! an `i64` or `u64` where there may not.
+
+use std::cmp::Ordering;
+
+use crate::automaton::{Automaton, NoAutomaton};
+
+/// Significant digits of a number that may have a fraction.
+const DIGITS: usize = 15;
+
+/// The largest integer that is written where no bound says more: 18 digits fit an `i64`.
+const MAX_INTEGER: i128 = 999_999_999_999_999_999;
+
+/// A bound on a number.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bound {
+    pub(crate) value: Decimal,
+    /// Whether the bound itself is within.
+    pub(crate) inclusive: bool,
+}
+
+/// A decimal number: `negative` and the digits before and after the point, without superfluous zeros.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decimal {
+    negative: bool,
+    whole: Vec<u8>,
+    fraction: Vec<u8>,
+}
+
+impl Bound {
+    /// Whether fewer numbers are above this bound than above another.
+    pub(crate) fn is_tighter_below(&self, other: &Self) -> bool {
+        self.value.cmp(&other.value).then(other.inclusive.cmp(&self.inclusive)) == Ordering::Greater
+    }
+
+    /// Whether fewer numbers are below this bound than below another.
+    pub(crate) fn is_tighter_above(&self, other: &Self) -> bool {
+        self.value.cmp(&other.value).then(self.inclusive.cmp(&other.inclusive)) == Ordering::Less
+    }
+}
+
+impl Ord for Decimal {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let size = self.whole.len().cmp(&other.whole.len()).then_with(|| self.whole.cmp(&other.whole));
+        let size = size.then_with(|| self.fraction.cmp(&other.fraction));
+        match (self.negative, other.negative) {
+            (false, false) => size,
+            (true, true) => size.reverse(),
+            (negative, _) => {
+                if negative {
+                    Ordering::Less
+                } else {
+                    Ordering::Greater
+                }
+            }
+        }
+    }
+}
+
+impl PartialOrd for Decimal {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Decimal {
+    /// Reads a JSON number as serde_json writes it.
+    pub(crate) fn parse(text: &str) -> Self {
+        let (negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let exponent: i64 = exponent.parse().expect("a JSON number has a whole exponent");
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).map(|digit| digit - b'0').collect();
+        // The point stands after this many digits.
+        let point = whole.len() as i64 + exponent;
+        let digit = |i: i64| usize::try_from(i).ok().and_then(|i| digits.get(i)).copied().unwrap_or(0);
+        let mut whole: Vec<u8> = (0..point.max(0)).map(digit).skip_while(|&digit| digit == 0).collect();
+        if whole.is_empty() {
+            whole.push(0);
+        }
+        let mut fraction: Vec<u8> = (point.min(0)..digits.len() as i64).filter(|&i| i >= point).map(digit).collect();
+        while fraction.last() == Some(&0) {
+            fraction.pop();
+        }
+        let zero = whole == [0] && fraction.is_empty();
+        Self { negative: negative && !zero, whole, fraction }
+    }
+
+    /// The next whole number on one side, if this is not one; clamped to what an `i128` easily holds.
+    fn to_integer(&self, up: bool) -> i128 {
+        let whole = self.whole.iter().try_fold(0i128, |n, &digit| {
+            let n = n * 10 + i128::from(digit);
+            (n < 1 << 100).then_some(n)
+        });
+        let whole = whole.unwrap_or(1 << 100);
+        let signed = if self.negative { -whole } else { whole };
+        match (self.fraction.is_empty(), up, self.negative) {
+            (false, true, false) => signed + 1,
+            (false, false, true) => signed - 1,
+            _ => signed,
+        }
+    }
+}
+
+/// Whole numbers within bounds.
+pub(crate) fn integer(low: Option<&Bound>, high: Option<&Bound>) -> Result<Automaton, NoAutomaton> {
+    let mut least = low.map(|bound| {
+        let n = bound.value.to_integer(true);
+        if bound.inclusive || !bound.value.fraction.is_empty() { n } else { n + 1 }
+    });
+    let mut most = high.map(|bound| {
+        let n = bound.value.to_integer(false);
+        if bound.inclusive || !bound.value.fraction.is_empty() { n } else { n - 1 }
+    });
+    // A bound may ask for more than is written without one, as far as readers follow.
+    let (i64_min, u64_max) = (i128::from(i64::MIN), i128::from(u64::MAX));
+    least = least.map(|n| n.max(i64_min));
+    most = most.map(|n| n.min(u64_max));
+    let highest = if least.is_some_and(|n| n > MAX_INTEGER) { u64_max } else { MAX_INTEGER };
+    let lowest = if most.is_some_and(|n| n < -MAX_INTEGER) { i64_min } else { -MAX_INTEGER };
+    let (least, most) = (least.unwrap_or(lowest), most.unwrap_or(highest));
+    let bound = |n: i128| Bound { value: Decimal::parse(&n.to_string()), inclusive: true };
+    numbers(Some(&bound(least)), Some(&bound(most)), 20, false)
+}
+
+/// Numbers within bounds, with a fraction or without.
+pub(crate) fn number(low: Option<&Bound>, high: Option<&Bound>) -> Result<Automaton, NoAutomaton> {
+    numbers(low, high, DIGITS, true)
+}
+
+/// Where a number stands.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Place {
+    Start,
+    Minus,
+    /// In the digits before the point: how many there are, and how they compare with as many of each bound's.
+    Whole(Part),
+    /// Just after the point, where a digit must follow; compared with each bound as a whole.
+    Point(Part),
+    Fraction(Part),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Part {
+    negative: bool,
+    is_zero: bool,
+    /// Digits in all, and after the point.
+    digits: usize,
+    after: usize,
+    low: Ordering,
+    high: Ordering,
+}
+
+fn numbers(low: Option<&Bound>, high: Option<&Bound>, digits: usize, fraction: bool) -> Result<Automaton, NoAutomaton> {
+    Automaton::explore(
+        Place::Start,
+        |byte| matches!(byte, b'0'..=b'9' | b'-' | b'.').then_some(byte),
+        |place, byte| match (place, byte) {
+            (Place::Start, b'-') => Some(Place::Minus),
+            (Place::Start, b'0'..=b'9') => Some(Place::Whole(first(byte, false, low, high))),
+            (Place::Minus, b'0'..=b'9') => Some(Place::Whole(first(byte, true, low, high))),
+            // A zero at the beginning stands alone.
+            (Place::Whole(part), b'0'..=b'9') if !(part.is_zero && part.digits == 1) && part.digits < digits => {
+                let compare = |so_far: Ordering, bound: Option<&Bound>| {
+                    bound.map_or(so_far, |bound| so_far.then(digit_at(byte, &bound.value.whole, part.digits)))
+                };
+                let (low, high) = (compare(part.low, low), compare(part.high, high));
+                Some(Place::Whole(Part { digits: part.digits + 1, is_zero: false, low, high, ..*part }))
+            }
+            (Place::Whole(part), b'.') if fraction && part.digits < digits => Some(Place::Point(Part {
+                low: whole(part, part.low, low),
+                high: whole(part, part.high, high),
+                ..*part
+            })),
+            (Place::Point(part) | Place::Fraction(part), b'0'..=b'9') if part.digits < digits => {
+                let compare = |so_far: Ordering, bound: Option<&Bound>| {
+                    bound.map_or(so_far, |bound| so_far.then(digit_at(byte, &bound.value.fraction, part.after)))
+                };
+                Some(Place::Fraction(Part {
+                    digits: part.digits + 1,
+                    after: part.after + 1,
+                    is_zero: part.is_zero && byte == b'0',
+                    low: compare(part.low, low),
+                    high: compare(part.high, high),
+                    ..*part
+                }))
+            }
+            _ => None,
+        },
+        |place| match place {
+            Place::Whole(part) => {
+                let part = Part { low: whole(part, part.low, low), high: whole(part, part.high, high), ..*part };
+                within(&part, low, high)
+            }
+            Place::Fraction(part) => within(part, low, high),
+            Place::Start | Place::Minus | Place::Point(_) => false,
+        },
+    )
+}
+
+fn first(byte: u8, negative: bool, low: Option<&Bound>, high: Option<&Bound>) -> Part {
+    let compare = |bound: Option<&Bound>| bound.map_or(Ordering::Equal, |bound| digit_at(byte, &bound.value.whole, 0));
+    Part { negative, is_zero: byte == b'0', digits: 1, after: 0, low: compare(low), high: compare(high) }
+}
+
+/// How a digit compares with the one at the same place of a bound.
+fn digit_at(byte: u8, bound: &[u8], at: usize) -> Ordering {
+    (byte - b'0').cmp(bound.get(at).unwrap_or(&0))
+}
+
+/// How the whole part compares with a bound's, given how its digits compare with as many of the bound's.
+fn whole(part: &Part, digits: Ordering, bound: Option<&Bound>) -> Ordering {
+    bound.map_or(Ordering::Equal, |bound| part.digits.cmp(&bound.value.whole.len()).then(digits))
+}
+
+/// Whether a number that is complete lies within the bounds. `low` and `high` of the part compare sizes without
+/// sign, up to the digits that were read.
+fn within(part: &Part, low: Option<&Bound>, high: Option<&Bound>) -> bool {
+    if part.is_zero && part.negative {
+        return false;
+    }
+    let compare = |so_far: Ordering, bound: &Bound| {
+        let Decimal { negative, fraction, .. } = &bound.value;
+        match (part.negative, *negative) {
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+            (both_negative, _) => {
+                // What the bound still has after the digits read is more than nothing.
+                let size = so_far.then(if part.after < fraction.len() { Ordering::Less } else { Ordering::Equal });
+                if both_negative { size.reverse() } else { size }
+            }
+        }
+    };
+    let fits = |bound: Option<&Bound>, so_far, wanted| {
+        bound.is_none_or(|bound| {
+            let order = compare(so_far, bound);
+            order == wanted || bound.inclusive && order == Ordering::Equal
+        })
+    };
+    fits(low, part.low, Ordering::Greater) && fits(high, part.high, Ordering::Less)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepts(automaton: &Automaton, text: &str) -> bool {
+        let end = text.bytes().try_fold(Automaton::START, |state, byte| automaton.next(state, byte));
+        end.is_some_and(|state| automaton.accepts(state))
+    }
+
+    fn bound(text: &str, inclusive: bool) -> Bound {
+        Bound { value: Decimal::parse(text), inclusive }
+    }
+
+    #[test]
+    fn decimals_are_read_whatever_their_exponent() {
+        let decimal = |text| {
+            let Decimal { negative, whole, fraction } = Decimal::parse(text);
+            let digits = |part: Vec<u8>| part.iter().map(u8::to_string).collect::<String>();
+            format!("{}{}.{}", if negative { "-" } else { "" }, digits(whole), digits(fraction))
+        };
+        for (text, expected) in [
+            ("12", "12."),
+            ("-0.0", "0."),
+            ("1.50", "1.5"),
+            ("1e3", "1000."),
+            ("1.25e1", "12.5"),
+            ("125e-4", "0.0125"),
+            ("-1.5e-7", "-0.00000015"),
+            ("1e-3", "0.001"),
+            ("0.1e1", "1."),
+        ] {
+            assert_eq!(decimal(text), expected, "{text}");
+        }
+    }
+
+    /// Against comparison of numbers, for every pair of bounds and every integer around them.
+    #[test]
+    fn integers_are_those_within_the_bounds() {
+        let bounds = ["-120", "-100.5", "-19", "-1", "0", "0.5", "1", "9", "10", "99.9", "100", "1e2", "119"];
+        for low in bounds {
+            for high in bounds {
+                for (low_in, high_in) in [(true, true), (false, true), (true, false), (false, false)] {
+                    let automaton = integer(Some(&bound(low, low_in)), Some(&bound(high, high_in)));
+                    let (low, high): (f64, f64) = (low.parse().unwrap(), high.parse().unwrap());
+                    let fits = |n: i32| {
+                        let n = f64::from(n);
+                        (n > low || low_in && n == low) && (n < high || high_in && n == high)
+                    };
+                    match automaton {
+                        Err(fault) => {
+                            assert_eq!(fault, NoAutomaton::Empty);
+                            assert!(!(-130..130).any(fits), "{low} {high}");
+                        }
+                        Ok(automaton) => (-130..130).for_each(|n| {
+                            assert_eq!(accepts(&automaton, &n.to_string()), fits(n), "{low} {n} {high}");
+                        }),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_those_within_the_bounds() {
+        let bounds = ["-1.5", "-1", "-0.05", "0", "0.1", "0.125", "1", "1.01", "12.5"];
+        let texts = [
+            "-2", "-1.6", "-1.50", "-1.5", "-1.4999", "-1.0", "-1", "-0.06", "-0.05", "-0.04", "0", "0.0", "0.099",
+            "0.1", "0.10", "0.11", "0.124", "0.125", "0.12500", "0.1251", "0.9", "1", "1.00", "1.001", "1.01", "1.02",
+            "2", "12", "12.4", "12.5", "12.50", "12.51", "13", "120",
+        ];
+        for low in bounds {
+            for high in bounds {
+                for inclusive in [true, false] {
+                    let automaton = number(Some(&bound(low, inclusive)), Some(&bound(high, inclusive)));
+                    let (low, high): (f64, f64) = (low.parse().unwrap(), high.parse().unwrap());
+                    for text in texts {
+                        let n: f64 = text.parse().unwrap();
+                        let fits = if inclusive { low <= n && n <= high } else { low < n && n < high };
+                        let got = automaton.as_ref().is_ok_and(|automaton| accepts(automaton, text));
+                        assert_eq!(got, fits, "{low} {text} {high} {inclusive}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn forms_and_sizes() {
+        let any = number(None, None).unwrap();
+        for text in ["0", "-1", "10", "0.5", "-0.25", "123456789012345", "1.00000000000001"] {
+            assert!(accepts(&any, text), "{text}");
+        }
+        for text in
+            ["", "-", "-0", "-0.0", "00", "01", "1.", ".5", "+1", "1e3", "1234567890123456", "1.000000000000001"]
+        {
+            assert!(!accepts(&any, text), "{text}");
+        }
+        let whole = integer(None, None).unwrap();
+        assert!(accepts(&whole, "999999999999999999") && !accepts(&whole, "1000000000000000000"));
+        assert!(!accepts(&whole, "1.0") && !accepts(&whole, "-0") && accepts(&whole, "0"));
+        let wide = integer(Some(&bound("0", true)), Some(&bound("18446744073709551615", true))).unwrap();
+        assert!(accepts(&wide, "18446744073709551615") && !accepts(&wide, "18446744073709551616"));
+        let far = integer(Some(&bound("1e18", true)), None).unwrap();
+        assert!(accepts(&far, "1000000000000000000") && !accepts(&far, "999999999999999999"));
+        assert_eq!(integer(Some(&bound("1e20", true)), None).err(), Some(NoAutomaton::Empty));
+        let small = number(Some(&bound("1e-300", false)), None).unwrap();
+        assert!(accepts(&small, "0.00000000000001") && !accepts(&small, "0"));
+    }
+}

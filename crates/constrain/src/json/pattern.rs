@@ -1,0 +1,194 @@
+//! Regular expressions as JSON Schema has them (ECMA-262) in the syntax of the `regex` crate.
+//!
+//! The two agree on most of what patterns use, but not on all: `\d`, `\w`, `\s` and `\b` mean ASCII (`\s` a list
+//! of its own) there and Unicode here, `.` stops at four kinds of line end there, and brackets nest here. What
+//! has no counterpart (looking around, references back) is refused by the parser that reads the translation.
+
+/// ECMA-262, 12.2 and 12.3: white space and line terminators, as the inside of a class.
+const SPACE: &str = r"\t\n\x0B\x0C\r \u{A0}\u{1680}\u{2000}-\u{200A}\u{2028}\u{2029}\u{202F}\u{205F}\u{3000}\u{FEFF}";
+
+/// Translates a pattern; the error says what cannot be.
+pub(crate) fn translate(pattern: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(pattern.len() + 16);
+    let mut rest = pattern.chars().peekable();
+    // Inside a class, and there just after a set of characters such as `\d`.
+    let (mut in_class, mut after_set) = (false, false);
+    while let Some(c) = rest.next() {
+        let was_after_set = std::mem::take(&mut after_set);
+        match c {
+            '\\' => {
+                after_set = in_class && rest.peek().is_some_and(|&c| is_set(c));
+                escape(&mut rest, in_class, &mut out)?;
+            }
+            '[' if !in_class => {
+                let negated = rest.next_if_eq(&'^').is_some();
+                if rest.next_if_eq(&']').is_some() {
+                    // `[]` is no character, `[^]` is any.
+                    out.push_str(if negated { r"(?s:.)" } else { r"[^\s\S]" });
+                } else {
+                    out.push_str(if negated { "[^" } else { "[" });
+                    in_class = true;
+                }
+            }
+            ']' if in_class => {
+                in_class = false;
+                out.push(']');
+            }
+            // Inside a class these begin nested classes and set operations here, and are themselves there.
+            '[' | '&' | '~' if in_class => literal(c, &mut out),
+            // A set is no end of a range: the hyphen beside it is itself.
+            '-' if in_class => {
+                let mut next = rest.clone();
+                let before_set = next.next() == Some('\\') && next.next().is_some_and(is_set);
+                match rest.peek() {
+                    _ if was_after_set || before_set => literal(c, &mut out),
+                    Some('-') => return Err("two hyphens in a class are not supported".into()),
+                    _ => out.push(c),
+                }
+            }
+            '.' if !in_class => out.push_str(r"[^\n\r\u{2028}\u{2029}]"),
+            '(' if !in_class && rest.next_if_eq(&'?').is_some() => match rest.next() {
+                Some(':') => out.push_str("(?:"),
+                Some('<') if !matches!(rest.peek(), Some('=' | '!')) => {
+                    // A name serves references only.
+                    if !rest.by_ref().any(|c| c == '>') {
+                        return Err("a group's name has no end".into());
+                    }
+                    out.push('(');
+                }
+                Some('=' | '!' | '<') => return Err("it looks around, which is not supported".into()),
+                _ => return Err("it has a group of an unknown kind".into()),
+            },
+            _ => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+fn is_set(letter: char) -> bool {
+    matches!(letter, 'd' | 'D' | 'w' | 'W' | 's' | 'S')
+}
+
+type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+fn literal(c: char, out: &mut String) {
+    out.push_str(&format!(r"\u{{{:X}}}", c as u32));
+}
+
+fn escape(rest: &mut Chars<'_>, in_class: bool, out: &mut String) -> Result<(), String> {
+    let Some(c) = rest.next() else { return Err("it ends in a backslash".into()) };
+    match (c, in_class) {
+        ('d', true) => out.push_str("0-9"),
+        ('d', false) => out.push_str("[0-9]"),
+        ('D', _) => out.push_str("[^0-9]"),
+        ('w', true) => out.push_str("0-9A-Za-z_"),
+        ('w', false) => out.push_str("[0-9A-Za-z_]"),
+        ('W', _) => out.push_str("[^0-9A-Za-z_]"),
+        ('s', true) => out.push_str(SPACE),
+        ('s', false) => out.push_str(&format!("[{SPACE}]")),
+        ('S', _) => out.push_str(&format!("[^{SPACE}]")),
+        ('b', false) => out.push_str(r"(?-u:\b)"),
+        ('B', false) => out.push_str(r"(?-u:\B)"),
+        ('b', true) => literal('\u{8}', out),
+        ('n' | 'r' | 't' | 'v' | 'f', _) => out.push_str(match c {
+            'n' => r"\n",
+            'r' => r"\r",
+            't' => r"\t",
+            'v' => r"\x0B",
+            _ => r"\x0C",
+        }),
+        ('0', _) if !rest.peek().is_some_and(char::is_ascii_digit) => literal('\0', out),
+        ('x', _) => code(&hex(rest, 2)?, out)?,
+        ('u', _) if rest.next_if_eq(&'{').is_some() => {
+            let digits: String = rest.by_ref().take_while(|&c| c != '}').collect();
+            code(&digits, out)?;
+        }
+        ('u', _) => {
+            let digits = hex(rest, 4)?;
+            code(&digits, out)?;
+        }
+        ('c', _) => match rest.next() {
+            Some(letter) if letter.is_ascii_alphabetic() => literal(char::from(letter as u8 % 32), out),
+            _ => return Err("\\c needs a letter".into()),
+        },
+        ('p' | 'P', _) => {
+            out.push('\\');
+            out.push(c);
+        }
+        ('1'..='9' | 'k', _) => return Err("it refers back to a group, which is not supported".into()),
+        (c, _) if c.is_ascii_alphanumeric() => return Err(format!("\\{c} is not supported")),
+        (c, _) => literal(c, out),
+    }
+    Ok(())
+}
+
+fn hex(rest: &mut Chars<'_>, digits: usize) -> Result<String, String> {
+    let hex: String = rest.by_ref().take(digits).collect();
+    if hex.len() == digits { Ok(hex) } else { Err("an escape ends too soon".into()) }
+}
+
+fn code(digits: &str, out: &mut String) -> Result<(), String> {
+    let character = u32::from_str_radix(digits, 16).ok().and_then(char::from_u32);
+    let character = character.ok_or_else(|| format!("{digits:?} is not the code of a character"))?;
+    literal(character, out);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        let pattern = translate(pattern).unwrap();
+        regex::Regex::new(&pattern).unwrap_or_else(|e| panic!("{pattern}: {e}")).is_match(text)
+    }
+
+    #[test]
+    fn means_what_ecma_means() {
+        for (pattern, yes, no) in [
+            (r"^\d$", "7", "٧"),
+            (r"^[\d-]+$", "1-2", "a"),
+            (r"^\w$", "_", "é"),
+            (r"^[^\w]$", "é", "a"),
+            (r"^\s$", "\u{FEFF}", "\u{85}"),
+            (r"^\S$", "\u{85}", "\u{A0}"),
+            (r"^.$", "\u{85}", "\u{2028}"),
+            (r"^[[&&~]+$", "[&~", "x"),
+            (r"^a\/b\-c\@$", "a/b-c@", "a"),
+            (r"^\u00e9\x41\cJ\0$", "éA\n\0", "e"),
+            (r"^\u{1F600}$", "😀", "a"),
+            (r"^(?<year>\d{4})$", "2026", "26"),
+            (r"^[^]$", "\n", ""),
+            (r"^([]|a)$", "a", "b"),
+            (r"^[\b]$", "\u{8}", "b"),
+            (r"\bé", "aé", "é"),
+            (r"^a$", "a", "a\n"),
+            (r"^[\w-.]$", "-", ","),
+            (r"^[.-\d]$", "-", "/"),
+            (r"^[a-c-]$", "-", "d"),
+            (r"b+", "abba", "a"),
+        ] {
+            assert!(matches(pattern, yes), "{pattern} {yes:?}");
+            assert!(!matches(pattern, no), "{pattern} {no:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_counterpart_is_refused() {
+        for pattern in [
+            r"(?!a)b",
+            r"(?=a)",
+            r"(?<=a)b",
+            r"(a)\1",
+            r"(?<n>a)\k<n>",
+            r"\uD83D",
+            "\\",
+            r"\c1",
+            r"(?i)a",
+            r"\u12",
+            "[+--]",
+        ] {
+            assert!(translate(pattern).is_err(), "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+use serde_json::{Value, json};
+
+use super::schema::{BadSchema, Objects};
+use crate::{Grammar, Machine, Trie};
+use std::sync::{Arc, LazyLock};
+use verdigris_text::Tokenizer;
+
+static TRIE: LazyLock<Arc<Trie>> = LazyLock::new(|| {
+    let tokenizer = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
+    Arc::new(Trie::new(Tokenizer::from_json(tokenizer).unwrap().vocabulary()))
+});
+
+fn machine(schema: &Value) -> Machine {
+    with(schema, Objects::Open)
+}
+
+fn with(schema: &Value, objects: Objects) -> Machine {
+    let grammar = Grammar::json_schema(schema, objects).unwrap_or_else(|fault| panic!("{schema}: {fault}"));
+    Machine::new(grammar, TRIE.clone())
+}
+
+fn accepts(machine: &Machine, text: &str) -> bool {
+    machine.accepts(machine.next(machine.start(), text.as_bytes()))
+}
+
+fn check(schema: Value, good: &[&str], bad: &[&str]) {
+    let machine = machine(&schema);
+    for text in good {
+        assert!(accepts(&machine, text), "{schema} must accept {text}");
+    }
+    for text in bad {
+        assert!(!accepts(&machine, text), "{schema} must not accept {text}");
+    }
+}
+
+fn fault(schema: Value) -> BadSchema {
+    match Grammar::json_schema(&schema, Objects::Open) {
+        Ok(_) => panic!("{schema} must be refused"),
+        Err(fault) => fault,
+    }
+}
+
+#[test]
+fn types_and_values() {
+    check(json!({"type": "null"}), &["null"], &["", "nul", "nulls", "0", " null"]);
+    check(json!({"type": ["boolean", "null"]}), &["true", "false", "null"], &["0"]);
+    check(
+        json!({"enum": ["a\"b", 1.5, null, [1, "x"], {"k": []}]}),
+        &["\"a\\\"b\"", "1.5", "null", "[1,\"x\"]", "{\"k\":[]}"],
+        &["1"],
+    );
+    check(json!({"type": "integer", "enum": [1, "1", 2.5, 3.0]}), &["1", "3.0"], &["\"1\"", "2.5"]);
+    check(json!({"const": {"b": 1, "a": 2}}), &["{\"b\":1,\"a\":2}"], &["{}"]);
+    check(json!({"type": ["integer", "number"], "minimum": 2}), &["2", "2.5"], &["1.5", "1"]);
+    check(json!({"type": "integer", "format": "uint8"}), &["0", "255"], &["256", "-1"]);
+    check(json!({"type": "integer", "format": "int8", "minimum": -5}), &["-5", "127"], &["128", "-6"]);
+}
+
+#[test]
+fn objects_in_the_order_of_the_schema() {
+    let schema = json!({
+        "properties": {"name": {"type": "string", "maxLength": 3}, "age": {"type": "integer", "minimum": 0}, "ok": {"type": "boolean"}},
+        "required": ["age"], "type": "object", "additionalProperties": false,
+    });
+    check(
+        schema,
+        &[
+            "{\"age\":1}",
+            "{\"name\": \"ab\", \"age\": 10}",
+            "{\"name\":\"\",\"age\":0,\"ok\":true}",
+            "{\"age\":1, \"ok\": false}",
+        ],
+        &[
+            "{}",
+            "{\"name\":\"abcd\",\"age\":1}",
+            "{\"age\":1,\"name\":\"a\"}",
+            "{,\"age\":1}",
+            "{\"age\":1,}",
+            "{\"age\":01}",
+            "{\"age\":1,\"x\":1}",
+            "{\"age\":1} ",
+        ],
+    );
+    let open = json!({"type": "object", "properties": {"a": {"type": "null"}, "é": {"type": "null"}}, "additionalProperties": {"type": "integer"}});
+    check(
+        open,
+        &["{}", "{\"a\":null,\"b\":1,\"aa\": 2}", "{\"z\":1,\"y\":2}", "{\"é\":null, \"è\":1}"],
+        &["{\"a\":1}", "{\"b\":null}", "{\"b\":1,\"a\":null}", "{\"b\":1,\"a\":1}", "{\"é\":2}", "{\"\\u0061\":1}"],
+    );
+    let required = json!({"type": "object", "required": ["x", "y"], "additionalProperties": {"type": "null"}, "properties": {"y": {"const": 1}}});
+    check(
+        required,
+        &["{\"y\":1,\"x\":null}", "{\"y\":1,\"x\":null,\"z\":null}"],
+        &["{\"y\":1}", "{\"x\":null}", "{\"y\":1,\"x\":1}"],
+    );
+    let closed = with(&json!({"type": "object", "properties": {"a": {"type": "null"}}}), Objects::Closed);
+    assert!(accepts(&closed, "{\"a\":null}") && accepts(&closed, "{}") && !accepts(&closed, "{\"b\":null}"));
+}
+
+#[test]
+fn arrays() {
+    check(
+        json!({"type": "array", "items": {"type": "integer"}}),
+        &["[]", "[1]", "[1, 2,3]"],
+        &["[1,]", "[,1]", "[\"a\"]", "[1"],
+    );
+    check(json!({"type": "array", "items": {"const": 1}, "minItems": 2}), &["[1,1]", "[1,1,1,1]"], &["[]", "[1]"]);
+    check(json!({"type": "array", "items": {"const": 1}, "maxItems": 2}), &["[]", "[1]", "[1,1]"], &["[1,1,1]"]);
+    check(
+        json!({"type": "array", "items": {"const": 1}, "minItems": 1, "maxItems": 2.0}),
+        &["[1]", "[1,1]"],
+        &["[]", "[1,1,1]"],
+    );
+    check(
+        json!({"type": "array", "prefixItems": [{"const": 1}, {"const": 2}], "items": false}),
+        &["[]", "[1]", "[1,2]"],
+        &["[2]", "[1,2,3]"],
+    );
+    check(
+        json!({"type": "array", "prefixItems": [{"const": 1}], "items": {"const": 0}, "minItems": 1}),
+        &["[1]", "[1,0,0]"],
+        &["[]", "[0]"],
+    );
+    check(json!({"type": "array", "items": false}), &["[]"], &["[1]"]);
+    check(json!({"type": "array", "maxItems": 0}), &["[]"], &["[1]"]);
+}
+
+#[test]
+fn branches_and_recursion() {
+    check(
+        json!({"anyOf": [{"type": "string", "pattern": "^a"}, {"type": "string", "pattern": "b$"}, {"type": "null"}]}),
+        &["\"a\"", "\"xb\"", "\"ab\"", "null"],
+        &["\"x\""],
+    );
+    let tree = json!({
+        "$ref": "#/$defs/tree",
+        "$defs": {"tree": {"type": "object", "properties": {"v": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+            "required": ["v"], "additionalProperties": false}},
+    });
+    check(
+        tree,
+        &["{\"v\":1}", "{\"v\":1,\"kids\":[{\"v\":2,\"kids\":[]},{\"v\":3,\"kids\":[{\"v\":4}]}]}"],
+        &["{\"v\":1,\"kids\":[{}]}", "{\"v\":1,\"kids\":[{\"v\":2]}"],
+    );
+    check(json!({"type": "array", "items": {"$ref": "#"}}), &["[]", "[[],[[]]]"], &["[1]", "[[]"]);
+    check(json!({}), &["{\"a\":[1,{\"b\":null}],\"c\":\"x\"}", "[]", "\"\\n\"", "-0.5"], &["{a:1}", "[1 ]", "\"\n\""]);
+    // A branch that has no finite text is no branch.
+    check(
+        json!({"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#/$defs/endless"}, {"type": "null"}]}}, "additionalProperties": false,
+            "$defs": {"endless": {"type": "object", "properties": {"more": {"$ref": "#/$defs/endless"}}, "required": ["more"]}}}),
+        &["{}", "{\"next\":null}"],
+        &["{\"next\":{\"more\":null}}"],
+    );
+}
+
+/// A state that is left has a way to the end: whatever is chosen at random, the text can be completed.
+#[test]
+fn masks_never_lead_astray() {
+    let schema = json!({"type": "object", "required": ["a"], "additionalProperties": false, "properties": {
+        "a": {"type": "string", "pattern": "^[ab]+c$", "maxLength": 4}, "b": {"enum": [12, "x"]}}});
+    let machine = machine(&schema);
+    let texts: Vec<String> = {
+        let inner = |n: u32| {
+            (0..1u32 << n)
+                .map(move |bits| (0..n).map(|i| if bits >> i & 1 == 1 { 'a' } else { 'b' }).collect::<String>() + "c")
+        };
+        let values: Vec<String> = (1..=3).flat_map(inner).collect();
+        let mut texts = Vec::new();
+        for value in values {
+            for colon in [":", ": "] {
+                texts.push(format!("{{\"a\"{colon}\"{value}\"}}"));
+                for comma in [",", ", "] {
+                    for other in ["12", "\"x\""] {
+                        for second in [":", ": "] {
+                            texts.push(format!("{{\"a\"{colon}\"{value}\"{comma}\"b\"{second}{other}}}"));
+                        }
+                    }
+                }
+            }
+        }
+        texts
+    };
+    let tokenizer = Tokenizer::from_json(include_bytes!("../../../../fixtures/models/tale/tokenizer.json")).unwrap();
+    let vocabulary = tokenizer.vocabulary();
+    for text in texts.iter().step_by(7) {
+        for begun in (0..=text.len()).map(|n| &text[..n]) {
+            let state = machine.next(machine.start(), begun.as_bytes());
+            let mask = machine.mask(state);
+            for token in 0..vocabulary.size() as u32 {
+                let longer = [begun.as_bytes(), vocabulary.bytes(token)].concat();
+                let possible =
+                    longer.len() > begun.len() && texts.iter().any(|text| text.as_bytes().starts_with(&longer));
+                assert_eq!(mask.contains(token), possible, "after {begun:?}: {:?}", String::from_utf8_lossy(&longer));
+            }
+            assert_eq!(machine.accepts(state), begun == text);
+        }
+    }
+}
+
+#[test]
+fn one_of_is_any_of_where_branches_exclude_each_other() {
+    let tagged = |tag: &str| json!({"type": "object", "properties": {"kind": {"const": tag}, "x": {"type": "integer"}}, "required": ["kind"]});
+    check(json!({"oneOf": [{"const": "a"}, {"const": "b"}, {"type": "integer"}]}), &["\"a\"", "3"], &["\"c\""]);
+    check(json!({"oneOf": [tagged("a"), tagged("b")]}), &["{\"kind\":\"a\",\"x\":1}"], &["{\"kind\":\"c\"}"]);
+    let outer = |name: &str| json!({"type": "object", "properties": {name: {"type": "null"}}, "required": [name], "additionalProperties": false});
+    check(
+        json!({"oneOf": [outer("a"), outer("b"), {"enum": ["c"]}]}),
+        &["{\"a\":null}", "\"c\""],
+        &["{\"a\":null,\"b\":null}"],
+    );
+    for overlap in [
+        json!({"oneOf": [{"type": "integer"}, {"type": "number"}]}),
+        json!({"oneOf": [{"const": 1}, {"const": 1.0}]}),
+        json!({"oneOf": [{"type": "string", "minLength": 1}, {"const": "a"}]}),
+        json!({"oneOf": [tagged("a"), {"type": "object"}]}),
+        json!({"oneOf": [{}, {"const": "a"}]}),
+    ] {
+        assert!(fault(overlap.clone()).fault.contains("branches 0 and 1"), "{overlap}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_named() {
+    let at = |schema: Value| fault(schema).to_string();
+    let is = |schema: Value, path: &str, part: &str| {
+        let message = at(schema);
+        assert!(message.contains(&format!("{path}: ")) && message.contains(part), "{message}");
+    };
+    is(
+        json!({"type": "object", "properties": {"a/b": {"type": "integer", "multipleOf": 3}}}),
+        "#/properties/a~1b",
+        "\"multipleOf\"",
+    );
+    is(json!({"type": "array", "items": {"uniqueItems": true}}), "#/items", "\"uniqueItems\"");
+    is(json!({"allOf": []}), "#", "\"allOf\"");
+    is(json!({"type": "string", "format": "date"}), "#", "\"date\"");
+    is(json!({"type": "strin"}), "#", "\"strin\"");
+    is(json!({"type": "string", "pattern": "(?=a)"}), "#", "looks around");
+    is(json!({"type": "string", "pattern": "a("}), "#", "unclosed group");
+    is(json!({"anyOf": [{"$ref": "http://example.org/x"}]}), "#/anyOf/0", "leads out");
+    is(json!({"$ref": "#/$defs/nothing"}), "#", "leads nowhere");
+    is(json!({"$ref": "#/$defs/a", "type": "string", "$defs": {"a": {}}}), "#", "\"type\" beside \"$ref\"");
+    is(json!({"enum": ["a"], "minLength": 1}), "#", "\"minLength\" beside \"enum\"");
+    is(json!({"minimum": "x"}), "#", "\"minimum\"");
+    is(json!({"exclusiveMinimum": true}), "#", "\"exclusiveMinimum\"");
+    is(json!({"minLength": -1}), "#", "\"minLength\"");
+    is(json!({"required": "a"}), "#", "\"required\"");
+    is(json!({"items": [{}]}), "#", "prefixItems");
+    is(json!({"type": "array", "minItems": 100_000}), "#", "10000 items");
+    is(json!({"type": "string", "maxLength": 100_000_000}), "#", "too large");
+    is(json!(3), "#", "a schema is");
+    is(json!({"$ref": "#"}), "#", "refers to itself");
+    is(json!({"anyOf": [{"$ref": "#/anyOf/1"}, {"$ref": "#/anyOf/0"}]}), "#", "refers to itself");
+    is(json!(false), "#", "no finite text");
+    is(json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}), "#", "no finite text");
+    is(json!({"type": "integer", "minimum": 2, "maximum": 1}), "#", "no finite text");
+}
+
+/// Annotations and keywords of other types say nothing.
+#[test]
+fn what_says_nothing_is_passed_over() {
+    check(
+        json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "x", "title": "t", "type": "integer", "minLength": 3, "default": 1, "properties": {"a": {}}}),
+        &["1"],
+        &["\"abc\""],
+    );
+    check(json!({"minLength": 3, "minimum": 5}), &["\"abc\"", "5", "null", "[]"], &["\"ab\"", "4"]);
+}

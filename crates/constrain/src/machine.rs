@@ -1,0 +1,235 @@
+//! A machine that runs a grammar over the tokens of a vocabulary.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use verdigris_logits::TokenSet;
+
+use crate::automaton::Automaton;
+use crate::grammar::{At, Builder, Grammar, Step};
+use crate::trie::{Step as Walk, Trie};
+
+/// Where a text stands in a grammar. Two texts at one state can go on in the same ways.
+///
+/// A state is a number of its machine: copies and forks cost nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct State(u32);
+
+/// A number that is no state: what follows has not been computed.
+const UNKNOWN: u32 = u32::MAX;
+
+/// The state of a text that cannot become one of the grammar's.
+const DEAD: u32 = 0;
+
+/// A grammar over a vocabulary: which tokens a text may go on with.
+///
+/// States are made when a text first comes to them, and kept with what follows each byte and with their mask;
+/// all texts of one machine share them.
+pub struct Machine {
+    grammar: Grammar,
+    trie: Arc<Trie>,
+    arena: RwLock<Arena>,
+    start: State,
+}
+
+/// One of the places in a grammar at which a text stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Thread {
+    /// A step that reads.
+    at: At,
+    /// The state of the automaton that it reads with.
+    inner: u32,
+    /// Where its rule returns to.
+    stack: u32,
+}
+
+/// All states so far. Equal ones are one.
+#[derive(Default)]
+struct Arena {
+    /// Return addresses as linked lists: (the rest, the address). The first is the empty one.
+    stacks: Vec<(u32, At)>,
+    stack_numbers: HashMap<(u32, At), u32>,
+    states: Vec<Entry>,
+    state_numbers: HashMap<Places, u32>,
+}
+
+/// What a state is: its threads in order, and whether the text may end.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+struct Places {
+    threads: Box<[Thread]>,
+    accepts: bool,
+}
+
+struct Entry {
+    places: Places,
+    /// The state after each byte, as far as it is known.
+    next: Option<Box<[u32; 256]>>,
+    mask: Option<Arc<TokenSet>>,
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Machine {{ {:?}, {} states so far }}", self.grammar, self.read().states.len())
+    }
+}
+
+impl Machine {
+    /// The machine of a grammar over a vocabulary.
+    pub fn new(grammar: Grammar, trie: Arc<Trie>) -> Self {
+        let mut arena = Arena { stacks: vec![(0, Builder::RETURN)], ..Arena::default() };
+        let dead = arena.state(Vec::new(), false);
+        debug_assert_eq!(dead, DEAD);
+        let (mut threads, mut accepts) = (Vec::new(), false);
+        arena.enter(&grammar, grammar.entries[0], 0, &mut threads, &mut accepts);
+        let start = State(arena.state(threads, accepts));
+        Self { grammar, trie, arena: RwLock::new(arena), start }
+    }
+
+    // A panic while the lock is held leaves an arena that is whole: states are added as the last thing.
+    fn read(&self) -> RwLockReadGuard<'_, Arena> {
+        self.arena.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Arena> {
+        self.arena.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state before any text.
+    pub fn start(&self) -> State {
+        self.start
+    }
+
+    /// The state after some more bytes; a dead one if no text of the grammar goes on so.
+    pub fn next(&self, state: State, bytes: &[u8]) -> State {
+        let (mut state, mut read) = (state.0, 0);
+        {
+            let arena = self.read();
+            while let Some(&byte) = bytes.get(read)
+                && let Some(next) = arena.known(state, byte)
+            {
+                (state, read) = (next, read + 1);
+            }
+        }
+        if read < bytes.len() {
+            let mut arena = self.write();
+            state = bytes[read..].iter().fold(state, |state, &byte| arena.next(&self.grammar, state, byte));
+        }
+        State(state)
+    }
+
+    /// Whether the text so far is one of the grammar's.
+    pub fn accepts(&self, State(state): State) -> bool {
+        self.read().states[state as usize].places.accepts
+    }
+
+    /// The tokens that a text at `state` can go on with.
+    pub fn mask(&self, State(state): State) -> Arc<TokenSet> {
+        if let Some(mask) = &self.read().states[state as usize].mask {
+            return mask.clone();
+        }
+        let mut arena = self.write();
+        let mut mask = TokenSet::new(self.trie.vocabulary_size());
+        let mut path = vec![state];
+        self.trie.walk(
+            |depth, byte| {
+                let next = arena.next(&self.grammar, path[depth], byte);
+                if next == DEAD {
+                    return Walk::Skip;
+                }
+                path.truncate(depth + 1);
+                path.push(next);
+                Walk::Enter
+            },
+            |token| mask.insert(token),
+        );
+        arena.states[state as usize].mask.insert(Arc::new(mask)).clone()
+    }
+}
+
+impl Arena {
+    /// The number of a state.
+    fn state(&mut self, mut threads: Vec<Thread>, accepts: bool) -> u32 {
+        threads.sort_unstable();
+        threads.dedup();
+        let places = Places { threads: threads.into(), accepts };
+        *self.state_numbers.entry(places).or_insert_with_key(|places| {
+            self.states.push(Entry { places: places.clone(), next: None, mask: None });
+            self.states.len() as u32 - 1
+        })
+    }
+
+    fn push(&mut self, stack: u32, address: At) -> u32 {
+        *self.stack_numbers.entry((stack, address)).or_insert_with(|| {
+            self.stacks.push((stack, address));
+            self.stacks.len() as u32 - 1
+        })
+    }
+
+    /// The state after one more byte, if it has been computed.
+    fn known(&self, state: u32, byte: u8) -> Option<u32> {
+        let next = self.states[state as usize].next.as_ref()?[usize::from(byte)];
+        (next != UNKNOWN).then_some(next)
+    }
+
+    /// The state after one more byte.
+    fn next(&mut self, grammar: &Grammar, state: u32, byte: u8) -> u32 {
+        if let Some(known) = self.known(state, byte) {
+            return known;
+        }
+        let (mut threads, mut accepts) = (Vec::new(), false);
+        for i in 0..self.states[state as usize].places.threads.len() {
+            let thread = self.states[state as usize].places.threads[i];
+            let Step::Read { automaton, next } = grammar.steps[thread.at as usize] else {
+                unreachable!("a thread stands at a step that reads")
+            };
+            let automaton = &grammar.automata[automaton as usize];
+            let Some(inner) = automaton.next(thread.inner, byte) else { continue };
+            if automaton.goes_on(inner) {
+                threads.push(Thread { inner, ..thread });
+            }
+            if automaton.accepts(inner) {
+                self.enter(grammar, next, thread.stack, &mut threads, &mut accepts);
+            }
+        }
+        let next = self.state(threads, accepts);
+        let row = self.states[state as usize].next.get_or_insert_with(|| Box::new([UNKNOWN; 256]));
+        row[usize::from(byte)] = next;
+        next
+    }
+
+    /// Adds the threads of all the ways from a step to one that reads.
+    fn enter(&mut self, grammar: &Grammar, at: At, stack: u32, threads: &mut Vec<Thread>, accepts: &mut bool) {
+        let (mut open, mut seen) = (vec![(at, stack)], HashSet::new());
+        while let Some((at, stack)) = open.pop() {
+            match &grammar.steps[at as usize] {
+                Step::Read { automaton, next } => {
+                    let automaton = &grammar.automata[*automaton as usize];
+                    threads.push(Thread { at, inner: Automaton::START, stack });
+                    if automaton.accepts(Automaton::START) {
+                        open.push((*next, stack));
+                    }
+                }
+                // A rule whose caller would only return, returns to the caller's caller.
+                Step::Call { rule, next } if *next == Builder::RETURN => {
+                    open.push((grammar.entries[*rule as usize], stack));
+                }
+                Step::Call { rule, next } => {
+                    let stack = self.push(stack, *next);
+                    open.push((grammar.entries[*rule as usize], stack));
+                }
+                // Many ways can lead to one fork.
+                Step::Fork(ways) => {
+                    if seen.insert((at, stack)) {
+                        open.extend(ways.iter().map(|&way| (way, stack)));
+                    }
+                }
+                Step::Return if stack == 0 => *accepts = true,
+                Step::Return => {
+                    let (rest, address) = self.stacks[stack as usize];
+                    open.push((address, rest));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Values of Rust types.
+
+use std::ops::ControlFlow;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::de::DeserializeOwned;
+use verdigris_decoding::Stop;
+
+use crate::error::Error;
+use crate::request::{Request, Written};
+
+impl Request<'_> {
+    /// Writes a value of a type: JSON that obeys the type's schema, read by the type.
+    ///
+    /// The schema is what [`schemars`] derives. Objects have no properties but those of the type. Unless the value
+    /// is whole when [`Request::max_tokens`] are written, this is [`Error::CutShort`].
+    ///
+    /// ```no_run
+    /// use schemars::JsonSchema;
+    /// use serde::Deserialize;
+    /// use verdigris::Engine;
+    ///
+    /// #[derive(Deserialize, JsonSchema)]
+    /// struct Person {
+    ///     name: String,
+    ///     #[schemars(range(min = 0, max = 120))]
+    ///     age: u8,
+    /// }
+    ///
+    /// let engine = Engine::load("fixtures/models/tale")?;
+    /// let person: Person = engine.request("The captain was ").json()?;
+    /// println!("{} is {} years old", person.name, person.age);
+    /// # Ok::<(), verdigris::Error>(())
+    /// ```
+    pub fn json<T: DeserializeOwned + JsonSchema>(self) -> Result<T, Error> {
+        Ok(self.json_stream(|_| ControlFlow::Continue(()))?.0)
+    }
+
+    /// As [`Request::json`], and hands over each piece of the JSON as soon as it is there.
+    pub fn json_stream<T: DeserializeOwned + JsonSchema>(
+        self,
+        each: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<(T, Written), Error> {
+        let schema: Schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+        let written = self.closed_json_schema(schema.into()).stream(each)?;
+        if written.stop != Some(Stop::End) {
+            return Err(Error::CutShort { tokens: written.tokens.len() });
+        }
+        match serde_json::from_str(&written.text) {
+            Ok(value) => Ok((value, written)),
+            Err(source) => Err(Error::Value { json: written.text, source }),
+        }
+    }
+}
