@@ -43,7 +43,8 @@ pub(crate) struct Generate {
     /// Draft from what followed the last tokens when they stood in the text before
     #[arg(long)]
     lookup: bool,
-    /// Draft just so many tokens for each call of the model [default: as many as turn out to pay]
+    /// Draft just so many tokens for each call of the model [default: as many as turn out to pay, which with
+    /// --seed are fewer]
     #[arg(long, value_name = "N")]
     draft_tokens: Option<usize>,
     /// The most tokens to write
@@ -164,6 +165,10 @@ impl Generate {
         }
         if let Some(tokens) = self.draft_tokens {
             request = request.draft_tokens(tokens);
+        }
+        if self.seed.is_some() && self.draft_tokens.is_none() {
+            // How many drafts pay is a matter of time, which must not show in a text that is to be repeated.
+            request = request.repeatable();
         }
         request = self.form.apply(request)?;
         if let Some(k) = self.top_k {

@@ -34,6 +34,7 @@ pub struct Request<'a> {
     through_end: bool,
     drafter: Option<Drafter<'a>>,
     draft_length: DraftLength,
+    coupling: Coupling,
 }
 
 /// What the text must look like.
@@ -85,6 +86,7 @@ impl<'a> Request<'a> {
             through_end: false,
             drafter: None,
             draft_length: DraftLength::Auto,
+            coupling: Coupling::Independent,
         }
     }
 
@@ -192,8 +194,8 @@ impl<'a> Request<'a> {
 
     /// Lets a smaller model draft, so that the text may be written faster. The law of the text stays what it is.
     ///
-    /// As long as the number of drafts is chosen automatically, the text is also the very one that is written
-    /// without drafts under the same seed.
+    /// How many tokens are drafted follows from how long things take, and with it which of the texts of that law
+    /// comes out. For a text that can be repeated, ask for [`Request::draft_tokens`] or [`Request::repeatable`].
     pub fn draft(mut self, drafter: &'a Engine) -> Self {
         self.drafter = Some(Drafter::Model(drafter));
         self
@@ -207,12 +209,16 @@ impl<'a> Request<'a> {
     }
 
     /// Drafts just so many tokens for each call of the model, where otherwise as many are drafted as turn out to
-    /// pay, or none.
-    ///
-    /// A draft model then draws with chances of its own: more of its drafts are accepted, but a seed gives another
-    /// text for each drafter and number.
+    /// pay, or none. A seed gives one text for each number.
     pub fn draft_tokens(mut self, tokens: usize) -> Self {
         self.draft_length = DraftLength::Fixed(tokens);
+        self
+    }
+
+    /// Lets a draft model guess at the very draws of this request instead of drawing for itself: the text is the
+    /// one that the seed gives without drafts. Fewer drafts are accepted, unless the temperature is 0.
+    pub fn repeatable(mut self) -> Self {
+        self.coupling = Coupling::Shared;
         self
     }
 
@@ -277,13 +283,8 @@ impl<'a> Request<'a> {
             Some(Drafter::Model(drafter)) => {
                 engine.fits(drafter)?;
                 let capacity = prompt.len().saturating_add(limits.max_tokens);
-                // What time decides must not show in the text.
-                let coupling = match length {
-                    DraftLength::Auto => Coupling::Shared,
-                    DraftLength::Fixed(_) => Coupling::Independent,
-                };
                 let (small, transforms) = (drafter.model.clone(), &target.transforms);
-                let drafter = DraftModel::new(small, capacity, transforms, target.sampler, coupling)?;
+                let drafter = DraftModel::new(small, capacity, transforms, target.sampler, self.coupling)?;
                 Box::new(Speculative::new(model, target, prompt, limits, drafter, length, chance)?)
             }
         })
