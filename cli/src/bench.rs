@@ -14,7 +14,7 @@ use verdigris_train::Corpus;
 use crate::demo::secret;
 use crate::error::Failure;
 use crate::key::{Function, marking};
-use crate::model::{ModelOption, SteerOptions};
+use crate::model::{DeviceOption, ModelOption, SteerOptions};
 
 /// Measure
 #[derive(Subcommand)]
@@ -37,6 +37,8 @@ pub(crate) struct Loss {
     text: PathBuf,
     #[command(flatten)]
     model: ModelOption,
+    #[command(flatten)]
+    device: DeviceOption,
     #[command(flatten)]
     steer: SteerOptions,
     /// Windows at most
@@ -62,6 +64,8 @@ Examples:
 pub(crate) struct Detection {
     #[command(flatten)]
     model: ModelOption,
+    #[command(flatten)]
+    device: DeviceOption,
     /// Texts of each kind
     #[arg(long, value_name = "N", default_value_t = 500)]
     samples: u64,
@@ -122,7 +126,8 @@ impl Bench {
 
 impl Loss {
     fn run(self) -> Result<ExitCode, Failure> {
-        let engine = self.steer.steer(self.model.engine()?)?;
+        let device = self.device.device()?;
+        let engine = self.steer.steer(self.model.engine(&device)?, &device)?;
         if !(1..engine.context_length()).contains(&self.window) || self.windows == 0 {
             let message = format!("--window must be 1 to {}, and --windows at least 1", engine.context_length() - 1);
             return Err(Failure::Usage(message));
@@ -156,7 +161,7 @@ impl Detection {
             return Err(Failure::Usage(message));
         }
         let marking = marking(self.gamma, self.delta, self.hard, self.context, self.width)?;
-        let engine = self.model.engine()?;
+        let engine = self.model.engine(&self.device.device()?)?;
         let bar = ProgressBar::new(2 * self.samples).with_style(
             ProgressStyle::with_template("{bar:40} {pos} of {len} texts, {eta} left").expect("a valid template"),
         );

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anstyle::Style;
 use clap::Args;
 use verdigris::logits::random::philox4x32;
-use verdigris::{Engine, Evidence, Key, Mark, Marking};
+use verdigris::{Device, Engine, Evidence, Key, Mark, Marking};
 
 use crate::error::Failure;
 use crate::model::ModelOption;
@@ -34,7 +34,7 @@ pub(crate) struct Demo {
 impl Demo {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let mut out = anstream::stdout();
-        let engine = self.model.engine()?;
+        let engine = self.model.engine(&Device::Cpu)?;
         let key = demo_key(&engine, self.seed, 0, "demo");
         let other = demo_key(&engine, self.seed, 1, "another key");
         let request =

@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
-use verdigris::{Acceptance, Engine, Key, Request, Stop};
+use verdigris::{Acceptance, Key, Request, Stop};
 
 use crate::error::Failure;
-use crate::model::{ModelOption, SteerOptions};
+use crate::model::{DeviceOption, ModelOption, SteerOptions, load};
 
 /// Write text, marked with a key or plain, as it comes
 #[derive(Args)]
@@ -30,6 +30,8 @@ pub(crate) struct Generate {
     prompt: String,
     #[command(flatten)]
     model: ModelOption,
+    #[command(flatten)]
+    device: DeviceOption,
     #[command(flatten)]
     steer: SteerOptions,
     /// Mark the text with this key
@@ -144,7 +146,8 @@ struct Output<'a> {
 impl Generate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let key = self.key.as_deref().map(Key::load).transpose()?;
-        let engine = self.steer.steer(self.model.engine()?)?;
+        let device = self.device.device()?;
+        let engine = self.steer.steer(self.model.engine(&device)?, &device)?;
         let seed = self.seed.map_or_else(random_seed, Ok)?;
         let mut request = engine
             .request(&self.prompt)
@@ -157,7 +160,7 @@ impl Generate {
         if let Some(key) = &key {
             request = request.watermark(key);
         }
-        let drafter = self.draft.as_deref().map(Engine::load).transpose()?;
+        let drafter = self.draft.as_deref().map(|path| load(path, &device)).transpose()?;
         if let Some(drafter) = &drafter {
             request = request.draft(drafter);
         } else if self.lookup {

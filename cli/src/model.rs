@@ -1,9 +1,9 @@
 //! Which model a command uses.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use verdigris::{Device, Engine, ModelFolder, Reader};
+use verdigris::{Device, Engine, ModelFolder, Reader, device};
 
 use crate::error::Failure;
 
@@ -22,14 +22,28 @@ pub(crate) struct ModelOption {
     pub(crate) model: Option<PathBuf>,
 }
 
+/// Where models compute.
+#[derive(Args)]
+pub(crate) struct DeviceOption {
+    /// Compute on cpu, cuda or cuda:1
+    #[arg(long = "device", value_name = "DEVICE", default_value = "cpu")]
+    name: String,
+}
+
+impl DeviceOption {
+    pub(crate) fn device(&self) -> Result<Device, Failure> {
+        Ok(device(&self.name)?)
+    }
+}
+
 impl ModelOption {
     pub(crate) fn folder(&self) -> ModelFolder {
         self.model.clone().map_or(TALE, ModelFolder::at)
     }
 
-    pub(crate) fn engine(&self) -> Result<Engine, Failure> {
+    pub(crate) fn engine(&self, device: &Device) -> Result<Engine, Failure> {
         let started = std::time::Instant::now();
-        let engine = Engine::from_folder(&self.folder(), &Device::Cpu)?;
+        let engine = Engine::from_folder(&self.folder(), device)?;
         tracing::debug!(seconds = started.elapsed().as_secs_f64(), "model loaded");
         Ok(engine)
     }
@@ -37,6 +51,11 @@ impl ModelOption {
     pub(crate) fn reader(&self) -> Result<Reader, Failure> {
         Ok(Reader::from_folder(&self.folder())?)
     }
+}
+
+/// Loads a model folder.
+pub(crate) fn load(path: &Path, device: &Device) -> Result<Engine, Failure> {
+    Ok(Engine::from_folder(&ModelFolder::at(path), device)?)
 }
 
 /// Small models that steer a larger one.
@@ -55,7 +74,7 @@ pub(crate) struct SteerOptions {
 
 impl SteerOptions {
     /// Steers an engine; without experts it stays as it is.
-    pub(crate) fn steer(&self, engine: Engine) -> Result<Engine, Failure> {
+    pub(crate) fn steer(&self, engine: Engine, device: &Device) -> Result<Engine, Failure> {
         let (experts, antis) = (self.expert.len(), self.anti.len());
         if experts != antis {
             let message = format!("{experts} times --expert but {antis} times --anti: each expert needs its own");
@@ -66,8 +85,7 @@ impl SteerOptions {
                 format!("{} times --alpha for {experts} experts: give one for all or one for each", self.alpha.len());
             return Err(Failure::Usage(message));
         }
-        let load =
-            |paths: &[PathBuf]| paths.iter().map(|path| Ok(Engine::load(path)?)).collect::<Result<Vec<_>, Failure>>();
+        let load = |paths: &[PathBuf]| paths.iter().map(|path| load(path, device)).collect::<Result<Vec<_>, Failure>>();
         let (experts, antis) = (load(&self.expert)?, load(&self.anti)?);
         let pairs: Vec<_> = experts
             .iter()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use candle_nn::ops::{rms_norm, silu};
 use candle_nn::rotary_emb::rope_thd;
 
@@ -121,7 +121,11 @@ impl Decoder {
         let visible = batch.visibility();
         let (cos, sin) = self.rotary.at(&batch.positions(held))?;
         let split = |x: Tensor, heads: usize| x.reshape((1, m, heads, head_dim));
-        let rotate = |x: Tensor, heads: usize| rope_thd(&split(x, heads)?, &cos, &sin)?.squeeze(0);
+        // Positions are turned in f32 whatever the weights are.
+        let kind = self.embedding.dtype();
+        let rotate = |x: Tensor, heads: usize| {
+            rope_thd(&split(x, heads)?.to_dtype(DType::F32)?, &cos, &sin)?.squeeze(0)?.to_dtype(kind)
+        };
         let ids = Tensor::from_slice(batch.tokens, m, &self.device)?;
         let mut h = self.embedding.index_select(&ids, 0)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
@@ -138,7 +142,8 @@ impl Decoder {
         if batch.wanted == Wanted::Last {
             h = h.narrow(0, m - 1, 1)?;
         }
-        linear(&self.normalize(&h.contiguous()?, &self.norm)?, &self.output)?.flatten_all()?.to_vec1()
+        let rows = linear(&self.normalize(&h.contiguous()?, &self.norm)?, &self.output)?;
+        rows.to_dtype(DType::F32)?.flatten_all()?.to_vec1()
     }
 }
 
@@ -159,7 +164,7 @@ impl LanguageModel for Decoder {
         let caches = self
             .layers
             .iter()
-            .map(|_| KvCache::new(capacity.max(1), kv_heads, head_dim, &self.device))
+            .map(|_| KvCache::new(capacity.max(1), kv_heads, head_dim, self.embedding.dtype(), &self.device))
             .collect::<candle_core::Result<_>>()?;
         Ok(Box::new(DecoderSequence { decoder: self, caches, length: 0, capacity }))
     }

@@ -57,6 +57,14 @@ pub enum ModelError {
         /// How it differs.
         fault: String,
     },
+    /// The device does not exist or cannot be used.
+    #[error("cannot compute on {name:?}: {fault}")]
+    Device {
+        /// What was asked for.
+        name: String,
+        /// What is wrong.
+        fault: String,
+    },
     /// More tokens than the sequence has room for.
     #[error("{tokens} tokens do not fit: the model's context is {capacity} tokens")]
     ContextFull {

@@ -8,6 +8,7 @@
 //! | [`language_model`] | the contract between a model and everything above it |
 //! | [`config`] | a decoder described as data |
 //! | [`decoder`] | the one decoder that the description runs |
+//! | [`mod@device`] | where a model computes |
 //! | [`differentiable`] | the same decoder for training: whole sequences, gradients everywhere |
 //! | [`folder`] | Hugging Face model folders |
 //! | [`weights`] | safetensors files as tensors |
@@ -17,6 +18,7 @@
 mod cache;
 pub mod config;
 pub mod decoder;
+pub mod device;
 pub mod differentiable;
 mod error;
 pub mod folder;
@@ -25,9 +27,10 @@ mod ops;
 mod rotary;
 pub mod weights;
 
-pub use candle_core::Device;
+pub use candle_core::{DType, Device};
 pub use config::DecoderConfig;
 pub use decoder::Decoder;
+pub use device::device;
 pub use error::ModelError;
 pub use folder::{LoadedModel, ModelFolder};
 pub use language_model::{Batch, LanguageModel, Rows, Sequence, Wanted};

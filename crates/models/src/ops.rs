@@ -1,6 +1,6 @@
 //! The kernels as tensor operations; on other devices, and for other types, the same in candle's own.
 
-use candle_core::{CpuStorage, CustomOp2, CustomOp3, Device, Layout, Result, Shape, Tensor, bail};
+use candle_core::{CpuStorage, CustomOp2, CustomOp3, DType, Device, Layout, Result, Shape, Tensor, bail};
 use verdigris_kernels::{Heads, attend as attend_kernel, linear as linear_kernel};
 
 /// `x * w^T`: `m x k` by `n x k` gives `m x n`.
@@ -38,7 +38,7 @@ fn attend_composed(q: &Tensor, k: &Tensor, v: &Tensor, shape: Heads, visible: Op
     let q = q.reshape((m, kv_heads, group, head_dim))?.permute((1, 2, 0, 3))?;
     let q = q.contiguous()?.reshape((kv_heads, group * m, head_dim))?;
     let (k, v) = (k.permute((1, 2, 0))?.contiguous()?, v.transpose(0, 1)?.contiguous()?);
-    let scores = (q.matmul(&k)? * scale(head_dim))?;
+    let scores = (q.matmul(&k)?.to_dtype(DType::F32)? * scale(head_dim))?;
     let hidden = |i: usize| {
         let (row, column) = (i / t, i % t);
         match (column.checked_sub(t - m), visible) {
@@ -51,7 +51,7 @@ fn attend_composed(q: &Tensor, k: &Tensor, v: &Tensor, shape: Heads, visible: Op
     let mask = Tensor::from_vec((0..m * t).map(hidden).collect(), (m, t), q.device())?;
     let scores = scores.reshape((heads, m, t))?.broadcast_add(&mask)?;
     let weights = candle_nn::ops::softmax_last_dim(&scores)?.reshape((kv_heads, group * m, t))?;
-    let out = weights.matmul(&v)?.reshape((kv_heads, group, m, head_dim))?;
+    let out = weights.to_dtype(v.dtype())?.matmul(&v)?.reshape((kv_heads, group, m, head_dim))?;
     out.permute((2, 0, 1, 3))?.contiguous()?.reshape((m, heads, head_dim))
 }
 

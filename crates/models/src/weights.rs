@@ -8,9 +8,10 @@ use candle_core::safetensors::Load;
 use candle_core::{DType, Device, Tensor};
 use safetensors::SafeTensors;
 
+use crate::device::weight_type;
 use crate::error::ModelError;
 
-/// Named weights on a device, in f32.
+/// Named weights on a device: in f32 on the CPU, elsewhere as they are stored.
 #[derive(Clone, Debug)]
 pub struct Weights {
     tensors: HashMap<String, Tensor>,
@@ -36,10 +37,18 @@ impl Weights {
             };
             let parsed = SafeTensors::deserialize(&bytes).map_err(damaged)?;
             for (name, view) in parsed.iter() {
-                tensors.insert(name.to_owned(), view.load(device)?.to_dtype(DType::F32)?);
+                let tensor = view.load(device)?;
+                let kind = weight_type(device, tensor.dtype());
+                tensors.insert(name.to_owned(), tensor.to_dtype(kind)?);
             }
         }
         Ok(Self { tensors })
+    }
+
+    /// The same weights in another type.
+    pub fn to_dtype(&self, kind: DType) -> Result<Self, ModelError> {
+        let convert = |(name, tensor): (&String, &Tensor)| Ok((name.clone(), tensor.to_dtype(kind)?));
+        Ok(Self { tensors: self.tensors.iter().map(convert).collect::<Result<_, ModelError>>()? })
     }
 
     /// The weight of a name, checked for its shape.

@@ -31,7 +31,7 @@ impl Engine {
         Self::from_folder(&ModelFolder::at(path.as_ref()), &Device::Cpu)
     }
 
-    /// Loads a model folder, on disk or embedded in the program, for a device.
+    /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device).
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
         let LoadedModel { decoder, tokenizer, end, begin } = folder.load(device)?;
         Ok(Self { model: decoder, reader: Reader::new(tokenizer), end, begin, trie: OnceLock::new() })

@@ -39,6 +39,6 @@ pub use request::{Request, Written};
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Objects};
 pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop};
 pub use verdigris_logits as logits;
-pub use verdigris_models::{self as models, Device, ModelFolder};
+pub use verdigris_models::{self as models, Device, ModelFolder, device};
 pub use verdigris_text as text;
 pub use verdigris_watermark::{self as watermark, Evidence, Gamma, Key, Mark, Marking, Strength, Verdict};

@@ -1,0 +1,118 @@
+//! Texts written under constraints, judged by others:
+//! `cargo run --release -p verdigris-tests --bin constraints [TEXTS]`.
+//!
+//! Under each regular expression of `tests/cases/regexes.txt` and each schema of `tests/cases/schemas.json`, `tale-small` writes
+//! TEXTS texts (200 unless told otherwise), every second one marked, every third one speculative. Every text must match by the `regex` crate or
+//! be valid by the `jsonschema` crate. One that is cut short is first completed with the fewest bytes that the
+//! constraint allows: every text must have such a way to its end.
+#![forbid(unsafe_code)]
+
+use std::collections::{HashSet, VecDeque};
+use std::process::ExitCode;
+
+use rayon::prelude::*;
+use serde_json::{Map, Value};
+use verdigris::constrain::Machine;
+use verdigris::{Constraint, Engine, Grammar, Key, Marking, Objects, Stop};
+
+const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
+const MAX_TOKENS: usize = 400;
+
+struct Case {
+    name: String,
+    constraint: Constraint,
+    judge: Box<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+fn main() -> ExitCode {
+    let texts = match std::env::args().nth(1).map(|n| n.parse::<u64>()) {
+        None => 200,
+        Some(Ok(texts)) => texts,
+        Some(Err(_)) => {
+            eprintln!("usage: constraints [TEXTS]");
+            return ExitCode::from(2);
+        }
+    };
+    let engine = Engine::load(format!("{FOLDER}/../fixtures/models/tale-small")).expect("the fixture");
+    let key = Key::from_secret([9; 32], "constraints", Marking::default(), engine.reader().vocabulary());
+    let cases: Vec<Case> = regexes(&engine).into_iter().chain(schemas(&engine)).collect();
+    println!("| constraint | texts | obey | cut short | mean tokens |");
+    println!("|---|--:|--:|--:|--:|");
+    let mut failed = 0;
+    for case in &cases {
+        let write = |seed: u64| {
+            let request = engine.request("").constraint(&case.constraint).max_tokens(MAX_TOKENS);
+            let request = request.seed(seed);
+            let request = if seed % 2 == 0 { request.watermark(&key) } else { request };
+            let request = if seed % 3 == 0 { request.lookup().draft_tokens(3) } else { request };
+            let written = request.text().unwrap_or_else(|fault| panic!("{}: {fault}", case.name));
+            let ended = written.stop == Some(Stop::End);
+            let vocabulary = engine.reader().tokenizer().vocabulary();
+            // As bytes: a text that is cut short may end inside a character.
+            let mut text: Vec<u8> = written.tokens.iter().flat_map(|&token| vocabulary.bytes(token)).copied().collect();
+            if !ended {
+                text.extend(completion(case.constraint.machine(), &text));
+            }
+            let text = String::from_utf8(text).expect("a way to the end is UTF-8");
+            (ended, (case.judge)(&text), text, written.tokens.len())
+        };
+        let all: Vec<_> = (0..texts).into_par_iter().map(write).collect();
+        let ended = all.iter().filter(|(ended, ..)| *ended).count();
+        let obey = all.iter().filter(|(_, obeys, ..)| *obeys).count();
+        let tokens: usize = all.iter().map(|(.., tokens)| tokens).sum();
+        let name = case.name.replace('|', "\\|");
+        println!("| {name} | {texts} | {obey} | {} | {:.1} |", all.len() - ended, tokens as f64 / all.len() as f64);
+        if let Some((_, _, text, _)) = all.iter().find(|(_, obeys, ..)| !*obeys) {
+            println!("\nFAILED: {} wrote {text:?}\n", case.name);
+            failed += 1;
+        }
+    }
+    println!("{} passed, {failed} failed", cases.len() - failed);
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The shortest bytes that end a text which was cut short.
+fn completion(machine: &Machine, text: &[u8]) -> Vec<u8> {
+    let start = machine.next(machine.start(), text);
+    let (mut seen, mut open) = (HashSet::from([start]), VecDeque::from([(start, Vec::new())]));
+    while let Some((state, path)) = open.pop_front() {
+        if machine.accepts(state) {
+            return path;
+        }
+        for byte in 0..=255 {
+            let next = machine.next(state, &[byte]);
+            if seen.insert(next) {
+                open.push_back((next, [&path[..], &[byte]].concat()));
+            }
+        }
+    }
+    panic!("{:?} has no way to the end", String::from_utf8_lossy(text));
+}
+
+fn regexes(engine: &Engine) -> Vec<Case> {
+    let patterns = std::fs::read_to_string(format!("{FOLDER}/cases/regexes.txt")).expect("the cases");
+    let case = |pattern: &str| {
+        let judge = regex::Regex::new(&format!("^(?:{pattern})$")).expect("a pattern");
+        Case {
+            name: format!("`{pattern}`"),
+            constraint: engine.constraint(Grammar::regex(pattern).expect("a pattern")),
+            judge: Box::new(move |text| judge.is_match(text)),
+        }
+    };
+    patterns.lines().map(case).collect()
+}
+
+fn schemas(engine: &Engine) -> Vec<Case> {
+    let schemas = std::fs::read_to_string(format!("{FOLDER}/cases/schemas.json")).expect("the cases");
+    let schemas: Map<String, Value> = serde_json::from_str(&schemas).expect("the cases");
+    let case = |(name, schema): (String, Value)| {
+        let judge = jsonschema::draft202012::new(&schema).expect("a schema");
+        let grammar = Grammar::json_schema(&schema, Objects::Open).unwrap_or_else(|fault| panic!("{name}: {fault}"));
+        Case {
+            name,
+            constraint: engine.constraint(grammar),
+            judge: Box::new(move |text| serde_json::from_str(text).is_ok_and(|value: Value| judge.is_valid(&value))),
+        }
+    };
+    schemas.into_iter().map(case).collect()
+}
