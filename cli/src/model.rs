@@ -73,6 +73,11 @@ pub(crate) struct SteerOptions {
 }
 
 impl SteerOptions {
+    /// Whether no expert is given.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.expert.is_empty()
+    }
+
     /// Steers an engine; without experts it stays as it is.
     pub(crate) fn steer(&self, engine: Engine, device: &Device) -> Result<Engine, Failure> {
         let (experts, antis) = (self.expert.len(), self.anti.len());

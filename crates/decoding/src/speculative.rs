@@ -114,7 +114,6 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         let unseen = self.text.len() - held;
         let batch: Vec<TokenId> = self.text[held..].iter().copied().chain(drafts.iter().map(|d| d.token)).collect();
         self.sequence.forward(&Batch::chain(&batch, Wanted::All), &mut self.rows)?;
-        let verified = Instant::now();
         let accepted_before = self.acceptance.accepted;
         self.acceptance.calls += 1;
         self.acceptance.drafted += drafts.len();
@@ -139,7 +138,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             drafted: drafts.len(),
             accepted: self.acceptance.accepted - accepted_before,
             drafting: drafted - begun,
-            verifying: verified - drafted,
+            verifying: drafted.elapsed(),
         });
         // The cache keeps what stands; the last token's row is computed with the next call.
         self.sequence.truncate((self.text.len() - 1).min(self.sequence.len()));

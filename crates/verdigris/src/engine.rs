@@ -86,6 +86,11 @@ impl Engine {
         &self.reader
     }
 
+    /// The model itself, as decoding sees it.
+    pub fn model(&self) -> &Arc<dyn LanguageModel> {
+        &self.model
+    }
+
     /// A grammar as a constraint on what this model writes.
     pub fn constraint(&self, grammar: Grammar) -> Constraint {
         let tokenizer = self.reader.shared_tokenizer();

@@ -1,56 +1,18 @@
-//! `verdigris bench`: figures that anyone can check.
+//! `verdigris bench detection`: how many marked texts are found.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
+use clap::Args;
 use serde::Serialize;
 use verdigris::logits::{Purpose, Random};
 use verdigris::{Engine, Evidence, Key};
-use verdigris_train::Corpus;
 
+use super::progress;
 use crate::demo::secret;
 use crate::error::Failure;
 use crate::key::{Function, marking};
-use crate::model::{DeviceOption, ModelOption, SteerOptions};
-
-/// Measure
-#[derive(Subcommand)]
-pub(crate) enum Bench {
-    Detection(Detection),
-    Loss(Loss),
-}
-
-/// Measure how well a model, steered or not, predicts a text
-#[derive(Args)]
-#[command(after_help = "\
-The text is plain or .zst, documents separated by <|endoftext|>. Windows are spread evenly over it.
-
-Examples:
-  verdigris bench loss --text heldout.txt
-  verdigris bench loss --text plays.txt --expert fixtures/models/tale-expert --anti fixtures/models/tale-small")]
-pub(crate) struct Loss {
-    /// The text
-    #[arg(long, value_name = "FILE")]
-    text: PathBuf,
-    #[command(flatten)]
-    model: ModelOption,
-    #[command(flatten)]
-    device: DeviceOption,
-    #[command(flatten)]
-    steer: SteerOptions,
-    /// Windows at most
-    #[arg(long, value_name = "N", default_value_t = 128)]
-    windows: usize,
-    /// Tokens a window
-    #[arg(long, value_name = "N", default_value_t = 512)]
-    window: usize,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-}
+use crate::model::{DeviceOption, ModelOption};
 
 /// Write many texts, marked and not, and count how many are found
 #[derive(Args)]
@@ -115,44 +77,8 @@ struct Row {
     median_scored: u64,
 }
 
-impl Bench {
-    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        match self {
-            Self::Detection(detection) => detection.run(),
-            Self::Loss(loss) => loss.run(),
-        }
-    }
-}
-
-impl Loss {
-    fn run(self) -> Result<ExitCode, Failure> {
-        let device = self.device.device()?;
-        let engine = self.steer.steer(self.model.engine(&device)?, &device)?;
-        if !(1..engine.context_length()).contains(&self.window) || self.windows == 0 {
-            let message = format!("--window must be 1 to {}, and --windows at least 1", engine.context_length() - 1);
-            return Err(Failure::Usage(message));
-        }
-        let end = engine.end().first().copied().unwrap_or(0);
-        let corpus = Corpus::read(&self.text, engine.reader().tokenizer(), end)?;
-        corpus.check(self.window, &self.text)?;
-        let score = engine.score(corpus.spread(self.window, self.windows))?;
-        let mut out = anstream::stdout();
-        if self.json {
-            let json = serde_json::json!({
-                "tokens": score.tokens, "loss": score.loss(), "perplexity": score.perplexity(),
-            });
-            writeln!(out, "{json}")?;
-        } else {
-            writeln!(out, "tokens      {}", score.tokens)?;
-            writeln!(out, "loss        {:.4} nats a token", score.loss())?;
-            writeln!(out, "perplexity  {:.2}", score.perplexity())?;
-        }
-        Ok(ExitCode::SUCCESS)
-    }
-}
-
 impl Detection {
-    fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if self.samples == 0 {
             return Err(Failure::Usage("--samples is 0, but must be at least 1".into()));
         }
@@ -162,9 +88,7 @@ impl Detection {
         }
         let marking = marking(self.gamma, self.delta, self.hard, self.context, self.width)?;
         let engine = self.model.engine(&self.device.device()?)?;
-        let bar = ProgressBar::new(2 * self.samples).with_style(
-            ProgressStyle::with_template("{bar:40} {pos} of {len} texts, {eta} left").expect("a valid template"),
-        );
+        let bar = progress(2 * self.samples);
         let (mut marked, mut plain) = (Vec::new(), Vec::new());
         for sample in 0..self.samples {
             let vocabulary = engine.reader().vocabulary();

@@ -1,0 +1,67 @@
+//! `verdigris bench loss`: how well a model predicts a text.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use verdigris_train::Corpus;
+
+use crate::error::Failure;
+use crate::model::{DeviceOption, ModelOption, SteerOptions};
+
+/// Measure how well a model, steered or not, predicts a text
+#[derive(Args)]
+#[command(after_help = "\
+The text is plain or .zst, documents separated by <|endoftext|>. Windows are spread evenly over it.
+
+Examples:
+  verdigris bench loss --text heldout.txt
+  verdigris bench loss --text plays.txt --expert fixtures/models/tale-expert --anti fixtures/models/tale-small")]
+pub(crate) struct Loss {
+    /// The text
+    #[arg(long, value_name = "FILE")]
+    text: PathBuf,
+    #[command(flatten)]
+    model: ModelOption,
+    #[command(flatten)]
+    device: DeviceOption,
+    #[command(flatten)]
+    steer: SteerOptions,
+    /// Windows at most
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    windows: usize,
+    /// Tokens a window
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    window: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Loss {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let device = self.device.device()?;
+        let engine = self.steer.steer(self.model.engine(&device)?, &device)?;
+        if !(1..engine.context_length()).contains(&self.window) || self.windows == 0 {
+            let message = format!("--window must be 1 to {}, and --windows at least 1", engine.context_length() - 1);
+            return Err(Failure::Usage(message));
+        }
+        let end = engine.end().first().copied().unwrap_or(0);
+        let corpus = Corpus::read(&self.text, engine.reader().tokenizer(), end)?;
+        corpus.check(self.window, &self.text)?;
+        let score = engine.score(corpus.spread(self.window, self.windows))?;
+        let mut out = anstream::stdout();
+        if self.json {
+            let json = serde_json::json!({
+                "tokens": score.tokens, "loss": score.loss(), "perplexity": score.perplexity(),
+            });
+            writeln!(out, "{json}")?;
+        } else {
+            writeln!(out, "tokens      {}", score.tokens)?;
+            writeln!(out, "loss        {:.4} nats a token", score.loss())?;
+            writeln!(out, "perplexity  {:.2}", score.perplexity())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

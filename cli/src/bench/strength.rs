@@ -1,0 +1,163 @@
+//! `verdigris bench strength`: whether a mark is as strong however the text is written.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use verdigris::{Constraint, Engine, Grammar, Key, Marking};
+
+use super::progress;
+use crate::demo::secret;
+use crate::error::Failure;
+use crate::model::{DeviceOption, ModelOption, SteerOptions, load};
+
+/// Compare the strength of a mark on texts that are written plainly, speculatively, under constraints, and steered
+#[derive(Args)]
+#[command(after_help = "\
+The same keys and seeds serve all ways of writing. A mark is as strong as the text has choices: ways that leave
+the law of the text as it is leave the mean z as it is, within its error.
+
+Example:
+  verdigris bench strength --draft fixtures/models/tale-small \\
+      --expert fixtures/models/tale-expert --anti fixtures/models/tale-small --alpha 0.75")]
+pub(crate) struct Strength {
+    #[command(flatten)]
+    model: ModelOption,
+    #[command(flatten)]
+    device: DeviceOption,
+    #[command(flatten)]
+    steer: SteerOptions,
+    /// The model that drafts
+    #[arg(long, value_name = "PATH")]
+    draft: Option<PathBuf>,
+    /// A pattern that leaves fewer choices, without an end
+    #[arg(long, value_name = "PATTERN", default_value = "[a-z ,.]*")]
+    regex: String,
+    /// Texts of each kind
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    samples: u64,
+    /// Tokens of each text
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    tokens: usize,
+    /// The sampling temperature
+    #[arg(long, value_name = "T", default_value_t = 1.0)]
+    temperature: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one way of writing came to.
+#[derive(Serialize)]
+struct Row {
+    texts: String,
+    samples: usize,
+    mean_z: f64,
+    /// The standard error of the mean.
+    error: f64,
+    p_at_most_1e_5: usize,
+    unmarked_mean_z: f64,
+}
+
+/// One way of writing.
+struct Way<'a> {
+    name: String,
+    engine: &'a Engine,
+    constraint: Option<Constraint>,
+    draft: Option<&'a Engine>,
+}
+
+impl Strength {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.samples < 2 {
+            return Err(Failure::Usage("--samples must be at least 2".into()));
+        }
+        let device = self.device.device()?;
+        let engine = self.model.engine(&device)?;
+        let steered = self.steer.steer(self.model.engine(&device)?, &device)?;
+        let draft = self.draft.as_deref().map(|path| load(path, &device)).transpose()?;
+        let way = |name: &str| Way { name: name.into(), engine: &engine, constraint: None, draft: None };
+        let constraint = |pattern: &str| -> Result<Option<Constraint>, Failure> {
+            let grammar = Grammar::regex(pattern).map_err(verdigris::Error::from)?;
+            Ok(Some(engine.constraint(grammar)))
+        };
+        let mut ways = vec![way("plain")];
+        if draft.is_some() {
+            ways.push(Way { draft: draft.as_ref(), ..way("speculative, 4 drafts a call") });
+        }
+        ways.push(Way { constraint: constraint("(?s).*")?, ..way("constrained, nothing forbidden") });
+        ways.push(Way { constraint: constraint(&self.regex)?, ..way(&format!("constrained, `{}`", self.regex)) });
+        if !self.steer.is_empty() {
+            ways.push(Way { engine: &steered, ..way("steered") });
+            if draft.is_some() {
+                let (constraint, draft) = (constraint(&self.regex)?, draft.as_ref());
+                ways.push(Way { engine: &steered, constraint, draft, ..way("steered, constrained, speculative") });
+            }
+        }
+        let bar = progress(2 * self.samples * ways.len() as u64);
+        let mut rows = Vec::new();
+        for way in &ways {
+            let (mut marked, mut plain, mut found) = (Vec::new(), Vec::new(), 0);
+            for sample in 0..self.samples {
+                let vocabulary = engine.reader().vocabulary();
+                let key = Key::from_secret(secret(1, sample as u32), "bench", Marking::default(), vocabulary);
+                for (mark, into) in [(true, &mut marked), (false, &mut plain)] {
+                    let text = self.write(way, mark.then_some(&key), sample)?;
+                    let evidence = engine.reader().detect(&key, text.as_bytes())?;
+                    found += usize::from(mark && evidence.ln_p <= 1e-5f64.ln());
+                    into.push(evidence.z);
+                    bar.inc(1);
+                }
+            }
+            let (mean_z, error) = mean(&marked);
+            let (texts, samples, unmarked_mean_z) = (way.name.clone(), marked.len(), mean(&plain).0);
+            rows.push(Row { texts, samples, mean_z, error, p_at_most_1e_5: found, unmarked_mean_z });
+        }
+        bar.finish_and_clear();
+        let mut out = anstream::stdout();
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string(&rows).expect("rows serialise"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        writeln!(out, "{} tokens, temperature {}\n", self.tokens, self.temperature)?;
+        writeln!(out, "| texts | samples | mean z | p <= 1e-5 | mean z unmarked |\n|---|--:|--:|--:|--:|")?;
+        for Row { texts, samples, mean_z, error, p_at_most_1e_5, unmarked_mean_z } in &rows {
+            writeln!(
+                out,
+                "| {texts} | {samples} | {mean_z:.2} ± {error:.2} | {p_at_most_1e_5} | {unmarked_mean_z:.2} |"
+            )?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn write(&self, way: &Way<'_>, key: Option<&Key>, seed: u64) -> Result<String, Failure> {
+        let mut request = way
+            .engine
+            .request("")
+            .max_tokens(self.tokens)
+            .through_end()
+            .temperature(self.temperature)
+            .draft_tokens(4)
+            .seed(seed);
+        if let Some(key) = key {
+            request = request.watermark(key);
+        }
+        if let Some(constraint) = &way.constraint {
+            request = request.constraint(constraint);
+        }
+        if let Some(draft) = way.draft {
+            request = request.draft(draft);
+        }
+        Ok(request.text()?.text)
+    }
+}
+
+/// The mean and its standard error.
+fn mean(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    (mean, (variance / n).sqrt())
+}
