@@ -5,8 +5,8 @@ use verdigris_kernels::{Heads, attend as attend_kernel, linear as linear_kernel}
 
 /// `x * w^T`: `m x k` by `n x k` gives `m x n`.
 pub(crate) fn linear(x: &Tensor, w: &Tensor) -> Result<Tensor> {
-    match x.device() {
-        Device::Cpu => x.contiguous()?.apply_op2_no_bwd(w, &Linear),
+    match (x.device(), x.dtype()) {
+        (Device::Cpu, DType::F32) => x.contiguous()?.apply_op2_no_bwd(w, &Linear),
         _ => x.matmul(&w.t()?),
     }
 }
@@ -18,8 +18,8 @@ pub(crate) fn linear(x: &Tensor, w: &Tensor) -> Result<Tensor> {
 pub(crate) fn attend(q: &Tensor, k: &Tensor, v: &Tensor, visible: Option<&[bool]>) -> Result<Tensor> {
     let (m, heads, head_dim) = q.dims3()?;
     let shape = Heads { heads, kv_heads: k.dim(1)?, head_dim };
-    match q.device() {
-        Device::Cpu => q.contiguous()?.apply_op3_no_bwd(k, v, &Attend { shape, visible }),
+    match (q.device(), q.dtype()) {
+        (Device::Cpu, DType::F32) => q.contiguous()?.apply_op3_no_bwd(k, v, &Attend { shape, visible }),
         _ => attend_composed(q, k, v, shape, visible),
     }?
     .reshape((m, heads * head_dim))

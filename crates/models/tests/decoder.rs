@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use verdigris_models::{Batch, Decoder, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
 
 fn decoder(name: &str) -> Arc<Decoder> {
@@ -129,4 +129,24 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     assert!(error.to_string().contains("6 tokens do not fit"), "{error}");
     assert_eq!(sequence.len(), 5);
     assert!(decoder.begin(1 << 20).is_err());
+}
+
+/// Half precision goes the way that a GPU goes: candle's own operations, positions and softmax in f32.
+#[test]
+fn half_precision_is_near_full_precision() {
+    let folder = ModelFolder::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/tale-small"));
+    let (config, weights) = (folder.config().unwrap(), folder.weights(&Device::Cpu).unwrap());
+    let full = rows(&mut *sequence(&decoder("tale-small")), Batch::chain(&TEXT, Wanted::All));
+    for (kind, bound) in [(DType::F16, 0.05), (DType::BF16, 0.5)] {
+        let half = Decoder::new(config.clone(), &weights.to_dtype(kind).unwrap(), &Device::Cpu).unwrap();
+        let mut half = sequence(&Arc::new(half));
+        let mut got = rows(&mut *half, Batch::chain(&TEXT[..5], Wanted::All));
+        half.truncate(3);
+        got.truncate(3);
+        got.extend(rows(&mut *half, Batch::chain(&TEXT[3..], Wanted::All)));
+        let differences = got.iter().flatten().zip(full.iter().flatten()).map(|(a, b)| (a - b).abs());
+        let worst = differences.fold(0f32, f32::max);
+        println!("{kind:?}: largest difference to f32 {worst:e}");
+        assert!(worst > 0.0 && worst < bound, "{kind:?}: {worst}");
+    }
 }

@@ -1,0 +1,343 @@
+//! Models on a device, compared with the CPU, and how fast they are there:
+//! `cargo run --release -p verdigris-tests --bin device [DEVICE]` (`cpu`, `cuda`, `cuda:1`), with `--features cuda` for the latter
+//! two. `scripts/gpu-check` runs it on a machine with a GPU and keeps what it prints.
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Instant;
+
+use candle_core::{DType, Tensor};
+use verdigris::logits::warp::{Temperature, TopP};
+use verdigris::logits::{Chain, Row, Transform};
+use verdigris::models::config::{Activation, FeedForward, Norm, Positions};
+use verdigris::models::{Batch, Decoder, DecoderConfig, LanguageModel, ModelError, Rows, Sequence, Wanted, Weights};
+use verdigris::watermark::{Context, ContextFunction, Embed, Native};
+use verdigris::{Device, Engine, Gamma, Key, Marking, ModelFolder, Stop, Strength, device};
+
+type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+
+fn main() -> ExitCode {
+    let name = std::env::args().nth(1).unwrap_or_else(|| "cpu".into());
+    let device = match device(&name) {
+        Ok(device) => device,
+        Err(fault) => {
+            eprintln!("error: {fault}");
+            return ExitCode::from(2);
+        }
+    };
+    println!("# Device {name}\n");
+    let suites: [(&str, fn(&Device) -> Result<()>); 6] = [
+        ("Rows in f32 are those of the CPU", rows_in_f32),
+        ("Rows in the type of the weights", rows_as_stored),
+        ("Greedy texts", greedy_texts),
+        ("Everything at once", everything_at_once),
+        ("Speed of the fixtures", fixtures),
+        ("Speed of a random model of the shape of Llama 3.2 1B", one_billion),
+    ];
+    let mut failed = 0;
+    for (title, suite) in suites {
+        println!("## {title}\n");
+        if let Err(fault) = suite(&device) {
+            println!("FAILED: {fault}");
+            failed += 1;
+        }
+        println!();
+    }
+    println!("{} passed, {failed} failed", suites.len() - failed);
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn folder(name: &str) -> ModelFolder {
+    // Where the program is carried to another machine, it runs in the root of the repository there.
+    let here = std::path::Path::new("fixtures/models").join(name);
+    let there = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models").join(name);
+    ModelFolder::at(if here.exists() { here } else { there })
+}
+
+fn check(ok: bool, fault: impl FnOnce() -> String) -> Result<()> {
+    if ok { Ok(()) } else { Err(fault().into()) }
+}
+
+const TEXT: [u32; 24] =
+    [7, 1000, 3, 42, 4095, 512, 77, 7, 1000, 3, 9, 2048, 64, 65, 66, 1, 2, 300, 301, 302, 5, 6, 7, 8];
+
+fn all_rows(sequence: &mut dyn Sequence, batches: &[Batch<'_>]) -> Result<Vec<Vec<f32>>, ModelError> {
+    let (mut all, mut rows) = (Vec::new(), Rows::default());
+    for batch in batches {
+        sequence.forward(batch, &mut rows)?;
+        all.extend((0..rows.count()).map(|i| rows.row(i).to_vec()));
+    }
+    Ok(all)
+}
+
+fn distance(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().flatten().zip(b.iter().flatten()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+/// The same rows however a text is cut, with trees, after truncation and in forks.
+fn rows_in_f32(device: &Device) -> Result<()> {
+    let folder = folder("tale");
+    let cpu: Arc<dyn LanguageModel> = folder.load(&Device::Cpu)?.decoder;
+    let weights = folder.weights(device)?.to_dtype(DType::F32)?;
+    let model: Arc<dyn LanguageModel> = Arc::new(Decoder::new(folder.config()?, &weights, device)?);
+    let expected = all_rows(&mut *cpu.clone().begin(64)?, &[Batch::chain(&TEXT, Wanted::All)])?;
+    let chunks =
+        |size: usize| -> Vec<Batch<'_>> { TEXT.chunks(size).map(|part| Batch::chain(part, Wanted::All)).collect() };
+    println!("| rows of `tale` | largest difference |\n|---|--:|");
+    let mut worst = 0f32;
+    let mut show = |name: &str, difference: f32| {
+        worst = worst.max(difference);
+        println!("| {name} | {difference:.1e} |");
+    };
+    for (name, size) in [("all at once", TEXT.len()), ("one at a time", 1), ("in chunks of 5", 5)] {
+        show(name, distance(&all_rows(&mut *model.clone().begin(64)?, &chunks(size))?, &expected));
+    }
+    let mut sequence = model.clone().begin(64)?;
+    all_rows(&mut *sequence, &chunks(7))?;
+    let mut fork = sequence.fork()?;
+    for (name, sequence) in [("after truncation", &mut sequence), ("in a fork", &mut fork)] {
+        sequence.truncate(10);
+        let rest = all_rows(&mut **sequence, &[Batch::chain(&TEXT[10..], Wanted::All)])?;
+        show(name, distance(&rest, &expected[10..]));
+    }
+    let (tokens, parents) = ([11, 12, 13, 14, 15], [None, Some(0), Some(0), Some(2), None]);
+    let tree = |model: &Arc<dyn LanguageModel>| -> Result<Vec<Vec<f32>>> {
+        let mut sequence = model.clone().begin(64)?;
+        all_rows(&mut *sequence, &[Batch::chain(&TEXT, Wanted::Last)])?;
+        Ok(all_rows(&mut *sequence, &[Batch::tree(&tokens, &parents)])?)
+    };
+    show("in a tree", distance(&tree(&model)?, &tree(&cpu)?));
+    check(worst < 2e-3, || format!("{worst} is more than 2e-3"))
+}
+
+fn best(row: &[f32]) -> usize {
+    (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0)
+}
+
+fn rows_as_stored(device: &Device) -> Result<()> {
+    let cpu: Arc<dyn LanguageModel> = folder("tale").load(&Device::Cpu)?.decoder;
+    let model: Arc<dyn LanguageModel> = folder("tale").load(device)?.decoder;
+    let rows =
+        |model: &Arc<dyn LanguageModel>| all_rows(&mut *model.clone().begin(64)?, &[Batch::chain(&TEXT, Wanted::All)]);
+    let (expected, got) = (rows(&cpu)?, rows(&model)?);
+    let difference = distance(&got, &expected);
+    let agree = got.iter().zip(&expected).filter(|(a, b)| best(a) == best(b)).count();
+    println!("Largest difference {difference:.1e}; {agree} of {} rows agree on the most probable token.", TEXT.len());
+    check(difference < 0.25 && agree + 2 >= TEXT.len(), || "too far from the CPU".into())
+}
+
+/// Greedy decoding, plain and with drafts, gives the text of the CPU up to ties: a device may round a row of many
+/// otherwise than a row alone.
+fn greedy_texts(device: &Device) -> Result<()> {
+    let cpu = Engine::from_folder(&folder("tale"), &Device::Cpu)?;
+    let (engine, small) =
+        (Engine::from_folder(&folder("tale"), device)?, Engine::from_folder(&folder("tale-small"), device)?);
+    let (mut equal, mut texts, mut widest) = (0, 0, 0f32);
+    for prompt in
+        ["The captain", "", "'No,' said the", "In the morning the snow lay deep", "one two three one two three one"]
+    {
+        let expected = cpu.request(prompt).temperature(0.0).max_tokens(60).text()?;
+        let request = || engine.request(prompt).temperature(0.0).max_tokens(60);
+        for written in [request().text()?, request().draft(&small).draft_tokens(4).text()?, request().lookup().text()?]
+        {
+            texts += 1;
+            let pairs = written.tokens.iter().zip(&expected.tokens);
+            let Some(at) = pairs.clone().position(|(a, b)| a != b) else {
+                equal += 1;
+                continue;
+            };
+            // Where they part, the two tokens must be nearly equal.
+            let prompt_tokens = cpu.reader().tokenizer().encode_prompt(prompt);
+            let prompt_tokens = if prompt_tokens.is_empty() { cpu.end().to_vec() } else { prompt_tokens };
+            let before = [&prompt_tokens[..], &expected.tokens[..at]].concat();
+            let rows =
+                all_rows(&mut *cpu.model().clone().begin(before.len())?, &[Batch::chain(&before, Wanted::Last)])?;
+            let gap = (rows[0][expected.tokens[at] as usize] - rows[0][written.tokens[at] as usize]).abs();
+            widest = widest.max(gap);
+        }
+    }
+    println!(
+        "{equal} of {texts} texts are those of the CPU; where one parts, the two logits differ by at most {widest:.1e}."
+    );
+    check(widest < 0.1, || "a text parts where there is no tie".into())
+}
+
+fn everything_at_once(device: &Device) -> Result<()> {
+    let load = |name: &str| Engine::from_folder(&folder(name), device);
+    let (expert, anti) = (load("tale-expert")?, load("tale-small")?);
+    let steered = load("tale")?.steered(&[(&expert, &anti, 0.75)])?;
+    let key = Key::from_secret([4; 32], "device", Marking::default(), steered.reader().vocabulary());
+    let schema = serde_json::json!({
+        "type": "array", "minItems": 5, "maxItems": 5,
+        "items": {"type": "string", "minLength": 60, "maxLength": 120},
+    });
+    let request = steered.request("").json_schema(schema.clone()).max_tokens(900).seed(3);
+    let written = request.watermark(&key).draft(&expert).draft_tokens(3).text()?;
+    check(written.stop == Some(Stop::End), || format!("it did not end: {}", written.text))?;
+    let judge = jsonschema::draft202012::new(&schema)?;
+    check(judge.is_valid(&serde_json::from_str(&written.text)?), || format!("not valid: {}", written.text))?;
+    let evidence = steered.reader().detect(&key, written.text.as_bytes())?;
+    println!(
+        "Valid JSON, steered, {} tokens; z {:.1}, p {:.0e}; {:?}.",
+        written.tokens.len(),
+        evidence.z,
+        evidence.p(),
+        written.acceptance
+    );
+    check(evidence.ln_p < -11.5, || "the mark is not found".into())
+}
+
+/// Seconds for each of `n` calls, after a few that warm up.
+fn time(n: usize, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
+    for _ in 0..3 {
+        call()?;
+    }
+    let begun = Instant::now();
+    for _ in 0..n {
+        call()?;
+    }
+    Ok(begun.elapsed().as_secs_f64() / n as f64)
+}
+
+fn fixtures(device: &Device) -> Result<()> {
+    println!("| model | written | tokens/s |\n|---|---|--:|");
+    let small = Engine::from_folder(&folder("tale-small"), device)?;
+    for name in ["tale", "tale-small"] {
+        let engine = Engine::from_folder(&folder(name), device)?;
+        let key = Key::from_secret([4; 32], "device", Marking::default(), engine.reader().vocabulary());
+        let request = || engine.request("The captain").temperature(0.8).top_p(0.95).through_end().max_tokens(200);
+        let mut seed = 0;
+        let ways = ["plainly", "marked", "with 4 drafts a call"];
+        for how in ways {
+            let seconds = time(4, || {
+                seed += 1;
+                let request = match how {
+                    "plainly" => request(),
+                    "marked" => request().watermark(&key),
+                    _ => request().draft(&small).draft_tokens(4),
+                };
+                request.seed(seed).text()?;
+                Ok(())
+            })?;
+            println!("| {name} | {how} | {:.0} |", 200.0 / seconds);
+        }
+    }
+    transforms(4096)?;
+    Ok(())
+}
+
+/// What the steps on a row cost, which run on the CPU.
+fn transforms(vocabulary: usize) -> Result<()> {
+    let scheme = Native::new(
+        &[1; 32],
+        "",
+        "",
+        Gamma::new(0.25)?,
+        Context { function: ContextFunction::Min, width: 4 },
+        vocabulary,
+    )?;
+    let watermark = Embed::new(Arc::new(scheme), Strength::soft(2.0)?);
+    let logits: Vec<f32> = (0..vocabulary).map(|i| ((i * 7919) % 1013) as f32 / 100.0).collect();
+    let mut row = Row::default();
+    println!("\n| steps on a row of {vocabulary} | microseconds |\n|---|--:|");
+    let chains = [
+        ("watermark", Chain::new().then(watermark)),
+        ("temperature, top-p", Chain::new().then(Temperature::new(0.8)?).then(TopP::new(0.95)?)),
+    ];
+    for (name, chain) in chains {
+        let state = chain.start(&[1, 2, 3, 4, 5]);
+        let seconds = time(200, || {
+            row.load(&logits);
+            chain.apply(&state, &mut row);
+            Ok(())
+        })?;
+        println!("| {name} | {:.1} |", 1e6 * seconds);
+    }
+    Ok(())
+}
+
+/// Weights from a normal law. What such a model writes means nothing; its speed does.
+fn random_weights(config: &DecoderConfig, kind: DType, device: &Device) -> Result<Weights> {
+    let DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, .. } = *config;
+    let FeedForward::Gated { width: inner, .. } = config.feed_forward;
+    let matrix = |out: usize, input: usize| -> candle_core::Result<Tensor> {
+        Tensor::randn(0f32, 0.02, (out, input), device)?.to_dtype(kind)
+    };
+    let ones = || Tensor::ones(width, kind, device);
+    let mut tensors = HashMap::from([
+        ("model.embed_tokens.weight".to_owned(), matrix(vocabulary, width)?),
+        ("model.norm.weight".to_owned(), ones()?),
+    ]);
+    for layer in 0..config.layers {
+        let mut put = |name: &str, tensor| tensors.insert(format!("model.layers.{layer}.{name}.weight"), tensor);
+        put("input_layernorm", ones()?);
+        put("post_attention_layernorm", ones()?);
+        put("self_attn.q_proj", matrix(heads * head_dim, width)?);
+        put("self_attn.k_proj", matrix(kv_heads * head_dim, width)?);
+        put("self_attn.v_proj", matrix(kv_heads * head_dim, width)?);
+        put("self_attn.o_proj", matrix(width, heads * head_dim)?);
+        put("mlp.gate_proj", matrix(inner, width)?);
+        put("mlp.up_proj", matrix(inner, width)?);
+        put("mlp.down_proj", matrix(width, inner)?);
+    }
+    Ok(Weights::from_tensors(tensors))
+}
+
+fn one_billion(device: &Device) -> Result<()> {
+    let config = DecoderConfig {
+        vocabulary: 128_256,
+        width: 2048,
+        layers: 16,
+        heads: 32,
+        kv_heads: 8,
+        head_dim: 64,
+        context: 4096,
+        norm: Norm::Rms { epsilon: 1e-5 },
+        positions: Positions::Rotary { theta: 500_000.0 },
+        feed_forward: FeedForward::Gated { width: 8192, activation: Activation::Silu, bias: false },
+        attention_bias: false,
+        tied: true,
+    };
+    if device.is_cpu() {
+        println!("SKIPPED on a CPU, where weights are widened to f32 and take 5 GB.");
+        return Ok(());
+    }
+    let weights = random_weights(&config, DType::BF16, device)?;
+    let model: Arc<dyn LanguageModel> = Arc::new(Decoder::new(config, &weights, device)?);
+    drop(weights);
+    let (held, tokens) = (512usize, |n: usize| -> Vec<u32> { (0..n as u32).map(|i| i * 37 % 128_256).collect() });
+    let (mut sequence, mut rows) = (model.begin(1024)?, Rows::default());
+    let prompt = tokens(held);
+    let prefill = time(5, || {
+        sequence.truncate(0);
+        Ok(sequence.forward(&Batch::chain(&prompt, Wanted::Last), &mut rows)?)
+    })?;
+    println!("bf16, {held} tokens held. Prompt: {:.0} tokens/s.\n", held as f64 / prefill);
+    println!("| rows a call | milliseconds | v(m) | rows/s |\n|--:|--:|--:|--:|");
+    let mut one = None;
+    for m in [1, 2, 4, 8, 16] {
+        let next = tokens(m);
+        let seconds = time(30, || {
+            sequence.forward(&Batch::chain(&next, Wanted::All), &mut rows)?;
+            sequence.truncate(held);
+            Ok(())
+        })?;
+        let one = *one.get_or_insert(seconds);
+        println!("| {m} | {:.3} | {:.2} | {:.0} |", 1e3 * seconds, seconds / one, m as f64 / seconds);
+    }
+    transforms(128_256)?;
+    println!("\nMemory of the device: {}", device_memory());
+    Ok(())
+}
+
+/// What `nvidia-smi` says.
+fn device_memory() -> String {
+    let arguments = ["--query-gpu=name,memory.used,memory.total", "--format=csv,noheader"];
+    match Command::new("nvidia-smi").args(arguments).output() {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        _ => "unknown: `nvidia-smi` does not run".into(),
+    }
+}
