@@ -150,10 +150,47 @@ fn experts_that_do_not_fit() {
     let run = steer(&["--expert", "none", "--anti", TALE_SMALL]);
     run.fails("none is not a model folder");
     steer(&["--expert", "other", "--anti", TALE_SMALL]).fails("in the one and");
+    steer(&["--draft", "other"]).fails("the models do not fit together: token");
+    steer(&["--draft", "none"]).fails("none is not a model folder");
     steer(&["--expert", TALE_SMALL, "--expert", TALE_SMALL, "--anti", TALE_SMALL]).fails("each expert needs its own");
     let twice = ["--expert", TALE_SMALL, "--anti", TALE_SMALL, "--alpha", "1", "--alpha", "2"];
     steer(&twice).fails("2 times --alpha for 1 experts");
     steer(&["--expert", TALE_SMALL, "--anti", TALE_SMALL, "--alpha", "nan"]).fails("alpha is NaN");
+}
+
+#[test]
+fn a_schema_that_cannot_be_used() {
+    let folder = Folder::new();
+    let with = |schema: &str| {
+        folder.write("a.schema.json", schema);
+        folder.run(&["generate", "--model", TALE_SMALL, "--json-schema", "a.schema.json"])
+    };
+    let path = r#"{"type": "object", "properties": {"age": {"type": "integer", "multipleOf": 2}}}"#;
+    with(path).fails("#/properties/age: the keyword \"multipleOf\" is not supported");
+    with(r#"{"$ref": "other.json"}"#).fails("leads out of the document");
+    with(r#"{"type": "string", "pattern": "(a"}"#).fails("\"pattern\" \"(a\": unclosed group");
+    with(r#"{"type": "integer", "minimum": 3, "maximum": 2}"#).fails("no finite text obeys it");
+    with(r#"{"type": "#).fails("a.schema.json is not JSON: EOF while parsing");
+    with(&"[".repeat(100_000)).fails("is not JSON: recursion limit");
+    with("3").fails("a schema is an object, true or false");
+    folder.run(&["generate", "--json-schema", "none.json"]).fails("cannot open none.json");
+    assert_eq!(folder.run(&["generate", "--json-schema", "a.schema.json", "--regex", "a"]).status, 2);
+}
+
+#[test]
+fn penalties_and_devices_that_do_not_exist() {
+    let folder = Folder::new();
+    for (arguments, said) in [
+        (&["--repetition-penalty", "0"][..], "repetition penalty is 0, but must be from 0.01 to 100"),
+        (&["--presence-penalty", "nan"], "presence penalty is NaN, but must be from -100 to 100"),
+        (&["--frequency-penalty=-1e9"], "frequency penalty is -1000000000, but must be from -100 to 100"),
+        (&["--device", "gpu"], "cannot compute on \"gpu\": a device is cpu, cuda or cuda:1"),
+    ] {
+        folder.run(&[&["generate", "--model", TALE_SMALL], arguments].concat()).fails(said);
+    }
+    let run = folder.run(&["generate", "--model", TALE_SMALL, "--device", "cuda:99"]);
+    assert_eq!((run.status, run.out.as_str()), (2, ""), "{run:?}");
+    assert!(run.err.contains("error: cannot compute on \"cuda:99\""), "{run:?}");
 }
 
 #[test]

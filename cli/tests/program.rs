@@ -54,6 +54,46 @@ fn json_is_for_machines() {
 }
 
 #[test]
+fn a_text_takes_the_form_that_is_asked_for() {
+    let folder = Folder::new();
+    let write = |arguments: &[&str]| {
+        let run = folder.run(&[&["generate", "--model", TALE_SMALL, "--seed", "3"], arguments].concat());
+        assert_eq!((run.status, run.err.as_str()), (0, ""), "{run:?}");
+        run.out.strip_suffix('\n').unwrap().to_owned()
+    };
+    assert!([" yes", " no", " perhaps"].contains(&write(&["Is it?", "--choice", " yes, no, perhaps"]).as_str()));
+    assert_eq!(write(&["--regex", "[0-9]{4}"]).len(), 4);
+    folder.write("s.json", r#"{"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 3, "maxItems": 3}"#);
+    let json: serde_json::Value = serde_json::from_str(&write(&["--json-schema", "s.json"])).unwrap();
+    assert_eq!(json.as_array().unwrap().len(), 3);
+    // A penalty that in effect forbids tokens that came before.
+    let run = write(&["--presence-penalty", "100", "--max-tokens", "100", "--json"]);
+    let run: serde_json::Value = serde_json::from_str(&run).unwrap();
+    let tokens: Vec<u64> = run["tokens"].as_array().unwrap().iter().filter_map(serde_json::Value::as_u64).collect();
+    let distinct: std::collections::HashSet<u64> = tokens.iter().copied().collect();
+    assert!(tokens.len() > 50 && distinct.len() == tokens.len(), "{tokens:?}");
+}
+
+#[test]
+fn drafts_leave_a_text_with_a_seed_as_it_is() {
+    let folder = Folder::new();
+    let tale = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale");
+    let write = |arguments: &[&str]| {
+        let common = ["generate", "The captain", "--model", tale, "--max-tokens", "60", "--seed", "4"];
+        folder.run(&[&common, arguments].concat()).out
+    };
+    let plain = write(&[]);
+    for arguments in [&["--draft", TALE_SMALL][..], &["--lookup"], &["--lookup", "--draft-tokens", "5"]] {
+        assert_eq!(write(arguments), plain, "{arguments:?}");
+    }
+    assert_ne!(
+        write(&["--draft", TALE_SMALL, "--draft-tokens", "3"]),
+        plain,
+        "the law is the same, the chances are not"
+    );
+}
+
+#[test]
 fn a_new_key_has_the_form_of_all_keys() {
     let folder = Folder::new();
     let run = folder.run(&["key", "new", "new.key"]);
