@@ -33,10 +33,10 @@ const KEPT: f64 = 0.95;
 const PRIOR: f64 = 2.0;
 
 /// The lengths of the first calls, so that there is something to compare.
-const TRIALS: [usize; 6] = [0, 0, 3, 0, 3, 1];
+const TRIALS: [usize; 5] = [0, 0, 3, 0, 2];
 
 /// The first experiment comes after so many calls; each that changes nothing doubles the time to the next.
-const FIRST_EXPERIMENT: usize = 64;
+const FIRST_EXPERIMENT: usize = 128;
 
 /// How one call went.
 #[derive(Clone, Copy, Debug)]

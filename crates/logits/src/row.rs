@@ -87,10 +87,15 @@ impl Row {
     /// The law of the next token: `softmax(logits)` in `f64`. All zero where no token is allowed.
     pub fn distribution(&self) -> Vec<f64> {
         let Some(max) = self.max() else { return vec![0.0; self.len()] };
-        let weights: Vec<f64> = self.logits.iter().map(|&z| f64::from(z - max).exp()).collect();
+        let weights: Vec<f64> = self.logits.iter().map(|&z| weight(z, max)).collect();
         let total: f64 = weights.iter().sum();
         weights.into_iter().map(|w| w / total).collect()
     }
+}
+
+/// `exp(logit - max)`. Most tokens of a warped row are forbidden, and need no exponential.
+pub(crate) fn weight(logit: f32, max: f32) -> f64 {
+    if logit == f32::NEG_INFINITY { 0.0 } else { f64::from(logit - max).exp() }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The end of the law: one token out of a row.
 
+use crate::row::weight;
 use crate::{Row, TokenId};
 
 /// How a token is taken from the law of a row.
@@ -21,12 +22,11 @@ impl Sampler {
         match self {
             Self::Greedy => row.logits().iter().position(|&z| z == max).map(|t| t as TokenId),
             Self::Categorical => {
-                let weight = |z: f32| f64::from(z - max).exp();
-                let total: f64 = row.logits().iter().map(|&z| weight(z)).sum();
+                let total: f64 = row.logits().iter().map(|&z| weight(z, max)).sum();
                 let mut left = u * total;
                 let mut chosen = None;
                 for (token, &z) in row.logits().iter().enumerate() {
-                    let w = weight(z);
+                    let w = weight(z, max);
                     if w > 0.0 {
                         chosen = Some(token as TokenId);
                         left -= w;
