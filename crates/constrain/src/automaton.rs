@@ -1,6 +1,6 @@
 //! Automata over bytes from which every state has a way to the end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 /// The most cells that the table of one automaton may have; each takes four bytes.
@@ -17,7 +17,8 @@ pub(crate) struct Automaton {
     stride: usize,
     /// The state after each (state, class of byte).
     next: Vec<u32>,
-    accepts: Vec<bool>,
+    /// The fewest bytes from each state to an accepting one.
+    to_end: Vec<u32>,
     goes_on: Vec<bool>,
 }
 
@@ -77,15 +78,18 @@ impl Automaton {
                 before[to as usize].push(from as u32);
             }
         }
-        let mut alive = accepts.to_vec();
-        let mut open: Vec<u32> = (0..accepts.len() as u32).filter(|&state| accepts[state as usize]).collect();
-        while let Some(state) = open.pop() {
+        // Breadth first from the accepting states back to where they are reached from.
+        let mut to_end: Vec<u32> = accepts.iter().map(|&accepts| if accepts { 0 } else { NONE }).collect();
+        let mut open: VecDeque<u32> = (0..accepts.len() as u32).filter(|&state| accepts[state as usize]).collect();
+        while let Some(state) = open.pop_front() {
             for &from in &before[state as usize] {
-                if !std::mem::replace(&mut alive[from as usize], true) {
-                    open.push(from);
+                if to_end[from as usize] == NONE {
+                    to_end[from as usize] = to_end[state as usize] + 1;
+                    open.push_back(from);
                 }
             }
         }
+        let alive: Vec<bool> = to_end.iter().map(|&bytes| bytes != NONE).collect();
         if !alive[Self::START as usize] {
             return Err(NoAutomaton::Empty);
         }
@@ -100,7 +104,7 @@ impl Automaton {
             classes,
             stride,
             next: kept().flat_map(row).collect(),
-            accepts: kept().map(|state| accepts[state]).collect(),
+            to_end: kept().map(|state| to_end[state]).collect(),
             goes_on: kept().map(|state| row(state).any(|to| to != NONE)).collect(),
         })
     }
@@ -140,7 +144,17 @@ impl Automaton {
 
     /// Whether the text so far is accepted as a whole.
     pub(crate) fn accepts(&self, state: u32) -> bool {
-        self.accepts[state as usize]
+        self.to_end(state) == 0
+    }
+
+    /// The fewest bytes that make the text so far one that is accepted.
+    pub(crate) fn to_end(&self, state: u32) -> u32 {
+        self.to_end[state as usize]
+    }
+
+    /// The number of cells of its table.
+    pub(crate) fn cells(&self) -> usize {
+        self.next.len()
     }
 
     /// Whether the text so far can go on.
@@ -193,7 +207,7 @@ mod tests {
             |&n| n == 5,
         )
         .unwrap();
-        assert_eq!(automaton.accepts.len(), 6);
+        assert_eq!(automaton.to_end, [3, 2, 2, 1, 1, 0]);
         assert!(accepts(&automaton, "11.") && accepts(&automaton, "....."));
         let four = b"11".iter().fold(Automaton::START, |state, &byte| automaton.next(state, byte).unwrap());
         assert_eq!(automaton.next(four, b'1'), None, "6 is a dead end");

@@ -7,6 +7,9 @@ use crate::automaton::{Automaton, NoAutomaton};
 /// The most steps of one grammar.
 const MAX_STEPS: usize = 1 << 20;
 
+/// The most cells that the tables of a grammar's automata may have together; each takes four bytes.
+const MAX_CELLS: usize = 32 << 20;
+
 /// The number of a step.
 pub(crate) type At = u32;
 
@@ -33,7 +36,12 @@ pub struct Grammar {
     pub(crate) automata: Vec<Automaton>,
     /// The first step of each rule.
     pub(crate) entries: Vec<At>,
+    /// The fewest bytes from each step to the end of its rule; [`NO_END`] where there is none.
+    pub(crate) to_end: Vec<u64>,
 }
+
+/// No number of bytes leads to the end.
+const NO_END: u64 = u64::MAX;
 
 impl fmt::Debug for Grammar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,6 +65,7 @@ pub(crate) enum NoGrammar {
 pub(crate) struct Builder {
     steps: Vec<Step>,
     automata: Vec<Automaton>,
+    cells: usize,
     entries: Vec<At>,
 }
 
@@ -65,7 +74,7 @@ impl Builder {
     pub(crate) const RETURN: At = 0;
 
     pub(crate) fn new() -> Self {
-        Self { steps: vec![Step::Return], automata: Vec::new(), entries: Vec::new() }
+        Self { steps: vec![Step::Return], automata: Vec::new(), cells: 0, entries: Vec::new() }
     }
 
     fn step(&mut self, step: Step) -> At {
@@ -73,13 +82,14 @@ impl Builder {
         self.steps.len() as At - 1
     }
 
-    /// Whether there are more steps than a grammar may have.
+    /// Whether there are more steps or states than a grammar may have.
     pub(crate) fn is_too_large(&self) -> bool {
-        self.steps.len() > MAX_STEPS
+        self.steps.len() > MAX_STEPS || self.cells > MAX_CELLS
     }
 
     /// Keeps an automaton, which any number of steps can read with.
     pub(crate) fn automaton(&mut self, automaton: Automaton) -> u32 {
+        self.cells += automaton.cells();
         self.automata.push(automaton);
         self.automata.len() as u32 - 1
     }
@@ -121,38 +131,40 @@ impl Builder {
         if let Some(rule) = self.silent_loop() {
             return Err(NoGrammar::Loop(rule));
         }
-        let alive = self.alive();
-        if !alive[self.entries[0] as usize] {
+        let to_end = self.to_end();
+        if to_end[self.entries[0] as usize] == NO_END {
             return Err(NoGrammar::Empty);
         }
         for step in &mut self.steps {
             if let Step::Fork(ways) = step {
-                ways.retain(|&way| alive[way as usize]);
+                ways.retain(|&way| to_end[way as usize] != NO_END);
             }
         }
-        Ok(Grammar { steps: self.steps, automata: self.automata, entries: self.entries })
+        Ok(Grammar { steps: self.steps, automata: self.automata, entries: self.entries, to_end })
     }
 
-    /// Which steps have a way to the end of their rule: the least set that is closed.
-    fn alive(&self) -> Vec<bool> {
-        let mut alive = vec![false; self.steps.len()];
+    /// The fewest bytes from each step to the end of its rule: the least numbers that agree with each other.
+    fn to_end(&self) -> Vec<u64> {
+        let mut to_end = vec![NO_END; self.steps.len()];
         loop {
             let mut changed = false;
             for (at, step) in self.steps.iter().enumerate() {
-                let now = alive[at]
-                    || match step {
-                        Step::Read { next, .. } => alive[*next as usize],
-                        Step::Call { rule, next } => {
-                            alive[*next as usize] && alive[self.entries[*rule as usize] as usize]
-                        }
-                        Step::Fork(ways) => ways.iter().any(|&way| alive[way as usize]),
-                        Step::Return => true,
-                    };
-                changed |= now != alive[at];
-                alive[at] = now;
+                let bytes = match step {
+                    Step::Read { automaton, next } => {
+                        let least = self.automata[*automaton as usize].to_end(Automaton::START);
+                        to_end[*next as usize].saturating_add(least.into())
+                    }
+                    Step::Call { rule, next } => {
+                        to_end[*next as usize].saturating_add(to_end[self.entries[*rule as usize] as usize])
+                    }
+                    Step::Fork(ways) => ways.iter().map(|&way| to_end[way as usize]).min().unwrap_or(NO_END),
+                    Step::Return => 0,
+                };
+                changed |= bytes < to_end[at];
+                to_end[at] = to_end[at].min(bytes);
             }
             if !changed {
-                return alive;
+                return to_end;
             }
         }
     }
@@ -199,8 +211,11 @@ impl Builder {
 impl Grammar {
     /// The grammar of one automaton.
     pub(crate) fn of(automaton: Automaton) -> Self {
-        let steps = vec![Step::Return, Step::Read { automaton: 0, next: Builder::RETURN }];
-        Self { steps, automata: vec![automaton], entries: vec![1] }
+        let mut builder = Builder::new();
+        let (rule, automaton) = (builder.rule(), builder.automaton(automaton));
+        let entry = builder.read(automaton, Builder::RETURN);
+        builder.define(rule, entry);
+        builder.finish().expect("an automaton accepts something")
     }
 
     /// The grammar of a list of texts, one of which is to be written.

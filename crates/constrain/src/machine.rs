@@ -123,6 +123,33 @@ impl Machine {
         self.read().states[state as usize].places.accepts
     }
 
+    /// The fewest bytes that make the text so far one of the grammar's; `None` if nothing does.
+    pub fn completion(&self, State(mut state): State) -> Option<Vec<u8>> {
+        let mut arena = self.write();
+        let mut left = arena.to_end(&self.grammar, state)?;
+        let mut bytes = Vec::with_capacity(left as usize);
+        while left > 0 {
+            // Some byte leads one nearer to the end.
+            let mut nearer = None;
+            for byte in 0..=255 {
+                let next = arena.next(&self.grammar, state, byte);
+                if arena.to_end(&self.grammar, next) == Some(left - 1) {
+                    nearer = Some((byte, next));
+                    break;
+                }
+            }
+            let (byte, next) = nearer?;
+            bytes.push(byte);
+            (state, left) = (next, left - 1);
+        }
+        Some(bytes)
+    }
+
+    /// Whether the text so far can become one of the grammar's, or is one.
+    pub fn goes_on(&self, State(state): State) -> bool {
+        state != DEAD
+    }
+
     /// The tokens that a text at `state` can go on with.
     pub fn mask(&self, State(state): State) -> Arc<TokenSet> {
         if let Some(mask) = &self.read().states[state as usize].mask {
@@ -164,6 +191,24 @@ impl Arena {
             self.stacks.push((stack, address));
             self.stacks.len() as u32 - 1
         })
+    }
+
+    /// The fewest bytes from a state to the end of the text.
+    fn to_end(&self, grammar: &Grammar, state: u32) -> Option<u64> {
+        let Places { threads, accepts } = &self.states[state as usize].places;
+        let of_thread = |thread: &Thread| {
+            let Step::Read { automaton, next } = grammar.steps[thread.at as usize] else { return u64::MAX };
+            let mut bytes = u64::from(grammar.automata[automaton as usize].to_end(thread.inner));
+            let (mut at, mut stack) = (next, thread.stack);
+            loop {
+                bytes = bytes.saturating_add(grammar.to_end[at as usize]);
+                if stack == 0 {
+                    return bytes;
+                }
+                (stack, at) = self.stacks[stack as usize];
+            }
+        };
+        if *accepts { Some(0) } else { threads.iter().map(of_thread).min() }
     }
 
     /// The state after one more byte, if it has been computed.

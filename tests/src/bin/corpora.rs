@@ -1,27 +1,31 @@
 //! Suites on texts and tokenizers that are not part of the project:
 //! `cargo run --release -p verdigris-tests --bin corpora [FOLDER]`.
 //!
-//! The folder (default `../shared`) holds `corpus/*.txt.zst` and `tokenizers/*/tokenizer.json`. Where it is
-//! missing the suites are skipped, and say so.
+//! The folder (default `../shared`) holds `corpus/*.txt.zst`, `tokenizers/*/tokenizer.json` and
+//! `json-schema/schemas-dev.jsonl.zst`. Where they are missing the suites are skipped, and say so.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use serde_json::Value;
+use verdigris::constrain::{Machine, Trie};
 use verdigris::logits::random::philox4x32;
+use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
 use verdigris::watermark::{Context, ContextFunction, Detector, KgwSimple1, Native, Scheme};
-use verdigris::{Evidence, Gamma, ModelFolder};
+use verdigris::{Evidence, Gamma, Grammar, ModelFolder, Objects};
 
 fn main() -> ExitCode {
     let shared = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "../shared".into()));
-    if !shared.join("corpus").is_dir() || !shared.join("tokenizers").is_dir() {
-        println!("SKIPPED: {} holds no corpus/ and tokenizers/; nothing was checked", shared.display());
+    if ["corpus", "tokenizers", "json-schema"].iter().any(|part| !shared.join(part).is_dir()) {
+        println!("SKIPPED: {} holds no corpus/, tokenizers/ and json-schema/; nothing was checked", shared.display());
         return ExitCode::SUCCESS;
     }
     let text = read(&shared.join("corpus/heldout.txt.zst"));
-    let passed = [foreign_tokenizers(&shared, &text), false_alarms(&text)];
+    let passed = [foreign_tokenizers(&shared, &text), foreign_schemas(&shared), false_alarms(&text)];
     let failed = passed.iter().filter(|passed| !**passed).count();
     println!("{} passed, {failed} failed", passed.len() - failed);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -51,6 +55,92 @@ fn foreign_tokenizers(shared: &Path, text: &str) -> bool {
         passed &= back && same;
     }
     passed
+}
+
+/// Schemas of other people: what is understood, and that nothing invalid is ever accepted or written.
+fn foreign_schemas(shared: &Path) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Case {
+        id: String,
+        schema: Value,
+        tests: Vec<Instance>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Instance {
+        valid: bool,
+        data: Value,
+    }
+    let path = shared.join("json-schema/schemas-dev.jsonl.zst");
+    let lines = zstd::decode_all(&std::fs::read(&path).expect("the schemas")[..]).expect("a whole zstd file");
+    let cases: Vec<Case> = lines
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).expect("a case"))
+        .collect();
+    // A vocabulary of bytes would do: only the machine's states are asked.
+    let folder = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
+    let trie = Arc::new(Trie::new(folder.tokenizer().expect("the fixture").vocabulary()));
+    let random = Random::new(1);
+    let (mut compiled, mut valid, mut accepted, mut invalid, mut wrong, mut written) = (0, 0, 0, 0, 0, 0);
+    let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
+    for (number, case) in cases.iter().enumerate() {
+        let grammar = match Grammar::json_schema(&case.schema, Objects::Open) {
+            Ok(grammar) => grammar,
+            Err(fault) => {
+                let keyword = fault.fault.split('"').nth(1).unwrap_or(&fault.fault).to_owned();
+                *refusals.entry(keyword).or_default() += 1;
+                continue;
+            }
+        };
+        compiled += 1;
+        let machine = Machine::new(grammar, trie.clone());
+        for Instance { valid: is_valid, data } in &case.tests {
+            let accepts = machine.accepts(machine.next(machine.start(), data.to_string().as_bytes()));
+            (valid, invalid) = (valid + u32::from(*is_valid), invalid + u32::from(!is_valid));
+            accepted += u32::from(*is_valid && accepts);
+            if accepts && !is_valid {
+                println!("FAILED: {} accepts {data}, which is not valid", case.id);
+                wrong += 1;
+            }
+        }
+        let Ok(judge) = jsonschema::validator_for(&case.schema) else { continue };
+        for seed in 0..5 {
+            let text =
+                random_text(&machine, |i| random.uniform((number as u64) << 32 | seed << 16 | i, Purpose::Token));
+            let value = serde_json::from_slice(&text);
+            written += 1;
+            if !value.as_ref().is_ok_and(|value| judge.is_valid(value)) {
+                println!("FAILED: {} writes {}", case.id, String::from_utf8_lossy(&text));
+                wrong += 1;
+            }
+        }
+    }
+    println!("\n{} schemas of other people: {compiled} are understood", cases.len());
+    println!("valid instances accepted as they are written there: {accepted} of {valid}");
+    println!("invalid instances: {invalid}; random texts written: {written}; wrongly accepted or written: {wrong}");
+    let mut refusals: Vec<(String, usize)> = refusals.into_iter().collect();
+    refusals.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let refusals: Vec<String> = refusals.iter().take(12).map(|(keyword, count)| format!("{keyword} {count}")).collect();
+    println!("refused for: {}", refusals.join(", "));
+    wrong == 0
+}
+
+/// A text by chance, byte by byte, with a taste for what closes things; completed where it grows long.
+fn random_text(machine: &Machine, uniform: impl Fn(u64) -> f64) -> Vec<u8> {
+    let (mut text, mut state) = (Vec::new(), machine.start());
+    for i in 0..300 {
+        let next: Vec<u8> = (0..=255).filter(|&byte| machine.goes_on(machine.next(state, &[byte]))).collect();
+        if next.is_empty() || machine.accepts(state) && uniform(2 * i) < 0.5 {
+            break;
+        }
+        let closing: Vec<u8> = next.iter().copied().filter(|byte| b"\"]}".contains(byte)).collect();
+        let from = if !closing.is_empty() && uniform(2 * i) < 0.3 { &closing } else { &next };
+        let byte = from[(uniform(2 * i + 1) * from.len() as f64) as usize];
+        text.push(byte);
+        state = machine.next(state, &[byte]);
+    }
+    text.extend(machine.completion(state).expect("every beginning has a way to its end"));
+    text
 }
 
 /// Human text is not called marked more often than the p-value says, for any of many keys.

@@ -43,9 +43,10 @@ pub struct BadSchema {
 }
 
 /// Keywords that say something about a schema or for its readers, and nothing about values.
-const ANNOTATIONS: [&str; 13] = [
+const ANNOTATIONS: [&str; 14] = [
     "$schema",
     "$id",
+    "id",
     "$comment",
     "$defs",
     "definitions",
@@ -58,6 +59,11 @@ const ANNOTATIONS: [&str; 13] = [
     "writeOnly",
     "$vocabulary",
 ];
+
+/// Names that begin with `x-` are for extensions, by OpenAPI's custom.
+fn is_annotation(keyword: &str) -> bool {
+    ANNOTATIONS.contains(&keyword) || keyword.starts_with("x-")
+}
 
 /// The types of JSON, with the keywords that say something about values of that type.
 const TYPES: [(&str, &[&str]); 7] = [
@@ -95,8 +101,11 @@ struct Compiler<'a> {
     paths: Vec<String>,
     /// Automata that occur again and again.
     literals: HashMap<Vec<String>, u32>,
-    plain_string: Option<u32>,
+    strings: HashMap<StringDemands, Option<u32>>,
 }
+
+/// What a schema says about a string: its pattern, and its least and greatest length.
+type StringDemands = (Option<String>, u64, Option<u64>);
 
 type Result<T, E = BadSchema> = std::result::Result<T, E>;
 
@@ -119,7 +128,7 @@ impl<'a> Compiler<'a> {
             open: VecDeque::new(),
             paths: Vec::new(),
             literals: HashMap::new(),
-            plain_string: None,
+            strings: HashMap::new(),
         }
     }
 
@@ -208,7 +217,7 @@ impl<'a> Compiler<'a> {
         for whole in ["$ref", "enum", "const", "anyOf", "oneOf"] {
             let Some(value) = keywords.get(whole) else { continue };
             let others = keywords.keys().find(|&key| {
-                let annotation = ANNOTATIONS.contains(&key.as_str()) || key == "format" && whole != "$ref";
+                let annotation = is_annotation(key) || key == "format" && whole != "$ref";
                 let type_beside_values = key == "type" && matches!(whole, "enum" | "const");
                 key != whole && !annotation && !type_beside_values
             });
@@ -256,14 +265,14 @@ impl<'a> Compiler<'a> {
         for key in keywords.keys().map(String::as_str) {
             let understood = matches!(key, "type" | "$ref" | "enum" | "const" | "anyOf" | "oneOf")
                 || TYPES.iter().any(|(_, of_type)| of_type.contains(&key))
-                || ANNOTATIONS.contains(&key);
+                || is_annotation(key);
             if !understood {
                 return bad(path, format!("the keyword {key:?} is not supported"));
             }
         }
         // A name within the document changes what `#` in a reference means.
-        if path != "#" && keywords.contains_key("$id") {
-            return bad(path, "the keyword \"$id\" is supported at the top only");
+        if let Some(id) = ["$id", "id"].iter().find(|&&id| path != "#" && keywords.contains_key(id)) {
+            return bad(path, format!("the keyword {id:?} is supported at the top only"));
         }
         Ok(())
     }
@@ -335,11 +344,22 @@ impl<'a> Compiler<'a> {
             }
             Some(_) => return bad(path, "\"pattern\" is a text"),
         };
-        let is_plain = pattern.is_none() && least == 0 && most.is_none();
-        if let (true, Some(automaton)) = (is_plain, self.plain_string) {
-            return Ok(Some(self.grammar.read(automaton, Builder::RETURN)));
+        let automaton = self.string_automaton((pattern, least, most), keywords, path)?;
+        Ok(automaton.map(|automaton| self.grammar.read(automaton, Builder::RETURN)))
+    }
+
+    /// The automaton of some strings; `None` if there are none.
+    fn string_automaton(
+        &mut self,
+        demands: StringDemands,
+        keywords: &Map<String, Value>,
+        path: &str,
+    ) -> Result<Option<u32>> {
+        if let Some(&automaton) = self.strings.get(&demands) {
+            return Ok(automaton);
         }
-        let automaton = match string(pattern.as_deref(), least, most) {
+        let (pattern, least, most) = &demands;
+        let automaton = match string(pattern.as_deref(), *least, *most) {
             Ok(automaton) => Ok(automaton),
             Err(NoString::Automaton(fault)) => Err(fault),
             Err(NoString::Regex(BadRegex::Syntax { fault, .. } | BadRegex::Automaton(fault))) => {
@@ -348,10 +368,8 @@ impl<'a> Compiler<'a> {
             Err(NoString::Regex(BadRegex::Empty)) => Err(NoAutomaton::Empty),
         };
         let automaton = self.automaton(automaton, path, "the pattern or length")?;
-        if is_plain {
-            self.plain_string = automaton;
-        }
-        Ok(automaton.map(|automaton| self.grammar.read(automaton, Builder::RETURN)))
+        self.strings.insert(demands, automaton);
+        Ok(automaton)
     }
 
     fn array(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Option<At>> {
@@ -437,7 +455,7 @@ impl<'a> Compiler<'a> {
         // From the end to the beginning: what may follow where nothing has been written yet, and where something has.
         let (mut at_first, mut at_later) = (close, close);
         if let Some(others) = others {
-            let key = if names.is_empty() { self.plain_key(path)? } else { self.other_key(&names, path)? };
+            let key = self.other_key(&names, path)?;
             at_later = self.grammar.fork(vec![close]);
             let value = self.grammar.call(others, at_later);
             let colon = self.one_of(vec![":".into(), ": ".into()], value);
@@ -463,17 +481,12 @@ impl<'a> Compiler<'a> {
         Ok(self.text("{", at_first))
     }
 
-    fn plain_key(&mut self, path: &str) -> Result<u32> {
-        if let Some(automaton) = self.plain_string {
-            return Ok(automaton);
-        }
-        let automaton = self.other_key(&[], path)?;
-        self.plain_string = Some(automaton);
-        Ok(automaton)
-    }
-
     /// The names that are none of these.
     fn other_key(&mut self, names: &[&str], path: &str) -> Result<u32> {
+        if names.is_empty() {
+            let any = self.string_automaton((None, 0, None), &Map::new(), path)?;
+            return Ok(any.expect("there are strings"));
+        }
         match string_except(names) {
             Ok(automaton) => Ok(self.grammar.automaton(automaton)),
             Err(_) => bad(path, "the names of \"properties\" are too long for an automaton"),

@@ -198,6 +198,28 @@ fn masks_never_lead_astray() {
 }
 
 #[test]
+fn completions_are_the_shortest() {
+    let schema = json!({"type": "object", "required": ["a", "b"], "additionalProperties": false, "properties": {
+        "a": {"type": "string", "minLength": 2}, "b": {"anyOf": [{"const": 100}, {"type": "array", "items": {"$ref": "#"}}]}}});
+    let machine = machine(&schema);
+    for (begun, shortest) in [
+        ("", 17),
+        ("{\"a\":\"", 11),
+        ("{\"a\":\"xyz", 9),
+        ("{\"a\":\"xy\",\"b\":", 3),
+        ("{\"a\":\"xy\",\"b\":1", 3),
+        ("{\"a\":\"xy\",\"b\":[{\"a\"", 15),
+        ("{\"a\":\"xy\",\"b\":[]}", 0),
+    ] {
+        let rest = machine.completion(machine.next(machine.start(), begun.as_bytes())).unwrap();
+        let text = format!("{begun}{}", String::from_utf8(rest.clone()).unwrap());
+        assert!(accepts(&machine, &text), "{text}");
+        assert_eq!(rest.len(), shortest, "{text}");
+    }
+    assert_eq!(machine.completion(machine.next(machine.start(), b"x")), None);
+}
+
+#[test]
 fn one_of_is_any_of_where_branches_exclude_each_other() {
     let tagged = |tag: &str| json!({"type": "object", "properties": {"kind": {"const": tag}, "x": {"type": "integer"}}, "required": ["kind"]});
     check(json!({"oneOf": [{"const": "a"}, {"const": "b"}, {"type": "integer"}]}), &["\"a\"", "3"], &["\"c\""]);
