@@ -137,7 +137,7 @@ impl Chooser {
             return Some(known);
         }
         let known = |range: std::ops::Range<usize>| range.filter_map(|i| Some((i as f64, self.verifying[i]?)));
-        let below = known(0..drafts).last()?;
+        let below = known(0..drafts).next_back()?;
         let (from, to) = match known(drafts + 1..MAX_AUTO + 1).next() {
             Some(above) => (below, above),
             // Past what has been measured the line goes on as from the first point to the last.

@@ -41,8 +41,8 @@ fn main() -> ExitCode {
         let write = |seed: u64| {
             let request = engine.request("").constraint(&case.constraint).max_tokens(MAX_TOKENS);
             let request = request.seed(seed);
-            let request = if seed % 2 == 0 { request.watermark(&key) } else { request };
-            let request = if seed % 3 == 0 { request.lookup().draft_tokens(3) } else { request };
+            let request = if seed.is_multiple_of(2) { request.watermark(&key) } else { request };
+            let request = if seed.is_multiple_of(3) { request.lookup().draft_tokens(3) } else { request };
             let written = request.text().unwrap_or_else(|fault| panic!("{}: {fault}", case.name));
             let ended = written.stop == Some(Stop::End);
             let vocabulary = engine.reader().tokenizer().vocabulary();

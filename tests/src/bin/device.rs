@@ -18,6 +18,8 @@ use verdigris::{Device, Engine, Gamma, Key, Marking, ModelFolder, Stop, Strength
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
+type Suite = fn(&Device) -> Result<()>;
+
 fn main() -> ExitCode {
     let name = std::env::args().nth(1).unwrap_or_else(|| "cpu".into());
     let device = match device(&name) {
@@ -28,7 +30,7 @@ fn main() -> ExitCode {
         }
     };
     println!("# Device {name}\n");
-    let suites: [(&str, fn(&Device) -> Result<()>); 6] = [
+    let suites: [(&str, Suite); 6] = [
         ("Rows in f32 are those of the CPU", rows_in_f32),
         ("Rows in the type of the weights", rows_as_stored),
         ("Greedy texts", greedy_texts),

@@ -331,7 +331,7 @@ impl<'a> Compiler<'a> {
     fn string(&mut self, keywords: &Map<String, Value>, path: &str) -> Result<Option<At>> {
         if let Some(format) = keywords.get("format") {
             // A numeric format says nothing about strings.
-            if !format.as_str().is_some_and(|format| numeric_format(format, true).is_some()) {
+            if format.as_str().is_none_or(|format| numeric_format(format, true).is_none()) {
                 return bad(path, format!("the format {format} is not supported"));
             }
         }
