@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
-use verdigris::{Device, Key, Marking, ModelFolder};
+use verdigris::{Device, Grammar, Key, Marking, ModelFolder, Objects};
 
 fn fixture(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small").join(file)
@@ -88,6 +88,25 @@ fn weights() {
     let bytes = fs::read(fixture("model.safetensors")).unwrap();
     // The header is where the structure is.
     never_panics("model.safetensors", &bytes, 300, 3000, &|bytes| load("model.safetensors", bytes));
+}
+
+#[test]
+fn schemas_and_patterns() {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    let bytes = fs::read(cases.join("schemas.json")).unwrap();
+    let schemas: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&bytes).unwrap();
+    for (name, schema) in schemas {
+        never_panics(&name, schema.to_string().as_bytes(), 300, usize::MAX, &|bytes| {
+            serde_json::from_slice(bytes).is_ok_and(|schema| Grammar::json_schema(&schema, Objects::Open).is_ok())
+        });
+    }
+    // Most mutations of a pattern are patterns.
+    for pattern in fs::read_to_string(cases.join("regexes.txt")).unwrap().lines() {
+        for n in 0..100 {
+            let mutated = mutate(pattern.as_bytes(), n, usize::MAX);
+            let _ = Grammar::regex(&String::from_utf8_lossy(&mutated));
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Automata that call each other: what a text with nested parts looks like.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::fmt;
 
 use crate::automaton::{Automaton, NoAutomaton};
@@ -143,30 +145,46 @@ impl Builder {
         Ok(Grammar { steps: self.steps, automata: self.automata, entries: self.entries, to_end })
     }
 
-    /// The fewest bytes from each step to the end of its rule: the least numbers that agree with each other.
+    /// The fewest bytes from each step to the end of its rule, each settled once, the smallest first (Knuth, *A
+    /// Generalization of Dijkstra's Algorithm*, 1977).
     fn to_end(&self) -> Vec<u64> {
-        let mut to_end = vec![NO_END; self.steps.len()];
-        loop {
-            let mut changed = false;
-            for (at, step) in self.steps.iter().enumerate() {
-                let bytes = match step {
-                    Step::Read { automaton, next } => {
-                        let least = self.automata[*automaton as usize].to_end(Automaton::START);
-                        to_end[*next as usize].saturating_add(least.into())
-                    }
-                    Step::Call { rule, next } => {
-                        to_end[*next as usize].saturating_add(to_end[self.entries[*rule as usize] as usize])
-                    }
-                    Step::Fork(ways) => ways.iter().map(|&way| to_end[way as usize]).min().unwrap_or(NO_END),
-                    Step::Return => 0,
-                };
-                changed |= bytes < to_end[at];
-                to_end[at] = to_end[at].min(bytes);
-            }
-            if !changed {
-                return to_end;
+        // Who waits for a step; one that calls waits for two.
+        let mut waiting: Vec<Vec<At>> = vec![Vec::new(); self.steps.len()];
+        for (at, step) in (0..).zip(&self.steps) {
+            match step {
+                Step::Read { next, .. } => waiting[*next as usize].push(at),
+                Step::Call { rule, next } => {
+                    waiting[*next as usize].push(at);
+                    waiting[self.entries[*rule as usize] as usize].push(at);
+                }
+                Step::Fork(ways) => ways.iter().for_each(|&way| waiting[way as usize].push(at)),
+                Step::Return => {}
             }
         }
+        let mut to_end = vec![NO_END; self.steps.len()];
+        // Of a step that calls: the one of the two that is settled.
+        let mut half: Vec<Option<u64>> = vec![None; self.steps.len()];
+        let mut open = BinaryHeap::from([Reverse((0, Self::RETURN))]);
+        while let Some(Reverse((bytes, settled))) = open.pop() {
+            if to_end[settled as usize] != NO_END {
+                continue;
+            }
+            to_end[settled as usize] = bytes;
+            for &at in &waiting[settled as usize] {
+                let bytes = match &self.steps[at as usize] {
+                    Step::Read { automaton, .. } => {
+                        bytes + u64::from(self.automata[*automaton as usize].to_end(Automaton::START))
+                    }
+                    Step::Call { .. } => match half[at as usize].replace(bytes) {
+                        None => continue,
+                        Some(other) => bytes.saturating_add(other).min(NO_END - 1),
+                    },
+                    Step::Fork(_) | Step::Return => bytes,
+                };
+                open.push(Reverse((bytes, at)));
+            }
+        }
+        to_end
     }
 
     /// A rule that can call itself before anything is read. A machine would never come to an end there.

@@ -17,6 +17,7 @@ use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
 use verdigris::watermark::{Context, ContextFunction, Detector, KgwSimple1, Native, Scheme};
 use verdigris::{Evidence, Gamma, Grammar, ModelFolder, Objects};
+use verdigris_tests::random_text;
 
 fn main() -> ExitCode {
     let shared = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "../shared".into()));
@@ -123,24 +124,6 @@ fn foreign_schemas(shared: &Path) -> bool {
     let refusals: Vec<String> = refusals.iter().take(12).map(|(keyword, count)| format!("{keyword} {count}")).collect();
     println!("refused for: {}", refusals.join(", "));
     wrong == 0
-}
-
-/// A text by chance, byte by byte, with a taste for what closes things; completed where it grows long.
-fn random_text(machine: &Machine, uniform: impl Fn(u64) -> f64) -> Vec<u8> {
-    let (mut text, mut state) = (Vec::new(), machine.start());
-    for i in 0..300 {
-        let next: Vec<u8> = (0..=255).filter(|&byte| machine.goes_on(machine.next(state, &[byte]))).collect();
-        if next.is_empty() || machine.accepts(state) && uniform(2 * i) < 0.5 {
-            break;
-        }
-        let closing: Vec<u8> = next.iter().copied().filter(|byte| b"\"]}".contains(byte)).collect();
-        let from = if !closing.is_empty() && uniform(2 * i) < 0.3 { &closing } else { &next };
-        let byte = from[(uniform(2 * i + 1) * from.len() as f64) as usize];
-        text.push(byte);
-        state = machine.next(state, &[byte]);
-    }
-    text.extend(machine.completion(state).expect("every beginning has a way to its end"));
-    text
 }
 
 /// Human text is not called marked more often than the p-value says, for any of many keys.

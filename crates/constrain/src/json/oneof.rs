@@ -3,6 +3,8 @@
 //! `oneOf` demands that exactly one branch holds. Where no value can obey two branches it is the same as `anyOf`,
 //! which a grammar can write; where that cannot be shown it is refused.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value};
 
 use crate::json::schema::{Objects, is_of_type, resolve, types};
@@ -10,14 +12,17 @@ use crate::json::schema::{Objects, is_of_type, resolve, types};
 /// How deep schemas are compared.
 const DEPTH: u32 = 8;
 
+/// How many comparisons are made before it counts as not shown.
+const EFFORT: u32 = 1 << 20;
+
 /// Two branches that may both hold for one value.
 pub(crate) struct Overlap(pub(crate) usize, pub(crate) usize);
 
 /// Shows that no value written for one branch obeys another.
 pub(crate) fn exclusive(root: &Value, branches: &[Value], objects: Objects) -> Result<(), Overlap> {
+    let compare = Compare { root, objects, effort: Cell::new(EFFORT) };
     for (i, a) in branches.iter().enumerate() {
         for (j, b) in branches.iter().enumerate().skip(i + 1) {
-            let compare = Compare { root, objects };
             if !(compare.never_obeys(a, b, DEPTH) && compare.never_obeys(b, a, DEPTH)) {
                 return Err(Overlap(i, j));
             }
@@ -29,6 +34,8 @@ pub(crate) fn exclusive(root: &Value, branches: &[Value], objects: Objects) -> R
 struct Compare<'a> {
     root: &'a Value,
     objects: Objects,
+    /// Comparisons left.
+    effort: Cell<u32>,
 }
 
 impl<'a> Compare<'a> {
@@ -46,9 +53,10 @@ impl<'a> Compare<'a> {
 
     /// Whether it is certain that nothing written for `a` obeys `b`.
     fn never_obeys(&self, a: &'a Value, b: &'a Value, depth: u32) -> bool {
-        if depth == 0 {
+        if depth == 0 || self.effort.get() == 0 {
             return false;
         }
+        self.effort.set(self.effort.get() - 1);
         // A branch with branches of its own is each of them.
         for (schema, is_a) in [(a, true), (b, false)] {
             let Some(keywords) = self.keywords(schema) else { continue };

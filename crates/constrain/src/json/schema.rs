@@ -10,7 +10,7 @@
 //! then others, where they are allowed), a space or none after a colon and a comma and no other white space,
 //! strings with the escapes that they need, and numbers without exponent.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
@@ -180,27 +180,29 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Reads one of some texts.
-    fn one_of(&mut self, texts: Vec<String>, next: At) -> At {
+    /// Reads one of some texts, which come from the schema and may be long.
+    fn one_of(&mut self, texts: Vec<String>, next: At, path: &str) -> Result<At> {
         let automaton = match self.literals.get(&texts) {
             Some(&automaton) => automaton,
             None => {
-                let automaton = Automaton::literals(&texts).expect("a few short texts");
-                let automaton = self.grammar.automaton(automaton);
+                let automaton = self.automaton(Automaton::literals(&texts), path, "a text in it")?;
+                let automaton = automaton.expect("there are texts");
                 self.literals.insert(texts, automaton);
                 automaton
             }
         };
-        self.grammar.read(automaton, next)
+        Ok(self.grammar.read(automaton, next))
     }
 
-    fn text(&mut self, text: &str, next: At) -> At {
-        self.one_of(vec![text.to_owned()], next)
+    /// Reads a word or a sign of JSON, in one of its forms.
+    fn sign(&mut self, forms: &[&str], next: At) -> At {
+        let forms = forms.iter().map(|&form| form.to_owned()).collect();
+        self.one_of(forms, next, "").expect("the words of JSON are short")
     }
 
     /// A comma, with a space after it or none.
     fn comma(&mut self, next: At) -> At {
-        self.one_of(vec![",".into(), ", ".into()], next)
+        self.sign(&[",", ", "], next)
     }
 
     /// The ways to write a value that obeys a schema.
@@ -247,8 +249,8 @@ impl<'a> Compiler<'a> {
         let mut ways = Vec::new();
         for name in &types {
             match *name {
-                "null" => ways.push(self.text("null", Builder::RETURN)),
-                "boolean" => ways.push(self.one_of(vec!["false".into(), "true".into()], Builder::RETURN)),
+                "null" => ways.push(self.sign(&["null"], Builder::RETURN)),
+                "boolean" => ways.push(self.sign(&["false", "true"], Builder::RETURN)),
                 // Every integer is a number.
                 "integer" if types.contains(&"number") => {}
                 "integer" | "number" => ways.extend(self.number(keywords, path, *name == "integer")?),
@@ -394,7 +396,7 @@ impl<'a> Compiler<'a> {
             None => self.anything(),
             Some(items) => self.rule(below(path, "items"), items),
         };
-        let close = self.text("]", Builder::RETURN);
+        let close = self.sign(&["]"], Builder::RETURN);
         // From the end to the beginning: what may follow `n` items.
         let mut after = match most {
             Some(_) => close,
@@ -416,7 +418,7 @@ impl<'a> Compiler<'a> {
             let item = if n == 0 { item } else { self.comma(item) };
             after = if n >= least { self.grammar.fork(vec![close, item]) } else { item };
         }
-        Ok(Some(self.text("[", after)))
+        Ok(Some(self.sign(&["["], after)))
     }
 
     fn object(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<At> {
@@ -426,7 +428,7 @@ impl<'a> Compiler<'a> {
             Some(Value::Object(properties)) => properties,
             Some(_) => return bad(path, "\"properties\" is an object"),
         };
-        let required: Vec<&'a str> = match keywords.get("required") {
+        let required: Vec<&str> = match keywords.get("required") {
             None => Vec::new(),
             Some(Value::Array(names)) if names.iter().all(Value::is_string) => {
                 names.iter().filter_map(Value::as_str).collect()
@@ -436,7 +438,11 @@ impl<'a> Compiler<'a> {
         let others = match keywords.get("additionalProperties") {
             Some(Value::Bool(false)) => None,
             Some(schema) => Some(self.rule(below(path, "additionalProperties"), schema)),
-            None if self.objects == Objects::Closed && !(properties.is_empty() && required.is_empty()) => None,
+            None if self.objects == Objects::Closed
+                && (keywords.contains_key("properties") || !required.is_empty()) =>
+            {
+                None
+            }
             None => Some(self.anything()),
         };
         // The properties that have a place, in order: those named, then those that are only required.
@@ -445,20 +451,21 @@ impl<'a> Compiler<'a> {
             let rule = self.rule(below(&below(path, "properties"), name), schema);
             placed.push((name, Some(rule)));
         }
-        for name in &required {
-            if !properties.contains_key(*name) && !placed.iter().any(|(placed, _)| placed == name) {
+        let mut must = HashSet::new();
+        for name in required {
+            if must.insert(name) && !properties.contains_key(name) {
                 placed.push((name, others));
             }
         }
         let names: Vec<&str> = placed.iter().map(|(name, _)| *name).collect();
-        let close = self.text("}", Builder::RETURN);
+        let close = self.sign(&["}"], Builder::RETURN);
         // From the end to the beginning: what may follow where nothing has been written yet, and where something has.
         let (mut at_first, mut at_later) = (close, close);
         if let Some(others) = others {
             let key = self.other_key(&names, path)?;
             at_later = self.grammar.fork(vec![close]);
             let value = self.grammar.call(others, at_later);
-            let colon = self.one_of(vec![":".into(), ": ".into()], value);
+            let colon = self.sign(&[":", ": "], value);
             let first = self.grammar.read(key, colon);
             let later = self.comma(first);
             self.grammar.add_way(at_later, later);
@@ -472,13 +479,13 @@ impl<'a> Compiler<'a> {
             };
             let name_text = Value::from(name).to_string();
             let spaced = |before: &str| [":", ": "].map(|colon| format!("{before}{name_text}{colon}"));
-            let first = self.one_of(spaced("").to_vec(), value);
-            let later = self.one_of([spaced(","), spaced(", ")].concat(), value);
-            let must = required.contains(&name);
+            let first = self.one_of(spaced("").to_vec(), value, path)?;
+            let later = self.one_of([spaced(","), spaced(", ")].concat(), value, path)?;
+            let must = must.contains(name);
             at_first = if must { first } else { self.grammar.fork(vec![first, at_first]) };
             at_later = if must { later } else { self.grammar.fork(vec![later, at_later]) };
         }
-        Ok(self.text("{", at_first))
+        Ok(self.sign(&["{"], at_first))
     }
 
     /// The names that are none of these.

@@ -278,6 +278,27 @@ fn what_is_not_understood_is_named() {
     is(json!({"type": "integer", "minimum": 2, "maximum": 1}), "#", "no finite text");
 }
 
+/// Schemas that are large, or deep by reference, end in a grammar or an error within a moment.
+#[test]
+fn large_schemas_are_answered() {
+    let chain = |n: usize| {
+        let link =
+            |i: usize| (format!("{i}"), json!({"type": "array", "items": {"$ref": format!("#/$defs/{}", i + 1)}}));
+        let mut links: serde_json::Map<String, Value> = (0..n).map(link).collect();
+        links.insert(n.to_string(), json!({"const": 1}));
+        json!({"$ref": "#/$defs/0", "$defs": links})
+    };
+    assert!(accepts(&machine(&chain(20_000)), "[[[]]]"));
+    assert!(fault(json!({"type": "object", "properties": {"x".repeat(1 << 23): {}}})).fault.contains("too long"));
+    let names: Vec<String> = (0..50_000).map(|i| i.to_string()).collect();
+    let _ = Grammar::json_schema(&json!({"type": "object", "required": names}), Objects::Open);
+    let branches = |inner: Value| json!({"anyOf": vec![inner; 60]});
+    let deep = (0..2).fold(json!({"type": "string"}), |schema, _| branches(schema));
+    assert!(fault(json!({"oneOf": [deep.clone(), deep]})).fault.contains("oneOf"));
+    let strings: Vec<Value> = (0..200).map(|i| json!({"type": "string", "maxLength": 5000 + i})).collect();
+    assert!(fault(json!({"anyOf": strings})).fault.contains("too large"));
+}
+
 /// Annotations and keywords of other types say nothing.
 #[test]
 fn what_says_nothing_is_passed_over() {

@@ -1,0 +1,26 @@
+//! What several suites share.
+#![forbid(unsafe_code)]
+
+use verdigris::constrain::Machine;
+
+/// A text by chance, byte by byte, with a taste for what closes things; completed where it grows long. `uniform(i)` is the
+/// `i`-th number from `[0, 1)`.
+///
+/// # Panics
+/// If some beginning has no way to its end, which is what a machine promises.
+pub fn random_text(machine: &Machine, uniform: impl Fn(u64) -> f64) -> Vec<u8> {
+    let (mut text, mut state) = (Vec::new(), machine.start());
+    for i in 0..300 {
+        let next: Vec<u8> = (0..=255).filter(|&byte| machine.goes_on(machine.next(state, &[byte]))).collect();
+        if next.is_empty() || machine.accepts(state) && uniform(2 * i) < 0.5 {
+            break;
+        }
+        let closing: Vec<u8> = next.iter().copied().filter(|byte| b"\"]}".contains(byte)).collect();
+        let from = if !closing.is_empty() && uniform(2 * i) < 0.3 { &closing } else { &next };
+        let byte = from[(uniform(2 * i + 1) * from.len() as f64) as usize];
+        text.push(byte);
+        state = machine.next(state, &[byte]);
+    }
+    text.extend(machine.completion(state).expect("every beginning has a way to its end"));
+    text
+}
