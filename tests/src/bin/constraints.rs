@@ -1,5 +1,5 @@
 //! Texts written under constraints, judged by others:
-//! `cargo run --release --bin constraints [TEXTS]`.
+//! `cargo run --release -p verdigris-tests --bin constraints [TEXTS]`.
 //!
 //! Under each regular expression of `tests/cases/regexes.txt` and each schema of `tests/cases/schemas.json`, `tale-small` writes
 //! TEXTS texts (200 unless told otherwise), every second one marked, every third one speculative. Every text must match by the `regex` crate or

@@ -1,5 +1,5 @@
 //! Suites on texts and tokenizers that are not part of the project:
-//! `cargo run --release --bin corpora [FOLDER]`.
+//! `cargo run --release -p verdigris-tests --bin corpora [FOLDER]`.
 //!
 //! The folder (default `../shared`) holds `corpus/*.txt.zst`, `tokenizers/*/tokenizer.json` and
 //! `json-schema/schemas-dev.jsonl.zst`. Where they are missing the suites are skipped, and say so.

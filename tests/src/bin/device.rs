@@ -1,5 +1,5 @@
 //! Models on a device, compared with the CPU, and how fast they are there:
-//! `cargo run --release --bin device [DEVICE]` (`cpu`, `cuda`, `cuda:1`), with `--features cuda` for the latter
+//! `cargo run --release -p verdigris-tests --bin device [DEVICE]` (`cpu`, `cuda`, `cuda:1`), with `--features cuda` for the latter
 //! two. `scripts/gpu-check` runs it on a machine with a GPU and keeps what it prints.
 #![forbid(unsafe_code)]
 
