@@ -28,6 +28,6 @@ pub mod trie;
 pub use constraint::Constraint;
 pub use grammar::{BadChoice, Grammar};
 pub use json::schema::{BadSchema, Objects};
-pub use machine::{Machine, State};
+pub use machine::{Machine, Mask, State};
 pub use regex::BadRegex;
 pub use trie::Trie;

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use verdigris_logits::TokenSet;
+use verdigris_logits::{TokenId, TokenSet};
 
 use crate::automaton::Automaton;
 use crate::grammar::{At, Builder, Grammar, Step};
-use crate::trie::{Step as Walk, Trie};
+use crate::trie::Trie;
 
 /// Where a text stands in a grammar. Two texts at one state can go on in the same ways.
 ///
@@ -65,7 +65,22 @@ struct Entry {
     places: Places,
     /// The state after each byte, as far as it is known.
     next: Option<Box<[u32; 256]>>,
-    mask: Option<Arc<TokenSet>>,
+    mask: Option<Arc<Mask>>,
+    /// The fewest bytes to the end of the text; `None` for the dead state.
+    to_end: Option<u64>,
+}
+
+/// What a text may do at a state.
+#[derive(Clone, Debug)]
+pub struct Mask {
+    /// The tokens that it can go on with.
+    pub tokens: TokenSet,
+    /// Whether it may end.
+    pub accepts: bool,
+    /// The fewest bytes that make it whole.
+    pub to_end: u64,
+    /// The fewest bytes that make it whole after the token of `tokens` for which they are most.
+    pub to_end_after: u64,
 }
 
 impl fmt::Debug for Machine {
@@ -78,11 +93,11 @@ impl Machine {
     /// The machine of a grammar over a vocabulary.
     pub fn new(grammar: Grammar, trie: Arc<Trie>) -> Self {
         let mut arena = Arena { stacks: vec![(0, Builder::RETURN)], ..Arena::default() };
-        let dead = arena.state(Vec::new(), false);
+        let dead = arena.state(&grammar, Vec::new(), false);
         debug_assert_eq!(dead, DEAD);
         let (mut threads, mut accepts) = (Vec::new(), false);
         arena.enter(&grammar, grammar.entries[0], 0, &mut threads, &mut accepts);
-        let start = State(arena.state(threads, accepts));
+        let start = State(arena.state(&grammar, threads, accepts));
         Self { grammar, trie, arena: RwLock::new(arena), start }
     }
 
@@ -126,14 +141,14 @@ impl Machine {
     /// The fewest bytes that make the text so far one of the grammar's; `None` if nothing does.
     pub fn completion(&self, State(mut state): State) -> Option<Vec<u8>> {
         let mut arena = self.write();
-        let mut left = arena.to_end(&self.grammar, state)?;
+        let mut left = arena.states[state as usize].to_end?;
         let mut bytes = Vec::with_capacity(left as usize);
         while left > 0 {
             // Some byte leads one nearer to the end.
             let mut nearer = None;
             for byte in 0..=255 {
                 let next = arena.next(&self.grammar, state, byte);
-                if arena.to_end(&self.grammar, next) == Some(left - 1) {
+                if arena.states[next as usize].to_end == Some(left - 1) {
                     nearer = Some((byte, next));
                     break;
                 }
@@ -150,40 +165,60 @@ impl Machine {
         state != DEAD
     }
 
-    /// The tokens that a text at `state` can go on with.
-    pub fn mask(&self, State(state): State) -> Arc<TokenSet> {
-        if let Some(mask) = &self.read().states[state as usize].mask {
+    /// What a text at `state` can go on with.
+    pub fn mask(&self, state: State) -> Arc<Mask> {
+        if let Some(mask) = &self.read().states[state.0 as usize].mask {
             return mask.clone();
         }
+        let mut tokens = TokenSet::new(self.trie.vocabulary_size());
+        let mut to_end_after = 0;
         let mut arena = self.write();
-        let mut mask = TokenSet::new(self.trie.vocabulary_size());
-        let mut path = vec![state];
+        self.walk(&mut arena, state, |token, to_end| {
+            tokens.insert(token);
+            to_end_after = to_end_after.max(to_end);
+        });
+        let Entry { places: Places { accepts, .. }, to_end, mask, .. } = &mut arena.states[state.0 as usize];
+        let new = Mask { tokens, accepts: *accepts, to_end: to_end.unwrap_or(u64::MAX), to_end_after };
+        mask.insert(Arc::new(new)).clone()
+    }
+
+    /// Fills `tokens` with those of the mask after which at most `bytes` more make the text whole.
+    pub fn mask_within(&self, state: State, bytes: u64, tokens: &mut TokenSet) {
+        self.walk(&mut self.write(), state, |token, to_end| {
+            if to_end <= bytes {
+                tokens.insert(token);
+            }
+        });
+    }
+
+    /// Hands over each token that a text at `state` can go on with, and the fewest bytes to the end after it.
+    fn walk(&self, arena: &mut Arena, State(state): State, mut found: impl FnMut(TokenId, u64)) {
         self.trie.walk(
-            |depth, byte| {
-                let next = arena.next(&self.grammar, path[depth], byte);
-                if next == DEAD {
-                    return Walk::Skip;
-                }
-                path.truncate(depth + 1);
-                path.push(next);
-                Walk::Enter
+            (state, u64::MAX),
+            |(state, _), byte| {
+                let next = arena.next(&self.grammar, state, byte);
+                // A dead state has no way to the end.
+                arena.states[next as usize].to_end.map(|to_end| (next, to_end))
             },
-            |token| mask.insert(token),
+            |token, (_, to_end)| found(token, to_end),
         );
-        arena.states[state as usize].mask.insert(Arc::new(mask)).clone()
     }
 }
 
 impl Arena {
     /// The number of a state.
-    fn state(&mut self, mut threads: Vec<Thread>, accepts: bool) -> u32 {
+    fn state(&mut self, grammar: &Grammar, mut threads: Vec<Thread>, accepts: bool) -> u32 {
         threads.sort_unstable();
         threads.dedup();
         let places = Places { threads: threads.into(), accepts };
-        *self.state_numbers.entry(places).or_insert_with_key(|places| {
-            self.states.push(Entry { places: places.clone(), next: None, mask: None });
-            self.states.len() as u32 - 1
-        })
+        if let Some(&number) = self.state_numbers.get(&places) {
+            return number;
+        }
+        let number = self.states.len() as u32;
+        let to_end = self.to_end(grammar, &places);
+        self.states.push(Entry { places: places.clone(), next: None, mask: None, to_end });
+        self.state_numbers.insert(places, number);
+        number
     }
 
     fn push(&mut self, stack: u32, address: At) -> u32 {
@@ -193,9 +228,8 @@ impl Arena {
         })
     }
 
-    /// The fewest bytes from a state to the end of the text.
-    fn to_end(&self, grammar: &Grammar, state: u32) -> Option<u64> {
-        let Places { threads, accepts } = &self.states[state as usize].places;
+    /// The fewest bytes to the end of a text that stands at these places.
+    fn to_end(&self, grammar: &Grammar, Places { threads, accepts }: &Places) -> Option<u64> {
         let of_thread = |thread: &Thread| {
             let Step::Read { automaton, next } = grammar.steps[thread.at as usize] else { return u64::MAX };
             let mut bytes = u64::from(grammar.automata[automaton as usize].to_end(thread.inner));
@@ -237,7 +271,7 @@ impl Arena {
                 self.enter(grammar, next, thread.stack, &mut threads, &mut accepts);
             }
         }
-        let next = self.state(threads, accepts);
+        let next = self.state(grammar, threads, accepts);
         let row = self.states[state as usize].next.get_or_insert_with(|| Box::new([UNKNOWN; 256]));
         row[usize::from(byte)] = next;
         next

@@ -144,7 +144,7 @@ mod tests {
             let regex = Machine::new(Grammar::regex(pattern).unwrap(), trie.clone());
             for begun in texts.iter().flat_map(|text| (0..=text.len()).map(move |n| &text.as_bytes()[..n])) {
                 let state = regex.next(regex.start(), begun);
-                let mask = regex.mask(state);
+                let mask = &regex.mask(state).tokens;
                 for token in 0..vocabulary.size() as u32 {
                     let longer = [begun, vocabulary.bytes(token)].concat();
                     let possible =
@@ -162,7 +162,7 @@ mod tests {
         let regex = Machine::new(Grammar::regex("ab|abc").unwrap(), trie);
         let at = |text: &str| regex.next(regex.start(), text.as_bytes());
         assert!(!regex.accepts(at("a")) && regex.accepts(at("ab")) && regex.accepts(at("abc")));
-        assert!(!regex.accepts(at("abcd")) && regex.mask(at("abc")).is_empty());
+        assert!(!regex.accepts(at("abcd")) && regex.mask(at("abc")).tokens.is_empty());
     }
 
     #[test]

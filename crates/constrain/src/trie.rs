@@ -23,15 +23,6 @@ struct Node {
     end: u32,
 }
 
-/// What a walk does at a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Goes on to longer tokens.
-    Enter,
-    /// Leaves out everything that begins so.
-    Skip,
-}
-
 impl Trie {
     /// The trie of a vocabulary. Control tokens and ids without bytes are not in it.
     pub fn new(vocabulary: &Vocabulary) -> Self {
@@ -71,17 +62,24 @@ impl Trie {
         self.vocabulary
     }
 
-    /// Walks the tree from the root. `enter(depth, byte)` is asked at every node whose ancestors were all
-    /// entered; `found` is called with each token that ends at a node entered.
-    pub fn walk(&self, mut enter: impl FnMut(usize, u8) -> Step, mut found: impl FnMut(TokenId)) {
-        let mut at = 0;
+    /// Walks the tree from the root, where something is in the state `start`. `enter` gives the state after one more byte,
+    /// or `None` to leave out everything that begins so; `found` gets each token that is reached, and the state after it.
+    pub fn walk<S: Copy>(
+        &self,
+        start: S,
+        mut enter: impl FnMut(S, u8) -> Option<S>,
+        mut found: impl FnMut(TokenId, S),
+    ) {
+        let (mut path, mut at) = (vec![start], 0);
         while let Some(node) = self.nodes.get(at) {
-            match enter(node.depth as usize, node.byte) {
-                Step::Enter => {
-                    self.tokens[node.first as usize..node.end as usize].iter().for_each(|&token| found(token));
+            path.truncate(node.depth as usize + 1);
+            match enter(path[node.depth as usize], node.byte) {
+                Some(state) => {
+                    self.tokens[node.first as usize..node.end as usize].iter().for_each(|&token| found(token, state));
+                    path.push(state);
                     at += 1;
                 }
-                Step::Skip => at = node.skip as usize,
+                None => at = node.skip as usize,
             }
         }
     }
@@ -98,17 +96,15 @@ mod tests {
         let tokenizer = Tokenizer::from_json(json).unwrap();
         let vocabulary = tokenizer.vocabulary();
         let trie = Trie::new(vocabulary);
-        let path = std::cell::RefCell::new(Vec::new());
+        // The state is a number that tells apart the bytes so far.
+        let more = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let mut seen = Vec::new();
         trie.walk(
-            |depth, byte| {
-                let mut path = path.borrow_mut();
-                path.truncate(depth);
-                path.push(byte);
-                Step::Enter
-            },
-            |token| {
-                assert_eq!(vocabulary.bytes(token), *path.borrow());
+            0xcbf2_9ce4_8422_2325,
+            |state, byte| Some(more(state, byte)),
+            |token, state| {
+                let bytes = vocabulary.bytes(token).iter();
+                assert_eq!(state, bytes.fold(0xcbf2_9ce4_8422_2325, |state, &byte| more(state, byte)));
                 seen.push(token);
             },
         );
@@ -117,8 +113,8 @@ mod tests {
         assert_eq!(seen, expected);
 
         let mut without_t = Vec::new();
-        let skip_t = |depth, byte| if depth == 0 && byte == b't' { Step::Skip } else { Step::Enter };
-        trie.walk(skip_t, |token| without_t.push(token));
+        let skip_t = |depth: usize, byte| (depth > 0 || byte != b't').then_some(depth + 1);
+        trie.walk(0, skip_t, |token, _| without_t.push(token));
         assert!(without_t.iter().all(|&token| vocabulary.bytes(token)[0] != b't'));
         let with_t = expected.iter().filter(|&&token| vocabulary.bytes(token)[0] == b't').count();
         assert_eq!(without_t.len() + with_t, expected.len());

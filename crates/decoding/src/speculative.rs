@@ -252,6 +252,7 @@ mod tests {
             ("repetition penalty", Chain::new().then(RepetitionPenalty::new(1.7).unwrap())),
             ("count penalties", Chain::new().then(CountPenalty::new(0.9, 0.7).unwrap())),
             ("constraint", Chain::new().then(constraint("(ab|b)*a?b"))),
+            ("constraint within three tokens", Chain::new().then(constraint("a(ab|b|a)*bb").within(3))),
             (
                 "constraint and the rest",
                 Chain::new()

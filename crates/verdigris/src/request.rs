@@ -99,8 +99,9 @@ impl<'a> Request<'a> {
     /// Lets the text be one that matches a regular expression as a whole (the syntax is that of the `regex`
     /// crate).
     ///
-    /// Of this and the other forms a text can have, the last one asked for counts. It may still be cut short by
-    /// [`Request::max_tokens`].
+    /// Of this and the other forms a text can have, the last one asked for counts. A text that draws near to
+    /// [`Request::max_tokens`] is led to its end in time, if there is time: one that needs more tokens from the beginning is
+    /// cut short.
     pub fn regex(mut self, pattern: impl Into<String>) -> Self {
         self.form = Some(Form::Regex(pattern.into()));
         self
@@ -233,7 +234,7 @@ impl<'a> Request<'a> {
         let engine = self.engine;
         let tokenizer = engine.reader().tokenizer();
         let prompt = self.prompt_tokens()?;
-        let target = self.target()?;
+        let target = self.target(prompt.len())?;
         let end = if self.through_end { Vec::new() } else { engine.end.clone() };
         let limits = Limits { max_tokens: self.max_tokens, end };
         let mut writing = self.writing(&target, &prompt, limits)?;
@@ -312,7 +313,7 @@ impl<'a> Request<'a> {
     }
 
     /// The law: penalties, then constraint, then watermark, then warpers, then the draw.
-    fn target(&self) -> Result<Target, Error> {
+    fn target(&self, prompt_tokens: usize) -> Result<Target, Error> {
         let mut transforms = Chain::new();
         if self.through_end {
             transforms.push(Forbid::new(&self.engine.end, self.engine.model.vocabulary_size()));
@@ -324,7 +325,9 @@ impl<'a> Request<'a> {
             transforms.push(CountPenalty::new(self.presence_penalty, self.frequency_penalty)?);
         }
         if let Some(form) = &self.form {
-            transforms.push(self.constraint_of(form)?);
+            // So that the text is whole when its tokens are used up.
+            let room = self.engine.context_length() - prompt_tokens;
+            transforms.push(self.constraint_of(form)?.within(self.max_tokens.min(room)));
         }
         if let Some(key) = self.key {
             transforms.push(Embed::new(self.engine.reader().scheme(key)?, key.strength()));

@@ -13,8 +13,8 @@ use crate::request::{Request, Written};
 impl Request<'_> {
     /// Writes a value of a type: JSON that obeys the type's schema, read by the type.
     ///
-    /// The schema is what [`schemars`] derives. Objects have no properties but those of the type. Unless the value
-    /// is whole when [`Request::max_tokens`] are written, this is [`Error::CutShort`].
+    /// The schema is what [`schemars`] derives. Objects have no properties but those of the type. If
+    /// [`Request::max_tokens`] are too few for any value, this is [`Error::CutShort`].
     ///
     /// ```no_run
     /// use schemars::JsonSchema;
@@ -44,11 +44,12 @@ impl Request<'_> {
     ) -> Result<(T, Written), Error> {
         let schema: Schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
         let written = self.closed_json_schema(schema.into()).stream(each)?;
-        if written.stop != Some(Stop::End) {
-            return Err(Error::CutShort { tokens: written.tokens.len() });
-        }
         match serde_json::from_str(&written.text) {
             Ok(value) => Ok((value, written)),
+            // Its last token may be the last that there was room for.
+            Err(fault) if written.stop != Some(Stop::End) && fault.is_eof() => {
+                Err(Error::CutShort { tokens: written.tokens.len() })
+            }
             Err(source) => Err(Error::Value { json: written.text, source }),
         }
     }

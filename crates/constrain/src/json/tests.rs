@@ -185,7 +185,7 @@ fn masks_never_lead_astray() {
     for text in texts.iter().step_by(7) {
         for begun in (0..=text.len()).map(|n| &text[..n]) {
             let state = machine.next(machine.start(), begun.as_bytes());
-            let mask = machine.mask(state);
+            let mask = &machine.mask(state).tokens;
             for token in 0..vocabulary.size() as u32 {
                 let longer = [begun.as_bytes(), vocabulary.bytes(token)].concat();
                 let possible =
