@@ -12,7 +12,7 @@ use serde::Serialize;
 use verdigris::{Acceptance, Key, Request, Stop};
 
 use crate::error::Failure;
-use crate::model::{DeviceOption, ModelOption, SteerOptions, load};
+use crate::model::EngineOptions;
 
 /// Write text, marked with a key or plain, as it comes
 #[derive(Args)]
@@ -29,11 +29,7 @@ pub(crate) struct Generate {
     #[arg(default_value = "", hide_default_value = true)]
     prompt: String,
     #[command(flatten)]
-    model: ModelOption,
-    #[command(flatten)]
-    device: DeviceOption,
-    #[command(flatten)]
-    steer: SteerOptions,
+    engine: EngineOptions,
     /// Mark the text with this key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -146,8 +142,7 @@ struct Output<'a> {
 impl Generate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let key = self.key.as_deref().map(Key::load).transpose()?;
-        let device = self.device.device()?;
-        let engine = self.steer.steer(self.model.engine(&device)?, &device)?;
+        let engine = self.engine.engine()?;
         let seed = self.seed.map_or_else(random_seed, Ok)?;
         let mut request = engine
             .request(&self.prompt)
@@ -160,7 +155,7 @@ impl Generate {
         if let Some(key) = &key {
             request = request.watermark(key);
         }
-        let drafter = self.draft.as_deref().map(|path| load(path, &device)).transpose()?;
+        let drafter = self.draft.as_deref().map(|path| self.engine.load(path)).transpose()?;
         if let Some(drafter) = &drafter {
             request = request.draft(drafter);
         } else if self.lookup {

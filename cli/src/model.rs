@@ -1,5 +1,6 @@
 //! Which model a command uses.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -28,11 +29,18 @@ pub(crate) struct DeviceOption {
     /// Compute on cpu, cuda or cuda:1
     #[arg(long = "device", value_name = "DEVICE", default_value = "cpu")]
     name: String,
+    /// Made when it is first asked for; all models share it.
+    #[arg(skip)]
+    device: OnceCell<Device>,
 }
 
 impl DeviceOption {
     pub(crate) fn device(&self) -> Result<Device, Failure> {
-        Ok(device(&self.name)?)
+        if let Some(device) = self.device.get() {
+            return Ok(device.clone());
+        }
+        let device = device(&self.name)?;
+        Ok(self.device.get_or_init(|| device).clone())
     }
 }
 
@@ -58,9 +66,39 @@ pub(crate) fn load(path: &Path, device: &Device) -> Result<Engine, Failure> {
     Ok(Engine::from_folder(&ModelFolder::at(path), device)?)
 }
 
+/// What writes: a model on a device, steered or not.
+#[derive(Args)]
+pub(crate) struct EngineOptions {
+    #[command(flatten)]
+    model: ModelOption,
+    #[command(flatten)]
+    device: DeviceOption,
+    #[command(flatten)]
+    steer: SteerOptions,
+}
+
+impl EngineOptions {
+    pub(crate) fn engine(&self) -> Result<Engine, Failure> {
+        self.steer.steer(self.unsteered()?, &self.device.device()?)
+    }
+
+    pub(crate) fn unsteered(&self) -> Result<Engine, Failure> {
+        self.model.engine(&self.device.device()?)
+    }
+
+    pub(crate) fn is_steered(&self) -> bool {
+        !self.steer.expert.is_empty()
+    }
+
+    /// Another model on the same device.
+    pub(crate) fn load(&self, path: &Path) -> Result<Engine, Failure> {
+        load(path, &self.device.device()?)
+    }
+}
+
 /// Small models that steer a larger one.
 #[derive(Args)]
-pub(crate) struct SteerOptions {
+struct SteerOptions {
     /// Steer by what this small model has learned (proxy-tuning); may be given several times
     #[arg(long, value_name = "PATH", requires = "anti")]
     expert: Vec<PathBuf>,
@@ -73,13 +111,8 @@ pub(crate) struct SteerOptions {
 }
 
 impl SteerOptions {
-    /// Whether no expert is given.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.expert.is_empty()
-    }
-
     /// Steers an engine; without experts it stays as it is.
-    pub(crate) fn steer(&self, engine: Engine, device: &Device) -> Result<Engine, Failure> {
+    fn steer(&self, engine: Engine, device: &Device) -> Result<Engine, Failure> {
         let (experts, antis) = (self.expert.len(), self.anti.len());
         if experts != antis {
             let message = format!("{experts} times --expert but {antis} times --anti: each expert needs its own");

@@ -8,7 +8,7 @@ use clap::Args;
 use verdigris_train::Corpus;
 
 use crate::error::Failure;
-use crate::model::{DeviceOption, ModelOption, SteerOptions};
+use crate::model::EngineOptions;
 
 /// Measure how well a model, steered or not, predicts a text
 #[derive(Args)]
@@ -23,11 +23,7 @@ pub(crate) struct Loss {
     #[arg(long, value_name = "FILE")]
     text: PathBuf,
     #[command(flatten)]
-    model: ModelOption,
-    #[command(flatten)]
-    device: DeviceOption,
-    #[command(flatten)]
-    steer: SteerOptions,
+    engine: EngineOptions,
     /// Windows at most
     #[arg(long, value_name = "N", default_value_t = 128)]
     windows: usize,
@@ -41,8 +37,7 @@ pub(crate) struct Loss {
 
 impl Loss {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let device = self.device.device()?;
-        let engine = self.steer.steer(self.model.engine(&device)?, &device)?;
+        let engine = self.engine.engine()?;
         if !(1..engine.context_length()).contains(&self.window) || self.windows == 0 {
             let message = format!("--window must be 1 to {}, and --windows at least 1", engine.context_length() - 1);
             return Err(Failure::Usage(message));

@@ -11,7 +11,7 @@ use verdigris::{Constraint, Engine, Grammar, Key, Marking};
 use super::progress;
 use crate::demo::secret;
 use crate::error::Failure;
-use crate::model::{DeviceOption, ModelOption, SteerOptions, load};
+use crate::model::EngineOptions;
 
 /// Compare the strength of a mark on texts that are written plainly, speculatively, under constraints, and steered
 #[derive(Args)]
@@ -24,11 +24,7 @@ Example:
       --expert fixtures/models/tale-expert --anti fixtures/models/tale-small --alpha 0.75")]
 pub(crate) struct Strength {
     #[command(flatten)]
-    model: ModelOption,
-    #[command(flatten)]
-    device: DeviceOption,
-    #[command(flatten)]
-    steer: SteerOptions,
+    engine: EngineOptions,
     /// The model that drafts
     #[arg(long, value_name = "PATH")]
     draft: Option<PathBuf>,
@@ -74,10 +70,9 @@ impl Strength {
         if self.samples < 2 {
             return Err(Failure::Usage("--samples must be at least 2".into()));
         }
-        let device = self.device.device()?;
-        let engine = self.model.engine(&device)?;
-        let steered = self.steer.steer(self.model.engine(&device)?, &device)?;
-        let draft = self.draft.as_deref().map(|path| load(path, &device)).transpose()?;
+        let engine = self.engine.unsteered()?;
+        let steered = self.engine.engine()?;
+        let draft = self.draft.as_deref().map(|path| self.engine.load(path)).transpose()?;
         let way = |name: &str| Way { name: name.into(), engine: &engine, constraint: None, draft: None };
         let constraint = |pattern: &str| -> Result<Option<Constraint>, Failure> {
             let grammar = Grammar::regex(pattern).map_err(verdigris::Error::from)?;
@@ -89,7 +84,7 @@ impl Strength {
         }
         ways.push(Way { constraint: constraint("(?s).*")?, ..way("constrained, nothing forbidden") });
         ways.push(Way { constraint: constraint(&self.regex)?, ..way(&format!("constrained, `{}`", self.regex)) });
-        if !self.steer.is_empty() {
+        if self.engine.is_steered() {
             ways.push(Way { engine: &steered, ..way("steered") });
             if draft.is_some() {
                 let (constraint, draft) = (constraint(&self.regex)?, draft.as_ref());
