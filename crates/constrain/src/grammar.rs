@@ -227,6 +227,14 @@ impl Builder {
 }
 
 impl Grammar {
+    /// What a step reads with, and the step after it.
+    pub(crate) fn read_at(&self, at: At) -> (&Automaton, At) {
+        match self.steps[at as usize] {
+            Step::Read { automaton, next } => (&self.automata[automaton as usize], next),
+            _ => unreachable!("asked of steps that read alone"),
+        }
+    }
+
     /// The grammar of one automaton.
     pub(crate) fn of(automaton: Automaton) -> Self {
         let mut builder = Builder::new();

@@ -193,15 +193,60 @@ impl Machine {
 
     /// Hands over each token that a text at `state` can go on with, and the fewest bytes to the end after it.
     fn walk(&self, arena: &mut Arena, State(state): State, mut found: impl FnMut(TokenId, u64)) {
+        let alone = match &arena.states[state as usize].places {
+            Places { threads, accepts: false } if threads.len() == 1 => {
+                Some(Alone::new(&self.grammar, arena, threads[0]))
+            }
+            _ => None,
+        };
+        let start = alone.as_ref().map_or(Place::State(state), |alone| Place::Inside(alone.thread.inner));
         self.trie.walk(
-            (state, u64::MAX),
-            |(state, _), byte| {
+            (start, u64::MAX),
+            |(place, _), byte| {
+                let state = match (place, &alone) {
+                    (Place::Inside(inner), Some(alone)) => {
+                        let next = alone.automaton.next(inner, byte)?;
+                        if !alone.automaton.accepts(next) {
+                            return Some((Place::Inside(next), alone.to_end(next)));
+                        }
+                        // What comes after it may go on too.
+                        arena.state(&self.grammar, vec![Thread { inner, ..alone.thread }], false)
+                    }
+                    (Place::Inside(_), None) => unreachable!("only a thread that is alone is inside"),
+                    (Place::State(state), _) => state,
+                };
                 let next = arena.next(&self.grammar, state, byte);
                 // A dead state has no way to the end.
-                arena.states[next as usize].to_end.map(|to_end| (next, to_end))
+                arena.states[next as usize].to_end.map(|to_end| (Place::State(next), to_end))
             },
             |token, (_, to_end)| found(token, to_end),
         );
+    }
+}
+
+/// Where a walk stands: as long as the only thread stays inside its automaton, that alone is asked, and no state is made.
+#[derive(Clone, Copy)]
+enum Place {
+    Inside(u32),
+    State(u32),
+}
+
+/// The only thread of a state, with its automaton and the fewest bytes that follow it.
+struct Alone<'a> {
+    thread: Thread,
+    automaton: &'a Automaton,
+    after: u64,
+}
+
+impl<'a> Alone<'a> {
+    fn new(grammar: &'a Grammar, arena: &Arena, thread: Thread) -> Self {
+        let (automaton, _) = grammar.read_at(thread.at);
+        let to_end = arena.to_end_of(grammar, thread);
+        Self { thread, automaton, after: to_end - u64::from(automaton.to_end(thread.inner)) }
+    }
+
+    fn to_end(&self, inner: u32) -> u64 {
+        u64::from(self.automaton.to_end(inner)) + self.after
     }
 }
 
@@ -230,19 +275,21 @@ impl Arena {
 
     /// The fewest bytes to the end of a text that stands at these places.
     fn to_end(&self, grammar: &Grammar, Places { threads, accepts }: &Places) -> Option<u64> {
-        let of_thread = |thread: &Thread| {
-            let Step::Read { automaton, next } = grammar.steps[thread.at as usize] else { return u64::MAX };
-            let mut bytes = u64::from(grammar.automata[automaton as usize].to_end(thread.inner));
-            let (mut at, mut stack) = (next, thread.stack);
-            loop {
-                bytes = bytes.saturating_add(grammar.to_end[at as usize]);
-                if stack == 0 {
-                    return bytes;
-                }
-                (stack, at) = self.stacks[stack as usize];
+        if *accepts { Some(0) } else { threads.iter().map(|&thread| self.to_end_of(grammar, thread)).min() }
+    }
+
+    /// The fewest bytes to the end of a text by way of one thread.
+    fn to_end_of(&self, grammar: &Grammar, Thread { at, inner, stack }: Thread) -> u64 {
+        let (automaton, next) = grammar.read_at(at);
+        let mut bytes = u64::from(automaton.to_end(inner));
+        let (mut at, mut stack) = (next, stack);
+        loop {
+            bytes = bytes.saturating_add(grammar.to_end[at as usize]);
+            if stack == 0 {
+                return bytes;
             }
-        };
-        if *accepts { Some(0) } else { threads.iter().map(of_thread).min() }
+            (stack, at) = self.stacks[stack as usize];
+        }
     }
 
     /// The state after one more byte, if it has been computed.
@@ -259,10 +306,7 @@ impl Arena {
         let (mut threads, mut accepts) = (Vec::new(), false);
         for i in 0..self.states[state as usize].places.threads.len() {
             let thread = self.states[state as usize].places.threads[i];
-            let Step::Read { automaton, next } = grammar.steps[thread.at as usize] else {
-                unreachable!("a thread stands at a step that reads")
-            };
-            let automaton = &grammar.automata[automaton as usize];
+            let (automaton, next) = grammar.read_at(thread.at);
             let Some(inner) = automaton.next(thread.inner, byte) else { continue };
             if automaton.goes_on(inner) {
                 threads.push(Thread { inner, ..thread });
