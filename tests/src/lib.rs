@@ -3,8 +3,8 @@
 
 use verdigris::constrain::Machine;
 
-/// A text by chance, byte by byte, with a taste for what closes things; completed where it grows long. `uniform(i)` is the
-/// `i`-th number from `[0, 1)`.
+/// A text by chance, byte by byte, with a taste for what closes things; completed where it grows long.
+/// `uniform(i)` is the `i`-th number from `[0, 1)`.
 ///
 /// # Panics
 /// If some beginning has no way to its end, which is what a machine promises.

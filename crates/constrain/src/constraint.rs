@@ -45,8 +45,8 @@ impl Constraint {
         Self { machine, tokenizer, end: end.into(), tokens: u64::MAX }
     }
 
-    /// The same constraint on texts of at most so many tokens: once the text can be made whole byte by byte, it stays so.
-    /// Only near the end of its tokens does that forbid anything more.
+    /// The same constraint on texts of at most so many tokens: once the text can be made whole byte by byte,
+    /// it stays so. Only near the end of its tokens does that forbid anything more.
     pub fn within(&self, tokens: usize) -> Self {
         Self { tokens: tokens as u64, ..self.clone() }
     }

@@ -224,7 +224,8 @@ impl Machine {
     }
 }
 
-/// Where a walk stands: as long as the only thread stays inside its automaton, that alone is asked, and no state is made.
+/// Where a walk stands: as long as the only thread stays inside its automaton, that alone is asked, and no
+/// state is made.
 #[derive(Clone, Copy)]
 enum Place {
     Inside(u32),

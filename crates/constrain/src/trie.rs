@@ -72,8 +72,9 @@ impl Trie {
         self.vocabulary
     }
 
-    /// Walks the tree from the root, where something is in the state `start`. `enter` gives the state after one more byte,
-    /// or `None` to leave out everything that begins so; `found` gets each token that is reached, and the state after it.
+    /// Walks the tree from the root, where something is in the state `start`. `enter` gives the state after
+    /// one more byte, or `None` to leave out everything that begins so; `found` gets each token that is
+    /// reached, and the state after it.
     pub fn walk<S: Copy>(
         &self,
         start: S,

@@ -1,9 +1,14 @@
 //! How many tokens to draft for a call of the target model.
 //!
 //! With `a_i` the chance that draft `i` is accepted when those before it were, `g` drafts give
-//! `E(g) = 1 + sum over i <= g of a_1 ... a_i` tokens for `v(g + 1) + g c` seconds, where `v(m)` is a call with `m`
-//! rows and `c` a drafted token (Leviathan, Kalman and Matias 2023, section 3.3, with measured costs and a rate for each place).
-//! The best `g` may be 0, which is plain decoding.
+//!
+//! ```text
+//! E(g) = 1 + sum over i <= g of a_1 ... a_i
+//! ```
+//!
+//! tokens for `v(g + 1) + g c` seconds, where `v(m)` is a call with `m` rows and `c` a drafted token (Leviathan,
+//! Kalman and Matias 2023, section 3.3, with measured costs and a rate for each place). The best `g` may be 0,
+//! which is plain decoding.
 
 use std::time::Duration;
 

@@ -6,8 +6,9 @@
 use crate::warp::{OutOfRange, check};
 use crate::{Row, TokenId, Transform};
 
-/// The repetition penalty of CTRL (Keskar et al. 2019, section 4.1) as in Hugging Face `transformers`: the logit of a token that
-/// stands in the prompt or the output is divided by the penalty where it is positive, and multiplied where not.
+/// The repetition penalty of CTRL (Keskar et al. 2019, section 4.1) as in Hugging Face `transformers`: the
+/// logit of a token that stands in the prompt or the output is divided by the penalty where it is positive,
+/// and multiplied where not.
 #[derive(Clone, Copy, Debug)]
 pub struct RepetitionPenalty(f32);
 
@@ -19,9 +20,9 @@ impl RepetitionPenalty {
     }
 }
 
-/// The presence and frequency penalties of OpenAI's interface: from the logit of each token of the output is taken `presence`,
-/// and `frequency` for each time that it stands there. The prompt does not count, so this step tells it from
-/// the output.
+/// The presence and frequency penalties of OpenAI's interface: from the logit of each token of the output is
+/// taken `presence`, and `frequency` for each time that it stands there. The prompt does not count, so this
+/// step tells it from the output.
 #[derive(Clone, Copy, Debug)]
 pub struct CountPenalty {
     presence: f32,

@@ -1,5 +1,5 @@
-//! All of it in one run: JSON that obeys a type, carries a mark, is steered by an expert and drafted by a small model; and the
-//! detector proves it. `cargo run --release -p verdigris --example everything`
+//! All of it in one run: JSON that obeys a type, carries a mark, is steered by an expert and drafted by a
+//! small model; and the detector proves it. `cargo run --release -p verdigris --example everything`
 
 use schemars::JsonSchema;
 use serde::Deserialize;
