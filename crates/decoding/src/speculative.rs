@@ -205,6 +205,7 @@ mod tests {
     use verdigris_constrain::{Constraint, Grammar, Trie};
     use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
     use verdigris_logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler};
+    use verdigris_models::ModelError;
     use verdigris_text::Tokenizer;
     use verdigris_watermark::{Context, ContextFunction, Embed, Gamma, Native, Strength};
 
@@ -396,6 +397,52 @@ mod tests {
         assert!(distance(&plain, &raw) > 1e-3, "raw q");
         let shifted = with(|_, before| before.iter().map(|q| (q + 1e-3) / (1.0 + 1e-3 * TOKENS as f64)).collect());
         assert!(distance(&plain, &shifted) > 1e-3, "the law of another position");
+    }
+
+    /// A target that judges drafts by the row before theirs.
+    #[test]
+    fn an_off_by_one_in_p_is_seen() {
+        struct OffByOne(Box<dyn Sequence>);
+        impl Sequence for OffByOne {
+            fn len(&self) -> usize {
+                self.0.len()
+            }
+            fn capacity(&self) -> usize {
+                self.0.capacity()
+            }
+            fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
+                self.0.forward(batch, rows)?;
+                for i in (1..rows.count()).rev() {
+                    let before = rows.row(i - 1).to_vec();
+                    rows.row_mut(i).copy_from_slice(&before);
+                }
+                Ok(())
+            }
+            fn truncate(&mut self, length: usize) {
+                self.0.truncate(length);
+            }
+            fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
+                Ok(Box::new(Self(self.0.fork()?)))
+            }
+        }
+        let model = Table::noise(TOKENS, 1);
+        let target = target(Chain::new(), Sampler::Categorical);
+        let plain = plain_law(&model, &target, 3);
+        let with = |wrong: bool| {
+            law(|chance| {
+                let drafter = drafter(Table::noise(TOKENS, 2), &target, Coupling::Independent);
+                let length = DraftLength::Fixed(2);
+                let run = Speculative::new(model.clone(), &target, &PROMPT[2..], limits(3), drafter, length, chance);
+                let mut run = run.unwrap();
+                if wrong {
+                    let sequence = model.clone().begin(64).unwrap();
+                    run.sequence = Box::new(OffByOne(sequence));
+                }
+                run.map(Result::unwrap).collect()
+            })
+        };
+        assert!(distance(&plain, &with(false)) < 1e-12);
+        assert!(distance(&plain, &with(true)) > 1e-3, "p of the position before");
     }
 
     #[test]
