@@ -5,10 +5,12 @@ mod bench;
 mod demo;
 mod detect;
 mod error;
+mod form;
 mod generate;
 mod key;
 mod model;
 mod report;
+mod sampling;
 mod train;
 
 use std::process::ExitCode;

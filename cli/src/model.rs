@@ -73,7 +73,7 @@ pub(crate) struct EngineOptions {
     model: ModelOption,
     #[command(flatten)]
     device: DeviceOption,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Steering")]
     steer: SteerOptions,
 }
 

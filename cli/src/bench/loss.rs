@@ -22,8 +22,6 @@ pub(crate) struct Loss {
     /// The text
     #[arg(long, value_name = "FILE")]
     text: PathBuf,
-    #[command(flatten)]
-    engine: EngineOptions,
     /// Windows at most
     #[arg(long, value_name = "N", default_value_t = 128)]
     windows: usize,
@@ -33,6 +31,8 @@ pub(crate) struct Loss {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    engine: EngineOptions,
 }
 
 impl Loss {

@@ -23,8 +23,6 @@ Example:
   verdigris bench strength --draft fixtures/models/tale-small \\
       --expert fixtures/models/tale-expert --anti fixtures/models/tale-small --alpha 0.75")]
 pub(crate) struct Strength {
-    #[command(flatten)]
-    engine: EngineOptions,
     /// The model that drafts
     #[arg(long, value_name = "PATH")]
     draft: Option<PathBuf>,
@@ -43,6 +41,8 @@ pub(crate) struct Strength {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    engine: EngineOptions,
 }
 
 /// What one way of writing came to.
