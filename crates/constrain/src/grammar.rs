@@ -45,6 +45,9 @@ pub struct Grammar {
 /// No number of bytes leads to the end.
 const NO_END: u64 = u64::MAX;
 
+/// Longer ways to the end are all alike: rules that double each other's length reach any number.
+const FAR: u64 = 1 << 48;
+
 impl fmt::Debug for Grammar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (steps, automata) = (self.steps.len(), self.automata.len());
@@ -169,6 +172,7 @@ impl Builder {
             if to_end[settled as usize] != NO_END {
                 continue;
             }
+            let bytes = bytes.min(FAR);
             to_end[settled as usize] = bytes;
             for &at in &waiting[settled as usize] {
                 let bytes = match &self.steps[at as usize] {
@@ -177,7 +181,7 @@ impl Builder {
                     }
                     Step::Call { .. } => match half[at as usize].replace(bytes) {
                         None => continue,
-                        Some(other) => bytes.saturating_add(other).min(NO_END - 1),
+                        Some(other) => bytes + other,
                     },
                     Step::Fork(_) | Step::Return => bytes,
                 };

@@ -138,11 +138,12 @@ impl Machine {
         self.read().states[state as usize].places.accepts
     }
 
-    /// The fewest bytes that make the text so far one of the grammar's; `None` if nothing does.
+    /// The fewest bytes that make the text so far one of the grammar's; `None` if nothing does, or nothing
+    /// shorter than 4 GiB.
     pub fn completion(&self, State(mut state): State) -> Option<Vec<u8>> {
         let mut arena = self.write();
-        let mut left = arena.states[state as usize].to_end?;
-        let mut bytes = Vec::with_capacity(left as usize);
+        let mut left = arena.states[state as usize].to_end.filter(|bytes| bytes >> 32 == 0)?;
+        let mut bytes = Vec::new();
         while left > 0 {
             // Some byte leads one nearer to the end.
             let mut nearer = None;
@@ -247,7 +248,7 @@ impl<'a> Alone<'a> {
     }
 
     fn to_end(&self, inner: u32) -> u64 {
-        u64::from(self.automaton.to_end(inner)) + self.after
+        self.after.saturating_add(self.automaton.to_end(inner).into())
     }
 }
 

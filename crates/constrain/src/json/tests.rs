@@ -292,6 +292,17 @@ fn large_schemas_are_answered() {
     assert!(fault(json!({"type": "object", "properties": {"x".repeat(1 << 23): {}}})).fault.contains("too long"));
     let names: Vec<String> = (0..50_000).map(|i| i.to_string()).collect();
     let _ = Grammar::json_schema(&json!({"type": "object", "required": names}), Objects::Open);
+    // The shortest text has more than 2^100 bytes.
+    let double = |i: usize| {
+        let half = json!({"$ref": format!("#/$defs/{}", i + 1)});
+        (i.to_string(), json!({"type": "array", "prefixItems": [half.clone(), half], "minItems": 2, "maxItems": 2}))
+    };
+    let mut doubles: serde_json::Map<String, Value> = (0..100).map(double).collect();
+    doubles.insert("100".into(), json!({"const": 1}));
+    let endless = machine(&json!({"$ref": "#/$defs/0", "$defs": doubles}));
+    let begun = endless.next(endless.start(), "[".repeat(100).as_bytes());
+    assert_eq!(endless.completion(begun), None);
+    assert!(endless.mask(begun).to_end > 1 << 40 && !endless.mask(begun).tokens.is_empty());
     let branches = |inner: Value| json!({"anyOf": vec![inner; 60]});
     let deep = (0..2).fold(json!({"type": "string"}), |schema, _| branches(schema));
     assert!(fault(json!({"oneOf": [deep.clone(), deep]})).fault.contains("oneOf"));
