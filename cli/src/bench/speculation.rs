@@ -86,6 +86,8 @@ struct Row {
 enum Way {
     Plain,
     Draft(DraftLength),
+    /// A number of drafts that guess at the draws of plain decoding.
+    Repeatable(usize),
     Lookup,
 }
 
@@ -104,6 +106,7 @@ impl Speculation {
         let names: Vec<String> = LENGTHS.iter().map(|length| format!("{length}")).collect();
         let fixed = LENGTHS.iter().map(|&length| Way::Draft(DraftLength::Fixed(length)));
         ways.extend(names.iter().map(String::as_str).zip(fixed));
+        ways.push(("4, repeatable", Way::Repeatable(4)));
         ways.push(("automatic", Way::Draft(DraftLength::Auto)));
         ways.push(("automatic, lookup", Way::Lookup));
         let (mut seconds, mut tokens) = (vec![0.0; ways.len()], vec![0; ways.len()]);
@@ -127,7 +130,7 @@ impl Speculation {
             let Acceptance { calls, drafted, accepted } = acceptance[i];
             let tokens_a_call = if calls == 0 { 1.0 } else { tokens[i] as f64 / calls as f64 };
             let predicted = match way {
-                Way::Draft(DraftLength::Fixed(g)) => Some(tokens_a_call / (v[g] + g as f64 * c)),
+                Way::Draft(DraftLength::Fixed(g)) | Way::Repeatable(g) => Some(tokens_a_call / (v[g] + g as f64 * c)),
                 _ => None,
             };
             Row {
@@ -179,6 +182,7 @@ impl Speculation {
             Way::Lookup => request.lookup(),
             Way::Draft(DraftLength::Auto) => request.draft(draft),
             Way::Draft(DraftLength::Fixed(length)) => request.draft(draft).draft_tokens(length),
+            Way::Repeatable(length) => request.draft(draft).draft_tokens(length).repeatable(),
         };
         let written = request.text()?;
         Ok((written.tokens.len(), written.acceptance.unwrap_or_default()))

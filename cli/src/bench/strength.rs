@@ -71,7 +71,7 @@ impl Strength {
             return Err(Failure::Usage("--samples must be at least 2".into()));
         }
         let engine = self.engine.unsteered()?;
-        let steered = self.engine.engine()?;
+        let steered = self.engine.is_steered().then(|| self.engine.engine()).transpose()?;
         let draft = self.draft.as_deref().map(|path| self.engine.load(path)).transpose()?;
         let way = |name: &str| Way { name: name.into(), engine: &engine, constraint: None, draft: None };
         let constraint = |pattern: &str| -> Result<Option<Constraint>, Failure> {
@@ -84,11 +84,11 @@ impl Strength {
         }
         ways.push(Way { constraint: constraint("(?s).*")?, ..way("constrained, nothing forbidden") });
         ways.push(Way { constraint: constraint(&self.regex)?, ..way(&format!("constrained, `{}`", self.regex)) });
-        if self.engine.is_steered() {
-            ways.push(Way { engine: &steered, ..way("steered") });
+        if let Some(steered) = &steered {
+            ways.push(Way { engine: steered, ..way("steered") });
             if draft.is_some() {
                 let (constraint, draft) = (constraint(&self.regex)?, draft.as_ref());
-                ways.push(Way { engine: &steered, constraint, draft, ..way("steered, constrained, speculative") });
+                ways.push(Way { engine: steered, constraint, draft, ..way("steered, constrained, speculative") });
             }
         }
         let bar = progress(2 * self.samples * ways.len() as u64);

@@ -115,24 +115,11 @@ impl Automaton {
         texts.sort_unstable_by(|a, b| a.as_ref().cmp(b.as_ref()));
         let mut used = [false; 256];
         texts.iter().flat_map(AsRef::as_ref).for_each(|&byte| used[usize::from(byte)] = true);
-        let byte_at = |text: usize, depth: usize| texts[text].as_ref().get(depth).copied();
-        // A state is the texts that begin with the bytes so far, a range of the sorted list.
         Self::explore(
-            (0, texts.len(), 0usize),
+            Begun::all(&texts),
             |byte| used[usize::from(byte)].then_some(byte),
-            |&(from, to, depth), byte| {
-                let part = |before: &dyn Fn(Option<u8>) -> bool| {
-                    let (mut low, mut high) = (from, to);
-                    while low < high {
-                        let middle = low.midpoint(high);
-                        if before(byte_at(middle, depth)) { low = middle + 1 } else { high = middle }
-                    }
-                    low
-                };
-                let (from, to) = (part(&|b| b < Some(byte)), part(&|b| b <= Some(byte)));
-                (from < to).then_some((from, to, depth + 1))
-            },
-            |&(from, to, depth)| from < to && byte_at(from, depth).is_none(),
+            |begun, byte| begun.next(&texts, byte),
+            |begun| begun.is_whole(&texts),
         )
     }
 
@@ -163,6 +150,35 @@ impl Automaton {
     }
 }
 
+/// Which texts of a sorted list begin with the bytes so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Begun {
+    from: usize,
+    to: usize,
+    bytes: usize,
+}
+
+impl Begun {
+    /// Before any byte.
+    pub(crate) fn all<T>(texts: &[T]) -> Self {
+        Self { from: 0, to: texts.len(), bytes: 0 }
+    }
+
+    /// After one more byte, if some text goes on so.
+    pub(crate) fn next<T: AsRef<[u8]>>(self, texts: &[T], byte: u8) -> Option<Self> {
+        let at = |text: &T| text.as_ref().get(self.bytes).copied();
+        let begun = &texts[self.from..self.to];
+        let from = self.from + begun.partition_point(|text| at(text) < Some(byte));
+        let to = self.from + begun.partition_point(|text| at(text) <= Some(byte));
+        (from < to).then_some(Self { from, to, bytes: self.bytes + 1 })
+    }
+
+    /// Whether the bytes so far are a text of the list. The shortest comes first.
+    pub(crate) fn is_whole<T: AsRef<[u8]>>(self, texts: &[T]) -> bool {
+        texts[self.from..self.to].first().is_some_and(|text| text.as_ref().len() == self.bytes)
+    }
+}
+
 /// A number for each class of bytes, and a byte of each.
 fn classify<C: Eq + Hash>(class: impl Fn(u8) -> C) -> ([u8; 256], Vec<u8>) {
     let (mut numbers, mut classes, mut representatives) = (HashMap::new(), [0; 256], Vec::new());
@@ -175,14 +191,16 @@ fn classify<C: Eq + Hash>(class: impl Fn(u8) -> C) -> ([u8; 256], Vec<u8>) {
     (classes, representatives)
 }
 
+/// Whether a whole text is accepted.
+#[cfg(test)]
+pub(crate) fn accepts(automaton: &Automaton, text: &str) -> bool {
+    let end = text.bytes().try_fold(Automaton::START, |state, byte| automaton.next(state, byte));
+    end.is_some_and(|state| automaton.accepts(state))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn accepts(automaton: &Automaton, text: &str) -> bool {
-        let end = text.bytes().try_fold(Automaton::START, |state, byte| automaton.next(state, byte));
-        end.is_some_and(|state| automaton.accepts(state))
-    }
 
     #[test]
     fn literals_are_accepted_and_nothing_else() {

@@ -73,11 +73,12 @@ impl Transform for Constraint {
             return row.restrict(&mask.tokens);
         }
         row.with_set(mask.tokens.capacity().max(row.len()), |row, allowed| {
-            if is_tight {
+            // Without a token for the byte that is next nothing may fit; then the text is cut short.
+            let fits = is_tight && {
                 self.machine.mask_within(state, left, allowed);
-            }
-            // Not tight, or without a token for the byte that is next: what fits is all that can be had.
-            if allowed.is_empty() && !(is_tight && mask.accepts) {
+                mask.accepts || !allowed.is_empty()
+            };
+            if !fits {
                 let words = mask.tokens.words();
                 allowed.fill_words(|all| all[..words.len()].copy_from_slice(words));
             }
@@ -100,6 +101,23 @@ mod tests {
     use super::*;
     use verdigris_logits::{Purpose, Random, Sampler};
 
+    /// Tokens that are allowed, by chance, up to the end (token 0) or so many; and where they lead.
+    fn random_text(constraint: &Constraint, tokens: u64, seed: u64) -> (Standing, Vec<TokenId>) {
+        let (mut standing, mut text, mut row) = (constraint.start(&[1, 2, 3]), Vec::new(), Row::default());
+        for position in 0..tokens {
+            row.load(&[0.0; 4096]);
+            constraint.apply(&standing, &mut row);
+            let u = Random::new(seed).uniform(position, Purpose::Token);
+            let token = Sampler::Categorical.sample(&row, u).expect("a text can always go on or end");
+            if token == 0 {
+                break;
+            }
+            constraint.advance(&mut standing, token);
+            text.push(token);
+        }
+        (standing, text)
+    }
+
     #[test]
     fn every_random_text_matches() {
         let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
@@ -111,19 +129,7 @@ mod tests {
             let constraint = Constraint::new(grammar, tokenizer.clone(), trie.clone(), &[0]);
             let judge = ::regex::Regex::new(&format!("^(?:{pattern})$")).unwrap();
             for seed in 0..200 {
-                let mut state = constraint.start(&[1, 2, 3]);
-                let (mut text, mut row) = (Vec::new(), Row::default());
-                for position in 0.. {
-                    row.load(&[0.0; 4096]);
-                    constraint.apply(&state, &mut row);
-                    let u = Random::new(seed).uniform(position, Purpose::Token);
-                    let token = Sampler::Categorical.sample(&row, u).expect("a text can always go on or end");
-                    if token == 0 {
-                        break;
-                    }
-                    constraint.advance(&mut state, token);
-                    text.push(token);
-                }
+                let (_, text) = random_text(&constraint, u64::MAX, seed);
                 let text = tokenizer.decode(&text);
                 assert!(judge.is_match(&text), "{text:?} does not match {pattern:?}");
             }
@@ -143,18 +149,7 @@ mod tests {
             for tokens in [shortest, shortest + 1, 12, 40] {
                 let within = constraint.within(tokens);
                 for seed in 0..100 {
-                    let (mut standing, mut text, mut row) = (within.start(&[]), Vec::new(), Row::default());
-                    for position in 0..tokens as u64 {
-                        row.load(&[0.0; 4096]);
-                        within.apply(&standing, &mut row);
-                        let u = Random::new(seed).uniform(position, Purpose::Token);
-                        let token = Sampler::Categorical.sample(&row, u).expect("a text can always go on or end");
-                        if token == 0 {
-                            break;
-                        }
-                        within.advance(&mut standing, token);
-                        text.push(token);
-                    }
+                    let (standing, text) = random_text(&within, tokens as u64, seed);
                     assert!(within.machine().accepts(standing.state), "{tokens}: {:?}", tokenizer.decode(&text));
                 }
             }

@@ -246,11 +246,7 @@ fn within(part: &Part, low: Option<&Bound>, high: Option<&Bound>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn accepts(automaton: &Automaton, text: &str) -> bool {
-        let end = text.bytes().try_fold(Automaton::START, |state, byte| automaton.next(state, byte));
-        end.is_some_and(|state| automaton.accepts(state))
-    }
+    use crate::automaton::accepts;
 
     fn bound(text: &str, inclusive: bool) -> Bound {
         Bound { value: Decimal::parse(text), inclusive }

@@ -11,6 +11,7 @@
 //! strings with the escapes that they need, and numbers without exponent.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
@@ -88,6 +89,9 @@ impl Grammar {
 
 /// A schema without any demand.
 static ANYTHING: Value = Value::Bool(true);
+
+/// An object without any property.
+static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
 struct Compiler<'a> {
     root: &'a Value,
@@ -207,9 +211,8 @@ impl<'a> Compiler<'a> {
 
     /// The ways to write a value that obeys a schema.
     fn schema(&mut self, schema: &'a Value, path: &str) -> Result<Vec<At>> {
-        static NO_DEMANDS: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
         let keywords = match schema {
-            Value::Bool(true) => &*NO_DEMANDS,
+            Value::Bool(true) => &*NOTHING,
             Value::Bool(false) => return Ok(Vec::new()),
             Value::Object(keywords) => keywords,
             _ => return bad(path, "a schema is an object, true or false"),
@@ -219,9 +222,8 @@ impl<'a> Compiler<'a> {
         for whole in ["$ref", "enum", "const", "anyOf", "oneOf"] {
             let Some(value) = keywords.get(whole) else { continue };
             let others = keywords.keys().find(|&key| {
-                let annotation = is_annotation(key) || key == "format" && whole != "$ref";
                 let type_beside_values = key == "type" && matches!(whole, "enum" | "const");
-                key != whole && !annotation && !type_beside_values
+                key != whole && !is_annotation(key) && !type_beside_values
             });
             if let Some(other) = others {
                 return bad(path, format!("{other:?} beside {whole:?} is not supported"));
@@ -422,9 +424,8 @@ impl<'a> Compiler<'a> {
     }
 
     fn object(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<At> {
-        static NONE: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
         let properties = match keywords.get("properties") {
-            None => &*NONE,
+            None => &*NOTHING,
             Some(Value::Object(properties)) => properties,
             Some(_) => return bad(path, "\"properties\" is an object"),
         };
@@ -491,7 +492,7 @@ impl<'a> Compiler<'a> {
     /// The names that are none of these.
     fn other_key(&mut self, names: &[&str], path: &str) -> Result<u32> {
         if names.is_empty() {
-            let any = self.string_automaton((None, 0, None), &Map::new(), path)?;
+            let any = self.string_automaton((None, 0, None), &NOTHING, path)?;
             return Ok(any.expect("there are strings"));
         }
         match string_except(names) {

@@ -5,7 +5,7 @@
 
 use std::hash::Hash;
 
-use crate::automaton::{Automaton, NoAutomaton};
+use crate::automaton::{Automaton, Begun, NoAutomaton};
 use crate::regex::{BadRegex, Dfa, check};
 
 /// What the contents of a string must be, as a walk over their UTF-8 bytes.
@@ -103,11 +103,11 @@ struct Except {
 }
 
 impl Content for Except {
-    /// Beside the pattern's state: the names that begin with the bytes so far, and how many bytes that is.
-    type State = (regex_automata::util::primitives::StateID, Option<(usize, usize, usize)>);
+    /// Beside the pattern's state: which names begin with the bytes so far.
+    type State = (regex_automata::util::primitives::StateID, Option<Begun>);
 
     fn start(&self) -> Self::State {
-        (self.dfa.start(), Some((0, self.names.len(), 0)))
+        (self.dfa.start(), Some(Begun::all(&self.names)))
     }
 
     fn class(&self, byte: u8) -> u32 {
@@ -119,18 +119,12 @@ impl Content for Except {
 
     fn next(&self, &(state, names): &Self::State, byte: u8) -> Option<Self::State> {
         let next = self.dfa.next(state, byte)?;
-        let names = names.and_then(|(from, to, depth)| {
-            let at = |name: &Vec<u8>| name.get(depth).copied();
-            let begun = &self.names[from..to];
-            let first = from + begun.partition_point(|name| at(name) < Some(byte));
-            let last = from + begun.partition_point(|name| at(name) <= Some(byte));
-            (first < last).then_some((first, last, depth + 1))
-        });
+        let names = names.and_then(|begun| begun.next(&self.names, byte));
         Some((next, names))
     }
 
     fn accepts(&self, &(state, names): &Self::State) -> bool {
-        let is_name = names.is_some_and(|(from, to, depth)| from < to && self.names[from].len() == depth);
+        let is_name = names.is_some_and(|begun| begun.is_whole(&self.names));
         !is_name && self.dfa.accepts(state)
     }
 }
@@ -194,11 +188,7 @@ fn short_escape(letter: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn accepts(automaton: &Automaton, text: &str) -> bool {
-        let end = text.bytes().try_fold(Automaton::START, |state, byte| automaton.next(state, byte));
-        end.is_some_and(|state| automaton.accepts(state))
-    }
+    use crate::automaton::accepts;
 
     /// serde_json writes strings in just this way.
     fn write(content: &str) -> String {

@@ -263,6 +263,7 @@ fn what_is_not_understood_is_named() {
     is(json!({"$ref": "#/$defs/nothing"}), "#", "leads nowhere");
     is(json!({"$ref": "#/$defs/a", "type": "string", "$defs": {"a": {}}}), "#", "\"type\" beside \"$ref\"");
     is(json!({"enum": ["a"], "minLength": 1}), "#", "\"minLength\" beside \"enum\"");
+    is(json!({"enum": [300], "format": "uint8"}), "#", "\"format\" beside \"enum\"");
     is(json!({"minimum": "x"}), "#", "\"minimum\"");
     is(json!({"exclusiveMinimum": true}), "#", "\"exclusiveMinimum\"");
     is(json!({"minLength": -1}), "#", "\"minLength\"");
