@@ -44,7 +44,10 @@ impl Demo {
 
         let bold = Style::new().bold();
         let dim = Style::new().dimmed();
-        let (green, red) = (report::mark_style(Mark::Green), report::mark_style(Mark::Red));
+        let (green, red) = {
+            let colour = |green| report::mark_style(Mark::Counted { green, score: 0.0 });
+            (colour(true), colour(false))
+        };
         writeln!(out, "{bold}A key{bold:#} that is made for this screen: {}", key.describe())?;
         writeln!(
             out,
@@ -79,7 +82,7 @@ impl Demo {
 fn row(out: &mut impl Write, name: &str, evidence: &Evidence) -> Result<(), Failure> {
     let verdict = evidence.verdict(verdigris::watermark::DEFAULT_LEVEL).map_err(verdigris::Error::from)?;
     let style = report::verdict_style(verdict);
-    let share = format!("{:.0} %", 100.0 * evidence.green as f64 / evidence.scored as f64);
+    let share = format!("{:.0} %", 100.0 * evidence.score / evidence.scored as f64);
     let p = report::p_value(evidence.ln_p);
     let verdict = report::verdict(verdict);
     Ok(writeln!(

@@ -16,6 +16,8 @@ pub(crate) enum Failure {
     Train(#[from] verdigris_train::TrainError),
     #[error("cannot open {path}: {source}")]
     Open { path: PathBuf, source: io::Error },
+    #[error("cannot write {path}: {source}")]
+    Write { path: PathBuf, source: io::Error },
     /// A fault in the text of a file, which its own error does not know the name of.
     #[error("{name}: {source}")]
     Text { name: String, source: verdigris::Error },

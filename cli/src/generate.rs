@@ -12,6 +12,7 @@ use verdigris::{Acceptance, Key, Stop};
 
 use crate::error::Failure;
 use crate::form::FormOptions;
+use crate::key::writer_of;
 use crate::model::EngineOptions;
 use crate::sampling::SamplingOptions;
 
@@ -35,6 +36,15 @@ pub(crate) struct Generate {
     /// Mark the text with this key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Mark the text with the key of this folder that is to be used today
+    #[arg(long, value_name = "DIR", conflicts_with = "key")]
+    ring: Option<PathBuf>,
+    /// For a ring: whose key
+    #[arg(long, value_name = "NAME", requires = "ring", default_value = "", hide_default_value = true)]
+    tenant: String,
+    /// For a key that carries numbers: the number, such as 0xbeef
+    #[arg(long, value_name = "N", value_parser = crate::payload::number)]
+    payload: Option<u32>,
     /// The most tokens to write
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_tokens: usize,
@@ -91,12 +101,22 @@ struct Output<'a> {
 
 impl Generate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let key = self.key.as_deref().map(Key::load).transpose()?;
+        let key = match (&self.key, &self.ring) {
+            (Some(file), _) => Some(Key::load(file)?),
+            (None, Some(ring)) => Some(writer_of(ring, &self.tenant)?),
+            (None, None) => None,
+        };
+        if self.payload.is_some() && key.is_none() {
+            return Err(Failure::Usage("a payload needs a key that carries it: --key FILE".into()));
+        }
         let engine = self.engine.engine()?;
         let seed = self.seed.map_or_else(random_seed, Ok)?;
         let mut request = self.sampling.apply(engine.request(&self.prompt).max_tokens(self.max_tokens));
         if let Some(key) = &key {
             request = request.watermark(key);
+            if let Some(payload) = self.payload {
+                request = request.payload(payload);
+            }
         }
         let drafter = self.drafts.draft.as_deref().map(|path| self.engine.load(path)).transpose()?;
         if let Some(drafter) = &drafter {

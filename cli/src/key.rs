@@ -1,19 +1,23 @@
 //! `verdigris key`: make keys and look at them.
 
-use std::path::PathBuf;
+mod dialect;
+
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use verdigris::watermark::{Context, ContextFunction, kgw::DEFAULT_HASH_KEY};
-use verdigris::{Gamma, Key, Marking, Strength};
+use verdigris::watermark::key::{random_id, random_secret};
+use verdigris::watermark::{Context, ContextFunction, Period, Vocabulary};
+use verdigris::{Gamma, Key, KeyRing, Marking, Reader, Strength};
 
 use crate::error::Failure;
+use crate::key::dialect::DialectOptions;
 use crate::model::ModelOption;
 
 /// Make a key, or see what a key is for
 #[derive(Subcommand)]
 pub(crate) enum KeyCommand {
-    New(New),
+    New(Box<New>),
     Show(Show),
 }
 
@@ -26,41 +30,33 @@ without it nothing can be proved. A key works with one tokenizer, that of --mode
 Examples:
   verdigris key new my.key
   verdigris key new strong.key --gamma 0.5 --delta 4 --context all --width 2
-  verdigris key new kgw.key --dialect kgw-simple-1 --gamma 0.5    reads what the KGW reference wrote")]
+  verdigris key new numbered.key --payload-bits 16                the mark carries a number
+  verdigris key new keys/2027.key --valid-from 2027-01-01         for a ring: see detect --ring
+  verdigris key new quiet.key --dialect native-gumbel             leaves the model's law as it is
+  verdigris key new kgw.key --dialect kgw --seeding selfhash      reads what the KGW reference wrote
+  verdigris key new theirs.key --dialect vllm --import key.txt    and what vLLM wrote under that key")]
 pub(crate) struct New {
     /// The file to make; it must not exist
     file: PathBuf,
     #[command(flatten)]
     model: ModelOption,
-    /// The share of green tokens
-    #[arg(long, default_value_t = 0.25)]
-    gamma: f64,
-    /// What is added to the logits of green tokens
-    #[arg(long, default_value_t = 2.0, conflicts_with = "hard")]
-    delta: f64,
-    /// Write green tokens only
-    #[arg(long)]
-    hard: bool,
-    /// How the tokens before a position choose its green list
-    #[arg(long, value_enum, default_value_t = Function::Min)]
-    context: Function,
-    /// How many of them take part
-    #[arg(long, value_name = "H", default_value_t = 4)]
-    width: usize,
+    #[command(flatten)]
+    dialect: DialectOptions,
     /// The public name of the key [default: a random one]
     #[arg(long)]
     id: Option<String>,
     /// Whose key it is; every tenant has lists of their own
     #[arg(long)]
     tenant: Option<String>,
-    /// The scheme: our own, or one that another system embeds
-    #[arg(long, value_enum, default_value_t = Dialect::Native)]
-    dialect: Dialect,
-    /// For kgw-simple-1: the integer key of the other system
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_HASH_KEY)]
-    hash_key: u64,
+    /// The first day on which a ring writes with it
+    #[arg(long, value_name = "DAY")]
+    valid_from: Option<String>,
+    /// The last day on which a ring writes with it
+    #[arg(long, value_name = "DAY")]
+    valid_until: Option<String>,
 }
 
+/// How green lists follow from the text before.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Function {
     /// All of them together
@@ -69,13 +65,6 @@ pub(crate) enum Function {
     Min,
     /// The candidate takes part too: hardest to learn
     SelfSalted,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Dialect {
-    Native,
-    #[value(name = "kgw-simple-1")]
-    KgwSimple1,
 }
 
 impl From<Function> for ContextFunction {
@@ -98,6 +87,35 @@ pub(crate) struct Show {
     json: bool,
 }
 
+/// Keys to read with: files, or a folder of them.
+#[derive(Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct KeysOption {
+    /// The key to look for; give it again for more keys
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Vec<PathBuf>,
+    /// A folder of keys (files that end in .key or .json), all of which are looked for
+    #[arg(long, value_name = "DIR")]
+    pub(crate) ring: Option<PathBuf>,
+}
+
+impl KeysOption {
+    /// All of them. More keys mean more looks, and p-values that are larger by as much.
+    pub(crate) fn load(&self) -> Result<Vec<Key>, Failure> {
+        let mut keys = self.key.iter().map(|file| Key::load(file)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(ring) = &self.ring {
+            keys.extend(KeyRing::load(ring)?.into_keys());
+        }
+        Ok(keys)
+    }
+}
+
+/// The key that a ring writes with today.
+pub(crate) fn writer_of(ring: &Path, tenant: &str) -> Result<Key, Failure> {
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    Ok(KeyRing::load(ring)?.into_writer(today, tenant)?)
+}
+
 /// The marking that options describe; the error is one line.
 pub(crate) fn marking(
     gamma: f64,
@@ -110,8 +128,13 @@ pub(crate) fn marking(
     Ok(Marking {
         gamma: Gamma::new(gamma).map_err(|error| usage(&error))?,
         context: Context { function: function.into(), width },
-        strength: if hard { Strength::Hard } else { Strength::soft(delta).map_err(|error| usage(&error))? },
+        strength: strength(delta, hard)?,
     })
+}
+
+fn strength(delta: f64, hard: bool) -> Result<Strength, Failure> {
+    let usage = |error: verdigris::watermark::embed::BadDelta| Failure::Usage(error.to_string());
+    if hard { Ok(Strength::Hard) } else { Strength::soft(delta).map_err(usage) }
 }
 
 impl KeyCommand {
@@ -125,42 +148,48 @@ impl KeyCommand {
 
 impl New {
     fn run(self) -> Result<ExitCode, Failure> {
-        let vocabulary = self.model.reader()?.vocabulary();
-        let mut key = match self.dialect {
-            Dialect::Native => {
-                let marking = marking(self.gamma, self.delta, self.hard, self.context, self.width)?;
-                Key::generate(marking, vocabulary)
-            }
-            Dialect::KgwSimple1 => {
-                let strength = marking(0.5, self.delta, self.hard, Function::All, 1)?.strength;
-                Key::kgw_simple_1(self.hash_key, self.gamma, strength, vocabulary)?
-            }
+        let period = Period::new(self.valid_from.as_deref(), self.valid_until.as_deref())?;
+        let key = self.dialect.key(&self.model.reader()?)?;
+        let key = match self.id {
+            Some(id) => key.with_id(id),
+            None => key,
         };
-        if let Some(id) = self.id {
-            key = key.with_id(id);
-        }
-        if let Some(tenant) = self.tenant {
-            key = key.with_tenant(tenant);
-        }
-        key.scheme()?;
+        let key = key.with_tenant(self.tenant.unwrap_or_default()).with_period(period);
         key.save(&self.file)?;
         anstream::println!("{} made: {} ({})", self.file.display(), key.id(), key.describe());
         Ok(ExitCode::SUCCESS)
     }
 }
 
+/// A new key of our own dialects.
+fn fresh(
+    dialect: verdigris::Dialect,
+    strength: Option<Strength>,
+    reader: &Reader,
+    size: Option<usize>,
+) -> Result<Key, Failure> {
+    Ok(Key::new(random_secret(), random_id(), dialect, strength, vocabulary(reader, size))?)
+}
+
+/// The tokenizer's vocabulary, or as much of it as another system splits.
+fn vocabulary(reader: &Reader, size: Option<usize>) -> Vocabulary {
+    let vocabulary = reader.vocabulary();
+    Vocabulary { size: size.unwrap_or(vocabulary.size), ..vocabulary }
+}
+
 impl Show {
     fn run(self) -> Result<ExitCode, Failure> {
         let key = Key::load(&self.file)?;
         let strength = match key.strength() {
-            Strength::Soft(delta) => format!("soft, delta {delta}"),
-            Strength::Hard => "hard: green tokens only".into(),
+            Some(Strength::Soft(delta)) => format!("soft, delta {delta}"),
+            Some(Strength::Hard) => "hard: green tokens only".into(),
+            None => "none: noise decides, and the model's law stays".into(),
         };
-        let vocabulary = key.vocabulary();
+        let (vocabulary, period) = (key.vocabulary(), key.period());
         if self.json {
             let json = serde_json::json!({
-                "id": key.id(), "tenant": key.tenant(), "scheme": key.describe(), "strength": strength,
-                "vocabulary": vocabulary,
+                "id": key.id(), "tenant": key.tenant(), "dialect": key.dialect(), "scheme": key.describe(),
+                "strength": strength, "vocabulary": vocabulary, "period": period, "public": key.is_public(),
             });
             anstream::println!("{json}");
             return Ok(ExitCode::SUCCESS);
@@ -172,6 +201,10 @@ impl Show {
         anstream::println!("scheme      {}", key.describe());
         anstream::println!("strength    {strength}");
         anstream::println!("vocabulary  {} tokens, {}", vocabulary.size, vocabulary.fingerprint);
+        if period != Period::default() {
+            let day = |day: Option<jiff::civil::Date>| day.map_or("open".into(), |day| day.to_string());
+            anstream::println!("period      {} to {}", day(period.from), day(period.until));
+        }
         anstream::println!("secret      not shown");
         Ok(ExitCode::SUCCESS)
     }

@@ -1,16 +1,20 @@
 //! The program `verdigris`: the library's rooms behind a command line.
 #![forbid(unsafe_code)]
 
+mod attack;
 mod bench;
 mod demo;
 mod detect;
 mod error;
 mod form;
 mod generate;
+mod identify;
 mod key;
 mod model;
+mod payload;
 mod report;
 mod sampling;
+mod text;
 mod train;
 
 use std::process::ExitCode;
@@ -37,9 +41,13 @@ Examples:
 Set RUST_LOG=debug for a log on standard error, and NO_COLOR=1 for no colour.";
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them")]
 enum Command {
     Generate(generate::Generate),
     Detect(detect::Detect),
+    Identify(identify::Identify),
+    Payload(payload::Payload),
+    Attack(attack::AttackCommand),
     #[command(subcommand)]
     Key(key::KeyCommand),
     #[command(subcommand)]
@@ -58,6 +66,9 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Generate(generate) => generate.run(),
         Command::Detect(detect) => detect.run(),
+        Command::Identify(identify) => identify.run(),
+        Command::Payload(payload) => payload.run(),
+        Command::Attack(attack) => attack.run(),
         Command::Key(key) => key.run(),
         Command::Train(train) => train.run(),
         Command::Demo(demo) => demo.run(),

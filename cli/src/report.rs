@@ -10,10 +10,10 @@ pub(crate) fn style(color: AnsiColor) -> Style {
 /// The style of a token: green, red, faint where it was counted before, plain where it cannot be scored.
 pub(crate) fn mark_style(mark: Mark) -> Style {
     match mark {
-        Mark::Green => style(AnsiColor::Green),
-        Mark::Red => style(AnsiColor::Red),
-        Mark::Repeated { green: true } => style(AnsiColor::Green).dimmed(),
-        Mark::Repeated { green: false } => style(AnsiColor::Red).dimmed(),
+        Mark::Counted { green: true, .. } => style(AnsiColor::Green),
+        Mark::Counted { green: false, .. } => style(AnsiColor::Red),
+        Mark::Repeated { green: true, .. } => style(AnsiColor::Green).dimmed(),
+        Mark::Repeated { green: false, .. } => style(AnsiColor::Red).dimmed(),
         Mark::Unscored => Style::new().dimmed(),
     }
 }
@@ -48,10 +48,32 @@ pub(crate) fn verdict_style(verdict: Verdict) -> Style {
     }
 }
 
-/// `12 of 40 green (10.0 by chance)`.
-pub(crate) fn green_count(evidence: &Evidence) -> String {
-    let chance = evidence.scored as f64 * evidence.gamma;
-    format!("{} of {} green ({chance:.1} by chance)", evidence.green, evidence.scored)
+/// `12 of 40 green (10.0 by chance)`, or a sum of scores.
+pub(crate) fn score(evidence: &Evidence) -> String {
+    let Evidence { score, scored, expected, .. } = evidence;
+    if evidence.colours && score.fract() == 0.0 {
+        format!("{score} of {scored} green ({expected:.1} by chance)")
+    } else {
+        format!("{score:.1} ({expected:.1} by chance)")
+    }
+}
+
+/// Prints a text in the colours of its tokens. Tokens that share a character are shown with the first of them.
+pub(crate) fn colored(
+    out: &mut impl std::io::Write,
+    text: &str,
+    tokens: &[(std::ops::Range<usize>, Mark)],
+) -> std::io::Result<()> {
+    let mut shown = 0;
+    for (range, mark) in tokens {
+        let start = range.start.max(shown);
+        if let Some(piece) = text.get(start..range.end).filter(|piece| !piece.is_empty()) {
+            let style = mark_style(*mark);
+            write!(out, "{}{style}{piece}{style:#}", text.get(shown..start).unwrap_or_default())?;
+            shown = range.end;
+        }
+    }
+    write!(out, "{}", text.get(shown..).unwrap_or_default())
 }
 
 /// Bytes of tokens as text, as far as they make characters; the rest waits for more.

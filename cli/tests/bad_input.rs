@@ -10,7 +10,7 @@ use support::{Folder, TALE_SMALL};
 fn a_missing_file() {
     let folder = Folder::with_key();
     folder.run(&["detect", "none.txt", "--key", "my.key"]).fails("cannot open none.txt");
-    folder.run(&["detect", ".", "--key", "my.key"]).fails("it is a folder");
+    folder.run(&["detect", ".", "--key", "my.key"]).fails("holds no .txt, .md");
     folder.run(&["generate", "--key", "none.key"]).fails("cannot read the key file none.key");
     folder.run(&["train", "lm", "--corpus", "none.txt", "--out", "out"]).fails("cannot read none.txt");
     folder.run(&["bench", "loss", "--text", "none.txt"]).fails("cannot read none.txt");

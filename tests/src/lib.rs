@@ -1,6 +1,8 @@
 //! What several suites share.
 #![forbid(unsafe_code)]
 
+pub mod dialects;
+
 use verdigris::constrain::Machine;
 
 /// A text by chance, byte by byte, with a taste for what closes things; completed where it grows long.

@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use verdigris::logits::{Purpose, Random};
 use verdigris::watermark::{Context, ContextFunction};
-use verdigris::{Engine, Evidence, Gamma, Key, Marking, Strength};
+use verdigris::{Dialect, Engine, Evidence, Gamma, Key, Look, Marking, Strength};
+use verdigris_tests::dialects::every_kind;
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     Engine::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small")).unwrap()
@@ -37,20 +38,20 @@ fn judge(key: &Key, text: &str) -> Evidence {
 
 #[test]
 fn every_scheme_marks_and_is_found_through_the_text() {
-    let vocabulary = ENGINE.reader().vocabulary();
-    for key in [
+    let mut keys = vec![
         soft(0.25, ContextFunction::All, 1),
         soft(0.25, ContextFunction::All, 6),
         soft(0.5, ContextFunction::Min, 4),
         soft(0.25, ContextFunction::SelfSalted, 3),
         key(0.5, Strength::Hard, ContextFunction::Min, 4),
-        Key::kgw_simple_1(15_485_863, 0.25, Strength::soft(2.0).unwrap(), vocabulary).unwrap(),
-    ] {
-        for seed in 0..3 {
-            let marked = judge(&key, &write(Some(&key), seed));
-            assert!(marked.z > 5.0 && marked.ln_p < -12.0, "{key:?}: {marked:?}");
-            let plain = judge(&key, &write(None, seed));
-            assert!(plain.p() > 1e-3, "{key:?}: {plain:?}");
+    ];
+    keys.extend(every_kind().iter().map(|kind| kind.key(1, ENGINE.reader().vocabulary())));
+    for key in &keys {
+        for seed in 0..2 {
+            let marked = judge(key, &write(Some(key), seed));
+            assert!(marked.z > 4.0 && marked.ln_p < -11.0, "{key:?}: {marked:?}");
+            let plain = judge(key, &write(None, seed));
+            assert!(plain.p() > 1e-4, "{key:?}: {plain:?}");
         }
     }
 }
@@ -93,4 +94,101 @@ fn a_constrained_text_is_marked_too() {
     }
     assert!(judge(&key, &marked.text).z > 6.0, "{:?}", judge(&key, &marked.text));
     assert!(judge(&key, &plain.text).p() > 1e-3, "{:?}", judge(&key, &plain.text));
+}
+
+/// What is read without the key is the model's own law: noise takes each token as often as the law says. Here over
+/// keys, for the first token of a text.
+#[test]
+fn noise_leaves_the_law_as_it_is() {
+    let kind = every_kind().into_iter().find(|kind| kind.name == "native-gumbel, all 4").unwrap();
+    let first = |key: Option<&Key>, seed| {
+        let request = ENGINE.request("The old man went").max_tokens(1).through_end().top_k(4).seed(seed);
+        let request = if let Some(key) = key { request.watermark(key) } else { request };
+        request.text().unwrap().tokens[0]
+    };
+    let texts = 400;
+    let mut counts = std::collections::BTreeMap::<u32, [f64; 2]>::new();
+    for number in 0..texts {
+        let key = kind.key(number, ENGINE.reader().vocabulary());
+        counts.entry(first(Some(&key), 7)).or_default()[0] += 1.0;
+        counts.entry(first(None, u64::from(number))).or_default()[1] += 1.0;
+    }
+    let chi2: f64 = counts.values().map(|[a, b]| (a - b).powi(2) / (a + b)).sum();
+    assert!(counts.len() == 4 && chi2 < 20.0, "{chi2}: {counts:?}");
+}
+
+/// Characters that nobody sees are repaired, and a mark in the middle of other text is localised.
+#[test]
+fn a_look_from_every_side() {
+    let key = soft(0.25, ContextFunction::Min, 4);
+    let other = key_of_nobody();
+    let marked = write(Some(&key), 1);
+    let hidden: String = marked.chars().flat_map(|c| [c, '\u{200B}']).collect();
+    let reader = ENGINE.reader();
+    let look = Look { passages: Some(1e-5), ..Look::default() };
+    let judgement = reader.judge(&[&other, &key], &hidden, &look).unwrap();
+    assert_eq!(judgement.key.id(), key.id());
+    assert!(judgement.evidence.ln_p_corrected() < -20.0 && judgement.evidence.tried == 8.0, "{:?}", judgement.evidence);
+    assert_eq!(judgement.repairs[0].1, marked.chars().count());
+    let (before, after) = (write(None, 50), write(None, 51));
+    let mixed = format!("{before}\n\n{marked}\n\n{after}");
+    let judgement = reader.judge(&[&key], &mixed, &look).unwrap();
+    let [(range, passage)] = &judgement.passages[..] else { panic!("{:?}", judgement.passages) };
+    assert!(passage.ln_p < 1e-5f64.ln());
+    assert!(
+        range.start.abs_diff(before.len()) < 150 && range.end.abs_diff(before.len() + marked.len()) < 150,
+        "{range:?}"
+    );
+    // A text that begins in the middle of a token is read from the next one on.
+    let cut = &marked[3..];
+    let look = Look { offsets: 6, ..Look::default() };
+    assert!(reader.judge(&[&key], cut, &look).unwrap().evidence.ln_p_corrected() < -20.0);
+}
+
+fn key_of_nobody() -> Key {
+    soft(0.25, ContextFunction::Min, 4).with_id("nobody")
+}
+
+/// A payload through the text, and what the wrong key reads.
+#[test]
+fn a_payload_comes_back_from_the_text() {
+    let context = Context { function: ContextFunction::Min, width: 2 };
+    let dialect = Dialect::Native { gamma: Gamma::new(0.25).unwrap(), context, payload_bits: Some(16) };
+    let new = |secret: u8| {
+        Key::new(vec![secret; 32], "numbered", dialect.clone(), None, ENGINE.reader().vocabulary()).unwrap()
+    };
+    let (key, wrong) = (new(1), new(2));
+    let request = ENGINE.request("").max_tokens(400).through_end().seed(3);
+    let text = request.watermark(&key).payload(0xbeef).text().unwrap().text;
+    let read = |key: &Key| {
+        let mut reader = key.payload_reader().unwrap();
+        reader.push(&ENGINE.reader().tokenizer().encode(&text));
+        reader.read()
+    };
+    assert_eq!(read(&key).payload, 0xbeef);
+    assert!(read(&key).ln_p < -20.0 && read(&key).doubt < 1e-3, "{:?}", read(&key));
+    assert!(read(&wrong).ln_p > 1e-3f64.ln(), "{:?}", read(&wrong));
+    assert!(judge(&key, &text).verdict(1e-5).is_ok());
+    assert!(ENGINE.request("").watermark(&key).text().is_err(), "which payload?");
+}
+
+/// The key that wrote is found among others, with all that was tried paid for.
+#[test]
+fn the_writer_is_identified() {
+    let vocabulary = || ENGINE.reader().vocabulary();
+    let candidates = || -> Vec<(String, Key)> {
+        let kinds = every_kind();
+        let kinds = kinds.iter().filter(|kind| !kind.name.contains("weighted"));
+        kinds.map(|kind| (kind.name.to_owned(), kind.key(1, vocabulary()))).collect()
+    };
+    for name in ["kgw minhash", "vllm", "sbw simple_4"] {
+        let all = candidates();
+        let key = &all.iter().find(|(label, _)| label == name).unwrap().1;
+        let found = ENGINE.reader().identify(&all, &write(Some(key), 9), verdigris::Repeats::Context).unwrap();
+        assert_eq!(found[0].label, name);
+        assert!(found[0].evidence.p() < 1e-5 && found[0].evidence.tried == all.len() as f64);
+        assert!(found[1].evidence.p() > 1e-3, "{:?}", found[1]);
+    }
+    let found = ENGINE.reader().identify(&candidates(), &write(None, 10), verdigris::Repeats::Context).unwrap();
+    assert!(found[0].evidence.p() > 1e-3, "{:?}", found[0]);
 }

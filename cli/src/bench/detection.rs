@@ -172,7 +172,7 @@ fn row(texts: &'static str, evidence: &[Evidence]) -> Row {
         most_z: z().fold(f64::NEG_INFINITY, f64::max),
         z_above_4: z().filter(|&z| z > 4.0).count(),
         p_at_most_1e_5: evidence.iter().filter(|e| e.ln_p <= 1e-5f64.ln()).count(),
-        mean_green_share: evidence.iter().map(|e| e.green as f64 / e.scored.max(1) as f64).sum::<f64>() / n,
+        mean_green_share: evidence.iter().map(|e| e.score / e.scored.max(1) as f64).sum::<f64>() / n,
         median_scored: scored[scored.len() / 2],
     }
 }

@@ -11,7 +11,7 @@ use crate::{TokenId, TokenSet};
 pub struct Row {
     logits: Vec<f32>,
     /// For steps that rank tokens.
-    pub(crate) order: Vec<TokenId>,
+    order: Vec<TokenId>,
     /// For steps that make a set of tokens.
     set: TokenSet,
 }
@@ -78,6 +78,28 @@ impl Row {
         result
     }
 
+    /// Lends the ids of all allowed tokens, to be put in any order, beside the logits.
+    pub fn with_allowed<R>(&mut self, f: impl FnOnce(&mut [TokenId], &mut [f32]) -> R) -> R {
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        order.extend((0..self.len() as TokenId).filter(|&t| self.logits[t as usize] > f32::NEG_INFINITY));
+        let result = f(&mut order, &mut self.logits);
+        self.order = order;
+        result
+    }
+
+    /// Lends the ids of the `count` most probable tokens (of all allowed ones where there are fewer), in no
+    /// order, beside the logits. Of equal logits the lower id is in.
+    pub fn with_best<R>(&mut self, count: usize, f: impl FnOnce(&[TokenId], &mut [f32]) -> R) -> R {
+        self.with_allowed(|order, logits| {
+            let count = count.min(order.len());
+            if 0 < count && count < order.len() {
+                order.select_nth_unstable_by(count - 1, |&a, &b| descending(logits, a, b));
+            }
+            f(&order[..count], logits)
+        })
+    }
+
     /// The largest logit, or `None` where no token is allowed (all `-inf`, or `NaN`).
     pub fn max(&self) -> Option<f32> {
         let max = self.logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -91,6 +113,11 @@ impl Row {
         let total: f64 = weights.iter().sum();
         weights.into_iter().map(|w| w / total).collect()
     }
+}
+
+/// The order of two tokens, most probable first.
+pub(crate) fn descending(logits: &[f32], a: TokenId, b: TokenId) -> std::cmp::Ordering {
+    logits[b as usize].total_cmp(&logits[a as usize]).then(a.cmp(&b))
 }
 
 /// `exp(logit - max)`. Most tokens of a warped row are forbidden, and need no exponential.

@@ -36,6 +36,12 @@ impl TokenSet {
         self.capacity = capacity;
     }
 
+    /// Makes it equal to `other`. Allocates only to grow.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.words.clone_from(&other.words);
+        self.capacity = other.capacity;
+    }
+
     /// Adds a token.
     ///
     /// # Panics

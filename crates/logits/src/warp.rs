@@ -3,6 +3,7 @@
 //! Each keeps at least the most probable token. Their rules are those of Hugging Face `transformers` 5
 //! (`generation/logits_process.py`), so a pipeline can be compared with it row by row.
 
+use crate::row::descending;
 use crate::{Row, TokenId, Transform};
 
 /// A parameter that its warper cannot use.
@@ -92,7 +93,7 @@ stateless!(TopK, |warper, row| {
     if warper.0 >= row.len() {
         return;
     }
-    rank(row, |order, logits| {
+    row.with_allowed(|order, logits| {
         if warper.0 < order.len() {
             let (_, &mut kth, _) = order.select_nth_unstable_by(warper.0 - 1, |&a, &b| descending(logits, a, b));
             forbid_below(logits, logits[kth as usize]);
@@ -105,7 +106,7 @@ stateless!(TopP, |warper, row| {
     if mass >= 1.0 {
         return;
     }
-    rank(row, |order, logits| {
+    row.with_allowed(|order, logits| {
         let weight = |t: TokenId| f64::from(logits[t as usize] - max).exp();
         let total: f64 = order.iter().map(|&t| weight(t)).sum();
         // Quickselect on mass: each round halves the tokens still in question and decides one half whole.
@@ -134,20 +135,6 @@ stateless!(MinP, |warper, row| {
     let bound = f64::from(max) + warper.0.ln();
     row.logits_mut().iter_mut().filter(|z| f64::from(**z) < bound).for_each(|z| *z = f32::NEG_INFINITY);
 });
-
-/// The order of two tokens, most probable first.
-fn descending(logits: &[f32], a: TokenId, b: TokenId) -> std::cmp::Ordering {
-    logits[b as usize].total_cmp(&logits[a as usize]).then(a.cmp(&b))
-}
-
-/// Lends the ids of all allowed tokens, to be put in order, beside the logits.
-fn rank(row: &mut Row, f: impl FnOnce(&mut [TokenId], &mut [f32])) {
-    let mut order = std::mem::take(&mut row.order);
-    order.clear();
-    order.extend((0..row.len() as TokenId).filter(|&t| row.logits()[t as usize] > f32::NEG_INFINITY));
-    f(&mut order, row.logits_mut());
-    row.order = order;
-}
 
 fn forbid_below(logits: &mut [f32], bound: f32) {
     logits.iter_mut().filter(|z| **z < bound).for_each(|z| *z = f32::NEG_INFINITY);

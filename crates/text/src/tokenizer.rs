@@ -1,6 +1,7 @@
 //! Text to tokens.
 
 use std::io::Read;
+use std::ops::Range;
 use std::panic::catch_unwind;
 
 use rayon::prelude::*;
@@ -70,6 +71,14 @@ impl Tokenizer {
         self.inner.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
     }
 
+    /// The tokens of a text, each with the bytes of the text that it stands for. A token that holds a part of a
+    /// character has all of its bytes.
+    pub fn encode_with_places(&self, text: &str) -> Vec<(TokenId, Range<usize>)> {
+        let Ok(encoding) = self.inner.encode(text, false) else { return Vec::new() };
+        let places = encoding.get_offsets().iter().map(|&(start, end)| start..end.max(start));
+        encoding.get_ids().iter().copied().zip(places).collect()
+    }
+
     /// The tokens of a prompt: those of the text, with the control tokens around it that the tokenizer's own
     /// template adds (a begin-of-text token, in many families).
     pub fn encode_prompt(&self, text: &str) -> Vec<TokenId> {
@@ -127,6 +136,20 @@ mod tests {
         let mut stream = TextStream::new(tokenizer.vocabulary());
         let streamed: String = tokens.iter().map(|&token| stream.push(token).to_owned()).collect();
         assert_eq!(streamed + stream.finish(), text);
+    }
+
+    #[test]
+    fn tokens_know_their_places() {
+        let tokenizer = tale();
+        let text = "The naïve captain — über all, \u{1F600} he said.\n\nNew line";
+        let places = tokenizer.encode_with_places(text);
+        assert_eq!(places.iter().map(|(token, _)| *token).collect::<Vec<_>>(), tokenizer.encode(text));
+        for (token, place) in &places {
+            let bytes = tokenizer.vocabulary().bytes(*token);
+            let written = &text.as_bytes()[place.clone()];
+            assert!(written == bytes || written.windows(bytes.len()).any(|part| part == bytes), "{place:?}");
+        }
+        assert_eq!(places.last().unwrap().1.end, text.len());
     }
 
     #[test]

@@ -70,6 +70,16 @@ pub enum Error {
         /// Its fingerprint.
         fingerprint: String,
     },
+    /// Noise that chooses tokens, where there is nothing to choose.
+    #[error(
+        "the key {id} marks by noise ({dialect}), which needs a temperature above 0: raise it, or use a key of green lists"
+    )]
+    NoChance {
+        /// The key's id.
+        id: String,
+        /// Its dialect.
+        dialect: &'static str,
+    },
     /// Two models do not write the same tokens.
     #[error(
         "the models do not fit together: token {token} is {ours} in the one and {theirs} in the other: choose models with one tokenizer"

@@ -11,7 +11,7 @@
 //! let written = engine.request("The captain").watermark(&key).max_tokens(200).seed(7).text()?;
 //!
 //! let evidence = engine.reader().detect(&key, written.text.as_bytes())?;
-//! println!("{} of {} tokens are green, p = {:.1e}", evidence.green, evidence.scored, evidence.p());
+//! println!("{} of {} tokens are green, p = {:.1e}", evidence.score, evidence.scored, evidence.p());
 //! # Ok::<(), verdigris::Error>(())
 //! ```
 //!
@@ -20,6 +20,7 @@
 //! | [`Engine`] | a model that is ready to write |
 //! | [`Request`] | what is to be written, and how |
 //! | [`Reader`] | a tokenizer that is ready to detect: no model is needed for it |
+//! | [`Look`], [`Judgement`] | how a text is looked at from every side, and what that shows |
 //! | [`Key`], [`Marking`], [`Evidence`], [`Verdict`] | the watermark, from [`watermark`] |
 //!
 //! The rooms below are open too: [`constrain`], [`decoding`], [`logits`], [`models`], [`text`], [`watermark`].
@@ -27,12 +28,14 @@
 
 mod engine;
 mod error;
+mod judge;
 mod reader;
 mod request;
 mod typed;
 
 pub use engine::Engine;
 pub use error::Error;
+pub use judge::{Finding, Judgement, Look};
 pub use reader::Reader;
 pub use request::{Request, Written};
 
@@ -41,4 +44,6 @@ pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder, device};
 pub use verdigris_text as text;
-pub use verdigris_watermark::{self as watermark, Evidence, Gamma, Key, Mark, Marking, Strength, Verdict};
+pub use verdigris_watermark::{
+    self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, Marking, Repeats, Strength, Verdict,
+};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use verdigris_models::ModelFolder;
 use verdigris_text::Tokenizer;
-use verdigris_watermark::{Detector, Evidence, Key, Mark, Scheme, Vocabulary};
+use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, Vocabulary};
 
 use crate::error::Error;
+use crate::judge::payload_evidence;
 
 /// Reads texts and judges them. Needs a tokenizer, but no model.
 #[derive(Clone)]
@@ -43,6 +44,12 @@ impl Reader {
 
     /// The scheme of a key, if the key was made for this tokenizer.
     pub fn scheme(&self, key: &Key) -> Result<Arc<dyn Scheme>, Error> {
+        self.fits(key)?;
+        Ok(key.scheme()?)
+    }
+
+    /// Whether a key was made for this tokenizer.
+    pub fn fits(&self, key: &Key) -> Result<(), Error> {
         let (theirs, ours) = (key.vocabulary(), self.vocabulary());
         if theirs.fingerprint != ours.fingerprint {
             return Err(Error::ForeignKey {
@@ -53,12 +60,33 @@ impl Reader {
                 fingerprint: ours.fingerprint,
             });
         }
-        Ok(key.scheme()?)
+        Ok(())
     }
 
     /// The evidence of a text of any length, read once, in bounded memory.
     pub fn detect(&self, key: &Key, text: impl Read) -> Result<Evidence, Error> {
+        if let Some(bits) = key.payload_bits() {
+            self.fits(key)?;
+            let (mut reader, mut count) = (key.payload_reader()?, 0);
+            self.tokenizer.encode_reader(text, |_, tokens| {
+                reader.push(tokens);
+                count += tokens.len() as u64;
+            })?;
+            return Ok(payload_evidence(&reader.read(), bits, count));
+        }
         let mut detector = Detector::new(self.scheme(key)?);
+        self.tokenizer.encode_reader(text, |_, tokens| {
+            detector.push(tokens);
+        })?;
+        Ok(detector.evidence())
+    }
+
+    /// As [`Reader::detect`], with another rule for repeats.
+    pub fn detect_repeats(&self, key: &Key, text: impl Read, repeats: Repeats) -> Result<Evidence, Error> {
+        if key.payload_bits().is_some() {
+            return self.detect(key, text);
+        }
+        let mut detector = Detector::new(self.scheme(key)?).repeats(repeats);
         self.tokenizer.encode_reader(text, |_, tokens| {
             detector.push(tokens);
         })?;

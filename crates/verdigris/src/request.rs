@@ -10,6 +10,7 @@ use verdigris_decoding::{
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId};
 use verdigris_text::TextStream;
+use verdigris_watermark::scheme::Stage;
 use verdigris_watermark::{Embed, Key};
 
 use crate::engine::Engine;
@@ -21,6 +22,7 @@ pub struct Request<'a> {
     engine: &'a Engine,
     prompt: String,
     key: Option<&'a Key>,
+    payload: Option<u32>,
     form: Option<Form>,
     max_tokens: usize,
     temperature: f64,
@@ -73,6 +75,7 @@ impl<'a> Request<'a> {
             engine,
             prompt,
             key: None,
+            payload: None,
             form: None,
             max_tokens: 256,
             temperature: 1.0,
@@ -93,6 +96,12 @@ impl<'a> Request<'a> {
     /// Marks the text with a key, which must be made for this model's tokenizer.
     pub fn watermark(mut self, key: &'a Key) -> Self {
         self.key = Some(key);
+        self
+    }
+
+    /// Writes a number into the mark, for keys that carry one.
+    pub fn payload(mut self, payload: u32) -> Self {
+        self.payload = Some(payload);
         self
     }
 
@@ -312,7 +321,16 @@ impl<'a> Request<'a> {
         }))
     }
 
-    /// The law: penalties, then constraint, then watermark, then warpers, then the draw.
+    fn embed(&self, key: &Key) -> Result<Embed, Error> {
+        self.engine.reader().fits(key)?;
+        Ok(match self.payload {
+            Some(payload) => key.embed_payload(payload)?,
+            None => key.embed()?,
+        })
+    }
+
+    /// The law: penalties, then constraint, then watermark, then warpers, then the draw. A watermark of noise
+    /// comes after the warpers: it keeps the law that they leave.
     fn target(&self, prompt_tokens: usize) -> Result<Target, Error> {
         let mut transforms = Chain::new();
         if self.through_end {
@@ -329,10 +347,18 @@ impl<'a> Request<'a> {
             let room = self.engine.context_length() - prompt_tokens;
             transforms.push(self.constraint_of(form)?.within(self.max_tokens.min(room)));
         }
-        if let Some(key) = self.key {
-            transforms.push(Embed::new(self.engine.reader().scheme(key)?, key.strength()));
-        }
         let greedy = self.temperature == 0.0;
+        let mut after = None;
+        if let Some(key) = self.key {
+            let embed = self.embed(key)?;
+            match embed.stage() {
+                Stage::Logits => transforms.push(embed),
+                Stage::Warped if greedy => {
+                    return Err(Error::NoChance { id: key.id().to_owned(), dialect: key.dialect().name() });
+                }
+                Stage::Warped => after = Some(embed),
+            }
+        }
         if !greedy {
             transforms.push(Temperature::new(self.temperature)?);
         }
@@ -344,6 +370,9 @@ impl<'a> Request<'a> {
         }
         if let Some(p) = self.min_p {
             transforms.push(MinP::new(p)?);
+        }
+        if let Some(embed) = after {
+            transforms.push(embed);
         }
         let sampler = if greedy { Sampler::Greedy } else { Sampler::Categorical };
         Ok(Target { transforms, sampler, random: Random::new(self.seed) })

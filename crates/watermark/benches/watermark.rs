@@ -8,8 +8,15 @@ use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use verdigris_logits::random::philox4x32;
-use verdigris_logits::{TokenId, TokenSet};
-use verdigris_watermark::{Context, ContextFunction, Detector, Gamma, KgwSimple1, Native, Scheme};
+use verdigris_logits::{Row, TokenId, TokenSet};
+use verdigris_watermark::dialects::hugging_face::{Seeding, hugging_face};
+use verdigris_watermark::dialects::kgw::{DEFAULT_HASH_KEY, kgw};
+use verdigris_watermark::dialects::native_gumbel::native_gumbel;
+use verdigris_watermark::dialects::sbw::{self, sbw};
+use verdigris_watermark::dialects::sglang::sglang;
+use verdigris_watermark::dialects::synthid::{Bits, Score, SynthId};
+use verdigris_watermark::dialects::vllm::vllm;
+use verdigris_watermark::{Context, ContextFunction, Detector, Gamma, Native, Scheme, Strength};
 
 const VOCABULARIES: [usize; 3] = [32_000, 128_256, 256_000];
 
@@ -21,21 +28,77 @@ fn text(n: u32, vocabulary: usize) -> Vec<TokenId> {
     (0..n).map(|i| philox4x32([i, 0, 0, 0], [1, 0])[0] % vocabulary as u32).collect()
 }
 
+fn simple_1(vocabulary: usize) -> impl Scheme {
+    kgw(DEFAULT_HASH_KEY, "simple_1".parse().unwrap(), 0.25, vocabulary).unwrap()
+}
+
 fn masks(c: &mut Criterion) {
     let mut group = c.benchmark_group("mask");
     for vocabulary in VOCABULARIES {
         let mut green = TokenSet::new(vocabulary);
         let context = [17, 18, 19, 20];
-        let mut bench = |name: &str, scheme: &dyn Scheme| {
+        for (name, function, width) in [
+            ("all-1", ContextFunction::All, 1),
+            ("min-4", ContextFunction::Min, 4),
+            ("self-salted-4", ContextFunction::SelfSalted, 4),
+        ] {
+            let scheme = native(function, width, vocabulary);
+            group.bench_function(format!("native-{name}/{vocabulary}"), |b| {
+                b.iter(|| scheme.green_list(black_box(&context[..width]), &mut green));
+            });
+        }
+    }
+    group.finish();
+}
+
+/// A whole step on a row of logits: what a writer pays a token. `support` of the tokens are allowed.
+fn marks(c: &mut Criterion) {
+    let mut group = c.benchmark_group("mark");
+    let context = [17, 18, 19, 20];
+    for vocabulary in VOCABULARIES {
+        let mut bench = |name: &str, scheme: &dyn Scheme, support: usize| {
+            let logits: Vec<f32> = text(vocabulary as u32, 1 << 20).iter().map(|&x| x as f32 / 1e5).collect();
+            let mut row = Row::from(logits);
+            row.with_best(support, |_, _| ());
+            let allowed: Vec<f32> = row.with_best(support, |best, logits| {
+                let mut allowed = vec![f32::NEG_INFINITY; logits.len()];
+                best.iter().for_each(|&t| allowed[t as usize] = logits[t as usize]);
+                allowed
+            });
             let context = &context[..scheme.context_width()];
             group.bench_function(format!("{name}/{vocabulary}"), |b| {
-                b.iter(|| scheme.green_list(black_box(context), &mut green));
+                b.iter(|| {
+                    row.load(&allowed);
+                    scheme.mark(black_box(context), Strength::Soft(2.0), &mut row);
+                });
             });
         };
-        bench("native-all-1", &native(ContextFunction::All, 1, vocabulary));
-        bench("native-min-4", &native(ContextFunction::Min, 4, vocabulary));
-        bench("native-self-salted-4", &native(ContextFunction::SelfSalted, 4, vocabulary));
-        bench("kgw-simple-1", &KgwSimple1::new(15_485_863, 0.25, vocabulary).unwrap());
+        bench(
+            "load-the-row-alone",
+            &native_gumbel(&[1; 32], "", "", Context { function: ContextFunction::All, width: 4 }, vocabulary).unwrap(),
+            1,
+        );
+        bench("native-min-4", &native(ContextFunction::Min, 4, vocabulary), vocabulary);
+        bench("kgw-simple-1", &simple_1(vocabulary), vocabulary);
+        bench(
+            "kgw-selfhash-41",
+            &kgw(DEFAULT_HASH_KEY, "selfhash".parse().unwrap(), 0.25, vocabulary).unwrap(),
+            vocabulary,
+        );
+        bench(
+            "hugging-face-selfhash-40",
+            &hugging_face(DEFAULT_HASH_KEY, Seeding::SelfHash, 4, 0.25, vocabulary).unwrap(),
+            vocabulary,
+        );
+        bench("sbw-simple-4-all", &sbw(DEFAULT_HASH_KEY, sbw::Seeding::Simple4, 0.25, vocabulary).unwrap(), vocabulary);
+        bench("synthid-table-30-on-40", &SynthId::new(&[7; 30], Bits::Table, 5, Score::Mean, vocabulary).unwrap(), 40);
+        bench("synthid-hash-30-on-40", &SynthId::new(&[7; 30], Bits::Hash, 5, Score::Mean, vocabulary).unwrap(), 40);
+        bench(
+            "native-gumbel-on-64",
+            &native_gumbel(&[1; 32], "", "", Context { function: ContextFunction::All, width: 4 }, vocabulary).unwrap(),
+            64,
+        );
+        bench("vllm-on-64", &vllm(42, 4, vocabulary), 64);
     }
     group.finish();
 }
@@ -58,7 +121,7 @@ fn memberships(c: &mut Criterion) {
     };
     bench("native-all-1", &native(ContextFunction::All, 1, vocabulary));
     bench("native-min-4", &native(ContextFunction::Min, 4, vocabulary));
-    bench("kgw-simple-1", &KgwSimple1::new(15_485_863, 0.25, vocabulary).unwrap());
+    bench("kgw-simple-1", &simple_1(vocabulary));
     group.finish();
 }
 
@@ -81,10 +144,30 @@ fn detection(c: &mut Criterion) {
     bench("native-all-1/1M", Arc::new(native(ContextFunction::All, 1, 128_256)), 1_000_000);
     bench("native-min-4/1M", Arc::new(native(ContextFunction::Min, 4, 128_256)), 1_000_000);
     bench("native-self-salted-4/1M", Arc::new(native(ContextFunction::SelfSalted, 4, 128_256)), 1_000_000);
-    bench("kgw-simple-1/32k-vocabulary", Arc::new(KgwSimple1::new(15_485_863, 0.25, 32_000).unwrap()), 10_000);
-    bench("kgw-simple-1/128k-vocabulary", Arc::new(KgwSimple1::new(15_485_863, 0.25, 128_256).unwrap()), 2_000);
+    bench(
+        "native-gumbel-4/1M",
+        Arc::new(
+            native_gumbel(&[1; 32], "", "", Context { function: ContextFunction::All, width: 4 }, 128_256).unwrap(),
+        ),
+        1_000_000,
+    );
+    bench("vllm/1M", Arc::new(vllm(42, 4, 128_256)), 1_000_000);
+    bench("sglang/1M", Arc::new(sglang(42, 4, 128_256)), 1_000_000);
+    bench("sbw-simple-4/1M", Arc::new(sbw(DEFAULT_HASH_KEY, sbw::Seeding::Simple4, 0.25, 128_256).unwrap()), 1_000_000);
+    bench(
+        "sbw-selfhash/1M",
+        Arc::new(sbw(DEFAULT_HASH_KEY, sbw::Seeding::SelfHash, 0.25, 128_256).unwrap()),
+        1_000_000,
+    );
+    bench(
+        "synthid-table-30/100k",
+        Arc::new(SynthId::new(&[7; 30], Bits::Table, 5, Score::Mean, 128_256).unwrap()),
+        100_000,
+    );
+    bench("kgw-simple-1/32k-vocabulary", Arc::new(simple_1(32_000)), 10_000);
+    bench("kgw-simple-1/128k-vocabulary", Arc::new(simple_1(128_256)), 2_000);
     group.finish();
 }
 
-criterion_group!(benches, masks, memberships, detection);
+criterion_group!(benches, masks, marks, memberships, detection);
 criterion_main!(benches);

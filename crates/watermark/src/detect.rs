@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 
 use crate::distinct::Distinct;
+use crate::law::Law;
 use crate::scheme::{Draw, Scheme};
-use crate::statistics::{ln_p_value, z_score};
+use crate::statistics::ln_corrected;
 
 /// The p-value at or under which a text counts as marked: one false alarm in 100,000 unmarked texts.
 pub const DEFAULT_LEVEL: f64 = 1e-5;
@@ -14,34 +16,79 @@ pub const DEFAULT_LEVEL: f64 = 1e-5;
 /// Draws that are looked up together.
 const BATCH: usize = 32;
 
+/// The most counted draws that are kept with their places: what windows and plots are made of.
+pub const MAX_RECORD: usize = 1 << 24;
+
+/// What counts as the same evidence again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Repeats {
+    /// A context that came before, whatever follows it: the safest, since the text after equal words is rarely
+    /// independent of what followed them before. A draw that came before in another context is not counted either.
+    #[default]
+    Context,
+    /// The same token after the same context. Counts more of a text.
+    Draw,
+    /// Nothing: every position counts, as some other detectors do it. The p-value is then too small wherever a
+    /// text repeats itself.
+    Nothing,
+}
+
 /// What the detector made of one token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mark {
     /// Too few tokens stand before it.
     Unscored,
-    /// Its draw was counted before, or the text is so long that only a sample is counted.
+    /// Not counted: a repeat, or the text is so long that only a sample is counted.
     Repeated {
-        /// The colour all the same.
+        /// Whether its score is above the mean all the same.
         green: bool,
+        /// Its score.
+        score: f32,
     },
-    /// Counted, and green.
-    Green,
-    /// Counted, and red.
-    Red,
+    /// Counted.
+    Counted {
+        /// Whether its score is above the mean of unmarked text: green, where there are colours.
+        green: bool,
+        /// Its score.
+        score: f32,
+    },
 }
 
-/// Reads the tokens of one text, in as many pieces as they come, and counts green ones.
+/// A counted draw and its place in the text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scored {
+    /// Which token of the text it judges.
+    pub token: u32,
+    /// Its score.
+    pub score: f32,
+}
+
+/// Reads the tokens of one text, in as many pieces as they come, and adds up their scores.
 ///
-/// The work a token is constant under the native scheme (the KGW dialect needs `V * gamma` steps for each new
-/// pair of tokens), and the memory is at most 16 MiB.
+/// The work a token is constant (the dialects that permute the vocabulary need `V * gamma` steps for each new
+/// pair of context and token), and the memory is at most 64 MiB unless a record is kept.
 pub struct Detector {
     scheme: Arc<dyn Scheme>,
+    law: Law,
+    mean: f64,
+    repeats: Repeats,
     /// The end of what was read, as context for what comes next.
     tail: Vec<TokenId>,
     tokens: u64,
-    distinct: Distinct,
+    names: Names,
     draws: Vec<Draw>,
     marks: Vec<Mark>,
+    record: Option<Vec<Scored>>,
+}
+
+/// What was counted.
+struct Names {
+    /// Contexts, where they say what is a repeat and draws have names of their own.
+    contexts: Option<Distinct>,
+    draws: Distinct,
+    /// For every position: how many, and their sum.
+    all: Option<(u64, f64)>,
 }
 
 /// The evidence of a text.
@@ -49,20 +96,26 @@ pub struct Detector {
 pub struct Evidence {
     /// Tokens read.
     pub tokens: u64,
-    /// Distinct draws counted.
+    /// Draws counted.
     pub scored: u64,
-    /// Green ones among them.
-    pub green: u64,
-    /// The share that would be green without a watermark.
-    pub gamma: f64,
-    /// 1 where every distinct draw was counted; for very long texts the share that was sampled.
+    /// The sum of their scores: green tokens, where there are colours.
+    pub score: f64,
+    /// The sum that unmarked text has on average.
+    pub expected: f64,
+    /// Whether scores are colours: 1 for green, 0 for red.
+    pub colours: bool,
+    /// 1 where every draw was counted; for very long texts the share that was sampled.
     pub sampled: f64,
-    /// Standard deviations above the green count expected without a watermark. Shown because everyone knows
-    /// it; the verdict rests on the p-value.
+    /// Standard deviations above the expected sum. Shown because everyone knows it; the verdict rests on the
+    /// p-value. Not a number for scores whose deviation is not known.
     pub z: f64,
-    /// The natural logarithm of the exact binomial p-value: the chance that a text which knows nothing of the
-    /// key has this many green tokens or more.
+    /// The natural logarithm of the p-value of this one look: the chance that a text which knows nothing of the
+    /// key has this sum or more.
     pub ln_p: f64,
+    /// How many looks were taken, of which this is the best: keys, dialects, offsets. 1 for one look.
+    pub tried: f64,
+    /// The least `ln_p` that so many draws can have, and one draw.
+    least: [f64; 2],
 }
 
 /// What the evidence says at a significance level.
@@ -74,57 +127,112 @@ pub enum Verdict {
     NotMarked,
 }
 
-/// A text so short that even all-green tokens would not reach the level.
+/// A text so short that even the highest scores would not reach the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too short to decide: {scored} tokens can be scored, and at least {needed} are needed")]
 pub struct TooShort {
-    /// Distinct draws in the text.
+    /// Draws in the text.
     pub scored: u64,
     /// The fewest with which a verdict 'marked' is possible.
     pub needed: u64,
 }
 
 impl Detector {
-    /// A detector for what `scheme` marks.
+    /// A detector for what `scheme` marks. Repeats are told by context.
     pub fn new(scheme: Arc<dyn Scheme>) -> Self {
-        let distinct = Distinct::new();
-        Self { scheme, tail: Vec::new(), tokens: 0, distinct, draws: Vec::new(), marks: Vec::new() }
+        let law = scheme.law();
+        let mean = law.mean();
+        let manner = scheme.manner();
+        let padding = manner.padding.filter(|_| manner.judges_beginning);
+        let tail = padding.map_or(Vec::new(), |padding| vec![padding; scheme.context_width()]);
+        let names = Names { contexts: None, draws: Distinct::new(), all: None };
+        let (draws, marks) = (Vec::new(), Vec::new());
+        let repeats = Repeats::default();
+        Self { scheme, law, mean, repeats, tail, tokens: 0, names, draws, marks, record: None }.repeats(repeats)
+    }
+
+    /// Sets what counts as a repeat; to be called before anything is read.
+    #[must_use]
+    pub fn repeats(mut self, repeats: Repeats) -> Self {
+        self.repeats = repeats;
+        let by_context = repeats == Repeats::Context && !self.scheme.context_decides();
+        self.names.contexts = by_context.then(Distinct::new);
+        self.names.all = (repeats == Repeats::Nothing).then_some((0, 0.0));
+        self
+    }
+
+    /// Keeps the counted draws with their places, up to [`MAX_RECORD`] of them.
+    #[must_use]
+    pub fn recording(mut self) -> Self {
+        self.record = Some(Vec::new());
+        self
     }
 
     /// Reads the next tokens of the text; returns one mark for each of them.
     pub fn push(&mut self, tokens: &[TokenId]) -> &[Mark] {
         let width = self.scheme.context_width();
         self.draws.clear();
-        let before = self.tail.len();
         self.tail.extend_from_slice(tokens);
-        self.scheme.draws(&self.tail, &mut self.draws);
-        self.marks.clear();
-        self.marks.resize(tokens.len() - self.draws.len(), Mark::Unscored);
-        for batch in self.draws.chunks(BATCH) {
-            self.distinct.expect(batch);
-            self.marks.extend(batch.iter().map(|&draw| match (self.distinct.insert(draw), draw.green) {
-                (true, true) => Mark::Green,
-                (true, false) => Mark::Red,
-                (false, green) => Mark::Repeated { green },
-            }));
+        if self.tail.len() > width {
+            self.scheme.draws(&self.tail, &mut self.draws);
         }
-        debug_assert!(before <= width);
+        self.marks.clear();
+        let unscored = tokens.len() - self.draws.len();
+        self.marks.resize(unscored, Mark::Unscored);
+        let by_draw = self.repeats == Repeats::Draw || self.names.contexts.is_some();
+        let name = |draw: &Draw| if by_draw { draw.identity } else { draw.context };
+        let mut at = self.tokens + unscored as u64;
+        for batch in self.draws.chunks(BATCH) {
+            if self.names.all.is_none() {
+                self.names.draws.expect(batch.iter().map(name));
+            }
+            if let Some(contexts) = &self.names.contexts {
+                contexts.expect(batch.iter().map(|draw| draw.context));
+            }
+            for draw in batch {
+                let score = draw.score;
+                let counted = match &mut self.names {
+                    Names { all: Some((count, sum)), .. } => {
+                        *count += 1;
+                        *sum += f64::from(score);
+                        true
+                    }
+                    Names { contexts, draws, .. } => {
+                        contexts.as_mut().is_none_or(|contexts| contexts.insert(draw.context, 0.0))
+                            && draws.insert(name(draw), score)
+                    }
+                };
+                let green = f64::from(score) > self.mean;
+                self.marks.push(if counted { Mark::Counted { green, score } } else { Mark::Repeated { green, score } });
+                if let Some(record) = self.record.as_mut().filter(|record| counted && record.len() < MAX_RECORD) {
+                    record.push(Scored { token: at as u32, score });
+                }
+                at += 1;
+            }
+        }
         self.tail.drain(..self.tail.len().saturating_sub(width));
         self.tokens += tokens.len() as u64;
         &self.marks
     }
 
+    /// The counted draws, where a record is kept.
+    pub fn record(&self) -> &[Scored] {
+        self.record.as_deref().unwrap_or_default()
+    }
+
+    /// The law of one draw.
+    pub fn law(&self) -> &Law {
+        &self.law
+    }
+
     /// The evidence of all that was read.
     pub fn evidence(&self) -> Evidence {
-        let (scored, green, gamma) = (self.distinct.len() as u64, self.distinct.green() as u64, self.scheme.gamma());
+        let (scored, score) = self.names.all.unwrap_or((self.names.draws.len() as u64, self.names.draws.sum()));
+        let level = self.names.contexts.as_ref().map_or(0, Distinct::level) + self.names.draws.level();
         Evidence {
+            sampled: 0.5f64.powi(level as i32),
             tokens: self.tokens,
-            scored,
-            green,
-            gamma,
-            sampled: 0.5f64.powi(self.distinct.level() as i32),
-            z: z_score(scored, green, gamma),
-            ln_p: ln_p_value(scored, green, gamma),
+            ..Evidence::from_sum(&self.law, scored, score)
         }
     }
 }
@@ -137,38 +245,91 @@ impl Evidence {
         detector.evidence()
     }
 
-    /// The p-value; may underflow to zero, unlike its logarithm.
+    /// The evidence of `scored` draws with a sum.
+    pub fn from_sum(law: &Law, scored: u64, score: f64) -> Self {
+        let unit = if let Law::Integer(law) = law { law.unit } else { 1.0 };
+        let mean = law.mean();
+        Self {
+            tokens: scored,
+            scored,
+            score: score * unit,
+            expected: if mean.is_nan() { 0.0 } else { scored as f64 * mean * unit },
+            colours: matches!(law, Law::Green { .. } | Law::OneList { .. }),
+            sampled: 1.0,
+            z: law.z_score(scored, score),
+            ln_p: law.ln_tail(scored, score),
+            tried: 1.0,
+            least: [law.ln_least(scored), law.ln_least(1)],
+        }
+    }
+
+    /// The same evidence out of so many tokens.
+    #[must_use]
+    pub fn of_tokens(self, tokens: u64) -> Self {
+        Self { tokens, ..self }
+    }
+
+    /// The same draws with another sum of scores than a plain one.
+    pub(crate) fn with_sum(self, tokens: u64, score: f64, expected: f64, z: f64, ln_p: f64) -> Self {
+        Self { tokens, score, expected, z, ln_p, ..self }
+    }
+
+    /// The same evidence as the best of `tried` looks.
+    #[must_use]
+    pub fn best_of(self, tried: f64) -> Self {
+        Self { tried, ..self }
+    }
+
+    /// The logarithm of the p-value that pays for all looks.
+    pub fn ln_p_corrected(&self) -> f64 {
+        ln_corrected(self.ln_p, self.tried)
+    }
+
+    /// The p-value that pays for all looks; may underflow to zero, unlike its logarithm.
     pub fn p(&self) -> f64 {
-        self.ln_p.exp()
+        self.ln_p_corrected().exp()
     }
 
     /// The verdict at a level such as [`DEFAULT_LEVEL`].
     pub fn verdict(&self, level: f64) -> Result<Verdict, TooShort> {
-        let needed = (level.ln() / self.gamma.ln()).ceil().max(1.0) as u64;
-        if self.scored < needed {
-            return Err(TooShort { scored: self.scored, needed });
+        let bound = level.ln() - self.tried.ln();
+        if self.least[0] > bound {
+            let needed = (bound / self.least[1]).ceil().max(1.0) as u64;
+            return Err(TooShort { scored: self.scored, needed: needed.max(self.scored + 1) });
         }
-        Ok(if self.ln_p <= level.ln() { Verdict::Marked } else { Verdict::NotMarked })
+        Ok(if self.ln_p_corrected() <= level.ln() { Verdict::Marked } else { Verdict::NotMarked })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Context, ContextFunction, Gamma, KgwSimple1, Native};
+    use crate::dialects::kgw::kgw;
+    use crate::dialects::synthid::{Bits, Score, SynthId};
+    use crate::dialects::unigram::Unigram;
+    use crate::dialects::vllm::{vllm, vllm_dual};
+    use crate::{Context, ContextFunction, Gamma, Native};
     use verdigris_logits::random::philox4x32;
 
     fn schemes() -> Vec<Arc<dyn Scheme>> {
-        let native = |function, width| {
+        let native = |function, width| -> Arc<dyn Scheme> {
             let context = Context { function, width };
             Arc::new(Native::new(&[9; 32], "id", "", Gamma::new(0.25).unwrap(), context, 1000).unwrap())
+        };
+        let kgw = |scheme: &str| -> Arc<dyn Scheme> {
+            Arc::new(kgw(15_485_863, scheme.parse().unwrap(), 0.25, 1000).unwrap())
         };
         vec![
             native(ContextFunction::All, 1),
             native(ContextFunction::All, 6),
             native(ContextFunction::Min, 4),
             native(ContextFunction::SelfSalted, 3),
-            Arc::new(KgwSimple1::new(15_485_863, 0.25, 1000).unwrap()),
+            kgw("simple_1"),
+            kgw("selfhash"),
+            Arc::new(Unigram::new(0, 0.5, 1000).unwrap()),
+            Arc::new(vllm(42, 4, 1000)),
+            Arc::new(vllm_dual(42, 0.1, 4, 1000)),
+            Arc::new(SynthId::new(&[1, 2, 3, 4], Bits::Table, 5, Score::WeightedMean, 1000).unwrap()),
         ]
     }
 
@@ -180,14 +341,21 @@ mod tests {
     fn pieces_give_what_the_whole_gives() {
         let tokens = noise(1000, 1);
         for scheme in schemes() {
-            let whole = Evidence::of(scheme.clone(), &tokens);
-            let mut marks_whole = Detector::new(scheme.clone());
-            let marks_whole = marks_whole.push(&tokens).to_vec();
-            for size in [1, 2, 7, 64, 65, 333] {
-                let mut detector = Detector::new(scheme.clone());
-                let marks: Vec<Mark> = tokens.chunks(size).flat_map(|piece| detector.push(piece).to_vec()).collect();
-                assert_eq!(detector.evidence(), whole, "{scheme:?} in pieces of {size}");
-                assert_eq!(marks, marks_whole);
+            for repeats in [Repeats::Context, Repeats::Draw, Repeats::Nothing] {
+                let detector = || Detector::new(scheme.clone()).repeats(repeats).recording();
+                let mut whole = detector();
+                let marks_whole = whole.push(&tokens).to_vec();
+                let counted = marks_whole.iter().filter(|mark| matches!(mark, Mark::Counted { .. })).count();
+                assert_eq!(counted, whole.record().len());
+                assert_eq!(counted as u64, whole.evidence().scored);
+                for size in [1, 2, 7, 64, 65, 333] {
+                    let mut detector = detector();
+                    let marks: Vec<Mark> =
+                        tokens.chunks(size).flat_map(|piece| detector.push(piece).to_vec()).collect();
+                    assert_eq!(detector.evidence(), whole.evidence(), "{scheme:?} in pieces of {size}");
+                    assert_eq!(marks, marks_whole);
+                    assert_eq!(detector.record(), whole.record());
+                }
             }
         }
     }
@@ -196,28 +364,63 @@ mod tests {
     fn repetition_is_no_evidence() {
         for scheme in schemes() {
             let once = noise(200, 2);
-            let evidence = Evidence::of(scheme.clone(), &once.repeat(30));
+            let text = once.repeat(30);
+            let evidence = Evidence::of(scheme.clone(), &text);
             let width = scheme.context_width() as u64;
-            assert!(evidence.scored <= 200 + width, "{scheme:?}: {evidence:?}");
+            assert!(evidence.scored <= 200 + 2 * width, "{scheme:?}: {evidence:?}");
             assert_eq!(evidence.tokens, 6000);
+            let mut all = Detector::new(scheme.clone()).repeats(Repeats::Nothing);
+            all.push(&text);
+            assert!(all.evidence().scored >= 6000 - width);
         }
+    }
+
+    /// After equal contexts by context one token counts, by draw each different one.
+    #[test]
+    fn repeats_are_told_by_context_or_by_draw() {
+        let scheme = schemes().remove(0);
+        let text = [5, 1, 5, 2, 5, 3, 5, 1, 5, 2];
+        let count = |repeats| {
+            let mut detector = Detector::new(scheme.clone()).repeats(repeats);
+            detector.push(&text);
+            detector.evidence().scored
+        };
+        // Contexts 5, 1, 2, 3; pairs 5-1, 5-2, 5-3, 1-5, 2-5, 3-5.
+        assert_eq!([Repeats::Context, Repeats::Draw, Repeats::Nothing].map(count), [4, 6, 9]);
     }
 
     /// p-values of unmarked texts are uniform (or larger, being discrete): checked over many keys.
     #[test]
     fn false_alarms_are_as_rare_as_claimed() {
         let (keys, length) = (4000u32, 120);
-        for function in [ContextFunction::All, ContextFunction::Min, ContextFunction::SelfSalted] {
-            let context = Context { function, width: 3 };
-            let gamma = Gamma::new(0.25).unwrap();
-            // A text full of repetition, the hard case.
-            let tokens: Vec<TokenId> = noise(length, 3).iter().map(|t| t % 12).collect();
+        // A text full of repetition, the hard case.
+        let tokens: Vec<TokenId> = noise(length, 3).iter().map(|t| t % 12).collect();
+        let native = |secret: &[u8; 32], function| -> Arc<dyn Scheme> {
+            let (context, gamma) = (Context { function, width: 3 }, Gamma::new(0.25).unwrap());
+            Arc::new(Native::new(secret, "", "", gamma, context, 1000).unwrap())
+        };
+        type Make<'a> = Box<dyn Fn(&[u8; 32]) -> Arc<dyn Scheme> + 'a>;
+        let number = |secret: &[u8; 32]| u64::from(u32::from_le_bytes([secret[0], secret[1], 7, 1]));
+        let makers: [(&str, Make<'_>); 6] = [
+            ("all", Box::new(|secret| native(secret, ContextFunction::All))),
+            ("min", Box::new(|secret| native(secret, ContextFunction::Min))),
+            ("self-salted", Box::new(|secret| native(secret, ContextFunction::SelfSalted))),
+            ("vllm", Box::new(|secret| Arc::new(vllm(number(secret), 2, 1000)))),
+            ("vllm dual", Box::new(|secret| Arc::new(vllm_dual(number(secret), 0.1, 2, 1000)))),
+            (
+                "synthid",
+                Box::new(|secret| {
+                    let keys = [0, 1, 2, 3].map(|i| (number(secret) * 977 + i * 7919) as i64);
+                    Arc::new(SynthId::new(&keys, Bits::Hash, 3, Score::Mean, 1000).unwrap())
+                }),
+            ),
+        ];
+        for (name, make) in makers {
             let mut under = [0u32; 3];
             for key in 0..keys {
                 let mut secret = [0; 32];
                 secret[..4].copy_from_slice(&key.to_le_bytes());
-                let scheme = Arc::new(Native::new(&secret, "", "", gamma, context, 1000).unwrap());
-                let p = Evidence::of(scheme, &tokens).p();
+                let p = Evidence::of(make(&secret), &tokens).p();
                 for (count, level) in under.iter_mut().zip([0.5, 0.1, 0.01]) {
                     *count += u32::from(p <= level);
                 }
@@ -225,8 +428,8 @@ mod tests {
             for (count, level) in under.into_iter().zip([0.5, 0.1, 0.01]) {
                 let expected = f64::from(keys) * level;
                 let bound = expected + 4.0 * (expected * (1.0 - level)).sqrt();
-                assert!(f64::from(count) <= bound, "{function:?}: {count} of {keys} under {level}");
-                assert!(f64::from(count) >= 0.5 * expected, "{function:?}: only {count} of {keys} under {level}");
+                assert!(f64::from(count) <= bound, "{name}: {count} of {keys} under {level}");
+                assert!(f64::from(count) >= 0.5 * expected, "{name}: only {count} of {keys} under {level}");
             }
         }
     }
@@ -236,8 +439,18 @@ mod tests {
         let scheme = schemes().remove(0);
         for n in 0..10 {
             let short = Evidence::of(scheme.clone(), &noise(n, 4)).verdict(1e-5).unwrap_err();
-            assert_eq!((short.scored, short.needed), (u64::from(n.saturating_sub(1)), 9));
+            assert_eq!((short.scored, short.needed), (u64::from(n.saturating_sub(1)), short.needed.max(9)));
         }
         assert_eq!(Evidence::of(scheme, &noise(100, 4)).verdict(1e-5), Ok(Verdict::NotMarked));
+    }
+
+    #[test]
+    fn every_look_is_paid_for() {
+        let evidence = Evidence::from_sum(&Law::Green { gamma: 0.5 }, 40, 36.0);
+        assert_eq!(evidence.verdict(1e-5), Ok(Verdict::Marked));
+        let best = evidence.best_of(1e6);
+        assert!((best.p() / evidence.p() / 1e6 - 1.0).abs() < 1e-9);
+        assert_eq!(best.verdict(1e-5), Ok(Verdict::NotMarked));
+        assert!(evidence.best_of(1e30).verdict(1e-5).is_err(), "40 tokens cannot pay for so many");
     }
 }

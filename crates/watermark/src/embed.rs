@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use verdigris_logits::{Row, TokenId, Transform};
 
-use crate::scheme::{MAX_CONTEXT, Scheme};
+use crate::scheme::{MAX_CONTEXT, Scheme, Stage};
 
 /// How strongly green tokens are preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,9 +46,10 @@ impl TryFrom<StrengthForm> for Strength {
     }
 }
 
-/// The watermark as a [`Transform`]. Its state is the end of the text: prompt and output alike.
+/// The watermark as a [`Transform`].
 ///
-/// Where fewer tokens stand before a position than the scheme looks at, the row stays as it is.
+/// Where fewer tokens stand before a position than the scheme looks at, the row stays as it is, unless the scheme
+/// pads them.
 #[derive(Clone, Debug)]
 pub struct Embed {
     scheme: Arc<dyn Scheme>,
@@ -56,54 +57,85 @@ pub struct Embed {
 }
 
 impl Embed {
-    /// Embeds what `scheme` detects.
+    /// Embeds what `scheme` detects. Schemes that act on noise take no notice of the strength.
     pub fn new(scheme: Arc<dyn Scheme>, strength: Strength) -> Self {
         Self { scheme, strength }
     }
+
+    /// Where in the law of a token it belongs.
+    pub fn stage(&self) -> Stage {
+        self.scheme.manner().stage
+    }
 }
 
-/// The last few tokens, oldest first.
-#[derive(Clone, Copy, Debug, Default)]
+/// The end of a text, and the contexts that its scheme has marked.
+#[derive(Clone, Debug, Default)]
 pub struct Tail {
+    /// The last few tokens, oldest first.
     tokens: [TokenId; MAX_CONTEXT],
     len: usize,
+    /// Names of contexts, oldest first from `oldest` on, around the end. Copied when a branch first adds to it.
+    history: Arc<Vec<u64>>,
+    oldest: usize,
+}
+
+impl Tail {
+    fn push(&mut self, token: TokenId) {
+        if self.len == MAX_CONTEXT {
+            self.tokens.copy_within(1.., 0);
+            self.len -= 1;
+        }
+        self.tokens[self.len] = token;
+        self.len += 1;
+    }
+
+    fn context(&self, width: usize) -> Option<&[TokenId]> {
+        (self.len >= width).then(|| &self.tokens[self.len - width..self.len])
+    }
+
+    fn remember(&mut self, name: u64, memory: usize) {
+        let history = Arc::make_mut(&mut self.history);
+        if history.len() < memory {
+            history.push(name);
+        } else {
+            history[self.oldest] = name;
+            self.oldest = (self.oldest + 1) % memory;
+        }
+    }
 }
 
 impl Transform for Embed {
     type State = Tail;
 
     fn start(&self, prompt: &[TokenId]) -> Tail {
-        let mut tail = Tail::default();
-        prompt.iter().for_each(|&token| self.advance(&mut tail, token));
+        let (manner, width) = (self.scheme.manner(), self.scheme.context_width());
+        let history = Arc::new(Vec::with_capacity(manner.memory));
+        let mut tail = Tail { history, ..Tail::default() };
+        if let Some(padding) = manner.padding {
+            (0..width).for_each(|_| tail.push(padding));
+        }
+        if manner.sees_prompt {
+            // A prompt is nobody's draw: its contexts are not taken for used.
+            prompt.iter().for_each(|&token| tail.push(token));
+        }
         tail
     }
 
     fn apply(&self, tail: &Tail, row: &mut Row) {
-        let width = self.scheme.context_width();
-        if tail.len < width {
+        let Some(context) = tail.context(self.scheme.context_width()) else { return };
+        let memory = self.scheme.manner().memory;
+        if memory > 0 && tail.history.contains(&self.scheme.context_name(context)) {
             return;
         }
-        let context = &tail.tokens[tail.len - width..tail.len];
-        row.with_set(self.scheme.vocabulary_size(), |row, green| {
-            self.scheme.green_list(context, green);
-            match self.strength {
-                Strength::Soft(delta) => row.bias(green, delta as f32),
-                Strength::Hard => {
-                    if green.iter().any(|t| row.logits().get(t as usize).is_some_and(|&z| z > f32::NEG_INFINITY)) {
-                        row.restrict(green);
-                    }
-                }
-            }
-        });
+        self.scheme.mark(context, self.strength, row);
     }
 
     fn advance(&self, tail: &mut Tail, token: TokenId) {
-        if tail.len == MAX_CONTEXT {
-            tail.tokens.copy_within(1.., 0);
-            tail.len -= 1;
+        let memory = self.scheme.manner().memory;
+        if let Some(context) = tail.context(self.scheme.context_width()).filter(|_| memory > 0) {
+            tail.remember(self.scheme.context_name(context), memory);
         }
-        tail.tokens[tail.len] = token;
-        tail.len += 1;
+        tail.push(token);
     }
 }
 
@@ -150,7 +182,7 @@ mod tests {
                 assert!(evidence.z > 6.0 && evidence.ln_p < -30.0, "{function:?} {strength:?} {evidence:?}");
                 if strength == Strength::Hard {
                     // All of the output is green; the three tokens of the prompt may not be.
-                    assert!(evidence.green + 3 >= evidence.scored, "{evidence:?}");
+                    assert!(evidence.score + 3.0 >= evidence.scored as f64, "{evidence:?}");
                 }
                 assert!(Evidence::of(scheme, &write(None, 200)).p() > 1e-3);
             }

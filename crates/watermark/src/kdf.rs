@@ -16,6 +16,10 @@ pub enum Purpose {
     Context,
     /// The keystream that decides green and red.
     List,
+    /// Seeds from contexts, for noise.
+    NoiseContext,
+    /// The noise itself.
+    Noise,
 }
 
 impl Purpose {
@@ -23,6 +27,8 @@ impl Purpose {
         match self {
             Self::Context => b"context",
             Self::List => b"list",
+            Self::NoiseContext => b"noise context",
+            Self::Noise => b"noise",
         }
     }
 }

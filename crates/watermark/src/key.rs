@@ -1,6 +1,6 @@
 //! Keys: a secret, what is marked with it, and the file that holds both.
 //!
-//! A key file is JSON, readable by its owner alone (mode 0600). It names the scheme with its parameters and
+//! A key file is JSON, readable by its owner alone (mode 0600). It names the dialect with its parameters and
 //! the vocabulary it was made for, so that writer and reader cannot disagree about them. The secret is wiped
 //! from memory when the key is dropped, and neither `Debug` nor any error shows it.
 
@@ -11,35 +11,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
+use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use crate::dialect::{BadDialect, Dialect};
+use crate::dialects::kgw::DEFAULT_HASH_KEY;
+use crate::dialects::native::{Context, ContextFunction, Native};
 use crate::embed::{Embed, Strength};
 use crate::gamma::Gamma;
-use crate::kgw::{BadSplit, DEFAULT_HASH_KEY, KgwSimple1};
-use crate::native::{BadWidth, Context, ContextFunction, Native};
+use crate::payload::Carrier;
 use crate::scheme::Scheme;
 
 const FORMAT: &str = "verdigris-key-1";
 
 /// No key file is longer than this.
-const MAX_FILE: u64 = 16 << 10;
+pub const MAX_FILE: u64 = 64 << 10;
 
 /// A key: who can read what it marks is who has it.
 pub struct Key {
     id: String,
     tenant: String,
-    secret: Secret,
-    strength: Strength,
+    secret: Zeroizing<Vec<u8>>,
+    dialect: Dialect,
+    strength: Option<Strength>,
     vocabulary: Vocabulary,
+    period: Period,
 }
 
-enum Secret {
-    Native { secret: Zeroizing<[u8; 32]>, gamma: Gamma, context: Context },
-    KgwSimple1 { hash_key: Zeroizing<u64>, gamma: f64 },
-}
-
-/// What a new key marks with.
+/// What a new key of the native scheme marks with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Marking {
     /// The green share.
@@ -58,6 +58,47 @@ impl Default for Marking {
             context: Context { function: ContextFunction::Min, width: 4 },
             strength: Strength::Soft(2.0),
         }
+    }
+}
+
+/// The days on which a key is used for writing, the first and the last included; open ends mean for ever. Reading
+/// takes no notice: what was marked stays marked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Period {
+    /// The first day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Date>,
+    /// The last day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Date>,
+}
+
+impl Period {
+    /// A period from and until days such as `2026-08-02`.
+    pub fn new(from: Option<&str>, until: Option<&str>) -> Result<Self, KeyError> {
+        let date = |text: Option<&str>| {
+            let parse = |text: &str| {
+                text.parse().map_err(|_| KeyError::Period(format!("{text:?} is no date such as 2026-08-02")))
+            };
+            text.map(parse).transpose()
+        };
+        let period = Self { from: date(from)?, until: date(until)? };
+        match period {
+            Self { from: Some(from), until: Some(until) } if until < from => {
+                Err(KeyError::Period(format!("the key would end ({until}) before it begins ({from})")))
+            }
+            _ => Ok(period),
+        }
+    }
+
+    /// Whether a day lies in it.
+    pub fn contains(&self, day: Date) -> bool {
+        self.from.is_none_or(|from| from <= day) && self.until.is_none_or(|until| day <= until)
+    }
+
+    fn is_open(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -110,12 +151,36 @@ pub enum KeyError {
         /// What is wrong, without any part of the file.
         fault: String,
     },
-    /// The context width is out of range.
+    /// The parameters make no scheme.
     #[error(transparent)]
-    Width(#[from] BadWidth),
-    /// The dialect cannot split the vocabulary so.
-    #[error(transparent)]
-    Split(#[from] BadSplit),
+    Dialect(#[from] BadDialect),
+    /// The key writes payloads, and none is given; or the other way round.
+    #[error("the key {id} {}", if *.carries { "carries a payload: say which one to write" } else { "carries no payload: make one with --payload-bits" })]
+    Payload {
+        /// The key's id.
+        id: String,
+        /// Whether it carries payloads.
+        carries: bool,
+    },
+    /// A period that ends before it begins, or is no date.
+    #[error("{0}")]
+    Period(String),
+    /// The folder of a ring could not be read.
+    #[error("cannot read the key ring {path}: {source}")]
+    Ring {
+        /// Which folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The ring has no key that may be used.
+    #[error("the key ring {path} has no key {wanted}")]
+    EmptyRing {
+        /// Which folder.
+        path: PathBuf,
+        /// What was looked for.
+        wanted: String,
+    },
 }
 
 /// The file, with the secret borrowed from a buffer that is wiped. Numbers and names are checked afterwards.
@@ -126,23 +191,13 @@ struct KeyFile<'a> {
     id: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     tenant: String,
-    scheme: SchemeForm,
-    strength: Strength,
+    scheme: Dialect,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    strength: Option<Strength>,
     vocabulary: Vocabulary,
+    #[serde(default, skip_serializing_if = "Period::is_open")]
+    period: Period,
     secret: &'a str,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
-enum SchemeForm {
-    Native {
-        gamma: Gamma,
-        context: Context,
-    },
-    #[serde(rename = "kgw-simple-1")]
-    KgwSimple1 {
-        gamma: f64,
-    },
 }
 
 impl Key {
@@ -151,14 +206,15 @@ impl Key {
     /// # Panics
     /// If the operating system gives no random bytes.
     pub fn generate(marking: Marking, vocabulary: Vocabulary) -> Self {
-        let mut secret = Zeroizing::new([0; 32]);
-        let mut id = [0; 4];
-        getrandom::fill(&mut *secret).expect("the operating system gives random bytes");
-        getrandom::fill(&mut id).expect("the operating system gives random bytes");
-        Self::from_secret(secret, format!("vg-{}", HEXLOWER_PERMISSIVE.encode(&id)), marking, vocabulary)
+        let Marking { gamma, context, strength } = marking;
+        let dialect = Dialect::Native { gamma, context, payload_bits: None };
+        Self::new(random_secret(), random_id(), dialect, Some(strength), vocabulary).expect("32 bytes are a secret")
     }
 
     /// A key of the native scheme with a secret of the caller's, who vouches for its being one.
+    ///
+    /// # Panics
+    /// If the context of the marking is not one: see [`Context`].
     pub fn from_secret(
         secret: impl Into<Zeroizing<[u8; 32]>>,
         id: impl Into<String>,
@@ -166,25 +222,33 @@ impl Key {
         vocabulary: Vocabulary,
     ) -> Self {
         let Marking { gamma, context, strength } = marking;
-        let secret = Secret::Native { secret: secret.into(), gamma, context };
-        Self { id: id.into(), tenant: String::new(), secret, strength, vocabulary }
+        let dialect = Dialect::Native { gamma, context, payload_bits: None };
+        let secret = Zeroizing::new(secret.into().to_vec());
+        Self {
+            id: id.into(),
+            tenant: String::new(),
+            secret,
+            dialect,
+            strength: Some(strength),
+            vocabulary,
+            period: Period::default(),
+        }
     }
 
-    /// A key of the KGW dialect `simple_1`. With [`DEFAULT_HASH_KEY`] it is not secret at all.
-    pub fn kgw_simple_1(
-        hash_key: u64,
-        gamma: f64,
-        strength: Strength,
+    /// A key of any dialect. `secret` has what the dialect takes: 32 bytes for our own, 8 (big-endian) for each whole
+    /// number of another system. Dialects of colours have a strength, delta 2 where none is given.
+    pub fn new(
+        secret: impl Into<Zeroizing<Vec<u8>>>,
+        id: impl Into<String>,
+        dialect: Dialect,
+        strength: Option<Strength>,
         vocabulary: Vocabulary,
     ) -> Result<Self, KeyError> {
-        KgwSimple1::new(hash_key, gamma, vocabulary.size)?;
-        Ok(Self {
-            id: "kgw-simple-1".into(),
-            tenant: String::new(),
-            secret: Secret::KgwSimple1 { hash_key: Zeroizing::new(hash_key), gamma },
-            strength,
-            vocabulary,
-        })
+        let strength = dialect.has_strength().then(|| strength.unwrap_or(Strength::Soft(2.0)));
+        let (id, tenant, secret, period) = (id.into(), String::new(), secret.into(), Period::default());
+        let key = Self { id, tenant, secret, dialect, strength, vocabulary, period };
+        key.any_scheme()?;
+        Ok(key)
     }
 
     /// The same key under another id, which gives unrelated sub-keys.
@@ -199,6 +263,30 @@ impl Key {
     pub fn with_tenant(mut self, tenant: impl Into<String>) -> Self {
         self.tenant = tenant.into();
         self
+    }
+
+    /// The same key for a period.
+    #[must_use]
+    pub fn with_period(mut self, period: Period) -> Self {
+        self.period = period;
+        self
+    }
+
+    /// The same key for another vocabulary: to look for marks of a writer whose idea of its size is not known.
+    pub fn with_vocabulary_size(&self, size: usize) -> Result<Self, KeyError> {
+        self.like(self.dialect.clone(), Vocabulary { size, ..self.vocabulary.clone() })
+    }
+
+    /// The same key with another green share; none where the dialect has no colours.
+    pub fn with_gamma(&self, gamma: f64) -> Option<Result<Self, KeyError>> {
+        Some(self.like(self.dialect.with_gamma(gamma)?, self.vocabulary.clone()))
+    }
+
+    fn like(&self, dialect: Dialect, vocabulary: Vocabulary) -> Result<Self, KeyError> {
+        let (id, tenant, secret) = (self.id.clone(), self.tenant.clone(), self.secret.clone());
+        let key = Self { id, tenant, secret, dialect, strength: self.strength, vocabulary, period: self.period };
+        key.any_scheme()?;
+        Ok(key)
     }
 
     /// The public name of the key.
@@ -216,44 +304,90 @@ impl Key {
         &self.vocabulary
     }
 
-    /// How strongly it marks.
-    pub fn strength(&self) -> Strength {
+    /// What it marks with.
+    pub fn dialect(&self) -> &Dialect {
+        &self.dialect
+    }
+
+    /// How strongly it marks, where that can be chosen.
+    pub fn strength(&self) -> Option<Strength> {
         self.strength
     }
 
-    /// The scheme in words, such as `native, gamma 0.25, min over 4 tokens`.
+    /// When it is used for writing.
+    pub fn period(&self) -> Period {
+        self.period
+    }
+
+    /// How many bits of a payload its mark carries.
+    pub fn payload_bits(&self) -> Option<u8> {
+        if let Dialect::Native { payload_bits, .. } = self.dialect { payload_bits } else { None }
+    }
+
+    /// The dialect in words, such as `native, gamma 0.25, minimum over 4 tokens`.
     pub fn describe(&self) -> String {
-        match &self.secret {
-            Secret::Native { gamma, context: Context { function, width }, .. } => {
-                let function = match function {
-                    ContextFunction::All => "all of",
-                    ContextFunction::Min => "minimum over",
-                    ContextFunction::SelfSalted => "self-salted over",
-                };
-                format!("native, gamma {gamma}, {function} {width} token{}", if *width == 1 { "" } else { "s" })
+        let public = if self.is_public() { " (a public key: whoever likes can read and forge it)" } else { "" };
+        format!("{}{public}", self.dialect)
+    }
+
+    /// Whether the secret is one that other systems ship as their default.
+    pub fn is_public(&self) -> bool {
+        match self.dialect {
+            Dialect::Unigram { .. } => self.secret.iter().all(|&byte| byte == 0),
+            Dialect::Kgw { .. } | Dialect::Tgi { .. } | Dialect::HuggingFace { .. } | Dialect::Sbw { .. } => {
+                self.secret[..] == DEFAULT_HASH_KEY.to_be_bytes()
             }
-            Secret::KgwSimple1 { gamma, hash_key } => {
-                let public = if **hash_key == DEFAULT_HASH_KEY { " (the public default key)" } else { "" };
-                format!("kgw simple_1, gamma {gamma}{public}")
-            }
+            _ => false,
         }
     }
 
     /// The scheme under this key: what a detector needs.
+    ///
+    /// A key that carries payloads has one for each of them: [`Key::carrier`] and [`Key::payload_reader`].
     pub fn scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
-        Ok(match &self.secret {
-            Secret::Native { secret, gamma, context } => {
-                Arc::new(Native::new(secret, &self.id, &self.tenant, *gamma, *context, self.vocabulary.size)?)
-            }
-            Secret::KgwSimple1 { hash_key, gamma } => {
-                Arc::new(KgwSimple1::new(**hash_key, *gamma, self.vocabulary.size)?)
-            }
-        })
+        match self.payload_bits() {
+            None => self.any_scheme(),
+            Some(_) => Err(KeyError::Payload { id: self.id.clone(), carries: true }),
+        }
+    }
+
+    fn any_scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
+        Ok(self.dialect.scheme(&self.secret, &self.id, &self.tenant, self.vocabulary.size)?)
+    }
+
+    fn native(&self) -> Result<(Native, u8), KeyError> {
+        let Dialect::Native { gamma, context, payload_bits: Some(bits) } = self.dialect else {
+            return Err(KeyError::Payload { id: self.id.clone(), carries: false });
+        };
+        let secret = self.secret[..].try_into().expect("checked when the key was made");
+        let native = Native::new(secret, &self.id, &self.tenant, gamma, context, self.vocabulary.size);
+        Ok((native.map_err(BadDialect::from)?, bits))
+    }
+
+    /// The scheme that writes a payload.
+    pub fn carrier(&self, payload: u32) -> Result<Arc<dyn Scheme>, KeyError> {
+        let (native, bits) = self.native()?;
+        Ok(Arc::new(Carrier::new(native, bits, payload).map_err(BadDialect::from)?))
+    }
+
+    /// A reader of payloads.
+    pub fn payload_reader(&self) -> Result<crate::payload::Reader, KeyError> {
+        let (native, bits) = self.native()?;
+        Ok(crate::payload::Reader::new(Arc::new(native), bits))
     }
 
     /// The step that embeds this key's mark.
     pub fn embed(&self) -> Result<Embed, KeyError> {
-        Ok(Embed::new(self.scheme()?, self.strength))
+        Ok(self.embedding(self.scheme()?))
+    }
+
+    /// The step that embeds this key's mark with a payload.
+    pub fn embed_payload(&self, payload: u32) -> Result<Embed, KeyError> {
+        Ok(self.embedding(self.carrier(payload)?))
+    }
+
+    fn embedding(&self, scheme: Arc<dyn Scheme>) -> Embed {
+        Embed::new(scheme, self.strength.unwrap_or(Strength::Hard))
     }
 
     /// Reads a key file. On Unix a file that others can read is refused.
@@ -295,23 +429,13 @@ impl Key {
         if file.format != FORMAT {
             return Err(format!("its format is not {FORMAT}; a newer version of the program may have made it"));
         }
-        let length = || "the secret has the wrong length or is not hexadecimal".to_owned();
-        let secret = match file.scheme {
-            SchemeForm::Native { gamma, context } => {
-                let mut secret = Zeroizing::new([0; 32]);
-                decode_hex(file.secret, &mut *secret).ok_or_else(length)?;
-                Secret::Native { secret, gamma, context }
-            }
-            SchemeForm::KgwSimple1 { gamma } => {
-                let mut bytes = Zeroizing::new([0; 8]);
-                decode_hex(file.secret, &mut *bytes).ok_or_else(length)?;
-                Secret::KgwSimple1 { hash_key: Zeroizing::new(u64::from_be_bytes(*bytes)), gamma }
-            }
-        };
-        let (id, tenant, strength, vocabulary) = (file.id, file.tenant, file.strength, file.vocabulary);
-        let key = Self { id, tenant, secret, strength, vocabulary };
-        key.scheme().map_err(|error| error.to_string())?;
-        Ok(key)
+        let secret = decode_hex(file.secret).ok_or("the secret is not hexadecimal")?;
+        let (dialect, vocabulary) = (file.scheme, file.vocabulary);
+        let key = Self::new(secret, file.id, dialect, file.strength, vocabulary).map_err(|error| error.to_string())?;
+        if file.period.until.zip(file.period.from).is_some_and(|(until, from)| until < from) {
+            return Err("its period ends before it begins".into());
+        }
+        Ok(key.with_tenant(file.tenant).with_period(file.period))
     }
 
     /// Writes a new key file of mode 0600. A file that is there already is left as it is.
@@ -338,22 +462,15 @@ impl Key {
     }
 
     fn to_json(&self) -> Zeroizing<Vec<u8>> {
-        let (secret, scheme) = match &self.secret {
-            Secret::Native { secret, gamma, context } => {
-                (encode_hex(&**secret), SchemeForm::Native { gamma: *gamma, context: *context })
-            }
-            Secret::KgwSimple1 { hash_key, gamma } => {
-                let bytes = Zeroizing::new(hash_key.to_be_bytes());
-                (encode_hex(&*bytes), SchemeForm::KgwSimple1 { gamma: *gamma })
-            }
-        };
+        let secret = encode_hex(&self.secret);
         let file = KeyFile {
             format: FORMAT,
             id: self.id.clone(),
             tenant: self.tenant.clone(),
-            scheme,
+            scheme: self.dialect.clone(),
             strength: self.strength,
             vocabulary: self.vocabulary.clone(),
+            period: self.period,
             secret: &secret,
         };
         let mut text = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize));
@@ -369,25 +486,54 @@ impl fmt::Debug for Key {
     }
 }
 
+/// 32 bytes from the operating system.
+///
+/// # Panics
+/// If it gives none.
+pub fn random_secret() -> Zeroizing<Vec<u8>> {
+    let mut secret = Zeroizing::new(vec![0; 32]);
+    getrandom::fill(&mut secret).expect("the operating system gives random bytes");
+    secret
+}
+
+/// A name for a new key.
+///
+/// # Panics
+/// If the operating system gives no random bytes.
+pub fn random_id() -> String {
+    let mut id = [0; 4];
+    getrandom::fill(&mut id).expect("the operating system gives random bytes");
+    format!("vg-{}", HEXLOWER_PERMISSIVE.encode(&id))
+}
+
 fn encode_hex(bytes: &[u8]) -> Zeroizing<String> {
     let mut text = Zeroizing::new(String::with_capacity(2 * bytes.len()));
     HEXLOWER_PERMISSIVE.encode_append(bytes, &mut text);
     text
 }
 
-fn decode_hex(text: &str, bytes: &mut [u8]) -> Option<()> {
-    if text.len() != 2 * bytes.len() {
+fn decode_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
+    let mut bytes = Zeroizing::new(vec![0; text.len() / 2]);
+    if !text.len().is_multiple_of(2) {
         return None;
     }
-    HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), bytes).ok().map(drop)
+    HEXLOWER_PERMISSIVE.decode_mut(text.as_bytes(), &mut bytes).ok()?;
+    Some(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialects::synthid::{Bits, Score};
 
     fn vocabulary() -> Vocabulary {
         Vocabulary { size: 4096, fingerprint: "abc".into() }
+    }
+
+    fn other(dialect: Dialect, bytes: usize) -> Key {
+        let secret: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
+        let period = Period::new(Some("2026-01-01"), None).unwrap();
+        Key::new(secret, "other", dialect, Some(Strength::Hard), vocabulary()).unwrap().with_period(period)
     }
 
     fn judge(key: &Key) -> Vec<crate::Draw> {
@@ -401,13 +547,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for key in [
             Key::generate(Marking::default(), vocabulary()).with_tenant("acme"),
-            Key::kgw_simple_1(DEFAULT_HASH_KEY, 0.25, Strength::Hard, vocabulary()).unwrap(),
+            other(Dialect::Kgw { seeding: "minhash".parse().unwrap(), gamma: 0.25 }, 8).with_id("minhash"),
+            other(Dialect::SglangDual { width: 4, mixing: 0.5 }, 16).with_id("two"),
+            other(Dialect::Synthid { bits: Bits::Hash, ngram_len: 5, score: Score::WeightedMean }, 240)
+                .with_id("synth"),
         ] {
             let path = folder.path().join(key.id());
             key.save(&path).unwrap();
             let back = Key::load(&path).unwrap();
             assert_eq!(judge(&back), judge(&key));
             assert_eq!((back.id(), back.tenant(), back.strength()), (key.id(), key.tenant(), key.strength()));
+            assert_eq!((back.dialect(), back.period()), (key.dialect(), key.period()));
             #[cfg(unix)]
             {
                 use std::os::unix::fs::PermissionsExt;
@@ -445,15 +595,23 @@ mod tests {
             (good.replace("\"soft\": 2.0", "\"soft\": -1.0"), "delta is -1"),
             (good.replace("\"width\": 4", "\"width\": 40"), "context width is 40"),
             (good.replace(FORMAT, "verdigris-key-9"), "newer version"),
-            (good.replace(secret, &secret[2..]), "wrong length"),
-            (good.replace(secret, &"zz".repeat(32)), "wrong length or is not hex"),
+            (good.replace(secret, &secret[2..]), "31 bytes, but native takes 32"),
+            (good.replace(secret, &"zz".repeat(32)), "not hexadecimal"),
+            (
+                good.replace(
+                    "\"secret\"",
+                    "\"period\": {\"from\": \"2026-05-01\", \"until\": \"2026-04-01\"}, \"secret\"",
+                ),
+                "ends before",
+            ),
+            (good.replace("\"secret\"", "\"period\": {\"from\": \"soon\"}, \"secret\""), "does not read"),
             (good.replace("\"secret\"", "\"sekret\""), "unknown field at line"),
             (good.replace("\"id\": \"", &format!("\"id\": 7, \"x{secret}\": \"")), "does not read as one at line"),
             (good.replace("\"size\": 4096", &format!("\"size\": \"{secret}\"")), "does not read"),
             (good[..good.len() / 2].to_owned(), "does not read"),
             (String::new(), "does not read"),
             ("[".repeat(5000), "does not read"),
-            (" ".repeat(20_000), "longer than"),
+            (" ".repeat(70_000), "longer than"),
         ] {
             let fault = Key::parse(bad.as_bytes()).unwrap_err();
             assert!(fault.contains(said), "{fault:?} should say {said:?}");
@@ -469,5 +627,38 @@ mod tests {
         let missing = Key::load(&folder.path().join("none.json")).unwrap_err().to_string();
         assert!(missing.contains("none.json"), "{missing}");
         assert!(Key::load(folder.path()).unwrap_err().to_string().contains("not a file"));
+    }
+
+    #[test]
+    fn periods_have_a_first_and_a_last_day() {
+        let period = Period::new(Some("2026-08-02"), Some("2026-08-04")).unwrap();
+        let inside = |day: &str| period.contains(day.parse().unwrap());
+        let days = ["2026-08-01", "2026-08-02", "2026-08-04", "2026-08-05"];
+        assert_eq!(days.map(inside), [false, true, true, false]);
+        assert!(Period::default().contains("1999-01-01".parse().unwrap()));
+        for (from, until) in
+            [(Some("yesterday"), None), (None, Some("2026-13-01")), (Some("2026-02-02"), Some("2026-02-01"))]
+        {
+            assert!(Period::new(from, until).is_err());
+        }
+    }
+
+    #[test]
+    fn keys_of_before_still_read() {
+        let secret = format!("{:016x}", DEFAULT_HASH_KEY);
+        let old = format!(
+            r#"{{"format":"{FORMAT}","id":"k","scheme":{{"name":"kgw-simple-1","gamma":0.5}},"strength":{{"soft":2.0}},"vocabulary":{{"size":4096,"fingerprint":"abc"}},"secret":"{secret}"}}"#
+        );
+        let key = Key::parse(old.as_bytes()).unwrap();
+        assert!(key.is_public() && key.describe().contains("kgw, gamma 0.5, simple_1"), "{}", key.describe());
+    }
+
+    #[test]
+    fn public_keys_are_called_so() {
+        let kgw = |key: u64| {
+            let dialect = Dialect::Tgi { gamma: 0.5 };
+            Key::new(key.to_be_bytes().to_vec(), "k", dialect, None, vocabulary()).unwrap().is_public()
+        };
+        assert!(kgw(DEFAULT_HASH_KEY) && !kgw(DEFAULT_HASH_KEY + 2));
     }
 }

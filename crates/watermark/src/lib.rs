@@ -1,22 +1,26 @@
-//! Red/green-list watermarks: keys, schemes, embedding, detection and the statistics of it.
+//! Watermarks: keys, schemes and dialects, embedding, detection and the statistics of it.
 //!
-//! A watermark splits the vocabulary, after each context, into green and red tokens by a secret key, and the
-//! writer prefers green ones (Kirchenbauer et al., ICML 2023). Whoever has the key counts the green tokens of
-//! a text and computes how likely that count would be by chance. Nothing else is needed: no model, no prompt.
+//! A watermark makes some tokens more probable than others by a secret key: after each context it calls a share of the
+//! vocabulary green (Kirchenbauer et al., ICML 2023), or adds noise that only the key can repeat. Whoever has the key
+//! adds up what the tokens of a text say and computes how likely that sum would be by chance. Nothing else is
+//! needed: no model, no prompt.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`key`] | secrets and key files |
+//! | [`key`], [`ring`] | secrets, key files, folders of them |
 //! | [`kdf`] | sub-keys by purpose, key id and tenant |
-//! | [`scheme`] | the contract of a red/green scheme |
-//! | [`native`] | our own: AES keystreams as green lists |
-//! | [`kgw`] | the KGW reference's `simple_1`, bit for bit |
+//! | [`scheme`] | the contract of a watermark |
+//! | [`dialect`], [`dialects`] | the registry, and one file a dialect: ours and those of other systems |
+//! | [`payload`] | marks that carry a number |
 //! | [`embed`] | a scheme as a step on logits |
 //! | [`detect`] | a scheme as a reader of texts |
-//! | [`statistics`] | the exact law of the green count |
+//! | [`windows`] | marked passages inside a longer text |
+//! | [`stream`] | evidence that holds at every moment |
+//! | [`weighted`] | detection by those who have the model |
+//! | [`normalize`], [`attack`] | repairing what was done to the characters of a text, and doing it |
+//! | [`law`], [`statistics`] | what scores look like by chance, and the exact laws of their sums |
 //!
 //! ```
-//! use std::sync::Arc;
 //! use verdigris_watermark::{Evidence, Key, Marking, Vocabulary, Verdict};
 //!
 //! let key = Key::generate(Marking::default(), Vocabulary { size: 4096, fingerprint: "example".into() });
@@ -26,22 +30,32 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod attack;
 pub mod detect;
+pub mod dialect;
+pub mod dialects;
 mod distinct;
 pub mod embed;
 pub mod gamma;
 pub mod kdf;
 pub mod key;
-pub mod kgw;
-mod mt19937;
-pub mod native;
+pub mod law;
+pub mod normalize;
+pub mod payload;
+mod random;
+pub mod ring;
 pub mod scheme;
 pub mod statistics;
+pub mod stream;
+pub mod weighted;
+pub mod windows;
 
-pub use detect::{DEFAULT_LEVEL, Detector, Evidence, Mark, TooShort, Verdict};
+pub use detect::{DEFAULT_LEVEL, Detector, Evidence, Mark, Repeats, TooShort, Verdict};
+pub use dialect::Dialect;
+pub use dialects::native::{Context, ContextFunction, Native};
 pub use embed::{Embed, Strength};
 pub use gamma::Gamma;
-pub use key::{Key, KeyError, Marking, Vocabulary};
-pub use kgw::KgwSimple1;
-pub use native::{Context, ContextFunction, Native};
+pub use key::{Key, KeyError, Marking, Period, Vocabulary};
+pub use law::Law;
+pub use ring::KeyRing;
 pub use scheme::{Draw, Scheme};

@@ -6,7 +6,7 @@
 //! significant bit, are compared with `m`: below is green. So a whole list is `k * V / 128` blocks that fall
 //! straight into the words of a bitset, and one token's membership is `k` blocks.
 //!
-//! The four ways to make a seed out of a context are described at [`Context`].
+//! The ways to make a seed out of a context are described at [`ContextFunction`].
 
 use aes::Aes128;
 use aes::cipher::consts::U16;
@@ -15,13 +15,18 @@ use aes::cipher::{
     Array, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, KeyInit, ParBlocks,
 };
 use serde::{Deserialize, Serialize};
-use verdigris_logits::{TokenId, TokenSet};
+use verdigris_logits::{Row, TokenId, TokenSet};
 
+use crate::embed::Strength;
 use crate::gamma::Gamma;
 use crate::kdf::{self, Purpose};
-use crate::scheme::{Draw, MAX_CONTEXT, Scheme};
+use crate::law::Law;
+use crate::scheme::{Draw, Scheme, mark_list, name};
 
 type Block = Array<u8, U16>;
+
+/// The most tokens before the judged one that a context may hold.
+pub const MAX_WIDTH: usize = 8;
 
 /// Blocks encrypted together: what the widest AES unit takes at once.
 const BATCH: usize = 64;
@@ -37,7 +42,7 @@ const MAX_PLANES: usize = 8;
 pub struct Context {
     /// What the tokens of the context do.
     pub function: ContextFunction,
-    /// How many tokens before the judged one take part: 1 to [`MAX_CONTEXT`].
+    /// How many tokens before the judged one take part: 1 to [`MAX_WIDTH`].
     pub width: usize,
 }
 
@@ -57,15 +62,71 @@ pub enum ContextFunction {
     SelfSalted,
 }
 
-/// A context width of none or of too many tokens.
+/// A context that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("context width is {0}, but must be 1 to {MAX_CONTEXT}")]
-pub struct BadWidth(usize);
+pub enum BadContext {
+    /// It holds no token, or too many.
+    #[error("context width is {0}, but must be 1 to {MAX_WIDTH}")]
+    Width(usize),
+    /// Noise needs a context that is there before the candidate.
+    #[error("a self-salted context cannot give noise: choose all or min")]
+    SelfSalted,
+}
+
+impl Context {
+    /// Whether the width can be used.
+    pub(crate) fn check(self) -> Result<(), BadContext> {
+        if (1..=MAX_WIDTH).contains(&self.width) { Ok(()) } else { Err(BadContext::Width(self.width)) }
+    }
+}
+
+/// Two keyed functions: one makes seeds of contexts, the other expands seeds.
+pub(crate) struct Prf {
+    context_key: Aes128,
+    list_key: Aes128,
+}
+
+impl Prf {
+    pub(crate) fn new(secret: &[u8; 32], id: &str, tenant: &str, context: Purpose, list: Purpose) -> Self {
+        let key = |purpose| Aes128::new((&*kdf::derive(secret, purpose, id, tenant)).into());
+        Self { context_key: key(context), list_key: key(list) }
+    }
+
+    /// The seed of one context, for the functions that have one.
+    pub(crate) fn seed(&self, function: ContextFunction, context: &[TokenId]) -> u128 {
+        match function {
+            ContextFunction::All => {
+                let mut block = Block::default();
+                for part in context.chunks(4) {
+                    xor(&mut block, pack(part));
+                    self.context_key.encrypt_block(&mut block);
+                }
+                value(&block)
+            }
+            ContextFunction::Min => {
+                let mut blocks = [Block::default(); MAX_WIDTH];
+                let blocks = &mut blocks[..context.len()];
+                for (block, &token) in blocks.iter_mut().zip(context) {
+                    *block = to_block(pack(&[token]));
+                }
+                self.context_key.encrypt_blocks(blocks);
+                blocks.iter().map(value).min().expect("a context has at least one token")
+            }
+            ContextFunction::SelfSalted => unreachable!("a self-salted list has no seed"),
+        }
+    }
+
+    /// One block out of a seed.
+    pub(crate) fn expand(&self, seed: u128) -> u128 {
+        let mut block = to_block(seed);
+        self.list_key.encrypt_block(&mut block);
+        value(&block)
+    }
+}
 
 /// The native scheme under one key.
 pub struct Native {
-    context_key: Aes128,
-    list_key: Aes128,
+    prf: Prf,
     gamma: Gamma,
     context: Context,
     vocabulary: usize,
@@ -87,41 +148,30 @@ impl Native {
         gamma: Gamma,
         context: Context,
         vocabulary: usize,
-    ) -> Result<Self, BadWidth> {
-        if !(1..=MAX_CONTEXT).contains(&context.width) {
-            return Err(BadWidth(context.width));
-        }
-        let key = |purpose| Aes128::new((&*kdf::derive(secret, purpose, id, tenant)).into());
-        Ok(Self { context_key: key(Purpose::Context), list_key: key(Purpose::List), gamma, context, vocabulary })
+    ) -> Result<Self, BadContext> {
+        context.check()?;
+        let prf = Prf::new(secret, id, tenant, Purpose::Context, Purpose::List);
+        Ok(Self { prf, gamma, context, vocabulary })
     }
 
-    /// The seed of one context of `width` tokens, for the functions that have one.
     fn seed(&self, context: &[TokenId]) -> u128 {
-        match self.context.function {
-            ContextFunction::All => {
-                let mut block = Block::default();
-                for part in context.chunks(4) {
-                    xor(&mut block, pack(part));
-                    self.context_key.encrypt_block(&mut block);
-                }
-                value(&block)
-            }
-            ContextFunction::Min => {
-                let mut blocks = [Block::default(); MAX_CONTEXT];
-                let blocks = &mut blocks[..context.len()];
-                for (block, &token) in blocks.iter_mut().zip(context) {
-                    *block = to_block(pack(&[token]));
-                }
-                self.context_key.encrypt_blocks(blocks);
-                blocks.iter().map(value).min().expect("a context has at least one token")
-            }
-            ContextFunction::SelfSalted => unreachable!("a self-salted list has no seed"),
-        }
+        self.prf.seed(self.context.function, context)
     }
 
     /// Expands a seed into the words of a green list.
-    fn expand(&self, seed: u128, words: &mut [u64]) {
-        self.list_key.encrypt_with_backend(Expand { seed, gamma: self.gamma, words });
+    fn expand(&self, seed: u128, flip: u16, words: &mut [u64]) {
+        self.prf.list_key.encrypt_with_backend(Expand { seed, flip, gamma: self.gamma, words });
+    }
+
+    /// The 32 bits of a context that [`Native::coloured`] hands over.
+    pub(crate) fn position(&self, context: &[TokenId]) -> u32 {
+        self.seed(context) as u32
+    }
+
+    /// The tokens whose number, with some of its bits flipped, makes them green.
+    pub(crate) fn colour_list(&self, context: &[TokenId], flip: u16, green: &mut TokenSet) {
+        let seed = self.seed(context);
+        green.fill_words(|words| self.expand(seed, flip, words));
     }
 
     /// The draw of one token in its context: the definition that the batched paths agree with.
@@ -132,17 +182,29 @@ impl Native {
         for (plane, block) in planes.iter_mut().enumerate() {
             *block = to_block(seed ^ counter(plane, token as usize / 128));
         }
-        self.list_key.encrypt_blocks(planes);
-        self.judge(seed, token, planes.iter())
+        self.prf.list_key.encrypt_blocks(planes);
+        let (draw, _, number) = self.judge(seed, context, token, planes.iter());
+        self.scored(draw, number)
     }
 
     /// Reads a token's bit out of the keystream block of each plane.
     #[inline(always)]
-    fn judge<'a>(&self, seed: u128, token: TokenId, planes: impl Iterator<Item = &'a Block>) -> Draw {
+    fn judge<'a>(
+        &self,
+        seed: u128,
+        context: &[TokenId],
+        token: TokenId,
+        planes: impl Iterator<Item = &'a Block>,
+    ) -> (Draw, u32, u16) {
         let bit = |block: &Block| u16::from(block[token as usize % 128 / 8] >> (token % 8) & 1);
         let number = planes.enumerate().fold(0, |sum, (plane, block)| sum | bit(block) << plane);
         let identity = seed as u64 ^ u64::from(token).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        Draw { identity, green: number < self.gamma.numerator() }
+        let context = if self.context.function == ContextFunction::All { seed as u64 } else { name(context) };
+        (Draw { context, identity, score: 0.0 }, seed as u32, number)
+    }
+
+    fn scored(&self, draw: Draw, number: u16) -> Draw {
+        Draw { score: score(number < self.gamma.numerator()), ..draw }
     }
 
     /// The values that decide a batch of self-salted candidates: the smallest of `AES(c_i, v)`.
@@ -150,7 +212,7 @@ impl Native {
         for (block, (c, v)) in blocks.iter_mut().zip(pairs) {
             *block = to_block(pack(&[c, v, u32::MAX]));
         }
-        self.context_key.encrypt_blocks(blocks);
+        self.prf.context_key.encrypt_blocks(blocks);
     }
 
     fn salted_green(&self, smallest: u128) -> bool {
@@ -158,12 +220,15 @@ impl Native {
         ((smallest as u16) & ((1 << self.gamma.bits()) - 1)) < self.gamma.numerator()
     }
 
-    fn draws_seeded(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+    /// Hands over, for each judged token, its draw without a score, 32 uniform bits of its context, and the number
+    /// of the token there. For contexts that have a seed.
+    #[inline]
+    pub(crate) fn coloured(&self, tokens: &[TokenId], mut each: impl FnMut(Draw, u32, u16)) {
         let (width, k) = (self.context.width, self.gamma.bits());
-        let mut single = [Block::default(); BATCH + MAX_CONTEXT];
+        let mut single = [Block::default(); BATCH + MAX_WIDTH];
         let mut seeds = [Block::default(); BATCH];
         let mut planes = [Block::default(); BATCH * MAX_PLANES];
-        let judged = tokens.len() - width;
+        let judged = tokens.len().saturating_sub(width);
         // A short last batch is encrypted whole: fewer blocks would leave the wide AES unit.
         for start in (0..judged).step_by(BATCH) {
             let count = BATCH.min(judged - start);
@@ -175,7 +240,7 @@ impl Native {
                         for (i, seed) in seeds[..count].iter_mut().enumerate() {
                             xor(seed, pack(&tokens[start + i + part..start + i + end]));
                         }
-                        self.context_key.encrypt_blocks(&mut seeds);
+                        self.prf.context_key.encrypt_blocks(&mut seeds);
                     }
                 }
                 ContextFunction::Min => {
@@ -183,7 +248,7 @@ impl Native {
                     for (block, &token) in single.iter_mut().zip(&tokens[start..]) {
                         *block = to_block(pack(&[token]));
                     }
-                    self.context_key.encrypt_blocks(single);
+                    self.prf.context_key.encrypt_blocks(single);
                     for (seed, window) in seeds.iter_mut().zip(single.windows(width)) {
                         *seed = to_block(window.iter().map(value).min().expect("a window has at least one block"));
                     }
@@ -196,43 +261,36 @@ impl Native {
                     planes[plane * BATCH + i] = to_block(value(seed) ^ counter(plane, token as usize / 128));
                 }
             }
-            self.list_key.encrypt_blocks(&mut planes[..BATCH * k]);
+            self.prf.list_key.encrypt_blocks(&mut planes[..BATCH * k]);
             for (i, (seed, &token)) in seeds.iter().zip(candidates).enumerate() {
                 let planes = (0..k).map(|plane| &planes[plane * BATCH + i]);
-                out.push(self.judge(value(seed), token, planes));
+                let (draw, bits, number) =
+                    self.judge(value(seed), &tokens[start + i..start + i + width], token, planes);
+                each(draw, bits, number);
             }
         }
     }
 
     fn draws_salted(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
-        let mut blocks = [Block::default(); MAX_CONTEXT + 1];
+        let mut blocks = [Block::default(); MAX_WIDTH + 1];
         for window in tokens.windows(self.context.width + 1) {
             let candidate = window[window.len() - 1];
             let blocks = &mut blocks[..window.len()];
             self.salted(window.iter().map(|&c| (c, candidate)), blocks);
             let smallest = blocks.iter().map(value).min().expect("the candidate is always there");
-            out.push(Draw { identity: (smallest >> 16) as u64, green: self.salted_green(smallest) });
+            let identity = (smallest >> 16) as u64;
+            out.push(Draw { context: name(window), identity, score: score(self.salted_green(smallest)) });
         }
     }
 }
 
-impl Scheme for Native {
-    fn gamma(&self) -> f64 {
-        self.gamma.value()
-    }
-
-    fn context_width(&self) -> usize {
-        self.context.width
-    }
-
-    fn vocabulary_size(&self) -> usize {
-        self.vocabulary
-    }
-
-    fn green_list(&self, context: &[TokenId], green: &mut TokenSet) {
+impl Native {
+    /// Writes the green tokens after `context` (of `context_width` tokens) into `green`, which has the capacity of
+    /// the vocabulary.
+    pub fn green_list(&self, context: &[TokenId], green: &mut TokenSet) {
         if self.context.function != ContextFunction::SelfSalted {
             let seed = self.seed(context);
-            return green.fill_words(|words| self.expand(seed, words));
+            return green.fill_words(|words| self.expand(seed, 0, words));
         }
         let mut smallest = [u128::MAX; BATCH];
         let mut blocks = [Block::default(); BATCH];
@@ -250,6 +308,20 @@ impl Scheme for Native {
             }
         });
     }
+}
+
+impl Scheme for Native {
+    fn law(&self) -> Law {
+        Law::Green { gamma: self.gamma.value() }
+    }
+
+    fn context_width(&self) -> usize {
+        self.context.width
+    }
+
+    fn vocabulary_size(&self) -> usize {
+        self.vocabulary
+    }
 
     fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
         let width = self.context.width;
@@ -259,15 +331,36 @@ impl Scheme for Native {
             _ if tokens.len() - width < FEW => {
                 out.extend(tokens.windows(width + 1).map(|window| self.draw(&window[..width], window[width])));
             }
-            ContextFunction::All | ContextFunction::Min => self.draws_seeded(tokens, out),
+            ContextFunction::All | ContextFunction::Min => {
+                self.coloured(tokens, |draw, _, number| out.push(self.scored(draw, number)));
+            }
         }
     }
+
+    fn context_decides(&self) -> bool {
+        self.context.function == ContextFunction::All
+    }
+
+    fn mark(&self, context: &[TokenId], strength: Strength, row: &mut Row) {
+        mark_list(row, self.vocabulary, strength, |green| self.green_list(context, green));
+    }
+
+    fn context_name(&self, context: &[TokenId]) -> u64 {
+        if self.context.function == ContextFunction::All { self.seed(context) as u64 } else { name(context) }
+    }
+}
+
+/// The score of a colour.
+fn score(green: bool) -> f32 {
+    f32::from(u8::from(green))
 }
 
 /// Makes keystream and folds it into a green list, batch by batch, inside the code that the AES unit of this
 /// CPU was chosen for: so the folding runs in registers as wide.
 struct Expand<'a> {
     seed: u128,
+    /// The planes whose bits are flipped.
+    flip: u16,
     gamma: Gamma,
     words: &'a mut [u64],
 }
@@ -292,10 +385,11 @@ impl BlockCipherEncClosure for Expand<'_> {
                     block[8..].copy_from_slice(&high.to_le_bytes());
                 }
                 backend.encrypt_par_blocks((&mut random).into());
+                let keep = u64::from(self.flip >> plane & 1).wrapping_sub(1);
                 match (plane, m >> plane & 1 == 1) {
-                    (0, _) => fold(words, &random, |_, random| !random),
-                    (_, true) => fold(words, &random, |below, random| !random | below),
-                    (_, false) => fold(words, &random, |below, random| !random & below),
+                    (0, _) => fold(words, &random, |_, random| random ^ keep),
+                    (_, true) => fold(words, &random, |below, random| (random ^ keep) | below),
+                    (_, false) => fold(words, &random, |below, random| (random ^ keep) & below),
                 }
             }
         }
@@ -367,7 +461,7 @@ mod tests {
                     let mut green = TokenSet::new(vocabulary);
                     for (window, draw) in tokens.windows(width + 1).zip(&draws) {
                         scheme.green_list(&window[..width], &mut green);
-                        assert_eq!(green.contains(window[width]), draw.green, "{scheme:?}");
+                        assert_eq!(green.contains(window[width]), draw.score == 1.0, "{scheme:?}");
                     }
                 }
             }
@@ -394,7 +488,7 @@ mod tests {
     fn lists_equal_a_second_implementation() {
         use data_encoding::HEXLOWER;
         use sha3::{Digest, Sha3_256};
-        let cases: Vec<Case> = serde_json::from_str(include_str!("../../../fixtures/golden/native.json")).unwrap();
+        let cases: Vec<Case> = serde_json::from_str(include_str!("../../../../fixtures/golden/native.json")).unwrap();
         assert_eq!(cases.len(), 7);
         for case in cases {
             let secret = HEXLOWER.decode(case.secret.as_bytes()).unwrap().try_into().unwrap();

@@ -7,6 +7,7 @@ const N: usize = 624;
 const M: usize = 397;
 
 /// A stream of 32-bit words, made a block of 624 at a time.
+#[derive(Clone)]
 pub(crate) struct Mt19937 {
     state: [u32; N],
     block: [u32; N],

@@ -1,0 +1,231 @@
+//! A report for people: the texts in colours, the evidence as it grew, and a verdict in words.
+
+use minijinja::{AutoEscape, Environment};
+use serde::Serialize;
+use verdigris::{Judgement, Mark, Verdict};
+
+use super::{Judged, Outcome, words};
+use crate::report;
+
+/// The most texts that a report shows.
+pub(super) const MOST: usize = 200;
+
+/// The most characters of a text that are shown in colours.
+const LONGEST: usize = 400_000;
+
+/// Points of a plot.
+const POINTS: usize = 400;
+
+#[derive(Serialize)]
+struct Page {
+    version: &'static str,
+    level: String,
+    texts: Vec<Text>,
+}
+
+#[derive(Serialize)]
+struct Text {
+    name: String,
+    verdict: &'static str,
+    words: String,
+    facts: Vec<(&'static str, String)>,
+    spans: Vec<Span>,
+    cut: bool,
+    plot: Option<Plot>,
+    passages: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Span {
+    class: &'static str,
+    text: String,
+    title: String,
+    passage: bool,
+}
+
+#[derive(Serialize)]
+struct Plot {
+    path: String,
+    /// Where z = 0 and the highest point lie.
+    zero: f64,
+    highest: String,
+    tokens: usize,
+    shades: Vec<(f64, f64)>,
+}
+
+/// The report as one HTML file.
+pub(super) fn report(judged: &[Judged<'_>], level: f64, outcome: impl Fn(&Judged<'_>) -> Outcome) -> String {
+    let texts = judged.iter().map(|judged| text(judged, level, outcome(judged))).collect();
+    let page = Page { version: env!("CARGO_PKG_VERSION"), level: level.to_string(), texts };
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    let template = environment.template_from_str(include_str!("report.html")).expect("the template is tested");
+    template.render(minijinja::value::Serde(&page)).expect("the template is tested")
+}
+
+fn text(judged: &Judged<'_>, level: f64, outcome: Outcome) -> Text {
+    let mut out = Text {
+        name: judged.name.clone(),
+        verdict: words::outcome(outcome),
+        words: String::new(),
+        facts: Vec::new(),
+        spans: Vec::new(),
+        cut: false,
+        plot: None,
+        passages: Vec::new(),
+    };
+    match &judged.result {
+        Err(fault) => out.words = format!("This text could not be judged: {fault}."),
+        Ok(judgement) => {
+            out.words = sentence(judgement, level, outcome);
+            out.facts = facts(judgement);
+            (out.spans, out.cut) = spans(&judged.text, judgement);
+            out.plot = plot(judgement);
+            out.passages = judgement
+                .passages
+                .iter()
+                .map(|(range, passage)| {
+                    let p = report::p_value(passage.ln_p);
+                    format!("bytes {} to {}: z {:.1}, p {p}", range.start, range.end, passage.z)
+                })
+                .collect();
+        }
+    }
+    out
+}
+
+/// What the evidence means, in words that claim no more than it does.
+fn sentence(judgement: &Judgement<'_>, level: f64, outcome: Outcome) -> String {
+    let (evidence, key) = (&judgement.evidence, judgement.key.id());
+    let p = report::p_value(evidence.ln_p_corrected());
+    let odds = odds(evidence.ln_p_corrected());
+    let who = "Whoever holds the key can write such text, so this does not say who did.";
+    match (outcome, evidence.verdict(level)) {
+        (Outcome::Marked, Ok(Verdict::Marked)) => format!(
+            "This text carries the mark of the key {key}. A text written without that key would look as marked as this one with a probability of at most {p}: {odds}. {who}"
+        ),
+        (Outcome::Marked, _) => format!(
+            "Parts of this text carry the mark of the key {key}: the passages listed below. In a text written without that key any such passage would be found with a probability of at most {level}. {who}"
+        ),
+        (Outcome::TooShort, _) => {
+            "This text is too short to say anything: even one that is marked throughout could not be told from chance."
+                .into()
+        }
+        _ => format!(
+            "No mark of the key {key} was found: texts without it look as marked as this one with a probability of {p}. That does not prove that no machine wrote it. Texts that were edited much, paraphrased, or left little choice to the writer can lose their mark."
+        ),
+    }
+}
+
+fn odds(ln_p: f64) -> String {
+    let digits = -ln_p / std::f64::consts::LN_10;
+    if digits < 6.0 {
+        format!("about one in {:.0}", (-ln_p).exp())
+    } else {
+        format!("less than one in a number with {:.0} digits", digits.floor())
+    }
+}
+
+fn facts(judgement: &Judgement<'_>) -> Vec<(&'static str, String)> {
+    let evidence = &judgement.evidence;
+    let mut facts = vec![
+        ("Key", judgement.key.id().to_owned()),
+        ("Scheme", judgement.key.describe()),
+        ("Tokens", format!("{}, of which {} counted", evidence.tokens, evidence.scored)),
+        (if evidence.colours { "Green" } else { "Score" }, report::score(evidence)),
+        ("p-value", report::p_value(evidence.ln_p_corrected())),
+        ("Looks paid for", evidence.tried.to_string()),
+    ];
+    if evidence.z.is_finite() {
+        facts.insert(4, ("z", format!("{:.2}", evidence.z)));
+    }
+    if !judgement.repairs.is_empty() {
+        facts.push(("Repaired", words::repairs(&judgement.repairs)));
+    }
+    if let Some(read) = judgement.payload {
+        facts.push(("Payload", format!("{:#x}", read.payload)));
+    }
+    facts
+}
+
+/// The text, token by token. Tokens that share a character are shown with the first of them.
+fn spans(text: &str, judgement: &Judgement<'_>) -> (Vec<Span>, bool) {
+    let mut spans = Vec::new();
+    let mut shown = 0;
+    for (range, mark) in &judgement.tokens {
+        let (start, end) = (range.start.max(shown), range.end);
+        if end > LONGEST {
+            return (spans, true);
+        }
+        if end <= start {
+            continue;
+        }
+        let Some(piece) = text.get(start..end) else { continue };
+        if start > shown {
+            let between = text.get(shown..start).unwrap_or_default().to_owned();
+            spans.push(Span { class: "u", text: between, title: String::new(), passage: false });
+        }
+        let (class, title) = match mark {
+            Mark::Unscored => ("u", "not scored: too few tokens before it".to_owned()),
+            Mark::Counted { green: true, score } => ("g", format!("favoured, score {score:.2}")),
+            Mark::Counted { green: false, score } => ("r", format!("not favoured, score {score:.2}")),
+            Mark::Repeated { green: true, .. } => ("g f", "not counted again".to_owned()),
+            Mark::Repeated { green: false, .. } => ("r f", "not counted again".to_owned()),
+        };
+        let passage = judgement.passages.iter().any(|(range, _)| range.start <= start && end <= range.end);
+        spans.push(Span { class, text: piece.to_owned(), title, passage });
+        shown = end;
+    }
+    (spans, false)
+}
+
+/// z after each counted token, as a line in a box of 1000 by 200.
+fn plot(judgement: &Judgement<'_>) -> Option<Plot> {
+    let evidence = &judgement.evidence;
+    let mean = evidence.expected / evidence.scored.max(1) as f64;
+    let scores: Vec<(usize, f64)> = judgement
+        .tokens
+        .iter()
+        .enumerate()
+        .filter_map(
+            |(i, (_, mark))| if let Mark::Counted { score, .. } = mark { Some((i, f64::from(*score))) } else { None },
+        )
+        .collect();
+    let n = scores.len() as f64;
+    let total: f64 = scores.iter().map(|(_, score)| score).sum();
+    if scores.len() < 2 || !evidence.z.is_finite() || total == 0.0 || evidence.z == 0.0 {
+        return None;
+    }
+    // Shown scores have a unit of their own: the deviation follows from the last point, where z is known.
+    let unit = evidence.score / total;
+    let deviation = ((total * unit - n * mean) / evidence.z).abs() / n.sqrt();
+    let mut sum = 0.0;
+    let line: Vec<(usize, f64)> = scores
+        .iter()
+        .zip(1..)
+        .map(|(&(at, score), count)| {
+            sum += score * unit - mean;
+            (at, sum / (deviation * f64::from(count).sqrt()))
+        })
+        .collect();
+    let highest = line.iter().map(|point| point.1).fold(4.0, f64::max);
+    let lowest = line.iter().map(|point| point.1).fold(-2.0, f64::min);
+    let tokens = judgement.tokens.len();
+    let x = |token: usize| 1000.0 * token as f64 / tokens as f64;
+    let y = |z: f64| 200.0 * (highest - z) / (highest - lowest);
+    let step = line.len().div_ceil(POINTS);
+    let points = line.iter().step_by(step).chain(line.last());
+    let path: Vec<String> = points.map(|&(at, z)| format!("{:.1},{:.1}", x(at), y(z))).collect();
+    let position = |byte: usize| judgement.tokens.partition_point(|(range, _)| range.start < byte);
+    let shades = judgement.passages.iter().map(|(range, _)| {
+        let (from, to) = (x(position(range.start)), x(position(range.end)));
+        (from, to - from)
+    });
+    Some(Plot {
+        path: path.join(" "),
+        zero: y(0.0),
+        highest: format!("{highest:.1}"),
+        tokens,
+        shades: shades.collect(),
+    })
+}

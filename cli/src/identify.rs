@@ -1,0 +1,146 @@
+//! `verdigris identify`: which key wrote a text, if any did.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use verdigris::watermark::DEFAULT_LEVEL;
+use verdigris::{Finding, Key, Verdict};
+
+use crate::detect::RepeatsName;
+use crate::error::Failure;
+use crate::key::KeysOption;
+use crate::model::ModelOption;
+use crate::report;
+
+/// Find out which of some keys, vocabulary sizes and green shares a text was marked with
+#[derive(Args)]
+#[command(after_help = "\
+Other systems do not say which vocabulary size they split: the tokenizer's, the model config's, or the width of the
+logits. Every combination that is tried is paid for: the p-value is that of the best one times their number.
+
+Exit status: 0 one of them is found, 1 none is, 2 an error.
+
+Examples:
+  verdigris identify text.txt --ring keys/
+  verdigris identify text.txt --key kgw.key --vocabulary-sizes 50257,50265,50272 --gammas 0.25,0.5")]
+pub(crate) struct Identify {
+    /// The text; - for standard input
+    file: PathBuf,
+    #[command(flatten)]
+    keys: KeysOption,
+    #[command(flatten)]
+    model: ModelOption,
+    /// Try each key with these vocabulary sizes, besides its own
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    vocabulary_sizes: Vec<usize>,
+    /// Try each key with these green shares, besides its own
+    #[arg(long, value_name = "SHARE,..", value_delimiter = ',')]
+    gammas: Vec<f64>,
+    /// What counts as the same evidence again, and is counted once
+    #[arg(long, value_enum, default_value_t = RepeatsName::Context)]
+    repeats: RepeatsName,
+    /// Call a key found when an unmarked text would have any of them look so with at most this probability
+    #[arg(long, value_name = "P", default_value_t = DEFAULT_LEVEL)]
+    level: f64,
+    /// How many of the best to show
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    show: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Output {
+    tried: usize,
+    level: f64,
+    found: Option<String>,
+    best: Vec<Candidate>,
+}
+
+#[derive(Serialize)]
+struct Candidate {
+    candidate: String,
+    scored: u64,
+    z: f64,
+    log10_p: f64,
+}
+
+impl Identify {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if !(self.level > 0.0 && self.level < 1.0) {
+            return Err(Failure::Usage(format!("--level is {}, but must be above 0 and below 1", self.level)));
+        }
+        let reader = self.model.reader()?;
+        let mut candidates = Vec::new();
+        for key in self.keys.load()? {
+            candidates.extend(self.variants(key)?);
+        }
+        let tried = candidates.len();
+        let text = crate::text::read(&self.file)?;
+        let findings = reader.identify(&candidates, &text, self.repeats.into())?;
+        let best = &findings[0];
+        let verdict = best.evidence.verdict(self.level).map_err(verdigris::Error::from);
+        let found = matches!(verdict, Ok(Verdict::Marked));
+        let shown = &findings[..self.show.clamp(1, findings.len())];
+        if self.json {
+            let log10 = |finding: &Finding| finding.evidence.ln_p_corrected() / std::f64::consts::LN_10;
+            let candidate = |finding: &Finding| Candidate {
+                candidate: finding.label.clone(),
+                scored: finding.evidence.scored,
+                z: finding.evidence.z,
+                log10_p: log10(finding),
+            };
+            let best_label = found.then(|| best.label.clone());
+            let best = shown.iter().map(candidate).collect();
+            let output = Output { tried, level: self.level, found: best_label, best };
+            anstream::println!("{}", serde_json::to_string(&output).expect("the output serialises"));
+        } else {
+            let mut out = anstream::stdout();
+            let dim = anstyle::Style::new().dimmed();
+            writeln!(out, "{dim}{:>8}{:>9}{:>11}  candidate ({tried} tried){dim:#}", "scored", "z", "p")?;
+            for finding in shown {
+                let evidence = &finding.evidence;
+                let p = report::p_value(evidence.ln_p_corrected());
+                writeln!(out, "{:>8}{:>9.2}{p:>11}  {}", evidence.scored, evidence.z, finding.label)?;
+            }
+            match &verdict {
+                Ok(verdict) => {
+                    let style = report::verdict_style(*verdict);
+                    let words = if found { format!("written with {}", best.label) } else { "none of them".into() };
+                    writeln!(
+                        out,
+                        "\nverdict   {style}{words}{style:#} (level {}, all that was tried paid for)",
+                        self.level
+                    )?;
+                }
+                Err(short) => writeln!(out, "\nverdict   {short}")?,
+            }
+        }
+        verdict?;
+        Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+
+    /// A key with every vocabulary size and every share.
+    fn variants(&self, key: Key) -> Result<Vec<(String, Key)>, Failure> {
+        let own = key.vocabulary().size;
+        let mut sizes = vec![own];
+        sizes.extend(self.vocabulary_sizes.iter().copied().filter(|&size| size != own));
+        let mut variants = Vec::new();
+        for size in sizes {
+            let key = key.with_vocabulary_size(size)?;
+            let gamma = key.dialect().gamma();
+            let name = |key: &Key| format!("{}: {}, {size} tokens", key.id(), key.dialect());
+            for &other in self.gammas.iter().filter(|&&other| Some(other) != gamma) {
+                if let Some(key) = key.with_gamma(other).transpose()? {
+                    variants.push((name(&key), key));
+                }
+            }
+            variants.push((name(&key), key));
+        }
+        Ok(variants)
+    }
+}

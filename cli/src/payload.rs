@@ -1,0 +1,93 @@
+//! `verdigris payload`: the number that a mark carries.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use verdigris::Key;
+use verdigris::watermark::DEFAULT_LEVEL;
+
+use crate::error::Failure;
+use crate::model::ModelOption;
+use crate::report;
+
+/// Read the number that a text's mark carries
+#[derive(Args)]
+#[command(after_help = "\
+The key must be one that carries numbers: key new --payload-bits. The p-value says how sure it is that there is a
+payload at all, and pays for all payloads there are; the doubt is the chance that another one was written, given
+that there is one.
+
+Exit status: 0 there is one, 1 there is none, 2 an error.
+
+Examples:
+  verdigris key new numbered.key --payload-bits 16
+  verdigris generate \"The captain\" --key numbered.key --payload 0xbeef --max-tokens 400 > tale.txt
+  verdigris payload tale.txt --key numbered.key")]
+pub(crate) struct Payload {
+    /// The text; - for standard input
+    file: PathBuf,
+    /// The key to read with
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    #[command(flatten)]
+    model: ModelOption,
+    /// Call it a payload when an unmarked text would look so with at most this probability
+    #[arg(long, value_name = "P", default_value_t = DEFAULT_LEVEL)]
+    level: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Payload {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if !(self.level > 0.0 && self.level < 1.0) {
+            return Err(Failure::Usage(format!("--level is {}, but must be above 0 and below 1", self.level)));
+        }
+        let key = Key::load(&self.key)?;
+        let reader = self.model.reader()?;
+        reader.fits(&key)?;
+        let mut payloads = key.payload_reader()?;
+        let text = crate::text::read(&self.file)?;
+        payloads.push(&reader.tokenizer().encode(&text));
+        let read = payloads.read();
+        let found = read.ln_p <= self.level.ln();
+        if self.json {
+            let json = serde_json::json!({
+                "payload": found.then_some(read.payload), "best": read.payload, "scored": read.scored,
+                "green": read.green, "log10_p": read.ln_p / std::f64::consts::LN_10, "doubt": read.doubt,
+                "level": self.level,
+            });
+            anstream::println!("{json}");
+        } else {
+            let mut out = anstream::stdout();
+            let bold = anstyle::Style::new().bold();
+            writeln!(out, "scored    {}", read.scored)?;
+            writeln!(
+                out,
+                "green     {} under the best payload ({:.1} by chance)",
+                read.green,
+                read.scored as f64 / 4.0
+            )?;
+            writeln!(out, "p         {} that there is one by chance", report::p_value(read.ln_p))?;
+            if found {
+                writeln!(out, "doubt     {:.1e} that it is another one", read.doubt)?;
+                writeln!(out, "payload   {bold}{:#x}{bold:#} ({}, {})", read.payload, read.payload, key.id())?;
+            } else {
+                writeln!(out, "payload   {bold}none found{bold:#} ({}, level {})", key.id(), self.level)?;
+            }
+        }
+        Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+}
+
+/// A number as people write it: decimal, or hexadecimal after 0x.
+pub(crate) fn number(text: &str) -> Result<u32, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "a payload is a whole number of at most 32 bits, such as 48879 or 0xbeef".into())
+}

@@ -1,0 +1,255 @@
+//! The standard attacks on a mark, so that anyone can repeat how well it stands them.
+//!
+//! Every attack takes a strength from 0 to 1 and a seed, and gives the same text each time. What the strength counts is
+//! said at each. They are the attacks of Kirchenbauer et al. 2023, section 7, and of Piet et al., *Mark my words*, 2023,
+//! as far as they need no model; paraphrase does.
+
+use std::collections::HashMap;
+
+use verdigris_logits::random::philox4x32;
+
+use crate::normalize::LOOK_ALIKES;
+
+/// An attack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attack {
+    /// Takes out that share of the words.
+    Deletion,
+    /// Exchanges that share of the words with the next one.
+    Swap,
+    /// Replaces that share of the words by others, as frequent as they are in the text or a given vocabulary.
+    Substitution,
+    /// Mistypes that share of the words: a letter doubled, lost, or exchanged with the next.
+    Typos,
+    /// Replaces that share of the letters that have a look-alike by it.
+    Homoglyphs,
+    /// Puts an invisible character into that share of the gaps between letters.
+    ZeroWidth,
+    /// Cuts off that share at the end.
+    Truncation,
+    /// Makes that share of the whole human text, in which the marked text stands in three pieces.
+    CopyPaste,
+    /// Changes the first letter of that share of the words from small to capital, or back.
+    Case,
+}
+
+impl Attack {
+    /// All of them with their names.
+    pub const ALL: [(&'static str, Self); 9] = [
+        ("deletion", Self::Deletion),
+        ("swap", Self::Swap),
+        ("substitution", Self::Substitution),
+        ("typos", Self::Typos),
+        ("homoglyphs", Self::Homoglyphs),
+        ("zero-width", Self::ZeroWidth),
+        ("truncation", Self::Truncation),
+        ("copy-paste", Self::CopyPaste),
+        ("case", Self::Case),
+    ];
+
+    /// Attacks a text. `human` is what `CopyPaste` puts around it, and where `Substitution` takes its words from (from
+    /// the text itself where it is empty).
+    pub fn apply(self, text: &str, strength: f64, seed: u64, human: &str) -> String {
+        let random = Dice { seed };
+        match self {
+            Self::Deletion => {
+                let kept = words(text).enumerate().filter(|(i, _)| random.roll(*i) >= strength);
+                kept.map(|(_, word)| word).collect()
+            }
+            Self::Swap => {
+                let mut words: Vec<&str> = words(text).collect();
+                let mut i = 0;
+                while i + 1 < words.len() {
+                    // Both of a pair change places, so half as many swaps.
+                    if random.roll(i) < strength / 2.0 {
+                        words.swap(i, i + 1);
+                        i += 1;
+                    }
+                    i += 1;
+                }
+                words.concat()
+            }
+            Self::Substitution => {
+                let source: Vec<&str> = words(if human.is_empty() { text } else { human }).map(core).collect();
+                let source: Vec<&str> = source.into_iter().filter(|word| !word.is_empty()).collect();
+                each_word(text, |i, word| {
+                    if source.is_empty() || random.roll(i) >= strength {
+                        return word.to_owned();
+                    }
+                    word.replacen(core(word), source[random.pick(i, source.len())], 1)
+                })
+            }
+            Self::Typos => each_word(text, |i, word| {
+                let letters: Vec<char> = word.chars().collect();
+                let places: Vec<usize> =
+                    (1..letters.len()).filter(|&i| letters[i - 1..=i].iter().all(|c| c.is_alphabetic())).collect();
+                if places.is_empty() || random.roll(i) >= strength {
+                    return word.to_owned();
+                }
+                let (mut letters, at) = (letters, places[random.pick(i, places.len())]);
+                match random.pick(i + (1 << 30), 3) {
+                    0 => letters.insert(at, letters[at]),
+                    1 => _ = letters.remove(at),
+                    _ => letters.swap(at - 1, at),
+                }
+                letters.into_iter().collect()
+            }),
+            Self::Homoglyphs => {
+                let alikes: HashMap<char, char> =
+                    LOOK_ALIKES.iter().rev().map(|&(alike, latin)| (latin, alike)).collect();
+                let replace = |(i, c): (usize, char)| match alikes.get(&c) {
+                    Some(&alike) if random.roll(i) < strength => alike,
+                    _ => c,
+                };
+                text.chars().enumerate().map(replace).collect()
+            }
+            Self::ZeroWidth => {
+                let mut out = String::with_capacity(text.len());
+                let mut before = false;
+                for (i, c) in text.chars().enumerate() {
+                    if before && c.is_alphabetic() && random.roll(i) < strength {
+                        out.push('\u{200B}');
+                    }
+                    out.push(c);
+                    before = c.is_alphabetic();
+                }
+                out
+            }
+            Self::Truncation => {
+                let words: Vec<&str> = words(text).collect();
+                words[..(words.len() as f64 * (1.0 - strength)).round() as usize].concat()
+            }
+            Self::CopyPaste => {
+                let marked: Vec<&str> = words(text).collect();
+                let wanted = (marked.len() as f64 * strength / (1.0 - strength).max(0.01)).round() as usize;
+                // Where the text begins again, it does so after a blank.
+                let human = format!(" {}", human.trim());
+                let human: Vec<&str> = words(&human).cycle().take(if human == " " { 0 } else { wanted }).collect();
+                let (third, quarter) = (marked.len().div_ceil(3).max(1), human.len() / 4);
+                let mut pieces = marked.chunks(third);
+                let mut out = human[..quarter].concat();
+                for i in 1..4 {
+                    out.push_str(&pieces.next().unwrap_or_default().concat());
+                    let end = if i == 3 { human.len() } else { (i + 1) * quarter };
+                    out.push_str(&human[i * quarter..end].concat());
+                }
+                out
+            }
+            Self::Case => each_word(text, |i, word| {
+                let mut letters = word.chars();
+                let blank: String = letters.by_ref().take_while(|c| !c.is_alphabetic()).collect();
+                let Some(first) = word[blank.len()..].chars().next().filter(|_| random.roll(i) < strength) else {
+                    return word.to_owned();
+                };
+                let other: String =
+                    if first.is_uppercase() { first.to_lowercase().collect() } else { first.to_uppercase().collect() };
+                format!("{blank}{other}{}", &word[blank.len() + first.len_utf8()..])
+            }),
+        }
+    }
+}
+
+/// Words, each with the blanks before it; the last one with those after it.
+fn words(text: &str) -> impl Iterator<Item = &str> + Clone {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let start = rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len());
+        let mut end = rest[start..].find(char::is_whitespace).map_or(rest.len(), |n| start + n);
+        if rest[end..].trim().is_empty() {
+            end = rest.len();
+        }
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        Some(word)
+    })
+}
+
+/// A word without blanks and punctuation around it.
+fn core(word: &str) -> &str {
+    word.trim_matches(|c: char| !c.is_alphanumeric())
+}
+
+fn each_word(text: &str, f: impl Fn(usize, &str) -> String) -> String {
+    words(text).enumerate().map(|(i, word)| f(i, word)).collect()
+}
+
+struct Dice {
+    seed: u64,
+}
+
+impl Dice {
+    fn words(&self, i: usize) -> [u32; 4] {
+        philox4x32([i as u32, (i >> 32) as u32, 0x61_7474, 0], [self.seed as u32, (self.seed >> 32) as u32])
+    }
+
+    /// A number in `[0, 1)`.
+    fn roll(&self, i: usize) -> f64 {
+        f64::from(self.words(i)[0]) / 4_294_967_296.0
+    }
+
+    /// A number below `n`, independent of the roll.
+    fn pick(&self, i: usize, n: usize) -> usize {
+        ((u64::from(self.words(i)[1]) * n as u64) >> 32) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::normalize::normalize;
+
+    fn text() -> String {
+        let words = "The captain saw a sail in the north, and \"Look!\" he said;\n\nnobody answered him though. ";
+        words.repeat(20)
+    }
+
+    #[test]
+    fn no_strength_changes_nothing() {
+        for (name, attack) in Attack::ALL {
+            assert_eq!(attack.apply(&text(), 0.0, 1, "Human words."), text(), "{name}");
+            for odd in ["", " ", "\n\n", "x", "é \u{301}", "日本語"] {
+                for strength in [0.0, 0.5, 1.0] {
+                    attack.apply(odd, strength, 1, "");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn strength_is_the_share_that_it_says() {
+        let words = |text: &str| text.split_whitespace().count() as f64;
+        let (all, half) = (words(&text()), |attack: Attack| attack.apply(&text(), 0.5, 3, "An old tale of the sea."));
+        assert!((words(&half(Attack::Deletion)) / all - 0.5).abs() < 0.1);
+        assert!((words(&half(Attack::Truncation)) / all - 0.5).abs() < 0.01);
+        assert!((words(&half(Attack::CopyPaste)) / all - 2.0).abs() < 0.05);
+        for attack in [Attack::Substitution, Attack::Typos, Attack::Case] {
+            let changed = half(attack);
+            assert_eq!(words(&changed), all);
+            let differs = text().split_whitespace().zip(changed.split_whitespace()).filter(|(a, b)| a != b).count();
+            assert!((differs as f64 / all - 0.5).abs() < 0.12, "{attack:?}: {differs} of {all}");
+        }
+        let mut before: Vec<char> = text().chars().collect();
+        let mut after: Vec<char> = half(Attack::Swap).chars().collect();
+        assert_ne!(before, after);
+        before.sort_unstable();
+        after.sort_unstable();
+        assert_eq!(before, after);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_repaired() {
+        for attack in [Attack::Homoglyphs, Attack::ZeroWidth] {
+            for strength in [0.05, 0.4] {
+                let attacked = attack.apply(&text(), strength, 5, "");
+                assert_ne!(attacked, text());
+                let repaired = normalize(&attacked).text;
+                let lost = text().split_whitespace().zip(repaired.split_whitespace()).filter(|(a, b)| a != b).count();
+                // Single letters and words of look-alikes alone say nothing of their script.
+                assert!(lost as f64 <= 0.04 * text().split_whitespace().count() as f64, "{attack:?}: {lost}");
+            }
+        }
+    }
+}

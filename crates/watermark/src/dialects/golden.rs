@@ -1,0 +1,139 @@
+//! Every dialect against the package that it is the dialect of: `fixtures/golden/dialects.json`, made by the script
+//! beside it.
+
+use std::collections::BTreeMap;
+
+use data_encoding::HEXLOWER;
+use serde::Deserialize;
+use sha3::{Digest, Sha3_256};
+use verdigris_logits::{Row, TokenId};
+
+use super::gumbel::Noise;
+use super::sglang::{self, Sglang};
+use super::synthid::{Score, SynthId};
+use super::three_bricks::Uniforms;
+use super::vllm::Vllm;
+use crate::{Dialect, Draw, Strength};
+
+#[derive(Deserialize)]
+struct Case {
+    scheme: Dialect,
+    secret: String,
+    vocabulary: usize,
+    contexts: Vec<Vec<TokenId>>,
+    sha3_256: String,
+}
+
+impl Case {
+    fn secret(&self) -> Vec<u8> {
+        HEXLOWER.decode(self.secret.as_bytes()).unwrap()
+    }
+
+    fn numbers(&self) -> Vec<u64> {
+        self.secret().chunks(8).map(|number| u64::from_be_bytes(number.try_into().unwrap())).collect()
+    }
+
+    /// The answers as the script writes them.
+    fn answers(&self) -> Vec<u8> {
+        let all = || 0..self.vocabulary as TokenId;
+        let words = |answer: &dyn Fn(&[TokenId]) -> Vec<u32>| {
+            self.contexts.iter().flat_map(|context| answer(context)).flat_map(u32::to_le_bytes).collect()
+        };
+        let (numbers, vocabulary) = (self.numbers(), self.vocabulary);
+        match self.scheme {
+            Dialect::Vllm { width } => {
+                let noise = Vllm::single(numbers[0], width, vocabulary);
+                words(&|context| {
+                    let context = noise.context(context);
+                    all().flat_map(|token| noise.mantissas(&context, token)).collect()
+                })
+            }
+            Dialect::VllmDual { width, alpha } => {
+                let noise = Vllm::dual(numbers[0], alpha, width, vocabulary);
+                words(&|context| {
+                    let context = noise.context(context);
+                    let key = |i: usize| all().map(|token| noise.mantissas(&context, token)[i]).collect::<Vec<_>>();
+                    [key(0), key(1)].concat()
+                })
+            }
+            Dialect::Sglang { width } => {
+                let noise = Sglang::new([numbers[0], 0], None, width, vocabulary);
+                words(&|context| all().map(|token| sglang::hash(noise.context(context), token)).collect())
+            }
+            Dialect::SglangDual { width, mixing } => {
+                let noise = Sglang::new([numbers[0], numbers[1]], Some(mixing), width, vocabulary);
+                words(&|context| all().map(|token| sglang::hash(noise.context(context), token)).collect())
+            }
+            Dialect::ThreeBricksOpenai { width } => {
+                let noise = Uniforms::new([numbers[0], numbers[1]], width, vocabulary);
+                words(&|context| {
+                    let context = noise.context(context);
+                    // A zero is a half here, which only the noise of a token in 2^24 notices.
+                    all().map(|token| (noise.uniform(&context, token) * f64::from(1 << 24)) as u32).collect()
+                })
+            }
+            Dialect::Synthid { bits, ngram_len, .. } => {
+                let keys: Vec<i64> = numbers.iter().map(|&key| key as i64).collect();
+                let scheme = SynthId::new(&keys, bits, ngram_len, Score::Mean, vocabulary).unwrap();
+                let g = |context: &[TokenId], token| scheme.g_values(scheme.hash(&[context, &[token]].concat()));
+                let answers = self.contexts.iter().flat_map(|context| all().map(move |token| g(context, token)));
+                answers.flat_map(u64::to_le_bytes).collect()
+            }
+            _ => self.colours(),
+        }
+    }
+
+    /// Colours both ways: whole lists as a writer makes them, single tokens as a reader asks for them.
+    fn colours(&self) -> Vec<u8> {
+        let scheme = self.scheme.scheme(&self.secret(), "", "", self.vocabulary).unwrap();
+        let mut bytes = Vec::new();
+        for context in &self.contexts {
+            let reads = |token: TokenId| {
+                let mut draws: Vec<Draw> = Vec::new();
+                scheme.draws(&[context, &[token][..]].concat(), &mut draws);
+                draws[0].score == 1.0
+            };
+            let mut row = Row::from(vec![0.0; self.vocabulary]);
+            scheme.mark(context, Strength::Soft(1.0), &mut row);
+            let written: Vec<bool> = row.logits().iter().map(|&z| z > 0.0).collect();
+            // Self-salted writers judge only the best candidates: here, where all are equal, the first ones.
+            let salted = matches!(&self.scheme, Dialect::Kgw { seeding, .. } if seeding.self_salt)
+                || format!("{}", self.scheme).contains("selfhash");
+            let whole = !salted || format!("{}", self.scheme).contains("fullvocab");
+            let colours: Vec<bool> = match whole {
+                true => written.clone(),
+                false => (0..self.vocabulary as TokenId).map(reads).collect(),
+            };
+            let judged = if whole { self.vocabulary } else { 40 };
+            for token in (0..judged).step_by((judged / 40).max(1)) {
+                assert_eq!(reads(token as TokenId), written[token], "{} {token}", self.scheme);
+            }
+            if !whole {
+                let count = written.iter().rposition(|&green| green).unwrap();
+                assert!(count <= 40, "{}: candidate {count} was judged", self.scheme);
+            }
+            bytes.extend(
+                colours.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, &bit| byte << 1 | u8::from(bit))),
+            );
+        }
+        bytes
+    }
+}
+
+#[test]
+fn every_dialect_equals_its_package_in_a_million_answers() {
+    let cases: Vec<Case> = serde_json::from_str(include_str!("../../../../fixtures/golden/dialects.json")).unwrap();
+    let mut answers = BTreeMap::<&str, usize>::new();
+    for case in &cases {
+        let bytes = case.answers();
+        let each = match &case.scheme {
+            Dialect::Synthid { .. } => case.numbers().len(),
+            Dialect::VllmDual { .. } => 2,
+            _ => 1,
+        };
+        *answers.entry(case.scheme.name()).or_default() += case.contexts.len() * case.vocabulary * each;
+        assert_eq!(HEXLOWER.encode(&Sha3_256::digest(bytes)), case.sha3_256, "{}", case.scheme);
+    }
+    assert_eq!(answers.len(), 12, "all but our own: {:?}", answers.keys());
+    assert!(answers.values().all(|&n| n >= 1_000_000), "{answers:?}");
+}

@@ -1,0 +1,110 @@
+//! Keyed Gumbel-max: noise that a key makes, added to the law that the warpers leave.
+//!
+//! Aaronson 2022; Kuditipudi et al., *Robust distortion-free watermarks for language models*, TMLR 2024, section 2.
+//! With `u` uniform, `argmax(logits - ln(-ln u))` is a draw from `softmax(logits)` (Gumbel 1954): a reader without
+//! the key sees the model's own law. With the key `-ln(1 - u)` of the chosen tokens is large, where without a
+//! mark it is Exp(1).
+
+use std::fmt::Debug;
+
+use verdigris_logits::{Row, TokenId};
+
+use crate::embed::Strength;
+use crate::law::Law;
+use crate::scheme::{Draw, Manner, Scheme, Stage, mix, name};
+
+/// Where the noise comes from.
+pub(crate) trait Noise: Send + Sync + Debug {
+    /// What is known once the context is.
+    type Context;
+
+    /// How many tokens before the judged one take part.
+    fn context_width(&self) -> usize;
+
+    /// The size of the vocabulary.
+    fn vocabulary(&self) -> usize;
+
+    /// Takes in a context.
+    fn context(&self, tokens: &[TokenId]) -> Self::Context;
+
+    /// Names a context. Contexts with the same noise have the same name.
+    fn name(&self, tokens: &[TokenId], _: &Self::Context) -> u64 {
+        name(tokens)
+    }
+
+    /// The uniform number in (0, 1) that decides a token in writing.
+    fn uniform(&self, context: &Self::Context, token: TokenId) -> f64;
+
+    /// What a token says for the mark.
+    fn score(&self, context: &Self::Context, token: TokenId) -> f64 {
+        -(-self.uniform(context, token)).ln_1p()
+    }
+
+    /// The law of a score without a mark.
+    fn law(&self) -> Law {
+        Law::Exponential
+    }
+
+    /// How it takes part in writing.
+    fn manner(&self) -> Manner;
+}
+
+/// What the Gumbel dialects share: they act on warped rows and mark no context twice.
+pub(crate) const MANNER: Manner =
+    Manner { stage: Stage::Warped, padding: None, judges_beginning: false, sees_prompt: true, memory: 4096 };
+
+/// A watermark of such noise.
+#[derive(Debug)]
+pub(crate) struct Gumbel<N>(pub(crate) N);
+
+impl<N: Noise> Scheme for Gumbel<N> {
+    fn law(&self) -> Law {
+        self.0.law()
+    }
+
+    fn context_width(&self) -> usize {
+        self.0.context_width()
+    }
+
+    fn vocabulary_size(&self) -> usize {
+        self.0.vocabulary()
+    }
+
+    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+        let width = self.context_width();
+        out.extend(tokens.windows(width + 1).map(|window| {
+            let (before, token) = (&window[..width], window[width]);
+            let noise = self.0.context(before);
+            let context = self.0.name(before, &noise);
+            let score = self.0.score(&noise, token) as f32;
+            Draw { context, identity: mix(context ^ mix(u64::from(token))), score }
+        }));
+    }
+
+    fn context_decides(&self) -> bool {
+        true
+    }
+
+    fn context_name(&self, context: &[TokenId]) -> u64 {
+        self.0.name(context, &self.0.context(context))
+    }
+
+    /// Leaves one token.
+    fn mark(&self, context: &[TokenId], _: Strength, row: &mut Row) {
+        let context = self.0.context(context);
+        row.with_allowed(|allowed, logits| {
+            let noisy = |token: TokenId| {
+                let noise = -(-self.0.uniform(&context, token).ln()).ln();
+                f64::from(logits[token as usize]) + noise
+            };
+            let best = allowed.iter().map(|&token| (noisy(token), token)).reduce(|a, b| if b.0 > a.0 { b } else { a });
+            if let Some((_, best)) = best {
+                allowed.iter().filter(|&&token| token != best).for_each(|&t| logits[t as usize] = f32::NEG_INFINITY);
+            }
+        });
+    }
+
+    fn manner(&self) -> Manner {
+        self.0.manner()
+    }
+}

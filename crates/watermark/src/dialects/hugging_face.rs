@@ -1,0 +1,90 @@
+//! The dialect of Hugging Face transformers (`WatermarkingConfig`, `WatermarkLogitsProcessor`).
+//!
+//! Left-hash gives the lists of KGW's `simple_1`. Self-hash looks like KGW's of that name and is not: its table
+//! is seeded with the key itself, and 40 candidates are judged instead of 41. With the default context width of
+//! 1 self-hash sees the candidate alone, so that one list serves all texts.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use verdigris_logits::TokenId;
+use zeroize::Zeroizing;
+
+use super::kgw::{BadSplit, TABLE_SIZE, fixed_table, modulo};
+use super::permutation::Permutation;
+use super::seeded::{Seed, Seeded};
+use crate::scheme::Scheme;
+
+/// The candidates that a self-hash writer judges.
+const CANDIDATES: usize = 40;
+
+/// What transformers calls `seeding_scheme`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Seeding {
+    /// The previous token.
+    LeftHash,
+    /// The context and the candidate itself.
+    SelfHash,
+}
+
+struct Seeds {
+    key: Zeroizing<u64>,
+    seeding: Seeding,
+    /// `context_width` in transformers: for self-hash the candidate is one of them.
+    width: usize,
+    /// The table of self-hash; made from the key, so as secret as it.
+    table: Zeroizing<Vec<u32>>,
+}
+
+impl fmt::Debug for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HuggingFace {{ seeding: {:?}, width: {}, key: redacted }}", self.seeding, self.width)
+    }
+}
+
+impl Seed for Seeds {
+    fn context_width(&self) -> usize {
+        match self.seeding {
+            Seeding::LeftHash => self.width,
+            Seeding::SelfHash => self.width - 1,
+        }
+    }
+
+    fn self_salt(&self) -> Option<Option<usize>> {
+        (self.seeding == Seeding::SelfHash).then_some(Some(CANDIDATES))
+    }
+
+    fn seed(&self, context: &[TokenId], token: TokenId) -> u64 {
+        match self.seeding {
+            Seeding::LeftHash => modulo(i128::from(*self.key) * i128::from(context[context.len() - 1])),
+            Seeding::SelfHash => {
+                let hash = |token: TokenId| i64::from(self.table[token as usize % TABLE_SIZE as usize]) + 1;
+                let last = hash(token);
+                let seeds = context
+                    .iter()
+                    .chain([&token])
+                    .map(|&c| (*self.key as i64).wrapping_mul(hash(c)).wrapping_mul(last));
+                modulo(i128::from(seeds.min().expect("the candidate is there")))
+            }
+        }
+    }
+}
+
+/// The scheme of a `WatermarkingConfig`. `vocabulary` is the model config's `vocab_size`.
+///
+/// `width` is `context_width`: with left-hash it only says how many tokens must be there before one is marked.
+pub fn hugging_face(
+    key: u64,
+    seeding: Seeding,
+    width: usize,
+    gamma: f64,
+    vocabulary: usize,
+) -> Result<impl Scheme, BadSplit> {
+    let list = Permutation::new(gamma, vocabulary)?;
+    let table = match seeding {
+        Seeding::LeftHash => Vec::new(),
+        Seeding::SelfHash => fixed_table(key as u32),
+    };
+    Ok(Seeded { seed: Seeds { key: Zeroizing::new(key), seeding, width, table: Zeroizing::new(table) }, list })
+}

@@ -1,0 +1,34 @@
+//! One file a dialect: what our own keys embed, and what other systems embed, bit for bit.
+//!
+//! | module | reads and writes what is written by |
+//! |---|---|
+//! | [`native`] | Verdigris: green lists out of AES keystreams |
+//! | [`native_gumbel`] | Verdigris: the distortion-free sibling, keyed Gumbel-max |
+//! | [`kgw`] | the KGW reference, all its seeding schemes; also TGI |
+//! | [`hugging_face`] | `WatermarkingConfig` of transformers, left-hash and self-hash |
+//! | [`unigram`] | Unigram: one list for all texts |
+//! | [`sbw`] | SBW: Bernoulli lists out of Philox |
+//! | [`synthid`] | SynthID-Text, with the table (transformers, PyPI) and with the hash (its repository) |
+//! | [`vllm`] | vLLM: Gumbel-max with one key and with two |
+//! | [`sglang`] | SGLang: Gumbel-max with one key and with two |
+//! | [`three_bricks`] | Three Bricks: colours and Gumbel scores out of one seed |
+//!
+//! Two pieces are shared: `seeded` (a context becomes a seed, a seed a list) and `gumbel` (noise that is added to
+//! logits).
+
+pub mod hugging_face;
+pub mod kgw;
+pub mod native;
+pub mod native_gumbel;
+pub mod sbw;
+pub mod sglang;
+pub mod synthid;
+pub mod three_bricks;
+pub mod unigram;
+pub mod vllm;
+
+#[cfg(test)]
+mod golden;
+mod gumbel;
+mod permutation;
+mod seeded;

@@ -1,0 +1,70 @@
+//! Our own Gumbel-max: the distortion-free sibling of the native scheme, on the same AES function.
+//!
+//! A context gives a 128-bit seed as in [`native`](super::native), under a sub-key of its own; token `v` has
+//! `AES_noise(seed xor v)`, whose lower 52 bits, with a half added, are its uniform number.
+
+use std::fmt;
+
+use verdigris_logits::TokenId;
+
+use super::gumbel::{Gumbel, MANNER, Noise};
+use super::native::{BadContext, Context, ContextFunction, Prf};
+use crate::kdf::Purpose;
+use crate::scheme::{Manner, Scheme};
+
+struct NativeGumbel {
+    prf: Prf,
+    context: Context,
+    vocabulary: usize,
+}
+
+impl fmt::Debug for NativeGumbel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NativeGumbel {{ context: {:?}, key: redacted }}", self.context)
+    }
+}
+
+impl Noise for NativeGumbel {
+    type Context = u128;
+
+    fn context_width(&self) -> usize {
+        self.context.width
+    }
+
+    fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    fn context(&self, tokens: &[TokenId]) -> u128 {
+        self.prf.seed(self.context.function, tokens)
+    }
+
+    fn name(&self, _: &[TokenId], seed: &u128) -> u64 {
+        *seed as u64
+    }
+
+    fn uniform(&self, seed: &u128, token: TokenId) -> f64 {
+        let bits = self.prf.expand(seed ^ u128::from(token)) as u64 & ((1 << 52) - 1);
+        (bits as f64 + 0.5) / (1u64 << 52) as f64
+    }
+
+    fn manner(&self) -> Manner {
+        MANNER
+    }
+}
+
+/// The scheme of a secret, a key id and a tenant. A self-salted context is no context of its own and is refused.
+pub fn native_gumbel(
+    secret: &[u8; 32],
+    id: &str,
+    tenant: &str,
+    context: Context,
+    vocabulary: usize,
+) -> Result<impl Scheme + use<>, BadContext> {
+    if context.function == ContextFunction::SelfSalted {
+        return Err(BadContext::SelfSalted);
+    }
+    context.check()?;
+    let prf = Prf::new(secret, id, tenant, Purpose::NoiseContext, Purpose::Noise);
+    Ok(Gumbel(NativeGumbel { prf, context, vocabulary }))
+}

@@ -1,0 +1,95 @@
+//! Lists as torch's CPU generator permutes them: the first `int(V * gamma)` entries of `randperm(V)`.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use verdigris_logits::{TokenId, TokenSet};
+
+use super::seeded::List;
+use crate::law::Law;
+use crate::random::mt19937::{in_randperm, randperm};
+
+/// The largest vocabulary for which torch draws 32-bit numbers.
+const MAX_VOCABULARY: usize = 214_748_363;
+
+/// A share or a vocabulary that cannot be split so.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum BadSplit {
+    /// The share is not strictly between 0 and 1.
+    #[error("gamma is {0}, but must be above 0 and below 1")]
+    Gamma(f64),
+    /// The vocabulary is empty or too large.
+    #[error("a vocabulary of {0} tokens cannot be split: 1 to {MAX_VOCABULARY} can")]
+    Vocabulary(usize),
+    /// A share so small that no token is green, or so large that all are.
+    #[error("gamma {gamma} leaves one colour without tokens in a vocabulary of {vocabulary}")]
+    OneColour {
+        /// The share.
+        gamma: f64,
+        /// The size of the vocabulary.
+        vocabulary: usize,
+    },
+}
+
+/// The green start of a permutation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Permutation {
+    vocabulary: usize,
+    green: usize,
+}
+
+impl Permutation {
+    /// `int(vocabulary * gamma)` green tokens, rounded down as Python does.
+    pub(crate) fn new(gamma: f64, vocabulary: usize) -> Result<Self, BadSplit> {
+        if !(gamma > 0.0 && gamma < 1.0) {
+            return Err(BadSplit::Gamma(gamma));
+        }
+        if !(1..=MAX_VOCABULARY).contains(&vocabulary) {
+            return Err(BadSplit::Vocabulary(vocabulary));
+        }
+        let green = (vocabulary as f64 * gamma) as usize;
+        if green == 0 || green == vocabulary {
+            return Err(BadSplit::OneColour { gamma, vocabulary });
+        }
+        Ok(Self { vocabulary, green })
+    }
+
+    /// Whether `token` is green under the low 32 bits of `seed`. Costs up to `vocabulary * gamma` steps.
+    pub(crate) fn is_green(&self, seed: u64, token: TokenId) -> bool {
+        (token as usize) < self.vocabulary && in_randperm(self.vocabulary, self.green, seed as u32, token)
+    }
+}
+
+impl List for Permutation {
+    fn law(&self) -> Law {
+        // The exact share, which rounding makes slightly smaller than asked.
+        Law::Green { gamma: self.green as f64 / self.vocabulary as f64 }
+    }
+
+    fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    fn fill(&self, seed: u64, green: &mut TokenSet) {
+        thread_local!(static ARRAY: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) });
+        green.fill_words(|words| {
+            words.fill(0);
+            ARRAY.with_borrow_mut(|array| {
+                randperm(self.vocabulary, self.green, seed as u32, array, |token| {
+                    words[token as usize / 64] |= 1 << (token % 64);
+                });
+            });
+        });
+    }
+
+    /// Equal questions are answered once.
+    fn judge(&self, questions: &[(u64, TokenId)], green: &mut Vec<bool>) {
+        green.clear();
+        let mut known = HashMap::new();
+        green.extend(
+            questions
+                .iter()
+                .map(|&(seed, token)| *known.entry((seed as u32, token)).or_insert_with(|| self.is_green(seed, token))),
+        );
+    }
+}

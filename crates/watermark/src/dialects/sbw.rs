@@ -1,0 +1,128 @@
+//! The dialect of SBW: colours as independent Bernoulli draws out of Philox.
+//!
+//! Ceppi and Sanchez, *Flip, Don't Shuffle*, EMNLP 2026, in the form of the package `sbw` 1.0: a function of KGW's
+//! turns the context into a 64-bit seed, with an integer mix in place of KGW's table, and token `v` is green when
+//! the low 31 bits of word `v mod 4` of Philox4x32-10 at counter `v / 4` are below `int(gamma * (2^31 - 1))`.
+//! Integers only, so every device makes the same lists.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use verdigris_logits::random::philox4x32;
+use verdigris_logits::{TokenId, TokenSet};
+use zeroize::Zeroizing;
+
+use super::kgw::{BadSplit, Prf, SeedingScheme, Width};
+use super::seeded::{List, Seed, Seeded};
+use crate::law::Law;
+use crate::random::jenkins;
+use crate::scheme::Scheme;
+
+/// SBW's three schemes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seeding {
+    /// `gpu-simple_1`: the previous token.
+    #[serde(rename = "simple_1")]
+    Simple1,
+    /// `gpu-fused-simple_4`: the sum of four tokens.
+    #[serde(rename = "simple_4")]
+    Simple4,
+    /// `gpu-fused-selfhash`: the smallest over three tokens and the candidate, for the 40 best candidates.
+    #[serde(rename = "selfhash")]
+    SelfHash,
+    /// `gpu-fused-selfhash-fullvocab`: for all tokens.
+    #[serde(rename = "selfhash-fullvocab")]
+    SelfHashFullVocab,
+}
+
+struct Seeds {
+    key: Zeroizing<u64>,
+    seeding: Seeding,
+    scheme: SeedingScheme,
+}
+
+impl fmt::Debug for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sbw {{ seeding: {:?}, key: redacted }}", self.seeding)
+    }
+}
+
+impl Seed for Seeds {
+    fn context_width(&self) -> usize {
+        self.scheme.width - usize::from(self.scheme.self_salt)
+    }
+
+    fn self_salt(&self) -> Option<Option<usize>> {
+        match self.seeding {
+            Seeding::Simple1 | Seeding::Simple4 => None,
+            Seeding::SelfHash => Some(Some(40)),
+            Seeding::SelfHashFullVocab => Some(None),
+        }
+    }
+
+    fn seed(&self, context: &[TokenId], token: TokenId) -> u64 {
+        self.scheme.value(*self.key, context, token, jenkins::hash, Width::Torch) as u64
+    }
+}
+
+/// Colours out of Philox.
+#[derive(Debug)]
+struct Flips {
+    threshold: u32,
+    vocabulary: usize,
+}
+
+impl Flips {
+    fn words(&self, seed: u64, block: u32) -> [bool; 4] {
+        let key = [seed as u32, (seed >> 32) as u32];
+        philox4x32([block, 0, 0, 0], key).map(|word| word & 0x7fff_ffff < self.threshold)
+    }
+}
+
+impl List for Flips {
+    fn law(&self) -> Law {
+        Law::Green { gamma: f64::from(self.threshold) / f64::from(1u32 << 31) }
+    }
+
+    fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    fn fill(&self, seed: u64, green: &mut TokenSet) {
+        let key = [seed as u32, (seed >> 32) as u32];
+        green.fill_words(|words| {
+            for (i, word) in words.iter_mut().enumerate() {
+                let blocks: [[u32; 4]; 16] = std::array::from_fn(|j| philox4x32([(16 * i + j) as u32, 0, 0, 0], key));
+                *word = blocks
+                    .iter()
+                    .rev()
+                    .flat_map(|block| block.iter().rev())
+                    .fold(0, |bits, &random| bits << 1 | u64::from(random & 0x7fff_ffff < self.threshold));
+            }
+        });
+    }
+
+    fn judge(&self, questions: &[(u64, TokenId)], green: &mut Vec<bool>) {
+        green.clear();
+        green.extend(questions.iter().map(|&(seed, token)| self.words(seed, token / 4)[token as usize % 4]));
+    }
+}
+
+/// The scheme of a key.
+pub fn sbw(key: u64, seeding: Seeding, gamma: f64, vocabulary: usize) -> Result<impl Scheme, BadSplit> {
+    let threshold = (gamma * f64::from(0x7fff_ffffu32)) as u32;
+    if !(gamma > 0.0 && gamma < 1.0) || threshold == 0 {
+        return Err(BadSplit::Gamma(gamma));
+    }
+    if vocabulary == 0 || TokenId::try_from(vocabulary).is_err() {
+        return Err(BadSplit::Vocabulary(vocabulary));
+    }
+    let (prf, width, self_salt) = match seeding {
+        Seeding::Simple1 => (Prf::Additive, 1, false),
+        Seeding::Simple4 => (Prf::Additive, 4, false),
+        Seeding::SelfHash | Seeding::SelfHashFullVocab => (Prf::AnchoredMinhash, 4, true),
+    };
+    let scheme = SeedingScheme { prf, width, self_salt };
+    let seed = Seeds { key: Zeroizing::new(key), seeding, scheme };
+    Ok(Seeded { seed, list: Flips { threshold, vocabulary } })
+}

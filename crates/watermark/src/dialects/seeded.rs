@@ -1,0 +1,133 @@
+//! Red and green by seed: a context becomes a number, and the number a list.
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+
+use verdigris_logits::{Row, TokenId, TokenSet};
+
+use crate::embed::Strength;
+use crate::law::Law;
+use crate::scheme::{Draw, Scheme, mark_list, mix, name};
+
+/// How a context becomes a seed.
+pub(crate) trait Seed: Send + Sync + Debug {
+    /// How many tokens before the judged one take part.
+    fn context_width(&self) -> usize;
+
+    /// Whether the judged token takes part too; then how many of the most probable tokens a writer judges, or
+    /// `None` for all of them.
+    fn self_salt(&self) -> Option<Option<usize>> {
+        None
+    }
+
+    /// The seed for a context of [`Seed::context_width`] tokens and, where the scheme is self-salted, the judged
+    /// token.
+    fn seed(&self, context: &[TokenId], token: TokenId) -> u64;
+}
+
+/// How a seed becomes a list.
+pub(crate) trait List: Send + Sync + Debug {
+    /// The law of a colour.
+    fn law(&self) -> Law;
+
+    /// The size of the vocabulary.
+    fn vocabulary(&self) -> usize;
+
+    /// Writes the green tokens into the words of an empty set.
+    fn fill(&self, seed: u64, green: &mut TokenSet);
+
+    /// Whether each token is green under the seed beside it.
+    fn judge(&self, questions: &[(u64, TokenId)], green: &mut Vec<bool>);
+}
+
+/// A rule for seeds with a rule for lists.
+#[derive(Debug)]
+pub(crate) struct Seeded<S, L> {
+    pub(crate) seed: S,
+    pub(crate) list: L,
+}
+
+/// Working space of one thread.
+#[derive(Default)]
+struct Space {
+    questions: Vec<(u64, TokenId)>,
+    green: Vec<bool>,
+    kept: Vec<(TokenId, f32)>,
+}
+
+thread_local!(static SPACE: RefCell<Space> = RefCell::default());
+
+impl<S: Seed, L: List> Seeded<S, L> {
+    /// Judges the most probable tokens of a row, each with a list of its own, and marks the green ones.
+    fn mark_candidates(&self, context: &[TokenId], count: usize, strength: Strength, row: &mut Row) {
+        let vocabulary = self.list.vocabulary() as TokenId;
+        row.with_best(count, |best, logits| {
+            SPACE.with_borrow_mut(|Space { questions, green, kept }| {
+                questions.clear();
+                let known = best.iter().filter(|&&token| token < vocabulary);
+                questions.extend(known.map(|&token| (self.seed.seed(context, token), token)));
+                self.list.judge(questions, green);
+                let marked = || questions.iter().zip(&*green).filter(|(_, green)| **green).map(|(&(_, t), _)| t);
+                match strength {
+                    Strength::Soft(delta) => marked().for_each(|t| logits[t as usize] += delta as f32),
+                    Strength::Hard if marked().next().is_some() => {
+                        // What is not judged cannot be known to be green.
+                        kept.clear();
+                        kept.extend(marked().map(|t| (t, logits[t as usize])));
+                        logits.fill(f32::NEG_INFINITY);
+                        kept.iter().for_each(|&(t, z)| logits[t as usize] = z);
+                    }
+                    Strength::Hard => {}
+                }
+            });
+        });
+    }
+}
+
+impl<S: Seed, L: List> Scheme for Seeded<S, L> {
+    fn law(&self) -> Law {
+        self.list.law()
+    }
+
+    fn context_width(&self) -> usize {
+        self.seed.context_width()
+    }
+
+    fn vocabulary_size(&self) -> usize {
+        self.list.vocabulary()
+    }
+
+    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+        let width = self.context_width();
+        if tokens.len() <= width {
+            return;
+        }
+        let salted = self.seed.self_salt().is_some();
+        SPACE.with_borrow_mut(|Space { questions, green, .. }| {
+            questions.clear();
+            questions.extend(tokens.windows(width + 1).map(|window| {
+                let token = window[width];
+                (self.seed.seed(&window[..width], token), token)
+            }));
+            self.list.judge(questions, green);
+            out.extend(tokens.windows(width + 1).zip(&*questions).zip(&*green).map(
+                |((window, &(seed, token)), &green)| {
+                    let identity = mix(mix(seed) ^ u64::from(token));
+                    // A self-salted position whose candidate is another one is another draw: all its tokens count.
+                    let context = if salted { name(window) } else { name(&window[..width]) };
+                    Draw { context, identity, score: f32::from(u8::from(green)) }
+                },
+            ));
+        });
+    }
+
+    fn mark(&self, context: &[TokenId], strength: Strength, row: &mut Row) {
+        match self.seed.self_salt() {
+            None => {
+                let seed = self.seed.seed(context, 0);
+                mark_list(row, self.vocabulary_size(), strength, |green| self.list.fill(seed, green));
+            }
+            Some(count) => self.mark_candidates(context, count.unwrap_or(usize::MAX), strength, row),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The dialect of SGLang 0.5.23 (`sglang/srt/sampling/watermarking`): Gumbel-max on MurmurHash3, with one key and
+//! with two.
+//!
+//! The context is the last tokens, the prompt's included. With two keys a keyed coin, a function of both keys and
+//! the context, says which of them writes; the detector throws the same coin, so every score is Exp(1).
+
+use std::fmt;
+
+use verdigris_logits::TokenId;
+use zeroize::Zeroizing;
+
+use super::gumbel::{Gumbel, MANNER, Noise};
+use crate::random::murmur3;
+use crate::scheme::{Manner, Scheme};
+
+/// The Murmur noise of one key or two.
+pub(super) struct Sglang {
+    key: Zeroizing<u64>,
+    /// With the bound below which the coin says the first.
+    second: Option<(Zeroizing<u64>, u32)>,
+    width: usize,
+    vocabulary: usize,
+}
+
+impl fmt::Debug for Sglang {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = 1 + usize::from(self.second.is_some());
+        write!(f, "Sglang {{ keys: {keys}, width: {}, key: redacted }}", self.width)
+    }
+}
+
+fn halves(key: u64) -> [u32; 2] {
+    [key as u32, (key >> 32) as u32]
+}
+
+/// What the noise of a token is made of.
+pub(super) fn hash((key, context): ([u32; 2], u32), token: TokenId) -> u32 {
+    murmur3::hash([key[0], key[1], context, token])
+}
+
+impl Sglang {
+    pub(super) fn new(keys: [u64; 2], mixing: Option<f64>, width: usize, vocabulary: usize) -> Self {
+        let [key, second] = keys.map(Zeroizing::new);
+        let second = mixing.map(|mixing| (second, (mixing * 4_294_967_296.0) as u32));
+        Self { key, second, width, vocabulary }
+    }
+}
+
+impl Noise for Sglang {
+    /// The key that writes, and the hash of the context.
+    type Context = ([u32; 2], u32);
+
+    fn context_width(&self) -> usize {
+        self.width
+    }
+
+    fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    fn context(&self, tokens: &[TokenId]) -> Self::Context {
+        let context = murmur3::hash(tokens.iter().copied());
+        let first = halves(*self.key);
+        let key = match &self.second {
+            None => first,
+            Some((second, threshold)) => {
+                let second = halves(**second);
+                let coin = murmur3::hash([first[0], first[1], second[0], second[1], context]);
+                if coin < *threshold { first } else { second }
+            }
+        };
+        (key, context)
+    }
+
+    fn uniform(&self, &(key, context): &Self::Context, token: TokenId) -> f64 {
+        (f64::from(hash((key, context), token)) + 0.5) / 4_294_967_296.0
+    }
+
+    fn manner(&self) -> Manner {
+        MANNER
+    }
+}
+
+/// The scheme of one key over contexts of `width` tokens; SGLang's own default is 4.
+pub fn sglang(key: u64, width: usize, vocabulary: usize) -> impl Scheme {
+    Gumbel(Sglang::new([key, 0], None, width, vocabulary))
+}
+
+/// The scheme of two keys: the first writes with probability `mixing`, strictly between 0 and 1; .5 by default.
+pub fn sglang_dual(keys: [u64; 2], mixing: f64, width: usize, vocabulary: usize) -> impl Scheme {
+    Gumbel(Sglang::new(keys, Some(mixing), width, vocabulary))
+}

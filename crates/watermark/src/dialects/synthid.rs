@@ -1,0 +1,362 @@
+//! The dialects of SynthID-Text: tournament sampling over the bits that some keys give to each n-gram.
+//!
+//! Dathathri et al., *Scalable watermarking for identifying large language model outputs*, Nature 634, 2024. There
+//! are two, and they do not read each other: with a *table* of 65,536 bits (transformers, the package
+//! `synthid-text`), and with a *hash* (the repository since June 2025). Tokens are absorbed by
+//! `acc(h, d) = (h + d) * 6364136223846793005 + 1`.
+//!
+//! In the table dialect all bits of an n-gram follow from the low 16 bits of its hash. So there are 65,536 draws
+//! and no more: each is counted once, and the law of its score is known by looking at all of them.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use verdigris_logits::{Row, TokenId};
+use zeroize::Zeroizing;
+
+use crate::embed::Strength;
+use crate::law::{Integer, Law};
+use crate::random::mt19937::Mt19937;
+use crate::scheme::{Draw, MAX_CONTEXT, Manner, Scheme, Stage, mix, name};
+
+/// The most keys: one bit of a token each.
+pub const MAX_DEPTH: usize = 64;
+
+const TABLE: usize = 1 << 16;
+
+/// Where the bits come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bits {
+    /// A table that torch's CPU generator makes under seed 0.
+    Table,
+    /// A hash of twelve rounds.
+    Hash,
+}
+
+/// How the bits of a token become its score.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Score {
+    /// Their mean.
+    Mean,
+    /// Their mean with weights that fall linearly from 10 to 1: the first layers say most.
+    WeightedMean,
+    /// The log-likelihood ratio of a trained model of the tournament.
+    Bayesian(Bayesian),
+}
+
+/// Parameters of the Bayesian score, trained for some keys: layer `l` had two tokens to choose from with
+/// probability `sigmoid(beta_l + sum over j < l of delta_lj g_j)`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bayesian {
+    /// The share of texts that are marked, before one is seen.
+    pub prior: f64,
+    /// One number a layer.
+    pub beta: Vec<f64>,
+    /// A row a layer, of which the entries before the diagonal count.
+    pub delta: Vec<Vec<f64>>,
+}
+
+/// Parameters that make no scheme.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BadSynthId {
+    /// No key, or too many.
+    #[error("SynthID needs 1 to {MAX_DEPTH} keys, not {0}")]
+    Depth(usize),
+    /// A strange length of the n-grams.
+    #[error("ngram_len is {0}, but must be 2 to {most}", most = MAX_CONTEXT + 1)]
+    Ngram(usize),
+    /// The parameters do not fit the keys.
+    #[error(
+        "the Bayesian score needs one beta and one row of as many deltas for each of {0} keys, and a prior between 0 and 1"
+    )]
+    Bayesian(usize),
+}
+
+/// SynthID-Text under some keys.
+#[derive(Clone)]
+pub struct SynthId {
+    keys: Zeroizing<Vec<u64>>,
+    bits: Bits,
+    /// One bit an entry of the table; empty for the hash.
+    table: Arc<[u64]>,
+    start: u64,
+    width: usize,
+    score: Score,
+    law: Law,
+    vocabulary: usize,
+}
+
+impl fmt::Debug for SynthId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bits, keys, width, .. } = self;
+        write!(f, "SynthId {{ bits: {bits:?}, depth: {}, width: {width}, keys: redacted }}", keys.len())
+    }
+}
+
+impl SynthId {
+    /// The scheme of some keys over n-grams of `ngram_len` tokens, the last of which is the judged one.
+    pub fn new(
+        keys: &[i64],
+        bits: Bits,
+        ngram_len: usize,
+        score: Score,
+        vocabulary: usize,
+    ) -> Result<Self, BadSynthId> {
+        let depth = keys.len();
+        if !(1..=MAX_DEPTH).contains(&depth) {
+            return Err(BadSynthId::Depth(depth));
+        }
+        if !(2..=MAX_CONTEXT + 1).contains(&ngram_len) {
+            return Err(BadSynthId::Ngram(ngram_len));
+        }
+        if let Score::Bayesian(Bayesian { prior, beta, delta }) = &score {
+            let finite = |row: &Vec<f64>| row.len() == depth && row.iter().all(|x| x.is_finite());
+            let fits = finite(beta) && delta.len() == depth && delta.iter().all(finite);
+            if !(fits && *prior > 0.0 && *prior < 1.0) {
+                return Err(BadSynthId::Bayesian(depth));
+            }
+        }
+        let (table, start): (Arc<[u64]>, u64) = match bits {
+            Bits::Table => (sampling_table(), 1),
+            Bits::Hash => (Arc::new([]), initial_value(keys)),
+        };
+        let keys = Zeroizing::new(keys.iter().map(|&key| key as u64).collect());
+        let law = Law::Exponential;
+        let mut scheme = Self { keys, bits, table, start, width: ngram_len - 1, score, law, vocabulary };
+        scheme.law = scheme.law_of_a_score();
+        Ok(scheme)
+    }
+
+    /// The g-values of a token whose n-gram has the hash `h`: bit `l` belongs to key `l`.
+    pub(super) fn g_values(&self, h: u64) -> u64 {
+        let mut states = [0u64; MAX_DEPTH];
+        let states = &mut states[..self.keys.len()];
+        states.iter_mut().zip(&*self.keys).for_each(|(state, &key)| *state = absorb(h, key));
+        match self.bits {
+            Bits::Table => pack(states, |state| {
+                let at = state as usize % TABLE;
+                self.table[at / 64] >> (at % 64) & 1
+            }),
+            Bits::Hash => {
+                for _ in 0..12 {
+                    states.iter_mut().for_each(|state| *state = (absorb(*state, 1) as i64 >> 5) as u64);
+                }
+                pack(states, |state| state >> 30 & 1)
+            }
+        }
+    }
+
+    pub(super) fn hash(&self, context: &[TokenId]) -> u64 {
+        context.iter().fold(self.start, |h, &token| absorb(h, u64::from(token)))
+    }
+
+    fn weight(&self, layer: usize) -> u32 {
+        let depth = self.keys.len() as u32;
+        match self.score {
+            Score::WeightedMean if depth > 1 => 10 * (depth - 1) - 9 * layer as u32,
+            _ => 1,
+        }
+    }
+
+    fn score(&self, g: u64) -> f32 {
+        match &self.score {
+            Score::Mean => g.count_ones() as f32,
+            Score::WeightedMean => {
+                (0..self.keys.len()).filter(|l| g >> l & 1 == 1).map(|l| self.weight(l)).sum::<u32>() as f32
+            }
+            Score::Bayesian(model) => model.log_likelihood_ratio(g) as f32,
+        }
+    }
+
+    fn law_of_a_score(&self) -> Law {
+        if let Score::Bayesian(_) = self.score {
+            return Law::LikelihoodRatio;
+        }
+        let depth = self.keys.len();
+        let total: u32 = (0..depth).map(|layer| self.weight(layer)).sum();
+        let mut law = vec![0.0; total as usize + 1];
+        match self.bits {
+            Bits::Table => {
+                (0..TABLE as u64).for_each(|h| law[self.score(self.g_values(h)) as usize] += 1.0 / TABLE as f64);
+            }
+            Bits::Hash => {
+                law[0] = 1.0;
+                for layer in 0..depth {
+                    let weight = self.weight(layer) as usize;
+                    for x in (0..law.len()).rev() {
+                        law[x] = 0.5 * law[x] + if x >= weight { 0.5 * law[x - weight] } else { 0.0 };
+                    }
+                }
+            }
+        }
+        // A mean of g-values is shown as one, whatever their weights.
+        Law::Integer(Arc::new(Integer::new(law, 1.0 / f64::from(total))))
+    }
+}
+
+impl Scheme for SynthId {
+    fn law(&self) -> Law {
+        self.law.clone()
+    }
+
+    fn context_width(&self) -> usize {
+        self.width
+    }
+
+    fn vocabulary_size(&self) -> usize {
+        self.vocabulary
+    }
+
+    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+        out.extend(tokens.windows(self.width + 1).map(|window| {
+            let h = self.hash(window);
+            let identity = match self.bits {
+                Bits::Table => mix(h % TABLE as u64 + 1),
+                Bits::Hash => mix(h),
+            };
+            Draw { context: name(&window[..self.width]), identity, score: self.score(self.g_values(h)) }
+        }));
+    }
+
+    fn context_decides(&self) -> bool {
+        self.bits == Bits::Hash
+    }
+
+    /// The tournament of two leaves in closed form: layer by layer `p *= 1 + g - sum(p g)`.
+    fn mark(&self, context: &[TokenId], _: Strength, row: &mut Row) {
+        thread_local!(static LAW: RefCell<Vec<(f64, u64)>> = const { RefCell::new(Vec::new()) });
+        let h = self.hash(context);
+        let Some(max) = row.max() else { return };
+        row.with_allowed(|allowed, logits| {
+            LAW.with_borrow_mut(|law| {
+                law.clear();
+                law.extend(allowed.iter().map(|&token| {
+                    let p = f64::from(logits[token as usize] - max).exp();
+                    (p, self.g_values(absorb(h, u64::from(token))))
+                }));
+                let total: f64 = law.iter().map(|(p, _)| p).sum();
+                law.iter_mut().for_each(|(p, _)| *p /= total);
+                for layer in 0..self.keys.len() {
+                    let bit = |g: u64| (g >> layer & 1) as f64;
+                    let mass: f64 = law.iter().map(|&(p, g)| p * bit(g)).sum();
+                    law.iter_mut().for_each(|(p, g)| *p *= 1.0 + bit(*g) - mass);
+                }
+                for (&token, &(p, _)) in allowed.iter().zip(&*law) {
+                    // A token that has lost everything is never drawn: but the last one stays.
+                    logits[token as usize] = p.max(1e-300).ln() as f32;
+                }
+            });
+        });
+    }
+
+    fn manner(&self) -> Manner {
+        let stage = Stage::Warped;
+        Manner { stage, padding: Some(0), judges_beginning: false, sees_prompt: false, memory: 1024 }
+    }
+}
+
+impl Bayesian {
+    /// `ln P(g | marked) - ln P(g | not marked)` of one token. In each layer the two probabilities of a bit sum to
+    /// one, so the ratio has mean one in unmarked text, and its product over a text is rarely large.
+    fn log_likelihood_ratio(&self, g: u64) -> f64 {
+        let bit = |l: usize| (g >> l & 1) as f64;
+        (0..self.beta.len())
+            .map(|layer| {
+                let latent = self.beta[layer] + (0..layer).map(|j| self.delta[layer][j] * bit(j)).sum::<f64>();
+                let two = 1.0 / (1.0 + (-latent).exp());
+                // P(g | marked) = ((g + 1/2) two + 1 - two) / 2, against 1/2.
+                ((bit(layer) + 0.5) * two + 1.0 - two).ln()
+            })
+            .sum()
+    }
+}
+
+fn pack(states: &[u64], bit: impl Fn(u64) -> u64) -> u64 {
+    states.iter().rev().fold(0, |bits, &state| bits << 1 | bit(state))
+}
+
+fn absorb(h: u64, data: u64) -> u64 {
+    h.wrapping_add(data).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1)
+}
+
+/// `torch.randint(0, 2, (65536,))` under seed 0, packed.
+fn sampling_table() -> Arc<[u64]> {
+    let mut random = Mt19937::new(0);
+    (0..TABLE / 64).map(|_| (0..64).fold(0, |word, bit| word | u64::from(random.next() % 2) << bit)).collect()
+}
+
+/// The SHA-256 of the keys, read as one large number, modulo `2^63 - 1`.
+fn initial_value(keys: &[i64]) -> u64 {
+    let mut digest = Sha256::new();
+    keys.iter().for_each(|key| digest.update(key.to_le_bytes()));
+    let modulus = (1u128 << 63) - 1;
+    digest.finalize().iter().fold(0u128, |value, &byte| (value << 8 | u128::from(byte)) % modulus) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The keys that transformers, DeepMind and MarkLLM show as an example. Public.
+    const DEMO: [i64; 30] = [
+        654, 400, 836, 123, 340, 443, 597, 160, 57, 29, 590, 639, 13, 715, 468, 990, 966, 226, 324, 585, 118, 504, 421,
+        521, 129, 669, 732, 225, 90, 960,
+    ];
+
+    fn shown(bits: Bits) -> String {
+        let scheme = SynthId::new(&DEMO, bits, 5, Score::Mean, 1000).unwrap();
+        let g = scheme.g_values(scheme.hash(&[10, 20, 30, 40, 50]));
+        (0..30).map(|l| if g >> l & 1 == 1 { '1' } else { '0' }).collect()
+    }
+
+    /// Both upstream packages on `[10, 20, 30, 40, 50]`.
+    #[test]
+    fn g_values_equal_both_packages() {
+        assert_eq!(shown(Bits::Table), "000101000010010000101000000110");
+        assert_eq!(shown(Bits::Hash), "101111010101110101011111100100");
+        assert_eq!(initial_value(&DEMO), 1_614_033_703_599_872_695);
+    }
+
+    /// The tournament keeps the law: over many keys the marked law averages to the unmarked one.
+    #[test]
+    fn the_tournament_distorts_nothing_on_average() {
+        let logits: Vec<f32> = (0..8).map(|t| (t * t % 7) as f32 / 2.0).collect();
+        let plain = Row::from(logits.clone()).distribution();
+        let (mut mean, keys) = ([0.0; 8], 20_000);
+        for key in 0..keys {
+            let scheme =
+                SynthId::new(&[key * 7919 + 5, key * 104_729 + 3, key], Bits::Hash, 3, Score::Mean, 8).unwrap();
+            let mut row = Row::from(logits.clone());
+            scheme.mark(&[1, 2], Strength::Hard, &mut row);
+            mean.iter_mut().zip(row.distribution()).for_each(|(mean, p)| *mean += p / keys as f64);
+        }
+        for (mean, plain) in mean.iter().zip(&plain) {
+            assert!((mean - plain).abs() < 0.01, "{mean} {plain}");
+        }
+    }
+
+    #[test]
+    fn a_likelihood_ratio_has_mean_one_without_a_mark() {
+        let delta = (0..6).map(|l| (0..6).map(|j| (l * j) as f64 / 9.0 - 0.4).collect()).collect();
+        let model = Bayesian { prior: 0.5, beta: vec![0.3, -1.0, 2.0, 0.0, 0.7, -0.2], delta };
+        let mean: f64 = (0..64).map(|g| model.log_likelihood_ratio(g).exp() / 64.0).sum();
+        assert!((mean - 1.0).abs() < 1e-12, "{mean}");
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        let new = |keys: &[i64], ngram, score| SynthId::new(keys, Bits::Hash, ngram, score, 10);
+        assert!(new(&[], 5, Score::Mean).is_err() && new(&[1; 65], 5, Score::Mean).is_err());
+        assert!(new(&[1], 1, Score::Mean).is_err() && new(&[1], 40, Score::Mean).is_err());
+        let bayesian = |prior, beta: Vec<f64>| Score::Bayesian(Bayesian { prior, beta, delta: vec![vec![0.0]] });
+        assert!(new(&[1], 5, bayesian(0.5, vec![0.0])).is_ok());
+        assert!(new(&[1], 5, bayesian(1.0, vec![0.0])).is_err() && new(&[1], 5, bayesian(0.5, vec![])).is_err());
+        assert!(new(&[1], 5, bayesian(0.5, vec![f64::NAN])).is_err());
+    }
+}

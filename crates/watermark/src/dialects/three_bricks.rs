@@ -1,0 +1,102 @@
+//! The dialect of Three Bricks: colours ("maryland") and Gumbel scores ("openai") out of one rolling seed.
+//!
+//! Fernandez, Chaffin, Tit, Chappelier and Furon, *Three Bricks to Consolidate Watermarks for Large Language
+//! Models*, WIFS 2023, in the form of the authors' code: `seed = (seed * salt + token) mod (2^64 - 1)` over the
+//! context, from a start seed; under it torch's CPU generator makes a permutation, whose first `int(V * gamma)`
+//! entries are green, or one uniform number for each token of the vocabulary.
+
+use std::fmt;
+
+use verdigris_logits::TokenId;
+use zeroize::Zeroizing;
+
+use super::gumbel::{Gumbel, MANNER, Noise};
+use super::permutation::{BadSplit, Permutation};
+use super::seeded::{Seed, Seeded};
+use crate::random::mt19937::Mt19937;
+use crate::scheme::{Manner, Scheme};
+
+/// The salt of the authors' code. Public.
+pub const DEFAULT_SALT: u64 = 35_317;
+
+/// The rolling seed.
+struct Seeds {
+    salt: Zeroizing<u64>,
+    start: Zeroizing<u64>,
+    width: usize,
+}
+
+impl fmt::Debug for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ThreeBricks {{ width: {}, key: redacted }}", self.width)
+    }
+}
+
+impl Seed for Seeds {
+    fn context_width(&self) -> usize {
+        self.width
+    }
+
+    fn seed(&self, context: &[TokenId], _: TokenId) -> u64 {
+        context.iter().fold(*self.start, |seed, &token| {
+            ((u128::from(seed) * u128::from(*self.salt) + u128::from(token)) % u128::from(u64::MAX)) as u64
+        })
+    }
+}
+
+/// One uniform number of 24 bits for each token: `torch.rand(V)`.
+#[derive(Debug)]
+pub(super) struct Uniforms {
+    seeds: Seeds,
+    vocabulary: usize,
+}
+
+impl Uniforms {
+    pub(super) fn new([start, salt]: [u64; 2], width: usize, vocabulary: usize) -> Self {
+        let seeds = Seeds { salt: Zeroizing::new(salt), start: Zeroizing::new(start), width };
+        Self { seeds, vocabulary }
+    }
+}
+
+impl Noise for Uniforms {
+    /// As many numbers as have been asked for, in the order in which they are made.
+    type Context = std::cell::RefCell<(Mt19937, Vec<u32>)>;
+
+    fn context_width(&self) -> usize {
+        self.seeds.width
+    }
+
+    fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    fn context(&self, tokens: &[TokenId]) -> Self::Context {
+        (Mt19937::new(self.seeds.seed(tokens, 0) as u32), Vec::new()).into()
+    }
+
+    fn uniform(&self, context: &Self::Context, token: TokenId) -> f64 {
+        let (random, made) = &mut *context.borrow_mut();
+        // No more than a vocabulary, whatever is asked for.
+        let token = (token as usize).min(self.vocabulary - 1);
+        while made.len() <= token {
+            made.push(random.next() & 0xff_ffff);
+        }
+        // Zero would be a noise of minus infinity; torch gives it once in 2^24.
+        f64::from(made[token]).max(0.5) / f64::from(1u32 << 24)
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { memory: 0, ..MANNER }
+    }
+}
+
+/// The scheme "maryland": colours.
+pub fn maryland([start, salt]: [u64; 2], width: usize, gamma: f64, vocabulary: usize) -> Result<impl Scheme, BadSplit> {
+    let seed = Seeds { salt: Zeroizing::new(salt), start: Zeroizing::new(start), width };
+    Ok(Seeded { seed, list: Permutation::new(gamma, vocabulary)? })
+}
+
+/// The scheme "openai": Gumbel scores.
+pub fn openai([start, salt]: [u64; 2], width: usize, vocabulary: usize) -> impl Scheme {
+    Gumbel(Uniforms::new([start, salt], width, vocabulary))
+}

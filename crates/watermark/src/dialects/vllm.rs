@@ -1,0 +1,141 @@
+//! The dialect of vLLM 0.33 (`vllm/v1/watermarking`): Gumbel-max on Philox, with one key and with two.
+//!
+//! The context is the last tokens *written*: the prompt does not count, and what is missing is padded with -1. Two
+//! keys come from one by SHA-256; one token in `1 / alpha` takes its noise from the second (vLLM draws that coin
+//! without a key; here it is drawn with one, from the context), and the detector adds both scores, weighted.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+use verdigris_logits::TokenId;
+use verdigris_logits::random::philox4x32;
+use zeroize::Zeroizing;
+
+use super::gumbel::{Gumbel, MANNER, Noise};
+use crate::law::Law;
+use crate::scheme::{Manner, Scheme};
+
+const CONTEXT_DOMAIN: u32 = 0x574d_4358;
+const TOKEN_DOMAIN: u32 = 0x574d_544b;
+
+/// One key's noise.
+struct Key(Zeroizing<[u32; 2]>);
+
+impl Key {
+    fn new(key: u64) -> Self {
+        Self(Zeroizing::new([key as u32, (key >> 32) as u32]))
+    }
+
+    fn state(&self, tokens: &[TokenId]) -> [u32; 4] {
+        let [low, high] = *self.0;
+        let mut state = [CONTEXT_DOMAIN, tokens.len() as u32, 0, 0];
+        for (offset, block) in (0u32..).step_by(4).zip(tokens.chunks(4)) {
+            for (i, word) in state.iter_mut().enumerate() {
+                *word ^= block.get(i).copied().unwrap_or(u32::MAX - i as u32);
+            }
+            state = philox4x32(state, [low ^ offset, high]);
+        }
+        state
+    }
+
+    /// The upper 24 bits of a token's word.
+    fn mantissa(&self, state: &[u32; 4], token: TokenId) -> u32 {
+        let [low, high] = *self.0;
+        let counter = [token >> 2, state[0], state[1], state[2]];
+        philox4x32(counter, [low ^ state[3], high ^ TOKEN_DOMAIN])[token as usize & 3] >> 8
+    }
+
+    /// The number of a mantissa, rounded to `f32` as there.
+    fn uniform(&self, state: &[u32; 4], token: TokenId) -> f64 {
+        let mantissa = f64::from(self.mantissa(state, token) + 1);
+        f64::from((mantissa / f64::from((1u32 << 24) + 1)) as f32)
+    }
+}
+
+/// The Philox noise of one key or two.
+pub(super) struct Vllm {
+    keys: Vec<Key>,
+    /// The share of the second key.
+    alpha: f64,
+    width: usize,
+    vocabulary: usize,
+}
+
+impl fmt::Debug for Vllm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Vllm {{ keys: {}, alpha: {}, width: {}, key: redacted }}", self.keys.len(), self.alpha, self.width)
+    }
+}
+
+impl Vllm {
+    pub(super) fn single(key: u64, width: usize, vocabulary: usize) -> Self {
+        Self { keys: vec![Key::new(key)], alpha: 0.0, width, vocabulary }
+    }
+
+    pub(super) fn dual(key: u64, alpha: f64, width: usize, vocabulary: usize) -> Self {
+        let derive = |label: &[u8]| {
+            let digest = Sha256::new_with_prefix(label).chain_update(key.to_be_bytes()).finalize();
+            Key::new(u64::from_be_bytes(digest[..8].try_into().expect("eight bytes")))
+        };
+        Self { keys: vec![derive(b"key_a"), derive(b"key_b")], alpha, width, vocabulary }
+    }
+
+    /// The mantissas of a token, one a key: what its noise is made of.
+    #[cfg(test)]
+    pub(super) fn mantissas(&self, (states, _): &<Self as Noise>::Context, token: TokenId) -> Vec<u32> {
+        self.keys.iter().zip(states).map(|(key, state)| key.mantissa(state, token)).collect()
+    }
+}
+
+impl Noise for Vllm {
+    /// The state of each key, and which key writes.
+    type Context = ([[u32; 4]; 2], usize);
+
+    fn context_width(&self) -> usize {
+        self.width
+    }
+
+    fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    fn context(&self, tokens: &[TokenId]) -> Self::Context {
+        let mut states = [[0; 4]; 2];
+        states.iter_mut().zip(&self.keys).for_each(|(state, key)| *state = key.state(tokens));
+        // What the states have not been asked for yet: a coin that depends on both keys and the context.
+        let coin = philox4x32([states[0][0], states[1][1], states[0][2], states[1][3]], [CONTEXT_DOMAIN, 1])[0];
+        let second = self.keys.len() == 2 && f64::from(coin) < self.alpha * f64::from(u32::MAX);
+        (states, usize::from(second))
+    }
+
+    fn uniform(&self, &(states, writer): &Self::Context, token: TokenId) -> f64 {
+        self.keys[writer].uniform(&states[writer], token)
+    }
+
+    fn score(&self, (states, _): &Self::Context, token: TokenId) -> f64 {
+        let scores = self.keys.iter().zip(states).map(|(key, state)| -(-key.uniform(state, token)).ln_1p());
+        match self.keys.len() {
+            1 => scores.sum(),
+            _ => scores.zip([1.0 - self.alpha, self.alpha]).map(|(score, weight)| score * weight).sum(),
+        }
+    }
+
+    fn law(&self) -> Law {
+        if self.keys.len() == 1 { Law::Exponential } else { Law::TwoKeys { share: self.alpha } }
+    }
+
+    fn manner(&self) -> Manner {
+        Manner { padding: Some(u32::MAX), judges_beginning: true, sees_prompt: false, memory: 8192, ..MANNER }
+    }
+}
+
+/// The scheme of one key over contexts of `width` tokens; vLLM's own default is 4.
+pub fn vllm(key: u64, width: usize, vocabulary: usize) -> impl Scheme {
+    Gumbel(Vllm::single(key, width, vocabulary))
+}
+
+/// The scheme of two keys that come from one. `alpha`, the share of the second, is strictly between 0 and 1; .1 by
+/// default.
+pub fn vllm_dual(key: u64, alpha: f64, width: usize, vocabulary: usize) -> impl Scheme {
+    Gumbel(Vllm::dual(key, alpha, width, vocabulary))
+}

@@ -1,0 +1,259 @@
+//! What a score looks like in text that knows nothing of the key.
+
+use std::sync::Arc;
+
+use crate::statistics::saddlepoint::{self, Cumulants, Support};
+use crate::statistics::{binomial, convolution, gamma, hypergeometric};
+
+/// The law of one draw's score under the null hypothesis. Scores of different draws are independent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Law {
+    /// 1 for a green token, which one in `1 / gamma` is; else 0.
+    Green {
+        /// The green share.
+        gamma: f64,
+    },
+    /// As `Green`, out of one list for the whole text: no token is drawn twice.
+    OneList {
+        /// The size of the vocabulary.
+        population: u64,
+        /// How many of its tokens are green.
+        green: u64,
+    },
+    /// `-ln(1 - u)` for a uniform `u`: Exp(1).
+    Exponential,
+    /// `(1 - share) a + share b` for independent Exp(1) scores `a` and `b` of two keys.
+    TwoKeys {
+        /// The weight of the second key, between 0 and 1/2.
+        share: f64,
+    },
+    /// Whole numbers with known probabilities.
+    Integer(Arc<Integer>),
+    /// The logarithm of a likelihood ratio against a law of marked text: its exponential has mean one.
+    LikelihoodRatio,
+}
+
+/// A law on the numbers `0, 1, .., n`.
+#[derive(Debug, PartialEq)]
+pub struct Integer {
+    /// The probability of each number.
+    probabilities: Vec<f64>,
+    /// What one stands for, when a score is shown.
+    pub(crate) unit: f64,
+}
+
+impl Integer {
+    /// The law with these probabilities, which sum to one. A score of 1 is shown as `unit`.
+    pub fn new(probabilities: Vec<f64>, unit: f64) -> Self {
+        Self { probabilities, unit }
+    }
+}
+
+impl Law {
+    /// The expected score of a draw.
+    pub fn mean(&self) -> f64 {
+        self.cumulants(0.0)[1]
+    }
+
+    /// The score of `n` draws in standard deviations from its mean; 0 for no draws, and not a number where the
+    /// law has no known deviation.
+    pub fn z_score(&self, n: u64, sum: f64) -> f64 {
+        if n == 0 {
+            return 0.0;
+        }
+        let [_, mean, mut variance] = self.cumulants(0.0);
+        let n = n as f64;
+        if let Self::OneList { population, .. } = *self {
+            variance *= ((population as f64 - n) / (population as f64 - 1.0)).max(0.0);
+        }
+        if variance == 0.0 { 0.0 } else { (sum - n * mean) / (n * variance).sqrt() }
+    }
+
+    /// The cumulant generating function `ln E[e^(t score)]` of one draw and two derivatives. For `OneList` they
+    /// are those with replacement, which bound the ones without (Hoeffding 1963, theorem 4).
+    pub fn cumulants(&self, t: f64) -> Cumulants {
+        let exponential = |t: f64| [-(-t).ln_1p(), 1.0 / (1.0 - t), (1.0 - t).powi(-2)];
+        match *self {
+            Self::Green { gamma } => colours(gamma, t),
+            Self::OneList { population, green } => colours(green as f64 / population as f64, t),
+            Self::Exponential => exponential(t),
+            Self::TwoKeys { share } => {
+                let (a, b) = (exponential((1.0 - share) * t), exponential(share * t));
+                let weight = |i: i32, w: f64| w.powi(i);
+                [0, 1, 2].map(|i| a[i] * weight(i as i32, 1.0 - share) + b[i] * weight(i as i32, share))
+            }
+            // Not known, but for what makes it a ratio: `K(1) = 0`, and `K <= 0` before it, which is convex.
+            Self::LikelihoodRatio => [0.0, f64::NAN, f64::NAN],
+            Self::Integer(ref law) => {
+                let largest = if t > 0.0 { (law.probabilities.len() - 1) as f64 } else { 0.0 };
+                let [mut mass, mut first, mut second] = [0.0; 3];
+                for (x, &p) in law.probabilities.iter().enumerate().filter(|&(_, &p)| p > 0.0) {
+                    let x = x as f64;
+                    let weight = p * (t * (x - largest)).exp();
+                    mass += weight;
+                    first += weight * x;
+                    second += weight * x * x;
+                }
+                let mean = first / mass;
+                [mass.ln() + t * largest, mean, second / mass - mean * mean]
+            }
+        }
+    }
+
+    /// The `t` from which on the cumulants are infinite.
+    pub fn end(&self) -> f64 {
+        match *self {
+            Self::Exponential => 1.0,
+            Self::TwoKeys { share } => 1.0 / share.max(1.0 - share),
+            Self::LikelihoodRatio => 1.0,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// `ln P(sum >= s)` over `n` draws. Exact for colours, exponential scores and short sums of whole numbers; for
+    /// two keys and long sums by the saddle point, whose relative error is below 2 % (see the tests).
+    pub fn ln_tail(&self, n: u64, s: f64) -> f64 {
+        if n == 0 {
+            return 0.0;
+        }
+        let sum = |t: f64| self.cumulants(t).map(|c| c * n as f64);
+        match *self {
+            Self::Green { gamma } => binomial::ln_tail(n, s.max(0.0).ceil() as u64, gamma),
+            // Where repeats are counted too, there can be more draws than tokens.
+            Self::OneList { population, green } if n > population => {
+                binomial::ln_tail(n, s.max(0.0).ceil() as u64, green as f64 / population as f64)
+            }
+            Self::OneList { population, green } => {
+                hypergeometric::ln_tail(population, green, n, s.max(0.0).ceil() as u64)
+            }
+            Self::Exponential => gamma::ln_tail(n, s),
+            // Markov's inequality on the product of the ratios.
+            Self::LikelihoodRatio => -s.max(0.0),
+            Self::TwoKeys { .. } if s <= 0.0 => 0.0,
+            Self::TwoKeys { .. } => saddlepoint::ln_tail(sum, self.end(), Support::Real, s),
+            Self::Integer(ref law) => {
+                let largest = (law.probabilities.len() - 1) as f64 * n as f64;
+                if s <= 0.0 {
+                    0.0
+                } else if s >= largest {
+                    n as f64 * law.probabilities[law.probabilities.len() - 1].ln()
+                } else if convolution::is_short(law.probabilities.len(), n) {
+                    let tilt = saddlepoint::solve(&sum, self.end(), s);
+                    convolution::ln_tail(&law.probabilities, n as usize, tilt, s.ceil() as usize)
+                } else {
+                    saddlepoint::ln_tail(sum, self.end(), Support::Integer, s)
+                }
+            }
+        }
+    }
+
+    /// The least `ln p` that `n` draws can have.
+    pub fn ln_least(&self, n: u64) -> f64 {
+        match *self {
+            Self::Green { gamma } => n as f64 * gamma.ln(),
+            Self::OneList { population, green } => {
+                hypergeometric::ln_tail(population, green, n.min(population), n.min(green))
+            }
+            Self::Integer(ref law) => n as f64 * law.probabilities[law.probabilities.len() - 1].ln(),
+            // A uniform number has at least 24 bits.
+            Self::Exponential | Self::TwoKeys { .. } | Self::LikelihoodRatio => {
+                n as f64 * -24.0 * std::f64::consts::LN_2
+            }
+        }
+    }
+}
+
+fn colours(gamma: f64, t: f64) -> Cumulants {
+    let green = 1.0 / (1.0 + (1.0 - gamma) / gamma * (-t).exp());
+    let value = if t > 0.0 { t + (gamma + (1.0 - gamma) * (-t).exp()).ln() } else { (gamma * t.exp_m1()).ln_1p() };
+    [value, green, green * (1.0 - green)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `n`-fold convolution of a law on whole numbers.
+    fn convolved(law: &[f64], n: usize) -> Vec<f64> {
+        (0..n).fold(vec![1.0], |sum, _| {
+            let mut out = vec![0.0; sum.len() + law.len() - 1];
+            for (i, a) in sum.iter().enumerate() {
+                for (j, b) in law.iter().enumerate() {
+                    out[i + j] += a * b;
+                }
+            }
+            out
+        })
+    }
+
+    #[test]
+    fn integer_laws_are_exact_and_the_saddle_point_is_near() {
+        let bits: Vec<f64> = (0..=30).map(|k| binomial::ln_point(30, k, 0.5).exp()).collect();
+        let skewed = vec![0.5, 0.0, 0.1, 0.05, 0.3, 0.0, 0.0, 0.05];
+        for probabilities in [bits, skewed] {
+            for n in [2usize, 10, 60] {
+                let exact = convolved(&probabilities, n);
+                let law = Law::Integer(Arc::new(Integer::new(probabilities.clone(), 1.0)));
+                let mut tail = 0.0;
+                for s in (1..exact.len()).rev() {
+                    tail += exact[s];
+                    let interior = s > 1 && s + 1 < exact.len();
+                    if interior && tail > 1e-290 && tail < 0.999 {
+                        let got = law.ln_tail(n as u64, s as f64);
+                        assert!((got - tail.ln()).abs() < 1e-9, "{n} {s}: {got} {}", tail.ln());
+                        let sum = |t: f64| law.cumulants(t).map(|c| c * n as f64);
+                        let near = saddlepoint::ln_tail(sum, f64::INFINITY, Support::Integer, s as f64);
+                        if n == 60 && tail > 1e-14 {
+                            assert!((near - tail.ln()).abs() < 0.02, "{n} {s}: {near} {}", tail.ln());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sum over two keys by numerical convolution of two gamma laws.
+    #[test]
+    fn two_keys_equal_a_numerical_convolution() {
+        for share in [0.1, 0.2, 0.5] {
+            for n in [1u64, 5, 20, 200] {
+                for z in [-1.0, 1.0, 3.0, 6.0] {
+                    let law = Law::TwoKeys { share };
+                    let [_, mean, variance] = law.cumulants(0.0);
+                    let s = n as f64 * mean + z * (n as f64 * variance).sqrt();
+                    if s <= 0.0 {
+                        continue;
+                    }
+                    // P = integral over b of density(b) P(a >= (s - share b) / (1 - share)).
+                    let (steps, nf) = (400_000, n as f64);
+                    let end = nf + 60.0 * nf.sqrt() + 60.0;
+                    let width = end / f64::from(steps);
+                    let ln_norm = statrs::function::gamma::ln_gamma(nf);
+                    let tail: f64 = (0..steps)
+                        .map(|i| {
+                            let b = (f64::from(i) + 0.5) * width;
+                            let density = ((nf - 1.0) * b.ln() - b - ln_norm).exp();
+                            density * gamma::ln_tail(n, (s - share * b) / (1.0 - share)).exp() * width
+                        })
+                        .sum();
+                    let got = law.ln_tail(n, s);
+                    assert!((got - tail.ln()).abs() < 0.02, "{share} {n} {z}: {got} {}", tail.ln());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cumulants_are_derivatives() {
+        let integer = Law::Integer(Arc::new(Integer::new(vec![0.2, 0.3, 0.1, 0.4], 1.0)));
+        let laws = [Law::Green { gamma: 0.3 }, Law::Exponential, Law::TwoKeys { share: 0.1 }, integer];
+        for law in laws {
+            for t in [-2.0, -0.3, 0.0, 0.4, 0.8] {
+                let h = 1e-5;
+                let [low, at, high] = [t - h, t, t + h].map(|t| law.cumulants(t));
+                assert!(((high[0] - low[0]) / (2.0 * h) - at[1]).abs() < 1e-5, "{law:?} {t}");
+                assert!(((high[1] - low[1]) / (2.0 * h) - at[2]).abs() < 1e-4, "{law:?} {t}");
+            }
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Repairing what was done to the characters of a text, so that it tokenizes as when it was written.
+//!
+//! Look-alike letters, invisible characters, odd spaces, decomposed accents and the line ends of another system change
+//! every token that they touch, and nothing that a person sees. Repairs keep newlines and everything that a script
+//! needs (joiners in Indic and Persian words, in emoji), say what was changed and where, and map every place back to
+//! the text as it came.
+
+use serde::Serialize;
+use unicode_normalization::char::canonical_combining_class;
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+
+/// What kind of repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Repair {
+    /// An invisible character was taken out.
+    Invisible,
+    /// A letter of another script that looks like the one that belongs there.
+    Homoglyph,
+    /// A letter of a decorative alphabet (full width, mathematical).
+    Decorative,
+    /// A space that is not the ordinary one.
+    Space,
+    /// A letter and its accents as one character (Unicode's form C).
+    Composition,
+    /// A carriage return.
+    LineEnd,
+}
+
+/// One repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What kind.
+    pub repair: Repair,
+    /// The byte of the text as it came at which it was made.
+    pub at: usize,
+}
+
+/// A repaired text.
+#[derive(Clone, Debug, Default)]
+pub struct Normalized {
+    /// The text.
+    pub text: String,
+    /// What was changed, in order.
+    pub changes: Vec<Change>,
+    /// Places after which the distance between the two texts changes: (here, in the text as it came).
+    anchors: Vec<(usize, usize)>,
+}
+
+impl Normalized {
+    /// The byte of the text as it came at which what stands at byte `at` here began.
+    pub fn origin(&self, at: usize) -> usize {
+        let next = self.anchors.partition_point(|&(here, _)| here <= at);
+        let (here, there) = next.checked_sub(1).map_or((0, 0), |last| self.anchors[last]);
+        // A character that has become longer ends where the next one begins.
+        let bound = self.anchors.get(next).map_or(usize::MAX, |&(_, there)| there);
+        (there + (at - here)).min(bound)
+    }
+
+    /// How many repairs of each kind were made.
+    pub fn summary(&self) -> Vec<(Repair, usize)> {
+        let mut counts = std::collections::BTreeMap::new();
+        self.changes.iter().for_each(|change| *counts.entry(change.repair).or_default() += 1);
+        counts.into_iter().collect()
+    }
+}
+
+/// Repairs a text.
+pub fn normalize(text: &str) -> Normalized {
+    let letters = letters(text);
+    let composed = compose(&letters);
+    assemble(text, &composed)
+}
+
+/// A character with the bytes that it stands for, and what was done to it.
+#[derive(Clone, Copy)]
+struct Piece {
+    character: Option<char>,
+    at: usize,
+    repair: Option<Repair>,
+}
+
+/// Repairs single characters: invisible ones, spaces, line ends, look-alikes.
+fn letters(text: &str) -> Vec<Piece> {
+    let characters: Vec<(usize, char)> = text.char_indices().collect();
+    let mut pieces: Vec<Piece> = (0..characters.len())
+        .map(|i| {
+            let (at, c) = characters[i];
+            let kept = |character, repair| Piece { character: Some(character), at, repair };
+            match c {
+                _ if is_always_invisible(c) => Piece { character: None, at, repair: Some(Repair::Invisible) },
+                '\r' if characters.get(i + 1).is_some_and(|next| next.1 == '\n') => {
+                    Piece { character: None, at, repair: Some(Repair::LineEnd) }
+                }
+                '\r' => kept('\n', Some(Repair::LineEnd)),
+                _ if is_odd_space(c) => kept(' ', Some(Repair::Space)),
+                _ => match decorative(c) {
+                    Some(letter) => kept(letter, Some(Repair::Decorative)),
+                    None => kept(c, None),
+                },
+            }
+        })
+        .collect();
+    repair_words(&mut pieces);
+    repair_joiners(&mut pieces);
+    pieces
+}
+
+/// Takes out joiners between characters of scripts that have no use for them.
+fn repair_joiners(pieces: &mut [Piece]) {
+    // Whether what stands on a side of each, other joiners aside, is plain or nothing.
+    let mut plain_before = true;
+    let mut plain_after = vec![true; pieces.len() + 1];
+    let plain = |c: char| c.is_ascii() || is_latin(c);
+    for (i, piece) in pieces.iter().enumerate().rev() {
+        plain_after[i] = piece.character.filter(|&c| !is_joiner(c)).map_or(plain_after[i + 1], plain);
+    }
+    for (i, piece) in pieces.iter_mut().enumerate() {
+        match piece.character {
+            Some(c) if !is_joiner(c) => plain_before = plain(c),
+            Some(_) if plain_before && plain_after[i + 1] => {
+                *piece = Piece { character: None, repair: Some(Repair::Invisible), ..*piece };
+            }
+            _ => {}
+        }
+    }
+}
+
+/// In words of several scripts, puts letters that only look right back into the script of the others.
+fn repair_words(pieces: &mut [Piece]) {
+    let in_word = |c: char| c.is_alphabetic() || canonical_combining_class(c) != 0;
+    let is_letter = |piece: &Piece| piece.character.is_none_or(in_word);
+    let all = || pieces.iter().filter_map(|piece| piece.character);
+    let latin_letters = all().filter(char::is_ascii_alphabetic).count();
+    let own_letters = all().filter(|&c| is_cyrillic_or_greek(c) && to_latin(c).is_none()).count();
+    for word in pieces.chunk_by_mut(|a, b| is_letter(a) && is_letter(b)) {
+        let characters = || word.iter().filter_map(|piece| piece.character);
+        let latin = characters().filter(char::is_ascii_alphabetic).count();
+        let other = characters().filter(|c| is_cyrillic_or_greek(*c)).count();
+        let own = characters().filter(|&c| is_cyrillic_or_greek(c) && to_latin(c).is_none()).count();
+        // Letters that have no look-alike say which script a word is; else the rest of the text does.
+        let tells = characters().any(|c| c.is_ascii_alphabetic() && to_cyrillic(c).is_none());
+        let greek = characters().any(|c| matches!(c, '\u{370}'..='\u{3FF}'));
+        let repair: Option<fn(char) -> Option<char>> = if other == 0 {
+            None
+        } else if own == 0
+            && (latin > 0 && (tells || latin_letters > own_letters) || latin_letters > 0 && own_letters == 0)
+        {
+            Some(to_latin)
+        } else if latin > 0 && !tells && !greek && other >= latin {
+            Some(to_cyrillic)
+        } else {
+            None
+        };
+        for piece in word.iter_mut() {
+            if let Some(letter) = piece.character.zip(repair).and_then(|(c, repair)| repair(c)) {
+                *piece = Piece { character: Some(letter), repair: Some(Repair::Homoglyph), ..*piece };
+            }
+        }
+    }
+}
+
+/// Brings letters and their accents into form C.
+fn compose(pieces: &[Piece]) -> Vec<Piece> {
+    let mut out: Vec<Piece> = Vec::with_capacity(pieces.len());
+    let starts = |c: char| {
+        c.is_ascii() || canonical_combining_class(c) == 0 && is_nfc_quick(std::iter::once(c)) == IsNormalized::Yes
+    };
+    let mut i = 0;
+    while i < pieces.len() {
+        let next =
+            pieces[i + 1..].iter().position(|p| p.character.is_some_and(starts)).map_or(pieces.len(), |n| i + 1 + n);
+        let group = &pieces[i..next];
+        let single = group.len() == 1 && group[0].character.is_none_or(|c| c.is_ascii());
+        let characters = || group.iter().filter_map(|piece| piece.character);
+        if single || is_nfc_quick(characters()) == IsNormalized::Yes || characters().nfc().eq(characters()) {
+            out.extend_from_slice(group);
+        } else {
+            let repair = Some(Repair::Composition);
+            out.extend(group.iter().filter(|piece| piece.character.is_none()));
+            out.extend(characters().nfc().map(|c| Piece { character: Some(c), at: group[0].at, repair }));
+        }
+        i = next;
+    }
+    out
+}
+
+fn assemble(text: &str, pieces: &[Piece]) -> Normalized {
+    let mut out = Normalized { text: String::with_capacity(text.len()), ..Normalized::default() };
+    let mut last = None;
+    for piece in pieces {
+        if let Some(repair) = piece.repair {
+            // A group that was composed is one change, however many characters came of it.
+            if last != Some((repair, piece.at)) {
+                out.changes.push(Change { repair, at: piece.at });
+            }
+            last = Some((repair, piece.at));
+        }
+        let Some(c) = piece.character else { continue };
+        if out.origin(out.text.len()) != piece.at {
+            out.anchors.push((out.text.len(), piece.at));
+        }
+        out.text.push(c);
+    }
+    if out.origin(out.text.len()) != text.len() {
+        out.anchors.push((out.text.len(), text.len()));
+    }
+    out
+}
+
+fn is_latin(c: char) -> bool {
+    matches!(c, '\u{C0}'..='\u{24F}' | '\u{300}'..='\u{36F}' | '\u{1E00}'..='\u{1EFF}' | '\u{2010}'..='\u{2027}')
+}
+
+fn is_cyrillic_or_greek(c: char) -> bool {
+    matches!(c, '\u{370}'..='\u{3FF}' | '\u{400}'..='\u{52F}')
+}
+
+/// Characters that no script needs inside a text.
+fn is_always_invisible(c: char) -> bool {
+    matches!(c, '\u{AD}' | '\u{180E}' | '\u{200B}' | '\u{2060}'..='\u{2064}' | '\u{FEFF}')
+}
+
+/// Characters that some scripts need, and Latin text does not: joiners, directions, selectors, tags.
+fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200C}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FE00}'..='\u{FE0F}' | '\u{E0000}'..='\u{E01EF}')
+}
+
+fn is_odd_space(c: char) -> bool {
+    matches!(c, '\u{A0}' | '\u{1680}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}')
+}
+
+/// The ASCII letter or digit behind a decorative one.
+fn decorative(c: char) -> Option<char> {
+    if !matches!(c, '\u{FF01}'..='\u{FF5E}' | '\u{1D400}'..='\u{1D7FF}') {
+        return None;
+    }
+    let mut plain = c.nfkc();
+    plain.next().filter(|letter| letter.is_ascii() && plain.next().is_none())
+}
+
+/// Letters of Cyrillic and Greek that look like Latin ones, the Cyrillic ones first.
+pub(crate) const LOOK_ALIKES: [(char, char); 55] = [
+    ('а', 'a'),
+    ('е', 'e'),
+    ('о', 'o'),
+    ('р', 'p'),
+    ('с', 'c'),
+    ('у', 'y'),
+    ('х', 'x'),
+    ('і', 'i'),
+    ('ј', 'j'),
+    ('ѕ', 's'),
+    ('һ', 'h'),
+    ('ԁ', 'd'),
+    ('ԛ', 'q'),
+    ('ԝ', 'w'),
+    ('ӏ', 'l'),
+    ('А', 'A'),
+    ('В', 'B'),
+    ('Е', 'E'),
+    ('К', 'K'),
+    ('М', 'M'),
+    ('Н', 'H'),
+    ('О', 'O'),
+    ('Р', 'P'),
+    ('С', 'C'),
+    ('Т', 'T'),
+    ('У', 'Y'),
+    ('Х', 'X'),
+    ('І', 'I'),
+    ('Ј', 'J'),
+    ('Ѕ', 'S'),
+    ('Ԛ', 'Q'),
+    ('Ԝ', 'W'),
+    ('Ԍ', 'G'),
+    ('ѵ', 'v'),
+    ('Ѵ', 'V'),
+    ('ο', 'o'),
+    ('ν', 'v'),
+    ('α', 'a'),
+    ('ι', 'i'),
+    ('ρ', 'p'),
+    ('υ', 'u'),
+    ('Α', 'A'),
+    ('Β', 'B'),
+    ('Ε', 'E'),
+    ('Ζ', 'Z'),
+    ('Η', 'H'),
+    ('Ι', 'I'),
+    ('Κ', 'K'),
+    ('Μ', 'M'),
+    ('Ν', 'N'),
+    ('Ο', 'O'),
+    ('Ρ', 'P'),
+    ('Τ', 'T'),
+    ('Υ', 'Y'),
+    ('Χ', 'X'),
+];
+
+fn to_latin(c: char) -> Option<char> {
+    LOOK_ALIKES.iter().find(|(alike, _)| *alike == c).map(|&(_, latin)| latin)
+}
+
+fn to_cyrillic(c: char) -> Option<char> {
+    let cyrillic = LOOK_ALIKES.iter().filter(|(alike, _)| matches!(alike, '\u{400}'..='\u{52F}'));
+    cyrillic.clone().find(|(_, latin)| *latin == c).map(|&(alike, _)| alike)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn becomes(text: &str, expected: &str, repairs: &[Repair]) {
+        let normalized = normalize(text);
+        assert_eq!(normalized.text, expected);
+        assert_eq!(normalized.changes.iter().map(|change| change.repair).collect::<Vec<_>>(), repairs);
+    }
+
+    #[test]
+    fn repairs_what_cannot_be_seen() {
+        use Repair::*;
+        becomes("ordinary text,\n\n\twith lines\n", "ordinary text,\n\n\twith lines\n", &[]);
+        becomes("a\u{200B}b\u{FEFF}c\u{AD}d", "abcd", &[Invisible; 3]);
+        becomes("wo\u{200D}rd", "word", &[Invisible]);
+        becomes("one\r\ntwo\rthree", "one\ntwo\nthree", &[LineEnd; 2]);
+        becomes("a\u{A0}b\u{2009}c", "a b c", &[Space; 2]);
+        becomes("cafe\u{301} e\u{323}\u{302}", "café ệ", &[Composition; 2]);
+        becomes("\u{FF21}\u{FF42}\u{1D41A}", "Aba", &[Decorative; 3]);
+        becomes("th\u{435} \u{441}aptain", "the captain", &[Homoglyph; 2]);
+    }
+
+    #[test]
+    fn leaves_every_script_alone() {
+        for text in [
+            "Привет, мир! Ёж и оса.",
+            "Ελληνικά κείμενα",
+            "नमस्ते क्\u{200D}ष",
+            "می\u{200C}خواهم",
+            "👩\u{200D}🚀 ❤\u{FE0F} 🏴\u{E0067}\u{E0062}\u{E007F}",
+            "春\u{3000}夏",
+            "été naïve Ærø “quoted” – dash…",
+            "π ≈ 3, α-helix, Δx, ТВ",
+            "한국어",
+            "fn main() { println!(\"{}\", x); }\n",
+        ] {
+            becomes(text, text, &[]);
+        }
+    }
+
+    /// A Latin letter in a Russian word goes back too.
+    #[test]
+    fn the_word_says_which_script_it_is() {
+        becomes("мoлoкo", "молоко", &[Repair::Homoglyph; 3]);
+    }
+
+    #[test]
+    fn hangul_is_composed() {
+        becomes("\u{1112}\u{1161}\u{11AB}", "한", &[Repair::Composition]);
+    }
+
+    #[test]
+    fn places_map_back() {
+        let text = "a\u{200B}b\r\nce\u{301}\u{A0}d";
+        let normalized = normalize(text);
+        assert_eq!(normalized.text, "ab\ncé d");
+        for (here, c) in normalized.text.char_indices() {
+            let there = &text[normalized.origin(here)..];
+            match c {
+                'é' => assert!(there.starts_with('e')),
+                ' ' => assert!(there.starts_with('\u{A0}')),
+                c => assert!(there.starts_with(c), "{c:?}: {there:?}"),
+            }
+        }
+        assert_eq!(normalized.origin(normalized.text.len()), text.len());
+    }
+
+    /// Repairing twice changes nothing more, on texts made of all that is repaired.
+    #[test]
+    fn it_is_done_at_once() {
+        use verdigris_logits::random::philox4x32;
+        let alphabet: Vec<char> =
+            "abc о с\u{301}\u{323}é\u{200B}\u{200D}\r\n\u{A0}ＡбωΩ\u{1112}\u{1161}क\u{FE0F}👩".chars().collect();
+        for seed in 0..3000 {
+            let text: String = (0..12u32)
+                .map(|i| alphabet[philox4x32([i, 0, 0, 0], [seed, 4])[0] as usize % alphabet.len()])
+                .collect();
+            let once = normalize(&text);
+            (0..=once.text.len()).for_each(|at| assert!(once.origin(at) <= text.len()));
+            let twice = normalize(&once.text);
+            let thrice = normalize(&twice.text);
+            // Taking out an invisible character can bring an accent to its letter: after a second time all is done.
+            assert_eq!(twice.text, thrice.text, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Multi-bit marks: a number of up to 32 bits in the text, read back with the key.
+//!
+//! Position allocation after Yoo, Ahn and Kwak, *Advancing beyond identification: multi-bit watermark for large
+//! language models*, NAACL 2024: the context's seed chooses one of some positions, and the symbol there chooses which
+//! quarter of the vocabulary is green (radix 4, so `gamma` is 1/4). Bit `i` of the payload enters a tail-biting
+//! convolutional code of rate 1/2 and constraint length 7 (generators 171 and 133 octal, the classical pair of
+//! Odenwalder 1970), whose two output bits are symbol `i`: so there are as many positions as bits, and a symbol lost to
+//! noise is made good by its neighbours.
+//!
+//! The reader adds up, for each position and symbol, the tokens that were green under it, and finds the payload with
+//! the most green tokens of *all* payloads (Viterbi's algorithm from every starting state). That many payloads were
+//! looked at, so its binomial p-value is multiplied by their number. How likely another payload is, given that there
+//! is one, follows from the sum over all payloads of their likelihoods.
+
+use std::sync::Arc;
+
+use verdigris_logits::{Row, TokenId};
+
+use crate::dialects::native::{Context, ContextFunction, Native};
+use crate::distinct::Distinct;
+use crate::embed::Strength;
+use crate::gamma::Gamma;
+use crate::law::Law;
+use crate::scheme::{Draw, Scheme, mark_list};
+use crate::statistics::{binomial, ln_corrected};
+
+/// Bits of the code's memory.
+const MEMORY: usize = 6;
+const STATES: usize = 1 << MEMORY;
+const GENERATORS: [u32; 2] = [0o171, 0o133];
+
+/// The fewest and the most bits.
+pub const BITS: std::ops::RangeInclusive<u8> = 8..=32;
+
+/// A payload that cannot be carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadPayload {
+    /// Too few bits for the code, or too many.
+    #[error("a payload has {least} to {most} bits, not {0}", least = BITS.start(), most = BITS.end())]
+    Bits(u8),
+    /// Another green share than a quarter.
+    #[error("a key that carries a payload has gamma 0.25")]
+    Gamma,
+    /// A context without a seed.
+    #[error("a self-salted context has no position for a payload: choose all or min")]
+    SelfSalted,
+    /// A number with more bits than the key carries.
+    #[error("the payload {payload:#x} has more than {bits} bits")]
+    TooLarge {
+        /// The number.
+        payload: u32,
+        /// What the key carries.
+        bits: u8,
+    },
+}
+
+/// Whether a native key can carry so many bits.
+pub(crate) fn check(gamma: Gamma, context: Context, bits: u8) -> Result<(), BadPayload> {
+    if !BITS.contains(&bits) {
+        return Err(BadPayload::Bits(bits));
+    }
+    if gamma.value() != 0.25 {
+        return Err(BadPayload::Gamma);
+    }
+    if context.function == ContextFunction::SelfSalted {
+        return Err(BadPayload::SelfSalted);
+    }
+    Ok(())
+}
+
+/// The native scheme with a payload: a scheme as any other for whoever knows it.
+#[derive(Debug)]
+pub struct Carrier {
+    native: Native,
+    symbols: Vec<u8>,
+}
+
+impl Carrier {
+    /// A scheme that writes `payload`, the lowest `bits` of a number.
+    pub fn new(native: Native, bits: u8, payload: u32) -> Result<Self, BadPayload> {
+        if bits < 32 && payload >> bits != 0 {
+            return Err(BadPayload::TooLarge { payload, bits });
+        }
+        Ok(Self { native, symbols: encode(payload, bits) })
+    }
+}
+
+impl Scheme for Carrier {
+    fn law(&self) -> Law {
+        self.native.law()
+    }
+
+    fn context_width(&self) -> usize {
+        self.native.context_width()
+    }
+
+    fn vocabulary_size(&self) -> usize {
+        self.native.vocabulary_size()
+    }
+
+    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+        self.native.coloured(tokens, |draw, position, colour| {
+            let symbol = self.symbols[place(position, self.symbols.len())];
+            out.push(Draw { score: f32::from(u8::from(colour == u16::from(symbol))), ..draw });
+        });
+    }
+
+    fn mark(&self, context: &[TokenId], strength: Strength, row: &mut Row) {
+        let symbol = self.symbols[place(self.native.position(context), self.symbols.len())];
+        mark_list(row, self.native.vocabulary_size(), strength, |green| {
+            self.native.colour_list(context, u16::from(symbol), green);
+        });
+    }
+
+    fn context_name(&self, context: &[TokenId]) -> u64 {
+        self.native.context_name(context)
+    }
+
+    fn context_decides(&self) -> bool {
+        self.native.context_decides()
+    }
+}
+
+/// Reads payloads.
+pub struct Reader {
+    native: Arc<Native>,
+    bits: u8,
+    tail: Vec<TokenId>,
+    contexts: Distinct,
+    draws: Distinct,
+    /// Counted tokens by position and colour.
+    counts: Vec<[u64; 4]>,
+}
+
+/// A payload that was read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// The payload with the most green tokens.
+    pub payload: u32,
+    /// Tokens counted.
+    pub scored: u64,
+    /// Those that are green under it.
+    pub green: u64,
+    /// The logarithm of the p-value that the text carries a payload at all: it pays for all of them.
+    pub ln_p: f64,
+    /// The chance that another payload was written, if one was: from the likelihoods of all payloads at the
+    /// strength that this one has.
+    pub doubt: f64,
+}
+
+impl Reader {
+    /// A reader for payloads of `bits` bits.
+    pub fn new(native: Arc<Native>, bits: u8) -> Self {
+        let counts = vec![[0; 4]; usize::from(bits)];
+        Self { native, bits, tail: Vec::new(), contexts: Distinct::new(), draws: Distinct::new(), counts }
+    }
+
+    /// Reads the next tokens of the text.
+    pub fn push(&mut self, tokens: &[TokenId]) {
+        self.tail.extend_from_slice(tokens);
+        let Self { native, tail, contexts, draws, counts, .. } = self;
+        native.coloured(tail, |draw, position, colour| {
+            if contexts.insert(draw.context, 0.0) && draws.insert(draw.identity, 0.0) {
+                let position = place(position, counts.len());
+                counts[position][usize::from(colour)] += 1;
+            }
+        });
+        let width = native.context_width();
+        tail.drain(..tail.len().saturating_sub(width));
+    }
+
+    /// What the text carries, if it carries anything.
+    pub fn read(&self) -> Reading {
+        let scored = self.counts.iter().flatten().sum();
+        let (payload, green) = decode(&self.counts, self.bits);
+        let ln_p = ln_corrected(binomial::ln_tail(scored, green, 0.25), 2f64.powi(i32::from(self.bits)));
+        // Green tokens are more probable by this factor, each, than the others together.
+        let share = ((green as f64 + 0.25) / (scored as f64 + 1.0)).clamp(0.25, 0.99);
+        let odds = (share / (1.0 - share) * 3.0).ln();
+        let doubt = 1.0 - (odds * green as f64 - ln_likelihoods(&self.counts, odds)).exp().min(1.0);
+        Reading { payload, scored, green, ln_p, doubt }
+    }
+}
+
+/// A position out of 32 uniform bits.
+fn place(bits: u32, positions: usize) -> usize {
+    ((u64::from(bits) * positions as u64) >> 32) as usize
+}
+
+/// The symbol that a state, the last seven bits with the newest lowest, gives.
+fn symbol(window: u32) -> u8 {
+    let [a, b] = GENERATORS.map(|generator| (window & generator).count_ones() as u8 & 1);
+    a << 1 | b
+}
+
+fn bit(payload: u32, i: usize) -> u32 {
+    payload >> i & 1
+}
+
+/// One symbol a bit: the bits before the first one are the last ones (tail-biting).
+fn encode(payload: u32, bits: u8) -> Vec<u8> {
+    let n = usize::from(bits);
+    let mut window = (n - MEMORY..n).fold(0, |window, i| window << 1 | bit(payload, i));
+    (0..n)
+        .map(|i| {
+            window = (window << 1 | bit(payload, i)) & ((1 << (MEMORY + 1)) - 1);
+            symbol(window)
+        })
+        .collect()
+}
+
+/// Walks the code's trellis from every starting state back to itself. `step(into, from, newest bit, symbol's count)`
+/// combines; returns what each start gives.
+fn trellis<T: Copy>(
+    counts: &[[u64; 4]],
+    none: T,
+    one: T,
+    mut step: impl FnMut(T, T, usize, u32, u64) -> T,
+) -> impl Iterator<Item = (usize, T)> {
+    (0..STATES).map(move |start| {
+        let mut states = [none; STATES];
+        states[start] = one;
+        for (i, counts) in counts.iter().enumerate() {
+            let mut next = [none; STATES];
+            for (state, &value) in states.iter().enumerate() {
+                for newest in 0..2u32 {
+                    let window = (state as u32) << 1 | newest;
+                    let to = window as usize & (STATES - 1);
+                    next[to] = step(next[to], value, i, newest, counts[usize::from(symbol(window))]);
+                }
+            }
+            states = next;
+        }
+        (start, states[start])
+    })
+}
+
+/// The payload with the largest count, and that count.
+fn decode(counts: &[[u64; 4]], bits: u8) -> (u32, u64) {
+    debug_assert_eq!(counts.len(), usize::from(bits));
+    let paths = trellis(counts, None, Some((0u64, 0u32)), |best, from, i, newest, count| {
+        let path = from.map(|(sum, payload)| (sum + count, payload | newest << i));
+        match (best, path) {
+            (Some(a), Some(b)) if b.0 > a.0 => Some(b),
+            (None, path) => path,
+            (best, _) => best,
+        }
+    });
+    let best = paths.filter_map(|(_, path)| path).max_by_key(|path| path.0);
+    best.map_or((0, 0), |(sum, payload)| (payload, sum))
+}
+
+/// `ln` of the sum over all payloads of `e^(odds * count)`.
+fn ln_likelihoods(counts: &[[u64; 4]], odds: f64) -> f64 {
+    let no = f64::NEG_INFINITY;
+    let starts = trellis(counts, no, 0.0, |sum, from, _, _, count| ln_add(sum, from + odds * count as f64));
+    starts.fold(no, |sum, (_, value)| ln_add(sum, value))
+}
+
+fn ln_add(a: f64, b: f64) -> f64 {
+    let (high, low) = if a > b { (a, b) } else { (b, a) };
+    if low == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verdigris_logits::random::philox4x32;
+    use verdigris_logits::{Purpose, Random, Sampler, Transform};
+
+    fn counts(bits: u8, seed: u32) -> Vec<[u64; 4]> {
+        (0..u32::from(bits)).map(|i| philox4x32([i, 0, 0, 0], [seed, 0]).map(|word| u64::from(word % 5))).collect()
+    }
+
+    fn sum(payload: u32, counts: &[[u64; 4]], bits: u8) -> u64 {
+        encode(payload, bits).iter().zip(counts).map(|(&symbol, counts)| counts[usize::from(symbol)]).sum()
+    }
+
+    /// Against all 1024 payloads of ten bits.
+    #[test]
+    fn decoding_equals_looking_at_every_payload() {
+        for seed in 0..50 {
+            let counts = counts(10, seed);
+            let most = (0..1024).map(|payload| sum(payload, &counts, 10)).max().unwrap();
+            let (payload, green) = decode(&counts, 10);
+            assert_eq!((green, sum(payload, &counts, 10)), (most, most));
+            let odds = 0.7;
+            let all: f64 = (0..1024).map(|payload| (odds * sum(payload, &counts, 10) as f64).exp()).sum();
+            assert!((ln_likelihoods(&counts, odds) - all.ln()).abs() < 1e-9);
+        }
+    }
+
+    /// The code is worth its name: payloads differ in many symbols.
+    #[test]
+    fn codewords_are_far_apart() {
+        let least = |bits: u8| {
+            let zero = encode(0, bits);
+            let differs = |payload| encode(payload, bits).iter().zip(&zero).filter(|(a, b)| a != b).count();
+            (1..1u32 << bits).map(differs).min().unwrap()
+        };
+        assert_eq!([least(8), least(12), least(16)], [2, 3, 4]);
+    }
+
+    fn native(context: ContextFunction) -> Native {
+        let context = Context { function: context, width: 2 };
+        Native::new(&[4; 32], "p", "", Gamma::new(0.25).unwrap(), context, 500).unwrap()
+    }
+
+    fn write(scheme: Arc<dyn Scheme>, n: u64, seed: u64) -> Vec<TokenId> {
+        let embed = crate::Embed::new(scheme, Strength::Soft(2.5));
+        let random = Random::new(seed);
+        let mut text = vec![1, 2];
+        let mut state = embed.start(&text);
+        for position in 0..n {
+            let logits: Vec<f32> =
+                (0..500u64).map(|t| 2.0 * random.uniform(position * 512 + t, Purpose::Data) as f32).collect();
+            let mut row = Row::from(logits);
+            embed.apply(&state, &mut row);
+            let token = Sampler::Categorical.sample(&row, random.uniform(position, Purpose::Token)).unwrap();
+            embed.advance(&mut state, token);
+            text.push(token);
+        }
+        text
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for function in [ContextFunction::All, ContextFunction::Min] {
+            for (bits, payload) in [(8, 0xa5), (16, 0xbeef), (32, 0xdead_beef)] {
+                let carrier = Arc::new(Carrier::new(native(function), bits, payload).unwrap());
+                let text = write(carrier.clone(), 500, u64::from(payload));
+                let mut reader = Reader::new(Arc::new(native(function)), bits);
+                text.chunks(37).for_each(|piece| reader.push(piece));
+                let reading = reader.read();
+                assert_eq!(reading.payload, payload, "{reading:x?}");
+                assert!(reading.ln_p < -20.0 && reading.doubt < 1e-3, "{reading:?}");
+                // Who knows the payload sees the same tokens green.
+                let evidence = crate::Evidence::of(carrier, &text);
+                assert_eq!((evidence.scored, evidence.score), (reading.scored, reading.green as f64));
+            }
+        }
+    }
+
+    /// In unmarked text the corrected p-value is rarely small, and the doubt is large.
+    #[test]
+    fn unmarked_text_carries_nothing() {
+        let alarms = (0..300u32)
+            .filter(|&seed| {
+                let text: Vec<TokenId> = (0..200).map(|i| philox4x32([i, 0, 0, 0], [seed, 9])[0] % 500).collect();
+                let mut reader = Reader::new(Arc::new(native(ContextFunction::All)), 16);
+                reader.push(&text);
+                let reading = reader.read();
+                assert!(reading.doubt > 0.01, "{reading:?}");
+                reading.ln_p <= 0.1f64.ln()
+            })
+            .count();
+        assert!(alarms <= 30, "{alarms}");
+    }
+
+    #[test]
+    fn impossible_payloads_are_refused() {
+        let context = |function| Context { function, width: 2 };
+        let gamma = |share| Gamma::new(share).unwrap();
+        assert_eq!(check(gamma(0.25), context(ContextFunction::All), 16), Ok(()));
+        assert_eq!(check(gamma(0.25), context(ContextFunction::All), 7), Err(BadPayload::Bits(7)));
+        assert_eq!(check(gamma(0.25), context(ContextFunction::All), 33), Err(BadPayload::Bits(33)));
+        assert_eq!(check(gamma(0.5), context(ContextFunction::All), 16), Err(BadPayload::Gamma));
+        assert_eq!(check(gamma(0.25), context(ContextFunction::SelfSalted), 16), Err(BadPayload::SelfSalted));
+        assert!(Carrier::new(native(ContextFunction::All), 8, 256).is_err());
+    }
+}

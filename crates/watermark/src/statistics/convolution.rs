@@ -1,0 +1,47 @@
+//! The sum of independent whole numbers with one law, by convolution.
+//!
+//! It runs under the tilted law that has its mean near the value asked for (Esscher 1932), so nothing underflows,
+//! however far out the tail.
+
+use super::ln_one_minus_exp;
+
+/// The most additions that a convolution may take.
+const EXACT: u64 = 1 << 22;
+
+/// Whether the convolution of `n` laws on `values` numbers is worth its time.
+pub(crate) fn is_short(values: usize, n: u64) -> bool {
+    let length = (values as u64).saturating_mul(n);
+    length.saturating_mul(length) < EXACT
+}
+
+/// `ln P(S >= s)` for the sum of `n` numbers whose probabilities are `law`, computed under the tilt `e^(tilt x)`.
+/// Any tilt gives the tail; one whose mean is near `s` keeps its precision.
+pub(crate) fn ln_tail(law: &[f64], n: usize, tilt: f64, s: usize) -> f64 {
+    let largest = law.len() - 1;
+    if s == 0 {
+        return 0.0;
+    }
+    if s > n * largest {
+        return f64::NEG_INFINITY;
+    }
+    // Weights relative to the end that the tilt favours, so that none overflows.
+    let anchor = if tilt > 0.0 { largest as f64 } else { 0.0 };
+    let weights: Vec<f64> = law.iter().enumerate().map(|(x, p)| p * (tilt * (x as f64 - anchor)).exp()).collect();
+    let mass: f64 = weights.iter().sum();
+    let tilted: Vec<f64> = weights.iter().map(|w| w / mass).collect();
+    let mut sum = vec![1.0];
+    for _ in 0..n {
+        let mut next = vec![0.0; sum.len() + largest];
+        for (x, p) in tilted.iter().enumerate().filter(|&(_, &p)| p > 0.0) {
+            next[x..].iter_mut().zip(&sum).for_each(|(to, from)| *to += p * from);
+        }
+        sum = next;
+    }
+    let scale = n as f64 * (mass.ln() + tilt * anchor) - tilt * s as f64;
+    let untilt = |x: usize| sum[x] * (-tilt * (x as f64 - s as f64)).exp();
+    if tilt > 0.0 {
+        (scale + (s..sum.len()).map(untilt).sum::<f64>().ln()).min(0.0)
+    } else {
+        ln_one_minus_exp((scale + (0..s).map(untilt).sum::<f64>().ln()).min(-f64::EPSILON))
+    }
+}

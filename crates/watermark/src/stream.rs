@@ -1,0 +1,138 @@
+//! A detector for text that is still being written: its p-value holds at every moment.
+//!
+//! An ordinary p-value looked at after each token will one day be small by chance. Here the evidence is wealth: a
+//! bet on each draw, fair in unmarked text, so that wealth is a martingale which reaches `1 / p` with probability at
+//! most `p`, whenever one looks (Ville 1939; Ramdas et al., *Game-theoretic statistics and safe anytime-valid
+//! inference*, 2023, section 3). The bets are likelihood ratios against several strengths of a mark, an equal share of
+//! the first stake on each.
+
+use crate::law::Law;
+use crate::statistics::saddlepoint;
+
+/// Strengths that are betted on: standard deviations by which a mark shifts the mean of a draw.
+const STRENGTHS: [f64; 6] = [0.1, 0.2, 0.35, 0.6, 0.9, 1.3];
+
+/// The wealth of a bettor against 'this text is not marked'.
+#[derive(Clone, Debug)]
+pub struct Wealth {
+    /// A tilt for each strength, the cumulant there, and the logarithm of what was won with it.
+    bets: Vec<[f64; 3]>,
+    draws: u64,
+    most: f64,
+}
+
+impl Wealth {
+    /// The stake before the first draw, on scores of a law.
+    pub fn new(law: &Law) -> Self {
+        let [_, mean, variance] = law.cumulants(0.0);
+        let bet = |tilt: f64| [tilt, law.cumulants(tilt)[0], 0.0];
+        let bets = match law {
+            Law::LikelihoodRatio => vec![[1.0, 0.0, 0.0]],
+            Law::Green { .. } | Law::OneList { .. } => {
+                // No more than all can be green.
+                let most = mean + 0.98 * (1.0 - mean);
+                let means = STRENGTHS.map(|s| (mean + s * variance.sqrt()).min(most));
+                means.map(|q| bet((q / (1.0 - q) * (1.0 - mean) / mean).ln())).to_vec()
+            }
+            _ => {
+                let means = STRENGTHS.map(|s| mean + s * variance.sqrt());
+                means.map(|mean| bet(saddlepoint::solve(&|t| law.cumulants(t), law.end(), mean))).to_vec()
+            }
+        };
+        Self { bets, draws: 0, most: 0.0 }
+    }
+
+    /// Takes in a counted draw.
+    pub fn push(&mut self, score: f32) {
+        for [tilt, cumulant, won] in &mut self.bets {
+            *won += *tilt * f64::from(score) - *cumulant;
+        }
+        self.draws += 1;
+        self.most = self.most.max(self.ln_wealth());
+    }
+
+    /// The logarithm of what the first stake of 1 has become.
+    pub fn ln_wealth(&self) -> f64 {
+        let best = self.bets.iter().map(|bet| bet[2]).fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = self.bets.iter().map(|bet| (bet[2] - best).exp()).sum();
+        best + (sum / self.bets.len() as f64).ln()
+    }
+
+    /// The logarithm of the p-value so far: it never rises, and holds whenever one stops.
+    pub fn ln_p(&self) -> f64 {
+        -self.most
+    }
+
+    /// Draws taken in.
+    pub fn draws(&self) -> u64 {
+        self.draws
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::law::Integer;
+    use std::sync::Arc;
+    use verdigris_logits::random::philox4x32;
+
+    fn uniform(i: u32, seed: u32) -> f64 {
+        (f64::from(philox4x32([i, 0, 0, 0], [seed, 2])[0]) + 0.5) / 4_294_967_296.0
+    }
+
+    /// Wealth is fair: its expectation after some draws is the stake, by taking every way.
+    #[test]
+    fn bets_are_fair() {
+        for gamma in [0.25, 0.5] {
+            let law = Law::Green { gamma };
+            let mut mean = 0.0;
+            for way in 0..1u32 << 10 {
+                let mut wealth = Wealth::new(&law);
+                (0..10).for_each(|i| wealth.push((way >> i & 1) as f32));
+                let green = way.count_ones() as i32;
+                mean += gamma.powi(green) * (1.0 - gamma).powi(10 - green) * wealth.ln_wealth().exp();
+            }
+            assert!((mean - 1.0).abs() < 1e-9, "{mean}");
+        }
+        let probabilities = vec![0.2, 0.5, 0.0, 0.3];
+        let law = Law::Integer(Arc::new(Integer::new(probabilities.clone(), 1.0)));
+        let mean: f64 = (0..4)
+            .map(|x| {
+                let mut wealth = Wealth::new(&law);
+                wealth.push(x as f32);
+                probabilities[x] * wealth.ln_wealth().exp()
+            })
+            .sum();
+        assert!((mean - 1.0).abs() < 1e-9, "{mean}");
+    }
+
+    /// Looking after each of 500 draws, no more than one text in twenty ever has p <= .05.
+    #[test]
+    fn it_may_be_looked_at_always() {
+        for (law, score) in [
+            (Law::Green { gamma: 0.25 }, (|u| f64::from(u8::from(u < 0.25))) as fn(f64) -> f64),
+            (Law::Exponential, |u: f64| -u.ln()),
+        ] {
+            let texts = 2000;
+            let alarms = (0..texts)
+                .filter(|&seed| {
+                    let mut wealth = Wealth::new(&law);
+                    (0..500).for_each(|i| wealth.push(score(uniform(i, seed)) as f32));
+                    wealth.ln_p() <= 0.05f64.ln()
+                })
+                .count();
+            assert!(alarms as f64 <= 0.05 * f64::from(texts), "{law:?}: {alarms}");
+            assert!(alarms > 20, "{alarms}: a bettor that never bets");
+        }
+    }
+
+    #[test]
+    fn a_mark_makes_rich() {
+        let mut wealth = Wealth::new(&Law::Green { gamma: 0.25 });
+        (0..150).for_each(|i| wealth.push(f32::from(u8::from(uniform(i, 1) < 0.6))));
+        assert!(wealth.ln_p() < 1e-8f64.ln(), "{}", wealth.ln_p());
+        let before = wealth.ln_p();
+        (0..300).for_each(|_| wealth.push(0.0));
+        assert_eq!(wealth.ln_p(), before, "what was proved stays proved");
+    }
+}

@@ -1,0 +1,164 @@
+//! Detection by those who have the model: tokens that could hardly have been others count less.
+//!
+//! A mark can only sway a choice. Where the model left none, a token's colour is chance and adds noise, so
+//! each colour gets a weight from the model's law at its position. Weights know nothing of the key, and so the
+//! p-value of the weighted sum is exact ([`statistics::weighted`](crate::statistics::weighted)).
+//!
+//! | weight | of a token | source |
+//! |---|---|---|
+//! | [`Weighting::Sweet`] | 1 where the entropy is above a bound, else 0 | Lee et al., *Who wrote this code?*, ACL 2024 |
+//! | [`Weighting::Ewd`] | the spike entropy, above the least one there is | Lu et al., *An entropy-based text watermarking detection method*, ACL 2024 |
+//! | [`Weighting::LikelihoodRatio`] | how much the mark makes this very token likelier when it is green | Neyman and Pearson 1933, with the green share of all other tokens at its mean |
+
+use crate::detect::{Evidence, Mark};
+use crate::law::Law;
+use crate::statistics::weighted;
+
+/// Weights are whole numbers up to this.
+pub const SCALE: u16 = 256;
+
+/// What the model says at one position, before the mark.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Surprise {
+    /// The probability of the token that stands there.
+    pub probability: f64,
+    /// The entropy of the law, in nats.
+    pub entropy: f64,
+    /// The spike entropy of the law, `sum of p / (1 + z p)` with the `z` of [`spike_modulus`].
+    pub spike_entropy: f64,
+}
+
+/// How tokens are weighed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Weighting {
+    /// Only tokens with more entropy than this, in nats.
+    Sweet(f64),
+    /// By spike entropy.
+    Ewd,
+    /// By likelihood ratio under a bias `delta`.
+    LikelihoodRatio {
+        /// The bias of the mark.
+        delta: f64,
+    },
+}
+
+/// `z = (1 - gamma)(a - 1) / (1 + (a - 1) gamma)` with `a = e^delta` (Kirchenbauer et al. 2023, definition 4.1).
+pub fn spike_modulus(gamma: f64, delta: f64) -> f64 {
+    let a = delta.exp_m1();
+    (1.0 - gamma) * a / (1.0 + a * gamma)
+}
+
+impl Surprise {
+    /// Of the token `token` under a law.
+    pub fn new(law: &[f64], token: usize, spike_modulus: f64) -> Self {
+        let entropy = -law.iter().filter(|&&p| p > 0.0).map(|&p| p * p.ln()).sum::<f64>();
+        let spike_entropy = law.iter().map(|&p| p / (1.0 + spike_modulus * p)).sum();
+        Self { probability: law.get(token).copied().unwrap_or(0.0), entropy, spike_entropy }
+    }
+}
+
+impl Weighting {
+    /// The weight of a token, between 0 and 1.
+    fn weight(self, gamma: f64, least_spike: f64, at: &Surprise) -> f64 {
+        match self {
+            Self::Sweet(bound) => f64::from(u8::from(at.entropy > bound)),
+            Self::Ewd => ((at.spike_entropy - least_spike) / (1.0 - least_spike)).clamp(0.0, 1.0),
+            Self::LikelihoodRatio { delta } => {
+                // ln P(token | green) - ln P(token | red), the rest of the law being green at its mean.
+                let (p, gain) = (at.probability.clamp(0.0, 1.0), delta.exp());
+                let rest = (1.0 - p) * (1.0 + gamma * delta.exp_m1());
+                let ratio = delta + ((p + rest) / (p * gain + rest)).ln();
+                (ratio / delta).clamp(0.0, 1.0)
+            }
+        }
+    }
+}
+
+/// The evidence of counted colours with the model's surprise at each: `marks` and `surprises` go along the tokens of
+/// one text. None where the scheme has no colours.
+pub fn evidence(law: &Law, marks: &[Mark], surprises: &[Surprise], weighting: Weighting) -> Option<Evidence> {
+    let &Law::Green { gamma } = law else { return None };
+    let least_spike = surprises.iter().map(|at| at.spike_entropy).fold(1.0, f64::min);
+    let (mut weights, mut sum) = (Vec::new(), 0u64);
+    for (mark, at) in marks.iter().zip(surprises) {
+        if let Mark::Counted { score, .. } = mark {
+            let weight = (weighting.weight(gamma, least_spike, at) * f64::from(SCALE)).round() as u16;
+            if weight > 0 {
+                weights.push(weight);
+                sum += u64::from(weight) * u64::from(*score == 1.0);
+            }
+        }
+    }
+    let total: f64 = weights.iter().map(|&w| f64::from(w)).sum();
+    let squares: f64 = weights.iter().map(|&w| f64::from(w).powi(2)).sum();
+    let deviation = (gamma * (1.0 - gamma) * squares).sqrt();
+    let z = if deviation > 0.0 { (sum as f64 - gamma * total) / deviation } else { 0.0 };
+    let ln_p = weighted::ln_tail(&weights, gamma, sum);
+    let scale = f64::from(SCALE);
+    let plain = Evidence::from_sum(law, weights.len() as u64, 0.0);
+    let (tokens, score, expected) = (marks.len() as u64, sum as f64 / scale, gamma * total / scale);
+    Some(plain.with_sum(tokens, score, expected, z, ln_p))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verdigris_logits::random::philox4x32;
+
+    fn uniform(i: u32, seed: u32) -> f64 {
+        (f64::from(philox4x32([i, 0, 0, 0], [seed, 3])[0]) + 0.5) / 4_294_967_296.0
+    }
+
+    /// Half of the tokens are certain: their colours are chance, the others are 60 % green.
+    fn text(n: u32, seed: u32, marked: bool) -> (Vec<Mark>, Vec<Surprise>) {
+        (0..n)
+            .map(|i| {
+                let certain = i % 2 == 0;
+                let share = if marked && !certain { 0.6 } else { 0.25 };
+                let green = uniform(i, seed) < share;
+                let law = if certain { vec![0.999, 0.001] } else { vec![0.1; 10] };
+                let mark = Mark::Counted { green, score: f32::from(u8::from(green)) };
+                (mark, Surprise::new(&law, 0, spike_modulus(0.25, 2.0)))
+            })
+            .unzip()
+    }
+
+    const ALL: [Weighting; 3] = [Weighting::Sweet(0.5), Weighting::Ewd, Weighting::LikelihoodRatio { delta: 2.0 }];
+
+    #[test]
+    fn certain_tokens_do_not_dilute() {
+        let law = Law::Green { gamma: 0.25 };
+        let (marks, surprises) = text(400, 1, true);
+        let green = marks.iter().filter(|mark| matches!(mark, Mark::Counted { green: true, .. })).count();
+        let plain = Evidence::from_sum(&law, 400, green as f64);
+        for weighting in ALL {
+            let weighted = evidence(&law, &marks, &surprises, weighting).unwrap();
+            assert!(weighted.ln_p < plain.ln_p - 5.0 && weighted.z > plain.z, "{weighting:?}: {weighted:?} {plain:?}");
+        }
+    }
+
+    #[test]
+    fn unmarked_text_has_honest_p_values() {
+        let law = Law::Green { gamma: 0.25 };
+        for weighting in ALL {
+            let alarms = (0..3000)
+                .filter(|&seed| {
+                    let (marks, surprises) = text(80, seed, false);
+                    evidence(&law, &marks, &surprises, weighting).unwrap().p() <= 0.05
+                })
+                .count();
+            assert!((50..=190).contains(&alarms), "{weighting:?}: {alarms} of 3000 at .05");
+        }
+    }
+
+    #[test]
+    fn weights_are_what_they_are_called() {
+        let certain = Surprise::new(&[1.0, 0.0], 0, 1.0);
+        let open = Surprise::new(&[0.001; 1000], 5, 1.0);
+        for weighting in ALL {
+            let of = |at| weighting.weight(0.25, certain.spike_entropy, at);
+            assert!(of(&certain) < 1e-9 && of(&open) > 0.9, "{weighting:?} {} {}", of(&certain), of(&open));
+        }
+        assert!(evidence(&Law::Exponential, &[], &[], Weighting::Ewd).is_none());
+    }
+}

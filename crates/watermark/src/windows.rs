@@ -1,0 +1,226 @@
+//! Marked passages inside a longer text.
+//!
+//! Windows of rising length, each length `sqrt 2` times the one before, slide over the counted draws in steps of an
+//! eighth of themselves. A window's p-value is that of its sum; it pays for all windows of its length and for all
+//! lengths, so that the chance of *any* passage being found in unmarked text is at most the level (Bonferroni, with
+//! an equal share for each length). All windows together are fewer than three times the draws.
+//!
+//! What a window says is that there is a mark; where it begins and ends is then estimated: the stretch with the
+//! largest likelihood ratio between the law of the window's own strength and the law of unmarked text.
+
+use crate::detect::Scored;
+use crate::law::Law;
+use crate::statistics::saddlepoint;
+
+/// The shortest window, in counted draws.
+const SHORTEST: usize = 16;
+
+/// A marked passage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Passage {
+    /// The first token.
+    pub start: usize,
+    /// The token after the last one.
+    pub end: usize,
+    /// Draws counted in it.
+    pub scored: u64,
+    /// Standard deviations of their sum above that of unmarked text.
+    pub z: f64,
+    /// The logarithm of the p-value of the window that found it, which pays for all windows.
+    pub ln_p: f64,
+}
+
+/// The passages whose family-wise p-value is at or under `level`, in order.
+pub fn passages(law: &Law, record: &[Scored], level: f64) -> Vec<Passage> {
+    let sums = prefix_sums(record);
+    let mut found: Vec<(f64, usize, usize)> = Vec::new();
+    let lengths = lengths(record.len());
+    for &length in &lengths {
+        let step = step(length);
+        let windows = (record.len() - length) / step + 1;
+        let price = (windows as f64).ln() + (lengths.len() as f64).ln();
+        let least = critical(law, length, level.ln() - price);
+        for start in (0..windows).map(|i| i * step) {
+            let sum = sums[start + length] - sums[start];
+            if sum >= least {
+                let ln_p = law.ln_tail(length as u64, sum) + price;
+                if ln_p <= level.ln() {
+                    found.push((ln_p, start, start + length));
+                }
+            }
+        }
+    }
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut taken: Vec<(usize, usize, f64)> = Vec::new();
+    for (ln_p, start, end) in found {
+        if taken.iter().all(|&(from, to, _)| end <= from || to <= start) {
+            let (start, end) = refine(law, &sums, start, end, &taken);
+            // What is next to a passage, or a part of it, is not another one.
+            match taken.iter_mut().find(|(from, to, _)| end == *from || start == *to) {
+                Some(neighbour) => {
+                    (neighbour.0, neighbour.1) = (neighbour.0.min(start), neighbour.1.max(end));
+                }
+                None => taken.push((start, end, ln_p)),
+            }
+        }
+    }
+    taken.sort_by_key(|passage| passage.0);
+    let place = |draw: usize| record[draw].token as usize;
+    taken
+        .into_iter()
+        .map(|(start, end, ln_p)| {
+            let scored = (end - start) as u64;
+            let z = law.z_score(scored, sums[end] - sums[start]);
+            Passage { start: place(start), end: place(end - 1) + 1, scored, z, ln_p }
+        })
+        .collect()
+}
+
+/// The p-value, in logs, of the most striking window: that there is a mark anywhere.
+pub fn ln_p_anywhere(law: &Law, record: &[Scored]) -> f64 {
+    let sums = prefix_sums(record);
+    let lengths = lengths(record.len());
+    let best = lengths.iter().map(|&length| {
+        let step = step(length);
+        let windows = (record.len() - length) / step + 1;
+        // The largest sum of a length has its least p-value.
+        let sums = (0..windows).map(|i| sums[i * step + length] - sums[i * step]);
+        let largest = sums.fold(f64::NEG_INFINITY, f64::max);
+        law.ln_tail(length as u64, largest) + (windows as f64).ln() + (lengths.len() as f64).ln()
+    });
+    best.fold(0.0, f64::min)
+}
+
+fn prefix_sums(record: &[Scored]) -> Vec<f64> {
+    let mut sums = Vec::with_capacity(record.len() + 1);
+    sums.push(0.0);
+    sums.extend(record.iter().scan(0.0, |sum, draw| {
+        *sum += f64::from(draw.score);
+        Some(*sum)
+    }));
+    sums
+}
+
+fn lengths(draws: usize) -> Vec<usize> {
+    let all = (0..).map(|i| (SHORTEST as f64 * 2f64.powf(f64::from(i) / 2.0)).round() as usize);
+    all.take_while(|&length| length <= draws).collect()
+}
+
+fn step(length: usize) -> usize {
+    (length / 8).max(1)
+}
+
+/// The least sum of a window of `length` whose `ln p` is at or under `bound`, to a thousandth of a deviation below.
+fn critical(law: &Law, length: usize, bound: f64) -> f64 {
+    let n = length as f64;
+    let [_, mean, variance] = law.cumulants(0.0);
+    if mean.is_nan() {
+        return -bound;
+    }
+    let sd = (n * variance).sqrt();
+    let (mut low, mut high) = (n * mean, n * mean + sd);
+    let ceiling = match law {
+        Law::Green { .. } | Law::OneList { .. } => n,
+        _ => n * mean + 1e4 * sd,
+    };
+    while high < ceiling && law.ln_tail(length as u64, high) > bound {
+        (low, high) = (high, high + (high - low) * 2.0);
+    }
+    high = high.min(ceiling);
+    while high - low > 1e-3 * sd {
+        let middle = (low + high) / 2.0;
+        if law.ln_tail(length as u64, middle) > bound { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// Moves both ends of a window to where the likelihood ratio between its own strength and no mark is largest,
+/// without running into what is taken.
+fn refine(law: &Law, sums: &[f64], start: usize, end: usize, taken: &[(usize, usize, f64)]) -> (usize, usize) {
+    let mean = (sums[end] - sums[start]) / (end - start) as f64;
+    let tilt = match law {
+        Law::LikelihoodRatio => 1.0,
+        Law::Green { gamma } => {
+            let mean = mean.min(0.999);
+            (mean / (1.0 - mean) * (1.0 - gamma) / gamma).ln()
+        }
+        _ => saddlepoint::solve(&|t| law.cumulants(t), law.end(), mean),
+    };
+    let value = law.cumulants(tilt)[0];
+    // The ratio of a stretch is the difference of this at its ends.
+    let ratio = |at: usize| tilt * sums[at] - value * at as f64;
+    let middle = (start + end) / 2;
+    let floor = taken.iter().map(|taken| taken.1).filter(|&to| to <= start).max().unwrap_or(0);
+    let ceiling = taken.iter().map(|taken| taken.0).filter(|&from| from >= end).min().unwrap_or(sums.len() - 1);
+    // As far as twice the window to each side: what is farther has windows of its own.
+    let floor = floor.max(start.saturating_sub(2 * (end - start)));
+    let ceiling = ceiling.min(end + 2 * (end - start));
+    let start = (floor..middle).min_by(|&a, &b| ratio(a).total_cmp(&ratio(b))).unwrap_or(start);
+    let end = (middle + 1..=ceiling).max_by(|&a, &b| ratio(a).total_cmp(&ratio(b))).unwrap_or(end);
+    (start, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verdigris_logits::random::philox4x32;
+
+    fn uniform(i: u32, seed: u32) -> f64 {
+        f64::from(philox4x32([i, 0, 0, 0], [seed, 1])[0]) / 4_294_967_296.0
+    }
+
+    /// Colours of an unmarked text with a marked passage from 5000 to 5400, in which 60 % are green.
+    fn colours(n: u32, seed: u32, marked: std::ops::Range<u32>) -> Vec<Scored> {
+        let green = |i| uniform(i, seed) < if marked.contains(&i) { 0.6 } else { 0.25 };
+        (0..n).map(|i| Scored { token: i, score: f32::from(u8::from(green(i))) }).collect()
+    }
+
+    #[test]
+    fn a_marked_passage_is_found_where_it_is() {
+        let law = Law::Green { gamma: 0.25 };
+        for seed in 0..20 {
+            let record = colours(20_000, seed, 5000..5400);
+            let found = passages(&law, &record, 1e-5);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].start.abs_diff(5000) < 80 && found[0].end.abs_diff(5400) < 80, "{found:?}");
+            assert!(found[0].z > 8.0 && (found[0].ln_p - ln_p_anywhere(&law, &record)).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn two_passages_are_two() {
+        let mut record = colours(30_000, 3, 4000..4500);
+        record[20_000..20_300].iter_mut().for_each(|draw| draw.score = f32::from(u8::from(draw.token % 3 > 0)));
+        let found = passages(&Law::Green { gamma: 0.25 }, &record, 1e-5);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[1].start.abs_diff(20_000) < 20 && found[1].end.abs_diff(20_300) < 20, "{found:?}");
+    }
+
+    /// Of many unmarked texts, no more than the level says have any window under it.
+    #[test]
+    fn unmarked_texts_rarely_have_a_passage() {
+        for (law, scores) in [
+            (Law::Green { gamma: 0.25 }, (|u| f64::from(u8::from(u < 0.25))) as fn(f64) -> f64),
+            (Law::Exponential, |u: f64| -(-u).ln_1p()),
+        ] {
+            let (texts, level) = (3000, 0.05);
+            let alarms = (0..texts)
+                .filter(|&seed| {
+                    let draw = |i| Scored { token: i, score: scores(uniform(i, seed)) as f32 };
+                    let record: Vec<Scored> = (0..600).map(draw).collect();
+                    let p = ln_p_anywhere(&law, &record).exp();
+                    assert_eq!(p <= level, !passages(&law, &record, level).is_empty());
+                    p <= level
+                })
+                .count();
+            assert!(alarms as f64 <= level * f64::from(texts), "{law:?}: {alarms} of {texts}");
+            assert!(alarms > 0, "a bound that is never met says nothing");
+        }
+    }
+
+    #[test]
+    fn short_texts_have_no_windows() {
+        assert!(passages(&Law::Green { gamma: 0.5 }, &colours(15, 1, 0..15), 0.99).is_empty());
+        assert_eq!(ln_p_anywhere(&Law::Green { gamma: 0.5 }, &[]), 0.0);
+    }
+}

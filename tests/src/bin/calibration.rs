@@ -1,0 +1,225 @@
+//! Are false alarms as rare as p-values say? `cargo run --release -p verdigris-tests --bin calibration [KEYS] [FOLDER]`.
+//!
+//! Windows of 200 tokens of human prose (the folder's `corpus/`, default `../shared`), of code (this project's own
+//! sources) and of templated text, each judged under many keys of every dialect. Without the folder only code and
+//! templated text are judged, and it says so.
+#![forbid(unsafe_code)]
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use rayon::prelude::*;
+use verdigris::logits::random::philox4x32;
+use verdigris::watermark::{Draw, Law, Scheme};
+use verdigris::{ModelFolder, Reader};
+use verdigris_tests::dialects::{Kind, every_kind};
+
+const WINDOW: usize = 200;
+const LEVELS: [f64; 3] = [1e-2, 1e-3, 1e-4];
+const HUMAN_WINDOWS: usize = 10_000;
+const OTHER_WINDOWS: usize = 1_000;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let keys: u32 = arguments.next().map_or(100, |n| n.parse().expect("a number of keys"));
+    let shared = PathBuf::from(arguments.next().unwrap_or_else(|| "../shared".into()));
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let reader = Reader::from_folder(&ModelFolder::at(root.join("fixtures/models/tale"))).expect("the fixture");
+    let tokens = |text: &str, windows: usize| {
+        let mut tokens = reader.tokenizer().encode(text);
+        tokens.truncate(windows * WINDOW);
+        tokens.truncate(tokens.len() / WINDOW * WINDOW);
+        tokens
+    };
+    let mut texts = Vec::new();
+    match human(&shared) {
+        Some(text) => texts.push(("human prose", tokens(&text, HUMAN_WINDOWS))),
+        None => println!("SKIPPED: {} holds no corpus/; human prose was not judged\n", shared.display()),
+    }
+    texts.push(("code", tokens(&code(root), OTHER_WINDOWS)));
+    texts.push(("templated text", tokens(&templated(), OTHER_WINDOWS)));
+    let mut passed = true;
+    for (name, tokens) in texts {
+        println!("{name}: {} windows of {WINDOW} tokens under {keys} keys of each dialect\n", tokens.len() / WINDOW);
+        println!("| dialect | scored | mean z | sd of z | 1e-2 | 1e-3 | 1e-4 | KS of mid-p | worst key at 1e-2 |");
+        println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|");
+        for kind in every_kind() {
+            let row = judge(&kind, &reader, &tokens, keys);
+            println!("{row}");
+            passed &= row.honest();
+        }
+        println!();
+    }
+    println!("{}", if passed { "as rare as claimed" } else { "FAILED: more false alarms than claimed" });
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Human text of this corpus; what a model was trained on does not matter here.
+fn human(shared: &Path) -> Option<String> {
+    let read = |name: &str, most: usize| {
+        let file = std::fs::File::open(shared.join("corpus").join(name)).ok()?;
+        let mut bytes = Vec::new();
+        let text = zstd::Decoder::new(file).expect("a zstd file");
+        std::io::Read::read_to_end(&mut std::io::Read::take(text, most as u64), &mut bytes).expect("a whole file");
+        let whole = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
+        bytes.truncate(whole);
+        Some(String::from_utf8(bytes).expect("checked").replace("<|endoftext|>", ""))
+    };
+    Some(read("heldout.txt.zst", 8 << 20)? + &read("train.txt.zst", 8 << 20)?)
+}
+
+fn code(root: &Path) -> String {
+    fn walk(folder: &Path, out: &mut String) {
+        let mut paths: Vec<PathBuf> =
+            folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+        paths.sort();
+        for path in paths {
+            if path.is_dir() {
+                walk(&path, out);
+            } else if path.extension().is_some_and(|kind| kind == "rs" || kind == "py" || kind == "toml") {
+                out.push_str(&std::fs::read_to_string(path).expect("source is text"));
+            }
+        }
+    }
+    let mut out = String::new();
+    ["crates", "cli", "tests", "fixtures/golden"].iter().for_each(|part| walk(&root.join(part), &mut out));
+    out
+}
+
+/// Form letters: the same sentences with other names, days and sums.
+fn templated() -> String {
+    let names =
+        ["Anna Berg", "Tom Reed", "Mary Lane", "John Frost", "Eva Stone", "Paul Wood", "Ida Marsh", "Karl Hill"];
+    let goods = ["two lamps", "a grey coat", "the second volume", "six chairs", "a box of tea", "one clock"];
+    let days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+    let mut out = String::new();
+    for i in 0..6000u32 {
+        let [a, b, c, d] = philox4x32([i, 0, 0, 0], [77, 0]);
+        let pick = |from: &[&'static str], by: u32| from[by as usize % from.len()];
+        out.push_str(&format!(
+            "Dear {},\n\nwe thank you for your order of {}. It will be sent on {} and costs {}.{:02}. If you have any question, please write to us and give the number {}.\n\nYours sincerely,\n{}\n\n",
+            pick(&names, a), pick(&goods, b), pick(&days, c), d % 90 + 3, a % 100, c % 90_000 + 10_000, pick(&names, b >> 9)
+        ));
+    }
+    out
+}
+
+/// What the windows of one text look like under one dialect.
+struct Row {
+    name: &'static str,
+    scored: f64,
+    mean: f64,
+    deviation: f64,
+    rates: [f64; 3],
+    distance: f64,
+    worst: (u32, f64),
+    judged: f64,
+}
+
+impl Row {
+    /// Not far above the claim. The windows of one key share phrases, so that their number overstates how much is
+    /// known: the allowance is for a tenth of them.
+    fn honest(&self) -> bool {
+        let known = self.judged / 10.0;
+        LEVELS.iter().zip(self.rates).all(|(level, rate)| rate <= 1.1 * level + 4.0 * (level / known).sqrt())
+    }
+}
+
+impl std::fmt::Display for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, scored, mean, deviation, rates, distance, worst, .. } = self;
+        let [a, b, c] = [0, 1, 2].map(|i| rates[i] / LEVELS[i]);
+        write!(
+            f,
+            "| {name} | {scored:.0} | {mean:.3} | {deviation:.3} | {a:.2} | {b:.2} | {c:.2} | {distance:.4} | {:.1} (key {}) |",
+            worst.1 / LEVELS[0],
+            worst.0
+        )
+    }
+}
+
+/// One window under one key: p, mid-p and z.
+#[derive(Clone, Copy)]
+struct Judged {
+    p: f64,
+    mid: f64,
+    z: f64,
+    scored: u32,
+}
+
+fn judge(kind: &Kind, reader: &Reader, tokens: &[u32], keys: u32) -> Row {
+    let all: Vec<Vec<Judged>> = (0..keys)
+        .into_par_iter()
+        .map(|number| {
+            let key = kind.key(number, reader.vocabulary());
+            windows(&*key.scheme().expect("a scheme"), tokens)
+        })
+        .collect();
+    let n = all.iter().map(Vec::len).sum::<usize>() as f64;
+    let every = || all.iter().flatten();
+    let sum = |f: fn(&Judged) -> f64| every().map(f).sum::<f64>();
+    let (mean, squares) = (sum(|w| w.z) / n, sum(|w| w.z * w.z) / n);
+    let mut mids: Vec<f64> = every().map(|w| w.mid).collect();
+    mids.sort_by(f64::total_cmp);
+    let distance = mids.iter().enumerate().map(|(i, &mid)| {
+        let (below, above) = (i as f64 / n, (i + 1) as f64 / n);
+        (mid - below).abs().max((above - mid).abs())
+    });
+    let rate =
+        |windows: &[Judged], level: f64| windows.iter().filter(|w| w.p <= level).count() as f64 / windows.len() as f64;
+    let worst = all.iter().zip(0u32..).map(|(windows, key)| (key, rate(windows, LEVELS[0])));
+    Row {
+        name: kind.name,
+        scored: sum(|w| f64::from(w.scored)) / n,
+        mean,
+        deviation: (squares - mean * mean).sqrt(),
+        rates: LEVELS.map(|level| every().filter(|w| w.p <= level).count() as f64 / n),
+        distance: distance.fold(0.0, f64::max),
+        worst: worst.max_by(|a, b| a.1.total_cmp(&b.1)).expect("at least one key"),
+        judged: n,
+    }
+}
+
+/// As the detector judges each window by itself, but with the draws of the whole text made once.
+fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<Judged> {
+    let (law, width) = (scheme.law(), scheme.context_width());
+    let mut draws: Vec<Draw> = Vec::with_capacity(tokens.len());
+    scheme.draws(tokens, &mut draws);
+    let mut known: HashMap<(u32, u64), (f64, f64)> = HashMap::new();
+    let (mut contexts, mut identities) = (HashSet::new(), HashSet::new());
+    (0..tokens.len() / WINDOW)
+        .map(|window| {
+            contexts.clear();
+            identities.clear();
+            let (mut scored, mut sum) = (0u32, 0.0);
+            // The draw of token i stands at i - width.
+            for draw in &draws[window * WINDOW..(window + 1) * WINDOW - width] {
+                if contexts.insert(draw.context) && identities.insert(draw.identity) {
+                    scored += 1;
+                    sum += f64::from(draw.score);
+                }
+            }
+            let discrete = !matches!(law, Law::Exponential | Law::TwoKeys { .. });
+            let tails = || {
+                let p = law.ln_tail(u64::from(scored), sum).exp();
+                let above = if discrete && sum < f64::from(scored) * 1e6 { next_tail(&law, scored, sum) } else { p };
+                (p, (p + above) / 2.0)
+            };
+            let (p, mid) = match discrete {
+                true => *known.entry((scored, sum as u64)).or_insert_with(tails),
+                false => tails(),
+            };
+            Judged { p, mid, z: law.z_score(u64::from(scored), sum), scored }
+        })
+        .collect()
+}
+
+/// The tail from the next larger sum on.
+fn next_tail(law: &Law, scored: u32, sum: f64) -> f64 {
+    let most = f64::from(scored);
+    match law {
+        Law::Green { .. } | Law::OneList { .. } if sum >= most => 0.0,
+        _ => law.ln_tail(u64::from(scored), sum + 1.0).exp(),
+    }
+}
