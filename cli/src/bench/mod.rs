@@ -2,6 +2,9 @@
 
 mod detection;
 mod loss;
+mod marks;
+mod power;
+mod robustness;
 mod speculation;
 mod strength;
 
@@ -16,6 +19,8 @@ use crate::error::Failure;
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     Detection(detection::Detection),
+    Power(power::Power),
+    Robustness(robustness::Robustness),
     Strength(strength::Strength),
     Loss(loss::Loss),
     Speculation(speculation::Speculation),
@@ -25,6 +30,8 @@ impl Bench {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self {
             Self::Detection(detection) => detection.run(),
+            Self::Power(power) => power.run(),
+            Self::Robustness(robustness) => robustness.run(),
             Self::Strength(strength) => strength.run(),
             Self::Loss(loss) => loss.run(),
             Self::Speculation(speculation) => speculation.run(),

@@ -207,10 +207,7 @@ impl Detect {
         })?;
         let mut judged = self.judge(reader, keys, Document { name, text: Ok(text) });
         let outcome = self.outcome(&judged);
-        let judgement = match judged.result {
-            Err(failure) => return Err(failure),
-            Ok(judgement) => judgement,
-        };
+        let judgement = judged.result?;
         if outcome == Outcome::TooShort {
             let short = judgement.evidence.verdict(self.level).expect_err("it is too short");
             return Err(Failure::Text { name: judged.name, source: short.into() });

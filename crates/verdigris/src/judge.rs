@@ -69,7 +69,7 @@ impl Reader {
         let mut best: Option<(f64, usize, usize)> = None;
         for (r, reading) in readings.iter().enumerate() {
             for (k, key) in keys.iter().enumerate() {
-                let evidence = self.evidence(key, &reading.tokens, look)?;
+                let evidence = self.evidence(key, &reading.tokens, look.repeats)?;
                 let ln_p = evidence.ln_p_corrected();
                 if best.is_none_or(|best| ln_p < best.0) {
                     best = Some((ln_p, r, k));
@@ -96,15 +96,15 @@ impl Reader {
         readings
     }
 
-    /// One look, which pays for the payloads that it tries but for no other look.
-    pub(crate) fn evidence(&self, key: &Key, tokens: &[TokenId], look: &Look) -> Result<Evidence, Error> {
+    /// The evidence of some tokens under one key: one look, which pays for the payloads that it tries.
+    pub fn evidence(&self, key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, Error> {
         if let Some(bits) = key.payload_bits() {
             self.fits(key)?;
             let mut reader = key.payload_reader()?;
             reader.push(tokens);
             return Ok(payload_evidence(&reader.read(), bits, tokens.len() as u64));
         }
-        let mut detector = Detector::new(self.scheme(key)?).repeats(look.repeats);
+        let mut detector = Detector::new(self.scheme(key)?).repeats(repeats);
         detector.push(tokens);
         Ok(detector.evidence())
     }

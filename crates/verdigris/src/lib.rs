@@ -31,6 +31,7 @@ mod error;
 mod judge;
 mod reader;
 mod request;
+mod surprise;
 mod typed;
 
 pub use engine::Engine;

@@ -3,11 +3,13 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use verdigris_kernels::permutation::among_first;
 use verdigris_logits::{TokenId, TokenSet};
 
 use super::seeded::List;
+
 use crate::law::Law;
-use crate::random::mt19937::{in_randperm, randperm};
+use crate::random::mt19937::randperm;
 
 /// The largest vocabulary for which torch draws 32-bit numbers.
 const MAX_VOCABULARY: usize = 214_748_363;
@@ -31,6 +33,16 @@ pub enum BadSplit {
     },
 }
 
+/// Working space of one thread.
+#[derive(Default)]
+struct Space {
+    places: HashMap<(u32, TokenId), usize>,
+    different: Vec<(u32, TokenId)>,
+    answers: Vec<bool>,
+}
+
+thread_local!(static SPACE: RefCell<Space> = RefCell::default());
+
 /// The green start of a permutation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permutation {
@@ -52,11 +64,6 @@ impl Permutation {
             return Err(BadSplit::OneColour { gamma, vocabulary });
         }
         Ok(Self { vocabulary, green })
-    }
-
-    /// Whether `token` is green under the low 32 bits of `seed`. Costs up to `vocabulary * gamma` steps.
-    pub(crate) fn is_green(&self, seed: u64, token: TokenId) -> bool {
-        (token as usize) < self.vocabulary && in_randperm(self.vocabulary, self.green, seed as u32, token)
     }
 }
 
@@ -82,14 +89,23 @@ impl List for Permutation {
         });
     }
 
-    /// Equal questions are answered once.
+    /// Equal questions are answered once, and the others sixteen at a time.
     fn judge(&self, questions: &[(u64, TokenId)], green: &mut Vec<bool>) {
-        green.clear();
-        let mut known = HashMap::new();
-        green.extend(
-            questions
-                .iter()
-                .map(|&(seed, token)| *known.entry((seed as u32, token)).or_insert_with(|| self.is_green(seed, token))),
-        );
+        SPACE.with_borrow_mut(|Space { places, different, answers }| {
+            places.clear();
+            different.clear();
+            for &(seed, token) in questions {
+                let question = (seed as u32, token);
+                places.entry(question).or_insert_with(|| {
+                    different.push(question);
+                    different.len() - 1
+                });
+            }
+            answers.clear();
+            answers.resize(different.len(), false);
+            among_first(self.vocabulary as u32, self.green as u32, different, answers);
+            green.clear();
+            green.extend(questions.iter().map(|&(seed, token)| answers[places[&(seed as u32, token)]]));
+        });
     }
 }

@@ -91,24 +91,6 @@ pub(crate) fn randperm(n: usize, count: usize, seed: u32, array: &mut Vec<u32>, 
     }
 }
 
-/// Whether `token` is among the first `count` entries of `torch.randperm(n)` under `seed`, by following its
-/// place through the swaps instead of making the permutation.
-pub(crate) fn in_randperm(n: usize, count: usize, seed: u32, token: u32) -> bool {
-    let mut random = Mt19937::new(seed);
-    let mut place = token;
-    for i in 0..count as u32 {
-        let left = n as u32 - i;
-        let j = if left > 1 { i + random.next() % left } else { i };
-        if j == place {
-            return true;
-        }
-        if place == i {
-            place = j;
-        }
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,77 @@
+//! What the watermark tables are made of: texts of `tale`, marked in every way that is compared.
+
+use verdigris::watermark::dialects::synthid::{Bits, Score};
+use verdigris::watermark::{Context, ContextFunction};
+use verdigris::{Dialect, Engine, Gamma, Key, Strength};
+
+use crate::demo::secret;
+use crate::error::Failure;
+
+/// A way to mark.
+pub(super) struct Way {
+    pub(super) name: &'static str,
+    dialect: Dialect,
+    pub(super) delta: f64,
+    bytes: usize,
+}
+
+impl Way {
+    /// The key of one sample.
+    pub(super) fn key(&self, engine: &Engine, seed: u64, sample: u32) -> Result<Key, Failure> {
+        let bytes = (0..).flat_map(|part| secret(seed, sample + (part << 20)));
+        let secret: Vec<u8> = bytes.take(self.bytes).collect();
+        let strength = Strength::soft(self.delta).expect("a bias of the table");
+        Ok(Key::new(secret, "bench", self.dialect.clone(), Some(strength), engine.reader().vocabulary())?)
+    }
+}
+
+fn native(function: ContextFunction, width: usize, gamma: f64) -> Dialect {
+    let (gamma, context) = (Gamma::new(gamma).expect("dyadic"), Context { function, width });
+    Dialect::Native { gamma, context, payload_bits: None }
+}
+
+fn gumbel() -> Dialect {
+    Dialect::NativeGumbel { context: Context { function: ContextFunction::All, width: 4 } }
+}
+
+fn synthid() -> Dialect {
+    Dialect::Synthid { bits: Bits::Hash, ngram_len: 5, score: Score::WeightedMean }
+}
+
+/// The rows of the power table.
+pub(super) fn by_power() -> Vec<Way> {
+    let min = |gamma| native(ContextFunction::Min, 4, gamma);
+    let kgw = Dialect::Kgw { seeding: "simple_1".parse().expect("a name"), gamma: 0.25 };
+    let sbw = Dialect::Sbw { seeding: verdigris::watermark::dialects::sbw::Seeding::Simple4, gamma: 0.25 };
+    let way = |name, dialect, delta, bytes| Way { name, dialect, delta, bytes };
+    vec![
+        way("native min 4, .25, delta 1", min(0.25), 1.0, 32),
+        way("native min 4, .25, delta 2", min(0.25), 2.0, 32),
+        way("native min 4, .5, delta 2", min(0.5), 2.0, 32),
+        way("native min 4, .25, delta 4", min(0.25), 4.0, 32),
+        way("native all 1, .25, delta 2", native(ContextFunction::All, 1, 0.25), 2.0, 32),
+        way("native self-salted 4, .25, delta 2", native(ContextFunction::SelfSalted, 4, 0.25), 2.0, 32),
+        way("kgw simple_1, .25, delta 2", kgw, 2.0, 8),
+        way("sbw simple_4, .25, delta 2", sbw, 2.0, 8),
+        way("native-gumbel all 4", gumbel(), 2.0, 32),
+        way("vllm-dual, alpha .1", Dialect::VllmDual { width: 4, alpha: 0.1 }, 2.0, 8),
+        way("synthid hash, weighted", synthid(), 2.0, 240),
+    ]
+}
+
+/// The columns of the robustness table.
+pub(super) fn by_robustness() -> Vec<Way> {
+    let way = |name, dialect, bytes| Way { name, dialect, delta: 2.0, bytes };
+    let native = |function, width| native(function, width, 0.25);
+    vec![
+        way("all 1", native(ContextFunction::All, 1), 32),
+        way("all 2", native(ContextFunction::All, 2), 32),
+        way("all 4", native(ContextFunction::All, 4), 32),
+        way("min 2", native(ContextFunction::Min, 2), 32),
+        way("min 4", native(ContextFunction::Min, 4), 32),
+        way("self-salted 4", native(ContextFunction::SelfSalted, 4), 32),
+        way("gumbel all 4", gumbel(), 32),
+        way("synthid", synthid(), 240),
+        way("unigram", Dialect::Unigram { gamma: 0.5 }, 8),
+    ]
+}

@@ -1,0 +1,192 @@
+//! `verdigris bench power`: how many tokens a verdict takes, and what it costs the text.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+use verdigris::logits::TokenId;
+use verdigris::watermark::Detector;
+use verdigris::watermark::Law;
+use verdigris::watermark::weighted::{self, Surprise, Weighting};
+use verdigris::{Engine, Evidence, Key, Mark, Repeats};
+
+use super::marks::by_power;
+use super::progress;
+use crate::error::Failure;
+use crate::model::{DeviceOption, ModelOption};
+
+/// The false-positive rate of the table.
+const LEVEL: f64 = 1e-5;
+
+/// Texts are judged after so many more tokens, to find the fewest that do.
+const STEP: usize = 5;
+
+/// Count the tokens that a verdict takes, by scheme and strength
+#[derive(Args)]
+#[command(after_help = "\
+Each text has its own seed and key and is judged from its text, tokenized anew, after each length. The cost is the
+difference of the mean surprise of the marked and the plain texts of the same seeds, to the model that wrote them.
+'weighed' rows judge the same texts with the model at hand.
+
+Examples:
+  verdigris bench power
+  verdigris bench power --temperature 0.5 --only min    texts of low entropy")]
+pub(crate) struct Power {
+    #[command(flatten)]
+    model: ModelOption,
+    #[command(flatten)]
+    device: DeviceOption,
+    /// Texts of each way
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    samples: u32,
+    /// Lengths at which texts are judged; the last one is written
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "25,50,100,200,400")]
+    tokens: Vec<usize>,
+    /// The sampling temperature
+    #[arg(long, value_name = "T", default_value_t = 1.0)]
+    temperature: f64,
+    /// Only ways with this in their name
+    #[arg(long, value_name = "WORD", default_value = "", hide_default_value = true)]
+    only: String,
+    /// The seed of all texts and keys
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// What one way of judging one way of marking came to.
+struct Row {
+    name: String,
+    /// Texts found at each length.
+    found: Vec<u32>,
+    /// The fewest tokens of each text; none where all were not enough.
+    fewest: Vec<Option<usize>>,
+}
+
+/// The law of a scheme, what it makes of a text's tokens, and what the model expected of them.
+type Seen = (Law, Vec<Mark>, Vec<Surprise>);
+
+impl Power {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let Some(&longest) = self.tokens.iter().max().filter(|_| self.samples > 0) else {
+            return Err(Failure::Usage("--samples and --tokens must be at least 1".into()));
+        };
+        let engine = self.model.engine(&self.device.device()?)?;
+        let ways: Vec<_> = by_power().into_iter().filter(|way| way.name.contains(&self.only)).collect();
+        if ways.is_empty() {
+            return Err(Failure::Usage(format!("no way has {:?} in its name", self.only)));
+        }
+        let bar = progress(u64::from(self.samples) * (ways.len() as u64 + 1));
+        let plain = self.texts(&engine, longest, |_| Ok(None), &bar)?;
+        let plain_nats = nats(&engine, &plain)?;
+        let mut out = anstream::stdout();
+        write!(out, "share of texts with p <= {LEVEL:e} after so many tokens; temperature {}; ", self.temperature)?;
+        writeln!(out, "{} texts each; plain texts: {plain_nats:.3} nats a token\n", self.samples)?;
+        let lengths: Vec<String> = self.tokens.iter().map(|n| format!("{n:>5} |")).collect();
+        writeln!(out, "| {:<46} | {} half found at | cost, nats a token |", "marked with", lengths.join(" "))?;
+        writeln!(out, "|---|{}--:|--:|", "--:|".repeat(self.tokens.len()))?;
+        for way in ways {
+            let keys = (0..self.samples).map(|i| way.key(&engine, self.seed, i)).collect::<Result<Vec<_>, _>>()?;
+            let texts = self.texts(&engine, longest, |i| Ok(Some(&keys[i as usize])), &bar)?;
+            let cost = nats(&engine, &texts)? - plain_nats;
+            let plain = |i: usize, length: usize| -> Result<Evidence, Failure> {
+                Ok(engine.reader().evidence(&keys[i], &texts[i][..length], Repeats::Context)?)
+            };
+            self.print(&mut out, &self.judge(way.name.to_owned(), &texts, plain)?, Some(cost))?;
+            if !way.name.contains("native min 4, .25") {
+                continue;
+            }
+            // With the bias that is left after the temperature.
+            let delta = way.delta / self.temperature;
+            let seen = keys.iter().zip(&texts).map(|(key, text)| self.see(&engine, key, text, delta));
+            let seen = seen.collect::<Result<Vec<_>, _>>()?;
+            for (name, weighting) in [
+                ("SWEET", Weighting::Sweet(0.9)),
+                ("EWD", Weighting::Ewd),
+                ("likelihood ratio", Weighting::LikelihoodRatio { delta }),
+            ] {
+                let weighed = |i: usize, length: usize| -> Result<Evidence, Failure> {
+                    let (law, marks, surprises) = &seen[i];
+                    Ok(weighted::evidence(law, &marks[..length], &surprises[..length], weighting).expect("colours"))
+                };
+                self.print(&mut out, &self.judge(format!("  the same, weighed by {name}"), &texts, weighed)?, None)?;
+            }
+        }
+        bar.finish_and_clear();
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The tokens of texts as a reader gets them.
+    fn texts<'k>(
+        &self,
+        engine: &Engine,
+        tokens: usize,
+        key: impl Fn(u32) -> Result<Option<&'k Key>, Failure>,
+        bar: &indicatif::ProgressBar,
+    ) -> Result<Vec<Vec<TokenId>>, Failure> {
+        (0..self.samples)
+            .map(|i| {
+                let seed = self.seed << 32 | u64::from(i);
+                // A few more, for reading can join tokens.
+                let request = engine.request("").max_tokens(tokens + tokens / 10).through_end().seed(seed);
+                let request = request.temperature(self.temperature);
+                let text = match key(i)? {
+                    Some(key) => request.watermark(key).text()?.text,
+                    None => request.text()?.text,
+                };
+                bar.inc(1);
+                let mut tokens_of_text = engine.reader().tokenizer().encode(&text);
+                tokens_of_text.truncate(tokens);
+                Ok(tokens_of_text)
+            })
+            .collect()
+    }
+
+    /// What a key and the model see in a text.
+    fn see(&self, engine: &Engine, key: &Key, text: &[TokenId], delta: f64) -> Result<Seen, Failure> {
+        let mut detector = Detector::new(engine.reader().scheme(key)?);
+        let marks = detector.push(text).to_vec();
+        let gamma = key.dialect().gamma().expect("a way with colours");
+        let surprises = engine.surprises(text, self.temperature, weighted::spike_modulus(gamma, delta))?;
+        Ok((detector.law().clone(), marks, surprises))
+    }
+
+    fn judge(
+        &self,
+        name: String,
+        texts: &[Vec<TokenId>],
+        look: impl Fn(usize, usize) -> Result<Evidence, Failure>,
+    ) -> Result<Row, Failure> {
+        let is_found = |i: usize, length: usize| -> Result<bool, Failure> { Ok(look(i, length)?.ln_p <= LEVEL.ln()) };
+        let mut row = Row { name, found: vec![0; self.tokens.len()], fewest: Vec::new() };
+        for (i, text) in texts.iter().enumerate() {
+            for (found, &length) in row.found.iter_mut().zip(&self.tokens) {
+                *found += u32::from(is_found(i, length.min(text.len()))?);
+            }
+            let mut fewest = None;
+            for length in (STEP..=text.len()).step_by(STEP) {
+                if is_found(i, length)? {
+                    fewest = Some(length);
+                    break;
+                }
+            }
+            row.fewest.push(fewest);
+        }
+        Ok(row)
+    }
+
+    fn print(&self, out: &mut impl Write, row: &Row, cost: Option<f64>) -> Result<(), Failure> {
+        let n = f64::from(self.samples);
+        let shares: Vec<String> = row.found.iter().map(|&found| format!("{:>5.2} |", f64::from(found) / n)).collect();
+        let mut fewest = row.fewest.clone();
+        fewest.sort_by_key(|fewest| fewest.unwrap_or(usize::MAX));
+        let half = fewest[(fewest.len() - 1) / 2].map_or("never".into(), |length| length.to_string());
+        let cost = cost.map_or(String::new(), |cost| format!("{cost:+.3}"));
+        Ok(writeln!(out, "| {:<46} | {} {half:>13} | {cost:>18} |", row.name, shares.join(" "))?)
+    }
+}
+
+/// The mean surprise of texts to the model.
+fn nats(engine: &Engine, texts: &[Vec<TokenId>]) -> Result<f64, Failure> {
+    let score = engine.score(texts.iter().map(Vec::as_slice))?;
+    Ok(score.nats / score.tokens.max(1) as f64)
+}

@@ -1,0 +1,127 @@
+//! `verdigris bench robustness`: what is left of a mark after each attack.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use verdigris::watermark::attack::Attack;
+use verdigris::{Key, Look};
+
+use super::marks::by_robustness;
+use super::progress;
+use crate::error::Failure;
+use crate::model::{DeviceOption, ModelOption};
+
+const STRENGTHS: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
+
+/// Attack marked texts and count how many are still found, by context function
+#[derive(Args)]
+#[command(after_help = "\
+Each text has its own seed and key. Texts are read with repair of characters, which is paid for; copy-paste also with
+windows. Human text for copy-paste and substitution comes from --human; without it the model's own unmarked text
+stands in for it.
+
+Examples:
+  verdigris bench robustness --human letters.txt
+  verdigris bench robustness --samples 20 --attack deletion")]
+pub(crate) struct Robustness {
+    #[command(flatten)]
+    model: ModelOption,
+    #[command(flatten)]
+    device: DeviceOption,
+    /// Texts of each context function
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    samples: u32,
+    /// Tokens of each text
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    tokens: usize,
+    /// Only this attack
+    #[arg(long, value_name = "NAME")]
+    attack: Option<String>,
+    /// Human text
+    #[arg(long, value_name = "FILE")]
+    human: Option<PathBuf>,
+    /// The seed of all texts, keys and attacks
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+impl Robustness {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.samples == 0 {
+            return Err(Failure::Usage("--samples is 0, but must be at least 1".into()));
+        }
+        let attacks: Vec<_> = Attack::ALL
+            .into_iter()
+            .filter(|(name, _)| self.attack.as_deref().is_none_or(|only| only == *name))
+            .collect();
+        if attacks.is_empty() {
+            let names: Vec<&str> = Attack::ALL.iter().map(|(name, _)| *name).collect();
+            return Err(Failure::Usage(format!("--attack must be one of {}", names.join(", "))));
+        }
+        let engine = self.model.engine(&self.device.device()?)?;
+        let human = match &self.human {
+            Some(file) => crate::text::read(file)?,
+            None => engine.request("").max_tokens(1500).through_end().seed(self.seed ^ 0x68_756d).text()?.text,
+        };
+        let ways = by_robustness();
+        let bar = progress(u64::from(self.samples) * ways.len() as u64);
+        let mut texts: Vec<Vec<(Key, String)>> = Vec::new();
+        for way in &ways {
+            let mut of_way = Vec::new();
+            for i in 0..self.samples {
+                let key = way.key(&engine, self.seed, i)?;
+                let request = engine.request("").max_tokens(self.tokens).through_end();
+                let text = request.seed(self.seed << 32 | u64::from(i)).watermark(&key).text()?.text;
+                of_way.push((key, text));
+                bar.inc(1);
+            }
+            texts.push(of_way);
+        }
+        bar.finish_and_clear();
+        let mut out = anstream::stdout();
+        writeln!(
+            out,
+            "% of texts of {} tokens with p <= 1e-5, {} each (mean of -log10 p)\n",
+            self.tokens, self.samples
+        )?;
+        let names: Vec<String> = ways.iter().map(|way| format!("{:>14} |", way.name)).collect();
+        writeln!(out, "| {:<20} | {}", "attack", names.join(" "))?;
+        writeln!(out, "|---|{}", "--:|".repeat(ways.len()))?;
+        let none = [("none", None, 0.0)];
+        let each = attacks.iter().flat_map(|&(name, attack)| STRENGTHS.map(|strength| (name, Some(attack), strength)));
+        for (name, attack, strength) in none.into_iter().chain(each) {
+            let label = if attack.is_some() { format!("{name} {:.0} %", 100.0 * strength) } else { name.to_owned() };
+            write!(out, "| {label:<20} |")?;
+            for of_way in &texts {
+                let (mut found, mut digits) = (0, 0.0);
+                for ((key, text), i) in of_way.iter().zip(0u64..) {
+                    let attacked = match attack {
+                        Some(attack) => attack.apply(text, strength, self.seed << 20 | i, skip(&human, i)),
+                        None => text.clone(),
+                    };
+                    let windows = attack == Some(Attack::CopyPaste);
+                    let look = Look { passages: windows.then_some(1e-5), ..Look::default() };
+                    let judgement = engine.reader().judge(&[key], &attacked, &look)?;
+                    let ln_p = judgement.evidence.ln_p_corrected();
+                    let best = judgement.passages.iter().map(|(_, passage)| passage.ln_p).fold(ln_p, f64::min);
+                    found += u32::from(best <= 1e-5f64.ln());
+                    digits -= best / std::f64::consts::LN_10;
+                }
+                let n = f64::from(self.samples);
+                let cell = format!("{:.0} ({:.1})", 100.0 * f64::from(found) / n, digits / n);
+                write!(out, " {cell:>14} |")?;
+            }
+            writeln!(out)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Another part of the human text for each sample.
+fn skip(human: &str, i: u64) -> &str {
+    let at = (i as usize * 997) % (human.len() / 2).max(1);
+    let at = (at..human.len()).find(|&at| human.is_char_boundary(at) && human[at..].starts_with(' ')).unwrap_or(0);
+    &human[at..]
+}

@@ -1,0 +1,164 @@
+//! Whether tokens are among the first of torch's random permutations: sixteen seeds at a time.
+//!
+//! torch's CPU `randperm(n)` draws a number for each entry from a Mersenne Twister and swaps (Matsumoto and Nishimura
+//! 1998; Fisher and Yates 1938). One entry's place can be followed through the swaps without making the permutation.
+//! Every seed takes the same steps, so sixteen of them share each one; what a step divides by is the same for all too,
+//! and its reciprocal is made once.
+
+use std::cell::RefCell;
+
+use crate::dispatch::dispatch;
+use crate::simd::Simd;
+
+const LANES: usize = 16;
+
+/// Words of a Mersenne Twister's state, and how far the middle one is that a word is mixed with.
+const N: usize = 624;
+const M: usize = 397;
+
+/// A state, or a block of outputs, for each lane.
+type Words = [u32; LANES];
+
+/// Whether each token is among the first `count` entries of `randperm(n)` under the seed beside it.
+///
+/// # Panics
+/// If `count >= n`, or `n` is above 2^28 (there torch draws otherwise), or `green` has another length.
+pub fn among_first(n: u32, count: u32, questions: &[(u32, u32)], green: &mut [bool]) {
+    assert!(count < n && n <= 1 << 28 && questions.len() == green.len());
+    thread_local!(static SPACE: RefCell<Space> = RefCell::default());
+    SPACE.with_borrow_mut(|space| {
+        space.prepare(n, count);
+        for (questions, green) in questions.chunks(LANES).zip(green.chunks_mut(LANES)) {
+            let lane = |i: usize| questions[i.min(questions.len() - 1)];
+            let (seeds, tokens) = (std::array::from_fn(|i| lane(i).0), std::array::from_fn(|i| lane(i).1));
+            let mut found = [0; LANES];
+            follow(n, &space.reciprocals[..count as usize], &mut space.state, &seeds, &tokens, &mut found);
+            green.iter_mut().zip(found).for_each(|(green, found)| *green = found != 0);
+        }
+    });
+}
+
+/// What one thread keeps.
+#[derive(Default)]
+struct Space {
+    n: u32,
+    /// `floor(2^32 / (n - i))` for each step `i`.
+    reciprocals: Vec<u32>,
+    state: Vec<Words>,
+}
+
+impl Space {
+    fn prepare(&mut self, n: u32, count: u32) {
+        if self.n != n {
+            self.n = n;
+            self.reciprocals.clear();
+        }
+        let made = self.reciprocals.len() as u32;
+        self.reciprocals.extend((made..count).map(|i| ((1u64 << 32) / u64::from(n - i)) as u32));
+        self.state.resize(N, [0; LANES]);
+    }
+}
+
+dispatch! {
+    fn follow(n: u32, reciprocals: &[u32], state: &mut [Words], seeds: &Words, tokens: &Words, found: &mut Words) = follow_lanes
+}
+
+#[inline(always)]
+fn follow_lanes(
+    _: impl Simd,
+    n: u32,
+    reciprocals: &[u32],
+    state: &mut [Words],
+    seeds: &Words,
+    tokens: &Words,
+    found: &mut Words,
+) {
+    let state: &mut [Words; N] = state.try_into().expect("a state of that many words");
+    state[0] = *seeds;
+    for j in 1..N {
+        let before = state[j - 1];
+        state[j] = lanes(|l| 1_812_433_253u32.wrapping_mul(before[l] ^ before[l] >> 30).wrapping_add(j as u32));
+    }
+    let (mut places, mut hits) = (*tokens, [0u32; LANES]);
+    for (block, reciprocals) in reciprocals.chunks(N).enumerate() {
+        for (k, &reciprocal) in reciprocals.iter().enumerate() {
+            // The next word of the state in its old place, then its output.
+            let (this, next, far) = (state[k], state[(k + 1) % N], state[(k + M) % N]);
+            let word = lanes(|l| {
+                let mixed = (this[l] & 0x8000_0000) | (next[l] & 0x7fff_ffff);
+                far[l] ^ mixed >> 1 ^ (mixed & 1).wrapping_neg() & 0x9908_b0df
+            });
+            state[k] = word;
+            let i = (block * N + k) as u32;
+            let left = n - i;
+            let to = lanes(|l| {
+                let mut x = word[l];
+                x ^= x >> 11;
+                x ^= x << 7 & 0x9d2c_5680;
+                x ^= x << 15 & 0xefc6_0000;
+                x ^= x >> 18;
+                // The quotient by the reciprocal is at most one too small (Barrett 1986).
+                let quotient = ((u64::from(x) * u64::from(reciprocal)) >> 32) as u32;
+                let rest = x.wrapping_sub(quotient.wrapping_mul(left));
+                i + rest.min(rest.wrapping_sub(left))
+            });
+            hits = lanes(|l| hits[l] | u32::from(to[l] == places[l]));
+            places = lanes(|l| if places[l] == i { to[l] } else { places[l] });
+        }
+    }
+    *found = hits;
+}
+
+#[inline(always)]
+fn lanes(f: impl Fn(usize) -> u32) -> Words {
+    let mut out = [0; LANES];
+    for (l, out) in out.iter_mut().enumerate() {
+        *out = f(l);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// torch 2.15: the first of `randperm(1000)` under seed 42.
+    const FIRST: [u32; 12] = [542, 618, 816, 68, 94, 215, 60, 585, 942, 165, 968, 829];
+
+    fn among(n: u32, count: u32, seed: u32) -> Vec<u32> {
+        let questions: Vec<(u32, u32)> = (0..n).map(|token| (seed, token)).collect();
+        let mut green = vec![false; n as usize];
+        among_first(n, count, &questions, &mut green);
+        (0..n).filter(|&token| green[token as usize]).collect()
+    }
+
+    #[test]
+    fn the_first_entries_are_torchs() {
+        for count in 1..=FIRST.len() {
+            let mut first = FIRST[..count].to_vec();
+            first.sort_unstable();
+            assert_eq!(among(1000, count as u32, 42), first);
+        }
+    }
+
+    #[test]
+    fn as_many_as_asked_for_whatever_the_sizes() {
+        for (n, count) in [(2, 1), (3, 2), (17, 5), (700, 650), (1500, 1499), (5000, 1250)] {
+            for seed in [0, 1, u32::MAX] {
+                assert_eq!(among(n, count, seed).len(), count as usize, "{n} {count} {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn seeds_beside_each_other_do_not_mix() {
+        let questions: Vec<(u32, u32)> = (0..40).map(|i| (i * 77, i * 3)).collect();
+        let mut together = vec![false; 40];
+        among_first(120, 60, &questions, &mut together);
+        for (question, together) in questions.iter().zip(together) {
+            let mut alone = [false];
+            among_first(120, 60, &[*question], &mut alone);
+            assert_eq!(alone[0], together);
+        }
+    }
+}

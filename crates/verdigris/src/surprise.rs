@@ -1,0 +1,62 @@
+//! What a model would have expected of a text: detection by those who have the model.
+
+use verdigris_logits::{Row, TokenId};
+use verdigris_models::{Batch, Rows, Wanted};
+use verdigris_watermark::weighted::{self, Surprise, Weighting, spike_modulus};
+use verdigris_watermark::{Detector, Evidence, Key, Law, Repeats, Strength};
+
+use crate::engine::Engine;
+use crate::error::Error;
+
+impl Engine {
+    /// What this model expected of each token of a text at a temperature. A text longer than the model's context is
+    /// read in windows, each of which begins with half of the one before it.
+    pub fn surprises(&self, tokens: &[TokenId], temperature: f64, modulus: f64) -> Result<Vec<Surprise>, Error> {
+        let context = self.context_length();
+        let fresh = (context / 2).max(1);
+        let mut surprises = Vec::with_capacity(tokens.len());
+        let (mut rows, mut row) = (Rows::default(), Row::default());
+        while surprises.len() < tokens.len() {
+            let done = surprises.len();
+            let start = done.saturating_sub(context - fresh);
+            let end = tokens.len().min(start + context - 1);
+            // The row of a token is the one after the token before it; the first has the one after the begin token.
+            let mut inputs: Vec<TokenId> = if start == 0 { self.begin.into_iter().collect() } else { Vec::new() };
+            let led = inputs.len();
+            inputs.extend_from_slice(&tokens[start..end]);
+            let mut sequence = self.model.clone().begin(inputs.len())?;
+            sequence.forward(&Batch::chain(&inputs, Wanted::All), &mut rows)?;
+            for (i, &token) in tokens.iter().enumerate().take(end).skip(done) {
+                match (i - start + led).checked_sub(1) {
+                    // Without a begin token nothing is known of the first one.
+                    None => surprises.push(Surprise { probability: 0.0, entropy: 0.0, spike_entropy: 1.0 }),
+                    Some(at) => {
+                        row.load(rows.row(at));
+                        row.logits_mut().iter_mut().for_each(|z| *z /= temperature as f32);
+                        surprises.push(Surprise::new(&row.distribution(), token as usize, modulus));
+                    }
+                }
+            }
+        }
+        Ok(surprises)
+    }
+
+    /// The evidence of a text with tokens weighed by what this model expected, for keys with colours; none for others.
+    /// `temperature` is the one that the text is thought to be written at.
+    pub fn weigh(
+        &self,
+        key: &Key,
+        tokens: &[TokenId],
+        weighting: Weighting,
+        temperature: f64,
+        repeats: Repeats,
+    ) -> Result<Option<Evidence>, Error> {
+        let scheme = self.reader().scheme(key)?;
+        let Law::Green { gamma } = scheme.law() else { return Ok(None) };
+        let delta = if let Some(Strength::Soft(delta)) = key.strength() { delta } else { 10.0 };
+        let surprises = self.surprises(tokens, temperature, spike_modulus(gamma, delta / temperature))?;
+        let mut detector = Detector::new(scheme).repeats(repeats);
+        let marks = detector.push(tokens).to_vec();
+        Ok(weighted::evidence(detector.law(), &marks, &surprises, weighting))
+    }
+}
