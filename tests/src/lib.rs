@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dialects;
+pub mod fuzz;
 
 use verdigris::constrain::Machine;
 

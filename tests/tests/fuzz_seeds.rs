@@ -1,0 +1,53 @@
+//! The seeds of the fuzz targets, and mutations of them, as ordinary tests.
+
+use std::fs;
+use std::path::Path;
+
+use verdigris::logits::random::philox4x32;
+use verdigris_tests::fuzz;
+
+/// Runs all seeds of a target, and each with some bytes changed, taken out or doubled.
+fn run(target: &str, body: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(target);
+    let mut seeds = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let seed = fs::read(entry.unwrap().path()).unwrap();
+        body(&seed);
+        seeds += 1;
+        for n in 0..150u32 {
+            let mut mutated = seed.clone();
+            for round in 0..=n % 3 {
+                let [place, what, with, length] = philox4x32([n, round, 0, 0], [seeds, 11]);
+                let at = place as usize % mutated.len().max(1);
+                let end = (at + 1 + length as usize % 8).min(mutated.len());
+                match what % 4 {
+                    _ if mutated.is_empty() => {}
+                    0 => mutated[at] = with as u8,
+                    1 => mutated[at] ^= 1 << (with % 8),
+                    2 => _ = mutated.drain(at..end),
+                    _ => {
+                        let part = mutated[at..end].to_vec();
+                        mutated.splice(at..at, part);
+                    }
+                }
+            }
+            body(&mutated);
+        }
+    }
+    assert!(seeds >= 5, "{target} has {seeds} seeds");
+}
+
+#[test]
+fn key_files() {
+    run("key_file", fuzz::key_file);
+}
+
+#[test]
+fn detector_inputs() {
+    run("detector_input", fuzz::detector_input);
+}
+
+#[test]
+fn normalizations() {
+    run("normalization", fuzz::normalization);
+}
