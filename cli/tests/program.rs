@@ -253,3 +253,189 @@ fn help_has_examples_and_version_a_number() {
     assert!(folder.run(&["detect", "--help"]).out.contains("Exit status:"));
     assert!(folder.run(&["--version"]).out.starts_with("verdigris 0."));
 }
+
+/// A folder, JSON lines and Parquet: a line for each text, faults named, the rest goes on.
+#[test]
+fn many_texts_at_once() {
+    let folder = Folder::with_key();
+    let marked = folder.run(&["generate", "--key", "my.key", "--seed", "3", "--max-tokens", "120"]).out;
+    let plain = folder.run(&["generate", "--seed", "4", "--max-tokens", "120"]).out;
+    fs::create_dir_all(folder.path("texts/more")).unwrap();
+    folder.write("texts/a.txt", &marked);
+    folder.write("texts/more/b.md", &plain);
+    folder.write("texts/ignored.bin", "no text");
+    let lines = [
+        serde_json::json!({"text": marked, "id": 1}).to_string(),
+        "{\"text\": 7}".into(),
+        "not json".into(),
+        String::new(),
+        serde_json::json!({"other": "x"}).to_string(),
+        serde_json::json!({"text": "Short."}).to_string(),
+    ];
+    folder.write("texts/c.jsonl", &lines.join("\n"));
+    let run = folder.run(&["detect", "texts", "--key", "my.key", "--json"]);
+    assert_eq!(run.status, 2, "some are faulty: {run:?}");
+    let found: Vec<serde_json::Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let verdicts: Vec<&str> = found.iter().map(|line| line["verdict"].as_str().unwrap()).collect();
+    assert_eq!(verdicts, ["marked", "marked", "error", "error", "error", "too short", "not marked"]);
+    for (i, said) in [(2, "is a number, not a string"), (3, "the line is not JSON"), (4, "name it with --column")] {
+        let error = found[i]["error"].as_str().unwrap();
+        assert!(error.contains(said), "{error}");
+    }
+    assert!(found[3]["name"].as_str().unwrap().ends_with("c.jsonl:3"));
+    let run = folder.run(&["detect", "texts/a.txt", "texts/more/b.md", "--key", "my.key"]);
+    assert_eq!(run.status, 0);
+    assert!(run.out.contains("2 texts: 1 marked, 1 not, 0 too short, 0 faulty"), "{run:?}");
+    let column = folder.run(&["detect", "texts/c.jsonl", "--key", "my.key", "--column", "other"]);
+    assert!(column.out.contains("too short") && column.status == 2, "{column:?}");
+}
+
+#[test]
+fn parquet_columns() {
+    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::file::writer::SerializedFileWriter;
+    let folder = Folder::with_key();
+    let marked = folder.run(&["generate", "--key", "my.key", "--seed", "3", "--max-tokens", "120"]).out;
+    let schema = "message m { optional binary answer (UTF8); required int32 n; }";
+    let schema = std::sync::Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+    let file = fs::File::create(folder.path("a.parquet")).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema, Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let texts = [ByteArray::from(marked.as_str()), ByteArray::from("Short.")];
+    column.typed::<ByteArrayType>().write_batch(&texts, Some(&[1, 0, 1]), None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<parquet::data_type::Int32Type>().write_batch(&[1, 2, 3], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    let run = folder.run(&["detect", "a.parquet", "--column", "answer", "--key", "my.key"]);
+    for said in
+        ["a.parquet:1", "a.parquet:2: the column \"answer\" is empty here", "1 marked, 0 not, 1 too short, 1 faulty"]
+    {
+        assert!(run.out.contains(said), "{said}: {run:?}");
+    }
+    let run = folder.run(&["detect", "a.parquet", "--column", "n", "--key", "my.key"]);
+    assert!(run.out.contains("does not hold strings"), "{run:?}");
+    let run = folder.run(&["detect", "a.parquet", "--key", "my.key"]);
+    assert!(run.out.contains("there is no column \"text\", but answer, n"), "{run:?}");
+    let bytes = fs::read(folder.path("a.parquet")).unwrap();
+    fs::write(folder.path("cut.parquet"), &bytes[..bytes.len() / 2]).unwrap();
+    let run = folder.run(&["detect", "cut.parquet", "--key", "my.key"]);
+    assert!(run.out.contains("does not read as Parquet") && run.status == 2, "{run:?}");
+}
+
+/// One file for people: colours, a plot, words, and nothing from elsewhere.
+#[test]
+fn a_report_is_one_file() {
+    let folder = Folder::with_key();
+    let text = folder.run(&["generate", "--key", "my.key", "--seed", "3", "--max-tokens", "200"]).out;
+    folder.write("text.txt", &format!("<script>alert(1)</script> {text}"));
+    assert_eq!(folder.run(&["detect", "text.txt", "--key", "my.key", "--html", "report.html"]).status, 0);
+    let html = fs::read_to_string(folder.path("report.html")).unwrap();
+    for said in [
+        "This text carries the mark of the key",
+        "<polyline",
+        "prefers-color-scheme: dark",
+        "class=\"g",
+        "&lt;",
+        "Whoever holds the key",
+    ] {
+        assert!(html.contains(said), "{said}");
+    }
+    assert!(!html.contains("<script") && !html.contains("http"), "nothing is run and nothing is fetched");
+    folder.run(&["detect", "text.txt", "--key", "my.key", "--html", "no/such/report.html"]).fails("cannot write");
+}
+
+#[test]
+fn a_ring_writes_with_todays_key_and_reads_with_all() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("ring")).unwrap();
+    let new = |name: &str, rest: &[&str]| {
+        let file = format!("ring/{name}.key");
+        let run = folder.run(&[&["key", "new", &file, "--id", name], rest].concat());
+        assert_eq!(run.status, 0, "{run:?}");
+    };
+    new("old", &["--valid-until", "2020-12-31"]);
+    new("now", &["--valid-from", "2021-01-01"]);
+    new("next", &["--valid-from", "2999-01-01"]);
+    let written = folder.run(&["generate", "--ring", "ring", "--seed", "1", "--max-tokens", "150", "--json"]);
+    let written: serde_json::Value = serde_json::from_str(&written.out).unwrap();
+    assert_eq!(written["key_id"], "now");
+    folder.write("text.txt", written["text"].as_str().unwrap());
+    let run = folder.run(&["detect", "text.txt", "--ring", "ring"]);
+    assert!(run.status == 0 && run.out.contains("(now, level") && run.out.contains("3 looks"), "{run:?}");
+    let run = folder.run(&["identify", "text.txt", "--ring", "ring", "--gammas", "0.5"]);
+    assert!(run.status == 0 && run.out.contains("written with now: native, gamma 0.25"), "{run:?}");
+    folder.run(&["generate", "--ring", "ring", "--tenant", "acme"]).fails("for the tenant acme");
+    folder.run(&["key", "new", "x.key", "--valid-from", "2021-02-30"]).fails("is no date");
+    folder
+        .run(&["key", "new", "x.key", "--valid-from", "2021-02-02", "--valid-until", "2021-02-01"])
+        .fails("would end");
+}
+
+#[test]
+fn a_payload_there_and_back() {
+    let folder = Folder::new();
+    folder.run(&["key", "new", "n.key", "--payload-bits", "16"]);
+    let write = ["generate", "--key", "n.key", "--seed", "1", "--max-tokens", "400", "--temperature", "1"];
+    let text = folder.run(&[&write[..], &["--payload", "0xbeef"]].concat()).out;
+    folder.write("text.txt", &text);
+    let run = folder.run(&["payload", "text.txt", "--key", "n.key"]);
+    assert!(run.status == 0 && run.out.contains("0xbeef"), "{run:?}");
+    let run = folder.run(&["detect", "text.txt", "--key", "n.key"]);
+    assert!(run.status == 0 && run.out.contains("65536 looks"), "{run:?}");
+    folder.run(&write).fails("carries a payload: say which one to write");
+    folder.run(&[&write[..], &["--payload", "0x12345"]].concat()).fails("has more than 16 bits");
+    let run = folder.run(&[&write[..], &["--payload", "beef"]].concat());
+    assert!(run.status == 2 && run.err.contains("a payload is a whole number"), "{run:?}");
+    folder.run(&["key", "new", "m.key"]);
+    folder.run(&["payload", "text.txt", "--key", "m.key"]).fails("carries no payload");
+    folder.run(&["key", "new", "o.key", "--payload-bits", "16", "--gamma", "0.5"]).fails("has gamma 0.25");
+}
+
+/// What is done to characters is repaired; what is done to words is not.
+#[test]
+fn attacks_and_repairs() {
+    let folder = Folder::with_key();
+    let text = folder.run(&["generate", "--key", "my.key", "--seed", "3", "--max-tokens", "200"]).out;
+    folder.write("text.txt", &text);
+    for attack in ["homoglyphs", "zero-width"] {
+        folder.write("attacked.txt", &folder.run(&["attack", attack, "text.txt", "--strength", "0.4"]).out);
+        let run = folder.run(&["detect", "attacked.txt", "--key", "my.key"]);
+        assert!(run.status == 0 && run.out.contains("repaired"), "{attack}: {run:?}");
+        assert_eq!(folder.run(&["detect", "attacked.txt", "--key", "my.key", "--no-repair"]).status, 1);
+    }
+    folder.run(&["attack", "copy-paste", "text.txt"]).fails("--human FILE");
+    folder.run(&["attack", "deletion", "text.txt", "--strength", "2"]).fails("--strength is 2");
+    let weighed = folder.run(&["detect", "text.txt", "--key", "my.key", "--weigh", "likelihood-ratio"]);
+    assert_eq!(weighed.status, 0, "{weighed:?}");
+}
+
+/// Keys of other systems come from a file, and what is missing is said.
+#[test]
+fn keys_of_other_systems() {
+    let folder = Folder::new();
+    folder.write("key.txt", "0x0123456789abcdef\n");
+    let run = folder.run(&["key", "new", "vllm.key", "--dialect", "vllm", "--import", "key.txt"]);
+    assert!(run.status == 0 && run.out.contains("vllm, after 4 tokens"), "{run:?}");
+    let text =
+        folder.run(&["generate", "--key", "vllm.key", "--seed", "1", "--max-tokens", "150", "--temperature", "1"]).out;
+    folder.write("text.txt", &text);
+    assert_eq!(folder.run(&["detect", "text.txt", "--key", "vllm.key"]).status, 0);
+    folder.run(&["generate", "--key", "vllm.key", "--temperature", "0"]).fails("needs a temperature above 0");
+    folder.run(&["key", "new", "a.key", "--dialect", "vllm"]).fails("--import FILE");
+    folder.write("bad.txt", "secret words");
+    folder.run(&["key", "new", "a.key", "--dialect", "vllm", "--import", "bad.txt"]).fails("whole numbers of 64 bits");
+    folder.run(&["key", "new", "a.key", "--dialect", "sglang-dual", "--hash-key", "1"]).fails("sglang-dual takes 16");
+    folder.run(&["key", "new", "a.key", "--dialect", "kgw", "--seeding", "simple_2"]).fails("is not a seeding scheme");
+    folder.run(&["key", "new", "a.key", "--dialect", "sbw", "--seeding", "x"]).fails("must be simple_1, simple_4");
+    folder.run(&["key", "new", "a.key", "--hash-key", "5"]).fails("our own dialects make their secrets");
+    for dialect in
+        ["native-gumbel", "tgi", "hugging-face", "unigram", "sbw", "three-bricks-maryland", "three-bricks-openai"]
+    {
+        let run = folder.run(&["key", "new", &format!("{dialect}.key"), "--dialect", dialect]);
+        assert_eq!(run.status, 0, "{dialect}: {run:?}");
+    }
+}

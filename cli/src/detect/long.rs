@@ -37,15 +37,7 @@ pub(super) fn detect(
     let evidence = reader.detect_repeats(key, bar.wrap_read(text), options.repeats.into());
     bar.finish_and_clear();
     let evidence = evidence.map_err(|source| Failure::Text { name: name.to_owned(), source })?;
-    let judgement = Judgement {
-        key,
-        evidence,
-        payload: None,
-        repairs: Vec::new(),
-        skipped: 0,
-        tokens: Vec::new(),
-        passages: Vec::new(),
-    };
+    let judgement = Judgement::of(key, evidence);
     let verdict = evidence.verdict(options.level).map_err(verdigris::Error::from)?;
     if options.json {
         options.print_json(&Judged { name: name.to_owned(), text: String::new(), result: Ok(judgement) })?;

@@ -3,6 +3,7 @@
 mod documents;
 mod html;
 mod long;
+mod weigh;
 mod words;
 
 use std::fs::File;
@@ -70,6 +71,8 @@ pub(crate) struct Detect {
     /// Tokenize from so many places at the beginning, for a text that was cut out in the middle of a word
     #[arg(long, value_name = "N", default_value_t = 1)]
     offsets: usize,
+    #[command(flatten)]
+    weigh: weigh::WeighOptions,
     /// Show the text with its green and red tokens first (of a long text the first 16 MiB, and judge those)
     #[arg(long, conflicts_with_all = ["json", "html"])]
     color: bool,
@@ -177,6 +180,9 @@ impl Detect {
         for key in &keys {
             reader.fits(key)?;
         }
+        if self.weigh.weigh.is_some() && self.files.len() > 1 {
+            return Err(Failure::Usage("--weigh takes one text".into()));
+        }
         let single = match &self.files[..] {
             [] => true,
             [file] => !file.is_dir() && !matches!(extension(file).as_str(), "jsonl" | "ndjson" | "parquet"),
@@ -205,14 +211,21 @@ impl Detect {
             }
             Err(fault(verdigris::text::ReadError::NotUtf8 { offset: offset as u64 }))
         })?;
-        let mut judged = self.judge(reader, keys, Document { name, text: Ok(text) });
+        if let Some(method) = self.weigh.weigh {
+            return weigh::detect(self, method, keys, text, name);
+        }
+        let judged = self.judge(reader, keys, Document { name, text: Ok(text) });
         let outcome = self.outcome(&judged);
-        let judgement = judged.result?;
-        if outcome == Outcome::TooShort {
+        if let (Outcome::TooShort, Ok(judgement)) = (outcome, &judged.result) {
             let short = judgement.evidence.verdict(self.level).expect_err("it is too short");
             return Err(Failure::Text { name: judged.name, source: short.into() });
         }
-        if !self.json {
+        // The report first: what cannot be written is told before anything is shown.
+        self.write_html(std::slice::from_ref(&judged))?;
+        if self.json && judged.result.is_ok() {
+            self.print_json(&judged)?;
+        } else {
+            let judgement = judged.result?;
             let mut out = anstream::AutoStream::new(std::io::stdout(), color_choice(self.color));
             if self.color {
                 report::colored(&mut out, &judged.text, &judgement.tokens)?;
@@ -220,11 +233,6 @@ impl Detect {
             }
             words::describe(&mut out, &judgement, self.level)?;
         }
-        judged.result = Ok(judgement);
-        if self.json {
-            self.print_json(&judged)?;
-        }
-        self.write_html(std::slice::from_ref(&judged))?;
         Ok(if outcome == Outcome::Marked { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 
@@ -285,6 +293,7 @@ impl Detect {
             repeats: self.repeats.into(),
             normalize: !self.no_repair,
             offsets: self.offsets,
+            places: self.color || self.html.is_some(),
             passages: (self.windows || self.html.is_some()).then_some(self.level),
         };
         let name = document.name;

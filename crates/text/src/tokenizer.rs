@@ -74,9 +74,24 @@ impl Tokenizer {
     /// The tokens of a text, each with the bytes of the text that it stands for. A token that holds a part of a
     /// character has all of its bytes.
     pub fn encode_with_places(&self, text: &str) -> Vec<(TokenId, Range<usize>)> {
-        let Ok(encoding) = self.inner.encode(text, false) else { return Vec::new() };
-        let places = encoding.get_offsets().iter().map(|&(start, end)| start..end.max(start));
-        encoding.get_ids().iter().copied().zip(places).collect()
+        // In pieces, as a reader is: what the library keeps of a token takes a hundred times its bytes.
+        let (mut all, mut before) = (Vec::new(), 0);
+        for piece in Pieces::new(text.as_bytes()) {
+            let piece = piece.expect("a string is UTF-8, and memory can be read");
+            if let Ok(encoding) = self.inner.encode(piece.as_str(), false) {
+                let places = encoding.get_offsets().iter().map(|&(start, end)| before + start..before + end.max(start));
+                all.extend(encoding.get_ids().iter().copied().zip(places));
+            }
+            before += piece.len();
+        }
+        all
+    }
+
+    /// The tokens of a text of any length, on all cores: those that a reader would get.
+    pub fn encode_long(&self, text: &str) -> Vec<TokenId> {
+        let mut all = Vec::new();
+        self.encode_reader(text.as_bytes(), |_, tokens| all.extend_from_slice(tokens)).expect("a string is UTF-8");
+        all
     }
 
     /// The tokens of a prompt: those of the text, with the control tokens around it that the tokenizer's own

@@ -20,6 +20,8 @@ pub struct Look {
     /// From how many places the text is tokenized: the first is its beginning, each next one a character later. For
     /// texts that were cut out in the middle of a token.
     pub offsets: usize,
+    /// Whether [`Judgement::tokens`] are wanted. Passages need them.
+    pub places: bool,
     /// Whether marked passages are looked for, found if their family-wise p-value is at or under this.
     pub passages: Option<f64>,
 }
@@ -27,7 +29,7 @@ pub struct Look {
 impl Default for Look {
     /// Repeats by context, with repair, from the beginning, as a whole.
     fn default() -> Self {
-        Self { repeats: Repeats::default(), normalize: true, offsets: 1, passages: None }
+        Self { repeats: Repeats::default(), normalize: true, offsets: 1, places: true, passages: None }
     }
 }
 
@@ -44,10 +46,18 @@ pub struct Judgement<'k> {
     pub repairs: Vec<(Repair, usize)>,
     /// Bytes left out at the beginning.
     pub skipped: usize,
-    /// What the key sees in each token, with the bytes of the text as it came.
+    /// What the key sees in each token, with the bytes of the text as it came; empty where it is not wanted.
     pub tokens: Vec<(Range<usize>, Mark)>,
     /// Marked passages, with the bytes of the text as it came. Their p-values pay for all looks.
     pub passages: Vec<(Range<usize>, Passage)>,
+}
+
+impl<'k> Judgement<'k> {
+    /// Of a text of which no more is known than its evidence.
+    pub fn of(key: &'k Key, evidence: Evidence) -> Self {
+        let (repairs, tokens, passages) = (Vec::new(), Vec::new(), Vec::new());
+        Self { key, evidence, payload: None, repairs, skipped: 0, tokens, passages }
+    }
 }
 
 /// One way to read the text.
@@ -89,7 +99,7 @@ impl Reader {
             let starts: Vec<usize> = if whole.is_empty() { vec![0] } else { starts.collect() };
             for skipped in starts {
                 let text = whole[skipped..].to_owned();
-                let tokens = self.tokenizer().encode(&text);
+                let tokens = self.tokenizer().encode_long(&text);
                 readings.push(Reading { repaired: repaired.clone(), skipped, text, tokens });
             }
         }
@@ -117,13 +127,14 @@ impl Reader {
         look: &Look,
         looks: f64,
     ) -> Result<Judgement<'k>, Error> {
-        let places = self.tokenizer().encode_with_places(&reading.text);
-        let tokens: Vec<TokenId> = places.iter().map(|(token, _)| *token).collect();
+        let wanted = look.places || look.passages.is_some();
+        let places = if wanted { self.tokenizer().encode_with_places(&reading.text) } else { Vec::new() };
+        let tokens = &reading.tokens;
         let (mut payload, mut tried) = (None, looks);
         let scheme = match key.payload_bits() {
             Some(bits) => {
                 let mut reader = key.payload_reader()?;
-                reader.push(&tokens);
+                reader.push(tokens);
                 let read = reader.read();
                 payload = Some(read);
                 tried *= 2f64.powi(i32::from(bits));
@@ -131,8 +142,11 @@ impl Reader {
             }
             None => self.scheme(key)?,
         };
-        let mut detector = Detector::new(scheme).repeats(look.repeats).recording();
-        let marks = detector.push(&tokens).to_vec();
+        let mut detector = Detector::new(scheme).repeats(look.repeats);
+        if wanted {
+            detector = detector.recording();
+        }
+        let marks = detector.push(tokens).to_vec();
         let evidence = detector.evidence().best_of(tried);
         let origin = |at: usize| match &reading.repaired {
             Some(normalized) => normalized.origin(at + reading.skipped),
@@ -175,7 +189,7 @@ impl Reader {
     /// not know this tokenizer: the text is tokenized by it all the same.
     pub fn identify(&self, candidates: &[(String, Key)], text: &str, repeats: Repeats) -> Result<Vec<Finding>, Error> {
         use rayon::prelude::*;
-        let tokens = self.tokenizer().encode(text);
+        let tokens = self.tokenizer().encode_long(text);
         let tried = candidates.len() as f64;
         let mut findings = candidates
             .par_iter()

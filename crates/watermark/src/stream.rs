@@ -6,11 +6,50 @@
 //! inference*, 2023, section 3). The bets are likelihood ratios against several strengths of a mark, an equal share of
 //! the first stake on each.
 
+use std::sync::Arc;
+
+use verdigris_logits::TokenId;
+
+use crate::detect::{Detector, Evidence, Mark};
 use crate::law::Law;
+use crate::scheme::Scheme;
 use crate::statistics::saddlepoint;
 
 /// Strengths that are betted on: standard deviations by which a mark shifts the mean of a draw.
 const STRENGTHS: [f64; 6] = [0.1, 0.2, 0.35, 0.6, 0.9, 1.3];
+
+/// A detector that can be asked at every moment.
+pub struct Watcher {
+    detector: Detector,
+    wealth: Wealth,
+}
+
+impl Watcher {
+    /// A watcher for what `scheme` marks.
+    pub fn new(scheme: Arc<dyn Scheme>) -> Self {
+        let wealth = Wealth::new(&scheme.law());
+        Self { detector: Detector::new(scheme), wealth }
+    }
+
+    /// Reads the next tokens of the text.
+    pub fn push(&mut self, tokens: &[TokenId]) {
+        for mark in self.detector.push(tokens) {
+            if let Mark::Counted { score, .. } = mark {
+                self.wealth.push(*score);
+            }
+        }
+    }
+
+    /// The logarithm of the p-value so far, which holds whenever one stops.
+    pub fn ln_p(&self) -> f64 {
+        self.wealth.ln_p()
+    }
+
+    /// The evidence so far as of a text that ends here: its p-value holds for one look only.
+    pub fn evidence(&self) -> Evidence {
+        self.detector.evidence()
+    }
+}
 
 /// The wealth of a bettor against 'this text is not marked'.
 #[derive(Clone, Debug)]
@@ -124,6 +163,21 @@ mod tests {
             assert!(alarms as f64 <= 0.05 * f64::from(texts), "{law:?}: {alarms}");
             assert!(alarms > 20, "{alarms}: a bettor that never bets");
         }
+    }
+
+    #[test]
+    fn a_watcher_counts_repeats_once() {
+        let gamma = crate::Gamma::new(0.25).unwrap();
+        let context = crate::Context { function: crate::ContextFunction::All, width: 1 };
+        let scheme: Arc<dyn Scheme> = Arc::new(crate::Native::new(&[1; 32], "", "", gamma, context, 500).unwrap());
+        let text: Vec<TokenId> = (0..300u32).map(|i| philox4x32([i, 0, 0, 0], [8, 8])[0] % 500).collect();
+        let mut watcher = Watcher::new(scheme.clone());
+        text.chunks(7).for_each(|piece| watcher.push(piece));
+        let ln_p = watcher.ln_p();
+        assert_eq!(watcher.evidence(), Evidence::of(scheme, &text));
+        (0..20).for_each(|_| watcher.push(&text));
+        assert_eq!(watcher.wealth.draws(), watcher.evidence().scored);
+        assert!(watcher.ln_p() >= ln_p - 12.0, "repeats prove nothing");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::law::Law;
 use crate::statistics::weighted;
 
 /// Weights are whole numbers up to this.
-pub const SCALE: u16 = 256;
+pub const SCALE: u16 = 64;
 
 /// What the model says at one position, before the mark.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,8 +8,8 @@
 use super::ln_one_minus_exp;
 use super::saddlepoint::{self, Cumulants, Support};
 
-/// The most additions that an exact convolution may take: about a tenth of a second.
-const EXACT: u64 = 1 << 27;
+/// The most additions that an exact convolution may take: some hundredths of a second.
+const EXACT: u64 = 1 << 25;
 
 /// `ln P(S >= s)` for weights whose tokens are green with probability `gamma`, independently.
 pub fn ln_tail(weights: &[u16], gamma: f64, s: u64) -> f64 {
@@ -20,6 +20,12 @@ pub fn ln_tail(weights: &[u16], gamma: f64, s: u64) -> f64 {
     if s > total {
         return f64::NEG_INFINITY;
     }
+    // Equal weights are a count.
+    let unit = weights.iter().fold(0, |unit, &w| gcd(unit, w));
+    if unit > 1 {
+        let weights: Vec<u16> = weights.iter().map(|w| w / unit).collect();
+        return ln_tail(&weights, gamma, s.div_ceil(u64::from(unit)));
+    }
     if s == total {
         return weights.iter().filter(|&&w| w > 0).count() as f64 * gamma.ln();
     }
@@ -28,8 +34,7 @@ pub fn ln_tail(weights: &[u16], gamma: f64, s: u64) -> f64 {
         return saddlepoint::ln_tail(k, f64::INFINITY, Support::Integer, s as f64);
     }
     let t = saddlepoint::solve(&k, f64::INFINITY, s as f64);
-    let [value, mean, _] = k(0.0);
-    let _ = value;
+    let mean = k(0.0)[1];
     let mut law = vec![0.0; total as usize + 1];
     law[0] = 1.0;
     let mut end = 0;
@@ -50,6 +55,10 @@ pub fn ln_tail(weights: &[u16], gamma: f64, s: u64) -> f64 {
     } else {
         ln_one_minus_exp((scale + (0..s).map(untilt).sum::<f64>().ln()).min(-f64::EPSILON))
     }
+}
+
+fn gcd(a: u16, b: u16) -> u16 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The share of green under a law that favours it by `e^x`.
