@@ -85,14 +85,19 @@ impl Law {
             // Not known, but for what makes it a ratio: `K(1) = 0`, and `K <= 0` before it, which is convex.
             Self::LikelihoodRatio => [0.0, f64::NAN, f64::NAN],
             Self::Integer(ref law) => {
-                let largest = if t > 0.0 { (law.probabilities.len() - 1) as f64 } else { 0.0 };
+                // Relative to the end that the tilt favours, so that nothing overflows; one factor a step.
+                let last = law.probabilities.len() - 1;
+                let largest = if t > 0.0 { last as f64 } else { 0.0 };
+                let (factor, mut power) = ((-t.abs()).exp(), 1.0);
                 let [mut mass, mut first, mut second] = [0.0; 3];
-                for (x, &p) in law.probabilities.iter().enumerate().filter(|&(_, &p)| p > 0.0) {
+                for i in 0..=last {
+                    let x = if t > 0.0 { last - i } else { i };
+                    let weight = law.probabilities[x] * power;
                     let x = x as f64;
-                    let weight = p * (t * (x - largest)).exp();
                     mass += weight;
                     first += weight * x;
                     second += weight * x * x;
+                    power *= factor;
                 }
                 let mean = first / mass;
                 [mass.ln() + t * largest, mean, second / mass - mean * mean]

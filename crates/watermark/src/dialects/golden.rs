@@ -137,3 +137,44 @@ fn every_dialect_equals_its_package_in_a_million_answers() {
     assert_eq!(answers.len(), 12, "all but our own: {:?}", answers.keys());
     assert!(answers.values().all(|&n| n >= 1_000_000), "{answers:?}");
 }
+
+/// What a writer makes of a row of logits.
+#[derive(Deserialize)]
+struct Marking {
+    scheme: Dialect,
+    secret: String,
+    contexts: Vec<Vec<TokenId>>,
+    raised: Option<Vec<Vec<usize>>>,
+    taken: Option<Vec<usize>>,
+    laws: Option<Vec<Vec<f64>>>,
+}
+
+/// `fixtures/golden/marking.json`: the writers of those packages on the same rows.
+#[test]
+fn rows_are_marked_as_by_the_packages_own_writers() {
+    const VOCABULARY: usize = 300;
+    let cases: Vec<Marking> = serde_json::from_str(include_str!("../../../../fixtures/golden/marking.json")).unwrap();
+    assert_eq!(cases.len(), 6);
+    for case in cases {
+        let secret = HEXLOWER.decode(case.secret.as_bytes()).unwrap();
+        let scheme = case.scheme.scheme(&secret, "", "", VOCABULARY).unwrap();
+        for (n, context) in case.contexts.iter().enumerate() {
+            let logits: Vec<f32> = (0..VOCABULARY).map(|t| ((t * 7919 + 13 * n) % 1000) as f32 / 100.0).collect();
+            let mut row = Row::from(logits.clone());
+            scheme.mark(context, Strength::Soft(2.0), &mut row);
+            if let Some(raised) = &case.raised {
+                let ours: Vec<usize> = (0..VOCABULARY).filter(|&t| row.logits()[t] > logits[t] + 1.0).collect();
+                assert_eq!(ours, raised[n], "{} after {context:?}", case.scheme);
+            }
+            if let Some(taken) = &case.taken {
+                let left: Vec<usize> = (0..VOCABULARY).filter(|&t| row.logits()[t] > f32::NEG_INFINITY).collect();
+                assert_eq!(left, [taken[n]], "{} after {context:?}", case.scheme);
+            }
+            if let Some(laws) = &case.laws {
+                for (ours, theirs) in row.distribution().iter().zip(&laws[n]) {
+                    assert!((ours - theirs).abs() < 1e-6, "{} after {context:?}: {ours} {theirs}", case.scheme);
+                }
+            }
+        }
+    }
+}
