@@ -16,6 +16,7 @@ use verdigris_watermark::dialects::sbw::{self, sbw};
 use verdigris_watermark::dialects::sglang::sglang;
 use verdigris_watermark::dialects::synthid::{Bits, Score, SynthId};
 use verdigris_watermark::dialects::vllm::vllm;
+use verdigris_watermark::windows::passages;
 use verdigris_watermark::{Context, ContextFunction, Detector, Gamma, Native, Scheme, Strength};
 
 const VOCABULARIES: [usize; 3] = [32_000, 128_256, 256_000];
@@ -169,5 +170,18 @@ fn detection(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, masks, marks, memberships, detection);
+/// Passages in a document of a million tokens, after the draws are there.
+fn windows(c: &mut Criterion) {
+    let scheme: Arc<dyn Scheme> = Arc::new(native(ContextFunction::All, 1, 128_256));
+    let mut detector = Detector::new(scheme).recording();
+    detector.push(&text(1_000_000, 128_256));
+    let mut group = c.benchmark_group("windows");
+    group.sample_size(10).throughput(Throughput::Elements(1_000_000));
+    group.bench_function("passages/1M", |b| {
+        b.iter(|| passages(detector.law(), black_box(detector.record()), 1e-5));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, masks, marks, memberships, detection, windows);
 criterion_main!(benches);

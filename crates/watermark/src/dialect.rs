@@ -241,10 +241,9 @@ impl Dialect {
         let pair = || <[u64; 2]>::try_from(&numbers(secret)[..]).map_err(|_| size("16"));
         let wide = |width: usize| (1..=MAX_CONTEXT).contains(&width).then_some(width).ok_or(BadDialect::Width(width));
         let share = |share: f64| (share > 0.0 && share < 1.0).then_some(share).ok_or(BadDialect::Share(share));
-        let split = |_| -> Result<(), BadDialect> {
-            // Noise splits nothing, but an empty vocabulary is none.
-            if vocabulary == 0 { Err(BadSplit::Vocabulary(0).into()) } else { Ok(()) }
-        };
+        if vocabulary == 0 {
+            return Err(BadSplit::Vocabulary(0).into());
+        }
         Ok(match *self {
             Self::Native { gamma, context, payload_bits } => {
                 if let Some(bits) = payload_bits {
@@ -267,27 +266,14 @@ impl Dialect {
                 let keys: Zeroizing<Vec<i64>> = Zeroizing::new(numbers(secret).iter().map(|&key| key as i64).collect());
                 Arc::new(SynthId::new(&keys, bits, ngram_len, score.clone(), vocabulary)?)
             }
-            Self::Vllm { width } => {
-                split(())?;
-                Arc::new(vllm(number()?, wide(width)?, vocabulary))
-            }
-            Self::VllmDual { width, alpha } => {
-                split(())?;
-                Arc::new(vllm_dual(number()?, share(alpha)?, wide(width)?, vocabulary))
-            }
-            Self::Sglang { width } => {
-                split(())?;
-                Arc::new(sglang(number()?, wide(width)?, vocabulary))
-            }
+            Self::Vllm { width } => Arc::new(vllm(number()?, wide(width)?, vocabulary)),
+            Self::VllmDual { width, alpha } => Arc::new(vllm_dual(number()?, share(alpha)?, wide(width)?, vocabulary)),
+            Self::Sglang { width } => Arc::new(sglang(number()?, wide(width)?, vocabulary)),
             Self::SglangDual { width, mixing } => {
-                split(())?;
                 Arc::new(sglang_dual(pair()?, share(mixing)?, wide(width)?, vocabulary))
             }
             Self::ThreeBricksMaryland { width, gamma } => Arc::new(maryland(pair()?, wide(width)?, gamma, vocabulary)?),
-            Self::ThreeBricksOpenai { width } => {
-                split(())?;
-                Arc::new(openai(pair()?, wide(width)?, vocabulary))
-            }
+            Self::ThreeBricksOpenai { width } => Arc::new(openai(pair()?, wide(width)?, vocabulary)),
         })
     }
 }

@@ -220,6 +220,28 @@ mod tests {
         assert!(row.logits()[VOCABULARY..].iter().all(|&z| z == 0.0));
     }
 
+    /// Noise that favoured a token once would favour it again and again: a context that comes again is not marked.
+    #[test]
+    fn noise_marks_no_context_twice() {
+        let context = Context { function: ContextFunction::All, width: 2 };
+        let scheme = crate::dialects::native_gumbel::native_gumbel(&[3; 32], "", "", context, VOCABULARY).unwrap();
+        let embed = Embed::new(Arc::new(scheme), Strength::Hard);
+        let mut state = embed.start(&[5, 6, 5, 6]);
+        let left = |state: &Tail| {
+            let mut row = Row::from(vec![0.0; VOCABULARY]);
+            embed.apply(state, &mut row);
+            row.logits().iter().filter(|z| z.is_finite()).count()
+        };
+        // 5-6 stands in the prompt, which nobody marked.
+        assert_eq!(left(&state), 1);
+        let fork = state.clone();
+        [7, 5, 6].iter().for_each(|&token| embed.advance(&mut state, token));
+        assert_eq!(left(&state), VOCABULARY, "5-6 has been marked before");
+        assert_eq!(left(&fork), 1, "a branch has a memory of its own");
+        embed.advance(&mut state, 9);
+        assert_eq!(left(&state), 1);
+    }
+
     #[test]
     fn delta_out_of_range_is_refused() {
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
