@@ -67,7 +67,7 @@ pub struct Scored {
 /// Reads the tokens of one text, in as many pieces as they come, and adds up their scores.
 ///
 /// The work a token is constant (the dialects that permute the vocabulary need `V * gamma` steps for each new
-/// pair of context and token), and the memory is at most 64 MiB unless a record is kept.
+/// pair of context and token), and the memory is at most some 130 MiB unless a record is kept.
 pub struct Detector {
     scheme: Arc<dyn Scheme>,
     law: Law,
