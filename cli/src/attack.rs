@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use verdigris::watermark::attack::Attack;
 
 use crate::error::Failure;
@@ -19,8 +20,8 @@ Examples:
   verdigris attack copy-paste tale.txt --strength 0.8 --human letters.txt > mixed.txt")]
 pub(crate) struct AttackCommand {
     /// What to do
-    #[arg(value_enum)]
-    attack: Name,
+    #[arg(value_parser = attacks())]
+    attack: Attack,
     /// The text; - for standard input
     file: PathBuf,
     /// How much of it, from 0 to 1
@@ -34,42 +35,13 @@ pub(crate) struct AttackCommand {
     human: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Name {
-    /// Take words out
-    Deletion,
-    /// Exchange neighbouring words
-    Swap,
-    /// Replace words by others, as frequent as they are
-    Substitution,
-    /// Mistype words
-    Typos,
-    /// Replace letters by look-alikes of other scripts
-    Homoglyphs,
-    /// Put invisible characters into words
-    ZeroWidth,
-    /// Cut off the end
-    Truncation,
-    /// Put it, in three pieces, into human text
-    CopyPaste,
-    /// Change capital and small first letters
-    Case,
-}
-
-impl From<Name> for Attack {
-    fn from(name: Name) -> Self {
-        match name {
-            Name::Deletion => Self::Deletion,
-            Name::Swap => Self::Swap,
-            Name::Substitution => Self::Substitution,
-            Name::Typos => Self::Typos,
-            Name::Homoglyphs => Self::Homoglyphs,
-            Name::ZeroWidth => Self::ZeroWidth,
-            Name::Truncation => Self::Truncation,
-            Name::CopyPaste => Self::CopyPaste,
-            Name::Case => Self::Case,
-        }
-    }
+/// Attacks by their names.
+fn attacks() -> impl TypedValueParser<Value = Attack> {
+    let values = Attack::ALL.map(|(_, name, what)| PossibleValue::new(name).help(what));
+    PossibleValuesParser::new(values).map(|given| {
+        let (attack, ..) = Attack::ALL.into_iter().find(|(_, name, _)| *name == given).expect("one of these");
+        attack
+    })
 }
 
 impl AttackCommand {
@@ -78,11 +50,11 @@ impl AttackCommand {
             return Err(Failure::Usage(format!("--strength is {}, but must be 0 to 1", self.strength)));
         }
         let human = self.human.as_deref().map(crate::text::read).transpose()?;
-        if matches!(self.attack, Name::CopyPaste) && human.as_ref().is_none_or(|human| human.trim().is_empty()) {
+        if self.attack == Attack::CopyPaste && human.as_ref().is_none_or(|human| human.trim().is_empty()) {
             return Err(Failure::Usage("copy-paste needs a text to paste into: --human FILE".into()));
         }
         let text = crate::text::read(&self.file)?;
-        let attacked = Attack::from(self.attack).apply(&text, self.strength, self.seed, &human.unwrap_or_default());
+        let attacked = self.attack.apply(&text, self.strength, self.seed, &human.unwrap_or_default());
         std::io::Write::write_all(&mut std::io::stdout(), attacked.as_bytes())?;
         Ok(ExitCode::SUCCESS)
     }

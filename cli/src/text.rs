@@ -21,8 +21,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
         return Err(Failure::Usage(format!("{} is longer than {} MiB", path.display(), MAX_TEXT >> 20)));
     }
     String::from_utf8(bytes).map_err(|error| {
-        let offset = error.utf8_error().valid_up_to() as u64;
-        let source = verdigris::text::ReadError::NotUtf8 { offset }.into();
+        let source = verdigris::text::ReadError::from(error.utf8_error()).into();
         Failure::Text { name: path.display().to_string(), source }
     })
 }

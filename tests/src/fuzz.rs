@@ -85,7 +85,7 @@ pub fn normalization(data: &[u8]) {
     if normalized.changes.is_empty() {
         assert_eq!(normalized.text, text);
     }
-    for (_, attack) in Attack::ALL {
+    for (attack, ..) in Attack::ALL {
         attack.apply(text, 0.3, data.len() as u64, "Some words of somebody else.");
     }
 }

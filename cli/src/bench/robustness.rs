@@ -54,10 +54,10 @@ impl Robustness {
         }
         let attacks: Vec<_> = Attack::ALL
             .into_iter()
-            .filter(|(name, _)| self.attack.as_deref().is_none_or(|only| only == *name))
+            .filter(|(_, name, _)| self.attack.as_deref().is_none_or(|only| only == *name))
             .collect();
         if attacks.is_empty() {
-            let names: Vec<&str> = Attack::ALL.iter().map(|(name, _)| *name).collect();
+            let names: Vec<&str> = Attack::ALL.iter().map(|(_, name, _)| *name).collect();
             return Err(Failure::Usage(format!("--attack must be one of {}", names.join(", "))));
         }
         let engine = self.model.engine(&self.device.device()?)?;
@@ -90,7 +90,8 @@ impl Robustness {
         writeln!(out, "| {:<20} | {}", "attack", names.join(" "))?;
         writeln!(out, "|---|{}", "--:|".repeat(ways.len()))?;
         let none = [("none", None, 0.0)];
-        let each = attacks.iter().flat_map(|&(name, attack)| STRENGTHS.map(|strength| (name, Some(attack), strength)));
+        let each =
+            attacks.iter().flat_map(|&(attack, name, _)| STRENGTHS.map(|strength| (name, Some(attack), strength)));
         for (name, attack, strength) in none.into_iter().chain(each) {
             let label = if attack.is_some() { format!("{name} {:.0} %", 100.0 * strength) } else { name.to_owned() };
             write!(out, "| {label:<20} |")?;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
+use verdigris::text::ReadError;
 
 use crate::error::Failure;
 
@@ -57,20 +58,23 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>, depth: usize) -> Result<(), Fai
     paths.sort();
     for path in paths {
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default().to_ascii_lowercase();
         // A link could lead in a circle.
         if path.is_dir() && !path.is_symlink() && !hidden {
             walk(&path, found, depth + 1)?;
-        } else if !hidden && ["txt", "md", "text", "jsonl", "ndjson", "parquet"].contains(&&*kind) {
+        } else if !hidden && ["txt", "md", "text", "jsonl", "ndjson", "parquet"].contains(&&*extension(&path)) {
             found.push(path);
         }
     }
     Ok(())
 }
 
+fn extension(path: &Path) -> String {
+    path.extension().and_then(|kind| kind.to_str()).unwrap_or_default().to_ascii_lowercase()
+}
+
 impl Source {
-    fn of(path: PathBuf) -> Self {
-        match path.extension().and_then(|kind| kind.to_str()).unwrap_or_default().to_ascii_lowercase().as_str() {
+    pub(super) fn of(path: PathBuf) -> Self {
+        match &*extension(&path) {
             "jsonl" | "ndjson" => Self::JsonLines(path),
             "parquet" => Self::Parquet(path),
             _ => Self::Text(path),
@@ -110,12 +114,7 @@ fn utf8(text: Vec<u8>) -> Result<String, String> {
     if text.len() as u64 > MAX_TEXT {
         return Err(format!("it is longer than {} MiB: detect it by itself", MAX_TEXT >> 20));
     }
-    String::from_utf8(text).map_err(|error| {
-        let offset = error.utf8_error().valid_up_to();
-        format!(
-            "byte {offset} is not valid UTF-8: is it a text file? Convert it first, for example with `iconv -t utf-8`"
-        )
-    })
+    String::from_utf8(text).map_err(|error| ReadError::from(error.utf8_error()).to_string())
 }
 
 fn json_lines(path: PathBuf, mut lines: impl BufRead, column: String) -> impl Iterator<Item = Document> {

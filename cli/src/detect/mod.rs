@@ -19,7 +19,7 @@ use verdigris::watermark::DEFAULT_LEVEL;
 use verdigris::watermark::normalize::Repair;
 use verdigris::{Judgement, Key, Look, Reader, Repeats, Verdict};
 
-use crate::detect::documents::{Document, MAX_TEXT, sources};
+use crate::detect::documents::{Document, MAX_TEXT, Source, sources};
 use crate::error::Failure;
 use crate::key::KeysOption;
 use crate::model::ModelOption;
@@ -185,7 +185,7 @@ impl Detect {
         }
         let single = match &self.files[..] {
             [] => true,
-            [file] => !file.is_dir() && !matches!(extension(file).as_str(), "jsonl" | "ndjson" | "parquet"),
+            [file] => !file.is_dir() && matches!(Source::of(file.clone()), Source::Text(_)),
             _ => false,
         };
         if single { self.one(&reader, &keys) } else { self.many(&reader, &keys) }
@@ -195,21 +195,22 @@ impl Detect {
     fn one(&self, reader: &Reader, keys: &[Key]) -> Result<ExitCode, Failure> {
         let (mut input, name, size) = self.input()?;
         let mut start = Vec::new();
-        let fault = |source: verdigris::text::ReadError| Failure::Text { name: name.clone(), source: source.into() };
-        input.by_ref().take(MAX_TEXT + 1).read_to_end(&mut start).map_err(|error| fault(error.into()))?;
+        let name_fault =
+            |source: verdigris::text::ReadError| Failure::Text { name: name.clone(), source: source.into() };
+        input.by_ref().take(MAX_TEXT + 1).read_to_end(&mut start).map_err(|error| name_fault(error.into()))?;
         if start.len() as u64 > MAX_TEXT && !self.color {
             return long::detect(self, reader, keys, start, input, &name, size);
         }
         start.truncate(MAX_TEXT as usize);
         let text = String::from_utf8(start).or_else(|error| {
-            let offset = error.utf8_error().valid_up_to();
+            let fault = error.utf8_error();
             let mut bytes = error.into_bytes();
             // Of a long text in colours the last character may have been cut in half.
-            if bytes.len() as u64 == MAX_TEXT && bytes.len() - offset < 4 {
-                bytes.truncate(offset);
+            if bytes.len() as u64 == MAX_TEXT && fault.error_len().is_none() {
+                bytes.truncate(fault.valid_up_to());
                 return Ok(String::from_utf8(bytes).expect("checked up to here"));
             }
-            Err(fault(verdigris::text::ReadError::NotUtf8 { offset: offset as u64 }))
+            Err(name_fault(fault.into()))
         })?;
         if let Some(method) = self.weigh.weigh {
             return weigh::detect(self, method, keys, text, name);
@@ -381,10 +382,6 @@ impl Detect {
             payload: judgement.payload.map(|read| read.payload),
         }
     }
-}
-
-fn extension(path: &std::path::Path) -> String {
-    path.extension().and_then(|kind| kind.to_str()).unwrap_or_default().to_ascii_lowercase()
 }
 
 /// Asked for by name, colour is shown even through a pipe; but never against NO_COLOR.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use verdigris::watermark::weighted::Weighting;
-use verdigris::{Device, Judgement, Key, Strength, Verdict};
+use verdigris::{Device, Judgement, Key, Verdict};
 
 use super::{Detect, Judged, words};
 use crate::error::Failure;
@@ -44,9 +44,8 @@ pub(super) fn detect(
     }
     let [key] = keys else { return Err(Failure::Usage("--weigh takes one key".into())) };
     let engine = options.model.engine(&Device::Cpu)?;
-    let delta = if let Some(Strength::Soft(delta)) = key.strength() { delta } else { 10.0 };
     let weighting = match method {
-        Method::LikelihoodRatio => Weighting::LikelihoodRatio { delta: delta / temperature },
+        Method::LikelihoodRatio => Weighting::LikelihoodRatio { delta: key.delta() / temperature },
         Method::Ewd => Weighting::Ewd,
         Method::Sweet => Weighting::Sweet(0.9),
     };

@@ -1,4 +1,4 @@
-//! The inner loops, on a CPU: those of a decoder, and one of a detector. The only crate of the workspace with `unsafe`.
+//! The inner loops, on a CPU: those of a decoder, and some of a detector. The only crate of the workspace with `unsafe`.
 //!
 //! Every kernel gives each row of its result the same bits whatever the number of rows computed beside it and
 //! whatever the number of threads, and the same bits on every CPU: a sum runs over 16 lanes in a fixed order,
@@ -10,6 +10,7 @@
 //! | [`mod@linear`] | `x * w^T` for few rows |
 //! | [`attention`] | attention over a cache of keys and values |
 //! | [`permutation`] | memberships in torch's random permutations, which watermarks of other systems rest on |
+//! | [`philox`] | random words out of counters, which others of them rest on |
 //! | `simd`, `dispatch` | sixteen lanes on every CPU; one body of code, compiled for each |
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -17,6 +18,7 @@ pub mod attention;
 mod dispatch;
 pub mod linear;
 pub mod permutation;
+pub mod philox;
 mod simd;
 
 pub use attention::{Heads, attend};

@@ -8,16 +8,11 @@
 use std::cell::RefCell;
 
 use crate::dispatch::dispatch;
-use crate::simd::Simd;
-
-const LANES: usize = 16;
+use crate::simd::{LANES, Simd, Words, lanes};
 
 /// Words of a Mersenne Twister's state, and how far the middle one is that a word is mixed with.
 const N: usize = 624;
 const M: usize = 397;
-
-/// A state, or a block of outputs, for each lane.
-type Words = [u32; LANES];
 
 /// Whether each token is among the first `count` entries of `randperm(n)` under the seed beside it.
 ///
@@ -107,15 +102,6 @@ fn follow_lanes(
         }
     }
     *found = hits;
-}
-
-#[inline(always)]
-fn lanes(f: impl Fn(usize) -> u32) -> Words {
-    let mut out = [0; LANES];
-    for (l, out) in out.iter_mut().enumerate() {
-        *out = f(l);
-    }
-    out
 }
 
 #[cfg(test)]

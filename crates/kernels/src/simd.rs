@@ -8,6 +8,19 @@ use std::fmt::Debug;
 /// The width of every sum.
 pub(crate) const LANES: usize = 16;
 
+/// A word for each lane.
+pub(crate) type Words = [u32; LANES];
+
+/// Computes each lane alike: simple loops, which the compiler makes vectors of wherever the unit has them.
+#[inline(always)]
+pub(crate) fn lanes(f: impl Fn(usize) -> u32) -> Words {
+    let mut out = [0; LANES];
+    for (l, out) in out.iter_mut().enumerate() {
+        *out = f(l);
+    }
+    out
+}
+
 /// A kind of SIMD unit.
 ///
 /// # Contract

@@ -23,6 +23,12 @@ pub enum ReadError {
     },
 }
 
+impl From<std::str::Utf8Error> for ReadError {
+    fn from(error: std::str::Utf8Error) -> Self {
+        Self::NotUtf8 { offset: error.valid_up_to() as u64 }
+    }
+}
+
 /// The pieces of a text, in order; joined they are the text. Holds one piece at a time.
 pub struct Pieces<R> {
     reader: R,

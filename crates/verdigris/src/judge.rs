@@ -61,10 +61,10 @@ impl<'k> Judgement<'k> {
 }
 
 /// One way to read the text.
-struct Reading {
-    repaired: Option<Normalized>,
+struct Reading<'t> {
+    repaired: Option<&'t Normalized>,
     skipped: usize,
-    text: String,
+    text: &'t str,
     tokens: Vec<TokenId>,
 }
 
@@ -74,7 +74,11 @@ impl Reader {
     /// # Panics
     /// If there is no key.
     pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, Error> {
-        let readings = self.readings(text, look);
+        let repaired = look.normalize.then(|| normalize(text)).filter(|normalized| !normalized.changes.is_empty());
+        let mut readings = self.readings(text, None, look.offsets);
+        if let Some(normalized) = &repaired {
+            readings.extend(self.readings(&normalized.text, repaired.as_ref(), look.offsets));
+        }
         let looks = readings.len() * keys.len() * (1 + usize::from(look.passages.is_some()));
         let mut best: Option<(f64, usize, usize)> = None;
         for (r, reading) in readings.iter().enumerate() {
@@ -90,45 +94,32 @@ impl Reader {
         self.report(keys[k], text, &readings[r], look, looks as f64)
     }
 
-    fn readings(&self, text: &str, look: &Look) -> Vec<Reading> {
-        let repaired = Some(normalize(text)).filter(|normalized| look.normalize && !normalized.changes.is_empty());
-        let mut readings = Vec::new();
-        for repaired in std::iter::once(None).chain(repaired.map(Some)) {
-            let whole = repaired.as_ref().map_or(text, |normalized| &normalized.text).to_owned();
-            let starts = whole.char_indices().map(|(at, _)| at).take(look.offsets.max(1));
-            let starts: Vec<usize> = if whole.is_empty() { vec![0] } else { starts.collect() };
-            for skipped in starts {
-                let text = whole[skipped..].to_owned();
-                let tokens = self.tokenizer().encode_long(&text);
-                readings.push(Reading { repaired: repaired.clone(), skipped, text, tokens });
-            }
-        }
-        readings
+    /// A text from each of its first places.
+    fn readings<'t>(&self, text: &'t str, repaired: Option<&'t Normalized>, offsets: usize) -> Vec<Reading<'t>> {
+        let starts = text.char_indices().map(|(at, _)| at).skip(1).take(offsets.max(1) - 1);
+        let read = |skipped| {
+            let text = &text[skipped..];
+            Reading { repaired, skipped, text, tokens: self.tokenizer().encode_long(text) }
+        };
+        std::iter::once(0).chain(starts).map(read).collect()
     }
 
     /// The evidence of some tokens under one key: one look, which pays for the payloads that it tries.
     pub fn evidence(&self, key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, Error> {
-        if let Some(bits) = key.payload_bits() {
-            self.fits(key)?;
-            let mut reader = key.payload_reader()?;
-            reader.push(tokens);
-            return Ok(payload_evidence(&reader.read(), bits, tokens.len() as u64));
-        }
-        let mut detector = Detector::new(self.scheme(key)?).repeats(repeats);
-        detector.push(tokens);
-        Ok(detector.evidence())
+        self.fits(key)?;
+        evidence(key, tokens, repeats)
     }
 
     fn report<'k>(
         &self,
         key: &'k Key,
         text: &str,
-        reading: &Reading,
+        reading: &Reading<'_>,
         look: &Look,
         looks: f64,
     ) -> Result<Judgement<'k>, Error> {
         let wanted = look.places || look.passages.is_some();
-        let places = if wanted { self.tokenizer().encode_with_places(&reading.text) } else { Vec::new() };
+        let places = if wanted { self.tokenizer().encode_with_places(reading.text) } else { Vec::new() };
         let tokens = &reading.tokens;
         let (mut payload, mut tried) = (None, looks);
         let scheme = match key.payload_bits() {
@@ -148,7 +139,7 @@ impl Reader {
         }
         let marks = detector.push(tokens).to_vec();
         let evidence = detector.evidence().best_of(tried);
-        let origin = |at: usize| match &reading.repaired {
+        let origin = |at: usize| match reading.repaired {
             Some(normalized) => normalized.origin(at + reading.skipped),
             None => at + reading.skipped,
         };
@@ -163,9 +154,21 @@ impl Reader {
                 (range, Passage { ln_p: passage.ln_p + tried.ln(), ..passage })
             })
             .collect();
-        let repairs = reading.repaired.as_ref().map_or(Vec::new(), Normalized::summary);
+        let repairs = reading.repaired.map_or(Vec::new(), Normalized::summary);
         Ok(Judgement { key, evidence, payload, repairs, skipped: reading.skipped, tokens, passages })
     }
+}
+
+/// The evidence of some tokens under a key of whatever tokenizer.
+fn evidence(key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, Error> {
+    if let Some(bits) = key.payload_bits() {
+        let mut reader = key.payload_reader()?;
+        reader.push(tokens);
+        return Ok(payload_evidence(&reader.read(), bits, tokens.len() as u64));
+    }
+    let mut detector = Detector::new(key.scheme()?).repeats(repeats);
+    detector.push(tokens);
+    Ok(detector.evidence())
 }
 
 /// The evidence that a text carries some payload: all of them were tried.
@@ -194,19 +197,8 @@ impl Reader {
         let mut findings = candidates
             .par_iter()
             .map(|(label, key)| {
-                let evidence = match key.payload_bits() {
-                    Some(bits) => {
-                        let mut reader = key.payload_reader()?;
-                        reader.push(&tokens);
-                        let evidence = payload_evidence(&reader.read(), bits, tokens.len() as u64);
-                        evidence.best_of(evidence.tried * tried)
-                    }
-                    None => {
-                        let mut detector = Detector::new(key.scheme()?).repeats(repeats);
-                        detector.push(&tokens);
-                        detector.evidence().best_of(tried)
-                    }
-                };
+                let evidence = evidence(key, &tokens, repeats)?;
+                let evidence = evidence.best_of(evidence.tried * tried);
                 Ok(Finding { label: label.clone(), evidence })
             })
             .collect::<Result<Vec<_>, Error>>()?;

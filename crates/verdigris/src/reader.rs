@@ -65,6 +65,11 @@ impl Reader {
 
     /// The evidence of a text of any length, read once, in bounded memory.
     pub fn detect(&self, key: &Key, text: impl Read) -> Result<Evidence, Error> {
+        self.detect_repeats(key, text, Repeats::default())
+    }
+
+    /// As [`Reader::detect`], with another rule for repeats. Payloads are always counted by context.
+    pub fn detect_repeats(&self, key: &Key, text: impl Read, repeats: Repeats) -> Result<Evidence, Error> {
         if let Some(bits) = key.payload_bits() {
             self.fits(key)?;
             let (mut reader, mut count) = (key.payload_reader()?, 0);
@@ -73,18 +78,6 @@ impl Reader {
                 count += tokens.len() as u64;
             })?;
             return Ok(payload_evidence(&reader.read(), bits, count));
-        }
-        let mut detector = Detector::new(self.scheme(key)?);
-        self.tokenizer.encode_reader(text, |_, tokens| {
-            detector.push(tokens);
-        })?;
-        Ok(detector.evidence())
-    }
-
-    /// As [`Reader::detect`], with another rule for repeats.
-    pub fn detect_repeats(&self, key: &Key, text: impl Read, repeats: Repeats) -> Result<Evidence, Error> {
-        if key.payload_bits().is_some() {
-            return self.detect(key, text);
         }
         let mut detector = Detector::new(self.scheme(key)?).repeats(repeats);
         self.tokenizer.encode_reader(text, |_, tokens| {

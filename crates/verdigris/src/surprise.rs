@@ -3,7 +3,7 @@
 use verdigris_logits::{Row, TokenId};
 use verdigris_models::{Batch, Rows, Wanted};
 use verdigris_watermark::weighted::{self, Surprise, Weighting, spike_modulus};
-use verdigris_watermark::{Detector, Evidence, Key, Law, Repeats, Strength};
+use verdigris_watermark::{Detector, Evidence, Key, Law, Repeats};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -19,10 +19,10 @@ impl Engine {
         while surprises.len() < tokens.len() {
             let done = surprises.len();
             let start = done.saturating_sub(context - fresh);
-            let end = tokens.len().min(start + context - 1);
             // The row of a token is the one after the token before it; the first has the one after the begin token.
             let mut inputs: Vec<TokenId> = if start == 0 { self.begin.into_iter().collect() } else { Vec::new() };
             let led = inputs.len();
+            let end = (start + context - led).clamp(done + 1, tokens.len());
             inputs.extend_from_slice(&tokens[start..end]);
             let mut sequence = self.model.clone().begin(inputs.len())?;
             sequence.forward(&Batch::chain(&inputs, Wanted::All), &mut rows)?;
@@ -53,8 +53,7 @@ impl Engine {
     ) -> Result<Option<Evidence>, Error> {
         let scheme = self.reader().scheme(key)?;
         let Law::Green { gamma } = scheme.law() else { return Ok(None) };
-        let delta = if let Some(Strength::Soft(delta)) = key.strength() { delta } else { 10.0 };
-        let surprises = self.surprises(tokens, temperature, spike_modulus(gamma, delta / temperature))?;
+        let surprises = self.surprises(tokens, temperature, spike_modulus(gamma, key.delta() / temperature))?;
         let mut detector = Detector::new(scheme).repeats(repeats);
         let marks = detector.push(tokens).to_vec();
         Ok(weighted::evidence(detector.law(), &marks, &surprises, weighting))

@@ -104,6 +104,30 @@ fn marks(c: &mut Criterion) {
     group.finish();
 }
 
+/// The step of a scheme on noise, without the row around it: so many candidates are the whole vocabulary.
+fn candidates(c: &mut Criterion) {
+    let mut group = c.benchmark_group("candidates");
+    let mut bench = |name: &str, scheme: &dyn Scheme| {
+        let vocabulary = scheme.vocabulary_size();
+        let logits: Vec<f32> = text(vocabulary as u32, 1 << 20).iter().map(|&x| x as f32 / 1e5).collect();
+        let context: Vec<TokenId> = (0..scheme.context_width() as TokenId).collect();
+        let mut row = Row::default();
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                row.load(&logits);
+                scheme.mark(black_box(&context), Strength::Soft(2.0), &mut row);
+            });
+        });
+    };
+    bench("synthid-table-30/40", &SynthId::new(&[7; 30], Bits::Table, 5, Score::Mean, 40).unwrap());
+    bench("synthid-hash-30/40", &SynthId::new(&[7; 30], Bits::Hash, 5, Score::Mean, 40).unwrap());
+    let context = Context { function: ContextFunction::All, width: 4 };
+    bench("native-gumbel/64", &native_gumbel(&[1; 32], "", "", context, 64).unwrap());
+    bench("vllm/64", &vllm(42, 4, 64));
+    bench("sglang/64", &sglang(42, 4, 64));
+    group.finish();
+}
+
 /// One token at a time, as a server would ask.
 fn memberships(c: &mut Criterion) {
     let mut group = c.benchmark_group("membership");
@@ -143,6 +167,10 @@ fn detection(c: &mut Criterion) {
     };
     bench("native-all-1/10k", Arc::new(native(ContextFunction::All, 1, 128_256)), 10_000);
     bench("native-all-1/1M", Arc::new(native(ContextFunction::All, 1, 128_256)), 1_000_000);
+    bench("native-min-4/10k", Arc::new(native(ContextFunction::Min, 4, 128_256)), 10_000);
+    bench("vllm/10k", Arc::new(vllm(42, 4, 128_256)), 10_000);
+    bench("sglang/10k", Arc::new(sglang(42, 4, 128_256)), 10_000);
+    bench("sbw-simple-4/10k", Arc::new(sbw(DEFAULT_HASH_KEY, sbw::Seeding::Simple4, 0.25, 128_256).unwrap()), 10_000);
     bench("native-min-4/1M", Arc::new(native(ContextFunction::Min, 4, 128_256)), 1_000_000);
     bench("native-self-salted-4/1M", Arc::new(native(ContextFunction::SelfSalted, 4, 128_256)), 1_000_000);
     bench(
@@ -183,5 +211,5 @@ fn windows(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, masks, marks, memberships, detection, windows);
+criterion_group!(benches, masks, marks, candidates, memberships, detection, windows);
 criterion_main!(benches);

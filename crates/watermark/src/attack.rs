@@ -34,17 +34,17 @@ pub enum Attack {
 }
 
 impl Attack {
-    /// All of them with their names.
-    pub const ALL: [(&'static str, Self); 9] = [
-        ("deletion", Self::Deletion),
-        ("swap", Self::Swap),
-        ("substitution", Self::Substitution),
-        ("typos", Self::Typos),
-        ("homoglyphs", Self::Homoglyphs),
-        ("zero-width", Self::ZeroWidth),
-        ("truncation", Self::Truncation),
-        ("copy-paste", Self::CopyPaste),
-        ("case", Self::Case),
+    /// All of them, each with its name and what it does to a text.
+    pub const ALL: [(Self, &'static str, &'static str); 9] = [
+        (Self::Deletion, "deletion", "Take words out"),
+        (Self::Swap, "swap", "Exchange neighbouring words"),
+        (Self::Substitution, "substitution", "Replace words by others, as frequent as they are"),
+        (Self::Typos, "typos", "Mistype words"),
+        (Self::Homoglyphs, "homoglyphs", "Replace letters by look-alikes of other scripts"),
+        (Self::ZeroWidth, "zero-width", "Put invisible characters into words"),
+        (Self::Truncation, "truncation", "Cut off the end"),
+        (Self::CopyPaste, "copy-paste", "Put it, in three pieces, into human text"),
+        (Self::Case, "case", "Change capital and small first letters"),
     ];
 
     /// Attacks a text. `human` is what `CopyPaste` puts around it, and where `Substitution` takes its words from (from
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn no_strength_changes_nothing() {
-        for (name, attack) in Attack::ALL {
+        for (attack, name, _) in Attack::ALL {
             assert_eq!(attack.apply(&text(), 0.0, 1, "Human words."), text(), "{name}");
             for odd in ["", " ", "\n\n", "x", "é \u{301}", "日本語"] {
                 for strength in [0.0, 0.5, 1.0] {

@@ -67,7 +67,7 @@ pub struct Scored {
 /// Reads the tokens of one text, in as many pieces as they come, and adds up their scores.
 ///
 /// The work a token is constant (the dialects that permute the vocabulary need `V * gamma` steps for each new
-/// pair of context and token), and the memory is at most some 130 MiB unless a record is kept.
+/// pair of context and token), and the memory is at most some 70 MiB unless a record is kept.
 pub struct Detector {
     scheme: Arc<dyn Scheme>,
     law: Law,
@@ -182,6 +182,12 @@ impl Detector {
         let by_draw = self.repeats == Repeats::Draw || self.names.contexts.is_some();
         let name = |draw: &Draw| if by_draw { draw.identity } else { draw.context };
         let mut at = self.tokens + unscored as u64;
+        if self.names.all.is_none() {
+            self.names.draws.reserve(self.draws.len());
+            if let Some(contexts) = &mut self.names.contexts {
+                contexts.reserve(self.draws.len());
+            }
+        }
         for batch in self.draws.chunks(BATCH) {
             if self.names.all.is_none() {
                 self.names.draws.expect(batch.iter().map(name));

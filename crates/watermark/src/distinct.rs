@@ -6,36 +6,44 @@
 //! (adaptive sampling, Wegman; Flajolet, *On adaptive sampling*, 1990). Which draws stay depends on their names
 //! alone, not on their scores, so the statistics of the sample are exact.
 
-/// The most distinct names that are kept: far more than any verdict needs, in 32 MiB.
+/// The most distinct names that are kept: far more than any verdict needs, in 16 MiB.
 pub(crate) const CAPACITY: usize = 1 << 20;
 
 const FIRST_SLOTS: usize = 1 << 10;
 
-/// A name with the score that it has; zero is a free slot.
-#[derive(Clone, Copy, Default)]
-struct Slot {
-    name: u64,
-    score: f32,
-}
-
-/// A set of names with scores, in open addressing with linear probing.
+/// A set of names in open addressing with linear probing, and what their scores add up to.
+///
+/// Slots are in the order of the names, so that a table grows by one pass from front to back.
 pub(crate) struct Distinct {
-    slots: Vec<Slot>,
+    /// Zero is a free slot.
+    slots: Vec<u64>,
     len: usize,
-    sum: f64,
     /// A name is kept when its `level` highest bits are zero.
     level: u32,
+    /// The sum of the scores of the names with so many leading zeros: what a rising level drops whole.
+    sums: [f64; 64],
 }
 
 impl Distinct {
     pub(crate) fn new() -> Self {
-        Self { slots: vec![Slot::default(); FIRST_SLOTS], len: 0, sum: 0.0, level: 0 }
+        Self { slots: vec![0; FIRST_SLOTS], len: 0, level: 0, sums: [0.0; 64] }
+    }
+
+    /// Makes room for the first so many names at once.
+    pub(crate) fn reserve(&mut self, names: usize) {
+        let slots = (2 * names).next_power_of_two().min(2 * CAPACITY);
+        if self.len == 0 && slots > self.slots.len() {
+            self.grow(slots);
+        }
     }
 
     /// Brings the slots of some names into the cache, all at once instead of one after the other.
     pub(crate) fn expect(&self, names: impl Iterator<Item = u64>) {
-        let mask = self.slots.len() - 1;
-        let touched = names.fold(0, |sum, name| sum ^ self.slots[place(clean(name)) & mask].name);
+        // A small table stays there.
+        if self.slots.len() < 1 << 14 {
+            return;
+        }
+        let touched = names.fold(0, |sum, name| sum ^ self.slots[self.place(clean(name))]);
         std::hint::black_box(touched);
     }
 
@@ -43,21 +51,10 @@ impl Distinct {
     #[inline]
     pub(crate) fn insert(&mut self, name: u64, score: f32) -> bool {
         let name = clean(name);
-        if name.leading_zeros() < self.level {
+        if name.leading_zeros() < self.level || !self.put(name) {
             return false;
         }
-        let mask = self.slots.len() - 1;
-        let mut slot = place(name) & mask;
-        loop {
-            match self.slots[slot].name {
-                0 => break,
-                taken if taken == name => return false,
-                _ => slot = (slot + 1) & mask,
-            }
-        }
-        self.slots[slot] = Slot { name, score };
-        self.len += 1;
-        self.sum += f64::from(score);
+        self.sums[name.leading_zeros() as usize] += f64::from(score);
         if 2 * self.len >= self.slots.len() {
             self.make_room();
         }
@@ -71,7 +68,7 @@ impl Distinct {
 
     /// The sum of their scores.
     pub(crate) fn sum(&self) -> f64 {
-        self.sum
+        self.sums[self.level as usize..].iter().sum()
     }
 
     /// Each distinct name was counted with probability `2^-level`.
@@ -79,18 +76,46 @@ impl Distinct {
         self.level
     }
 
+    /// Where the search for a name begins.
+    #[inline]
+    fn place(&self, name: u64) -> usize {
+        (name << self.level >> (u64::BITS - self.slots.len().trailing_zeros())) as usize
+    }
+
+    /// Whether the name was not there before.
+    #[inline]
+    fn put(&mut self, name: u64) -> bool {
+        let mask = self.slots.len() - 1;
+        let mut slot = self.place(name);
+        loop {
+            match self.slots[slot] {
+                0 => break,
+                taken if taken == name => return false,
+                _ => slot = (slot + 1) & mask,
+            }
+        }
+        self.slots[slot] = name;
+        self.len += 1;
+        true
+    }
+
     #[cold]
     fn make_room(&mut self) {
-        let slots = if self.len < CAPACITY {
-            2 * self.slots.len()
+        if self.len < CAPACITY {
+            self.grow(2 * self.slots.len());
         } else {
             self.level += 1;
-            self.slots.len()
-        };
-        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); slots]);
-        (self.len, self.sum) = (0, 0.0);
-        for kept in old.into_iter().filter(|kept| kept.name != 0) {
-            self.insert(kept.name, kept.score);
+            self.grow(self.slots.len());
+        }
+    }
+
+    fn grow(&mut self, slots: usize) {
+        let old = std::mem::replace(&mut self.slots, vec![0; slots]);
+        self.len = 0;
+        for name in old.into_iter().filter(|&name| name != 0) {
+            if name.leading_zeros() >= self.level {
+                self.put(name);
+            }
         }
     }
 }
@@ -98,11 +123,6 @@ impl Distinct {
 /// Never zero, which marks a free slot.
 fn clean(name: u64) -> u64 {
     name | 1
-}
-
-/// Spreads what the threshold leaves of a name over the table.
-fn place(name: u64) -> usize {
-    (name.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize
 }
 
 #[cfg(test)]

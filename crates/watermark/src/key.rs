@@ -314,6 +314,12 @@ impl Key {
         self.strength
     }
 
+    /// What it adds to the logits of green tokens. Hard lists, which leave nothing else, count as 10: more than
+    /// separates the tokens that a model takes into account.
+    pub fn delta(&self) -> f64 {
+        if let Some(Strength::Soft(delta)) = self.strength { delta } else { 10.0 }
+    }
+
     /// When it is used for writing.
     pub fn period(&self) -> Period {
         self.period

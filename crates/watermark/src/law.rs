@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::statistics::saddlepoint::{self, Cumulants, Support};
-use crate::statistics::{binomial, convolution, gamma, hypergeometric};
+use crate::statistics::{bernoulli, binomial, convolution, gamma, hypergeometric};
 
 /// The law of one draw's score under the null hypothesis. Scores of different draws are independent.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,8 +74,8 @@ impl Law {
     pub fn cumulants(&self, t: f64) -> Cumulants {
         let exponential = |t: f64| [-(-t).ln_1p(), 1.0 / (1.0 - t), (1.0 - t).powi(-2)];
         match *self {
-            Self::Green { gamma } => colours(gamma, t),
-            Self::OneList { population, green } => colours(green as f64 / population as f64, t),
+            Self::Green { gamma } => bernoulli::cumulants(gamma, t),
+            Self::OneList { population, green } => bernoulli::cumulants(green as f64 / population as f64, t),
             Self::Exponential => exponential(t),
             Self::TwoKeys { share } => {
                 let (a, b) = (exponential((1.0 - share) * t), exponential(share * t));
@@ -102,6 +102,20 @@ impl Law {
                 let mean = first / mass;
                 [mass.ln() + t * largest, mean, second / mass - mean * mean]
             }
+        }
+    }
+
+    /// The `t` with `K'(t) = mean`: how much a mark under which scores have that mean favours them, in the exponential
+    /// family of the law. Colours stop short of a mean of 1, where it is infinite.
+    pub fn tilt(&self, mean: f64) -> f64 {
+        match *self {
+            Self::LikelihoodRatio => 1.0,
+            Self::Green { .. } | Self::OneList { .. } => {
+                let share = self.mean();
+                let mean = mean.min(share + 0.98 * (1.0 - share));
+                (mean / (1.0 - mean) * (1.0 - share) / share).ln()
+            }
+            _ => saddlepoint::solve(&|t| self.cumulants(t), self.end(), mean),
         }
     }
 
@@ -166,12 +180,6 @@ impl Law {
             }
         }
     }
-}
-
-fn colours(gamma: f64, t: f64) -> Cumulants {
-    let green = 1.0 / (1.0 + (1.0 - gamma) / gamma * (-t).exp());
-    let value = if t > 0.0 { t + (gamma + (1.0 - gamma) * (-t).exp()).ln() } else { (gamma * t.exp_m1()).ln_1p() };
-    [value, green, green * (1.0 - green)]
 }
 
 #[cfg(test)]

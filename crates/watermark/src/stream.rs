@@ -13,7 +13,6 @@ use verdigris_logits::TokenId;
 use crate::detect::{Detector, Evidence, Mark};
 use crate::law::Law;
 use crate::scheme::Scheme;
-use crate::statistics::saddlepoint;
 
 /// Strengths that are betted on: standard deviations by which a mark shifts the mean of a draw.
 const STRENGTHS: [f64; 6] = [0.1, 0.2, 0.35, 0.6, 0.9, 1.3];
@@ -66,17 +65,8 @@ impl Wealth {
         let [_, mean, variance] = law.cumulants(0.0);
         let bet = |tilt: f64| [tilt, law.cumulants(tilt)[0], 0.0];
         let bets = match law {
-            Law::LikelihoodRatio => vec![[1.0, 0.0, 0.0]],
-            Law::Green { .. } | Law::OneList { .. } => {
-                // No more than all can be green.
-                let most = mean + 0.98 * (1.0 - mean);
-                let means = STRENGTHS.map(|s| (mean + s * variance.sqrt()).min(most));
-                means.map(|q| bet((q / (1.0 - q) * (1.0 - mean) / mean).ln())).to_vec()
-            }
-            _ => {
-                let means = STRENGTHS.map(|s| mean + s * variance.sqrt());
-                means.map(|mean| bet(saddlepoint::solve(&|t| law.cumulants(t), law.end(), mean))).to_vec()
-            }
+            Law::LikelihoodRatio => vec![bet(1.0)],
+            _ => STRENGTHS.map(|s| bet(law.tilt(mean + s * variance.sqrt()))).to_vec(),
         };
         Self { bets, draws: 0, most: 0.0 }
     }

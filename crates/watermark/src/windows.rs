@@ -10,7 +10,6 @@
 
 use crate::detect::Scored;
 use crate::law::Law;
-use crate::statistics::saddlepoint;
 
 /// The shortest window, in counted draws.
 const SHORTEST: usize = 16;
@@ -138,14 +137,7 @@ fn critical(law: &Law, length: usize, bound: f64) -> f64 {
 /// without running into what is taken.
 fn refine(law: &Law, sums: &[f64], start: usize, end: usize, taken: &[(usize, usize, f64)]) -> (usize, usize) {
     let mean = (sums[end] - sums[start]) / (end - start) as f64;
-    let tilt = match law {
-        Law::LikelihoodRatio => 1.0,
-        Law::Green { gamma } => {
-            let mean = mean.min(0.999);
-            (mean / (1.0 - mean) * (1.0 - gamma) / gamma).ln()
-        }
-        _ => saddlepoint::solve(&|t| law.cumulants(t), law.end(), mean),
-    };
+    let tilt = law.tilt(mean);
     let value = law.cumulants(tilt)[0];
     // The ratio of a stretch is the difference of this at its ends.
     let ratio = |at: usize| tilt * sums[at] - value * at as f64;

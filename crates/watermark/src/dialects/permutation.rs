@@ -7,7 +7,6 @@ use verdigris_kernels::permutation::among_first;
 use verdigris_logits::{TokenId, TokenSet};
 
 use super::seeded::List;
-
 use crate::law::Law;
 use crate::random::mt19937::randperm;
 

@@ -8,7 +8,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use verdigris_logits::random::philox4x32;
+use verdigris_kernels::philox;
 use verdigris_logits::{TokenId, TokenSet};
 use zeroize::Zeroizing;
 
@@ -72,13 +72,6 @@ struct Flips {
     vocabulary: usize,
 }
 
-impl Flips {
-    fn words(&self, seed: u64, block: u32) -> [bool; 4] {
-        let key = [seed as u32, (seed >> 32) as u32];
-        philox4x32([block, 0, 0, 0], key).map(|word| word & 0x7fff_ffff < self.threshold)
-    }
-}
-
 impl List for Flips {
     fn law(&self) -> Law {
         Law::Green { gamma: f64::from(self.threshold) / f64::from(1u32 << 31) }
@@ -89,23 +82,27 @@ impl List for Flips {
     }
 
     fn fill(&self, seed: u64, green: &mut TokenSet) {
-        let key = [seed as u32, (seed >> 32) as u32];
-        green.fill_words(|words| {
-            for (i, word) in words.iter_mut().enumerate() {
-                let blocks: [[u32; 4]; 16] = std::array::from_fn(|j| philox4x32([(16 * i + j) as u32, 0, 0, 0], key));
-                *word = blocks
-                    .iter()
-                    .rev()
-                    .flat_map(|block| block.iter().rev())
-                    .fold(0, |bits, &random| bits << 1 | u64::from(random & 0x7fff_ffff < self.threshold));
-            }
-        });
+        green.fill_words(|words| philox::below(halves(seed), self.threshold, words));
     }
 
     fn judge(&self, questions: &[(u64, TokenId)], green: &mut Vec<bool>) {
         green.clear();
-        green.extend(questions.iter().map(|&(seed, token)| self.words(seed, token / 4)[token as usize % 4]));
+        for batch in questions.chunks(16) {
+            let (mut words, mut keys) = ([[0; 16]; 4], [[0; 16]; 2]);
+            for (lane, &(seed, token)) in batch.iter().enumerate() {
+                words[0][lane] = token / 4;
+                [keys[0][lane], keys[1][lane]] = halves(seed);
+            }
+            philox::philox4x32(&mut words, &keys);
+            let word = |(lane, &(_, token)): (usize, &(u64, TokenId))| words[token as usize % 4][lane];
+            green.extend(batch.iter().enumerate().map(word).map(|word| word & 0x7fff_ffff < self.threshold));
+        }
     }
+}
+
+/// The two words of a key.
+fn halves(seed: u64) -> [u32; 2] {
+    [seed as u32, (seed >> 32) as u32]
 }
 
 /// The scheme of a key.

@@ -102,10 +102,12 @@ impl Noise for Vllm {
     fn context(&self, tokens: &[TokenId]) -> Self::Context {
         let mut states = [[0; 4]; 2];
         states.iter_mut().zip(&self.keys).for_each(|(state, key)| *state = key.state(tokens));
+        if self.keys.len() == 1 {
+            return (states, 0);
+        }
         // What the states have not been asked for yet: a coin that depends on both keys and the context.
         let coin = philox4x32([states[0][0], states[1][1], states[0][2], states[1][3]], [CONTEXT_DOMAIN, 1])[0];
-        let second = self.keys.len() == 2 && f64::from(coin) < self.alpha * f64::from(u32::MAX);
-        (states, usize::from(second))
+        (states, usize::from(f64::from(coin) < self.alpha * f64::from(u32::MAX)))
     }
 
     fn uniform(&self, &(states, writer): &Self::Context, token: TokenId) -> f64 {

@@ -13,6 +13,7 @@
 //! | [`saddlepoint`] | anything whose cumulants are known |
 //! | [`weighted`] | weighted colours |
 
+pub(crate) mod bernoulli;
 pub mod binomial;
 pub mod convolution;
 pub mod gamma;
@@ -29,10 +30,9 @@ pub(crate) fn ln_one_minus_exp(x: f64) -> f64 {
     if x > -std::f64::consts::LN_2 { (-x.exp_m1()).ln() } else { (-x.exp()).ln_1p() }
 }
 
-/// The p-value of the best of `tried` independent looks, from that of one: `1 - (1 - p)^tried` (Šidák), in logs.
-/// An upper bound, `tried * p`, where looks depend on each other is never below it by more than a rounding.
+/// The p-value of the best of `tried` looks from that of the best one, in logs: `min(1, tried * p)`, the bound of
+/// Bonferroni, which holds whatever the looks have to do with each other.
 pub fn ln_corrected(ln_p: f64, tried: f64) -> f64 {
-    // The bound of Bonferroni: it holds whatever the looks have to do with each other.
     (ln_p + tried.ln()).min(0.0)
 }
 

@@ -5,8 +5,8 @@
 //! runs under the tilted law that has its mean at the value asked for (Esscher 1932): so nothing underflows,
 //! however far out the tail.
 
-use super::ln_one_minus_exp;
 use super::saddlepoint::{self, Cumulants, Support};
+use super::{bernoulli, ln_one_minus_exp};
 
 /// The most additions that an exact convolution may take: some hundredths of a second.
 const EXACT: u64 = 1 << 25;
@@ -39,7 +39,7 @@ pub fn ln_tail(weights: &[u16], gamma: f64, s: u64) -> f64 {
     law[0] = 1.0;
     let mut end = 0;
     for &w in weights.iter().filter(|&&w| w > 0) {
-        let green = tilted(gamma, t * f64::from(w));
+        let green = bernoulli::tilted(gamma, t * f64::from(w));
         let w = usize::from(w);
         for x in (0..=end).rev() {
             law[x + w] += green * law[x];
@@ -61,11 +61,6 @@ fn gcd(a: u16, b: u16) -> u16 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The share of green under a law that favours it by `e^x`.
-fn tilted(gamma: f64, x: f64) -> f64 {
-    1.0 / (1.0 + (1.0 - gamma) / gamma * (-x).exp())
-}
-
 fn cumulants(weights: &[u16], gamma: f64) -> impl Fn(f64) -> Cumulants {
     // Many weights are equal: one term each.
     let mut counts = std::collections::BTreeMap::<u16, f64>::new();
@@ -73,14 +68,8 @@ fn cumulants(weights: &[u16], gamma: f64) -> impl Fn(f64) -> Cumulants {
     move |t| {
         counts.iter().fold([0.0; 3], |[a, b, c], (&w, &n)| {
             let w = f64::from(w);
-            let green = tilted(gamma, t * w);
-            // ln(1 - gamma + gamma e^(tw)), which must not overflow.
-            let value = if t > 0.0 {
-                t * w + (gamma + (1.0 - gamma) * (-t * w).exp()).ln()
-            } else {
-                (gamma * (t * w).exp_m1()).ln_1p()
-            };
-            [a + n * value, b + n * w * green, c + n * w * w * green * (1.0 - green)]
+            let [value, mean, variance] = bernoulli::cumulants(gamma, t * w);
+            [a + n * value, b + n * w * mean, c + n * w * w * variance]
         })
     }
 }
