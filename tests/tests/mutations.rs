@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
-use verdigris::{Device, Grammar, Key, Marking, ModelFolder, Objects};
+use verdigris::{Device, Grammar, Key, Marking, ModelFolder, Style};
 
 fn fixture(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small").join(file)
@@ -97,7 +97,7 @@ fn schemas_and_patterns() {
     let schemas: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&bytes).unwrap();
     for (name, schema) in schemas {
         never_panics(&name, schema.to_string().as_bytes(), 300, usize::MAX, &|bytes| {
-            serde_json::from_slice(bytes).is_ok_and(|schema| Grammar::json_schema(&schema, Objects::Open).is_ok())
+            serde_json::from_slice(bytes).is_ok_and(|schema| Grammar::json_schema(&schema, Style::default()).is_ok())
         });
     }
     // Most mutations of a pattern are patterns.

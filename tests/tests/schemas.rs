@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use verdigris::constrain::{Machine, Trie};
 use verdigris::logits::{Purpose, Random};
-use verdigris::{Grammar, ModelFolder, Objects};
+use verdigris::{Grammar, ModelFolder, Style};
 use verdigris_tests::random_text;
 
 struct Chance {
@@ -127,7 +127,7 @@ fn random_schemas_are_refused_or_obeyed() {
     for seed in 0..3000 {
         let mut chance = Chance { random: Random::new(seed), at: 0 };
         let schema = chance.schema(3);
-        let objects = chance.one(&[Objects::Open, Objects::Closed]);
+        let objects = chance.one(&[Style::default(), Style::default().closed()]);
         let Ok(grammar) = Grammar::json_schema(&schema, objects) else { continue };
         // What is no schema for the judge (an empty list where one may not be) is passed over.
         let Ok(judge) = jsonschema::draft202012::new(&schema) else { continue };

@@ -74,13 +74,13 @@ fn too_few_tokens_are_an_error() {
 #[test]
 fn a_type_whose_schema_is_not_understood_is_named() {
     #[derive(Debug, Deserialize, JsonSchema)]
-    struct Dated {
+    struct Mirrored {
         #[allow(dead_code, reason = "never written")]
-        #[schemars(extend("format" = "date"))]
-        day: String,
+        #[schemars(extend("pattern" = "^(a+)\\1$"))]
+        twice: String,
     }
-    let fault = ENGINE.request("").json::<Dated>().unwrap_err().to_string();
-    assert!(fault.contains("#/properties/day") && fault.contains("\"date\""), "{fault}");
+    let fault = ENGINE.request("").json::<Mirrored>().unwrap_err().to_string();
+    assert!(fault.contains("#/properties/twice") && fault.contains("refers back"), "{fault}");
 }
 
 /// A type whose schema allows more than its reader does.

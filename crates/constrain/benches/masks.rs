@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use serde_json::json;
-use verdigris_constrain::{Grammar, Machine, Objects, Trie};
+use verdigris_constrain::{Grammar, Machine, Style, Trie};
 use verdigris_text::Tokenizer;
 
 fn masks(criterion: &mut Criterion) {
@@ -26,7 +26,7 @@ fn masks(criterion: &mut Criterion) {
         },
     });
     let text = "{\"name\": \"John Smith the third\", \"age\": 42, \"tags\": [\"a long tag\", \"another\"]}";
-    let grammar = || Grammar::json_schema(&schema, Objects::Open).expect("a schema");
+    let grammar = || Grammar::json_schema(&schema, Style::default()).expect("a schema");
     criterion.bench_function("trie", |bench| bench.iter(|| Trie::new(black_box(tokenizer.vocabulary()))));
     criterion.bench_function("schema to grammar", |bench| bench.iter(grammar));
 

@@ -12,6 +12,7 @@ const NONE: u32 = u32::MAX;
 ///
 /// States that cannot be reached, or from which no text can be completed, do not exist: where there is a
 /// transition, there is a text that goes on so and is accepted.
+#[derive(Debug)]
 pub(crate) struct Automaton {
     classes: [u8; 256],
     stride: usize,
@@ -20,6 +21,8 @@ pub(crate) struct Automaton {
     /// The fewest bytes from each state to an accepting one.
     to_end: Vec<u32>,
     goes_on: Vec<bool>,
+    /// What kind of text each accepting state accepts, where kinds are told apart; else empty.
+    labels: Vec<u32>,
 }
 
 /// Why there is no automaton.
@@ -44,6 +47,17 @@ impl Automaton {
         next: impl Fn(&S, u8) -> Option<S>,
         accepts: impl Fn(&S) -> bool,
     ) -> Result<Self, NoAutomaton> {
+        let automaton = Self::explore_kinds(start, class, next, |state| accepts(state).then_some(0))?;
+        Ok(Self { labels: Vec::new(), ..automaton })
+    }
+
+    /// As [`Automaton::explore`], of texts of several kinds.
+    pub(crate) fn explore_kinds<S: Clone + Eq + Hash, C: Eq + Hash>(
+        start: S,
+        class: impl Fn(u8) -> C,
+        next: impl Fn(&S, u8) -> Option<S>,
+        kind: impl Fn(&S) -> Option<u32>,
+    ) -> Result<Self, NoAutomaton> {
         let (classes, representatives) = classify(class);
         let stride = representatives.len();
         let mut numbers = HashMap::from([(start.clone(), 0u32)]);
@@ -66,12 +80,84 @@ impl Automaton {
                 return Err(NoAutomaton::TooLarge);
             }
         }
-        let accepts: Vec<bool> = states.iter().map(accepts).collect();
-        Self::trim(classes, stride, &table, &accepts)
+        let kinds: Vec<Option<u32>> = states.iter().map(kind).collect();
+        Self::trim(classes, stride, &table, &kinds)
+    }
+
+    /// The texts that every one of some automata accepts, or where it says so does not accept. Texts are UTF-8.
+    pub(crate) fn all_of(parts: &[(&Self, bool)]) -> Result<Self, NoAutomaton> {
+        let utf8 = Self::utf8();
+        Self::explore(
+            (vec![Some(Self::START); parts.len()], Self::START),
+            |byte| (parts.iter().map(|(part, _)| part.class(byte)).collect::<Vec<u8>>(), utf8.class(byte)),
+            |(states, valid), byte| {
+                let valid = utf8.next(*valid, byte)?;
+                let step = |((part, wanted), state): (&(&Self, bool), &Option<u32>)| {
+                    let next = state.and_then(|state| part.next(state, byte));
+                    if *wanted && next.is_none() { Err(()) } else { Ok(next) }
+                };
+                let states = parts.iter().zip(states).map(step).collect::<Result<Vec<_>, ()>>();
+                Some((states.ok()?, valid))
+            },
+            |(states, valid)| {
+                let fits = |((part, wanted), state): (&(&Self, bool), &Option<u32>)| {
+                    state.is_some_and(|state| part.accepts(state)) == *wanted
+                };
+                utf8.accepts(*valid) && parts.iter().zip(states).all(fits)
+            },
+        )
+    }
+
+    /// The texts that one of some automata accepts.
+    pub(crate) fn any_of(parts: &[&Self]) -> Result<Self, NoAutomaton> {
+        Self::explore(
+            vec![Some(Self::START); parts.len()],
+            |byte| parts.iter().map(|part| part.class(byte)).collect::<Vec<u8>>(),
+            |states, byte| {
+                let step = |(part, state): (&&Self, &Option<u32>)| state.and_then(|state| part.next(state, byte));
+                let states: Vec<Option<u32>> = parts.iter().zip(states).map(step).collect();
+                states.iter().any(Option::is_some).then_some(states)
+            },
+            |states| parts.iter().zip(states).any(|(part, state)| state.is_some_and(|state| part.accepts(state))),
+        )
+    }
+
+    /// All texts: well-formed UTF-8 (Unicode 17, table 3-7).
+    pub(crate) fn utf8() -> Self {
+        // How many bytes a character still has, and the range of the next one.
+        Self::explore(
+            (0u8, 0x80u8, 0xbfu8),
+            |byte| match byte {
+                0xe0 | 0xed | 0xf0 | 0xf4 => u16::from(byte),
+                0x90..=0x9f => 0x101,
+                0x80..=0x8f => 0x102,
+                0xa0..=0xbf => 0x103,
+                0xc2..=0xdf => 0x104,
+                0xe1..=0xef => 0x105,
+                0xf1..=0xf3 => 0x106,
+                0..=0x7f => 0x107,
+                _ => 0x108,
+            },
+            |&(left, low, high), byte| match (left, byte) {
+                (0, 0..=0x7f) => Some((0, 0x80, 0xbf)),
+                (0, 0xc2..=0xdf) => Some((1, 0x80, 0xbf)),
+                (0, 0xe0) => Some((2, 0xa0, 0xbf)),
+                (0, 0xed) => Some((2, 0x80, 0x9f)),
+                (0, 0xe1..=0xef) => Some((2, 0x80, 0xbf)),
+                (0, 0xf0) => Some((3, 0x90, 0xbf)),
+                (0, 0xf1..=0xf3) => Some((3, 0x80, 0xbf)),
+                (0, 0xf4) => Some((3, 0x80, 0x8f)),
+                (0, _) => None,
+                (_, byte) => (low <= byte && byte <= high).then_some((left - 1, 0x80, 0xbf)),
+            },
+            |&(left, ..)| left == 0,
+        )
+        .expect("it is small")
     }
 
     /// Leaves out the states from which no accepting one can be reached.
-    fn trim(classes: [u8; 256], stride: usize, table: &[u32], accepts: &[bool]) -> Result<Self, NoAutomaton> {
+    fn trim(classes: [u8; 256], stride: usize, table: &[u32], kinds: &[Option<u32>]) -> Result<Self, NoAutomaton> {
+        let accepts: Vec<bool> = kinds.iter().map(Option::is_some).collect();
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); accepts.len()];
         for (from, row) in table.chunks(stride).enumerate() {
             for &to in row.iter().filter(|&&to| to != NONE) {
@@ -106,6 +192,7 @@ impl Automaton {
             next: kept().flat_map(row).collect(),
             to_end: kept().map(|state| to_end[state]).collect(),
             goes_on: kept().map(|state| row(state).any(|to| to != NONE)).collect(),
+            labels: kept().map(|state| kinds[state].unwrap_or(NONE)).collect(),
         })
     }
 
@@ -137,6 +224,36 @@ impl Automaton {
     /// The fewest bytes that make the text so far one that is accepted.
     pub(crate) fn to_end(&self, state: u32) -> u32 {
         self.to_end[state as usize]
+    }
+
+    /// What kind of text is accepted here, by an automaton that tells kinds apart.
+    pub(crate) fn kind(&self, state: u32) -> Option<u32> {
+        self.labels.get(state as usize).copied().filter(|&kind| kind != NONE)
+    }
+
+    /// The number of states.
+    pub(crate) fn states(&self) -> usize {
+        self.to_end.len()
+    }
+
+    /// The class of a byte: bytes of one class lead from every state to the same state.
+    pub(crate) fn class(&self, byte: u8) -> u8 {
+        self.classes[usize::from(byte)]
+    }
+
+    /// Whether a text as a whole is accepted.
+    pub(crate) fn matches(&self, text: &[u8]) -> bool {
+        self.after(text).is_some_and(|state| self.accepts(state))
+    }
+
+    /// The state after a text, if one can begin so.
+    pub(crate) fn after(&self, text: &[u8]) -> Option<u32> {
+        text.iter().try_fold(Self::START, |state, &byte| self.next(state, byte))
+    }
+
+    /// The largest number of bytes that [`Automaton::to_end`] gives.
+    pub(crate) fn farthest(&self) -> u32 {
+        self.to_end.iter().copied().max().unwrap_or(0)
     }
 
     /// The number of cells of its table.
@@ -194,8 +311,7 @@ fn classify<C: Eq + Hash>(class: impl Fn(u8) -> C) -> ([u8; 256], Vec<u8>) {
 /// Whether a whole text is accepted.
 #[cfg(test)]
 pub(crate) fn accepts(automaton: &Automaton, text: &str) -> bool {
-    let end = text.bytes().try_fold(Automaton::START, |state, byte| automaton.next(state, byte));
-    end.is_some_and(|state| automaton.accepts(state))
+    automaton.matches(text.as_bytes())
 }
 
 #[cfg(test)]

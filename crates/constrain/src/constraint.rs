@@ -68,7 +68,9 @@ impl Transform for Constraint {
         let mask = self.machine.mask(state);
         // After the next token.
         let left = left.saturating_sub(1);
-        let is_tight = mask.to_end <= left + 1 && mask.to_end_after > left;
+        let is_tight = self.tokens != u64::MAX
+            && self.machine.to_end(state) <= left + 1
+            && self.machine.to_end_after(state) > left;
         if !mask.accepts && !is_tight {
             return row.restrict(&mask.tokens);
         }
@@ -143,7 +145,7 @@ mod tests {
         let tokenizer = Arc::new(Tokenizer::from_json(json).unwrap());
         let trie = Arc::new(Trie::new(tokenizer.vocabulary()));
         let nested = serde_json::json!({"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "string"}]}});
-        let nested = Grammar::json_schema(&nested, crate::Objects::Open).unwrap();
+        let nested = Grammar::json_schema(&nested, crate::Style::default()).unwrap();
         for (grammar, shortest) in [(Grammar::regex("x(ab*c){2,9}yz").unwrap(), 7), (nested, 2)] {
             let constraint = Constraint::new(grammar, tokenizer.clone(), trie.clone(), &[0]);
             for tokens in [shortest, shortest + 1, 12, 40] {

@@ -10,7 +10,8 @@
 //! |---|---|
 //! | [`trie`] | a vocabulary as a tree of bytes |
 //! | `automaton` | automata over bytes, without dead ends |
-//! | [`grammar`] | automata that call each other; choices |
+//! | `terminal` | the pieces that a grammar reads |
+//! | [`grammar`] | pieces that follow each other and nest; choices |
 //! | [`regex`] | regular expressions as grammars |
 //! | [`json`] | JSON Schema as grammars |
 //! | [`machine`] | a grammar over a vocabulary: states and masks |
@@ -23,11 +24,12 @@ pub mod grammar;
 pub mod json;
 pub mod machine;
 pub mod regex;
+mod terminal;
 pub mod trie;
 
 pub use constraint::Constraint;
 pub use grammar::{BadChoice, Grammar};
-pub use json::schema::{BadSchema, Objects};
+pub use json::schema::{BadSchema, Extra, Order, Style};
 pub use machine::{Machine, Mask, State};
 pub use regex::BadRegex;
 pub use trie::Trie;

@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use verdigris_logits::{TokenId, TokenSet};
+use verdigris_logits::TokenSet;
 
-use crate::automaton::Automaton;
-use crate::grammar::{At, Builder, Grammar, Step};
+use crate::grammar::{At, Grammar, NO_END, Step};
+use crate::terminal::Terminal;
 use crate::trie::Trie;
 
 /// Where a text stands in a grammar. Two texts at one state can go on in the same ways.
@@ -27,9 +27,8 @@ const DEAD: u32 = 0;
 /// States are made when a text first comes to them, and kept with what follows each byte and with their mask;
 /// all texts of one machine share them.
 pub struct Machine {
-    grammar: Grammar,
     trie: Arc<Trie>,
-    arena: RwLock<Arena>,
+    run: RwLock<Run>,
     start: State,
 }
 
@@ -38,76 +37,84 @@ pub struct Machine {
 struct Thread {
     /// A step that reads.
     at: At,
-    /// The state of the automaton that it reads with.
+    /// The state of the terminal that it reads with.
     inner: u32,
     /// Where its rule returns to.
     stack: u32,
 }
 
-/// All states so far. Equal ones are one.
-#[derive(Default)]
-struct Arena {
+/// A grammar, as far as it is made, and all states so far. Equal ones are one.
+struct Run {
+    grammar: Grammar,
     /// Return addresses as linked lists: (the rest, the address). The first is the empty one.
     stacks: Vec<(u32, At)>,
     stack_numbers: HashMap<(u32, At), u32>,
     states: Vec<Entry>,
-    state_numbers: HashMap<Places, u32>,
+    state_numbers: HashMap<Arc<Spots>, u32>,
 }
 
 /// What a state is: its threads in order, and whether the text may end.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
-struct Places {
-    threads: Box<[Thread]>,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Spots {
+    threads: Vec<Thread>,
     accepts: bool,
 }
 
 struct Entry {
-    places: Places,
+    spots: Arc<Spots>,
     /// The state after each byte, as far as it is known.
     next: Option<Box<[u32; 256]>>,
     mask: Option<Arc<Mask>>,
-    /// The fewest bytes to the end of the text; `None` for the dead state.
+    /// The states that its tokens lead to, or lead through.
+    passed: Box<[u32]>,
+    /// The fewest bytes to the end of the text, and a bound on it after any token of the mask, where they have been
+    /// asked for.
     to_end: Option<u64>,
+    to_end_after: Option<u64>,
 }
 
 /// What a text may do at a state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mask {
     /// The tokens that it can go on with.
     pub tokens: TokenSet,
     /// Whether it may end.
     pub accepts: bool,
-    /// The fewest bytes that make it whole.
-    pub to_end: u64,
-    /// The fewest bytes that make it whole after the token of `tokens` for which they are most.
-    pub to_end_after: u64,
 }
 
 impl fmt::Debug for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Machine {{ {:?}, {} states so far }}", self.grammar, self.read().states.len())
+        let run = self.read();
+        write!(f, "Machine {{ {:?}, {} states so far }}", run.grammar, run.states.len())
     }
 }
 
 impl Machine {
     /// The machine of a grammar over a vocabulary.
     pub fn new(grammar: Grammar, trie: Arc<Trie>) -> Self {
-        let mut arena = Arena { stacks: vec![(0, Builder::RETURN)], ..Arena::default() };
-        let dead = arena.state(&grammar, Vec::new(), false);
+        let entry = grammar.entries[0];
+        let mut run = Run {
+            grammar,
+            stacks: vec![(0, Grammar::RETURN)],
+            stack_numbers: HashMap::new(),
+            states: Vec::new(),
+            state_numbers: HashMap::new(),
+        };
+        let dead = run.state(Spots::default());
         debug_assert_eq!(dead, DEAD);
-        let (mut threads, mut accepts) = (Vec::new(), false);
-        arena.enter(&grammar, grammar.entries[0], 0, &mut threads, &mut accepts);
-        let start = State(arena.state(&grammar, threads, accepts));
-        Self { grammar, trie, arena: RwLock::new(arena), start }
+        let mut spots = Spots::default();
+        run.enter(entry, 0, &mut spots);
+        let start = State(run.state(spots));
+        Self { trie, run: RwLock::new(run), start }
     }
 
-    // A panic while the lock is held leaves an arena that is whole: states are added as the last thing.
-    fn read(&self) -> RwLockReadGuard<'_, Arena> {
-        self.arena.read().unwrap_or_else(PoisonError::into_inner)
+    // A panic while the lock is held leaves states that are whole: they are added as the last thing.
+    fn read(&self) -> RwLockReadGuard<'_, Run> {
+        self.run.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Arena> {
-        self.arena.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Run> {
+        self.run.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state before any text.
@@ -119,37 +126,36 @@ impl Machine {
     pub fn next(&self, state: State, bytes: &[u8]) -> State {
         let (mut state, mut read) = (state.0, 0);
         {
-            let arena = self.read();
+            let run = self.read();
             while let Some(&byte) = bytes.get(read)
-                && let Some(next) = arena.known(state, byte)
+                && let Some(next) = run.known(state, byte)
             {
                 (state, read) = (next, read + 1);
             }
         }
         if read < bytes.len() {
-            let mut arena = self.write();
-            state = bytes[read..].iter().fold(state, |state, &byte| arena.next(&self.grammar, state, byte));
+            state = self.write().next_all(state, &bytes[read..]);
         }
         State(state)
     }
 
     /// Whether the text so far is one of the grammar's.
     pub fn accepts(&self, State(state): State) -> bool {
-        self.read().states[state as usize].places.accepts
+        self.read().states[state as usize].spots.accepts
     }
 
     /// The fewest bytes that make the text so far one of the grammar's; `None` if nothing does, or nothing
     /// shorter than 4 GiB.
     pub fn completion(&self, State(mut state): State) -> Option<Vec<u8>> {
-        let mut arena = self.write();
-        let mut left = arena.states[state as usize].to_end.filter(|bytes| bytes >> 32 == 0)?;
+        let mut run = self.write();
+        let mut left = Some(run.bytes_to_end(state)).filter(|bytes| bytes >> 32 == 0)?;
         let mut bytes = Vec::new();
         while left > 0 {
             // Some byte leads one nearer to the end.
             let mut nearer = None;
             for byte in 0..=255 {
-                let next = arena.next(&self.grammar, state, byte);
-                if arena.states[next as usize].to_end == Some(left - 1) {
+                let next = run.next(state, byte);
+                if next != DEAD && run.bytes_to_end(next) == left - 1 {
                     nearer = Some((byte, next));
                     break;
                 }
@@ -171,100 +177,75 @@ impl Machine {
         if let Some(mask) = &self.read().states[state.0 as usize].mask {
             return mask.clone();
         }
-        let mut tokens = TokenSet::new(self.trie.vocabulary_size());
-        let mut to_end_after = 0;
-        let mut arena = self.write();
-        self.walk(&mut arena, state, |token, to_end| {
-            tokens.insert(token);
-            to_end_after = to_end_after.max(to_end);
-        });
-        let Entry { places: Places { accepts, .. }, to_end, mask, .. } = &mut arena.states[state.0 as usize];
-        let new = Mask { tokens, accepts: *accepts, to_end: to_end.unwrap_or(u64::MAX), to_end_after };
-        mask.insert(Arc::new(new)).clone()
+        self.write().mask(&self.trie, state.0)
+    }
+
+    /// The fewest bytes to the end of a text at `state`; `u64::MAX` where there is none.
+    pub fn to_end(&self, State(state): State) -> u64 {
+        if let Some(to_end) = self.read().states[state as usize].to_end {
+            return to_end;
+        }
+        self.write().bytes_to_end(state)
+    }
+
+    /// At most so many bytes are the fewest to the end of the text after any token of the mask.
+    pub fn to_end_after(&self, state: State) -> u64 {
+        self.mask(state);
+        if let Some(bound) = self.read().states[state.0 as usize].to_end_after {
+            return bound;
+        }
+        self.write().bytes_to_end_after(state.0)
     }
 
     /// Fills `tokens` with those of the mask after which at most `bytes` more make the text whole.
     pub fn mask_within(&self, state: State, bytes: u64, tokens: &mut TokenSet) {
-        self.walk(&mut self.write(), state, |token, to_end| {
-            if to_end <= bytes {
+        let mut run = self.write();
+        let (walker, start) = run.walker(state.0);
+        let mut found = Vec::new();
+        let step = |spot, byte| run.step(&walker, spot, byte);
+        self.trie.all().walk(start, step, |token, spot| found.push((token, spot)));
+        for (token, spot) in found {
+            if run.spot_to_end(&walker, spot) <= bytes {
                 tokens.insert(token);
             }
-        });
-    }
-
-    /// Hands over each token that a text at `state` can go on with, and the fewest bytes to the end after it.
-    fn walk(&self, arena: &mut Arena, State(state): State, mut found: impl FnMut(TokenId, u64)) {
-        let alone = match &arena.states[state as usize].places {
-            Places { threads, accepts: false } if threads.len() == 1 => {
-                Some(Alone::new(&self.grammar, arena, threads[0]))
-            }
-            _ => None,
-        };
-        let start = alone.as_ref().map_or(Place::State(state), |alone| Place::Inside(alone.thread.inner));
-        self.trie.walk(
-            (start, u64::MAX),
-            |(place, _), byte| {
-                let state = match (place, &alone) {
-                    (Place::Inside(inner), Some(alone)) => {
-                        let next = alone.automaton.next(inner, byte)?;
-                        if !alone.automaton.accepts(next) {
-                            return Some((Place::Inside(next), alone.to_end(next)));
-                        }
-                        // What comes after it may go on too.
-                        arena.state(&self.grammar, vec![Thread { inner, ..alone.thread }], false)
-                    }
-                    (Place::Inside(_), None) => unreachable!("only a thread that is alone is inside"),
-                    (Place::State(state), _) => state,
-                };
-                let next = arena.next(&self.grammar, state, byte);
-                // A dead state has no way to the end.
-                arena.states[next as usize].to_end.map(|to_end| (Place::State(next), to_end))
-            },
-            |token, (_, to_end)| found(token, to_end),
-        );
+        }
     }
 }
 
-/// Where a walk stands: as long as the only thread stays inside its automaton, that alone is asked, and no
+/// Where a walk stands: inside the piece that it began in, and in other ways to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Spot {
+    /// The state of the terminal of the walk's main thread; [`UNKNOWN`] where it has left it.
+    inner: u32,
+    /// The state of all other threads.
+    rest: u32,
+}
+
+/// What a walk from a state goes by: as long as its main thread stays inside its piece, that alone is asked, and no
 /// state is made.
-#[derive(Clone, Copy)]
-enum Place {
-    Inside(u32),
-    State(u32),
+#[derive(Debug)]
+struct Walker {
+    main: Thread,
+    terminal: Arc<Terminal>,
+    /// Where it begins. There the other threads have what follows the piece, if it is whole.
+    start: Spot,
+    /// What follows the piece where it may go on too.
+    after: u32,
 }
 
-/// The only thread of a state, with its automaton and the fewest bytes that follow it.
-struct Alone<'a> {
-    thread: Thread,
-    automaton: &'a Automaton,
-    after: u64,
-}
-
-impl<'a> Alone<'a> {
-    fn new(grammar: &'a Grammar, arena: &Arena, thread: Thread) -> Self {
-        let (automaton, _) = grammar.read_at(thread.at);
-        let to_end = arena.to_end_of(grammar, thread);
-        Self { thread, automaton, after: to_end - u64::from(automaton.to_end(thread.inner)) }
-    }
-
-    fn to_end(&self, inner: u32) -> u64 {
-        self.after.saturating_add(self.automaton.to_end(inner).into())
-    }
-}
-
-impl Arena {
+impl Run {
     /// The number of a state.
-    fn state(&mut self, grammar: &Grammar, mut threads: Vec<Thread>, accepts: bool) -> u32 {
-        threads.sort_unstable();
-        threads.dedup();
-        let places = Places { threads: threads.into(), accepts };
-        if let Some(&number) = self.state_numbers.get(&places) {
+    fn state(&mut self, mut spots: Spots) -> u32 {
+        spots.threads.sort_unstable();
+        spots.threads.dedup();
+        if let Some(&number) = self.state_numbers.get(&spots) {
             return number;
         }
         let number = self.states.len() as u32;
-        let to_end = self.to_end(grammar, &places);
-        self.states.push(Entry { places: places.clone(), next: None, mask: None, to_end });
-        self.state_numbers.insert(places, number);
+        let spots = Arc::new(spots);
+        let (mask, passed) = (None, Box::default());
+        self.states.push(Entry { spots: spots.clone(), next: None, mask, passed, to_end: None, to_end_after: None });
+        self.state_numbers.insert(spots, number);
         number
     }
 
@@ -275,23 +256,38 @@ impl Arena {
         })
     }
 
-    /// The fewest bytes to the end of a text that stands at these places.
-    fn to_end(&self, grammar: &Grammar, Places { threads, accepts }: &Places) -> Option<u64> {
-        if *accepts { Some(0) } else { threads.iter().map(|&thread| self.to_end_of(grammar, thread)).min() }
+    fn bytes_to_end(&mut self, state: u32) -> u64 {
+        if let Some(to_end) = self.states[state as usize].to_end {
+            return to_end;
+        }
+        let spots = self.states[state as usize].spots.clone();
+        let to_end = match spots.accepts {
+            true => 0,
+            false => spots.threads.iter().map(|&thread| self.thread_to_end(thread)).min().unwrap_or(NO_END),
+        };
+        self.states[state as usize].to_end = Some(to_end);
+        to_end
     }
 
     /// The fewest bytes to the end of a text by way of one thread.
-    fn to_end_of(&self, grammar: &Grammar, Thread { at, inner, stack }: Thread) -> u64 {
-        let (automaton, next) = grammar.read_at(at);
-        let mut bytes = u64::from(automaton.to_end(inner));
-        let (mut at, mut stack) = (next, stack);
-        loop {
-            bytes = bytes.saturating_add(grammar.to_end[at as usize]);
-            if stack == 0 {
-                return bytes;
-            }
-            (stack, at) = self.stacks[stack as usize];
+    fn thread_to_end(&mut self, Thread { at, inner, stack }: Thread) -> u64 {
+        let bytes = self.grammar.terminal_at(at).to_end(inner);
+        let bytes = match self.grammar.steps[at as usize] {
+            Step::Read { next, .. } => bytes.saturating_add(self.grammar.bytes_to_end(next)),
+            // What follows a name is counted with it.
+            _ => bytes,
+        };
+        bytes.saturating_add(self.stack_to_end(stack))
+    }
+
+    fn stack_to_end(&mut self, mut stack: u32) -> u64 {
+        let mut bytes = 0u64;
+        while stack != 0 {
+            let (rest, at) = self.stacks[stack as usize];
+            bytes = bytes.saturating_add(self.grammar.bytes_to_end(at));
+            stack = rest;
         }
+        bytes
     }
 
     /// The state after one more byte, if it has been computed.
@@ -301,47 +297,227 @@ impl Arena {
     }
 
     /// The state after one more byte.
-    fn next(&mut self, grammar: &Grammar, state: u32, byte: u8) -> u32 {
+    fn next(&mut self, state: u32, byte: u8) -> u32 {
         if let Some(known) = self.known(state, byte) {
             return known;
         }
-        let (mut threads, mut accepts) = (Vec::new(), false);
-        for i in 0..self.states[state as usize].places.threads.len() {
-            let thread = self.states[state as usize].places.threads[i];
-            let (automaton, next) = grammar.read_at(thread.at);
-            let Some(inner) = automaton.next(thread.inner, byte) else { continue };
-            if automaton.goes_on(inner) {
-                threads.push(Thread { inner, ..thread });
+        let spots = self.states[state as usize].spots.clone();
+        let mut after = Spots::default();
+        for thread in &spots.threads {
+            let terminal = self.grammar.terminal_at(thread.at);
+            let Some(inner) = terminal.next(thread.inner, byte) else { continue };
+            let (goes_on, accepts) = (terminal.goes_on(inner), terminal.accepts(inner));
+            if goes_on {
+                after.threads.push(Thread { inner, ..*thread });
             }
-            if automaton.accepts(inner) {
-                self.enter(grammar, next, thread.stack, &mut threads, &mut accepts);
+            if accepts {
+                let next = self.grammar.after(thread.at, inner);
+                self.enter(next, thread.stack, &mut after);
             }
         }
-        let next = self.state(grammar, threads, accepts);
+        let next = self.state(after);
         let row = self.states[state as usize].next.get_or_insert_with(|| Box::new([UNKNOWN; 256]));
         row[usize::from(byte)] = next;
         next
     }
 
+    /// The state after some more bytes; those on the way are not made where nothing ends there.
+    fn next_all(&mut self, state: u32, bytes: &[u8]) -> u32 {
+        if let [byte] = bytes {
+            return self.next(state, *byte);
+        }
+        let (walker, mut spot) = self.walker(state);
+        for &byte in bytes {
+            match self.step(&walker, spot, byte) {
+                Some(next) => spot = next,
+                None => return DEAD,
+            }
+        }
+        self.spot_state(&walker, spot)
+    }
+
+    /// The main thread of a state is the one whose piece is longest to walk in.
+    fn walker(&mut self, state: u32) -> (Option<Walker>, Spot) {
+        let spots = self.states[state as usize].spots.clone();
+        let worth = |thread: &&Thread| match self.grammar.terminal_at(thread.at) {
+            Terminal::Table(automaton) => u64::from(automaton.states() > 2),
+            // Where anything may follow, the others need not be asked.
+            terminal => 2 + u64::from(terminal.free(thread.inner).unwrap_or(0)),
+        };
+        let Some(&main) = spots.threads.iter().max_by_key(worth).filter(|thread| worth(thread) > 0) else {
+            return (None, Spot { inner: UNKNOWN, rest: state });
+        };
+        let threads = spots.threads.iter().filter(|&&thread| thread != main).copied().collect();
+        let rest = self.state(Spots { threads, accepts: false });
+        let terminal = self.grammar.shared_terminal_at(main.at);
+        let after = match (&*terminal, &self.grammar.steps[main.at as usize]) {
+            (Terminal::Table(_), &Step::Read { next, .. }) => {
+                self.join(DEAD, |run, spots| run.enter(next, main.stack, spots))
+            }
+            _ => DEAD,
+        };
+        let start = Spot { inner: main.inner, rest };
+        (Some(Walker { main, terminal, start, after }), start)
+    }
+
+    /// Where a walk stands after one more byte; `None` if no text goes on so.
+    #[inline]
+    fn step(&mut self, walker: &Option<Walker>, spot: Spot, byte: u8) -> Option<Spot> {
+        let Some(Walker { main, terminal, start, after: left }) = walker else {
+            return self.outside(spot.rest, byte);
+        };
+        if spot.inner == UNKNOWN {
+            return self.outside(spot.rest, byte);
+        }
+        let next = terminal.next(spot.inner, byte);
+        let leaves = terminal.accepts(spot.inner) && spot != *start;
+        if spot.rest == DEAD && !leaves {
+            let next = next?;
+            if terminal.goes_on(next) {
+                return Some(Spot { inner: next, rest: DEAD });
+            }
+        }
+        let mut after = Spot { inner: UNKNOWN, rest: DEAD };
+        if spot.rest != DEAD {
+            after.rest = self.next(spot.rest, byte);
+        }
+        match next {
+            Some(next) if terminal.goes_on(next) => after.inner = next,
+            // What follows it follows at once.
+            Some(next) => after.rest = self.join(after.rest, |run, spots| run.leave(*main, next, spots)),
+            None => {}
+        }
+        if leaves {
+            let left = self.next(*left, byte);
+            after.rest = self.union(after.rest, left);
+        }
+        (after != Spot { inner: UNKNOWN, rest: DEAD }).then_some(after)
+    }
+
+    fn outside(&mut self, rest: u32, byte: u8) -> Option<Spot> {
+        let rest = self.next(rest, byte);
+        (rest != DEAD).then_some(Spot { inner: UNKNOWN, rest })
+    }
+
+    /// Adds what follows the main thread's piece, which is whole in `inner`.
+    fn leave(&mut self, main: Thread, inner: u32, spots: &mut Spots) {
+        let next = self.grammar.after(main.at, inner);
+        self.enter(next, main.stack, spots);
+    }
+
+    /// A state with more threads.
+    fn join(&mut self, state: u32, add: impl FnOnce(&mut Self, &mut Spots)) -> u32 {
+        let mut spots = Spots::clone(&self.states[state as usize].spots);
+        add(self, &mut spots);
+        self.state(spots)
+    }
+
+    fn union(&mut self, a: u32, b: u32) -> u32 {
+        match (a, b) {
+            (DEAD, other) | (other, DEAD) => other,
+            (a, b) if a == b => a,
+            (a, b) => {
+                let more = self.states[b as usize].spots.clone();
+                self.join(a, |_, spots| {
+                    spots.threads.extend_from_slice(&more.threads);
+                    spots.accepts |= more.accepts;
+                })
+            }
+        }
+    }
+
+    /// The state of a walk's spot.
+    fn spot_state(&mut self, walker: &Option<Walker>, spot: Spot) -> u32 {
+        let Some(Walker { main, terminal, .. }) = walker.as_ref().filter(|_| spot.inner != UNKNOWN) else {
+            return spot.rest;
+        };
+        self.join(spot.rest, |run, spots| {
+            spots.threads.push(Thread { inner: spot.inner, ..*main });
+            if terminal.accepts(spot.inner) {
+                run.leave(*main, spot.inner, spots);
+            }
+        })
+    }
+
+    fn spot_to_end(&mut self, walker: &Option<Walker>, spot: Spot) -> u64 {
+        let state = self.spot_state(walker, spot);
+        self.bytes_to_end(state)
+    }
+
+    fn mask(&mut self, trie: &Trie, state: u32) -> Arc<Mask> {
+        if let Some(mask) = &self.states[state as usize].mask {
+            return mask.clone();
+        }
+        let (walker, start) = self.walker(state);
+        let free = walker.as_ref().and_then(|walker| walker.terminal.free(start.inner));
+        // Only tokens that the main thread does not take can be others' alone.
+        let (mut tokens, tree) = match free {
+            Some(characters) if start.rest == DEAD || characters == u32::MAX => {
+                (trie.plain(characters).clone(), trie.rest())
+            }
+            _ => (TokenSet::new(trie.vocabulary_size()), trie.all()),
+        };
+        let mut passed = Vec::new();
+        let step = |spot: Spot, byte| {
+            let next = self.step(&walker, spot, byte)?;
+            if next.rest != spot.rest && next.rest != DEAD {
+                passed.push(next.rest);
+            }
+            Some(next)
+        };
+        tree.walk(start, step, |token, _| tokens.insert(token));
+        passed.sort_unstable();
+        passed.dedup();
+        let entry = &mut self.states[state as usize];
+        entry.passed = passed.into();
+        entry.mask.insert(Arc::new(Mask { tokens, accepts: entry.spots.accepts })).clone()
+    }
+
+    fn bytes_to_end_after(&mut self, state: u32) -> u64 {
+        let (walker, start) = self.walker(state);
+        let passed = std::mem::take(&mut self.states[state as usize].passed);
+        let mut bound = passed.iter().map(|&passed| self.bytes_to_end(passed)).max().unwrap_or(0);
+        self.states[state as usize].passed = passed;
+        if start.rest != DEAD {
+            bound = bound.max(self.bytes_to_end(start.rest));
+        }
+        if let Some(Walker { main, terminal, .. }) = walker {
+            let here = terminal.to_end(main.inner);
+            let outside = self.thread_to_end(main).saturating_sub(here);
+            bound = bound.max(outside.saturating_add(terminal.farthest()));
+        }
+        self.states[state as usize].to_end_after = Some(bound);
+        bound
+    }
+
     /// Adds the threads of all the ways from a step to one that reads.
-    fn enter(&mut self, grammar: &Grammar, at: At, stack: u32, threads: &mut Vec<Thread>, accepts: &mut bool) {
+    fn enter(&mut self, at: At, stack: u32, spots: &mut Spots) {
         let (mut open, mut seen) = (vec![(at, stack)], HashSet::new());
         while let Some((at, stack)) = open.pop() {
-            match &grammar.steps[at as usize] {
-                Step::Read { automaton, next } => {
-                    let automaton = &grammar.automata[*automaton as usize];
-                    threads.push(Thread { at, inner: Automaton::START, stack });
-                    if automaton.accepts(Automaton::START) {
-                        open.push((*next, stack));
+            self.grammar.open(at);
+            match &self.grammar.steps[at as usize] {
+                Step::Read { next, .. } => {
+                    let next = *next;
+                    let terminal = self.grammar.terminal_at(at);
+                    let inner = terminal.start();
+                    let accepts = terminal.accepts(inner);
+                    spots.threads.push(Thread { at, inner, stack });
+                    if accepts {
+                        open.push((next, stack));
                     }
                 }
+                Step::Name { terminal, .. } => {
+                    let inner = self.grammar.terminals[*terminal as usize].start();
+                    spots.threads.push(Thread { at, inner, stack });
+                }
                 // A rule whose caller would only return, returns to the caller's caller.
-                Step::Call { rule, next } if *next == Builder::RETURN => {
-                    open.push((grammar.entries[*rule as usize], stack));
+                Step::Call { rule, next } if *next == Grammar::RETURN => {
+                    open.push((self.grammar.entries[*rule as usize], stack));
                 }
                 Step::Call { rule, next } => {
-                    let stack = self.push(stack, *next);
-                    open.push((grammar.entries[*rule as usize], stack));
+                    let (entry, next) = (self.grammar.entries[*rule as usize], *next);
+                    let stack = self.push(stack, next);
+                    open.push((entry, stack));
                 }
                 // Many ways can lead to one fork.
                 Step::Fork(ways) => {
@@ -349,11 +525,12 @@ impl Arena {
                         open.extend(ways.iter().map(|&way| (way, stack)));
                     }
                 }
-                Step::Return if stack == 0 => *accepts = true,
+                Step::Return if stack == 0 => spots.accepts = true,
                 Step::Return => {
                     let (rest, address) = self.stacks[stack as usize];
                     open.push((address, rest));
                 }
+                Step::Place(_) => unreachable!("it has been opened"),
             }
         }
     }

@@ -33,14 +33,7 @@ impl Grammar {
     /// The grammar of the texts that match a regular expression as a whole. The syntax is that of the `regex`
     /// crate.
     pub fn regex(pattern: &str) -> Result<Self, BadRegex> {
-        let dfa = Dfa::new(pattern)?;
-        let automaton = Automaton::explore(
-            dfa.start(),
-            |byte| dfa.class(byte),
-            |&state, byte| dfa.next(state, byte),
-            |&state| dfa.accepts(state),
-        );
-        match automaton {
+        match Dfa::new(pattern)?.automaton() {
             Ok(automaton) => Ok(Self::of(automaton)),
             Err(NoAutomaton::Empty) => Err(BadRegex::Empty),
             Err(NoAutomaton::TooLarge) => Err(BadRegex::Automaton("it has too many states".into())),
@@ -73,22 +66,23 @@ impl Dfa {
         Ok(Self { dfa, start })
     }
 
-    pub(crate) fn start(&self) -> StateID {
-        self.start
+    /// Its states without those that lead nowhere.
+    pub(crate) fn automaton(&self) -> Result<Automaton, NoAutomaton> {
+        Automaton::explore(
+            self.start,
+            |byte| self.dfa.byte_classes().get(byte),
+            |&state, byte| self.next(state, byte),
+            |&state| self.accepts(state),
+        )
     }
 
-    /// Bytes of one class lead from every state to the same state.
-    pub(crate) fn class(&self, byte: u8) -> u8 {
-        self.dfa.byte_classes().get(byte)
-    }
-
-    pub(crate) fn next(&self, state: StateID, byte: u8) -> Option<StateID> {
+    fn next(&self, state: StateID, byte: u8) -> Option<StateID> {
         let next = self.dfa.next_state(state, byte);
         (!self.dfa.is_dead_state(next) && !self.dfa.is_quit_state(next)).then_some(next)
     }
 
     /// Whether the text so far matches as a whole. Matches are known one step late, so the end is tried.
-    pub(crate) fn accepts(&self, state: StateID) -> bool {
+    fn accepts(&self, state: StateID) -> bool {
         self.dfa.is_match_state(self.dfa.next_eoi_state(state))
     }
 }

@@ -1,15 +1,35 @@
 //! A vocabulary as a tree of bytes.
 
-use verdigris_logits::TokenId;
+use std::sync::OnceLock;
+
+use verdigris_logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
 
-/// All tokens that write something, by their bytes. Nodes lie in depth-first order, so a walk that skips a
-/// subtree is a jump forward.
+/// All tokens that write something, by their bytes.
+///
+/// Most tokens of a vocabulary are *plain*: whole characters that may stand in a JSON string as they are. Wherever a
+/// string takes any character they need no walk, only a look at how many characters they have.
 #[derive(Debug)]
 pub struct Trie {
+    all: Tree,
+    /// Those that are not plain.
+    rest: Tree,
+    /// The plain tokens with the number of their characters, in the order of it.
+    plain: Vec<(u32, TokenId)>,
+    /// The plain tokens of at most so many characters; the last are all of them.
+    plain_sets: Box<[OnceLock<TokenSet>]>,
+    /// Every byte is a token of its own, so a text can always go on.
+    missing: Vec<u8>,
+    vocabulary: usize,
+}
+
+/// Nodes lie in depth-first order, so a walk that skips a subtree is a jump forward.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
     nodes: Vec<Node>,
     tokens: Vec<TokenId>,
-    vocabulary: usize,
+    /// The longest token.
+    depth: usize,
 }
 
 /// Twelve bytes, for a walk is as fast as its nodes can be read.
@@ -38,32 +58,27 @@ impl Trie {
     pub fn new(vocabulary: &Vocabulary) -> Self {
         let mut order: Vec<TokenId> =
             (0..vocabulary.size() as TokenId).filter(|&token| !vocabulary.bytes(token).is_empty()).collect();
-        order.sort_by_key(|&token| vocabulary.bytes(token));
-        let mut trie =
-            Self { nodes: Vec::new(), tokens: Vec::with_capacity(order.len()), vocabulary: vocabulary.size() };
-        let mut path: Vec<usize> = Vec::new();
-        let mut before: &[u8] = &[];
-        for token in order {
-            let bytes = vocabulary.bytes(token);
-            let shared = before.iter().zip(bytes).take_while(|(a, b)| a == b).count();
-            trie.close(&mut path, shared);
-            for (depth, &byte) in bytes.iter().enumerate().skip(shared) {
-                path.push(trie.nodes.len());
-                let byte_and_depth = (depth as u32) << 8 | u32::from(byte);
-                trie.nodes.push(Node { byte_and_depth, skip: 0, first: trie.tokens.len() as u32 });
+        order.sort_unstable_by(|&a, &b| vocabulary.bytes(a).cmp(vocabulary.bytes(b)).then(a.cmp(&b)));
+        let (mut plain, mut rest) = (Vec::new(), Vec::new());
+        for &token in &order {
+            match plain_characters(vocabulary.bytes(token)) {
+                Some(characters) => plain.push((characters, token)),
+                None => rest.push(token),
             }
-            trie.tokens.push(token);
-            before = bytes;
         }
-        trie.close(&mut path, 0);
-        // Only says where the last node's tokens end.
-        trie.nodes.push(Node { byte_and_depth: 0, skip: 0, first: trie.tokens.len() as u32 });
-        trie
-    }
-
-    fn close(&mut self, path: &mut Vec<usize>, depth: usize) {
-        for node in path.drain(depth..) {
-            self.nodes[node].skip = self.nodes.len() as u32;
+        plain.sort_unstable();
+        let longest = plain.last().map_or(0, |&(characters, _)| characters as usize);
+        let mut alone = [false; 256];
+        order.iter().filter_map(|&token| vocabulary.bytes(token).try_into().ok()).for_each(|[byte]: [u8; 1]| {
+            alone[usize::from(byte)] = true;
+        });
+        Self {
+            all: Tree::new(vocabulary, &order),
+            rest: Tree::new(vocabulary, &rest),
+            plain,
+            plain_sets: (0..=longest).map(|_| OnceLock::new()).collect(),
+            missing: (0..=255).filter(|&byte| !alone[usize::from(byte)]).collect(),
+            vocabulary: vocabulary.size(),
         }
     }
 
@@ -72,23 +87,91 @@ impl Trie {
         self.vocabulary
     }
 
+    /// The bytes that no token writes alone. A text that needs one of them may come to a point where no token leads on.
+    pub fn missing_bytes(&self) -> &[u8] {
+        &self.missing
+    }
+
+    /// All tokens.
+    pub(crate) fn all(&self) -> &Tree {
+        &self.all
+    }
+
+    /// The tokens that are not plain.
+    pub(crate) fn rest(&self) -> &Tree {
+        &self.rest
+    }
+
+    /// The plain tokens of at most so many characters.
+    pub(crate) fn plain(&self, characters: u32) -> &TokenSet {
+        let most = (characters as usize).min(self.plain_sets.len() - 1);
+        self.plain_sets[most].get_or_init(|| {
+            let mut set = TokenSet::new(self.vocabulary);
+            let short = self.plain.partition_point(|&(characters, _)| characters as usize <= most);
+            self.plain[..short].iter().for_each(|&(_, token)| set.insert(token));
+            set
+        })
+    }
+}
+
+/// The number of characters, if these bytes are whole ones that stand for themselves in a JSON string.
+fn plain_characters(bytes: &[u8]) -> Option<u32> {
+    if bytes.iter().any(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+        return None;
+    }
+    Some(std::str::from_utf8(bytes).ok()?.chars().count() as u32)
+}
+
+impl Tree {
+    /// The tree of some tokens, which come in the order of their bytes.
+    fn new(vocabulary: &Vocabulary, order: &[TokenId]) -> Self {
+        let mut tree = Self { tokens: Vec::with_capacity(order.len()), ..Self::default() };
+        let mut path: Vec<usize> = Vec::new();
+        let mut before: &[u8] = &[];
+        for &token in order {
+            let bytes = vocabulary.bytes(token);
+            let shared = before.iter().zip(bytes).take_while(|(a, b)| a == b).count();
+            tree.close(&mut path, shared);
+            for (depth, &byte) in bytes.iter().enumerate().skip(shared) {
+                path.push(tree.nodes.len());
+                let byte_and_depth = (depth as u32) << 8 | u32::from(byte);
+                tree.nodes.push(Node { byte_and_depth, skip: 0, first: tree.tokens.len() as u32 });
+            }
+            tree.tokens.push(token);
+            tree.depth = tree.depth.max(bytes.len());
+            before = bytes;
+        }
+        tree.close(&mut path, 0);
+        // Only says where the last node's tokens end.
+        tree.nodes.push(Node { byte_and_depth: 0, skip: 0, first: tree.tokens.len() as u32 });
+        tree
+    }
+
+    fn close(&mut self, path: &mut Vec<usize>, depth: usize) {
+        for node in path.drain(depth..) {
+            self.nodes[node].skip = self.nodes.len() as u32;
+        }
+    }
+
     /// Walks the tree from the root, where something is in the state `start`. `enter` gives the state after
     /// one more byte, or `None` to leave out everything that begins so; `found` gets each token that is
     /// reached, and the state after it.
-    pub fn walk<S: Copy>(
+    pub(crate) fn walk<S: Copy>(
         &self,
         start: S,
         mut enter: impl FnMut(S, u8) -> Option<S>,
         mut found: impl FnMut(TokenId, S),
     ) {
-        let (mut path, mut at) = (vec![start], 0);
+        // The state before each depth.
+        let mut path = vec![start; self.depth + 1];
+        let mut at = 0;
         while let [node, after, ..] = &self.nodes[at..] {
-            path.truncate(node.depth() + 1);
-            match enter(path[node.depth()], node.byte()) {
+            let depth = node.depth();
+            match enter(path[depth], node.byte()) {
                 Some(state) => {
                     let tokens = &self.tokens[node.first as usize..after.first as usize];
                     tokens.iter().for_each(|&token| found(token, state));
-                    path.push(state);
+                    path[depth + 1] = state;
                     at += 1;
                 }
                 None => at = node.skip as usize,
@@ -111,7 +194,7 @@ mod tests {
         // The state is a number that tells apart the bytes so far.
         let more = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let mut seen = Vec::new();
-        trie.walk(
+        trie.all().walk(
             0xcbf2_9ce4_8422_2325,
             |state, byte| Some(more(state, byte)),
             |token, state| {
@@ -126,9 +209,30 @@ mod tests {
 
         let mut without_t = Vec::new();
         let skip_t = |depth: usize, byte| (depth > 0 || byte != b't').then_some(depth + 1);
-        trie.walk(0, skip_t, |token, _| without_t.push(token));
+        trie.all().walk(0, skip_t, |token, _| without_t.push(token));
         assert!(without_t.iter().all(|&token| vocabulary.bytes(token)[0] != b't'));
         let with_t = expected.iter().filter(|&&token| vocabulary.bytes(token)[0] == b't').count();
         assert_eq!(without_t.len() + with_t, expected.len());
+    }
+
+    #[test]
+    fn plain_tokens_and_the_rest_are_all_of_them() {
+        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        let tokenizer = Tokenizer::from_json(json).unwrap();
+        let vocabulary = tokenizer.vocabulary();
+        let trie = Trie::new(vocabulary);
+        let mut rest = TokenSet::new(vocabulary.size());
+        trie.rest().walk((), |(), _| Some(()), |token, ()| rest.insert(token));
+        for token in 0..vocabulary.size() as u32 {
+            let text = std::str::from_utf8(vocabulary.bytes(token)).ok();
+            let plain = text.filter(|text| !text.contains(|c: char| c < ' ' || c == '"' || c == '\\'));
+            let characters = plain.map_or(usize::MAX, |text| text.chars().count());
+            for most in [0, 1, 2, 5, 1000] {
+                let expected = (1..=most).contains(&characters);
+                assert_eq!(trie.plain(most as u32).contains(token), expected, "{token} of {most}");
+            }
+            assert_eq!(rest.contains(token), plain.is_none(), "{token}");
+        }
+        assert!(trie.missing_bytes().is_empty());
     }
 }

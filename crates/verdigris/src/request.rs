@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use serde_json::Value;
-use verdigris_constrain::{Constraint, Grammar, Objects};
+use verdigris_constrain::{Constraint, Grammar, Style};
 use verdigris_decoding::{
     Acceptance, Coupling, DraftLength, DraftModel, Limits, Lookup, Plain, Seeded, Speculative, Stop, Target, Writing,
 };
@@ -43,7 +43,7 @@ pub struct Request<'a> {
 enum Form {
     Regex(String),
     Choice(Vec<String>),
-    JsonSchema(Value, Objects),
+    JsonSchema(Value, Style),
     Given(Constraint),
 }
 
@@ -124,14 +124,14 @@ impl<'a> Request<'a> {
 
     /// Lets the text be JSON that obeys a schema. [`verdigris_constrain::json::schema`] says what is understood.
     pub fn json_schema(mut self, schema: Value) -> Self {
-        self.form = Some(Form::JsonSchema(schema, Objects::Open));
+        self.form = Some(Form::JsonSchema(schema, Style::default()));
         self
     }
 
     /// As [`Request::json_schema`], but objects have no properties that the schema does not name, unless it says
     /// that they may.
     pub(crate) fn closed_json_schema(mut self, schema: Value) -> Self {
-        self.form = Some(Form::JsonSchema(schema, Objects::Closed));
+        self.form = Some(Form::JsonSchema(schema, Style::default().closed()));
         self
     }
 

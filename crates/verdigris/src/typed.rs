@@ -13,7 +13,7 @@ use crate::request::{Request, Written};
 impl Request<'_> {
     /// Writes a value of a type: JSON that obeys the type's schema, read by the type.
     ///
-    /// The schema is what [`schemars`] derives. Objects have no properties but those of the type. If
+    /// The schema is what [`schemars`] derives. Style have no properties but those of the type. If
     /// [`Request::max_tokens`] are too few for any value, this is [`Error::CutShort`].
     ///
     /// ```no_run

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use rayon::prelude::*;
 use serde_json::{Map, Value};
-use verdigris::{Constraint, Engine, Grammar, Key, Marking, Objects, Stop};
+use verdigris::{Constraint, Engine, Grammar, Key, Marking, Stop, Style};
 
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 const MAX_TOKENS: usize = 400;
@@ -80,7 +80,7 @@ fn schemas(engine: &Engine) -> Vec<Case> {
     let schemas: Map<String, Value> = serde_json::from_str(&schemas).expect("the cases");
     let case = |(name, schema): (String, Value)| {
         let judge = jsonschema::draft202012::new(&schema).expect("a schema");
-        let grammar = Grammar::json_schema(&schema, Objects::Open).unwrap_or_else(|fault| panic!("{name}: {fault}"));
+        let grammar = Grammar::json_schema(&schema, Style::default()).unwrap_or_else(|fault| panic!("{name}: {fault}"));
         Case {
             name,
             constraint: engine.constraint(grammar),

@@ -14,7 +14,7 @@ use serde_json::Value;
 use verdigris::constrain::{Machine, Trie};
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
-use verdigris::{Grammar, ModelFolder, Objects};
+use verdigris::{Grammar, ModelFolder, Style};
 use verdigris_tests::random_text;
 
 fn main() -> ExitCode {
@@ -83,7 +83,7 @@ fn foreign_schemas(shared: &Path) -> bool {
     let (mut compiled, mut valid, mut accepted, mut invalid, mut wrong, mut written) = (0, 0, 0, 0, 0, 0);
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
     for (number, case) in cases.iter().enumerate() {
-        let grammar = match Grammar::json_schema(&case.schema, Objects::Open) {
+        let grammar = match Grammar::json_schema(&case.schema, Style::default().any_order()) {
             Ok(grammar) => grammar,
             Err(fault) => {
                 let keyword = fault.fault.split('"').nth(1).unwrap_or(&fault.fault).to_owned();

@@ -1,12 +1,27 @@
 //! JSON Schema as a grammar.
 //!
-//! What is written obeys the schema exactly: a keyword that is not understood is an error that names it, never
-//! an approximation. [`schema`] says what is understood and how JSON is written.
+//! What is written obeys the schema exactly: a keyword that cannot be honoured is an error that names it, never
+//! an approximation. A schema goes through these rooms:
+//!
+//! | module | holds |
+//! |---|---|
+//! | `document` | where references lead |
+//! | `expand` | the ways to obey a schema, with its branches told apart |
+//! | `flat` | demands on each type, which can be joined |
+//! | [`schema`] | from demands to the rules of a grammar |
+//! | `place` | what may come next in an object or an array |
+//! | `number`, `text`, `names`, `quoted`, `pattern`, `format` | numbers and strings |
 
+mod document;
+mod expand;
+mod flat;
+mod format;
+pub(crate) mod names;
 mod number;
-mod oneof;
 mod pattern;
+pub(crate) mod place;
+pub(crate) mod quoted;
 pub mod schema;
-mod string;
 #[cfg(test)]
 mod tests;
+pub(crate) mod text;

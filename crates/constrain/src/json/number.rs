@@ -89,6 +89,41 @@ impl Decimal {
         Self { negative: negative && !zero, whole, fraction }
     }
 
+    pub(crate) fn is_whole(&self) -> bool {
+        self.fraction.is_empty()
+    }
+
+    pub(crate) fn is_positive(&self) -> bool {
+        !self.negative && (self.whole != [0] || !self.fraction.is_empty())
+    }
+
+    /// Whether it is a whole number times another, which is above zero.
+    pub(crate) fn is_multiple_of(&self, of: &Self) -> bool {
+        let Some((step, places)) = of.scaled() else { return false };
+        // With as many digits after the point as the step has, it must be whole.
+        if self.fraction.len() > places {
+            return false;
+        }
+        let zeros = std::iter::repeat_n(&0, places - self.fraction.len());
+        let digits = self.whole.iter().chain(&self.fraction).chain(zeros);
+        digits.fold(0, |rest, &digit| (rest * 10 + u64::from(digit)) % step) == 0
+    }
+
+    /// The number without its point, and how many digits stand behind that; if it is not too large.
+    fn scaled(&self) -> Option<(u64, usize)> {
+        let digits = self.whole.iter().chain(&self.fraction);
+        let step = digits.fold(0u64, |n, &digit| n.saturating_mul(10).saturating_add(digit.into()));
+        (step < 1 << 60).then_some((step, self.fraction.len()))
+    }
+
+    /// The number as JSON, plainly.
+    pub(crate) fn text(&self) -> String {
+        let digits = |digits: &[u8]| digits.iter().map(|digit| char::from(b'0' + digit)).collect::<String>();
+        let sign = if self.negative { "-" } else { "" };
+        let point = if self.fraction.is_empty() { "" } else { "." };
+        format!("{sign}{}{point}{}", digits(&self.whole), digits(&self.fraction))
+    }
+
     /// The next whole number on one side, if this is not one; clamped to what an `i128` easily holds.
     fn to_integer(&self, up: bool) -> i128 {
         let whole = self.whole.iter().try_fold(0i128, |n, &digit| {
@@ -129,6 +164,34 @@ pub(crate) fn integer(low: Option<&Bound>, high: Option<&Bound>) -> Result<Autom
 /// Numbers within bounds, with a fraction or without.
 pub(crate) fn number(low: Option<&Bound>, high: Option<&Bound>) -> Result<Automaton, NoAutomaton> {
     numbers(low, high, DIGITS, true)
+}
+
+/// The largest step, without its point, that is counted by.
+const MAX_STEP: u64 = 1 << 12;
+
+/// All ways to write multiples of a number above zero.
+pub(crate) fn multiples(of: &Decimal) -> Result<Automaton, NoAutomaton> {
+    let Some((step, places)) = of.scaled().filter(|(step, _)| *step <= MAX_STEP) else {
+        return Err(NoAutomaton::TooLarge);
+    };
+    // What is left on division by the step, and how many digits there are behind the point; `None` before it.
+    let left_at_end = |left: u64, after: usize| (after..places).fold(left, |left, _| left * 10 % step);
+    Automaton::explore(
+        (false, 0u64, None::<usize>),
+        |byte| matches!(byte, b'0'..=b'9' | b'-' | b'.').then_some(byte),
+        |&(begun, left, after), byte| match (byte, after) {
+            (b'-', None) if !begun => Some((true, 0, None)),
+            (b'0'..=b'9', None) => Some((true, (left * 10 + u64::from(byte - b'0')) % step, None)),
+            (b'.', None) if begun => Some((true, left, Some(0))),
+            (b'0'..=b'9', Some(after)) if after < places => {
+                Some((true, (left * 10 + u64::from(byte - b'0')) % step, Some(after + 1)))
+            }
+            // What is finer than the step must be nothing.
+            (b'0', Some(after)) => Some((true, left, Some(after))),
+            _ => None,
+        },
+        |&(begun, left, after)| begun && left_at_end(left, after.unwrap_or(0)) == 0,
+    )
 }
 
 /// Where a number stands.

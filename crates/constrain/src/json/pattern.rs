@@ -4,6 +4,23 @@
 //! of its own) there and Unicode here, `.` stops at four kinds of line end there, and brackets nest here. What
 //! has no counterpart (looking around, references back) is refused by the parser that reads the translation.
 
+use crate::automaton::{Automaton, NoAutomaton};
+use crate::regex::{BadRegex, Dfa, check};
+
+/// The texts in which a pattern matches somewhere; the error says why there is no automaton of them.
+pub(crate) fn pattern(pattern: &str) -> Result<Automaton, String> {
+    let translated = translate(pattern)?;
+    let dfa = check(&translated).and_then(|()| Dfa::new(&format!("(?s:.*)(?:{translated})(?s:.*)")));
+    let automaton = dfa.map_err(|fault| match fault {
+        BadRegex::Syntax { fault, .. } => fault,
+        fault => fault.to_string(),
+    })?;
+    automaton.automaton().map_err(|fault| match fault {
+        NoAutomaton::Empty => "no text matches it".into(),
+        NoAutomaton::TooLarge => "it has too many states".into(),
+    })
+}
+
 /// ECMA-262, 12.2 and 12.3: white space and line terminators, as the inside of a class.
 const SPACE: &str = r"\t\n\x0B\x0C\r \u{A0}\u{1680}\u{2000}-\u{200A}\u{2028}\u{2029}\u{202F}\u{205F}\u{3000}\u{FEFF}";
 

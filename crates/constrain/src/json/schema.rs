@@ -1,36 +1,66 @@
 //! From a schema to a grammar.
 //!
-//! Understood are `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `items`,
-//! `prefixItems`, `minItems`, `maxItems`, `minLength`, `maxLength`, `pattern`, `minimum`, `maximum`,
-//! `exclusiveMinimum`, `exclusiveMaximum`, the numeric formats of OpenAPI (`int32`, `double` and so on), `anyOf`,
-//! `oneOf` where its branches exclude each other, and `$ref` within the document, recursion included. The rules
-//! are those of draft 2020-12.
-//!
-//! Of the many ways to write one JSON value, one family is written: properties in the order of the schema (and
-//! then others, where they are allowed), a space or none after a colon and a comma and no other white space,
-//! strings with the escapes that they need, and numbers without exponent.
+//! What is understood, and how JSON is written, is in `docs/constraints.md`. A keyword that cannot be honoured exactly
+//! is an error that names it and its place, never an approximation.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::LazyLock;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::automaton::{Automaton, NoAutomaton};
-use crate::grammar::{At, Builder, Grammar, NoGrammar, Rule};
-use crate::json::number::{Bound, Decimal, integer, number};
-use crate::json::oneof::{Overlap, exclusive};
-use crate::json::pattern::translate;
-use crate::json::string::{NoString, string, string_except};
-use crate::regex::BadRegex;
+use crate::grammar::{At, Grammar, NoGrammar, Rule, Step};
+use crate::json::expand::{NOTHING, Result, Schemas, bad, item, normal};
+use crate::json::flat::{Arrays, ContainsSome, Flat, Key, Numbers, Objects, Strings, Types};
+use crate::json::names::NameTable;
+use crate::json::number::{Bound, Decimal, integer, multiples, number};
+use crate::json::place::{ArrayShape, Contains, ObjectShape, Property, Signs};
+use crate::json::quoted::{Content, Quoted, begins_character};
+use crate::json::text::{Characters, Text};
+use crate::terminal::Terminal;
+
+/// How JSON is written where a schema leaves that open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Whether an object may have properties that its schema does not name, where the schema does not say so.
+    pub objects: Extra,
+    /// The order of properties.
+    pub order: Order,
+}
+
+impl Style {
+    /// With objects that have no more properties than their schemas name.
+    #[must_use]
+    pub fn closed(self) -> Self {
+        Self { objects: Extra::Closed, ..self }
+    }
+
+    /// With properties in any order.
+    #[must_use]
+    pub fn any_order(self) -> Self {
+        Self { order: Order::Any, ..self }
+    }
+}
 
 /// Whether an object may have properties that its schema does not name, where the schema does not say so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Objects {
+pub enum Extra {
     /// It may, as JSON Schema has it.
     #[default]
     Open,
     /// It may not. What is written obeys the schema all the same.
     Closed,
+}
+
+/// The order of properties.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// As in the schema, and then others, where they are allowed.
+    #[default]
+    Schema,
+    /// Any.
+    Any,
 }
 
 /// A schema that cannot be used.
@@ -43,550 +73,491 @@ pub struct BadSchema {
     pub fault: String,
 }
 
-/// Keywords that say something about a schema or for its readers, and nothing about values.
-const ANNOTATIONS: [&str; 14] = [
-    "$schema",
-    "$id",
-    "id",
-    "$comment",
-    "$defs",
-    "definitions",
-    "title",
-    "description",
-    "default",
-    "examples",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-    "$vocabulary",
-];
+/// The most items that are told apart by their place.
+const MAX_FIRST: usize = 10_000;
 
-/// Names that begin with `x-` are for extensions, by OpenAPI's custom.
-fn is_annotation(keyword: &str) -> bool {
-    ANNOTATIONS.contains(&keyword) || keyword.starts_with("x-")
-}
-
-/// The types of JSON, with the keywords that say something about values of that type.
-const TYPES: [(&str, &[&str]); 7] = [
-    ("null", &[]),
-    ("boolean", &[]),
-    ("integer", &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "format"]),
-    ("number", &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "format"]),
-    ("string", &["minLength", "maxLength", "pattern", "format"]),
-    ("array", &["items", "prefixItems", "minItems", "maxItems"]),
-    ("object", &["properties", "required", "additionalProperties"]),
-];
-
-/// No array is spelled out longer than this.
-const MAX_ITEMS: u64 = 10_000;
+/// The most rules of one grammar.
+const MAX_RULES: usize = 1 << 17;
 
 impl Grammar {
     /// The grammar of the JSON texts that obey a schema.
-    pub fn json_schema(schema: &Value, objects: Objects) -> Result<Self, BadSchema> {
-        Compiler::new(schema, objects).compile()
+    pub fn json_schema(schema: &Value, style: Style) -> Result<Self, BadSchema> {
+        Compiler::new(schema, style).compile()
     }
 }
 
-/// A schema without any demand.
-static ANYTHING: Value = Value::Bool(true);
-
-/// An object without any property.
-static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
-
 struct Compiler<'a> {
-    root: &'a Value,
-    objects: Objects,
-    grammar: Builder,
-    /// The rule of each place in the schema.
-    rules: HashMap<String, Rule>,
-    /// Rules that have not been written yet, and where they stand.
-    open: VecDeque<(Rule, String, &'a Value)>,
-    /// Where each rule stands, for errors.
-    paths: Vec<String>,
-    /// Automata that occur again and again.
-    literals: HashMap<Vec<String>, u32>,
-    strings: HashMap<StringDemands, Option<u32>>,
-}
-
-/// What a schema says about a string: its pattern, and its least and greatest length.
-type StringDemands = (Option<String>, u64, Option<u64>);
-
-type Result<T, E = BadSchema> = std::result::Result<T, E>;
-
-fn bad<T>(path: &str, fault: impl Into<String>) -> Result<T> {
-    Err(BadSchema { path: path.to_owned(), fault: fault.into() })
-}
-
-/// The path of a part of a schema.
-fn below(path: &str, key: &str) -> String {
-    format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"))
+    schemas: Schemas<'a>,
+    style: Style,
+    grammar: Grammar,
+    /// The rule of each set of demands.
+    rules: HashMap<Key, Rule>,
+    /// Rules that have not been written yet.
+    open: VecDeque<(Rule, Key)>,
+    open_object: u32,
+    open_array: u32,
+    /// Terminals that occur again and again.
+    tables: HashMap<Vec<String>, u32>,
+    numbers: HashMap<String, Option<u32>>,
+    characters: HashMap<String, Option<Arc<Characters>>>,
+    strings: HashMap<String, Option<u32>>,
 }
 
 impl<'a> Compiler<'a> {
-    fn new(root: &'a Value, objects: Objects) -> Self {
+    fn new(root: &'a Value, style: Style) -> Self {
+        let mut grammar = Grammar::empty();
+        let mut sign = |forms: &[&str]| {
+            let automaton = Automaton::literals(forms).expect("signs are short");
+            grammar.terminal(Terminal::Table(Box::new(automaton)))
+        };
+        let (open_object, open_array) = (sign(&["{"]), sign(&["["]));
+        let (close_object, close_array) = (sign(&["}"]), sign(&["]"]));
+        let signs = Signs {
+            close_object,
+            close_array,
+            close_empty_object: close_object,
+            close_empty_array: close_array,
+            comma: sign(&[",", ", "]),
+            colon: sign(&[":", ": "]),
+        };
+        grammar.places.signs = signs;
         Self {
-            root,
-            objects,
-            grammar: Builder::new(),
+            schemas: Schemas::new(root),
+            style,
+            grammar,
             rules: HashMap::new(),
             open: VecDeque::new(),
-            paths: Vec::new(),
-            literals: HashMap::new(),
+            open_object,
+            open_array,
+            tables: HashMap::new(),
+            numbers: HashMap::new(),
+            characters: HashMap::new(),
             strings: HashMap::new(),
         }
     }
 
     fn compile(mut self) -> Result<Grammar> {
-        self.rule("#".to_owned(), self.root);
-        while let Some((rule, path, schema)) = self.open.pop_front() {
-            let ways = self.schema(schema, &path)?;
+        let root = self.schemas.root();
+        self.rule(vec![(root, true)]);
+        while let Some((rule, key)) = self.open.pop_front() {
+            let path = key.first().map_or("#".to_owned(), |&demand| self.schemas.path(demand).to_owned());
+            let mut ways = Vec::new();
+            for flat in self.schemas.ways(&key)?.iter() {
+                self.flat(flat, &path, &mut ways)?;
+            }
             let entry = self.grammar.fork(ways);
             self.grammar.define(rule, entry);
-            if self.grammar.is_too_large() {
+            if self.grammar.is_too_large() || self.rules.len() > MAX_RULES {
                 return bad(&path, "the schema is too large");
             }
         }
-        let paths = self.paths;
         self.grammar.finish().or_else(|fault| match fault {
             NoGrammar::Empty => bad("#", "no finite text obeys it"),
             NoGrammar::TooLarge => bad("#", "the schema is too large"),
-            NoGrammar::Loop(rule) => bad(&paths[rule as usize], "it refers to itself before anything is written"),
         })
     }
 
-    /// The rule of a schema that stands at a path; it is written later.
-    fn rule(&mut self, path: String, schema: &'a Value) -> Rule {
-        if let Some(&rule) = self.rules.get(&path) {
+    /// The rule of some demands; it is written later.
+    fn rule(&mut self, key: Key) -> Rule {
+        let key = normal(key);
+        if let Some(&rule) = self.rules.get(&key) {
             return rule;
         }
         let rule = self.grammar.rule();
-        self.paths.push(path.clone());
-        self.rules.insert(path.clone(), rule);
-        self.open.push_back((rule, path, schema));
+        self.rules.insert(key.clone(), rule);
+        self.open.push_back((rule, key));
         rule
     }
 
-    /// The rule of any JSON value.
-    fn anything(&mut self) -> Rule {
-        self.rule("true".to_owned(), &ANYTHING)
-    }
-
-    fn automaton(
-        &mut self,
-        automaton: Result<Automaton, NoAutomaton>,
-        path: &str,
-        keyword: &str,
-    ) -> Result<Option<u32>> {
-        match automaton {
-            Ok(automaton) => Ok(Some(self.grammar.automaton(automaton))),
-            Err(NoAutomaton::Empty) => Ok(None),
-            Err(NoAutomaton::TooLarge) => bad(path, format!("{keyword} is too large for an automaton")),
+    /// The ways to write a value of the types that are left.
+    fn flat(&mut self, flat: &Flat, path: &str, ways: &mut Vec<At>) -> Result<()> {
+        let words = [(Types::NULL, "null"), (Types::FALSE, "false"), (Types::TRUE, "true")];
+        let words: Vec<String> =
+            words.iter().filter(|(kind, _)| flat.types.has(*kind)).map(|(_, word)| (*word).to_owned()).collect();
+        if !words.is_empty() {
+            let terminal = self.literals(words, path)?;
+            ways.push(self.grammar.read(terminal, Grammar::RETURN));
         }
-    }
-
-    /// Reads one of some texts, which come from the schema and may be long.
-    fn one_of(&mut self, texts: Vec<String>, next: At, path: &str) -> Result<At> {
-        let automaton = match self.literals.get(&texts) {
-            Some(&automaton) => automaton,
-            None => {
-                let automaton = self.automaton(Automaton::literals(&texts), path, "a text in it")?;
-                let automaton = automaton.expect("there are texts");
-                self.literals.insert(texts, automaton);
-                automaton
-            }
-        };
-        Ok(self.grammar.read(automaton, next))
-    }
-
-    /// Reads a word or a sign of JSON, in one of its forms.
-    fn sign(&mut self, forms: &[&str], next: At) -> At {
-        let forms = forms.iter().map(|&form| form.to_owned()).collect();
-        self.one_of(forms, next, "").expect("the words of JSON are short")
-    }
-
-    /// A comma, with a space after it or none.
-    fn comma(&mut self, next: At) -> At {
-        self.sign(&[",", ", "], next)
-    }
-
-    /// The ways to write a value that obeys a schema.
-    fn schema(&mut self, schema: &'a Value, path: &str) -> Result<Vec<At>> {
-        let keywords = match schema {
-            Value::Bool(true) => &*NOTHING,
-            Value::Bool(false) => return Ok(Vec::new()),
-            Value::Object(keywords) => keywords,
-            _ => return bad(path, "a schema is an object, true or false"),
-        };
-        self.check_keywords(keywords, path)?;
-        let types = types(keywords, path)?;
-        for whole in ["$ref", "enum", "const", "anyOf", "oneOf"] {
-            let Some(value) = keywords.get(whole) else { continue };
-            let others = keywords.keys().find(|&key| {
-                let type_beside_values = key == "type" && matches!(whole, "enum" | "const");
-                key != whole && !is_annotation(key) && !type_beside_values
-            });
-            if let Some(other) = others {
-                return bad(path, format!("{other:?} beside {whole:?} is not supported"));
-            }
-            return match (whole, value) {
-                ("$ref", _) => Ok(vec![self.reference(value, path)?]),
-                ("const", value) => self.values(std::slice::from_ref(value), types.as_deref(), path),
-                ("enum", Value::Array(values)) => self.values(values, types.as_deref(), path),
-                ("anyOf" | "oneOf", Value::Array(branches)) => {
-                    if whole == "oneOf" {
-                        self.check_exclusive(branches, path)?;
-                    }
-                    let path = below(path, whole);
-                    let call = |(i, branch)| {
-                        let rule = self.rule(below(&path, &format!("{i}")), branch);
-                        self.grammar.call(rule, Builder::RETURN)
-                    };
-                    Ok(branches.iter().enumerate().map(call).collect())
-                }
-                _ => bad(path, format!("{whole:?} is a list")),
-            };
+        if flat.types.has(Types::NUMBER) {
+            let terminal = self.number(&flat.numbers, path)?;
+            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, Grammar::RETURN)));
         }
-        let all: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
-        let types = types.unwrap_or(all);
-        let mut ways = Vec::new();
-        for name in &types {
-            match *name {
-                "null" => ways.push(self.sign(&["null"], Builder::RETURN)),
-                "boolean" => ways.push(self.sign(&["false", "true"], Builder::RETURN)),
-                // Every integer is a number.
-                "integer" if types.contains(&"number") => {}
-                "integer" | "number" => ways.extend(self.number(keywords, path, *name == "integer")?),
-                "string" => ways.extend(self.string(keywords, path)?),
-                "array" => ways.extend(self.array(keywords, path)?),
-                _ => ways.push(self.object(keywords, path)?),
-            }
+        if flat.types.has(Types::STRING) {
+            let terminal = self.string(&flat.strings, path)?;
+            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, Grammar::RETURN)));
         }
-        Ok(ways)
-    }
-
-    /// Every keyword is one that is understood, or only an annotation.
-    fn check_keywords(&self, keywords: &Map<String, Value>, path: &str) -> Result<()> {
-        for key in keywords.keys().map(String::as_str) {
-            let understood = matches!(key, "type" | "$ref" | "enum" | "const" | "anyOf" | "oneOf")
-                || TYPES.iter().any(|(_, of_type)| of_type.contains(&key))
-                || is_annotation(key);
-            if !understood {
-                return bad(path, format!("the keyword {key:?} is not supported"));
-            }
+        if flat.types.has(Types::ARRAY) {
+            let shape = self.array(&flat.arrays, path)?;
+            let place = self.grammar.places.array(shape);
+            let place = self.grammar.step(Step::Place(place));
+            ways.push(self.grammar.read(self.open_array, place));
         }
-        // A name within the document changes what `#` in a reference means.
-        if let Some(id) = ["$id", "id"].iter().find(|&&id| path != "#" && keywords.contains_key(id)) {
-            return bad(path, format!("the keyword {id:?} is supported at the top only"));
+        if flat.types.has(Types::OBJECT) {
+            let shape = self.object(&flat.objects, path)?;
+            let place = self.grammar.places.object(shape);
+            let place = self.grammar.step(Step::Place(place));
+            ways.push(self.grammar.read(self.open_object, place));
         }
         Ok(())
     }
 
-    /// A reference to another place of the document.
-    fn reference(&mut self, value: &Value, path: &str) -> Result<At> {
-        let Value::String(reference) = value else { return bad(path, "\"$ref\" is a text") };
-        let target = resolve(self.root, reference).or_else(|fault| bad(path, fault))?;
-        let rule = self.rule(reference.clone(), target);
-        Ok(self.grammar.call(rule, Builder::RETURN))
-    }
-
-    fn check_exclusive(&self, branches: &[Value], path: &str) -> Result<()> {
-        match exclusive(self.root, branches, self.objects) {
-            Ok(()) => Ok(()),
-            Err(Overlap(first, second)) => bad(
-                path,
-                format!(
-                    "\"oneOf\": branches {first} and {second} may both hold for one value; use \"anyOf\" if that is no harm"
-                ),
-            ),
+    /// Some texts as they are.
+    fn literals(&mut self, texts: Vec<String>, path: &str) -> Result<u32> {
+        if let Some(&terminal) = self.tables.get(&texts) {
+            return Ok(terminal);
         }
+        let automaton = match Automaton::literals(&texts) {
+            Ok(automaton) => automaton,
+            Err(_) => return bad(path, "the list of values is too long"),
+        };
+        let terminal = self.grammar.terminal(Terminal::Table(Box::new(automaton)));
+        self.tables.insert(texts, terminal);
+        Ok(terminal)
     }
 
-    /// Values that are written down in the schema.
-    fn values(&mut self, values: &[Value], types: Option<&[&str]>, path: &str) -> Result<Vec<At>> {
-        let fits = |value: &&Value| types.is_none_or(|types| types.iter().any(|name| is_of_type(value, name)));
-        let texts: Vec<String> = values.iter().filter(fits).map(Value::to_string).collect();
-        let automaton = self.automaton(Automaton::literals(texts), path, "the list of values")?;
-        Ok(automaton.map(|automaton| self.grammar.read(automaton, Builder::RETURN)).into_iter().collect())
+    fn number(&mut self, numbers: &Numbers, path: &str) -> Result<Option<u32>> {
+        if let Some(among) = &numbers.among {
+            let fits = among.iter().filter(|value| numbers.admits(value));
+            let texts: Vec<String> = fits.map(Decimal::text).collect();
+            return if texts.is_empty() { Ok(None) } else { self.literals(texts, path).map(Some) };
+        }
+        let name = format!("{numbers:?}");
+        if let Some(&terminal) = self.numbers.get(&name) {
+            return Ok(terminal);
+        }
+        let automaton = number_automaton(numbers);
+        let terminal = match automaton {
+            Ok(automaton) => Some(self.grammar.terminal(Terminal::Table(Box::new(automaton)))),
+            Err(NoAutomaton::Empty) => None,
+            Err(NoAutomaton::TooLarge) => return bad(path, "\"multipleOf\" has too many digits"),
+        };
+        self.numbers.insert(name, terminal);
+        Ok(terminal)
     }
 
-    fn number(&mut self, keywords: &Map<String, Value>, path: &str, whole: bool) -> Result<Option<At>> {
-        let bound = |keyword: &str, inclusive| match keywords.get(keyword) {
+    /// The contents that some automata accept, or must not.
+    fn characters(&mut self, strings: &Strings, path: &str) -> Result<Option<Arc<Characters>>> {
+        let name = format!("{:?} {:?}", strings.contents, strings.except);
+        if let Some(characters) = self.characters.get(&name) {
+            return Ok(characters.clone());
+        }
+        let contents: Vec<(Rc<Automaton>, bool)> = strings
+            .contents
+            .iter()
+            .map(|&(content, wanted)| (self.schemas.contents[content as usize].clone(), wanted))
+            .collect();
+        let mut parts: Vec<(&Automaton, bool)> =
+            contents.iter().map(|(content, wanted)| (&**content, *wanted)).collect();
+        let except = (!strings.except.is_empty()).then(|| Automaton::literals(&strings.except));
+        let except = except.transpose().or_else(|_| bad(path, "the list of values is too long"))?;
+        parts.extend(except.as_ref().map(|except| (except, false)));
+        let characters = match Automaton::all_of(&parts) {
+            Ok(automaton) => Some(Arc::new(Characters::new(automaton))),
+            Err(NoAutomaton::Empty) => None,
+            Err(NoAutomaton::TooLarge) => return bad(path, "the patterns together are too large for an automaton"),
+        };
+        self.characters.insert(name, characters.clone());
+        Ok(characters)
+    }
+
+    fn accepts(&self, strings: &Strings, text: &String) -> bool {
+        let accepts = |&(content, wanted): &(u32, bool)| {
+            self.schemas.contents[content as usize].matches(text.as_bytes()) == wanted
+        };
+        strings.among.as_ref().is_none_or(|among| among.contains(text))
+            && strings.has_length(text)
+            && strings.contents.iter().all(accepts)
+    }
+
+    fn string(&mut self, strings: &Strings, path: &str) -> Result<Option<u32>> {
+        if let Some(among) = &strings.among {
+            let fits = among.iter().filter(|text| self.accepts(strings, text));
+            let texts: Vec<String> = fits.map(|text| Value::from(text.as_str()).to_string()).collect();
+            return if texts.is_empty() { Ok(None) } else { self.literals(texts, path).map(Some) };
+        }
+        let name = format!("{strings:?}");
+        if let Some(&terminal) = self.strings.get(&name) {
+            return Ok(terminal);
+        }
+        let text = match self.characters(strings, path)? {
+            Some(characters) => Text::new(characters, strings.least, strings.most),
             None => Ok(None),
-            Some(Value::Number(value)) => Ok(Some(Bound { value: Decimal::parse(&value.to_string()), inclusive })),
-            Some(_) => bad(path, format!("{keyword:?} is a number")),
         };
-        let mut low = vec![bound("minimum", true)?, bound("exclusiveMinimum", false)?];
-        let mut high = vec![bound("maximum", true)?, bound("exclusiveMaximum", false)?];
-        if let Some(format) = keywords.get("format") {
-            let (least, most) = match format.as_str().and_then(|format| numeric_format(format, whole)) {
-                Some(range) => range,
-                None => return bad(path, format!("the format {format} is not supported")),
-            };
-            low.push(least.map(|n| Bound { value: Decimal::parse(&n.to_string()), inclusive: true }));
-            high.push(most.map(|n| Bound { value: Decimal::parse(&n.to_string()), inclusive: true }));
-        }
-        let low = low.into_iter().flatten().reduce(|a, b| if b.is_tighter_below(&a) { b } else { a });
-        let high = high.into_iter().flatten().reduce(|a, b| if b.is_tighter_above(&a) { b } else { a });
-        let automaton = if whole { integer(low.as_ref(), high.as_ref()) } else { number(low.as_ref(), high.as_ref()) };
-        let automaton = self.automaton(automaton, path, "the range")?;
-        Ok(automaton.map(|automaton| self.grammar.read(automaton, Builder::RETURN)))
+        let terminal = match text {
+            Ok(text) => text.map(|content| self.grammar.terminal(Terminal::Text(Quoted { content }))),
+            Err(_) => return bad(path, "\"pattern\" with \"maxLength\" is too large"),
+        };
+        self.strings.insert(name, terminal);
+        Ok(terminal)
     }
 
-    fn string(&mut self, keywords: &Map<String, Value>, path: &str) -> Result<Option<At>> {
-        if let Some(format) = keywords.get("format") {
-            // A numeric format says nothing about strings.
-            if format.as_str().is_none_or(|format| numeric_format(format, true).is_none()) {
-                return bad(path, format!("the format {format} is not supported"));
-            }
+    fn array(&mut self, arrays: &Arrays, path: &str) -> Result<ArrayShape> {
+        let length = |n: u64| u32::try_from(n).ok().filter(|&n| n < 1 << 30);
+        let Some(least) = length(arrays.least) else { return bad(path, "\"minItems\" is too large") };
+        // More than that is no bound.
+        let most = arrays.most.and_then(length);
+        let first = arrays.items.iter().map(|items| items.first.len()).max().unwrap_or(0);
+        if first > MAX_FIRST {
+            return bad(path, format!("\"prefixItems\" has more than {MAX_FIRST} schemas"));
         }
-        let least = count(keywords, "minLength", path)?.unwrap_or(0);
-        let most = count(keywords, "maxLength", path)?;
-        let pattern = match keywords.get("pattern") {
-            None => None,
-            Some(Value::String(pattern)) => {
-                Some(translate(pattern).or_else(|fault| bad(path, format!("\"pattern\" {pattern:?}: {fault}")))?)
-            }
-            Some(_) => return bad(path, "\"pattern\" is a text"),
+        if arrays.unique && most.is_none_or(|most| most > 1) {
+            return bad(path, "the keyword \"uniqueItems\" is not supported");
+        }
+        let mut with = |more: &Key| {
+            let key = |at: usize| normal([item(&arrays.items, at), more.clone()].concat());
+            let rest = self.rule(key(first));
+            let first: Vec<Rule> = (0..first).map(|at| self.rule(key(at))).collect();
+            (first, rest)
         };
-        let automaton = self.string_automaton((pattern, least, most), keywords, path)?;
-        Ok(automaton.map(|automaton| self.grammar.read(automaton, Builder::RETURN)))
+        let (all, rest) = with(&Key::new());
+        // What demands nothing is no demand.
+        let wanted: Vec<&ContainsSome> =
+            arrays.contains.iter().filter(|contains| contains.least > 0 || contains.most.is_some()).collect();
+        let contains = match wanted[..] {
+            [] => None,
+            [ContainsSome { what, least, most }] => {
+                let (least, most) = (length(*least).unwrap_or(u32::MAX), most.and_then(length));
+                let (of_kind, of_kind_rest) = with(what);
+                let (other_first, other_rest) = match (most, &what[..]) {
+                    (None, _) => (all.clone(), rest),
+                    (Some(_), []) => with(&vec![NOTHING]),
+                    (Some(_), &[(schema, wanted)]) => with(&vec![(schema, !wanted)]),
+                    _ => return bad(path, "\"maxContains\" of several demands is not supported"),
+                };
+                if least > 1 << 12 || most.is_some_and(|most| most > 1 << 12) {
+                    return bad(path, "\"minContains\" or \"maxContains\" is too large");
+                }
+                Some(Contains { first: of_kind, rest: of_kind_rest, other_first, other_rest, least, most })
+            }
+            _ => return bad(path, "several \"contains\" for one array are not supported"),
+        };
+        Ok(ArrayShape { first: all, rest, least, most, contains })
     }
 
-    /// The automaton of some strings; `None` if there are none.
-    fn string_automaton(
+    fn object(&mut self, objects: &Objects, path: &str) -> Result<ObjectShape> {
+        let mut names: Vec<String> = Vec::new();
+        let mut known: HashMap<String, u32> = HashMap::new();
+        let named = objects.properties.iter().flat_map(|properties| properties.named.iter().map(|(name, _)| name));
+        let implied = objects.implies.iter().flat_map(|(a, b)| [a, b]);
+        for name in named.chain(&objects.required).chain(implied) {
+            if !known.contains_key(name) {
+                known.insert(name.clone(), names.len() as u32);
+                names.push(name.clone());
+            }
+        }
+        // What is said of names, as strings.
+        let allowed = match &objects.names[..] {
+            [] => None,
+            names => {
+                let ways = self.schemas.ways(&names.to_vec())?;
+                Some(
+                    ways.iter()
+                        .filter(|flat| flat.types.has(Types::STRING))
+                        .map(|flat| flat.strings.clone())
+                        .collect::<Vec<_>>(),
+                )
+            }
+        };
+        let closed = self.style.objects == Extra::Closed
+            && !names.is_empty()
+            && objects
+                .properties
+                .iter()
+                .all(|properties| properties.others.is_empty() && properties.patterns.is_empty());
+        let mut properties: Vec<Property> = Vec::new();
+        for name in &names {
+            let mut key = self.schemas.property(objects, name);
+            let may_be = allowed.as_ref().is_none_or(|ways| ways.iter().any(|strings| self.accepts(strings, name)));
+            if !may_be {
+                key = vec![NOTHING];
+            }
+            let rule = self.rule(key);
+            properties.push(Property {
+                name: name.clone(),
+                rule,
+                required: objects.required.contains(name),
+                implies: Vec::new(),
+            });
+        }
+        for (name, implied) in &objects.implies {
+            properties[known[name] as usize].implies.push(known[implied]);
+        }
+        let (others, kinds) = match closed {
+            true => (None, Vec::new()),
+            false => self.other_names(objects, allowed.as_deref(), path)?,
+        };
+        let other_name = others.as_ref().map_or(0, |others| others.to_end(Automaton::START) + 2);
+        let texts: Vec<&str> = names.iter().map(String::as_str).collect();
+        let Some(table) = NameTable::new(&texts, others) else {
+            return bad(path, "the names of \"properties\" are too long for an automaton");
+        };
+        let others = kinds.into_iter().map(|key| self.rule(key)).collect();
+        let bound = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        if objects.least > 0 && !objects.implies.is_empty() && objects.least > objects.required.len() as u64 {
+            return bad(path, "\"minProperties\" beside \"dependentRequired\" is not supported");
+        }
+        Ok(ObjectShape {
+            table: Arc::new(table),
+            properties,
+            others,
+            other_name,
+            least: bound(objects.least),
+            most: objects.most.map(bound),
+            any_order: self.style.order == Order::Any,
+        })
+    }
+
+    /// The names that the schema does not give, by what their values must obey.
+    fn other_names(
         &mut self,
-        demands: StringDemands,
-        keywords: &Map<String, Value>,
+        objects: &Objects,
+        allowed: Option<&[Strings]>,
         path: &str,
-    ) -> Result<Option<u32>> {
-        if let Some(&automaton) = self.strings.get(&demands) {
-            return Ok(automaton);
+    ) -> Result<(Option<Arc<Characters>>, Vec<Key>)> {
+        let mut patterns: Vec<u32> = objects
+            .properties
+            .iter()
+            .flat_map(|properties| properties.patterns.iter().map(|(pattern, _)| *pattern))
+            .collect();
+        patterns.sort_unstable();
+        patterns.dedup();
+        let mut filters = Vec::new();
+        for strings in allowed.unwrap_or_default() {
+            filters.extend(self.content_of(strings, path)?);
         }
-        let (pattern, least, most) = &demands;
-        let automaton = match string(pattern.as_deref(), *least, *most) {
-            Ok(automaton) => Ok(automaton),
-            Err(NoString::Automaton(fault)) => Err(fault),
-            Err(NoString::Regex(BadRegex::Syntax { fault, .. } | BadRegex::Automaton(fault))) => {
-                return bad(path, format!("\"pattern\" {}: {fault}", keywords["pattern"]));
+        if allowed.is_some() && filters.is_empty() {
+            return Ok((None, Vec::new()));
+        }
+        // What a name obeys that matches some of the patterns.
+        let demands = |matched: &[bool]| {
+            let mut key = Key::new();
+            for properties in &objects.properties {
+                let mut evaluated = false;
+                for (pattern, demands) in &properties.patterns {
+                    let number = patterns.binary_search(pattern).expect("all patterns are listed");
+                    if matched[number] {
+                        key.extend(demands);
+                        evaluated = true;
+                    }
+                }
+                if !evaluated {
+                    key.extend(&properties.others);
+                }
             }
-            Err(NoString::Regex(BadRegex::Empty)) => Err(NoAutomaton::Empty),
+            normal(key)
         };
-        let automaton = self.automaton(automaton, path, "the pattern or length")?;
-        self.strings.insert(demands, automaton);
-        Ok(automaton)
+        if patterns.is_empty() {
+            let key = demands(&[]);
+            if key == [NOTHING] {
+                return Ok((None, Vec::new()));
+            }
+            let characters = match &filters[..] {
+                [] => self.characters(&Strings::default(), path)?,
+                filters => {
+                    let parts: Vec<&Automaton> = filters.iter().collect();
+                    Automaton::any_of(&parts).ok().map(|automaton| Arc::new(Characters::new(automaton)))
+                }
+            };
+            return Ok((characters, vec![key]));
+        }
+        let mut kinds: Vec<Key> = Vec::new();
+        let numbers = std::cell::RefCell::new(&mut kinds);
+        let parts: Vec<Rc<Automaton>> =
+            patterns.iter().map(|&pattern| self.schemas.contents[pattern as usize].clone()).collect();
+        let utf8 = Automaton::utf8();
+        let step =
+            |automaton: &Automaton, state: Option<u32>, byte| state.and_then(|state| automaton.next(state, byte));
+        let automaton = Automaton::explore_kinds(
+            (vec![Some(Automaton::START); parts.len()], vec![Some(Automaton::START); filters.len()], Automaton::START),
+            |byte| {
+                let classes =
+                    parts.iter().map(|part| part.class(byte)).chain(filters.iter().map(|part| part.class(byte)));
+                (classes.collect::<Vec<u8>>(), utf8.class(byte))
+            },
+            |(states, filtered, valid), byte| {
+                let valid = utf8.next(*valid, byte)?;
+                let states = parts.iter().zip(states).map(|(part, state)| step(part, *state, byte)).collect();
+                let filtered: Vec<Option<u32>> =
+                    filters.iter().zip(filtered).map(|(part, state)| step(part, *state, byte)).collect();
+                let lives = filters.is_empty() || filtered.iter().any(Option::is_some);
+                lives.then_some((states, filtered, valid))
+            },
+            |(states, filtered, valid)| {
+                let accepts = |part: &Automaton, state: &Option<u32>| state.is_some_and(|state| part.accepts(state));
+                let passes =
+                    filters.is_empty() || filters.iter().zip(filtered).any(|(part, state)| accepts(part, state));
+                if !utf8.accepts(*valid) || !passes {
+                    return None;
+                }
+                let matched: Vec<bool> = parts.iter().zip(states).map(|(part, state)| accepts(part, state)).collect();
+                let key = demands(&matched);
+                if key == [NOTHING] {
+                    return None;
+                }
+                let mut kinds = numbers.borrow_mut();
+                let known = kinds.iter().position(|known| *known == key);
+                Some(known.unwrap_or_else(|| {
+                    kinds.push(key);
+                    kinds.len() - 1
+                }) as u32)
+            },
+        );
+        match automaton {
+            Ok(automaton) => Ok((Some(Arc::new(Characters::new(automaton))), kinds)),
+            Err(NoAutomaton::Empty) => Ok((None, Vec::new())),
+            Err(NoAutomaton::TooLarge) => bad(path, "\"patternProperties\" are too large for an automaton"),
+        }
     }
 
-    fn array(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Option<At>> {
-        let first = match keywords.get("prefixItems") {
-            None => &[][..],
-            Some(Value::Array(first)) => first,
-            Some(_) => return bad(path, "\"prefixItems\" is a list"),
+    /// The contents of some strings, lengths included.
+    fn content_of(&mut self, strings: &Strings, path: &str) -> Result<Option<Automaton>> {
+        let large = |fault| match fault {
+            NoAutomaton::Empty => Ok(None),
+            NoAutomaton::TooLarge => bad(path, "\"propertyNames\" is too large for an automaton"),
         };
-        if keywords.get("items").is_some_and(Value::is_array) {
-            return bad(path, "\"items\" as a list is of an older draft: write \"prefixItems\"");
+        if let Some(among) = &strings.among {
+            let fits = among.iter().filter(|text| self.accepts(strings, text));
+            return Automaton::literals(fits).map(Some).or_else(large);
         }
-        let least = count(keywords, "minItems", path)?.unwrap_or(0);
-        let most = count(keywords, "maxItems", path)?;
-        if most.is_some_and(|most| most < least) {
+        let Some(characters) = self.characters(strings, path)? else { return Ok(None) };
+        let Some(text) = Text::new(characters.clone(), strings.least, strings.most)
+            .or_else(|_| bad(path, "\"propertyNames\" is too large"))?
+        else {
             return Ok(None);
-        }
-        let spelled = most.unwrap_or(least).max(first.len() as u64);
-        if spelled > MAX_ITEMS && most.is_none_or(|most| most > MAX_ITEMS) {
-            return bad(path, format!("arrays of more than {MAX_ITEMS} items are not spelled out"));
-        }
-        let rest = match keywords.get("items") {
-            None => self.anything(),
-            Some(items) => self.rule(below(path, "items"), items),
         };
-        let close = self.sign(&["]"], Builder::RETURN);
-        // From the end to the beginning: what may follow `n` items.
-        let mut after = match most {
-            Some(_) => close,
-            None => {
-                let again = self.grammar.fork(vec![close]);
-                let item = self.grammar.call(rest, again);
-                let way = self.comma(item);
-                self.grammar.add_way(again, way);
-                again
-            }
-        };
-        let last = most.unwrap_or(least.max(first.len() as u64).max(1));
-        for n in (0..last).rev() {
-            let rule = match first.get(n as usize) {
-                Some(schema) => self.rule(below(&below(path, "prefixItems"), &n.to_string()), schema),
-                None => rest,
-            };
-            let item = self.grammar.call(rule, after);
-            let item = if n == 0 { item } else { self.comma(item) };
-            after = if n >= least { self.grammar.fork(vec![close, item]) } else { item };
-        }
-        Ok(Some(self.sign(&["["], after)))
-    }
-
-    fn object(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<At> {
-        let properties = match keywords.get("properties") {
-            None => &*NOTHING,
-            Some(Value::Object(properties)) => properties,
-            Some(_) => return bad(path, "\"properties\" is an object"),
-        };
-        let required: Vec<&str> = match keywords.get("required") {
-            None => Vec::new(),
-            Some(Value::Array(names)) if names.iter().all(Value::is_string) => {
-                names.iter().filter_map(Value::as_str).collect()
-            }
-            Some(_) => return bad(path, "\"required\" is a list of texts"),
-        };
-        let others = match keywords.get("additionalProperties") {
-            Some(Value::Bool(false)) => None,
-            Some(schema) => Some(self.rule(below(path, "additionalProperties"), schema)),
-            None if self.objects == Objects::Closed
-                && (keywords.contains_key("properties") || !required.is_empty()) =>
-            {
-                None
-            }
-            None => Some(self.anything()),
-        };
-        // The properties that have a place, in order: those named, then those that are only required.
-        let mut placed: Vec<(&str, Option<Rule>)> = Vec::new();
-        for (name, schema) in properties {
-            let rule = self.rule(below(&below(path, "properties"), name), schema);
-            placed.push((name, Some(rule)));
-        }
-        let mut must = HashSet::new();
-        for name in required {
-            if must.insert(name) && !properties.contains_key(name) {
-                placed.push((name, others));
-            }
-        }
-        let names: Vec<&str> = placed.iter().map(|(name, _)| *name).collect();
-        let close = self.sign(&["}"], Builder::RETURN);
-        // From the end to the beginning: what may follow where nothing has been written yet, and where something has.
-        let (mut at_first, mut at_later) = (close, close);
-        if let Some(others) = others {
-            let key = self.other_key(&names, path)?;
-            at_later = self.grammar.fork(vec![close]);
-            let value = self.grammar.call(others, at_later);
-            let colon = self.sign(&[":", ": "], value);
-            let first = self.grammar.read(key, colon);
-            let later = self.comma(first);
-            self.grammar.add_way(at_later, later);
-            at_first = self.grammar.fork(vec![close, first]);
-        }
-        for (name, rule) in placed.into_iter().rev() {
-            // Nothing can stand there: a way that leads nowhere.
-            let value = match rule {
-                Some(rule) => self.grammar.call(rule, at_later),
-                None => self.grammar.fork(Vec::new()),
-            };
-            let name_text = Value::from(name).to_string();
-            let spaced = |before: &str| [":", ": "].map(|colon| format!("{before}{name_text}{colon}"));
-            let first = self.one_of(spaced("").to_vec(), value, path)?;
-            let later = self.one_of([spaced(","), spaced(", ")].concat(), value, path)?;
-            let must = must.contains(name);
-            at_first = if must { first } else { self.grammar.fork(vec![first, at_first]) };
-            at_later = if must { later } else { self.grammar.fork(vec![later, at_later]) };
-        }
-        Ok(self.sign(&["{"], at_first))
-    }
-
-    /// The names that are none of these.
-    fn other_key(&mut self, names: &[&str], path: &str) -> Result<u32> {
-        if names.is_empty() {
-            let any = self.string_automaton((None, 0, None), &NOTHING, path)?;
-            return Ok(any.expect("there are strings"));
-        }
-        match string_except(names) {
-            Ok(automaton) => Ok(self.grammar.automaton(automaton)),
-            Err(_) => bad(path, "the names of \"properties\" are too long for an automaton"),
-        }
+        let automaton = Automaton::explore(
+            text.start(),
+            |byte| (characters.automaton.class(byte), begins_character(byte)),
+            |&state, byte| text.next(state, byte),
+            |&state| text.accepts(state),
+        );
+        automaton.map(Some).or_else(large)
     }
 }
 
-/// The types that a schema asks for; `None` where it does not.
-pub(crate) fn types<'a>(keywords: &'a Map<String, Value>, path: &str) -> Result<Option<Vec<&'a str>>> {
-    let names: Vec<&Value> = match keywords.get("type") {
-        None => return Ok(None),
-        Some(Value::Array(names)) => names.iter().collect(),
-        Some(name) => vec![name],
-    };
-    let mut types = Vec::new();
-    for name in names {
-        match name.as_str() {
-            Some(name) if TYPES.iter().any(|(known, _)| *known == name) => types.push(name),
-            _ => return bad(path, format!("the type {name} is not one of JSON's")),
+/// All ways to write some numbers, which are not listed.
+fn number_automaton(numbers: &Numbers) -> Result<Automaton, NoAutomaton> {
+    let (low, high) = (numbers.low.as_ref(), numbers.high.as_ref());
+    let all = if numbers.whole == Some(true) { integer(low, high)? } else { number(low, high)? };
+    let mut others = Vec::new();
+    for (of, wanted) in &numbers.multiples {
+        others.push((multiples(of)?, *wanted));
+    }
+    if numbers.whole == Some(false) {
+        others.push((multiples(&Decimal::parse("1"))?, false));
+    }
+    for value in &numbers.except {
+        let bound = Bound { value: value.clone(), inclusive: true };
+        match number(Some(&bound), Some(&bound)) {
+            Ok(automaton) => others.push((automaton, false)),
+            Err(NoAutomaton::Empty) => {}
+            Err(fault) => return Err(fault),
         }
     }
-    Ok(Some(types))
-}
-
-/// Whether a value is of a type of JSON Schema, in which 1.0 is an integer too.
-pub(crate) fn is_of_type(value: &Value, name: &str) -> bool {
-    match (value, name) {
-        (Value::Null, "null") | (Value::Bool(_), "boolean") | (Value::Number(_), "number") => true,
-        (Value::Number(n), "integer") => n.is_i64() || n.is_u64() || n.as_f64().is_some_and(|n| n.fract() == 0.0),
-        (Value::String(_), "string") | (Value::Array(_), "array") | (Value::Object(_), "object") => true,
-        _ => false,
+    if others.is_empty() {
+        return Ok(all);
     }
-}
-
-/// The place that a reference within a document points to.
-pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
-    let Some(pointer) = reference.strip_prefix('#') else {
-        return Err(format!("\"$ref\" {reference:?} leads out of the document, which is not supported"));
-    };
-    if !pointer.is_empty() && !pointer.starts_with('/') {
-        return Err(format!("\"$ref\" {reference:?} is not a JSON pointer, which alone is supported"));
-    }
-    let decoded = percent_decode(pointer).ok_or_else(|| format!("\"$ref\" {reference:?} is not UTF-8"))?;
-    root.pointer(&decoded).ok_or_else(|| format!("\"$ref\" {reference:?} leads nowhere"))
-}
-
-fn percent_decode(text: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
-    while let Some((&byte, tail)) = rest.split_first() {
-        let code = tail.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()).filter(|_| byte == b'%') {
-            Some(code) => {
-                bytes.push(code);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8(bytes).ok()
-}
-
-/// The range of the formats that OpenAPI and schemars have for numbers. Past 64 bits nothing is written.
-fn numeric_format(format: &str, whole: bool) -> Option<(Option<i128>, Option<i128>)> {
-    let bits = |prefix: &str| format.strip_prefix(prefix).and_then(|bits| bits.parse::<u32>().ok());
-    match format {
-        "float" | "double" => Some((None, None)),
-        "int" => Some((Some(i64::MIN.into()), Some(i64::MAX.into()))),
-        "uint" => Some((Some(0), Some(u64::MAX.into()))),
-        _ if !whole => None,
-        _ => match (bits("int"), bits("uint")) {
-            (Some(bits @ (8 | 16 | 32 | 64)), _) => Some((Some(-(1 << (bits - 1))), Some((1 << (bits - 1)) - 1))),
-            (_, Some(bits @ (8 | 16 | 32 | 64))) => Some((Some(0), Some((1 << bits) - 1))),
-            (Some(128), _) => Some((None, None)),
-            (_, Some(128)) => Some((Some(0), None)),
-            _ => None,
-        },
-    }
-}
-
-fn count(keywords: &Map<String, Value>, keyword: &str, path: &str) -> Result<Option<u64>> {
-    match keywords.get(keyword) {
-        None => Ok(None),
-        Some(value) => {
-            // 2.0 is a whole number too.
-            let whole = value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n)).map(|n| n as u64);
-            match value.as_u64().or(whole) {
-                Some(count) => Ok(Some(count)),
-                None => bad(path, format!("{keyword:?} is a whole number, at least 0")),
-            }
-        }
-    }
+    let parts: Vec<(&Automaton, bool)> =
+        std::iter::once((&all, true)).chain(others.iter().map(|(part, wanted)| (part, *wanted))).collect();
+    Automaton::all_of(&parts)
 }

@@ -1,0 +1,317 @@
+//! Demands on a value, type by type: what is left of a schema when its branches have been told apart.
+//!
+//! A schema is a union of such demands ([`crate::json::expand`]), and demands can be joined: the value obeys both.
+
+use std::rc::Rc;
+
+use crate::json::number::{Bound, Decimal};
+
+/// Some of JSON's types; `true` and `false` are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Types(pub(crate) u8);
+
+impl Types {
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const NULL: Self = Self(1);
+    pub(crate) const FALSE: Self = Self(2);
+    pub(crate) const TRUE: Self = Self(4);
+    pub(crate) const NUMBER: Self = Self(8);
+    pub(crate) const STRING: Self = Self(16);
+    pub(crate) const ARRAY: Self = Self(32);
+    pub(crate) const OBJECT: Self = Self(64);
+    pub(crate) const ALL: Self = Self(127);
+
+    pub(crate) fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+/// A schema by its number, and whether it is to hold or not to hold.
+pub(crate) type Demand = (u32, bool);
+
+/// Schemas that a value must obey together, in order.
+pub(crate) type Key = Vec<Demand>;
+
+/// What a value of each type must be; types that it may not have do not matter.
+#[derive(Clone, Debug)]
+pub(crate) struct Flat {
+    pub(crate) types: Types,
+    pub(crate) numbers: Numbers,
+    pub(crate) strings: Strings,
+    pub(crate) arrays: Arrays,
+    pub(crate) objects: Objects,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Numbers {
+    pub(crate) low: Option<Bound>,
+    pub(crate) high: Option<Bound>,
+    /// Whether it must be whole, or must not.
+    pub(crate) whole: Option<bool>,
+    /// Of which it must be a multiple, or must not.
+    pub(crate) multiples: Vec<(Decimal, bool)>,
+    pub(crate) among: Option<Rc<Vec<Decimal>>>,
+    pub(crate) except: Vec<Decimal>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Strings {
+    pub(crate) least: u64,
+    pub(crate) most: Option<u64>,
+    /// Automata by their numbers that must accept it, or must not.
+    pub(crate) contents: Vec<(u32, bool)>,
+    pub(crate) among: Option<Rc<Vec<String>>>,
+    pub(crate) except: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Arrays {
+    pub(crate) items: Vec<Rc<Items>>,
+    pub(crate) least: u64,
+    pub(crate) most: Option<u64>,
+    pub(crate) contains: Vec<ContainsSome>,
+    pub(crate) unique: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Items {
+    pub(crate) first: Vec<Key>,
+    pub(crate) rest: Key,
+}
+
+/// So many items obey something.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ContainsSome {
+    pub(crate) what: Key,
+    pub(crate) least: u64,
+    pub(crate) most: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    pub(crate) properties: Vec<Rc<Properties>>,
+    pub(crate) required: Vec<String>,
+    pub(crate) least: u64,
+    pub(crate) most: Option<u64>,
+    /// If the first is there, the second must be.
+    pub(crate) implies: Vec<(String, String)>,
+    /// What all names must obey as strings.
+    pub(crate) names: Key,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Properties {
+    pub(crate) named: Vec<(String, Key)>,
+    /// By the numbers of automata.
+    pub(crate) patterns: Vec<(u32, Key)>,
+    /// What those obey that are neither named nor of a pattern.
+    pub(crate) others: Key,
+}
+
+impl Flat {
+    /// No demand on values of these types.
+    pub(crate) fn of(types: Types) -> Self {
+        Self {
+            types,
+            numbers: Numbers::default(),
+            strings: Strings::default(),
+            arrays: Arrays::default(),
+            objects: Objects::default(),
+        }
+    }
+
+    /// Both demands; `None` where no value can obey them. Not every such case is seen.
+    pub(crate) fn and(&self, other: &Self) -> Option<Self> {
+        let mut both = self.clone();
+        both.types = both.types.and(other.types);
+        let types = both.types;
+        if types.has(Types::NUMBER) && !both.numbers.join(&other.numbers) {
+            both.types = both.types.without(Types::NUMBER);
+        }
+        if types.has(Types::STRING) && !both.strings.join(&other.strings) {
+            both.types = both.types.without(Types::STRING);
+        }
+        if types.has(Types::ARRAY) && !both.arrays.join(&other.arrays) {
+            both.types = both.types.without(Types::ARRAY);
+        }
+        if types.has(Types::OBJECT) && !both.objects.join(&other.objects) {
+            both.types = both.types.without(Types::OBJECT);
+        }
+        (both.types != Types::NONE).then_some(both)
+    }
+
+    /// A union of demands, in fewer of them: those for different types are one.
+    pub(crate) fn merge(flats: Vec<Self>) -> Vec<Self> {
+        let mut merged: Vec<Self> = Vec::new();
+        for flat in flats {
+            match merged.iter_mut().find(|other| !other.types.has(flat.types)) {
+                Some(other) => other.take_in(flat),
+                None => merged.push(flat),
+            }
+        }
+        merged
+    }
+
+    fn take_in(&mut self, other: Self) {
+        let types = other.types;
+        self.types = self.types.or(types);
+        if types.has(Types::NUMBER) {
+            self.numbers = other.numbers;
+        }
+        if types.has(Types::STRING) {
+            self.strings = other.strings;
+        }
+        if types.has(Types::ARRAY) {
+            self.arrays = other.arrays;
+        }
+        if types.has(Types::OBJECT) {
+            self.objects = other.objects;
+        }
+    }
+}
+
+/// The tighter of two bounds.
+fn tighter<T>(a: Option<T>, b: Option<T>, is_tighter: impl Fn(&T, &T) -> bool) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(if is_tighter(&b, &a) { b } else { a }),
+        (a, b) => a.or(b),
+    }
+}
+
+fn least_of(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    tighter(a, b, |a, b| a < b)
+}
+
+/// What both lists have.
+fn both<T: PartialEq + Clone>(a: &Option<Rc<Vec<T>>>, b: &Option<Rc<Vec<T>>>) -> Option<Rc<Vec<T>>> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(Rc::new(a.iter().filter(|value| b.contains(value)).cloned().collect())),
+        (a, b) => a.clone().or_else(|| b.clone()),
+    }
+}
+
+impl Numbers {
+    /// Takes in another demand; false where nothing is left.
+    fn join(&mut self, other: &Self) -> bool {
+        self.low = tighter(self.low.take(), other.low.clone(), Bound::is_tighter_below);
+        self.high = tighter(self.high.take(), other.high.clone(), Bound::is_tighter_above);
+        if self.whole.is_some() && other.whole.is_some() && self.whole != other.whole {
+            return false;
+        }
+        self.whole = self.whole.or(other.whole);
+        for multiple in &other.multiples {
+            if !self.multiples.contains(multiple) {
+                self.multiples.push(multiple.clone());
+            }
+        }
+        self.except.extend(other.except.iter().cloned());
+        self.among = both(&self.among, &other.among);
+        if let (Some(low), Some(high)) = (&self.low, &self.high)
+            && (high.value < low.value || high.value == low.value && !(low.inclusive && high.inclusive))
+        {
+            return false;
+        }
+        match self.among.take() {
+            None => true,
+            Some(among) => {
+                let left: Vec<Decimal> = among.iter().filter(|value| self.admits(value)).cloned().collect();
+                let some = !left.is_empty();
+                self.among = Some(Rc::new(left));
+                some
+            }
+        }
+    }
+
+    /// Whether a number obeys, apart from the list.
+    pub(crate) fn admits(&self, value: &Decimal) -> bool {
+        let above = |low: &Bound| *value > low.value || low.inclusive && *value == low.value;
+        let below = |high: &Bound| *value < high.value || high.inclusive && *value == high.value;
+        self.low.as_ref().is_none_or(above)
+            && self.high.as_ref().is_none_or(below)
+            && self.whole.is_none_or(|whole| value.is_whole() == whole)
+            && self.multiples.iter().all(|(of, wanted)| value.is_multiple_of(of) == *wanted)
+            && !self.except.contains(value)
+    }
+}
+
+impl Strings {
+    fn join(&mut self, other: &Self) -> bool {
+        self.least = self.least.max(other.least);
+        self.most = least_of(self.most, other.most);
+        for content in &other.contents {
+            if !self.contents.contains(content) {
+                self.contents.push(*content);
+            }
+        }
+        self.contents.sort_unstable();
+        if self.contents.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return false;
+        }
+        self.except.extend(other.except.iter().cloned());
+        self.among = both(&self.among, &other.among);
+        if let Some(among) = self.among.take() {
+            let left: Vec<String> = among.iter().filter(|text| self.has_length(text)).cloned().collect();
+            let some = !left.is_empty();
+            self.among = Some(Rc::new(left));
+            if !some {
+                return false;
+            }
+        }
+        self.most.is_none_or(|most| self.least <= most)
+    }
+
+    /// Whether a text obeys, apart from the list and from automata.
+    pub(crate) fn has_length(&self, text: &String) -> bool {
+        let length = text.chars().count() as u64;
+        self.least <= length && self.most.is_none_or(|most| length <= most) && !self.except.contains(text)
+    }
+}
+
+impl Arrays {
+    fn join(&mut self, other: &Self) -> bool {
+        self.items.extend(other.items.iter().cloned());
+        self.least = self.least.max(other.least);
+        self.most = least_of(self.most, other.most);
+        for contains in &other.contains {
+            if !self.contains.contains(contains) {
+                self.contains.push(contains.clone());
+            }
+        }
+        self.unique |= other.unique;
+        self.most.is_none_or(|most| self.least <= most)
+    }
+}
+
+impl Objects {
+    fn join(&mut self, other: &Self) -> bool {
+        for properties in &other.properties {
+            if !self.properties.iter().any(|known| Rc::ptr_eq(known, properties)) {
+                self.properties.push(properties.clone());
+            }
+        }
+        for name in &other.required {
+            if !self.required.contains(name) {
+                self.required.push(name.clone());
+            }
+        }
+        self.least = self.least.max(other.least);
+        self.most = least_of(self.most, other.most);
+        self.implies.extend(other.implies.iter().cloned());
+        self.names.extend(&other.names);
+        self.names.sort_unstable();
+        self.names.dedup();
+        self.most.is_none_or(|most| self.least <= most && self.required.len() as u64 <= most)
+    }
+}

@@ -1,0 +1,332 @@
+//! The names of an object's properties: those of the schema that may come now, and others.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::automaton::Automaton;
+use crate::json::quoted::{Content, STATES, written};
+use crate::json::text::{Characters, NEVER, distances_to};
+
+/// The most bytes that the names of one object may have together.
+const MAX_BYTES: usize = 1 << 20;
+
+/// All names that an object knows, as a tree of bytes, and what other names there are.
+#[derive(Debug)]
+pub(crate) struct NameTable {
+    nodes: Vec<Node>,
+    /// The number of each name in the order of bytes.
+    numbers: Vec<u32>,
+    /// Names that the schema does not give, of several kinds.
+    others: Option<Arc<Characters>>,
+}
+
+#[derive(Debug)]
+struct Node {
+    children: Vec<(u8, u32)>,
+    /// The names that begin so, in the order of bytes.
+    from: u32,
+    to: u32,
+    /// The name that ends here, in the order of bytes.
+    whole: Option<u32>,
+    /// The state of the other names here, and whether one of them can be completed that is not a name of the schema.
+    other: Option<u32>,
+    other_lives: bool,
+}
+
+/// The names that may come at one point of an object.
+#[derive(Debug)]
+pub(crate) struct Names {
+    table: Arc<NameTable>,
+    /// For each name in the order of bytes: the fewest bytes to the end of the object after it; [`NEVER`] where it may
+    /// not come.
+    after: Box<[u64]>,
+    /// How many names before each in the order of bytes may come.
+    before: Box<[u32]>,
+    /// Likewise for each kind of other name; empty where none may come.
+    other_after: Box<[u64]>,
+    distances: OnceLock<(Vec<u64>, Vec<u64>)>,
+}
+
+/// Which name was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// The name of the schema with this number.
+    Known(u32),
+    /// Another one, of this kind.
+    Other(u32),
+}
+
+impl NameTable {
+    /// `None` where the names are too long for an automaton.
+    pub(crate) fn new(names: &[&str], others: Option<Arc<Characters>>) -> Option<Self> {
+        if names.iter().map(|name| name.len()).sum::<usize>() > MAX_BYTES {
+            return None;
+        }
+        let mut order: Vec<u32> = (0..names.len() as u32).collect();
+        order.sort_unstable_by_key(|&number| names[number as usize].as_bytes());
+        let sorted: Vec<&[u8]> = order.iter().map(|&number| names[number as usize].as_bytes()).collect();
+        let root = others.as_ref().map(|_| Automaton::START);
+        let mut nodes = vec![Node::new(0, sorted.len() as u32, root)];
+        let mut open = vec![(0usize, 0usize)];
+        while let Some((at, depth)) = open.pop() {
+            let (mut from, to) = (nodes[at].from, nodes[at].to);
+            if from < to && sorted[from as usize].len() == depth {
+                nodes[at].whole = Some(from);
+                from += 1;
+            }
+            while from < to {
+                let byte = sorted[from as usize][depth];
+                let end = from + sorted[from as usize..to as usize].partition_point(|name| name[depth] == byte) as u32;
+                let other = match (&others, nodes[at].other) {
+                    (Some(others), Some(state)) => others.automaton.next(state, byte),
+                    _ => None,
+                };
+                let child = nodes.len();
+                nodes.push(Node::new(from, end, other));
+                nodes[at].children.push((byte, child as u32));
+                open.push((child, depth + 1));
+                from = end;
+            }
+        }
+        let states = others.as_ref().map_or(0, |others| others.automaton.states());
+        if nodes.len() + states > STATES as usize {
+            return None;
+        }
+        // Children come after their parents.
+        for at in (0..nodes.len()).rev() {
+            if let (Some(others), Some(state)) = (&others, nodes[at].other) {
+                let automaton = &others.automaton;
+                let lives = |byte| match nodes[at].child(byte) {
+                    Some(child) => nodes[child as usize].other_lives,
+                    None => automaton.next(state, byte).is_some(),
+                };
+                let whole = nodes[at].whole.is_none() && automaton.accepts(state);
+                nodes[at].other_lives = whole || (0..=255).any(lives);
+            }
+        }
+        Some(Self { nodes, numbers: order, others })
+    }
+}
+
+impl NameTable {
+    /// The names that the schema does not give, of some kinds alone.
+    pub(crate) fn others_of(&self, kind: impl Fn(u32) -> bool) -> Option<Characters> {
+        let automaton = &self.others.as_ref()?.automaton;
+        let some = Automaton::explore_kinds(
+            Automaton::START,
+            |byte| automaton.class(byte),
+            |&state, byte| automaton.next(state, byte),
+            |&state| {
+                let found = automaton.kind(state).or_else(|| automaton.accepts(state).then_some(0));
+                found.filter(|&found| kind(found))
+            },
+        );
+        some.ok().map(Characters::new)
+    }
+}
+
+impl Node {
+    fn new(from: u32, to: u32, other: Option<u32>) -> Self {
+        Self { children: Vec::new(), from, to, whole: None, other, other_lives: false }
+    }
+
+    fn child(&self, byte: u8) -> Option<u32> {
+        self.children.iter().find(|(first, _)| *first == byte).map(|&(_, child)| child)
+    }
+}
+
+impl Names {
+    /// Those of a table that may come: `after` says, for each name by its number and for each kind of other name, the
+    /// fewest bytes that follow it, [`NEVER`] where it may not come. No names where there is none.
+    pub(crate) fn new(
+        table: Arc<NameTable>,
+        after: impl Fn(u32) -> u64,
+        other_after: impl Into<Box<[u64]>>,
+    ) -> Option<Self> {
+        let after: Box<[u64]> = table.numbers.iter().map(|&number| after(number)).collect();
+        let mut count = 0;
+        let mut before = vec![0];
+        for &after in &after {
+            count += u32::from(after != NEVER);
+            before.push(count);
+        }
+        let other_after = other_after.into();
+        let some = count > 0 || !other_after.is_empty() && table.nodes[0].other_lives;
+        some.then(|| Self { table, after, before: before.into(), other_after, distances: OnceLock::new() })
+    }
+
+    /// Which name ends at a state that accepts.
+    pub(crate) fn named(&self, state: u32) -> Named {
+        let kind = |state: Option<u32>| {
+            let others = self.table.others.as_ref().expect("an other name was read");
+            state.and_then(|state| others.automaton.kind(state)).unwrap_or(0)
+        };
+        match self.table.nodes.get(state as usize) {
+            Some(Node { whole: Some(whole), .. }) => Named::Known(self.table.numbers[*whole as usize]),
+            Some(node) => Named::Other(kind(node.other)),
+            None => Named::Other(kind(Some(state - self.table.nodes.len() as u32))),
+        }
+    }
+
+    /// No state is farther from the end of the object than so many bytes.
+    pub(crate) fn farthest(&self) -> u64 {
+        let (known, other) = self.distances();
+        known.iter().chain(other).copied().filter(|&distance| distance != NEVER).max().unwrap_or(0)
+    }
+
+    fn lives(&self, node: &Node) -> bool {
+        self.before[node.from as usize] < self.before[node.to as usize] || self.others_live(node)
+    }
+
+    fn others_live(&self, node: &Node) -> bool {
+        node.other_lives && !self.other_after.is_empty()
+    }
+
+    fn others(&self) -> Option<&Characters> {
+        self.table.others.as_deref().filter(|_| !self.other_after.is_empty())
+    }
+
+    /// For each node of the tree and each state of the other names, the fewest bytes as written to the end of a name
+    /// and of what follows it.
+    fn distances(&self) -> &(Vec<u64>, Vec<u64>) {
+        self.distances.get_or_init(|| {
+            let nodes = &self.table.nodes;
+            let other = self.others().map_or(Vec::new(), |others| {
+                let after = |state| {
+                    let kind = others.automaton.kind(state).unwrap_or(0);
+                    others.automaton.accepts(state).then(|| self.other_after[kind as usize])
+                };
+                distances_to(&others.automaton, written, after)
+            });
+            let mut distances = vec![NEVER; nodes.len()];
+            for (at, node) in nodes.iter().enumerate().rev() {
+                let mut nearest = node.whole.map_or(NEVER, |whole| self.after[whole as usize]);
+                for &(byte, child) in &node.children {
+                    nearest = nearest.min(distances[child as usize].saturating_add(written(byte)));
+                }
+                if let (Some(others), Some(state)) = (self.others(), node.other) {
+                    if node.whole.is_none() && others.automaton.accepts(state) {
+                        let kind = others.automaton.kind(state).unwrap_or(0);
+                        nearest = nearest.min(self.other_after[kind as usize]);
+                    }
+                    for byte in (0..=255).filter(|&byte| node.child(byte).is_none()) {
+                        if let Some(next) = others.automaton.next(state, byte) {
+                            nearest = nearest.min(other[next as usize].saturating_add(written(byte)));
+                        }
+                    }
+                }
+                distances[at] = nearest;
+            }
+            (distances, other)
+        })
+    }
+}
+
+impl Content for Names {
+    fn start(&self) -> u32 {
+        0
+    }
+
+    fn next(&self, state: u32, byte: u8) -> Option<u32> {
+        let nodes = &self.table.nodes;
+        let outside = |state: u32| {
+            let next = self.others()?.automaton.next(state, byte)?;
+            Some(next + nodes.len() as u32)
+        };
+        match nodes.get(state as usize) {
+            None => outside(state - nodes.len() as u32),
+            Some(node) => match node.child(byte) {
+                Some(child) => self.lives(&nodes[child as usize]).then_some(child),
+                None => outside(node.other?),
+            },
+        }
+    }
+
+    fn accepts(&self, state: u32) -> bool {
+        let nodes = &self.table.nodes;
+        let other = |state| self.others().is_some_and(|others| others.automaton.accepts(state));
+        match nodes.get(state as usize) {
+            Some(Node { whole: Some(whole), .. }) => self.after[*whole as usize] != NEVER,
+            Some(node) => node.other.is_some_and(other),
+            None => other(state - nodes.len() as u32),
+        }
+    }
+
+    fn to_end(&self, state: u32) -> u64 {
+        let (known, other) = self.distances();
+        match known.get(state as usize) {
+            Some(&distance) => distance,
+            None => other[state as usize - known.len()],
+        }
+    }
+
+    fn free(&self, state: u32) -> Option<u32> {
+        let nodes = &self.table.nodes;
+        let others = self.others()?;
+        let other = match nodes.get(state as usize) {
+            Some(node) => node.other?,
+            None => state - nodes.len() as u32,
+        };
+        // Whichever characters come: with one more it is not a name of the schema.
+        others.is_universal(other).then_some(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::quoted::Quoted;
+    use crate::regex::Dfa;
+
+    fn read(names: &Quoted<Names>, name: &str) -> Option<Named> {
+        let text = serde_json::to_vec(name).unwrap();
+        let end = text.iter().try_fold(names.start(), |state, &byte| names.next(state, byte))?;
+        names.accepts(end).then(|| names.content.named(names.content_state(end)))
+    }
+
+    fn names(known: &[&str], may_come: &[u32], others: Option<&str>) -> Quoted<Names> {
+        let others = others.map(|pattern| {
+            let automaton = Dfa::new(pattern).unwrap().automaton().unwrap();
+            Arc::new(Characters::new(automaton))
+        });
+        let other_after = if others.is_some() { vec![5] } else { Vec::new() };
+        let table = Arc::new(NameTable::new(known, others).unwrap());
+        let after = |number: u32| if may_come.contains(&number) { 7 } else { NEVER };
+        Quoted { content: Names::new(table, after, other_after).unwrap() }
+    }
+
+    #[test]
+    fn known_names_and_others_are_told_apart() {
+        let known = ["age", "ag\"e", "é", "", "ages"];
+        let all = names(&known, &[0, 1, 2, 3], Some("(?s:.*)"));
+        for (number, name) in (0..4).zip(known) {
+            assert_eq!(read(&all, name), Some(Named::Known(number)), "{name}");
+        }
+        for other in ["ag", "agesx", "è", "x", "Age"] {
+            assert_eq!(read(&all, other), Some(Named::Other(0)), "{other}");
+        }
+        assert_eq!(read(&all, "ages"), None, "it may not come now");
+        let closed = names(&known, &[4], None);
+        assert_eq!(read(&closed, "ages"), Some(Named::Known(4)));
+        for name in ["age", "x", "", "agesx"] {
+            assert_eq!(read(&closed, name), None, "{name}");
+        }
+        assert!(Names::new(closed.content.table.clone(), |_| NEVER, []).is_none());
+    }
+
+    /// Other names of which too few are left: `a`, `b` and `ab`, of which the schema knows `a` and `ab`.
+    #[test]
+    fn no_beginning_is_without_an_end() {
+        let some = names(&["a", "ab"], &[], Some("a|b|ab"));
+        assert_eq!(read(&some, "b"), Some(Named::Other(0)));
+        let begun = |text: &str| text.bytes().try_fold(some.start(), |state, byte| some.next(state, byte));
+        assert!(begun("\"b").is_some() && begun("\"a").is_none());
+        assert_eq!(some.to_end(some.start()), 2 + 1 + 5);
+    }
+
+    #[test]
+    fn distances_are_to_the_end_of_what_follows() {
+        let names = names(&["abc", "x\n"], &[0, 1], None);
+        let at = |text: &str| names.to_end(text.bytes().try_fold(names.start(), |s, b| names.next(s, b)).unwrap());
+        assert_eq!((at(""), at("\"a"), at("\"abc"), at("\"x")), (5 + 7, 3 + 7, 1 + 7, 3 + 7));
+    }
+}

@@ -1,0 +1,584 @@
+//! Inside objects and arrays: what may come next, and how many bytes the end is away.
+//!
+//! There are as many places in an object as sets of properties that may have been written, so places are made when a
+//! text first comes to one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::grammar::{At, Grammar, NO_END, Rule, Step};
+use crate::json::names::{NameTable, Named, Names};
+use crate::json::quoted::{Quoted, written};
+use crate::terminal::Terminal;
+
+/// What an object must be.
+#[derive(Debug)]
+pub(crate) struct ObjectShape {
+    pub(crate) table: Arc<NameTable>,
+    pub(crate) properties: Vec<Property>,
+    /// The rule of the value after each kind of other name.
+    pub(crate) others: Vec<Rule>,
+    /// The fewest bytes of an other name, in quotes.
+    pub(crate) other_name: u64,
+    pub(crate) least: u32,
+    pub(crate) most: Option<u32>,
+    /// Whether properties may come in any order, or in that of the schema.
+    pub(crate) any_order: bool,
+}
+
+/// A property that the schema names.
+#[derive(Debug)]
+pub(crate) struct Property {
+    pub(crate) name: String,
+    pub(crate) rule: Rule,
+    pub(crate) required: bool,
+    /// Properties that must be there if this one is.
+    pub(crate) implies: Vec<u32>,
+}
+
+/// What an array must be.
+#[derive(Debug)]
+pub(crate) struct ArrayShape {
+    /// The rules of the first items, and of those that follow.
+    pub(crate) first: Vec<Rule>,
+    pub(crate) rest: Rule,
+    pub(crate) least: u32,
+    pub(crate) most: Option<u32>,
+    pub(crate) contains: Option<Contains>,
+}
+
+/// Some items of an array must be of a kind.
+#[derive(Debug)]
+pub(crate) struct Contains {
+    /// The rules of an item that is of the kind, at each place as in the array.
+    pub(crate) first: Vec<Rule>,
+    pub(crate) rest: Rule,
+    /// Likewise of one that does not count: any item where there is no upper bound, else one that is not of the kind.
+    pub(crate) other_first: Vec<Rule>,
+    pub(crate) other_rest: Rule,
+    pub(crate) least: u32,
+    pub(crate) most: Option<u32>,
+}
+
+/// The terminals of the signs of JSON, with the white space around them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Signs {
+    pub(crate) close_object: u32,
+    pub(crate) close_array: u32,
+    pub(crate) close_empty_object: u32,
+    pub(crate) close_empty_array: u32,
+    pub(crate) comma: u32,
+    pub(crate) colon: u32,
+}
+
+/// All objects, arrays and places of a grammar.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) signs: Signs,
+    objects: Vec<ObjectShape>,
+    arrays: Vec<ArrayShape>,
+    places: Vec<Place>,
+    /// The step of each place.
+    steps: HashMap<Place, At>,
+    /// Steps between places, by what they do.
+    made: HashMap<(bool, u32, At), At>,
+    /// Sets of properties.
+    sets: Vec<Box<[u64]>>,
+    set_numbers: HashMap<Box<[u64]>, u32>,
+    /// The fewest bytes of each rule.
+    rules: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Object { at: InObject, phase: Phase },
+    Array { at: InArray, phase: Phase },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    /// After the opening sign.
+    First,
+    /// After a value.
+    Later,
+    /// Before a name.
+    Name,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct InObject {
+    shape: u32,
+    /// Properties that cannot come any more.
+    passed: u32,
+    /// Those that are there, where that matters.
+    present: u32,
+    /// How many properties there are, where that is bounded from above.
+    count: u32,
+    /// How many different ones there are for certain, where that is bounded from below: a name that the schema does not
+    /// give may be repeated, so such names count once.
+    certain: u32,
+    has_other: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct InArray {
+    shape: u32,
+    /// How many items there are, as far as that matters.
+    index: u32,
+    /// How many of them are of the kind that must be contained.
+    matched: u32,
+}
+
+fn has(set: &[u64], number: u32) -> bool {
+    set[number as usize / 64] >> (number % 64) & 1 == 1
+}
+
+fn put(set: &mut [u64], number: u32) {
+    set[number as usize / 64] |= 1 << (number % 64);
+}
+
+/// Sums of ways to the end, of which none may be there.
+fn sum(parts: impl IntoIterator<Item = u64>) -> u64 {
+    parts.into_iter().fold(0, u64::saturating_add)
+}
+
+impl ObjectShape {
+    fn follows_presence(&self) -> bool {
+        self.properties.iter().any(|property| !property.implies.is_empty())
+    }
+
+    /// The bytes of a property: its name, the colon and its value.
+    fn bytes(&self, number: u32, rule: &impl Fn(Rule) -> u64) -> u64 {
+        let property = &self.properties[number as usize];
+        let value = rule(property.rule);
+        sum([3, property.name.bytes().map(written).sum(), value])
+    }
+
+    /// The fewest bytes of a property that the schema does not name.
+    fn other_bytes(&self, rule: &impl Fn(Rule) -> u64) -> u64 {
+        let value = self.others.iter().map(|&other| rule(other)).min().unwrap_or(NO_END);
+        sum([self.other_name, 1, value])
+    }
+
+    /// Properties that are still missing where these are there; all that they imply included.
+    fn missing(&self, passed: &[u64], present: &[u64]) -> Vec<u32> {
+        let there = |number: u32| if self.follows_presence() { has(present, number) } else { has(passed, number) };
+        let mut wanted: Vec<u32> = (0..self.properties.len() as u32)
+            .filter(|&number| self.properties[number as usize].required && !there(number))
+            .collect();
+        if self.follows_presence() {
+            let all = 0..self.properties.len() as u32;
+            let mut open: Vec<u32> = all.filter(|&number| there(number)).chain(wanted.iter().copied()).collect();
+            while let Some(number) = open.pop() {
+                for &implied in &self.properties[number as usize].implies {
+                    if !there(implied) && !wanted.contains(&implied) {
+                        wanted.push(implied);
+                        open.push(implied);
+                    }
+                }
+            }
+        }
+        wanted
+    }
+
+    /// The fewest bytes of all that must still come, each with a comma before it, and how many properties that are;
+    /// `None` where it cannot be.
+    fn rest(&self, passed: &[u64], present: &[u64], at: InObject, rule: &impl Fn(Rule) -> u64) -> Option<(u64, u32)> {
+        let missing = self.missing(passed, present);
+        let mut bytes = sum(missing.iter().map(|&number| self.bytes(number, rule).saturating_add(1)));
+        if bytes == NO_END || missing.iter().any(|&number| has(passed, number)) {
+            return None;
+        }
+        let mut more = missing.len() as u32;
+        if self.least > at.certain + more {
+            // Those that nothing else depends on.
+            let others = if at.has_other { NO_END } else { self.other_bytes(rule) };
+            let free = (0..self.properties.len() as u32).filter(|number| {
+                !has(passed, *number)
+                    && !missing.contains(number)
+                    && self.properties[*number as usize].implies.is_empty()
+            });
+            let mut ways: Vec<u64> = free.map(|number| self.bytes(number, rule)).chain([others]).collect();
+            ways.retain(|&way| way != NO_END);
+            ways.sort_unstable();
+            let wanted = (self.least - at.certain - more) as usize;
+            if ways.len() < wanted {
+                return None;
+            }
+            bytes = sum(ways[..wanted].iter().map(|way| way + 1).chain([bytes]));
+            more = self.least - at.certain;
+        }
+        let fits = self.most.is_none_or(|most| at.count + more <= most);
+        fits.then_some((bytes, more))
+    }
+}
+
+impl ArrayShape {
+    /// The count from which on all items are alike.
+    fn limit(&self) -> u32 {
+        self.most.unwrap_or((self.first.len() as u32).max(self.least))
+    }
+
+    fn item(&self, index: u32) -> Rule {
+        self.first.get(index as usize).copied().unwrap_or(self.rest)
+    }
+
+    /// The most items that there can be.
+    fn longest(&self, rule: &impl Fn(Rule) -> u64) -> Option<u32> {
+        let blocked = (0..=self.first.len() as u32).find(|&index| rule(self.item(index)) == NO_END);
+        match (blocked, self.most) {
+            (Some(blocked), Some(most)) => Some(blocked.min(most)),
+            (blocked, most) => blocked.or(most),
+        }
+    }
+
+    /// The fewest bytes of the items that must still come, each with a comma before it, and how many those are.
+    fn rest(&self, index: u32, matched: u32, rule: &impl Fn(Rule) -> u64) -> Option<(u64, u32)> {
+        let longest = self.longest(rule);
+        let Some(contains) = &self.contains else {
+            let wanted = self.least.saturating_sub(index);
+            if longest.is_some_and(|longest| longest < index + wanted) {
+                return None;
+            }
+            // All but the first few are alike.
+            let last = (index + wanted).max(index);
+            let special = (index..last).take_while(|&index| (index as usize) < self.first.len());
+            let first = sum(special.map(|index| rule(self.item(index)).saturating_add(1)));
+            let alike = u64::from(last.saturating_sub(index.max(self.first.len() as u32)));
+            let rest = if alike == 0 { 0 } else { rule(self.rest).saturating_add(1).saturating_mul(alike) };
+            return Some((first.saturating_add(rest), wanted));
+        };
+        // From the far end to here: for each number of items of the kind so far, the fewest bytes.
+        let top = contains.top();
+        let wanted = contains.least.saturating_sub(matched);
+        let horizon = self.least.max(self.first.len() as u32).max(index) + wanted;
+        let horizon = longest.map_or(horizon, |longest| longest.min(horizon));
+        let ends =
+            |index: u32, matched: u32| (index >= self.least && matched >= contains.least).then_some((0u64, 0u32));
+        let mut ways: Vec<Option<(u64, u32)>> = (0..=top).map(|matched| ends(horizon, matched)).collect();
+        for index in (index..horizon).rev() {
+            let (of_kind, other) = (rule(contains.of_kind(index)), rule(contains.other(index)));
+            let way = |matched: u32| {
+                let item = |next: u32, bytes: u64| {
+                    let (rest, items) = ways[next as usize].filter(|_| bytes != NO_END)?;
+                    Some((sum([rest, bytes, 1]), items + 1))
+                };
+                let one_more = contains.matched(matched).and_then(|next| item(next, of_kind));
+                [ends(index, matched), one_more, item(matched, other)].into_iter().flatten().min()
+            };
+            ways = (0..=top).map(way).collect();
+        }
+        ways[matched as usize]
+    }
+}
+
+impl Contains {
+    fn of_kind(&self, index: u32) -> Rule {
+        self.first.get(index as usize).copied().unwrap_or(self.rest)
+    }
+
+    fn other(&self, index: u32) -> Rule {
+        self.other_first.get(index as usize).copied().unwrap_or(self.other_rest)
+    }
+
+    /// The largest number of items of the kind that is told apart.
+    fn top(&self) -> u32 {
+        self.most.unwrap_or(self.least)
+    }
+
+    /// Their number after one more, if it may come.
+    fn matched(&self, matched: u32) -> Option<u32> {
+        match self.most {
+            Some(most) => (matched < most).then_some(matched + 1),
+            None => Some((matched + 1).min(self.least)),
+        }
+    }
+}
+
+impl Places {
+    /// Adds an object; returns the place after its opening brace.
+    pub(crate) fn object(&mut self, shape: ObjectShape) -> u32 {
+        let empty = vec![0; shape.properties.len().div_ceil(64)];
+        let (passed, present) = (self.set(empty.clone()), self.set(empty));
+        self.objects.push(shape);
+        let at =
+            InObject { shape: self.objects.len() as u32 - 1, passed, present, count: 0, certain: 0, has_other: false };
+        self.place(Place::Object { at, phase: Phase::First })
+    }
+
+    /// Adds an array; returns the place after its opening bracket.
+    pub(crate) fn array(&mut self, shape: ArrayShape) -> u32 {
+        self.arrays.push(shape);
+        let at = InArray { shape: self.arrays.len() as u32 - 1, index: 0, matched: 0 };
+        self.place(Place::Array { at, phase: Phase::First })
+    }
+
+    fn place(&mut self, place: Place) -> u32 {
+        self.places.push(place);
+        self.places.len() as u32 - 1
+    }
+
+    fn set(&mut self, set: Vec<u64>) -> u32 {
+        let set = set.into_boxed_slice();
+        if let Some(&number) = self.set_numbers.get(&set) {
+            return number;
+        }
+        self.sets.push(set.clone());
+        let number = self.sets.len() as u32 - 1;
+        self.set_numbers.insert(set, number);
+        number
+    }
+
+    /// The rules that decide how far the end of an object or array is.
+    pub(crate) fn rules_of(&self, place: u32) -> Vec<Rule> {
+        match self.places[place as usize] {
+            Place::Object { at, .. } => {
+                let shape = &self.objects[at.shape as usize];
+                let follows = shape.follows_presence() || shape.least > 0;
+                let matters = shape.properties.iter().filter(|property| property.required || follows);
+                let others = if follows { &shape.others[..] } else { &[] };
+                matters.map(|property| property.rule).chain(others.iter().copied()).collect()
+            }
+            Place::Array { at, .. } => {
+                let ArrayShape { first, rest, contains, .. } = &self.arrays[at.shape as usize];
+                let mut rules: Vec<Rule> = first.iter().copied().chain([*rest]).collect();
+                if let Some(Contains { first, rest, other_first, other_rest, .. }) = contains {
+                    rules.extend(first.iter().chain(other_first).chain([rest, other_rest]));
+                }
+                rules
+            }
+        }
+    }
+
+    /// Takes in the fewest bytes of each rule, which are known now. Names after which no value can stand are left out.
+    pub(crate) fn settle(&mut self, rules: &[u64]) {
+        self.rules = rules.to_vec();
+        for shape in &mut self.objects {
+            let lives = |kind: u32| rules[shape.others[kind as usize] as usize] != NO_END;
+            if !(0..shape.others.len() as u32).all(lives) {
+                let names: Vec<&str> = shape.properties.iter().map(|property| property.name.as_str()).collect();
+                let table = NameTable::new(&names, shape.table.others_of(lives).map(Arc::new));
+                shape.table = Arc::new(table.expect("it was larger before"));
+                if !(0..shape.others.len() as u32).any(lives) {
+                    shape.others.clear();
+                }
+            }
+        }
+    }
+
+    fn rule(&self) -> impl Fn(Rule) -> u64 + use<'_> {
+        |rule| self.rules[rule as usize]
+    }
+
+    /// The fewest bytes from the place after an opening sign to the end of the object or array.
+    pub(crate) fn first_distance(&self, place: u32, rule: impl Fn(Rule) -> u64) -> u64 {
+        let rest = match self.places[place as usize] {
+            Place::Object { at, .. } => {
+                let (passed, present) = (&self.sets[at.passed as usize], &self.sets[at.present as usize]);
+                self.objects[at.shape as usize].rest(passed, present, at, &rule)
+            }
+            Place::Array { at, .. } => self.arrays[at.shape as usize].rest(0, 0, &rule),
+        };
+        match rest {
+            // One comma fewer than items.
+            Some((bytes, items)) => sum([bytes, u64::from(items == 0)]),
+            None => NO_END,
+        }
+    }
+
+    /// The fewest bytes from after a value to the end.
+    fn later(&self, place: Place) -> u64 {
+        let rest = match place {
+            Place::Object { at, .. } => {
+                let (passed, present) = (&self.sets[at.passed as usize], &self.sets[at.present as usize]);
+                self.objects[at.shape as usize].rest(passed, present, at, &self.rule())
+            }
+            Place::Array { at, .. } => self.arrays[at.shape as usize].rest(at.index, at.matched, &self.rule()),
+        };
+        rest.map_or(NO_END, |(bytes, _)| bytes.saturating_add(1))
+    }
+
+    /// Where a text stands after one more property.
+    fn after_property(&mut self, at: InObject, named: Named) -> InObject {
+        let shape = &self.objects[at.shape as usize];
+        let is_other = matches!(named, Named::Other(_));
+        let count = shape.most.map_or(0, |most| (at.count + 1).min(most));
+        let certain = (at.certain + u32::from(!(is_other && at.has_other))).min(shape.least);
+        let has_other = certain < shape.least && (at.has_other || is_other);
+        let (any_order, follows) = (shape.any_order, shape.follows_presence());
+        let mut passed = self.sets[at.passed as usize].to_vec();
+        let mut present = self.sets[at.present as usize].to_vec();
+        match (any_order, named) {
+            (true, Named::Known(number)) => put(&mut passed, number),
+            (false, Named::Known(number)) => (0..=number).for_each(|number| put(&mut passed, number)),
+            (true, Named::Other(_)) => {}
+            // In the order of the schema they come last.
+            (false, Named::Other(_)) => (0..shape.properties.len() as u32).for_each(|number| put(&mut passed, number)),
+        }
+        if let (true, Named::Known(number)) = (follows, named) {
+            put(&mut present, number);
+        }
+        let (passed, present) = (self.set(passed), self.set(present));
+        InObject { passed, present, count, certain, has_other, ..at }
+    }
+}
+
+impl Grammar {
+    /// The step of a place.
+    fn at_place(&mut self, place: Place) -> At {
+        if let Some(&at) = self.places.steps.get(&place) {
+            return at;
+        }
+        let number = self.places.place(place);
+        let at = self.step(Step::Place(number));
+        if let Place::Object { phase: Phase::Later, .. } | Place::Array { phase: Phase::Later, .. } = place {
+            self.distances[at as usize] = Some(self.places.later(place));
+        }
+        self.places.steps.insert(place, at);
+        at
+    }
+
+    /// Makes the steps of a place, where there is one.
+    pub(crate) fn open(&mut self, at: At) {
+        let Step::Place(number) = self.steps[at as usize] else { return };
+        let place = self.places.places[number as usize];
+        self.steps[at as usize] = match place {
+            Place::Object { at, phase: Phase::Name } => self.names(at, number),
+            Place::Object { at: inside, phase } => {
+                let names = self.at_place(Place::Object { at: inside, phase: Phase::Name });
+                self.open(names);
+                let goes_on = matches!(self.steps[names as usize], Step::Name { .. });
+                let signs = self.places.signs;
+                let closes = {
+                    let places = &self.places;
+                    let shape = &places.objects[inside.shape as usize];
+                    let (passed, present) =
+                        (&places.sets[inside.passed as usize], &places.sets[inside.present as usize]);
+                    shape.missing(passed, present).is_empty() && inside.certain >= shape.least
+                };
+                let sign = if phase == Phase::First { signs.close_empty_object } else { signs.close_object };
+                let mut ways = Vec::new();
+                if closes {
+                    ways.push(self.read(sign, Self::RETURN));
+                }
+                if goes_on {
+                    ways.push(if phase == Phase::First { names } else { self.read(signs.comma, names) });
+                }
+                Step::Fork(ways)
+            }
+            Place::Array { at, phase } => self.items(at, phase),
+        };
+    }
+
+    fn names(&mut self, at: InObject, number: u32) -> Step {
+        let properties = self.places.objects[at.shape as usize].properties.len() as u32;
+        let mut after = vec![NO_END; properties as usize];
+        // In the order of the schema nothing that must come is left out.
+        let first_missing = {
+            let shape = &self.places.objects[at.shape as usize];
+            let (passed, present) = (&self.places.sets[at.passed as usize], &self.places.sets[at.present as usize]);
+            if shape.any_order { None } else { shape.missing(passed, present).into_iter().min() }
+        };
+        for number in 0..properties {
+            let may_come = {
+                let shape = &self.places.objects[at.shape as usize];
+                let passed = &self.places.sets[at.passed as usize];
+                !has(passed, number)
+                    && first_missing.is_none_or(|first| number <= first)
+                    && self.places.rules[shape.properties[number as usize].rule as usize] != NO_END
+                    && shape.most.is_none_or(|most| at.count < most)
+            };
+            if may_come {
+                let next = self.places.after_property(at, Named::Known(number));
+                let rest = self.places.later(Place::Object { at: next, phase: Phase::Later });
+                let rule = self.places.objects[at.shape as usize].properties[number as usize].rule;
+                after[number as usize] = sum([1, self.places.rules[rule as usize], rest]);
+            }
+        }
+        let next = self.places.after_property(at, Named::Other(0));
+        let rest = self.places.later(Place::Object { at: next, phase: Phase::Later });
+        let shape = &self.places.objects[at.shape as usize];
+        let fits = rest != NO_END
+            && first_missing.is_none()
+            && !shape.others.is_empty()
+            && shape.most.is_none_or(|most| at.count < most);
+        let others: Vec<u64> = match fits {
+            true => shape.others.iter().map(|&rule| sum([1, self.places.rules[rule as usize], rest])).collect(),
+            false => Vec::new(),
+        };
+        match Names::new(shape.table.clone(), |number| after[number as usize], others) {
+            Some(content) => {
+                let terminal = self.terminal(Terminal::Names(Quoted { content }));
+                Step::Name { terminal, place: number }
+            }
+            None => Step::Fork(Vec::new()),
+        }
+    }
+
+    /// The step after a property's name.
+    pub(crate) fn after_name(&mut self, place: u32, named: Named) -> At {
+        let Place::Object { at, .. } = self.places.places[place as usize] else {
+            unreachable!("names stand in objects")
+        };
+        let next = self.places.after_property(at, named);
+        let shape = &self.places.objects[at.shape as usize];
+        let rule = match named {
+            Named::Known(number) => shape.properties[number as usize].rule,
+            Named::Other(kind) => shape.others[kind as usize],
+        };
+        let next = self.at_place(Place::Object { at: next, phase: Phase::Later });
+        let call = self.unique(Step::Call { rule, next });
+        self.unique(Step::Read { terminal: self.places.signs.colon, next: call })
+    }
+
+    fn items(&mut self, at: InArray, phase: Phase) -> Step {
+        let signs = self.places.signs;
+        let shape = &self.places.arrays[at.shape as usize];
+        let rule = self.places.rule();
+        let mut steps = Vec::new();
+        let is_enough = shape.contains.as_ref().is_none_or(|contains| at.matched >= contains.least);
+        let closes = at.index >= shape.least && is_enough;
+        // Each way to write an item: by which rule, and how many are of the kind after it.
+        let mut ways: Vec<(Rule, u32)> = Vec::new();
+        if shape.longest(&rule).is_none_or(|longest| at.index < longest) {
+            match &shape.contains {
+                None => ways.push((shape.item(at.index), 0)),
+                Some(contains) => {
+                    ways.extend(contains.matched(at.matched).map(|matched| (contains.of_kind(at.index), matched)));
+                    ways.push((contains.other(at.index), at.matched));
+                }
+            }
+        }
+        ways.retain(|&(item, _)| rule(item) != NO_END);
+        let index = (at.index + 1).min(shape.limit());
+        drop(rule);
+        if closes {
+            let sign = if phase == Phase::First { signs.close_empty_array } else { signs.close_array };
+            steps.push(self.read(sign, Self::RETURN));
+        }
+        for (item, matched) in ways {
+            let next = Place::Array { at: InArray { index, matched, ..at }, phase: Phase::Later };
+            if self.places.later(next) != NO_END {
+                let next = self.at_place(next);
+                let item = self.call(item, next);
+                steps.push(if phase == Phase::First { item } else { self.read(signs.comma, item) });
+            }
+        }
+        Step::Fork(steps)
+    }
+
+    /// A step that is made once.
+    fn unique(&mut self, step: Step) -> At {
+        let key = match step {
+            Step::Call { rule, next } => (true, rule, next),
+            Step::Read { terminal, next } => (false, terminal, next),
+            _ => unreachable!("asked of two kinds of steps"),
+        };
+        if let Some(&at) = self.places.made.get(&key) {
+            return at;
+        }
+        let at = self.step(step);
+        self.places.made.insert(key, at);
+        at
+    }
+}

@@ -1,0 +1,163 @@
+//! JSON strings around contents.
+//!
+//! Every character has one way to be written here: as itself, or escaped where JSON demands that (in the short
+//! form if there is one). So a content stands for one string, and a string for one content. Nothing is tabulated: a
+//! string is its content's state and a place in an escape.
+
+/// What stands in a string, as a walk over its UTF-8 bytes.
+///
+/// # Contract
+/// `next` leads only to states from which some content can be completed. States are below [`STATES`].
+pub(crate) trait Content {
+    /// The state before any byte.
+    fn start(&self) -> u32;
+    /// The state after one more byte, if a content can go on so.
+    fn next(&self, state: u32, byte: u8) -> Option<u32>;
+    /// Whether the content is whole.
+    fn accepts(&self, state: u32) -> bool;
+    /// The fewest bytes, as written, that make the content whole.
+    fn to_end(&self, state: u32) -> u64;
+    /// Up to how many characters, whichever they are, may come next.
+    fn free(&self, state: u32) -> Option<u32>;
+}
+
+/// States of contents are smaller.
+pub(crate) const STATES: u32 = 1 << 28;
+
+/// A string in quotes.
+#[derive(Debug)]
+pub(crate) struct Quoted<C> {
+    pub(crate) content: C,
+}
+
+/// Where in a string: in the lowest bits of a state, below that of the content.
+const BITS: u32 = 4;
+const INSIDE: u32 = 0;
+const BACKSLASH: u32 = 1;
+/// After `\u`, `\u0`, `\u00`.
+const U: u32 = 2;
+const U0: u32 = 3;
+const U00: u32 = 4;
+const U000: u32 = 5;
+const U001: u32 = 6;
+const OPEN: u32 = 7;
+const CLOSED: u32 = 8;
+
+impl<C: Content> Quoted<C> {
+    pub(crate) fn start(&self) -> u32 {
+        self.content.start() << BITS | OPEN
+    }
+
+    /// The state after one more byte, if a string can go on so.
+    #[inline]
+    pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
+        let (content, place) = (state >> BITS, state & ((1 << BITS) - 1));
+        if place == INSIDE {
+            return match byte {
+                b'"' => self.content.accepts(content).then_some(content << BITS | CLOSED),
+                b'\\' => self.alive(content << BITS | BACKSLASH),
+                0x20.. => self.inside(content, byte),
+                _ => None,
+            };
+        }
+        self.outside(content, place, byte)
+    }
+
+    fn inside(&self, content: u32, byte: u8) -> Option<u32> {
+        Some(self.content.next(content, byte)? << BITS | INSIDE)
+    }
+
+    fn outside(&self, content: u32, place: u32, byte: u8) -> Option<u32> {
+        let at = |place: u32| self.alive(content << BITS | place);
+        match (place, byte) {
+            (OPEN, b'"') => Some(content << BITS | INSIDE),
+            (BACKSLASH, b'u') => at(U),
+            (BACKSLASH, _) => self.inside(content, short_escape(byte)?),
+            (U, b'0') => at(U0),
+            (U0, b'0') => at(U00),
+            (U00, b'0') => at(U000),
+            (U00, b'1') => at(U001),
+            (U000 | U001, b'0'..=b'9' | b'a'..=b'f') => {
+                let low = char::from(byte).to_digit(16)? as u8;
+                let control = if place == U001 { 0x10 | low } else { low };
+                if has_short_escape(control) { None } else { self.inside(content, control) }
+            }
+            _ => None,
+        }
+    }
+
+    /// The state, if an escape that stands there can be completed.
+    fn alive(&self, state: u32) -> Option<u32> {
+        let content = state >> BITS;
+        let goes_on = |byte: u8| self.content.next(content, byte).is_some();
+        let rare = |mut range: std::ops::Range<u8>| range.any(|byte| !has_short_escape(byte) && goes_on(byte));
+        let alive = match state & ((1 << BITS) - 1) {
+            BACKSLASH => b"\"\\\x08\t\n\x0c\r".iter().any(|&byte| goes_on(byte)) || rare(0..0x20),
+            U000 => rare(0..0x10),
+            U001 => rare(0x10..0x20),
+            _ => rare(0..0x20),
+        };
+        alive.then_some(state)
+    }
+
+    /// Whether the string is at its end.
+    pub(crate) fn accepts(&self, state: u32) -> bool {
+        state & ((1 << BITS) - 1) == CLOSED
+    }
+
+    /// The state of the content.
+    pub(crate) fn content_state(&self, state: u32) -> u32 {
+        state >> BITS
+    }
+
+    /// The fewest bytes to the end of the string.
+    pub(crate) fn to_end(&self, state: u32) -> u64 {
+        let content = state >> BITS;
+        match state & ((1 << BITS) - 1) {
+            CLOSED => 0,
+            INSIDE => self.content.to_end(content).saturating_add(1),
+            OPEN => self.content.to_end(content).saturating_add(2),
+            _ => {
+                let after = |byte: u8| self.next(state, byte).map(|next| self.to_end(next).saturating_add(1));
+                let letters = b"\"\\bfnrtu0123456789abcdef";
+                letters.iter().filter_map(|&byte| after(byte)).min().unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// Up to how many characters, whichever they are, may come next.
+    pub(crate) fn free(&self, state: u32) -> Option<u32> {
+        if state & ((1 << BITS) - 1) == INSIDE { self.content.free(state >> BITS) } else { None }
+    }
+}
+
+/// What a backslash and this letter stand for, among the escapes that are needed.
+fn short_escape(letter: u8) -> Option<u8> {
+    Some(match letter {
+        b'"' | b'\\' => letter,
+        b'b' => 0x08,
+        b't' => b'\t',
+        b'n' => b'\n',
+        b'f' => 0x0c,
+        b'r' => b'\r',
+        _ => return None,
+    })
+}
+
+fn has_short_escape(control: u8) -> bool {
+    matches!(control, 0x08 | 0x09 | 0x0a | 0x0c | 0x0d)
+}
+
+/// How many bytes a byte of a content takes where it is written.
+pub(crate) fn written(byte: u8) -> u64 {
+    match byte {
+        b'"' | b'\\' => 2,
+        0..0x20 if has_short_escape(byte) => 2,
+        0..0x20 => 6,
+        _ => 1,
+    }
+}
+
+pub(crate) fn begins_character(byte: u8) -> bool {
+    byte & 0xc0 != 0x80
+}

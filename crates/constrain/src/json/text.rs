@@ -1,0 +1,500 @@
+//! What a string holds: texts of an automaton, of so many characters.
+//!
+//! Characters are counted in the state and not by states of the automaton, so a length costs nothing however large.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Arc, OnceLock};
+
+use crate::automaton::{Automaton, NoAutomaton};
+use crate::json::quoted::{Content, STATES, begins_character, written};
+
+/// The most cells of a table of distances, for each state and each count.
+const MAX_DISTANCES: usize = 1 << 22;
+
+/// The most lengths that are told apart where an automaton has gaps between the lengths of its texts.
+const MAX_LENGTHS: usize = 1 << 12;
+
+/// No text is that far away.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// An automaton over contents with what the counting of characters needs to know of it.
+#[derive(Debug)]
+pub(crate) struct Characters {
+    pub(crate) automaton: Automaton,
+    /// The written bytes from each state to an accepting one, on the way with the fewest characters.
+    written: Vec<u64>,
+    /// The fewest and the most characters from each state to an accepting one; most may be without end.
+    shortest: Vec<u32>,
+    longest: Vec<u32>,
+    /// Whether everything that is text is accepted from each state on.
+    universal: Vec<bool>,
+}
+
+/// Contents of an automaton, of `least` to `most` characters.
+#[derive(Debug)]
+pub(crate) struct Text {
+    characters: Arc<Characters>,
+    least: u32,
+    most: Option<u32>,
+    /// The largest count that is told apart.
+    limit: u32,
+    /// The bits of a count, below those of the automaton's state.
+    bits: u32,
+    /// For each number of characters, from which states a text of just so many can be completed; where states have
+    /// gaps between their lengths.
+    exactly: Option<Vec<Vec<bool>>>,
+    distances: OnceLock<Vec<u64>>,
+}
+
+impl Characters {
+    pub(crate) fn new(automaton: Automaton) -> Self {
+        let states = automaton.states() as u32;
+        let both = distances(&automaton, |byte| u64::from(begins_character(byte)) << 32 | written(byte));
+        let written = both.iter().map(|both| both & u64::from(u32::MAX)).collect();
+        let shortest = both.iter().map(|both| (both >> 32) as u32).collect();
+        let longest = longest(&automaton);
+        let utf8 = Automaton::utf8();
+        let universal = universal(&automaton, &utf8);
+        debug_assert_eq!(universal.len(), states as usize);
+        Self { automaton, written, shortest, longest, universal }
+    }
+
+    /// The written bytes from a state to the end of a content, on the way with the fewest characters.
+    pub(crate) fn to_end(&self, state: u32) -> u64 {
+        self.written[state as usize]
+    }
+
+    /// Whether everything that is text may follow.
+    pub(crate) fn is_universal(&self, state: u32) -> bool {
+        self.universal[state as usize]
+    }
+}
+
+/// For each state, the smallest sum of the costs of bytes to an accepting one.
+fn distances(automaton: &Automaton, cost: impl Fn(u8) -> u64) -> Vec<u64> {
+    distances_to(automaton, cost, |state| automaton.accepts(state).then_some(0))
+}
+
+/// For each state, the smallest sum of the costs of bytes to an end and of that end (Dijkstra).
+pub(crate) fn distances_to(
+    automaton: &Automaton,
+    cost: impl Fn(u8) -> u64,
+    end: impl Fn(u32) -> Option<u64>,
+) -> Vec<u64> {
+    let states = automaton.states() as u32;
+    let edges = edges(automaton, cost);
+    let mut before: Vec<Vec<(u32, u64)>> = vec![Vec::new(); states as usize];
+    for (from, edges) in (0..).zip(&edges) {
+        edges.iter().for_each(|&(to, cost)| before[to as usize].push((from, cost)));
+    }
+    let mut distances = vec![NEVER; states as usize];
+    let mut open: BinaryHeap<_> =
+        (0..states).filter_map(|state| Some(Reverse((end(state).filter(|&end| end != NEVER)?, state)))).collect();
+    while let Some(Reverse((distance, state))) = open.pop() {
+        if distances[state as usize] != NEVER {
+            continue;
+        }
+        distances[state as usize] = distance;
+        open.extend(before[state as usize].iter().map(|&(from, cost)| Reverse((distance.saturating_add(cost), from))));
+    }
+    distances
+}
+
+/// Where each state leads, and the least cost of a byte that leads there.
+fn edges(automaton: &Automaton, cost: impl Fn(u8) -> u64) -> Vec<Vec<(u32, u64)>> {
+    // One byte for each class and cost will do.
+    let mut kinds: Vec<(u8, u64)> = (0..=255).map(|byte| (automaton.class(byte), cost(byte))).collect();
+    let mut representatives: Vec<u8> = (0..=255).collect();
+    representatives.sort_by_key(|&byte| kinds[usize::from(byte)]);
+    representatives.dedup_by_key(|byte| kinds[usize::from(*byte)].0);
+    kinds = representatives.iter().map(|&byte| (byte, kinds[usize::from(byte)].1)).collect();
+    let of = |state| {
+        let mut edges: Vec<(u32, u64)> =
+            kinds.iter().filter_map(|&(byte, cost)| Some((automaton.next(state, byte)?, cost))).collect();
+        edges.sort_unstable();
+        edges.dedup_by_key(|edge| edge.0);
+        edges
+    };
+    (0..automaton.states() as u32).map(of).collect()
+}
+
+/// For each state, the most characters to an accepting one; `u32::MAX` where there is no end to them.
+fn longest(automaton: &Automaton) -> Vec<u32> {
+    let edges = edges(automaton, |byte| u64::from(begins_character(byte)));
+    // Depth first; a state on the path that is met again is on a loop, and every loop has a character.
+    let states = automaton.states();
+    let mut longest = vec![0u32; states];
+    let (mut done, mut on_path) = (vec![false; states], vec![false; states]);
+    for root in 0..states as u32 {
+        if done[root as usize] {
+            continue;
+        }
+        let mut path = vec![(root, 0usize)];
+        on_path[root as usize] = true;
+        while let Some((state, edge)) = path.pop() {
+            let at = state as usize;
+            if let Some(&(to, cost)) = edges[at].get(edge) {
+                let to = to as usize;
+                if on_path[to] {
+                    longest[at] = u32::MAX;
+                } else if !done[to] {
+                    path.push((state, edge));
+                    path.push((to as u32, 0));
+                    on_path[to] = true;
+                    continue;
+                } else {
+                    longest[at] = longest[at].max(longest[to].saturating_add(cost as u32));
+                }
+                path.push((state, edge + 1));
+            } else {
+                on_path[at] = false;
+                done[at] = true;
+            }
+        }
+    }
+    // A state that leads to a loop which was still open when it was looked at.
+    loop {
+        let mut changed = false;
+        for state in 0..states {
+            if longest[state] != u32::MAX && edges[state].iter().any(|&(to, _)| longest[to as usize] == u32::MAX) {
+                (longest[state], changed) = (u32::MAX, true);
+            }
+        }
+        if !changed {
+            return longest;
+        }
+    }
+}
+
+/// For each state, whether all texts are accepted from there on.
+fn universal(automaton: &Automaton, utf8: &Automaton) -> Vec<bool> {
+    let states = automaton.states() as u32;
+    // A state, and what UTF-8 expects there, fails where it accepts less.
+    let mut fails = vec![vec![false; utf8.states()]; states as usize];
+    loop {
+        let mut changed = false;
+        for state in 0..states {
+            for valid in 0..utf8.states() as u32 {
+                if fails[state as usize][valid as usize] {
+                    continue;
+                }
+                let goes_wrong = |byte: u8| {
+                    let Some(valid) = utf8.next(valid, byte) else { return false };
+                    automaton.next(state, byte).is_none_or(|next| fails[next as usize][valid as usize])
+                };
+                let mut seen = [false; 256];
+                let mut new = |byte: u8| !std::mem::replace(&mut seen[usize::from(automaton.class(byte))], true);
+                let wrong = utf8.accepts(valid) && !automaton.accepts(state)
+                    || (0..=255).any(|byte| (new(byte) || byte >= 0x80) && goes_wrong(byte));
+                if wrong {
+                    fails[state as usize][valid as usize] = true;
+                    changed = true;
+                }
+            }
+        }
+        if !changed {
+            return fails.iter().map(|fails| !fails[Automaton::START as usize]).collect();
+        }
+    }
+}
+
+impl Text {
+    /// `None` where no content has such a length.
+    pub(crate) fn new(characters: Arc<Characters>, least: u64, most: Option<u64>) -> Result<Option<Self>, NoAutomaton> {
+        // What can never be reached is no bound.
+        let longest = characters.longest[Automaton::START as usize];
+        let most = most.filter(|&most| most < u64::from(longest));
+        let least = if least <= u64::from(characters.shortest[Automaton::START as usize]) { 0 } else { least };
+        if least > u64::from(longest) || most.is_some_and(|most| most < least) {
+            return Ok(None);
+        }
+        let limit = most.unwrap_or(least);
+        let states = characters.automaton.states() as u64;
+        let bits = u64::BITS - limit.leading_zeros();
+        if states << bits > u64::from(STATES) {
+            return Err(NoAutomaton::TooLarge);
+        }
+        let (least, most, limit) = (least as u32, most.map(|most| most as u32), limit as u32);
+        // With one bound alone the shortest or the longest text decides.
+        let exactly = if least > 0 && most.is_some() { exactly(&characters, limit)? } else { None };
+        let text = Self { characters, least, most, limit, bits, exactly, distances: OnceLock::new() };
+        Ok(text.is_alive(Automaton::START, 0).then_some(text))
+    }
+
+    /// Whether a text of some length that is allowed can be completed.
+    fn is_alive(&self, state: u32, count: u32) -> bool {
+        let (least, most) = (self.least.saturating_sub(count), self.most.map(|most| most - count));
+        let Characters { shortest, longest, .. } = &*self.characters;
+        let (shortest, longest) = (shortest[state as usize], longest[state as usize]);
+        if longest < least || most.is_some_and(|most| shortest > most) {
+            return false;
+        }
+        let (Some(exactly), Some(most)) = (&self.exactly, most) else { return true };
+        // Past the table lengths repeat its last row.
+        let last = exactly.len() as u32 - 1;
+        (least.min(last)..=most.min(last)).any(|length| exactly[length as usize][state as usize])
+    }
+
+    fn distances(&self) -> &[u64] {
+        self.distances.get_or_init(|| {
+            let automaton = &self.characters.automaton;
+            let states = automaton.states();
+            let edges: Vec<Vec<(u32, u64, bool)>> = (0..states as u32)
+                .map(|state| {
+                    let step = |byte| Some((automaton.next(state, byte)?, written(byte), begins_character(byte)));
+                    let mut edges: Vec<_> = (0..=255).filter_map(step).collect();
+                    edges.sort_unstable();
+                    edges.dedup();
+                    edges
+                })
+                .collect();
+            let layers = self.layers();
+            let mut table = vec![NEVER; states * layers];
+            for count in (0..layers as u32).rev() {
+                let row = count as usize * states;
+                let is_last = count as usize + 1 == layers && self.exactly.is_none();
+                for state in 0..states as u32 {
+                    if is_last && self.is_alive(state, count) {
+                        table[row + state as usize] = self.characters.to_end(state);
+                    } else if count >= self.least && automaton.accepts(state) {
+                        table[row + state as usize] = 0;
+                    }
+                }
+                let mut changed = !is_last;
+                while changed {
+                    changed = false;
+                    for state in 0..states {
+                        let nearest = edges[state].iter().filter_map(|&(to, cost, begins)| {
+                            let next = if begins { self.counted(count)? } else { count };
+                            Some(table[next as usize * states + to as usize].saturating_add(cost))
+                        });
+                        let nearest = nearest.min().unwrap_or(NEVER);
+                        if nearest < table[row + state] {
+                            (table[row + state], changed) = (nearest, true);
+                        }
+                    }
+                }
+            }
+            table
+        })
+    }
+
+    /// The count after one more character, if it may come.
+    fn counted(&self, count: u32) -> Option<u32> {
+        match self.most {
+            Some(most) => (count < most).then_some(count + 1),
+            // Past the least all counts are alike.
+            None => Some((count + 1).min(self.limit)),
+        }
+    }
+
+    /// No state is farther from the end than so many bytes.
+    pub(crate) fn farthest(&self) -> u64 {
+        let most = self.characters.written.iter().copied().max().unwrap_or(0);
+        most + 6 * u64::from(self.least)
+    }
+
+    /// The counts from which on the distance to the end is the same: where no length is too short any more, the way
+    /// with the fewest characters is one.
+    fn layers(&self) -> usize {
+        1 + if self.exactly.is_some() { self.limit as usize } else { self.least as usize }
+    }
+
+    fn split(&self, state: u32) -> (u32, u32) {
+        (state >> self.bits, state & ((1 << self.bits) - 1))
+    }
+}
+
+impl Content for Text {
+    fn start(&self) -> u32 {
+        Automaton::START << self.bits
+    }
+
+    #[inline]
+    fn next(&self, state: u32, byte: u8) -> Option<u32> {
+        let (state, count) = self.split(state);
+        let next = self.characters.automaton.next(state, byte)?;
+        if self.limit == 0 && self.most.is_none() {
+            return Some(next);
+        }
+        let count = if begins_character(byte) { self.counted(count)? } else { count };
+        self.is_alive(next, count).then_some(next << self.bits | count)
+    }
+
+    fn accepts(&self, state: u32) -> bool {
+        let (state, count) = self.split(state);
+        count >= self.least && self.characters.automaton.accepts(state)
+    }
+
+    fn to_end(&self, state: u32) -> u64 {
+        let (state, count) = self.split(state);
+        if self.characters.is_universal(state) {
+            return u64::from(self.least.saturating_sub(count));
+        }
+        if count >= self.least && self.exactly.is_none() {
+            return self.characters.to_end(state);
+        }
+        if self.characters.automaton.states() * self.layers() > MAX_DISTANCES {
+            // At most: a way by the shortest text, and what is missing to the least length in the longest characters.
+            return self.characters.to_end(state) + 6 * u64::from(self.least.saturating_sub(count));
+        }
+        self.distances()[count as usize * self.characters.automaton.states() + state as usize]
+    }
+
+    fn free(&self, state: u32) -> Option<u32> {
+        let (state, count) = self.split(state);
+        let any = self.characters.is_universal(state);
+        any.then(|| self.most.map_or(u32::MAX, |most| most - count))
+    }
+}
+
+/// For each length up to a limit, from which states a text of just so many characters can be completed; `None` where
+/// each state has all lengths between its shortest and its longest.
+fn exactly(characters: &Characters, limit: u32) -> Result<Option<Vec<Vec<bool>>>, NoAutomaton> {
+    let Characters { automaton, shortest, longest, .. } = characters;
+    let edges = edges(automaton, |byte| u64::from(begins_character(byte)));
+    // Within a character the count stays.
+    let settle = |row: &mut Vec<bool>| {
+        loop {
+            let mut changed = false;
+            for (state, edges) in edges.iter().enumerate() {
+                if !row[state] && edges.iter().any(|&(to, cost)| cost == 0 && row[to as usize]) {
+                    (row[state], changed) = (true, true);
+                }
+            }
+            if !changed {
+                return;
+            }
+        }
+    };
+    let mut rows: Vec<Vec<bool>> = Vec::new();
+    let mut row: Vec<bool> = (0..automaton.states() as u32).map(|state| automaton.accepts(state)).collect();
+    settle(&mut row);
+    for length in 0..=limit {
+        if rows.last() == Some(&row) {
+            break;
+        }
+        if length as usize == MAX_LENGTHS {
+            return Err(NoAutomaton::TooLarge);
+        }
+        let has_one_more = |edges: &Vec<(u32, u64)>| edges.iter().any(|&(to, cost)| cost == 1 && row[to as usize]);
+        let mut next: Vec<bool> = edges.iter().map(has_one_more).collect();
+        settle(&mut next);
+        rows.push(std::mem::replace(&mut row, next));
+    }
+    let full = (0u32..).zip(&rows).all(|(length, row)| {
+        let all = |state: usize| shortest[state] <= length && length <= longest[state];
+        row.iter().enumerate().all(|(state, &has)| has == all(state))
+    });
+    Ok((!full).then_some(rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::quoted::Quoted;
+    use crate::regex::Dfa;
+
+    fn characters(pattern: &str) -> Arc<Characters> {
+        let dfa = Dfa::new(pattern).unwrap();
+        Arc::new(Characters::new(dfa.automaton().unwrap()))
+    }
+
+    fn quoted(pattern: &str, least: u64, most: Option<u64>) -> Option<Quoted<Text>> {
+        Text::new(characters(pattern), least, most).unwrap().map(|content| Quoted { content })
+    }
+
+    fn accepts(string: &Quoted<Text>, text: &[u8]) -> bool {
+        let end = text.iter().try_fold(string.start(), |state, &byte| string.next(state, byte));
+        end.is_some_and(|state| string.accepts(state))
+    }
+
+    /// serde_json writes strings in just this way.
+    fn write(content: &str) -> Vec<u8> {
+        serde_json::to_vec(content).unwrap()
+    }
+
+    #[test]
+    fn every_character_has_one_way_to_be_written() {
+        let any = quoted("(?s:.*)", 0, None).unwrap();
+        for c in (0..0x300).chain([0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10ffff]).filter_map(char::from_u32)
+        {
+            assert!(accepts(&any, &write(&format!("a{c}b"))), "{c:?}");
+        }
+        for bad in [r#""\/""#, r#""\u0041""#, r#""\u000a""#, r#""\u001F""#, "\"\n\"", r#"""""#, r#"""#, r#""\x""#, ""] {
+            assert!(!accepts(&any, bad.as_bytes()), "{bad}");
+        }
+        assert!(!accepts(&any, b"\"\xc3\""), "half a character");
+    }
+
+    /// Every beginning of a string that the definition accepts is alive, and nothing else is; distances are exact.
+    #[test]
+    fn lengths_and_patterns_hold_together_without_dead_ends() {
+        let alphabet = ["a", "b", "é", "\"", "\\", "\n", "\u{1}", "\u{8}", "n", "u", "0", "1"];
+        let mut contents = vec![String::new()];
+        let mut last = contents.clone();
+        for _ in 0..4 {
+            last = last.iter().flat_map(|text| alphabet.iter().map(move |c| format!("{text}{c}"))).collect();
+            contents.extend(last.iter().cloned());
+        }
+        for pattern in ["(?s:.*)", "(aa)*", "a*b?", "(aab|é)*", "a{2}|b{4,}", "(?s:.*)b+", "(a|\")\\n*", "\u{1}*é"] {
+            for (least, most) in [(0, None), (2, None), (0, Some(3)), (3, Some(4)), (4, Some(4)), (1, Some(1))] {
+                let judge = regex::Regex::new(&format!("^(?:{pattern})$")).unwrap();
+                let fits = |text: &String| {
+                    let length = text.chars().count() as u64;
+                    judge.is_match(text) && length >= least && most.is_none_or(|most| length <= most)
+                };
+                let mut good: Vec<Vec<u8>> =
+                    contents.iter().filter(|text| fits(text)).map(|text| write(text)).collect();
+                good.sort_unstable();
+                let Some(string) = quoted(pattern, least, most) else {
+                    assert!(good.is_empty(), "{pattern} {least} {most:?}");
+                    continue;
+                };
+                for text in &good {
+                    assert!(accepts(&string, text), "{pattern} {least} {most:?} {text:?}");
+                }
+                // All beginnings, each with the fewest bytes to an end, walked breadth first.
+                let mut open = vec![(Vec::new(), string.start())];
+                while let Some((text, state)) = open.pop() {
+                    let ends = good[good.partition_point(|good| *good < text)..].iter();
+                    let ends = ends.take_while(|good| good.starts_with(&text)).map(|good| good.len() - text.len());
+                    let nearest = ends.min().map(|bytes| bytes as u64);
+                    assert_eq!(nearest, Some(string.to_end(state)), "{pattern} {least} {most:?} {text:?}");
+                    if string.accepts(state) {
+                        assert!(good.contains(&text), "{pattern} {least} {most:?} {text:?}");
+                    } else if text.len() < 4 {
+                        for byte in b"\"\\ab\xc3\xa9\n\x01nu01" {
+                            if let Some(next) = string.next(state, *byte) {
+                                open.push(([&text[..], &[*byte]].concat(), next));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_free_is_known() {
+        let free = |pattern: &str, most, begun: &str| {
+            let string = quoted(pattern, 0, most).unwrap();
+            let state = begun.bytes().try_fold(string.start(), |state, byte| string.next(state, byte)).unwrap();
+            string.free(state)
+        };
+        assert_eq!(free("(?s:.*)", None, "\"ab"), Some(u32::MAX));
+        assert_eq!(free("(?s:.*)", Some(10), "\"abé"), Some(7));
+        assert_eq!(free("(?s:.*)", Some(10), ""), None);
+        assert_eq!(free("(?s:.*)x(?s:.*)", None, "\"ab"), None);
+        assert_eq!(free("(?s:.*)x(?s:.*)", None, "\"abx"), Some(u32::MAX));
+        assert_eq!(free("(?s:.*)[^\u{10ffff}]", None, "\"abx"), None);
+    }
+
+    #[test]
+    fn long_texts_cost_nothing() {
+        let string = quoted("(?s:.*)", 100_000, Some(1_000_000)).unwrap();
+        assert_eq!(string.to_end(string.start()), 100_002);
+        assert!(quoted("[a-c]{3}", 4, None).is_none() && quoted("[a-c]{3}", 0, Some(2)).is_none());
+    }
+}

@@ -1,0 +1,94 @@
+//! What one step of a grammar reads: a piece of the text, byte by byte.
+
+use crate::automaton::Automaton;
+use crate::json::names::Names;
+use crate::json::quoted::Quoted;
+use crate::json::text::Text;
+
+/// A language of pieces.
+///
+/// States are numbers. There is no state without a way to the end of the piece.
+#[derive(Debug)]
+pub(crate) enum Terminal {
+    /// Any, by a table.
+    Table(Box<Automaton>),
+    /// JSON strings.
+    Text(Quoted<Text>),
+    /// Names of properties; what follows depends on the name, and distances reach to the end of the object.
+    Names(Quoted<Names>),
+}
+
+impl Terminal {
+    /// The state before any byte.
+    pub(crate) fn start(&self) -> u32 {
+        match self {
+            Self::Table(_) => Automaton::START,
+            Self::Text(text) => text.start(),
+            Self::Names(names) => names.start(),
+        }
+    }
+
+    /// The state after one more byte, if a piece can go on so.
+    #[inline(always)]
+    pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
+        match self {
+            Self::Table(automaton) => automaton.next(state, byte),
+            Self::Text(text) => text.next(state, byte),
+            Self::Names(names) => names.next(state, byte),
+        }
+    }
+
+    /// Whether the piece so far is whole.
+    #[inline(always)]
+    pub(crate) fn accepts(&self, state: u32) -> bool {
+        match self {
+            Self::Table(automaton) => automaton.accepts(state),
+            Self::Text(text) => text.accepts(state),
+            Self::Names(names) => names.accepts(state),
+        }
+    }
+
+    /// Whether the piece so far can go on.
+    #[inline(always)]
+    pub(crate) fn goes_on(&self, state: u32) -> bool {
+        match self {
+            Self::Table(automaton) => automaton.goes_on(state),
+            // A string is at its end where it is whole.
+            Self::Text(text) => !text.accepts(state),
+            Self::Names(names) => !names.accepts(state),
+        }
+    }
+
+    /// The fewest bytes that make the piece whole.
+    pub(crate) fn to_end(&self, state: u32) -> u64 {
+        match self {
+            Self::Table(automaton) => automaton.to_end(state).into(),
+            Self::Text(text) => text.to_end(state),
+            Self::Names(names) => names.to_end(state),
+        }
+    }
+
+    /// No state is farther from the end than so many bytes.
+    pub(crate) fn farthest(&self) -> u64 {
+        // An escape that has begun is up to eight bytes long.
+        match self {
+            Self::Table(automaton) => automaton.farthest().into(),
+            Self::Text(text) => text.content.farthest() + 8,
+            Self::Names(names) => names.content.farthest().saturating_add(8),
+        }
+    }
+
+    /// Up to how many characters that stand for themselves in JSON strings, whichever they are, may come next.
+    pub(crate) fn free(&self, state: u32) -> Option<u32> {
+        match self {
+            Self::Table(_) => None,
+            Self::Text(text) => text.free(state),
+            Self::Names(names) => names.free(state),
+        }
+    }
+
+    /// Table cells.
+    pub(crate) fn cells(&self) -> usize {
+        if let Self::Table(automaton) = self { automaton.cells() } else { 0 }
+    }
+}
