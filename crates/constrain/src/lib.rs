@@ -11,6 +11,7 @@
 //! | [`trie`] | a vocabulary as a tree of bytes |
 //! | `automaton` | automata over bytes, without dead ends |
 //! | `terminal` | the pieces that a grammar reads |
+//! | `piece` | what a vocabulary does inside one of them |
 //! | [`grammar`] | pieces that follow each other and nest; choices |
 //! | [`regex`] | regular expressions as grammars |
 //! | [`json`] | JSON Schema as grammars |
@@ -24,6 +25,7 @@ pub mod grammar;
 pub mod json;
 pub mod machine;
 pub mod regex;
+mod piece;
 mod terminal;
 pub mod trie;
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use verdigris_logits::TokenSet;
 
 use crate::grammar::{At, Grammar, NO_END, Step};
+use crate::piece::{Exit, Piece};
 use crate::terminal::Terminal;
 use crate::trie::Trie;
 
@@ -51,6 +52,11 @@ struct Run {
     stack_numbers: HashMap<(u32, At), u32>,
     states: Vec<Entry>,
     state_numbers: HashMap<Arc<Spots>, u32>,
+    /// What each thread allows, as far as it is known.
+    allowed: HashMap<Thread, Allowed>,
+    pieces: HashMap<(u32, u32), Arc<Piece>>,
+    /// The first terminal of each set of names.
+    alike: HashMap<(usize, Vec<u32>, bool), u32>,
 }
 
 /// What a state is: its threads in order, and whether the text may end.
@@ -63,21 +69,28 @@ struct Spots {
 struct Entry {
     spots: Arc<Spots>,
     /// The state after each byte, as far as it is known.
-    next: Option<Box<[u32; 256]>>,
+    next: Vec<(u8, u32)>,
     mask: Option<Arc<Mask>>,
-    /// The states that its tokens lead to, or lead through.
-    passed: Box<[u32]>,
+    /// The bytes that may come next.
+    first: Option<[u64; 4]>,
     /// The fewest bytes to the end of the text, and a bound on it after any token of the mask, where they have been
     /// asked for.
     to_end: Option<u64>,
     to_end_after: Option<u64>,
 }
 
+/// The tokens that a thread allows, and the states that those lead to which leave its piece.
+#[derive(Clone)]
+struct Allowed {
+    tokens: Arc<TokenSet>,
+    reached: Arc<[u32]>,
+}
+
 /// What a text may do at a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mask {
     /// The tokens that it can go on with.
-    pub tokens: TokenSet,
+    pub tokens: Arc<TokenSet>,
     /// Whether it may end.
     pub accepts: bool,
 }
@@ -99,6 +112,9 @@ impl Machine {
             stack_numbers: HashMap::new(),
             states: Vec::new(),
             state_numbers: HashMap::new(),
+            allowed: HashMap::new(),
+            pieces: HashMap::new(),
+            alike: HashMap::new(),
         };
         let dead = run.state(Spots::default());
         debug_assert_eq!(dead, DEAD);
@@ -188,13 +204,12 @@ impl Machine {
         self.write().bytes_to_end(state)
     }
 
-    /// At most so many bytes are the fewest to the end of the text after any token of the mask.
+    /// No token of the mask leads farther from the end of the text than so many bytes.
     pub fn to_end_after(&self, state: State) -> u64 {
-        self.mask(state);
         if let Some(bound) = self.read().states[state.0 as usize].to_end_after {
             return bound;
         }
-        self.write().bytes_to_end_after(state.0)
+        self.write().bytes_to_end_after(&self.trie, state.0)
     }
 
     /// Fills `tokens` with those of the mask after which at most `bytes` more make the text whole.
@@ -202,7 +217,7 @@ impl Machine {
         let mut run = self.write();
         let (walker, start) = run.walker(state.0);
         let mut found = Vec::new();
-        let step = |spot, byte| run.step(&walker, spot, byte);
+        let step = |spot, byte, _| run.step(&walker, spot, byte);
         self.trie.all().walk(start, step, |token, spot| found.push((token, spot)));
         for (token, spot) in found {
             if run.spot_to_end(&walker, spot) <= bytes {
@@ -243,8 +258,8 @@ impl Run {
         }
         let number = self.states.len() as u32;
         let spots = Arc::new(spots);
-        let (mask, passed) = (None, Box::default());
-        self.states.push(Entry { spots: spots.clone(), next: None, mask, passed, to_end: None, to_end_after: None });
+        let (mask, first, to_end, to_end_after) = (None, None, None, None);
+        self.states.push(Entry { spots: spots.clone(), next: Vec::new(), mask, first, to_end, to_end_after });
         self.state_numbers.insert(spots, number);
         number
     }
@@ -292,14 +307,33 @@ impl Run {
 
     /// The state after one more byte, if it has been computed.
     fn known(&self, state: u32, byte: u8) -> Option<u32> {
-        let next = self.states[state as usize].next.as_ref()?[usize::from(byte)];
-        (next != UNKNOWN).then_some(next)
+        let known = &self.states[state as usize].next;
+        known.iter().find(|(of, _)| *of == byte).map(|&(_, next)| next)
+    }
+
+    /// Whether a byte may come next.
+    fn may_begin(&mut self, state: u32, byte: u8) -> bool {
+        let entry = &mut self.states[state as usize];
+        let first = entry.first.get_or_insert_with(|| {
+            let mut first = [0u64; 4];
+            for thread in &entry.spots.threads {
+                let terminal = self.grammar.terminal_at(thread.at);
+                for byte in (0..=255u8).filter(|&byte| terminal.next(thread.inner, byte).is_some()) {
+                    first[usize::from(byte) / 64] |= 1 << (byte % 64);
+                }
+            }
+            first
+        });
+        first[usize::from(byte) / 64] >> (byte % 64) & 1 == 1
     }
 
     /// The state after one more byte.
     fn next(&mut self, state: u32, byte: u8) -> u32 {
         if let Some(known) = self.known(state, byte) {
             return known;
+        }
+        if !self.may_begin(state, byte) {
+            return DEAD;
         }
         let spots = self.states[state as usize].spots.clone();
         let mut after = Spots::default();
@@ -316,8 +350,7 @@ impl Run {
             }
         }
         let next = self.state(after);
-        let row = self.states[state as usize].next.get_or_insert_with(|| Box::new([UNKNOWN; 256]));
-        row[usize::from(byte)] = next;
+        self.states[state as usize].next.push((byte, next));
         next
     }
 
@@ -444,47 +477,98 @@ impl Run {
         self.bytes_to_end(state)
     }
 
+    /// The mask of a state is what each of its threads allows.
     fn mask(&mut self, trie: &Trie, state: u32) -> Arc<Mask> {
         if let Some(mask) = &self.states[state as usize].mask {
             return mask.clone();
         }
-        let (walker, start) = self.walker(state);
-        let free = walker.as_ref().and_then(|walker| walker.terminal.free(start.inner));
-        // Only tokens that the main thread does not take can be others' alone.
-        let (mut tokens, tree) = match free {
-            Some(characters) if start.rest == DEAD || characters == u32::MAX => {
-                (trie.plain(characters).clone(), trie.rest())
+        let spots = self.states[state as usize].spots.clone();
+        let mut sets = spots.threads.iter().map(|&thread| self.allowed(trie, thread).tokens).collect::<Vec<_>>().into_iter();
+        let tokens = match (sets.next(), sets.len()) {
+            (None, _) => Arc::new(TokenSet::new(trie.vocabulary_size())),
+            (Some(only), 0) => only,
+            (Some(first), _) => {
+                let mut tokens = TokenSet::clone(&first);
+                sets.for_each(|more| tokens.insert_all(&more));
+                Arc::new(tokens)
             }
-            _ => (TokenSet::new(trie.vocabulary_size()), trie.all()),
         };
-        let mut passed = Vec::new();
-        let step = |spot: Spot, byte| {
-            let next = self.step(&walker, spot, byte)?;
-            if next.rest != spot.rest && next.rest != DEAD {
-                passed.push(next.rest);
-            }
-            Some(next)
-        };
-        tree.walk(start, step, |token, _| tokens.insert(token));
-        passed.sort_unstable();
-        passed.dedup();
-        let entry = &mut self.states[state as usize];
-        entry.passed = passed.into();
-        entry.mask.insert(Arc::new(Mask { tokens, accepts: entry.spots.accepts })).clone()
+        let mask = Arc::new(Mask { tokens, accepts: spots.accepts });
+        self.states[state as usize].mask.insert(mask).clone()
     }
 
-    fn bytes_to_end_after(&mut self, state: u32) -> u64 {
-        let (walker, start) = self.walker(state);
-        let passed = std::mem::take(&mut self.states[state as usize].passed);
-        let mut bound = passed.iter().map(|&passed| self.bytes_to_end(passed)).max().unwrap_or(0);
-        self.states[state as usize].passed = passed;
-        if start.rest != DEAD {
-            bound = bound.max(self.bytes_to_end(start.rest));
+    /// The tokens that a thread allows: those that stay in its piece, and those that leave it and go on outside.
+    fn allowed(&mut self, trie: &Trie, thread: Thread) -> Allowed {
+        if let Some(allowed) = self.allowed.get(&thread) {
+            return allowed.clone();
         }
-        if let Some(Walker { main, terminal, .. }) = walker {
-            let here = terminal.to_end(main.inner);
-            let outside = self.thread_to_end(main).saturating_sub(here);
+        let (piece, is_shared) = self.piece(trie, thread);
+        let mut reached = Vec::new();
+        let mut tokens = piece.tokens.clone();
+        if !piece.exits.is_empty() {
+            let tokens = Arc::make_mut(&mut tokens);
+            let tree = if piece.of_rest { trie.rest() } else { trie.all() };
+            let is_name = matches!(self.grammar.steps[thread.at as usize], Step::Name { .. });
+            let mut outside = None;
+            for &Exit { node, inner } in &piece.exits {
+                // What follows a piece is the same wherever it ends, but for names.
+                let state = match outside {
+                    Some((of, state)) if of == inner || !is_name || is_shared => state,
+                    _ => {
+                        let terminal = self.grammar.terminal_at(thread.at);
+                        let inner = if is_shared { terminal.closed(thread.inner) } else { inner };
+                        self.join(DEAD, |run, spots| run.leave(thread, inner, spots))
+                    }
+                };
+                outside = Some((inner, state));
+                let step = |state, byte, _| {
+                    let next = self.next(state, byte);
+                    (next != DEAD).then_some(next)
+                };
+                tree.walk_below(node, state, step, |token, state| {
+                    tokens.insert(token);
+                    if reached.last() != Some(&state) {
+                        reached.push(state);
+                    }
+                });
+            }
+        }
+        reached.sort_unstable();
+        reached.dedup();
+        let allowed = Allowed { tokens, reached: reached.into() };
+        self.allowed.insert(thread, allowed.clone());
+        allowed
+    }
+
+    /// What the vocabulary does inside a thread's piece, and whether that is shared with other kinds of strings.
+    fn piece(&mut self, trie: &Trie, thread: Thread) -> (Arc<Piece>, bool) {
+        let number = match self.grammar.steps[thread.at as usize] {
+            Step::Read { terminal, .. } | Step::Name { terminal, .. } => terminal,
+            _ => unreachable!("threads stand at steps that read"),
+        };
+        let terminal = self.grammar.terminals[number as usize].clone();
+        if let Some(free) = terminal.free_key(thread.inner, trie.reach()) {
+            return (trie.free(free, || Piece::new(trie, &terminal, thread.inner)), true);
+        }
+        let number = match &*terminal {
+            // Different places in an object may allow the same names.
+            Terminal::Names(names) => *self.alike.entry(names.content.identity()).or_insert(number),
+            _ => number,
+        };
+        let piece = self.pieces.entry((number, thread.inner));
+        (piece.or_insert_with(|| Arc::new(Piece::new(trie, &terminal, thread.inner))).clone(), false)
+    }
+
+    fn bytes_to_end_after(&mut self, trie: &Trie, state: u32) -> u64 {
+        let spots = self.states[state as usize].spots.clone();
+        let mut bound = 0;
+        for &thread in &spots.threads {
+            // As long as it stays in its piece.
+            let terminal = self.grammar.shared_terminal_at(thread.at);
+            let outside = self.thread_to_end(thread).saturating_sub(terminal.to_end(thread.inner));
             bound = bound.max(outside.saturating_add(terminal.farthest()));
+            let reached = self.allowed(trie, thread).reached.clone();
+            bound = reached.iter().map(|&state| self.bytes_to_end(state)).max().unwrap_or(0).max(bound);
         }
         self.states[state as usize].to_end_after = Some(bound);
         bound

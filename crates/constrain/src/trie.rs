@@ -1,9 +1,12 @@
 //! A vocabulary as a tree of bytes.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
+
+use crate::piece::{Free, Piece};
 
 /// All tokens that write something, by their bytes.
 ///
@@ -18,18 +21,21 @@ pub struct Trie {
     plain: Vec<(u32, TokenId)>,
     /// The plain tokens of at most so many characters; the last are all of them.
     plain_sets: Box<[OnceLock<TokenSet>]>,
-    /// Every byte is a token of its own, so a text can always go on.
+    /// Bytes that no token writes alone.
     missing: Vec<u8>,
+    /// Pieces of strings in which anything may stand, which all schemas share.
+    free: RwLock<HashMap<Free, Arc<Piece>>>,
     vocabulary: usize,
 }
+
+/// Longer tokens are left out: they are runs of one sign, which shorter ones write too.
+const MAX_DEPTH: usize = 128;
 
 /// Nodes lie in depth-first order, so a walk that skips a subtree is a jump forward.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
     tokens: Vec<TokenId>,
-    /// The longest token.
-    depth: usize,
 }
 
 /// Twelve bytes, for a walk is as fast as its nodes can be read.
@@ -57,7 +63,7 @@ impl Trie {
     /// The trie of a vocabulary. Control tokens and ids without bytes are not in it.
     pub fn new(vocabulary: &Vocabulary) -> Self {
         let mut order: Vec<TokenId> =
-            (0..vocabulary.size() as TokenId).filter(|&token| !vocabulary.bytes(token).is_empty()).collect();
+            (0..vocabulary.size() as TokenId).filter(|&token| (1..=MAX_DEPTH).contains(&vocabulary.bytes(token).len())).collect();
         order.sort_unstable_by(|&a, &b| vocabulary.bytes(a).cmp(vocabulary.bytes(b)).then(a.cmp(&b)));
         let (mut plain, mut rest) = (Vec::new(), Vec::new());
         for &token in &order {
@@ -77,6 +83,7 @@ impl Trie {
             rest: Tree::new(vocabulary, &rest),
             plain,
             plain_sets: (0..=longest).map(|_| OnceLock::new()).collect(),
+            free: RwLock::default(),
             missing: (0..=255).filter(|&byte| !alone[usize::from(byte)]).collect(),
             vocabulary: vocabulary.size(),
         }
@@ -90,6 +97,20 @@ impl Trie {
     /// The bytes that no token writes alone. A text that needs one of them may come to a point where no token leads on.
     pub fn missing_bytes(&self) -> &[u8] {
         &self.missing
+    }
+
+    /// A piece that all schemas share, made where it is not there.
+    pub(crate) fn free(&self, free: Free, make: impl FnOnce() -> Piece) -> Arc<Piece> {
+        if let Some(piece) = self.free.read().unwrap_or_else(PoisonError::into_inner).get(&free) {
+            return piece.clone();
+        }
+        let piece = Arc::new(make());
+        self.free.write().unwrap_or_else(PoisonError::into_inner).entry(free).or_insert(piece).clone()
+    }
+
+    /// No token has more characters.
+    pub(crate) fn reach(&self) -> u32 {
+        MAX_DEPTH as u32
     }
 
     /// All tokens.
@@ -138,7 +159,6 @@ impl Tree {
                 tree.nodes.push(Node { byte_and_depth, skip: 0, first: tree.tokens.len() as u32 });
             }
             tree.tokens.push(token);
-            tree.depth = tree.depth.max(bytes.len());
             before = bytes;
         }
         tree.close(&mut path, 0);
@@ -154,20 +174,51 @@ impl Tree {
     }
 
     /// Walks the tree from the root, where something is in the state `start`. `enter` gives the state after
-    /// one more byte, or `None` to leave out everything that begins so; `found` gets each token that is
-    /// reached, and the state after it.
+    /// one more byte, which leads to a node, or `None` to leave out everything that begins so; `found` gets each token
+    /// that is reached, and the state after it.
     pub(crate) fn walk<S: Copy>(
         &self,
         start: S,
-        mut enter: impl FnMut(S, u8) -> Option<S>,
+        enter: impl FnMut(S, u8, u32) -> Option<S>,
+        found: impl FnMut(TokenId, S),
+    ) {
+        self.walk_range(0, self.nodes.len() - 1, 0, start, enter, found);
+    }
+
+    /// Whether some token is longer than a node.
+    pub(crate) fn goes_on(&self, node: u32) -> bool {
+        self.nodes[node as usize].skip > node + 1
+    }
+
+    /// Walks what begins as a node does and goes on.
+    pub(crate) fn walk_below<S: Copy>(
+        &self,
+        node: u32,
+        start: S,
+        enter: impl FnMut(S, u8, u32) -> Option<S>,
+        found: impl FnMut(TokenId, S),
+    ) {
+        let Node { skip, .. } = self.nodes[node as usize];
+        let depth = self.nodes[node as usize].depth() + 1;
+        self.walk_range(node as usize + 1, skip as usize, depth, start, enter, found);
+    }
+
+    fn walk_range<S: Copy>(
+        &self,
+        from: usize,
+        to: usize,
+        root: usize,
+        start: S,
+        mut enter: impl FnMut(S, u8, u32) -> Option<S>,
         mut found: impl FnMut(TokenId, S),
     ) {
         // The state before each depth.
-        let mut path = vec![start; self.depth + 1];
-        let mut at = 0;
-        while let [node, after, ..] = &self.nodes[at..] {
-            let depth = node.depth();
-            match enter(path[depth], node.byte()) {
+        let mut path = [start; MAX_DEPTH + 1];
+        let mut at = from;
+        while at < to {
+            let [node, after, ..] = &self.nodes[at..] else { unreachable!("a node comes after the last") };
+            let depth = node.depth() - root;
+            match enter(path[depth], node.byte(), at as u32) {
                 Some(state) => {
                     let tokens = &self.tokens[node.first as usize..after.first as usize];
                     tokens.iter().for_each(|&token| found(token, state));
@@ -196,7 +247,7 @@ mod tests {
         let mut seen = Vec::new();
         trie.all().walk(
             0xcbf2_9ce4_8422_2325,
-            |state, byte| Some(more(state, byte)),
+            |state, byte, _| Some(more(state, byte)),
             |token, state| {
                 let bytes = vocabulary.bytes(token).iter();
                 assert_eq!(state, bytes.fold(0xcbf2_9ce4_8422_2325, |state, &byte| more(state, byte)));
@@ -208,7 +259,7 @@ mod tests {
         assert_eq!(seen, expected);
 
         let mut without_t = Vec::new();
-        let skip_t = |depth: usize, byte| (depth > 0 || byte != b't').then_some(depth + 1);
+        let skip_t = |depth: usize, byte, _| (depth > 0 || byte != b't').then_some(depth + 1);
         trie.all().walk(0, skip_t, |token, _| without_t.push(token));
         assert!(without_t.iter().all(|&token| vocabulary.bytes(token)[0] != b't'));
         let with_t = expected.iter().filter(|&&token| vocabulary.bytes(token)[0] == b't').count();
@@ -222,7 +273,7 @@ mod tests {
         let vocabulary = tokenizer.vocabulary();
         let trie = Trie::new(vocabulary);
         let mut rest = TokenSet::new(vocabulary.size());
-        trie.rest().walk((), |(), _| Some(()), |token, ()| rest.insert(token));
+        trie.rest().walk((), |(), _, _| Some(()), |token, ()| rest.insert(token));
         for token in 0..vocabulary.size() as u32 {
             let text = std::str::from_utf8(vocabulary.bytes(token)).ok();
             let plain = text.filter(|text| !text.contains(|c: char| c < ' ' || c == '"' || c == '\\'));

@@ -51,6 +51,15 @@ impl TokenSet {
         self.words[token as usize / 64] |= 1 << (token % 64);
     }
 
+    /// Adds all tokens of another set over the same vocabulary.
+    ///
+    /// # Panics
+    /// If the other set has another capacity.
+    pub fn insert_all(&mut self, other: &Self) {
+        assert_eq!(self.capacity, other.capacity, "sets over two vocabularies");
+        self.words.iter_mut().zip(&other.words).for_each(|(word, more)| *word |= more);
+    }
+
     /// Takes a token out; nothing happens where it was not in.
     pub fn remove(&mut self, token: TokenId) {
         if let Some(word) = self.words.get_mut(token as usize / 64) {

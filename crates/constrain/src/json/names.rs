@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::automaton::Automaton;
 use crate::json::quoted::{Content, STATES, written};
-use crate::json::text::{Characters, NEVER, distances_to};
+use crate::json::text::{ANY, Characters, NEVER, distances_to};
 
 /// The most bytes that the names of one object may have together.
 const MAX_BYTES: usize = 1 << 20;
@@ -165,6 +165,17 @@ impl Names {
             Some(node) => Named::Other(kind(node.other)),
             None => Named::Other(kind(Some(state - self.table.nodes.len() as u32))),
         }
+    }
+
+    /// Whether any name may come that goes on from here, and is not one of the schema's.
+    pub(crate) fn is_any(&self, state: u32) -> bool {
+        let outside = (state as usize).checked_sub(self.table.nodes.len());
+        outside == Some(Automaton::START as usize) && self.others().is_some_and(|others| std::ptr::eq(others, &**ANY))
+    }
+
+    /// What tells these names from others, apart from distances.
+    pub(crate) fn identity(&self) -> (usize, Vec<u32>, bool) {
+        (Arc::as_ptr(&self.table).addr(), self.before.to_vec(), self.other_after.is_empty())
     }
 
     /// No state is farther from the end of the object than so many bytes.

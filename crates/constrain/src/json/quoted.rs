@@ -110,6 +110,11 @@ impl<C: Content> Quoted<C> {
         state >> BITS
     }
 
+    /// The state at the end of a string whose content is in the same state.
+    pub(crate) fn closed(&self, state: u32) -> u32 {
+        state >> BITS << BITS | CLOSED
+    }
+
     /// The fewest bytes to the end of the string.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
         let content = state >> BITS;

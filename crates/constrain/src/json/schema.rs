@@ -17,7 +17,7 @@ use crate::json::names::NameTable;
 use crate::json::number::{Bound, Decimal, integer, multiples, number};
 use crate::json::place::{ArrayShape, Contains, ObjectShape, Property, Signs};
 use crate::json::quoted::{Content, Quoted, begins_character};
-use crate::json::text::{Characters, Text};
+use crate::json::text::{ANY, Characters, Text};
 use crate::terminal::Terminal;
 
 /// How JSON is written where a schema leaves that open.
@@ -238,6 +238,9 @@ impl<'a> Compiler<'a> {
     /// The contents that some automata accept, or must not.
     fn characters(&mut self, strings: &Strings, path: &str) -> Result<Option<Arc<Characters>>> {
         let name = format!("{:?} {:?}", strings.contents, strings.except);
+        if strings.contents.is_empty() && strings.except.is_empty() {
+            return Ok(Some(ANY.clone()));
+        }
         if let Some(characters) = self.characters.get(&name) {
             return Ok(characters.clone());
         }

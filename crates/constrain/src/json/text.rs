@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::automaton::{Automaton, NoAutomaton};
 use crate::json::quoted::{Content, STATES, begins_character, written};
@@ -14,6 +14,9 @@ const MAX_DISTANCES: usize = 1 << 22;
 
 /// The most lengths that are told apart where an automaton has gaps between the lengths of its texts.
 const MAX_LENGTHS: usize = 1 << 12;
+
+/// All texts, which most strings and names are.
+pub(crate) static ANY: LazyLock<Arc<Characters>> = LazyLock::new(|| Arc::new(Characters::new(Automaton::utf8())));
 
 /// No text is that far away.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -234,6 +237,13 @@ impl Text {
         // Past the table lengths repeat its last row.
         let last = exactly.len() as u32 - 1;
         (least.min(last)..=most.min(last)).any(|length| exactly[length as usize][state as usize])
+    }
+
+    /// How many characters may still come, whichever they are, and how many are missing; where all texts are contents.
+    pub(crate) fn free_count(&self, state: u32) -> Option<(u32, u32)> {
+        let (inner, count) = self.split(state);
+        let is_any = Arc::ptr_eq(&self.characters, &ANY) && inner == Automaton::START;
+        is_any.then(|| (self.most.map_or(u32::MAX, |most| most - count), self.least.saturating_sub(count)))
     }
 
     fn distances(&self) -> &[u64] {

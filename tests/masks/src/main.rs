@@ -1,0 +1,255 @@
+//! What masks cost, beside llguidance in the same run: `scripts/masks [--tokenizer NAME] [--cases FILE] [--no-peer]`.
+//!
+//! Each schema is compiled, and each of its instances is walked token by token as a model would write it: a mask, a look
+//! whether the token is in it, a step. Times are those of one thread by the wall clock.
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use llguidance::api::TopLevelGrammar;
+use llguidance::{Matcher, ParserFactory};
+use serde::Deserialize;
+use serde_json::Value;
+use toktrie::{ApproximateTokEnv, TokRxInfo, TokTrie};
+use verdigris_constrain::{Grammar, Machine, Style, Trie};
+use verdigris_text::Tokenizer;
+
+#[derive(Deserialize)]
+struct Case {
+    id: String,
+    schema: Value,
+    tests: Vec<Instance>,
+}
+
+#[derive(Deserialize)]
+struct Instance {
+    valid: bool,
+    data: Value,
+}
+
+/// What one engine did.
+#[derive(Default)]
+struct Tally {
+    compiled: usize,
+    refused: usize,
+    valid: usize,
+    accepted: usize,
+    invalid: usize,
+    wrong: usize,
+    /// Microseconds.
+    first: Vec<f64>,
+    masks: Vec<f64>,
+    again: Vec<f64>,
+    slowest: (f64, String),
+}
+
+impl Tally {
+    fn mask(&mut self, micros: f64, place: impl Fn() -> String) {
+        self.masks.push(micros);
+        if micros > self.slowest.0 {
+            self.slowest = (micros, place());
+        }
+    }
+
+    fn instance(&mut self, valid: bool, accepted: bool, place: &str) {
+        match (valid, accepted) {
+            (true, accepted) => {
+                self.valid += 1;
+                self.accepted += usize::from(accepted);
+                if !accepted && std::env::var_os("SHOW").is_some() {
+                    println!("refused: {place}");
+                }
+            }
+            (false, accepted) => {
+                self.invalid += 1;
+                self.wrong += usize::from(accepted);
+                if accepted {
+                    println!("WRONG: {place}");
+                }
+            }
+        }
+    }
+}
+
+fn micros(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e6
+}
+
+/// JSON with a space after commas and colons, as the instances are written where they come from.
+fn spaced(value: &Value) -> String {
+    struct Spaced;
+    impl serde_json::ser::Formatter for Spaced {
+        fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> std::io::Result<()> {
+            if first { Ok(()) } else { out.write_all(b", ") }
+        }
+        fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> std::io::Result<()> {
+            if first { Ok(()) } else { out.write_all(b", ") }
+        }
+        fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> std::io::Result<()> {
+            out.write_all(b": ")
+        }
+    }
+    let mut out = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, Spaced);
+    serde::Serialize::serialize(value, &mut serializer).expect("a value serialises");
+    String::from_utf8(out).expect("JSON is UTF-8")
+}
+
+fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, trie: &Arc<Trie>, tally: &mut Tally) {
+    let start = Instant::now();
+    let grammar = match Grammar::json_schema(&case.schema, Style::default().any_order()) {
+        Ok(grammar) => grammar,
+        Err(fault) => {
+            tally.refused += 1;
+            if std::env::var_os("SHOW").is_some() {
+                println!("{}: {fault}", case.id);
+            }
+            return;
+        }
+    };
+    let machine = Machine::new(grammar, trie.clone());
+    std::hint::black_box(machine.mask(machine.start()));
+    tally.first.push(micros(start));
+    tally.compiled += 1;
+    for (valid, text, tokens) in texts {
+        let mut state = machine.start();
+        let mut accepted = true;
+        for (i, &token) in tokens.iter().enumerate() {
+            let start = Instant::now();
+            let mask = machine.mask(state);
+            accepted = mask.tokens.contains(token);
+            let next = if accepted { machine.next(state, tokenizer.vocabulary().bytes(token)) } else { state };
+            let us = micros(start);
+            tally.mask(us, || format!("{} token {i} of {text}", case.id));
+            state = next;
+            if !accepted {
+                break;
+            }
+        }
+        accepted &= machine.mask(state).accepts;
+        tally.instance(*valid, accepted, &format!("{} {text}", case.id));
+    }
+    let start = Instant::now();
+    std::hint::black_box(machine.mask(machine.start()));
+    tally.again.push(micros(start));
+}
+
+fn theirs(case: &Case, texts: &[(bool, String, Vec<u32>)], factory: &ParserFactory, eos: u32, tally: &mut Tally) {
+    let start = Instant::now();
+    let grammar = TopLevelGrammar::from_json_schema(case.schema.clone());
+    let matcher = match factory.create_parser(grammar) {
+        Ok(parser) => Matcher::new(Ok(parser)),
+        Err(_) => {
+            tally.refused += 1;
+            return;
+        }
+    };
+    let mut first = matcher.deep_clone();
+    if first.compute_mask().is_err() {
+        tally.refused += 1;
+        return;
+    }
+    tally.first.push(micros(start));
+    tally.compiled += 1;
+    for (valid, text, tokens) in texts {
+        let mut matcher = matcher.deep_clone();
+        let mut accepted = true;
+        for (i, &token) in tokens.iter().enumerate() {
+            let start = Instant::now();
+            let Ok(mask) = matcher.compute_mask() else {
+                accepted = false;
+                break;
+            };
+            accepted = mask.is_allowed(token) && matcher.consume_token(token).is_ok();
+            tally.mask(micros(start), || format!("{} token {i} of {text}", case.id));
+            if !accepted {
+                break;
+            }
+        }
+        accepted = accepted && matcher.compute_mask_or_eos().is_ok_and(|mask| mask.is_allowed(eos));
+        tally.instance(*valid, accepted, &format!("{} {text}", case.id));
+    }
+}
+
+fn quantiles(values: &mut [f64], shares: &[f64]) -> String {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| values[((values.len() as f64 * share) as usize).min(values.len() - 1)];
+    shares.iter().map(|&share| format!("{:.1}", at(share))).collect::<Vec<_>>().join(" / ")
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let (mut name, mut cases, mut shared, mut peer) =
+        ("qwen2".to_owned(), "sample200.jsonl".to_owned(), PathBuf::from("../shared"), true);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().expect("a value");
+        match argument.as_str() {
+            "--tokenizer" => name = value(),
+            "--cases" => cases = value(),
+            "--shared" => shared = value().into(),
+            "--no-peer" => peer = false,
+            other => panic!("{other} is not an option: --tokenizer, --cases, --shared, --no-peer"),
+        }
+    }
+    let path = shared.join("json-schema").join(&cases);
+    let Ok(bytes) = std::fs::read(&path) else {
+        println!("SKIPPED: there is no {}; nothing was measured", path.display());
+        return;
+    };
+    let bytes = if cases.ends_with(".zst") { zstd::decode_all(&bytes[..]).expect("a whole zstd file") } else { bytes };
+    let json = std::fs::read(shared.join("tokenizers").join(&name).join("tokenizer.json")).expect("a tokenizer");
+    let tokenizer = Tokenizer::from_json(&json).expect("a tokenizer");
+    let vocabulary = tokenizer.vocabulary();
+    let start = Instant::now();
+    let trie = Arc::new(Trie::new(vocabulary));
+    println!("{name}: {} tokens, tree made in {:.1} ms", vocabulary.size(), micros(start) / 1e3);
+
+    let eos = (0..vocabulary.size() as u32).rfind(|&token| vocabulary.is_special(token)).expect("an end token");
+    let words: Vec<Vec<u8>> = (0..vocabulary.size() as u32)
+        .map(|token| match vocabulary.bytes(token) {
+            // Its mark of a token that no text writes.
+            [] => [b"\xff<", token.to_string().as_bytes(), b">"].concat(),
+            bytes => bytes.to_vec(),
+        })
+        .collect();
+    let start = Instant::now();
+    let env: toktrie::TokEnv =
+        Arc::new(ApproximateTokEnv::new(TokTrie::from(&TokRxInfo::new(vocabulary.size() as u32, eos), &words)));
+    let mut factory = ParserFactory::new_simple(&env).expect("a factory");
+    factory.quiet();
+    println!("llguidance: set up in {:.1} ms", micros(start) / 1e3);
+
+    let mut tallies = [Tally::default(), Tally::default()];
+    for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        let case: Case = serde_json::from_slice(line).expect("a case");
+        let text = |test: &Instance| {
+            let text = spaced(&test.data);
+            let tokens = tokenizer.encode(&text);
+            (test.valid, text, tokens)
+        };
+        let texts: Vec<_> = case.tests.iter().map(text).collect();
+        ours(&case, &texts, &tokenizer, &trie, &mut tallies[0]);
+        if peer {
+            theirs(&case, &texts, &factory, eos, &mut tallies[1]);
+        }
+    }
+    for (who, tally) in ["ours", "llguidance"].iter().zip(&mut tallies).filter(|(_, tally)| tally.compiled > 0) {
+        let mean = tally.masks.iter().sum::<f64>() / tally.masks.len() as f64;
+        println!("\n{who}: {} compiled, {} refused", tally.compiled, tally.refused);
+        println!("  valid accepted {} of {}, invalid accepted {} of {}", tally.accepted, tally.valid, tally.wrong, tally.invalid);
+        println!(
+            "  {} masks, us avg {mean:.2}, p50/p90/p99/p99.9/max {}",
+            tally.masks.len(),
+            quantiles(&mut tally.masks, &[0.5, 0.9, 0.99, 0.999, 1.0])
+        );
+        println!("  schema to first mask, us p50/p90/p99/max {}", quantiles(&mut tally.first, &[0.5, 0.9, 0.99, 1.0]));
+        if !tally.again.is_empty() {
+            println!("  the same schema again, us p50/max {}", quantiles(&mut tally.again, &[0.5, 1.0]));
+        }
+        let (slowest, place) = &tally.slowest;
+        println!("  slowest: {slowest:.0} us, {}", place.chars().take(200).collect::<String>());
+    }
+}
