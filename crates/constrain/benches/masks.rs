@@ -48,7 +48,7 @@ fn masks(criterion: &mut Criterion) {
     let walk = || {
         tokens.iter().fold(machine.start(), |state, &token| {
             black_box(machine.mask(state));
-            machine.next(state, tokenizer.vocabulary().bytes(token))
+            machine.advance(state, token, tokenizer.vocabulary().bytes(token))
         })
     };
     walk();

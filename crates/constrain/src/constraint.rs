@@ -93,7 +93,7 @@ impl Transform for Constraint {
     }
 
     fn advance(&self, standing: &mut Standing, token: TokenId) {
-        standing.state = self.machine.next(standing.state, self.tokenizer.vocabulary().bytes(token));
+        standing.state = self.machine.advance(standing.state, token, self.tokenizer.vocabulary().bytes(token));
         standing.left = standing.left.saturating_sub(1);
     }
 }

@@ -24,8 +24,8 @@ pub mod constraint;
 pub mod grammar;
 pub mod json;
 pub mod machine;
-pub mod regex;
 mod piece;
+pub mod regex;
 mod terminal;
 pub mod trie;
 

@@ -4,12 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use verdigris_logits::TokenSet;
+use verdigris_logits::{TokenId, TokenSet};
 
 use crate::grammar::{At, Grammar, NO_END, Step};
-use crate::piece::{Exit, Piece};
+use crate::json::names::Names;
+use crate::json::quoted::{Content, Quoted};
+use crate::piece::{Ends, Exit, Piece};
 use crate::terminal::Terminal;
-use crate::trie::Trie;
+use crate::trie::{Tree, Trie};
 
 /// Where a text stands in a grammar. Two texts at one state can go on in the same ways.
 ///
@@ -52,8 +54,10 @@ struct Run {
     stack_numbers: HashMap<(u32, At), u32>,
     states: Vec<Entry>,
     state_numbers: HashMap<Arc<Spots>, u32>,
+    /// The state after each token that has been written.
+    steps: HashMap<(u32, TokenId), u32>,
     /// What each thread allows, as far as it is known.
-    allowed: HashMap<Thread, Allowed>,
+    allowed: HashMap<Thread, Arc<Allowed>>,
     pieces: HashMap<(u32, u32), Arc<Piece>>,
     /// The first terminal of each set of names.
     alike: HashMap<(usize, Vec<u32>, bool), u32>,
@@ -80,10 +84,12 @@ struct Entry {
 }
 
 /// The tokens that a thread allows, and the states that those lead to which leave its piece.
-#[derive(Clone)]
 struct Allowed {
-    tokens: Arc<TokenSet>,
-    reached: Arc<[u32]>,
+    /// Many tokens, without some and with others.
+    many: Option<Arc<TokenSet>>,
+    without: Vec<TokenId>,
+    with: Vec<TokenId>,
+    reached: Vec<u32>,
 }
 
 /// What a text may do at a state.
@@ -112,6 +118,7 @@ impl Machine {
             stack_numbers: HashMap::new(),
             states: Vec::new(),
             state_numbers: HashMap::new(),
+            steps: HashMap::new(),
             allowed: HashMap::new(),
             pieces: HashMap::new(),
             alike: HashMap::new(),
@@ -153,6 +160,21 @@ impl Machine {
             state = self.write().next_all(state, &bytes[read..]);
         }
         State(state)
+    }
+
+    /// The state after a token that writes these bytes: as [`Machine::next`], and remembered.
+    pub fn advance(&self, state: State, token: TokenId, bytes: &[u8]) -> State {
+        if let Some(&next) = self.read().steps.get(&(state.0, token)) {
+            return State(next);
+        }
+        // Control tokens write nothing.
+        if bytes.is_empty() {
+            return state;
+        }
+        let mut run = self.write();
+        let next = run.next_all(state.0, bytes);
+        run.steps.insert((state.0, token), next);
+        State(next)
     }
 
     /// Whether the text so far is one of the grammar's.
@@ -483,80 +505,124 @@ impl Run {
             return mask.clone();
         }
         let spots = self.states[state as usize].spots.clone();
-        let mut sets = spots.threads.iter().map(|&thread| self.allowed(trie, thread).tokens).collect::<Vec<_>>().into_iter();
-        let tokens = match (sets.next(), sets.len()) {
-            (None, _) => Arc::new(TokenSet::new(trie.vocabulary_size())),
-            (Some(only), 0) => only,
-            (Some(first), _) => {
-                let mut tokens = TokenSet::clone(&first);
-                sets.for_each(|more| tokens.insert_all(&more));
-                Arc::new(tokens)
+        let mut tokens: Option<Arc<TokenSet>> = None;
+        let empty = || Arc::new(TokenSet::new(trie.vocabulary_size()));
+        for &thread in &spots.threads {
+            let Allowed { many, without, with, .. } = &*self.allowed(trie, thread);
+            let many = many.as_ref().map(|many| match without[..] {
+                [] => many.clone(),
+                _ => {
+                    let mut some = TokenSet::clone(many);
+                    without.iter().for_each(|&token| some.remove(token));
+                    Arc::new(some)
+                }
+            });
+            match (&mut tokens, many) {
+                (None, many) => tokens = many,
+                (Some(tokens), Some(many)) if !Arc::ptr_eq(tokens, &many) => Arc::make_mut(tokens).insert_all(&many),
+                (Some(_), _) => {}
             }
-        };
+            if !with.is_empty() {
+                let tokens = Arc::make_mut(tokens.get_or_insert_with(empty));
+                with.iter().for_each(|&token| tokens.insert(token));
+            }
+        }
+        let tokens = tokens.unwrap_or_else(empty);
         let mask = Arc::new(Mask { tokens, accepts: spots.accepts });
         self.states[state as usize].mask.insert(mask).clone()
     }
 
     /// The tokens that a thread allows: those that stay in its piece, and those that leave it and go on outside.
-    fn allowed(&mut self, trie: &Trie, thread: Thread) -> Allowed {
+    fn allowed(&mut self, trie: &Trie, thread: Thread) -> Arc<Allowed> {
         if let Some(allowed) = self.allowed.get(&thread) {
             return allowed.clone();
         }
-        let (piece, is_shared) = self.piece(trie, thread);
-        let mut reached = Vec::new();
-        let mut tokens = piece.tokens.clone();
-        if !piece.exits.is_empty() {
-            let tokens = Arc::make_mut(&mut tokens);
-            let tree = if piece.of_rest { trie.rest() } else { trie.all() };
-            let is_name = matches!(self.grammar.steps[thread.at as usize], Step::Name { .. });
-            let mut outside = None;
-            for &Exit { node, inner } in &piece.exits {
-                // What follows a piece is the same wherever it ends, but for names.
-                let state = match outside {
-                    Some((of, state)) if of == inner || !is_name || is_shared => state,
-                    _ => {
-                        let terminal = self.grammar.terminal_at(thread.at);
-                        let inner = if is_shared { terminal.closed(thread.inner) } else { inner };
-                        self.join(DEAD, |run, spots| run.leave(thread, inner, spots))
-                    }
-                };
-                outside = Some((inner, state));
-                let step = |state, byte, _| {
-                    let next = self.next(state, byte);
-                    (next != DEAD).then_some(next)
-                };
-                tree.walk_below(node, state, step, |token, state| {
-                    tokens.insert(token);
-                    if reached.last() != Some(&state) {
-                        reached.push(state);
-                    }
-                });
+        let terminal = self.grammar.shared_terminal_at(thread.at);
+        let free = terminal.free_key(thread.inner, trie.reach());
+        let piece = match free {
+            Some(free) => trie.free(free),
+            None => self.piece(trie, thread, &terminal),
+        };
+        let (many, with) = (piece.many.clone(), piece.few.clone());
+        let mut allowed = Allowed { many, with, without: Vec::new(), reached: Vec::new() };
+        for Exit { inner, ends } in &piece.exits {
+            // What all strings share tells no names apart.
+            let inner = match &*terminal {
+                Terminal::Names(names) if free.is_some() => names.closed(names.content.other()),
+                _ => *inner,
+            };
+            match ends {
+                Ends::Tree(tree) => self.leave_by(tree, None, thread, inner, &mut allowed),
+                Ends::Below { nodes, of_rest } => {
+                    let tree = if *of_rest { trie.rest() } else { trie.all() };
+                    self.leave_by(tree, Some(nodes), thread, inner, &mut allowed);
+                }
             }
         }
-        reached.sort_unstable();
-        reached.dedup();
-        let allowed = Allowed { tokens, reached: reached.into() };
+        if let (Terminal::Names(names), Some(_)) = (&*terminal, free) {
+            self.known_names(trie, thread, names, &mut allowed);
+        }
+        allowed.reached.sort_unstable();
+        allowed.reached.dedup();
+        let allowed = Arc::new(allowed);
         self.allowed.insert(thread, allowed.clone());
         allowed
     }
 
-    /// What the vocabulary does inside a thread's piece, and whether that is shared with other kinds of strings.
-    fn piece(&mut self, trie: &Trie, thread: Thread) -> (Arc<Piece>, bool) {
-        let number = match self.grammar.steps[thread.at as usize] {
-            Step::Read { terminal, .. } | Step::Name { terminal, .. } => terminal,
+    /// Adds the tokens that leave a thread's piece in a state and go on as a tree does, or as it does below some nodes.
+    fn leave_by(&mut self, tree: &Tree, nodes: Option<&[u32]>, thread: Thread, inner: u32, allowed: &mut Allowed) {
+        let outside = self.join(DEAD, |run, spots| run.leave(thread, inner, spots));
+        let step = |state, byte, _| Some(self.next(state, byte)).filter(|&next| next != DEAD);
+        let found = |token, state| {
+            allowed.with.push(token);
+            if allowed.reached.last() != Some(&state) {
+                allowed.reached.push(state);
+            }
+        };
+        match nodes {
+            None => tree.walk(outside, step, found),
+            Some(nodes) => tree.walk_below(nodes.iter().copied(), outside, step, found),
+        }
+    }
+
+    /// Corrects what is allowed where any name may come: after a name of the schema comes what belongs to it, or it may
+    /// not come at all.
+    fn known_names(&mut self, trie: &Trie, thread: Thread, names: &Quoted<Names>, allowed: &mut Allowed) {
+        let mut ends = Vec::new();
+        let step = |inner: u32, byte: u8, node: u32| {
+            let content = names.content_state(inner);
+            let (begins, is_whole) = names.content.known(content);
+            if is_whole && byte == b'"' && names.is_open(inner) == Some(false) {
+                ends.push((node, content));
+                return None;
+            }
+            begins.then(|| names.next(inner, byte)).flatten()
+        };
+        trie.all().walk(thread.inner, step, |_, _| ());
+        let ended = ends.iter().flat_map(|&(node, _)| trie.all().tokens_below(node));
+        allowed.without = ended.copied().collect();
+        allowed.without.sort_unstable();
+        allowed.with.retain(|token| allowed.without.binary_search(token).is_err());
+        for (node, content) in ends {
+            if names.content.accepts(content) {
+                allowed.with.extend(trie.all().tokens_at(node));
+                self.leave_by(trie.all(), Some(&[node]), thread, names.closed(content), allowed);
+            }
+        }
+    }
+
+    /// What the vocabulary does inside a thread's piece.
+    fn piece(&mut self, trie: &Trie, thread: Thread, terminal: &Terminal) -> Arc<Piece> {
+        let number = match (&self.grammar.steps[thread.at as usize], terminal) {
+            // Different places in an object may allow the same names.
+            (&Step::Name { terminal: number, .. }, Terminal::Names(names)) => {
+                *self.alike.entry(names.content.identity()).or_insert(number)
+            }
+            (&Step::Read { terminal: number, .. }, _) => number,
             _ => unreachable!("threads stand at steps that read"),
         };
-        let terminal = self.grammar.terminals[number as usize].clone();
-        if let Some(free) = terminal.free_key(thread.inner, trie.reach()) {
-            return (trie.free(free, || Piece::new(trie, &terminal, thread.inner)), true);
-        }
-        let number = match &*terminal {
-            // Different places in an object may allow the same names.
-            Terminal::Names(names) => *self.alike.entry(names.content.identity()).or_insert(number),
-            _ => number,
-        };
         let piece = self.pieces.entry((number, thread.inner));
-        (piece.or_insert_with(|| Arc::new(Piece::new(trie, &terminal, thread.inner))).clone(), false)
+        piece.or_insert_with(|| Arc::new(Piece::new(trie, terminal, thread.inner))).clone()
     }
 
     fn bytes_to_end_after(&mut self, trie: &Trie, state: u32) -> u64 {
@@ -567,8 +633,8 @@ impl Run {
             let terminal = self.grammar.shared_terminal_at(thread.at);
             let outside = self.thread_to_end(thread).saturating_sub(terminal.to_end(thread.inner));
             bound = bound.max(outside.saturating_add(terminal.farthest()));
-            let reached = self.allowed(trie, thread).reached.clone();
-            bound = reached.iter().map(|&state| self.bytes_to_end(state)).max().unwrap_or(0).max(bound);
+            let allowed = self.allowed(trie, thread);
+            bound = allowed.reached.iter().map(|&state| self.bytes_to_end(state)).max().unwrap_or(0).max(bound);
         }
         self.states[state as usize].to_end_after = Some(bound);
         bound

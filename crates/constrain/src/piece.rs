@@ -1,59 +1,158 @@
-//! What a vocabulary does inside one piece of a text: which tokens stay in it, and where others leave it.
+//! What a vocabulary does inside one piece of a text: which tokens stay in it, and how others go on where they leave it.
 //!
 //! That depends on the terminal and its state alone, and not on what surrounds the piece. So it is worked out once, and
 //! the mask of a text is this and what the tokens that leave the piece do outside.
 
 use std::sync::Arc;
 
-use verdigris_logits::TokenSet;
+use verdigris_logits::{TokenId, TokenSet};
 
+use crate::json::quoted::Quoted;
+use crate::json::text::{ANY, Text};
 use crate::terminal::Terminal;
-use crate::trie::Trie;
+use crate::trie::{Tree, Trie};
+
+/// More tokens than that are kept as a set.
+const FEW: usize = 512;
 
 /// The tokens that a terminal in some state allows.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// Those that stay inside, or end just where the piece may end.
-    pub(crate) tokens: Arc<TokenSet>,
-    /// Where the piece may end inside longer tokens.
+    /// Those that stay inside, or end just where the piece may end: a set, where they are many, and others.
+    pub(crate) many: Option<Arc<TokenSet>>,
+    pub(crate) few: Vec<TokenId>,
+    /// What is left of longer tokens where the piece may end inside them.
     pub(crate) exits: Vec<Exit>,
-    /// Whether exits are nodes of the tree of tokens that are not plain.
-    pub(crate) of_rest: bool,
 }
 
-/// A point inside tokens at which a piece may end.
-#[derive(Clone, Copy, Debug)]
+/// The ends of tokens that begin in a piece and go on outside.
+#[derive(Debug)]
 pub(crate) struct Exit {
-    /// A node of the tree.
-    pub(crate) node: u32,
-    /// The state of the terminal there.
+    /// The state of the terminal where they leave it, for names; what follows another piece is the same everywhere.
     pub(crate) inner: u32,
+    pub(crate) ends: Ends,
 }
 
-/// A string in which anything may stand, where so many characters may come at most, and so many are missing; both
+/// Ends of tokens.
+#[derive(Debug)]
+pub(crate) enum Ends {
+    /// What is below some nodes of the tree of all tokens, or of those that are not plain.
+    Below { nodes: Vec<u32>, of_rest: bool },
+    /// A tree of their own.
+    Tree(Arc<Tree>),
+}
+
+/// How tokens go on after the end of a string, by how many characters of the string they begin with.
+pub(crate) type Closings = Vec<(u32, Arc<Tree>)>;
+
+/// A JSON string in which anything may stand, where so many characters may come at most, and so many are missing; both
 /// counted only as far as a token reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Free {
     pub(crate) most: u32,
     pub(crate) missing: u32,
+    /// Whether its opening quote is still to come.
+    pub(crate) open: bool,
+}
+
+impl Free {
+    /// The piece of such a string.
+    pub(crate) fn piece(self, trie: &Trie) -> Piece {
+        let most = (self.most < trie.reach()).then_some(self.most);
+        let (text, state) = any(self.missing, most, self.open);
+        let tree = if self.open { trie.all() } else { trie.rest() };
+        let mut found = Found::new(trie, text.free(state));
+        tree.walk(state, |state, byte, _| text.next(state, byte), |token, _| found.push(token));
+        let fits = |&&(length, _): &&(u32, Arc<Tree>)| self.missing <= length && most.is_none_or(|most| length <= most);
+        let exit = |(_, tree): &(u32, Arc<Tree>)| Exit { inner: 0, ends: Ends::Tree(tree.clone()) };
+        let exits = trie.closings(self.open).iter().filter(fits).map(exit).collect();
+        found.piece(exits)
+    }
+}
+
+/// A string in which anything may stand, and its state.
+fn any(least: u32, most: Option<u32>, open: bool) -> (Quoted<Text>, u32) {
+    let content = Text::new(ANY.clone(), least.into(), most.map(u64::from)).ok().flatten();
+    let text = Quoted { content: content.expect("there are such texts") };
+    let state = text.start();
+    let state = if open { state } else { text.next(state, b'"').expect("a string opens") };
+    (text, state)
+}
+
+/// How tokens go on after the end of a string in which anything may stand.
+pub(crate) fn closings(trie: &Trie, open: bool) -> Closings {
+    let most = 2 * trie.reach();
+    let (text, state) = any(0, Some(most), open);
+    let tree = if open { trie.all() } else { trie.rest() };
+    let mut ends: Vec<(u32, u32)> = Vec::new();
+    let step = |state, byte, node| {
+        let next = text.next(state, byte)?;
+        if text.accepts(next) && tree.goes_on(node) {
+            let (left, _) = text.content.free_count(text.content_state(next)).expect("anything may stand in it");
+            ends.push((most - left, node));
+        }
+        Some(next)
+    };
+    tree.walk(state, step, |_, _| ());
+    ends.sort_unstable();
+    let tree = |ends: &[(u32, u32)]| (ends[0].0, Arc::new(tree.ends_below(ends.iter().map(|&(_, node)| node))));
+    ends.chunk_by(|a, b| a.0 == b.0).map(tree).collect()
 }
 
 impl Piece {
     pub(crate) fn new(trie: &Trie, terminal: &Terminal, inner: u32) -> Self {
-        let (mut tokens, of_rest) = match terminal.free(inner) {
-            Some(characters) => (trie.plain(characters).clone(), true),
-            None => (TokenSet::new(trie.vocabulary_size()), false),
-        };
-        let tree = if of_rest { trie.rest() } else { trie.all() };
-        let mut exits = Vec::new();
+        let free = terminal.free(inner);
+        let tree = if free.is_some() { trie.rest() } else { trie.all() };
+        let mut found = Found::new(trie, free);
+        let is_name = matches!(terminal, Terminal::Names(_));
+        let mut ends = Vec::new();
         let step = |inner, byte, node| {
             let next = terminal.next(inner, byte)?;
             if terminal.accepts(next) && tree.goes_on(node) {
-                exits.push(Exit { node, inner: next });
+                ends.push((if is_name { next } else { 0 }, node));
             }
             Some(next)
         };
-        tree.walk(inner, step, |token, _| tokens.insert(token));
-        Self { tokens: Arc::new(tokens), exits, of_rest }
+        tree.walk(inner, step, |token, _| found.push(token));
+        if is_name {
+            ends.sort_unstable();
+        }
+        let exits = ends.chunk_by(|a, b| a.0 == b.0).map(|ends| {
+            let nodes = ends.iter().map(|&(_, node)| node).collect();
+            Exit { inner: ends[0].0, ends: Ends::Below { nodes, of_rest: free.is_some() } }
+        });
+        found.piece(exits.collect())
+    }
+}
+
+/// Tokens that are found one after the other.
+struct Found {
+    many: Option<Arc<TokenSet>>,
+    few: Vec<TokenId>,
+    vocabulary: usize,
+}
+
+impl Found {
+    fn new(trie: &Trie, free: Option<u32>) -> Self {
+        let many = free.map(|characters| trie.plain(characters));
+        Self { many, few: Vec::new(), vocabulary: trie.vocabulary_size() }
+    }
+
+    #[inline]
+    fn push(&mut self, token: TokenId) {
+        self.few.push(token);
+        if self.few.len() > FEW {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let many = self.many.get_or_insert_with(|| Arc::new(TokenSet::new(self.vocabulary)));
+        let many = Arc::make_mut(many);
+        self.few.drain(..).for_each(|token| many.insert(token));
+    }
+
+    fn piece(self, exits: Vec<Exit>) -> Piece {
+        Piece { many: self.many, few: self.few, exits }
     }
 }

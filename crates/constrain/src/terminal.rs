@@ -88,25 +88,18 @@ impl Terminal {
         }
     }
 
-    /// The state at the end of a string in which only what may be repeated has come since.
-    pub(crate) fn closed(&self, state: u32) -> u32 {
-        match self {
-            Self::Table(_) => state,
-            Self::Text(text) => text.closed(state),
-            Self::Names(names) => names.closed(state),
-        }
-    }
-
-    /// What a free string's state is, for one that holds anything; `reach` is the most characters that a token has.
+    /// What a string's state is, for one that holds anything, or names that may be anything but for those of the schema;
+    /// `reach` is the most characters that a token has.
     pub(crate) fn free_key(&self, state: u32, reach: u32) -> Option<Free> {
-        self.free(state)?;
-        let (most, missing) = match self {
+        let ((most, missing), open) = match self {
             Self::Table(_) => return None,
-            Self::Text(text) => text.content.free_count(text.content_state(state))?,
-            Self::Names(names) => names.content.is_any(names.content_state(state)).then_some((u32::MAX, 0))?,
+            Self::Text(text) => (text.content.free_count(text.content_state(state))?, text.is_open(state)?),
+            Self::Names(names) => {
+                let any = names.content.is_any(names.content_state(state)).then_some((u32::MAX, 0));
+                (any?, names.is_open(state)?)
+            }
         };
-        // A token may be longer than its plain part: more than its bytes no token reaches.
-        Some(Free { most: most.min(reach), missing: missing.min(reach) })
+        Some(Free { most: most.min(reach), missing: missing.min(reach), open })
     }
 
     /// Table cells.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
 
-use crate::piece::{Free, Piece};
+use crate::piece::{Closings, Free, Piece, closings};
 
 /// All tokens that write something, by their bytes.
 ///
@@ -20,11 +20,13 @@ pub struct Trie {
     /// The plain tokens with the number of their characters, in the order of it.
     plain: Vec<(u32, TokenId)>,
     /// The plain tokens of at most so many characters; the last are all of them.
-    plain_sets: Box<[OnceLock<TokenSet>]>,
+    plain_sets: Box<[OnceLock<Arc<TokenSet>>]>,
     /// Bytes that no token writes alone.
     missing: Vec<u8>,
     /// Pieces of strings in which anything may stand, which all schemas share.
     free: RwLock<HashMap<Free, Arc<Piece>>>,
+    /// How tokens go on after such strings, from their inside and from before their opening quote.
+    closings: [OnceLock<Closings>; 2],
     vocabulary: usize,
 }
 
@@ -62,8 +64,9 @@ impl Node {
 impl Trie {
     /// The trie of a vocabulary. Control tokens and ids without bytes are not in it.
     pub fn new(vocabulary: &Vocabulary) -> Self {
-        let mut order: Vec<TokenId> =
-            (0..vocabulary.size() as TokenId).filter(|&token| (1..=MAX_DEPTH).contains(&vocabulary.bytes(token).len())).collect();
+        let mut order: Vec<TokenId> = (0..vocabulary.size() as TokenId)
+            .filter(|&token| (1..=MAX_DEPTH).contains(&vocabulary.bytes(token).len()))
+            .collect();
         order.sort_unstable_by(|&a, &b| vocabulary.bytes(a).cmp(vocabulary.bytes(b)).then(a.cmp(&b)));
         let (mut plain, mut rest) = (Vec::new(), Vec::new());
         for &token in &order {
@@ -79,11 +82,12 @@ impl Trie {
             alone[usize::from(byte)] = true;
         });
         Self {
-            all: Tree::new(vocabulary, &order),
-            rest: Tree::new(vocabulary, &rest),
+            all: Tree::new(order.iter().map(|&token| (vocabulary.bytes(token), token))),
+            rest: Tree::new(rest.iter().map(|&token| (vocabulary.bytes(token), token))),
             plain,
             plain_sets: (0..=longest).map(|_| OnceLock::new()).collect(),
             free: RwLock::default(),
+            closings: [OnceLock::new(), OnceLock::new()],
             missing: (0..=255).filter(|&byte| !alone[usize::from(byte)]).collect(),
             vocabulary: vocabulary.size(),
         }
@@ -100,12 +104,17 @@ impl Trie {
     }
 
     /// A piece that all schemas share, made where it is not there.
-    pub(crate) fn free(&self, free: Free, make: impl FnOnce() -> Piece) -> Arc<Piece> {
+    pub(crate) fn free(&self, free: Free) -> Arc<Piece> {
         if let Some(piece) = self.free.read().unwrap_or_else(PoisonError::into_inner).get(&free) {
             return piece.clone();
         }
-        let piece = Arc::new(make());
+        let piece = Arc::new(free.piece(self));
         self.free.write().unwrap_or_else(PoisonError::into_inner).entry(free).or_insert(piece).clone()
+    }
+
+    /// How tokens go on after a string in which anything may stand.
+    pub(crate) fn closings(&self, open: bool) -> &Closings {
+        self.closings[usize::from(open)].get_or_init(|| closings(self, open))
     }
 
     /// No token has more characters.
@@ -124,14 +133,15 @@ impl Trie {
     }
 
     /// The plain tokens of at most so many characters.
-    pub(crate) fn plain(&self, characters: u32) -> &TokenSet {
+    pub(crate) fn plain(&self, characters: u32) -> Arc<TokenSet> {
         let most = (characters as usize).min(self.plain_sets.len() - 1);
-        self.plain_sets[most].get_or_init(|| {
+        let set = self.plain_sets[most].get_or_init(|| {
             let mut set = TokenSet::new(self.vocabulary);
             let short = self.plain.partition_point(|&(characters, _)| characters as usize <= most);
             self.plain[..short].iter().for_each(|&(_, token)| set.insert(token));
-            set
-        })
+            Arc::new(set)
+        });
+        set.clone()
     }
 }
 
@@ -144,13 +154,12 @@ fn plain_characters(bytes: &[u8]) -> Option<u32> {
 }
 
 impl Tree {
-    /// The tree of some tokens, which come in the order of their bytes.
-    fn new(vocabulary: &Vocabulary, order: &[TokenId]) -> Self {
-        let mut tree = Self { tokens: Vec::with_capacity(order.len()), ..Self::default() };
+    /// The tree of some tokens with their bytes, which come in the order of those.
+    fn new<'a>(order: impl Iterator<Item = (&'a [u8], TokenId)>) -> Self {
+        let mut tree = Self::default();
         let mut path: Vec<usize> = Vec::new();
         let mut before: &[u8] = &[];
-        for &token in order {
-            let bytes = vocabulary.bytes(token);
+        for (bytes, token) in order {
             let shared = before.iter().zip(bytes).take_while(|(a, b)| a == b).count();
             tree.close(&mut path, shared);
             for (depth, &byte) in bytes.iter().enumerate().skip(shared) {
@@ -185,22 +194,57 @@ impl Tree {
         self.walk_range(0, self.nodes.len() - 1, 0, start, enter, found);
     }
 
+    /// What is left of the tokens that begin as some nodes do and go on, as a tree of its own.
+    pub(crate) fn ends_below(&self, nodes: impl Iterator<Item = u32>) -> Self {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for node in nodes {
+            let Node { skip, .. } = self.nodes[node as usize];
+            let root = self.nodes[node as usize].depth() + 1;
+            let mut path = Vec::new();
+            for at in node as usize + 1..skip as usize {
+                let (node, after) = (&self.nodes[at], &self.nodes[at + 1]);
+                path.truncate(node.depth() - root);
+                path.push(node.byte());
+                for &token in &self.tokens[node.first as usize..after.first as usize] {
+                    ends.push((bytes.len(), bytes.len() + path.len(), token));
+                    bytes.extend_from_slice(&path);
+                }
+            }
+        }
+        ends.sort_unstable_by(|a, b| bytes[a.0..a.1].cmp(&bytes[b.0..b.1]).then(a.2.cmp(&b.2)));
+        Self::new(ends.iter().map(|&(from, to, token)| (&bytes[from..to], token)))
+    }
+
+    /// The tokens that begin as a node does, those that end there included.
+    pub(crate) fn tokens_below(&self, node: u32) -> &[TokenId] {
+        let (first, skip) = (self.nodes[node as usize].first, self.nodes[node as usize].skip);
+        &self.tokens[first as usize..self.nodes[skip as usize].first as usize]
+    }
+
+    /// The tokens that end at a node.
+    pub(crate) fn tokens_at(&self, node: u32) -> &[TokenId] {
+        let (first, after) = (self.nodes[node as usize].first, self.nodes[node as usize + 1].first);
+        &self.tokens[first as usize..after as usize]
+    }
+
     /// Whether some token is longer than a node.
     pub(crate) fn goes_on(&self, node: u32) -> bool {
         self.nodes[node as usize].skip > node + 1
     }
 
-    /// Walks what begins as a node does and goes on.
+    /// Walks what begins as some nodes do and goes on.
     pub(crate) fn walk_below<S: Copy>(
         &self,
-        node: u32,
+        nodes: impl IntoIterator<Item = u32>,
         start: S,
-        enter: impl FnMut(S, u8, u32) -> Option<S>,
-        found: impl FnMut(TokenId, S),
+        mut enter: impl FnMut(S, u8, u32) -> Option<S>,
+        mut found: impl FnMut(TokenId, S),
     ) {
-        let Node { skip, .. } = self.nodes[node as usize];
-        let depth = self.nodes[node as usize].depth() + 1;
-        self.walk_range(node as usize + 1, skip as usize, depth, start, enter, found);
+        for node in nodes {
+            let (from, root) = (node as usize + 1, self.nodes[node as usize].depth() + 1);
+            let to = self.nodes[node as usize].skip as usize;
+            self.walk_range(from, to, root, start, &mut enter, &mut found);
+        }
     }
 
     fn walk_range<S: Copy>(

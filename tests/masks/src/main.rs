@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toktrie::{ApproximateTokEnv, TokRxInfo, TokTrie};
 use verdigris_constrain::{Grammar, Machine, Style, Trie};
-use verdigris_text::Tokenizer;
+use verdigris_text::{Tokenizer, Vocabulary};
 
 #[derive(Deserialize)]
 struct Case {
@@ -121,7 +121,7 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
             let start = Instant::now();
             let mask = machine.mask(state);
             accepted = mask.tokens.contains(token);
-            let next = if accepted { machine.next(state, tokenizer.vocabulary().bytes(token)) } else { state };
+            let next = if accepted { machine.advance(state, token, tokenizer.vocabulary().bytes(token)) } else { state };
             let us = micros(start);
             tally.mask(us, || format!("{} token {i} of {text}", case.id));
             state = next;
@@ -174,6 +174,25 @@ fn theirs(case: &Case, texts: &[(bool, String, Vec<u32>)], factory: &ParserFacto
     }
 }
 
+/// The other engine over a vocabulary, and the token that ends a text.
+fn factory(vocabulary: &Vocabulary) -> (ParserFactory, u32) {
+    let end = (0..vocabulary.size() as u32).rfind(|&token| vocabulary.is_special(token)).expect("an end token");
+    let words: Vec<Vec<u8>> = (0..vocabulary.size() as u32)
+        .map(|token| match vocabulary.bytes(token) {
+            // Its mark of a token that no text writes.
+            [] => [b"\xff<", token.to_string().as_bytes(), b">"].concat(),
+            bytes => bytes.to_vec(),
+        })
+        .collect();
+    let start = Instant::now();
+    let trie = TokTrie::from(&TokRxInfo::new(vocabulary.size() as u32, end), &words);
+    let env: toktrie::TokEnv = Arc::new(ApproximateTokEnv::new(trie));
+    let mut factory = ParserFactory::new_simple(&env).expect("a factory");
+    factory.quiet();
+    println!("llguidance: set up in {:.1} ms", micros(start) / 1e3);
+    (factory, end)
+}
+
 fn quantiles(values: &mut [f64], shares: &[f64]) -> String {
     values.sort_by(f64::total_cmp);
     let at = |share: f64| values[((values.len() as f64 * share) as usize).min(values.len() - 1)];
@@ -207,21 +226,7 @@ fn main() {
     let trie = Arc::new(Trie::new(vocabulary));
     println!("{name}: {} tokens, tree made in {:.1} ms", vocabulary.size(), micros(start) / 1e3);
 
-    let eos = (0..vocabulary.size() as u32).rfind(|&token| vocabulary.is_special(token)).expect("an end token");
-    let words: Vec<Vec<u8>> = (0..vocabulary.size() as u32)
-        .map(|token| match vocabulary.bytes(token) {
-            // Its mark of a token that no text writes.
-            [] => [b"\xff<", token.to_string().as_bytes(), b">"].concat(),
-            bytes => bytes.to_vec(),
-        })
-        .collect();
-    let start = Instant::now();
-    let env: toktrie::TokEnv =
-        Arc::new(ApproximateTokEnv::new(TokTrie::from(&TokRxInfo::new(vocabulary.size() as u32, eos), &words)));
-    let mut factory = ParserFactory::new_simple(&env).expect("a factory");
-    factory.quiet();
-    println!("llguidance: set up in {:.1} ms", micros(start) / 1e3);
-
+    let factory = peer.then(|| factory(vocabulary));
     let mut tallies = [Tally::default(), Tally::default()];
     for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
         let case: Case = serde_json::from_slice(line).expect("a case");
@@ -232,8 +237,8 @@ fn main() {
         };
         let texts: Vec<_> = case.tests.iter().map(text).collect();
         ours(&case, &texts, &tokenizer, &trie, &mut tallies[0]);
-        if peer {
-            theirs(&case, &texts, &factory, eos, &mut tallies[1]);
+        if let Some((factory, end)) = &factory {
+            theirs(&case, &texts, factory, *end, &mut tallies[1]);
         }
     }
     for (who, tally) in ["ours", "llguidance"].iter().zip(&mut tallies).filter(|(_, tally)| tally.compiled > 0) {

@@ -8,12 +8,15 @@ use serde_json::{Map, Value};
 /// How deep a document may be nested.
 const MAX_DEPTH: usize = 512;
 
+/// Places with their paths, by name; none where two places have the same.
+type Names<'a> = HashMap<String, Option<(&'a Value, String)>>;
+
 pub(crate) struct Document<'a> {
     root: &'a Value,
     /// Up to draft 7 a schema with `$ref` is nothing else.
     old: bool,
     /// What identifiers and anchors lead to, with where it stands.
-    names: OnceCell<HashMap<String, (&'a Value, String)>>,
+    names: OnceCell<Names<'a>>,
 }
 
 impl<'a> Document<'a> {
@@ -57,7 +60,7 @@ impl<'a> Document<'a> {
             && document == own
             && !fragment.is_empty()
             && !fragment.starts_with('/')
-            && let Some((target, path)) = names.get(&format!("#{fragment}"))
+            && let Some(Some((target, path))) = names.get(&format!("#{fragment}"))
         {
             return Ok((target, path.clone()));
         }
@@ -69,7 +72,8 @@ impl<'a> Document<'a> {
             return Ok((target, format!("#{pointer}")));
         }
         match names.get(reference) {
-            Some((target, path)) => Ok((target, path.clone())),
+            Some(Some((target, path))) => Ok((target, path.clone())),
+            Some(None) => Err(format!("\"$ref\" {reference:?} leads to several places, which is not supported")),
             None if reference.starts_with('#') => Err(format!("\"$ref\" {reference:?} leads nowhere")),
             None => Err(format!("\"$ref\" {reference:?} leads out of the document, which is not supported")),
         }
@@ -77,7 +81,7 @@ impl<'a> Document<'a> {
 }
 
 /// Identifiers and anchors of a schema and of those in it. A name that stands for two places stands for none.
-fn collect<'a>(value: &'a Value, path: &str, names: &mut HashMap<String, (&'a Value, String)>, depth: usize) {
+fn collect<'a>(value: &'a Value, path: &str, names: &mut Names<'a>, depth: usize) {
     if depth > MAX_DEPTH {
         return;
     }
@@ -85,7 +89,8 @@ fn collect<'a>(value: &'a Value, path: &str, names: &mut HashMap<String, (&'a Va
         Value::Object(keywords) => {
             for (keyword, prefix) in [("$id", ""), ("id", ""), ("$anchor", "#"), ("$dynamicAnchor", "#")] {
                 if let Some(name) = keywords.get(keyword).and_then(Value::as_str) {
-                    names.entry(format!("{prefix}{name}")).or_insert_with(|| (value, path.to_owned()));
+                    let place = names.entry(format!("{prefix}{name}"));
+                    place.and_modify(|place| *place = None).or_insert_with(|| Some((value, path.to_owned())));
                 }
             }
             for (key, value) in keywords {

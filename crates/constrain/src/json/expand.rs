@@ -447,6 +447,9 @@ impl<'a> Schemas<'a> {
     /// What the keywords of a schema say, each by itself; `wanted` where it is not asked how to break them.
     fn assertions(&mut self, keywords: &'a Map<String, Value>, wanted: bool, path: &str) -> Result<Vec<Assertion>> {
         let mut all = Vec::new();
+        if keywords.contains_key("$recursiveRef") {
+            return bad(path, "the keyword \"$recursiveRef\" is not supported");
+        }
         if let Some(reference) = keywords.get("$ref").or_else(|| keywords.get("$dynamicRef")) {
             let (target, place) = self.document.resolve(keywords, reference).or_else(|fault| bad(path, fault))?;
             all.push(Assertion::Schema((self.schema(target, &place), true)));

@@ -2,6 +2,7 @@
 //!
 //! A schema is a union of such demands ([`crate::json::expand`]), and demands can be joined: the value obeys both.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::json::number::{Bound, Decimal};
@@ -301,11 +302,9 @@ impl Objects {
                 self.properties.push(properties.clone());
             }
         }
-        for name in &other.required {
-            if !self.required.contains(name) {
-                self.required.push(name.clone());
-            }
-        }
+        let known: HashSet<&String> = self.required.iter().collect();
+        let new: Vec<String> = other.required.iter().filter(|name| !known.contains(name)).cloned().collect();
+        self.required.extend(new);
         self.least = self.least.max(other.least);
         self.most = least_of(self.most, other.most);
         self.implies.extend(other.implies.iter().cloned());

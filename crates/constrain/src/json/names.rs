@@ -167,10 +167,25 @@ impl Names {
         }
     }
 
-    /// Whether any name may come that goes on from here, and is not one of the schema's.
+    /// Whether names that are not the schema's may be anything that goes on from here.
     pub(crate) fn is_any(&self, state: u32) -> bool {
-        let outside = (state as usize).checked_sub(self.table.nodes.len());
-        outside == Some(Automaton::START as usize) && self.others().is_some_and(|others| std::ptr::eq(others, &**ANY))
+        let nodes = &self.table.nodes;
+        let other = match nodes.get(state as usize) {
+            Some(node) => node.other,
+            None => Some(state - nodes.len() as u32),
+        };
+        other == Some(Automaton::START) && self.others().is_some_and(|others| std::ptr::eq(others, &**ANY))
+    }
+
+    /// Whether the bytes so far are the beginning of a name of the schema, and whether they are one.
+    pub(crate) fn known(&self, state: u32) -> (bool, bool) {
+        let node = self.table.nodes.get(state as usize);
+        (node.is_some(), node.is_some_and(|node| node.whole.is_some()))
+    }
+
+    /// A state after a name of no schema, which is of the first kind.
+    pub(crate) fn other(&self) -> u32 {
+        self.table.nodes.len() as u32 + Automaton::START
     }
 
     /// What tells these names from others, apart from distances.

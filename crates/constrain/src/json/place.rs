@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::grammar::{At, Grammar, NO_END, Rule, Step};
 use crate::json::names::{NameTable, Named, Names};
-use crate::json::quoted::{Quoted, written};
+use crate::json::quoted::Quoted;
 use crate::terminal::Terminal;
 
 /// What an object must be.
@@ -30,6 +30,8 @@ pub(crate) struct ObjectShape {
 #[derive(Debug)]
 pub(crate) struct Property {
     pub(crate) name: String,
+    /// The bytes of the name as it is written, with its quotes.
+    pub(crate) name_bytes: u64,
     pub(crate) rule: Rule,
     pub(crate) required: bool,
     /// Properties that must be there if this one is.
@@ -150,8 +152,7 @@ impl ObjectShape {
     /// The bytes of a property: its name, the colon and its value.
     fn bytes(&self, number: u32, rule: &impl Fn(Rule) -> u64) -> u64 {
         let property = &self.properties[number as usize];
-        let value = rule(property.rule);
-        sum([3, property.name.bytes().map(written).sum(), value])
+        sum([property.name_bytes, 1, rule(property.rule)])
     }
 
     /// The fewest bytes of a property that the schema does not name.
@@ -162,11 +163,12 @@ impl ObjectShape {
 
     /// Properties that are still missing where these are there; all that they imply included.
     fn missing(&self, passed: &[u64], present: &[u64]) -> Vec<u32> {
-        let there = |number: u32| if self.follows_presence() { has(present, number) } else { has(passed, number) };
+        let follows = self.follows_presence();
+        let there = |number: u32| if follows { has(present, number) } else { has(passed, number) };
         let mut wanted: Vec<u32> = (0..self.properties.len() as u32)
             .filter(|&number| self.properties[number as usize].required && !there(number))
             .collect();
-        if self.follows_presence() {
+        if follows {
             let all = 0..self.properties.len() as u32;
             let mut open: Vec<u32> = all.filter(|&number| there(number)).chain(wanted.iter().copied()).collect();
             while let Some(number) = open.pop() {
@@ -398,28 +400,85 @@ impl Places {
         rest.map_or(NO_END, |(bytes, _)| bytes.saturating_add(1))
     }
 
-    /// Where a text stands after one more property.
-    fn after_property(&mut self, at: InObject, named: Named) -> InObject {
+    /// Where a text stands after one more property, but for the sets, which are given beside it.
+    fn advanced(&self, at: InObject, named: Named) -> (Vec<u64>, Vec<u64>, InObject) {
         let shape = &self.objects[at.shape as usize];
         let is_other = matches!(named, Named::Other(_));
         let count = shape.most.map_or(0, |most| (at.count + 1).min(most));
         let certain = (at.certain + u32::from(!(is_other && at.has_other))).min(shape.least);
         let has_other = certain < shape.least && (at.has_other || is_other);
-        let (any_order, follows) = (shape.any_order, shape.follows_presence());
         let mut passed = self.sets[at.passed as usize].to_vec();
         let mut present = self.sets[at.present as usize].to_vec();
-        match (any_order, named) {
+        match (shape.any_order, named) {
             (true, Named::Known(number)) => put(&mut passed, number),
             (false, Named::Known(number)) => (0..=number).for_each(|number| put(&mut passed, number)),
             (true, Named::Other(_)) => {}
             // In the order of the schema they come last.
             (false, Named::Other(_)) => (0..shape.properties.len() as u32).for_each(|number| put(&mut passed, number)),
         }
-        if let (true, Named::Known(number)) = (follows, named) {
+        if let (true, Named::Known(number)) = (shape.follows_presence(), named) {
             put(&mut present, number);
         }
-        let (passed, present) = (self.set(passed), self.set(present));
-        InObject { passed, present, count, certain, has_other, ..at }
+        (passed, present, InObject { count, certain, has_other, ..at })
+    }
+
+    /// Where a text stands after one more property.
+    fn after_property(&mut self, at: InObject, named: Named) -> InObject {
+        let (passed, present, at) = self.advanced(at, named);
+        InObject { passed: self.set(passed), present: self.set(present), ..at }
+    }
+
+    /// The fewest bytes from after a name to the end of its object.
+    fn after_name(&self, at: InObject, named: Named) -> u64 {
+        let shape = &self.objects[at.shape as usize];
+        let (passed, present, next) = self.advanced(at, named);
+        let value = match named {
+            Named::Known(number) => self.rules[shape.properties[number as usize].rule as usize],
+            Named::Other(kind) => self.rules[shape.others[kind as usize] as usize],
+        };
+        let rest = shape.rest(&passed, &present, next, &self.rule()).map_or(NO_END, |(bytes, _)| bytes);
+        sum([2, value, rest])
+    }
+
+    /// The names that may come in an object, each with the fewest bytes from after it to the end of the object; first
+    /// those of the schema.
+    fn after_names(&self, at: InObject) -> (Vec<u64>, Vec<u64>) {
+        let shape = &self.objects[at.shape as usize];
+        let (passed, present) = (&self.sets[at.passed as usize], &self.sets[at.present as usize]);
+        let missing = shape.missing(passed, present);
+        // In the order of the schema nothing that must come is left out.
+        let first_missing = if shape.any_order { None } else { missing.iter().copied().min() };
+        let is_full = shape.most.is_some_and(|most| at.count >= most);
+        let may_come =
+            |number: u32| !is_full && !has(passed, number) && first_missing.is_none_or(|first| number <= first);
+        // Where nothing depends on what is there, one name changes one summand.
+        let is_plain = !shape.follows_presence() && shape.least == 0;
+        let rule = self.rule();
+        let all = shape.rest(passed, present, at, &rule).map_or(NO_END, |(bytes, _)| bytes);
+        let fits = |wanted: usize| shape.most.is_none_or(|most| at.count as usize + 1 + wanted <= most as usize);
+        let after = |number: u32| {
+            if !may_come(number) {
+                return NO_END;
+            }
+            if !is_plain {
+                return self.after_name(at, Named::Known(number));
+            }
+            let is_missing = missing.binary_search(&number).is_ok();
+            let value = self.rules[shape.properties[number as usize].rule as usize];
+            if all == NO_END || value == NO_END || !fits(missing.len() - usize::from(is_missing)) {
+                return NO_END;
+            }
+            let this = if is_missing { shape.bytes(number, &rule) + 1 } else { 0 };
+            sum([2, value, all - this])
+        };
+        let known = (0..shape.properties.len() as u32).map(after).collect();
+        let others: Vec<u64> = match first_missing.is_none() && !is_full {
+            true => (0..shape.others.len() as u32).map(|kind| self.after_name(at, Named::Other(kind))).collect(),
+            false => Vec::new(),
+        };
+        // All of them may come, or none; kinds without a value have been left out of the names.
+        let others = if others.iter().all(|&after| after == NO_END) { Vec::new() } else { others };
+        (known, others)
     }
 }
 
@@ -471,42 +530,9 @@ impl Grammar {
     }
 
     fn names(&mut self, at: InObject, number: u32) -> Step {
-        let properties = self.places.objects[at.shape as usize].properties.len() as u32;
-        let mut after = vec![NO_END; properties as usize];
-        // In the order of the schema nothing that must come is left out.
-        let first_missing = {
-            let shape = &self.places.objects[at.shape as usize];
-            let (passed, present) = (&self.places.sets[at.passed as usize], &self.places.sets[at.present as usize]);
-            if shape.any_order { None } else { shape.missing(passed, present).into_iter().min() }
-        };
-        for number in 0..properties {
-            let may_come = {
-                let shape = &self.places.objects[at.shape as usize];
-                let passed = &self.places.sets[at.passed as usize];
-                !has(passed, number)
-                    && first_missing.is_none_or(|first| number <= first)
-                    && self.places.rules[shape.properties[number as usize].rule as usize] != NO_END
-                    && shape.most.is_none_or(|most| at.count < most)
-            };
-            if may_come {
-                let next = self.places.after_property(at, Named::Known(number));
-                let rest = self.places.later(Place::Object { at: next, phase: Phase::Later });
-                let rule = self.places.objects[at.shape as usize].properties[number as usize].rule;
-                after[number as usize] = sum([1, self.places.rules[rule as usize], rest]);
-            }
-        }
-        let next = self.places.after_property(at, Named::Other(0));
-        let rest = self.places.later(Place::Object { at: next, phase: Phase::Later });
-        let shape = &self.places.objects[at.shape as usize];
-        let fits = rest != NO_END
-            && first_missing.is_none()
-            && !shape.others.is_empty()
-            && shape.most.is_none_or(|most| at.count < most);
-        let others: Vec<u64> = match fits {
-            true => shape.others.iter().map(|&rule| sum([1, self.places.rules[rule as usize], rest])).collect(),
-            false => Vec::new(),
-        };
-        match Names::new(shape.table.clone(), |number| after[number as usize], others) {
+        let (known, others) = self.places.after_names(at);
+        let table = self.places.objects[at.shape as usize].table.clone();
+        match Names::new(table, |number| known[number as usize], others) {
             Some(content) => {
                 let terminal = self.terminal(Terminal::Names(Quoted { content }));
                 Step::Name { terminal, place: number }

@@ -110,9 +110,18 @@ impl<C: Content> Quoted<C> {
         state >> BITS
     }
 
-    /// The state at the end of a string whose content is in the same state.
-    pub(crate) fn closed(&self, state: u32) -> u32 {
-        state >> BITS << BITS | CLOSED
+    /// The state at the end of a string with a content.
+    pub(crate) fn closed(&self, content: u32) -> u32 {
+        content << BITS | CLOSED
+    }
+
+    /// Whether the opening quote is still to come; `None` in an escape and at the end.
+    pub(crate) fn is_open(&self, state: u32) -> Option<bool> {
+        match state & ((1 << BITS) - 1) {
+            OPEN => Some(true),
+            INSIDE => Some(false),
+            _ => None,
+        }
     }
 
     /// The fewest bytes to the end of the string.

@@ -3,7 +3,7 @@
 //! What is understood, and how JSON is written, is in `docs/constraints.md`. A keyword that cannot be honoured exactly
 //! is an error that names it and its place, never an approximation.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::json::flat::{Arrays, ContainsSome, Flat, Key, Numbers, Objects, Strin
 use crate::json::names::NameTable;
 use crate::json::number::{Bound, Decimal, integer, multiples, number};
 use crate::json::place::{ArrayShape, Contains, ObjectShape, Property, Signs};
-use crate::json::quoted::{Content, Quoted, begins_character};
+use crate::json::quoted::{Content, Quoted, begins_character, written};
 use crate::json::text::{ANY, Characters, Text};
 use crate::terminal::Terminal;
 
@@ -367,6 +367,7 @@ impl<'a> Compiler<'a> {
                 .properties
                 .iter()
                 .all(|properties| properties.others.is_empty() && properties.patterns.is_empty());
+        let required: HashSet<&String> = objects.required.iter().collect();
         let mut properties: Vec<Property> = Vec::new();
         for name in &names {
             let mut key = self.schemas.property(objects, name);
@@ -375,12 +376,9 @@ impl<'a> Compiler<'a> {
                 key = vec![NOTHING];
             }
             let rule = self.rule(key);
-            properties.push(Property {
-                name: name.clone(),
-                rule,
-                required: objects.required.contains(name),
-                implies: Vec::new(),
-            });
+            let name_bytes = 2 + name.bytes().map(written).sum::<u64>();
+            let required = required.contains(name);
+            properties.push(Property { name: name.clone(), name_bytes, rule, required, implies: Vec::new() });
         }
         for (name, implied) in &objects.implies {
             properties[known[name] as usize].implies.push(known[implied]);

@@ -315,3 +315,72 @@ fn what_says_nothing_is_passed_over() {
     );
     check(json!({"minLength": 3, "minimum": 5}), &["\"abc\"", "5", "null", "[]"], &["\"ab\"", "4"]);
 }
+
+/// A name that two patterns match must have a value for both; where there is none, other names are still names.
+#[test]
+fn names_without_a_value_cannot_come() {
+    check(
+        json!({"type": "object", "patternProperties": {"[0-9]{2}": {"type": "boolean"}, "X": {"type": "string"}}}),
+        &["{\"a 1\":3}", "{\"12\":true}", "{\"X\":\"a\",\"b\":null}", "{}"],
+        &["{\"12\":1}", "{\"X\":true}", "{\"X12\":true}", "{\"X12\":\"a\"}"],
+    );
+}
+
+#[test]
+fn branches_are_exact() {
+    check(json!({"not": {"type": ["string", "null"]}}), &["1", "[]", "{}", "true"], &["\"a\"", "null"]);
+    check(
+        json!({"type": "object", "properties": {"a": {"type": "integer"}}, "not": {"required": ["a", "b"]}}),
+        &["{}", "{\"a\":1}", "{\"b\":1}"],
+        &["{\"a\":1,\"b\":1}", "{\"a\":\"x\"}"],
+    );
+    check(
+        json!({"type": "object", "properties": {"kind": {"enum": ["a", "b"]}, "x": {}}, "required": ["kind"],
+            "if": {"properties": {"kind": {"const": "a"}}}, "then": {"required": ["x"]}, "else": {"properties": {"x": false}}}),
+        &["{\"kind\":\"a\",\"x\":1}", "{\"kind\":\"b\"}"],
+        &["{\"kind\":\"a\"}", "{\"kind\":\"b\",\"x\":1}"],
+    );
+    check(
+        json!({"allOf": [{"type": "string", "maxLength": 4}, {"pattern": "^a"}, {"not": {"pattern": "b$"}}]}),
+        &["\"a\"", "\"abc\""],
+        &["\"b\"", "\"ab\"", "\"aaaaa\""],
+    );
+    check(
+        json!({"type": "object", "dependentRequired": {"a": ["b"], "b": ["c"]}, "properties": {"a": {}, "b": {}, "c": {}}}),
+        &["{}", "{\"c\":1}", "{\"b\":1,\"c\":1}", "{\"a\":1,\"b\":1,\"c\":1}"],
+        &["{\"a\":1}", "{\"a\":1,\"b\":1}", "{\"b\":1}"],
+    );
+    check(
+        json!({"type": "array", "items": {"type": "integer"}, "contains": {"minimum": 5}, "maxContains": 2}),
+        &["[5]", "[1,7]", "[7,8,1]"],
+        &["[]", "[1]", "[5,6,7]"],
+    );
+    check(
+        json!({"type": "number", "multipleOf": 0.25, "minimum": 0}),
+        &["0", "0.5", "1.750", "3"],
+        &["0.3", "0.125", "-1"],
+    );
+    check(
+        json!({"type": "object", "minProperties": 2, "maxProperties": 2, "properties": {"a": {}, "b": {}, "c": {}}, "additionalProperties": false}),
+        &["{\"a\":1,\"b\":1}", "{\"a\":1,\"c\":1}"],
+        &["{}", "{\"c\":1}", "{\"a\":1,\"b\":1,\"c\":1}"],
+    );
+    check(
+        json!({"type": "object", "propertyNames": {"maxLength": 2}, "additionalProperties": {"type": "null"}}),
+        &["{}", "{\"ab\":null}"],
+        &["{\"abc\":null}", "{\"ab\":1}"],
+    );
+}
+
+#[test]
+fn properties_come_in_any_order_where_they_may() {
+    let schema =
+        json!({"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "required": ["b"]});
+    let machine = with(&schema, Style::default().any_order());
+    for text in ["{\"b\":null}", "{\"b\":null,\"a\":null}", "{\"x\":1,\"b\":null}", "{\"a\":null,\"x\":1,\"b\":null}"] {
+        assert!(accepts(&machine, text), "{text}");
+    }
+    for text in ["{}", "{\"a\":null}", "{\"b\":null,\"b\":null}", "{\"b\":null,\"a\":1}"] {
+        assert!(!accepts(&machine, text), "{text}");
+    }
+}

@@ -3,7 +3,7 @@
 //! Characters are counted in the state and not by states of the automaton, so a length costs nothing however large.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::automaton::{Automaton, NoAutomaton};
@@ -30,7 +30,8 @@ pub(crate) struct Characters {
     /// The fewest and the most characters from each state to an accepting one; most may be without end.
     shortest: Vec<u32>,
     longest: Vec<u32>,
-    /// Whether everything that is text is accepted from each state on.
+    /// Whether everything that is text can go on from each state, and whether it is accepted.
+    immortal: Vec<bool>,
     universal: Vec<bool>,
 }
 
@@ -52,20 +53,22 @@ pub(crate) struct Text {
 
 impl Characters {
     pub(crate) fn new(automaton: Automaton) -> Self {
-        let states = automaton.states() as u32;
         let both = distances(&automaton, |byte| u64::from(begins_character(byte)) << 32 | written(byte));
         let written = both.iter().map(|both| both & u64::from(u32::MAX)).collect();
         let shortest = both.iter().map(|both| (both >> 32) as u32).collect();
         let longest = longest(&automaton);
-        let utf8 = Automaton::utf8();
-        let universal = universal(&automaton, &utf8);
-        debug_assert_eq!(universal.len(), states as usize);
-        Self { automaton, written, shortest, longest, universal }
+        let (immortal, universal) = freedom(&automaton);
+        Self { automaton, written, shortest, longest, immortal, universal }
     }
 
     /// The written bytes from a state to the end of a content, on the way with the fewest characters.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
         self.written[state as usize]
+    }
+
+    /// Whether everything that is text can come next, and some end after it.
+    pub(crate) fn is_immortal(&self, state: u32) -> bool {
+        self.immortal[state as usize]
     }
 
     /// Whether everything that is text may follow.
@@ -170,36 +173,51 @@ fn longest(automaton: &Automaton) -> Vec<u32> {
     }
 }
 
-/// For each state, whether all texts are accepted from there on.
-fn universal(automaton: &Automaton, utf8: &Automaton) -> Vec<bool> {
+/// For each state, whether all texts can go on from there, and whether all of them are accepted.
+fn freedom(automaton: &Automaton) -> (Vec<bool>, Vec<bool>) {
+    let utf8 = Automaton::utf8();
+    let mut bytes: Vec<u8> = (0..=255).collect();
+    bytes.sort_by_key(|&byte| (automaton.class(byte), utf8.class(byte)));
+    bytes.dedup_by_key(|byte| (automaton.class(*byte), utf8.class(*byte)));
+    // Pairs of a state and what UTF-8 expects there; those that come after whole characters first.
     let states = automaton.states() as u32;
-    // A state, and what UTF-8 expects there, fails where it accepts less.
-    let mut fails = vec![vec![false; utf8.states()]; states as usize];
-    loop {
-        let mut changed = false;
-        for state in 0..states {
-            for valid in 0..utf8.states() as u32 {
-                if fails[state as usize][valid as usize] {
-                    continue;
-                }
-                let goes_wrong = |byte: u8| {
-                    let Some(valid) = utf8.next(valid, byte) else { return false };
-                    automaton.next(state, byte).is_none_or(|next| fails[next as usize][valid as usize])
-                };
-                let mut seen = [false; 256];
-                let mut new = |byte: u8| !std::mem::replace(&mut seen[usize::from(automaton.class(byte))], true);
-                let wrong = utf8.accepts(valid) && !automaton.accepts(state)
-                    || (0..=255).any(|byte| (new(byte) || byte >= 0x80) && goes_wrong(byte));
-                if wrong {
-                    fails[state as usize][valid as usize] = true;
-                    changed = true;
-                }
+    let mut pairs: Vec<(u32, u32)> = (0..states).map(|state| (state, Automaton::START)).collect();
+    let mut numbers: HashMap<(u32, u32), u32> = pairs.iter().copied().zip(0..).collect();
+    let mut before: Vec<Vec<u32>> = vec![Vec::new(); pairs.len()];
+    let (mut stuck, mut refused) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    while at < pairs.len() {
+        let (state, valid) = pairs[at];
+        if utf8.accepts(valid) && !automaton.accepts(state) {
+            refused.push(at as u32);
+        }
+        for &byte in &bytes {
+            let Some(valid) = utf8.next(valid, byte) else { continue };
+            let Some(next) = automaton.next(state, byte) else {
+                stuck.push(at as u32);
+                continue;
+            };
+            let number = *numbers.entry((next, valid)).or_insert_with(|| {
+                pairs.push((next, valid));
+                before.push(Vec::new());
+                pairs.len() as u32 - 1
+            });
+            before[number as usize].push(at as u32);
+        }
+        at += 1;
+    }
+    let spread = |open: &[u32]| {
+        let (mut open, mut fails) = (open.to_vec(), vec![false; pairs.len()]);
+        while let Some(pair) = open.pop() {
+            if !std::mem::replace(&mut fails[pair as usize], true) {
+                open.extend(&before[pair as usize]);
             }
         }
-        if !changed {
-            return fails.iter().map(|fails| !fails[Automaton::START as usize]).collect();
-        }
-    }
+        fails[..states as usize].iter().map(|fails| !fails).collect::<Vec<bool>>()
+    };
+    let immortal = spread(&stuck);
+    refused.extend(stuck);
+    (immortal, spread(&refused))
 }
 
 impl Text {
@@ -242,6 +260,7 @@ impl Text {
     /// How many characters may still come, whichever they are, and how many are missing; where all texts are contents.
     pub(crate) fn free_count(&self, state: u32) -> Option<(u32, u32)> {
         let (inner, count) = self.split(state);
+        // Within a character what may come is less.
         let is_any = Arc::ptr_eq(&self.characters, &ANY) && inner == Automaton::START;
         is_any.then(|| (self.most.map_or(u32::MAX, |most| most - count), self.least.saturating_sub(count)))
     }
@@ -354,8 +373,11 @@ impl Content for Text {
 
     fn free(&self, state: u32) -> Option<u32> {
         let (state, count) = self.split(state);
-        let any = self.characters.is_universal(state);
-        any.then(|| self.most.map_or(u32::MAX, |most| most - count))
+        // Where lengths are bounded, an end that is far may come too late.
+        match self.most {
+            None => self.characters.is_immortal(state).then_some(u32::MAX),
+            Some(most) => self.characters.is_universal(state).then_some(most - count),
+        }
     }
 }
 
@@ -496,9 +518,10 @@ mod tests {
         assert_eq!(free("(?s:.*)", None, "\"ab"), Some(u32::MAX));
         assert_eq!(free("(?s:.*)", Some(10), "\"abé"), Some(7));
         assert_eq!(free("(?s:.*)", Some(10), ""), None);
-        assert_eq!(free("(?s:.*)x(?s:.*)", None, "\"ab"), None);
+        assert_eq!(free("(?s:.*)x(?s:.*)", None, "\"ab"), Some(u32::MAX));
+        assert_eq!(free("(?s:.*)x(?s:.*)", Some(9), "\"ab"), None);
         assert_eq!(free("(?s:.*)x(?s:.*)", None, "\"abx"), Some(u32::MAX));
-        assert_eq!(free("(?s:.*)[^\u{10ffff}]", None, "\"abx"), None);
+        assert_eq!(free("[a-z]*", None, "\"abx"), None);
     }
 
     #[test]
