@@ -236,17 +236,9 @@ impl Grammar {
     }
 
     /// What a step reads with.
-    pub(crate) fn terminal_at(&self, at: At) -> &Terminal {
+    pub(crate) fn terminal_at(&self, at: At) -> &Arc<Terminal> {
         match self.steps[at as usize] {
             Step::Read { terminal, .. } | Step::Name { terminal, .. } => &self.terminals[terminal as usize],
-            _ => unreachable!("asked of steps that read alone"),
-        }
-    }
-
-    /// Likewise, to be kept.
-    pub(crate) fn shared_terminal_at(&self, at: At) -> Arc<Terminal> {
-        match self.steps[at as usize] {
-            Step::Read { terminal, .. } | Step::Name { terminal, .. } => self.terminals[terminal as usize].clone(),
             _ => unreachable!("asked of steps that read alone"),
         }
     }

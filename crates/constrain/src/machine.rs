@@ -394,7 +394,7 @@ impl Run {
     /// The main thread of a state is the one whose piece is longest to walk in.
     fn walker(&mut self, state: u32) -> (Option<Walker>, Spot) {
         let spots = self.states[state as usize].spots.clone();
-        let worth = |thread: &&Thread| match self.grammar.terminal_at(thread.at) {
+        let worth = |thread: &&Thread| match &**self.grammar.terminal_at(thread.at) {
             Terminal::Table(automaton) => u64::from(automaton.states() > 2),
             // Where anything may follow, the others need not be asked.
             terminal => 2 + u64::from(terminal.free(thread.inner).unwrap_or(0)),
@@ -404,7 +404,7 @@ impl Run {
         };
         let threads = spots.threads.iter().filter(|&&thread| thread != main).copied().collect();
         let rest = self.state(Spots { threads, accepts: false });
-        let terminal = self.grammar.shared_terminal_at(main.at);
+        let terminal = self.grammar.terminal_at(main.at).clone();
         let after = match (&*terminal, &self.grammar.steps[main.at as usize]) {
             (Terminal::Table(_), &Step::Read { next, .. }) => {
                 self.join(DEAD, |run, spots| run.enter(next, main.stack, spots))
@@ -537,7 +537,7 @@ impl Run {
         if let Some(allowed) = self.allowed.get(&thread) {
             return allowed.clone();
         }
-        let terminal = self.grammar.shared_terminal_at(thread.at);
+        let terminal = self.grammar.terminal_at(thread.at).clone();
         let free = terminal.free_key(thread.inner, trie.reach());
         let piece = match free {
             Some(free) => trie.free(free),
@@ -630,7 +630,7 @@ impl Run {
         let mut bound = 0;
         for &thread in &spots.threads {
             // As long as it stays in its piece.
-            let terminal = self.grammar.shared_terminal_at(thread.at);
+            let terminal = self.grammar.terminal_at(thread.at).clone();
             let outside = self.thread_to_end(thread).saturating_sub(terminal.to_end(thread.inner));
             bound = bound.max(outside.saturating_add(terminal.farthest()));
             let allowed = self.allowed(trie, thread);

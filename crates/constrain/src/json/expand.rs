@@ -165,14 +165,10 @@ impl<'a> Schemas<'a> {
     /// The ways to obey all keywords of a schema.
     fn obeyed(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
         let mut ways = vec![Flat::of(Types::ALL)];
-        let mut here = Key::new();
         for assertion in self.assertions(keywords, true, path)? {
             let flats = match assertion {
                 Assertion::Plain { holds, .. } => holds,
-                Assertion::Schema(demand) => {
-                    here.push(demand);
-                    Rc::unwrap_or_clone(self.flats(demand)?)
-                }
+                Assertion::Schema(demand) => Rc::unwrap_or_clone(self.flats(demand)?),
                 Assertion::Any(branches) => {
                     let mut any = Vec::new();
                     for branch in branches {
@@ -205,23 +201,10 @@ impl<'a> Schemas<'a> {
                     );
                 }
                 Assertion::Schema((schema, wanted)) => ways.extend_from_slice(&self.flats((schema, !wanted))?),
-                Assertion::Any(branches) => {
-                    // None of them: of each branch some demand is broken.
-                    let mut none = vec![Flat::of(Types::ALL)];
-                    for branch in branches {
-                        let broken = self.some_broken(&branch)?;
-                        none = cross(&none, &broken, path)?;
-                    }
-                    ways.extend(none);
-                }
+                Assertion::Any(branches) => ways.extend(self.none_of(&branches, path)?),
                 Assertion::One(branches) => {
                     // None of them, or two.
-                    let mut none = vec![Flat::of(Types::ALL)];
-                    for branch in &branches {
-                        let broken = self.some_broken(branch)?;
-                        none = cross(&none, &broken, path)?;
-                    }
-                    ways.extend(none);
+                    ways.extend(self.none_of(&branches, path)?);
                     for (i, a) in branches.iter().enumerate() {
                         for b in &branches[i + 1..] {
                             ways.extend_from_slice(&self.ways(&joined(a, b))?);
@@ -241,6 +224,16 @@ impl<'a> Schemas<'a> {
         Ok(Flat::merge(ways))
     }
 
+    /// The ways to break every branch: of each some demand.
+    fn none_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
+        let mut none = vec![Flat::of(Types::ALL)];
+        for branch in branches {
+            none = cross(&none, &self.some_broken(branch)?, path)?;
+        }
+        Ok(none)
+    }
+
+    /// The ways to break one of several demands.
     fn some_broken(&mut self, key: &Key) -> Result<Vec<Flat>> {
         let mut ways = Vec::new();
         for &(schema, wanted) in key {
@@ -308,15 +301,15 @@ impl<'a> Schemas<'a> {
         Ok(false)
     }
 
+    /// Whether a text is accepted by all automata that must accept it, and by none that must not.
+    pub(crate) fn contents_accept(&self, contents: &[(u32, bool)], text: &str) -> bool {
+        contents.iter().all(|&(content, wanted)| self.contents[content as usize].matches(text.as_bytes()) == wanted)
+    }
+
     fn string_is_empty(&self, flat: &Flat) -> bool {
         let strings = &flat.strings;
-        let accepted = |text: &String| {
-            let accepts =
-                |&(content, wanted): &(u32, bool)| self.contents[content as usize].matches(text.as_bytes()) == wanted;
-            strings.contents.iter().all(accepts)
-        };
         match &strings.among {
-            Some(among) => !among.iter().any(accepted),
+            Some(among) => !among.iter().any(|text| self.contents_accept(&strings.contents, text)),
             None => {
                 let parts: Vec<(&Automaton, bool)> = strings
                     .contents
@@ -537,18 +530,8 @@ impl<'a> Schemas<'a> {
             broken.numbers.multiples = vec![(of, false)];
             all.push(Assertion::plain(holds, broken));
         }
-        if let Some(least) = count(keywords, "minLength", path)? {
-            let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::STRING));
-            holds.strings.least = least;
-            broken.strings.most = least.checked_sub(1);
-            all.push(Assertion::plain_unless(least == 0, holds, broken));
-        }
-        if let Some(most) = count(keywords, "maxLength", path)? {
-            let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::STRING));
-            holds.strings.most = Some(most);
-            broken.strings.least = most + 1;
-            all.push(Assertion::plain(holds, broken));
-        }
+        let parts: Parts = (|flat| &mut flat.strings.least, |flat| &mut flat.strings.most);
+        sizes(keywords, ["minLength", "maxLength"], Types::STRING, parts, path, all)?;
         if let Some(value) = keywords.get("pattern") {
             let Value::String(text) = value else { return bad(path, "\"pattern\" is a text") };
             let content = self.pattern(text, path, "pattern")?;
@@ -580,18 +563,8 @@ impl<'a> Schemas<'a> {
     }
 
     fn of_arrays(&mut self, keywords: &'a Map<String, Value>, path: &str, all: &mut Vec<Assertion>) -> Result<()> {
-        if let Some(least) = count(keywords, "minItems", path)? {
-            let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::ARRAY));
-            holds.arrays.least = least;
-            broken.arrays.most = least.checked_sub(1);
-            all.push(Assertion::plain_unless(least == 0, holds, broken));
-        }
-        if let Some(most) = count(keywords, "maxItems", path)? {
-            let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::ARRAY));
-            holds.arrays.most = Some(most);
-            broken.arrays.least = most + 1;
-            all.push(Assertion::plain(holds, broken));
-        }
+        let parts: Parts = (|flat| &mut flat.arrays.least, |flat| &mut flat.arrays.most);
+        sizes(keywords, ["minItems", "maxItems"], Types::ARRAY, parts, path, all)?;
         // The older form: a list under "items", and the rest under "additionalItems".
         let (first, rest) = match (keywords.get("prefixItems"), keywords.get("items")) {
             (None, Some(Value::Array(first))) => {
@@ -676,18 +649,8 @@ impl<'a> Schemas<'a> {
         path: &str,
         all: &mut Vec<Assertion>,
     ) -> Result<()> {
-        if let Some(least) = count(keywords, "minProperties", path)? {
-            let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::OBJECT));
-            holds.objects.least = least;
-            broken.objects.most = least.checked_sub(1);
-            all.push(Assertion::plain_unless(least == 0, holds, broken));
-        }
-        if let Some(most) = count(keywords, "maxProperties", path)? {
-            let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::OBJECT));
-            holds.objects.most = Some(most);
-            broken.objects.least = most + 1;
-            all.push(Assertion::plain(holds, broken));
-        }
+        let parts: Parts = (|flat| &mut flat.objects.least, |flat| &mut flat.objects.most);
+        sizes(keywords, ["minProperties", "maxProperties"], Types::OBJECT, parts, path, all)?;
         if let Some(value) = keywords.get("required")
             && !value.is_boolean()
         {
@@ -832,12 +795,6 @@ impl Assertion {
         Self::Plain { holds: vec![holds], broken: Ok(vec![broken]) }
     }
 
-    /// One that may be impossible to break.
-    fn plain_unless(unbreakable: bool, holds: Flat, broken: Flat) -> Self {
-        let broken = if unbreakable { Vec::new() } else { vec![broken] };
-        Self::Plain { holds: vec![holds], broken: Ok(broken) }
-    }
-
     fn content(content: u32) -> Self {
         let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::STRING));
         holds.strings.contents = vec![(content, true)];
@@ -862,6 +819,35 @@ impl Properties {
             self.named.iter().enumerate().flat_map(|(at, (_, key))| key.iter().map(move |demand| (at, demand)));
         demands.map(wrong).collect()
     }
+}
+
+/// Where demands on a type keep a least and a greatest size.
+type Parts = (fn(&mut Flat) -> &mut u64, fn(&mut Flat) -> &mut Option<u64>);
+
+/// What two keywords say of the least and the greatest size of values of a type.
+fn sizes(
+    keywords: &Map<String, Value>,
+    [min, max]: [&str; 2],
+    types: Types,
+    (least_of, most_of): Parts,
+    path: &str,
+    all: &mut Vec<Assertion>,
+) -> Result<()> {
+    if let Some(least) = count(keywords, min, path)? {
+        let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(types));
+        *least_of(&mut holds) = least;
+        *most_of(&mut broken) = least.checked_sub(1);
+        // Nothing is smaller than nothing.
+        let broken = if least == 0 { Vec::new() } else { vec![broken] };
+        all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
+    }
+    if let Some(most) = count(keywords, max, path)? {
+        let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(types));
+        *most_of(&mut holds) = Some(most);
+        *least_of(&mut broken) = most + 1;
+        all.push(Assertion::plain(holds, broken));
+    }
+    Ok(())
 }
 
 /// Objects that do not have a property.

@@ -67,8 +67,6 @@ pub(crate) struct Contains {
 pub(crate) struct Signs {
     pub(crate) close_object: u32,
     pub(crate) close_array: u32,
-    pub(crate) close_empty_object: u32,
-    pub(crate) close_empty_array: u32,
     pub(crate) comma: u32,
     pub(crate) colon: u32,
 }
@@ -515,10 +513,9 @@ impl Grammar {
                         (&places.sets[inside.passed as usize], &places.sets[inside.present as usize]);
                     shape.missing(passed, present).is_empty() && inside.certain >= shape.least
                 };
-                let sign = if phase == Phase::First { signs.close_empty_object } else { signs.close_object };
                 let mut ways = Vec::new();
                 if closes {
-                    ways.push(self.read(sign, Self::RETURN));
+                    ways.push(self.read(signs.close_object, Self::RETURN));
                 }
                 if goes_on {
                     ways.push(if phase == Phase::First { names } else { self.read(signs.comma, names) });
@@ -579,8 +576,7 @@ impl Grammar {
         let index = (at.index + 1).min(shape.limit());
         drop(rule);
         if closes {
-            let sign = if phase == Phase::First { signs.close_empty_array } else { signs.close_array };
-            steps.push(self.read(sign, Self::RETURN));
+            steps.push(self.read(signs.close_array, Self::RETURN));
         }
         for (item, matched) in ways {
             let next = Place::Array { at: InArray { index, matched, ..at }, phase: Phase::Later };

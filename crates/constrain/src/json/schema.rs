@@ -112,14 +112,7 @@ impl<'a> Compiler<'a> {
         };
         let (open_object, open_array) = (sign(&["{"]), sign(&["["]));
         let (close_object, close_array) = (sign(&["}"]), sign(&["]"]));
-        let signs = Signs {
-            close_object,
-            close_array,
-            close_empty_object: close_object,
-            close_empty_array: close_array,
-            comma: sign(&[",", ", "]),
-            colon: sign(&[":", ": "]),
-        };
+        let signs = Signs { close_object, close_array, comma: sign(&[",", ", "]), colon: sign(&[":", ": "]) };
         grammar.places.signs = signs;
         Self {
             schemas: Schemas::new(root),
@@ -264,12 +257,9 @@ impl<'a> Compiler<'a> {
     }
 
     fn accepts(&self, strings: &Strings, text: &String) -> bool {
-        let accepts = |&(content, wanted): &(u32, bool)| {
-            self.schemas.contents[content as usize].matches(text.as_bytes()) == wanted
-        };
         strings.among.as_ref().is_none_or(|among| among.contains(text))
             && strings.has_length(text)
-            && strings.contents.iter().all(accepts)
+            && self.schemas.contents_accept(&strings.contents, text)
     }
 
     fn string(&mut self, strings: &Strings, path: &str) -> Result<Option<u32>> {
