@@ -24,6 +24,10 @@ pub fn random_text(machine: &Machine, uniform: impl Fn(u64) -> f64) -> Vec<u8> {
         text.push(byte);
         state = machine.next(state, &[byte]);
     }
-    text.extend(machine.completion(state).expect("every beginning has a way to its end"));
+    let end = machine.completion(state);
+    text.extend(end.unwrap_or_else(|| {
+        let (bytes, begun) = (machine.to_end(state), String::from_utf8_lossy(&text));
+        panic!("every beginning has a way to its end, of {bytes} bytes here: {begun}")
+    }));
     text
 }

@@ -26,7 +26,8 @@ pub(crate) type Rule = u32;
 pub(crate) enum Step {
     /// It goes on with something that a terminal accepts.
     Read { terminal: u32, next: At },
-    /// It goes on with a name that a terminal accepts, and what follows depends on which it is: the step's place says.
+    /// It goes on with a name or an item that a terminal accepts, and what follows depends on which it is: the step's
+    /// place says.
     Name { terminal: u32, place: u32 },
     /// It goes on with something that a rule describes.
     Call { rule: Rule, next: At },
@@ -247,13 +248,17 @@ impl Grammar {
     pub(crate) fn after(&mut self, at: At, state: u32) -> At {
         match self.steps[at as usize] {
             Step::Read { next, .. } => next,
-            Step::Name { terminal, place } => {
-                let Terminal::Names(names) = &*self.terminals[terminal as usize] else {
-                    unreachable!("names are read with names")
-                };
-                let named: Named = names.content.named(names.content_state(state));
-                self.after_name(place, named)
-            }
+            Step::Name { terminal, place } => match &*self.terminals[terminal as usize] {
+                Terminal::Names(names) => {
+                    let named: Named = names.content.named(names.content_state(state));
+                    self.after_name(place, named)
+                }
+                Terminal::Fresh(fresh) => {
+                    let text = fresh.text(state);
+                    self.after_item(place, text)
+                }
+                _ => unreachable!("names are read with names"),
+            },
             _ => unreachable!("asked of steps that read alone"),
         }
     }

@@ -31,6 +31,7 @@ pub mod trie;
 
 pub use constraint::Constraint;
 pub use grammar::{BadChoice, Grammar};
+pub use json::registry::{BadRegistry, Registry};
 pub use json::schema::{BadSchema, Extra, Order, Style};
 pub use machine::{Machine, Mask, State};
 pub use regex::BadRegex;

@@ -7,11 +7,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use verdigris_logits::{TokenId, TokenSet};
 
 use crate::grammar::{At, Grammar, NO_END, Step};
+use crate::json::fresh::Fresh;
 use crate::json::names::Names;
 use crate::json::quoted::{Content, Quoted};
 use crate::piece::{Ends, Exit, Piece};
 use crate::terminal::Terminal;
-use crate::trie::{Tree, Trie};
+use crate::trie::Trie;
 
 /// Where a text stands in a grammar. Two texts at one state can go on in the same ways.
 ///
@@ -396,6 +397,8 @@ impl Run {
         let spots = self.states[state as usize].spots.clone();
         let worth = |thread: &&Thread| match &**self.grammar.terminal_at(thread.at) {
             Terminal::Table(automaton) => u64::from(automaton.states() > 2),
+            // Its states are made as they are met, so they are asked one by one.
+            Terminal::Fresh(_) => 0,
             // Where anything may follow, the others need not be asked.
             terminal => 2 + u64::from(terminal.free(thread.inner).unwrap_or(0)),
         };
@@ -538,6 +541,11 @@ impl Run {
             return allowed.clone();
         }
         let terminal = self.grammar.terminal_at(thread.at).clone();
+        if let Terminal::Fresh(fresh) = &*terminal {
+            let allowed = Arc::new(self.fresh(trie, thread, fresh));
+            self.allowed.insert(thread, allowed.clone());
+            return allowed;
+        }
         let free = terminal.free_key(thread.inner, trie.reach());
         let piece = match free {
             Some(free) => trie.free(free),
@@ -551,13 +559,8 @@ impl Run {
                 Terminal::Names(names) if free.is_some() => names.closed(names.content.other()),
                 _ => *inner,
             };
-            match ends {
-                Ends::Tree(tree) => self.leave_by(tree, None, thread, inner, &mut allowed),
-                Ends::Below { nodes, of_rest } => {
-                    let tree = if *of_rest { trie.rest() } else { trie.all() };
-                    self.leave_by(tree, Some(nodes), thread, inner, &mut allowed);
-                }
-            }
+            let outside = self.join(DEAD, |run, spots| run.leave(thread, inner, spots));
+            self.go_on_by(trie, ends, outside, &mut allowed);
         }
         if let (Terminal::Names(names), Some(_)) = (&*terminal, free) {
             self.known_names(trie, thread, names, &mut allowed);
@@ -569,9 +572,8 @@ impl Run {
         allowed
     }
 
-    /// Adds the tokens that leave a thread's piece in a state and go on as a tree does, or as it does below some nodes.
-    fn leave_by(&mut self, tree: &Tree, nodes: Option<&[u32]>, thread: Thread, inner: u32, allowed: &mut Allowed) {
-        let outside = self.join(DEAD, |run, spots| run.leave(thread, inner, spots));
+    /// Adds the tokens that have left a piece and go on outside.
+    fn go_on_by(&mut self, trie: &Trie, ends: &Ends, outside: u32, allowed: &mut Allowed) {
         let step = |state, byte, _| Some(self.next(state, byte)).filter(|&next| next != DEAD);
         let found = |token, state| {
             allowed.with.push(token);
@@ -579,9 +581,12 @@ impl Run {
                 allowed.reached.push(state);
             }
         };
-        match nodes {
-            None => tree.walk(outside, step, found),
-            Some(nodes) => tree.walk_below(nodes.iter().copied(), outside, step, found),
+        match ends {
+            Ends::Tree(tree) => tree.walk(outside, step, found),
+            Ends::Below { nodes, of_rest } => {
+                let tree = if *of_rest { trie.rest() } else { trie.all() };
+                tree.walk_below(nodes.iter().copied(), outside, step, found);
+            }
         }
     }
 
@@ -606,9 +611,70 @@ impl Run {
         for (node, content) in ends {
             if names.content.accepts(content) {
                 allowed.with.extend(trie.all().tokens_at(node));
-                self.leave_by(trie.all(), Some(&[node]), thread, names.closed(content), allowed);
+                let outside = self.join(DEAD, |run, spots| run.leave(thread, names.closed(content), spots));
+                let ends = Ends::Below { nodes: vec![node], of_rest: false };
+                self.go_on_by(trie, &ends, outside, allowed);
             }
         }
+    }
+
+    /// The tokens that a thread in an item allows that has not come yet: those of any item, but for what would write one that
+    /// has come. A token that ends two items is left out; shorter ones write them too.
+    fn fresh(&mut self, trie: &Trie, thread: Thread, fresh: &Fresh) -> Allowed {
+        let base = fresh.base_state(thread.inner);
+        let piece = match fresh.terminal.free_key(base, trie.reach()) {
+            Some(free) => trie.free(free),
+            None => self.piece_of(trie, fresh.base, base, &fresh.terminal),
+        };
+        let (many, with) = (piece.many.clone(), piece.few.clone());
+        let mut allowed = Allowed { many, with, without: Vec::new(), reached: Vec::new() };
+        let Step::Name { place, .. } = self.grammar.steps[thread.at as usize] else {
+            unreachable!("items that are different stand at such steps")
+        };
+        let next = self.grammar.after_unknown_item(place);
+        let outside = self.join(DEAD, |run, spots| run.enter(next, thread.stack, spots));
+        for Exit { ends, .. } in &piece.exits {
+            self.go_on_by(trie, ends, outside, &mut allowed);
+        }
+        // Along what has come, token by token as the machine itself goes.
+        let text = fresh.text(thread.inner);
+        let start = self.join(DEAD, |_, spots| spots.threads.push(thread));
+        let (mut wrong, mut right) = (Vec::new(), Vec::new());
+        for rest in fresh.after(&text) {
+            let along = |depth: usize, byte, _| (rest.get(depth) == Some(&byte)).then_some(depth + 1);
+            let mut whole = None;
+            let step = |depth, byte, node| {
+                let next = along(depth, byte, node)?;
+                if next == rest.len() {
+                    whole = Some(node);
+                }
+                Some(next)
+            };
+            trie.all().walk(0, step, |token, depth| wrong.push((token, rest[..depth].to_vec())));
+            for (token, written) in std::mem::take(&mut wrong) {
+                allowed.without.push(token);
+                if self.next_all(start, &written) != DEAD {
+                    right.push(token);
+                }
+            }
+            if let Some(node) = whole {
+                allowed.without.extend(trie.all().tokens_below(node));
+                let after = self.next_all(start, rest);
+                if after != DEAD {
+                    let step = |state, byte, _| Some(self.next(state, byte)).filter(|&next| next != DEAD);
+                    trie.all().walk_below([node], after, step, |token, state| {
+                        right.push(token);
+                        allowed.reached.push(state);
+                    });
+                }
+            }
+        }
+        allowed.without.sort_unstable();
+        allowed.with.retain(|token| allowed.without.binary_search(token).is_err());
+        allowed.with.append(&mut right);
+        allowed.reached.sort_unstable();
+        allowed.reached.dedup();
+        allowed
     }
 
     /// What the vocabulary does inside a thread's piece.
@@ -621,8 +687,12 @@ impl Run {
             (&Step::Read { terminal: number, .. }, _) => number,
             _ => unreachable!("threads stand at steps that read"),
         };
-        let piece = self.pieces.entry((number, thread.inner));
-        piece.or_insert_with(|| Arc::new(Piece::new(trie, terminal, thread.inner))).clone()
+        self.piece_of(trie, number, thread.inner, terminal)
+    }
+
+    fn piece_of(&mut self, trie: &Trie, number: u32, inner: u32, terminal: &Terminal) -> Arc<Piece> {
+        let piece = self.pieces.entry((number, inner));
+        piece.or_insert_with(|| Arc::new(Piece::new(trie, terminal, inner))).clone()
     }
 
     fn bytes_to_end_after(&mut self, trie: &Trie, state: u32) -> u64 {

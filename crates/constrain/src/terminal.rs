@@ -1,6 +1,7 @@
 //! What one step of a grammar reads: a piece of the text, byte by byte.
 
 use crate::automaton::Automaton;
+use crate::json::fresh::Fresh;
 use crate::json::names::Names;
 use crate::json::quoted::Quoted;
 use crate::json::text::Text;
@@ -17,6 +18,8 @@ pub(crate) enum Terminal {
     Text(Quoted<Text>),
     /// Names of properties; what follows depends on the name, and distances reach to the end of the object.
     Names(Quoted<Names>),
+    /// Items that have not come yet; what follows depends on the item, and distances reach to the end of the array.
+    Fresh(Box<Fresh>),
 }
 
 impl Terminal {
@@ -26,6 +29,7 @@ impl Terminal {
             Self::Table(_) => Automaton::START,
             Self::Text(text) => text.start(),
             Self::Names(names) => names.start(),
+            Self::Fresh(_) => 0,
         }
     }
 
@@ -36,6 +40,7 @@ impl Terminal {
             Self::Table(automaton) => automaton.next(state, byte),
             Self::Text(text) => text.next(state, byte),
             Self::Names(names) => names.next(state, byte),
+            Self::Fresh(fresh) => fresh.next(state, byte),
         }
     }
 
@@ -46,6 +51,7 @@ impl Terminal {
             Self::Table(automaton) => automaton.accepts(state),
             Self::Text(text) => text.accepts(state),
             Self::Names(names) => names.accepts(state),
+            Self::Fresh(fresh) => fresh.accepts(state),
         }
     }
 
@@ -57,6 +63,7 @@ impl Terminal {
             // A string is at its end where it is whole.
             Self::Text(text) => !text.accepts(state),
             Self::Names(names) => !names.accepts(state),
+            Self::Fresh(fresh) => fresh.goes_on(state),
         }
     }
 
@@ -66,6 +73,7 @@ impl Terminal {
             Self::Table(automaton) => automaton.to_end(state).into(),
             Self::Text(text) => text.to_end(state),
             Self::Names(names) => names.to_end(state),
+            Self::Fresh(fresh) => fresh.to_end(state),
         }
     }
 
@@ -76,13 +84,14 @@ impl Terminal {
             Self::Table(automaton) => automaton.farthest().into(),
             Self::Text(text) => text.content.farthest() + 8,
             Self::Names(names) => names.content.farthest().saturating_add(8),
+            Self::Fresh(fresh) => fresh.farthest(),
         }
     }
 
     /// Up to how many characters that stand for themselves in JSON strings, whichever they are, may come next.
     pub(crate) fn free(&self, state: u32) -> Option<u32> {
         match self {
-            Self::Table(_) => None,
+            Self::Table(_) | Self::Fresh(_) => None,
             Self::Text(text) => text.free(state),
             Self::Names(names) => names.free(state),
         }
@@ -92,7 +101,7 @@ impl Terminal {
     /// `reach` is the most characters that a token has.
     pub(crate) fn free_key(&self, state: u32, reach: u32) -> Option<Free> {
         let ((most, missing), open) = match self {
-            Self::Table(_) => return None,
+            Self::Table(_) | Self::Fresh(_) => return None,
             Self::Text(text) => (text.content.free_count(text.content_state(state))?, text.is_open(state)?),
             Self::Names(names) => {
                 let any = names.content.is_any(names.content_state(state)).then_some((u32::MAX, 0));

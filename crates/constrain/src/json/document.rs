@@ -1,29 +1,54 @@
 //! A schema's document: which draft it is of, and where its references lead.
+//!
+//! A schema with an identifier is a resource, and what is in it is referred to by way of it (JSON Schema 2020-12, core,
+//! 8.2 and 9.2). References are resolved against the resource in which they stand (RFC 3986, 5).
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
+use fluent_uri::{Uri, UriRef};
 use serde_json::{Map, Value};
 
-/// How deep a document may be nested.
-const MAX_DEPTH: usize = 512;
+use crate::json::registry::Registry;
 
-/// Places with their paths, by name; none where two places have the same.
-type Names<'a> = HashMap<String, Option<(&'a Value, String)>>;
+/// How deep a document may be nested.
+pub(crate) const MAX_DEPTH: usize = 512;
+
+/// What a document without an identifier is called, so that references are relative to something.
+const NAMELESS: &str = "schema:///";
+
+/// A place in a document, with its path.
+type Place<'a> = (&'a Value, String);
+
+/// Anchors by resource and name, and whether each is a dynamic one; none where two places have the same name.
+type Anchors<'a> = HashMap<(Rc<str>, String), Option<(Place<'a>, bool)>>;
 
 pub(crate) struct Document<'a> {
     root: &'a Value,
+    registry: &'a Registry,
     /// Up to draft 7 a schema with `$ref` is nothing else.
     old: bool,
-    /// What identifiers and anchors lead to, with where it stands.
-    names: OnceCell<Names<'a>>,
+    of_2019: bool,
+    base: Rc<str>,
+    /// The base of what stands in each object.
+    bases: HashMap<*const Map<String, Value>, Rc<str>>,
+    resources: HashMap<String, Place<'a>>,
+    anchors: Anchors<'a>,
+    /// How many resources have each dynamic anchor.
+    dynamic: HashMap<String, usize>,
 }
 
 impl<'a> Document<'a> {
-    pub(crate) fn new(root: &'a Value) -> Self {
+    pub(crate) fn new(root: &'a Value, registry: &'a Registry) -> Self {
         let draft = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
         let old = ["draft-03", "draft-04", "draft-06", "draft-07"].iter().any(|name| draft.contains(name));
-        Self { root, old, names: OnceCell::new() }
+        let of_2019 = draft.contains("2019-09");
+        let (bases, resources, anchors, dynamic) = Default::default();
+        let mut document =
+            Self { root, registry, old, of_2019, base: NAMELESS.into(), bases, resources, anchors, dynamic };
+        document.add(NAMELESS, root, "#");
+        document.base = document.base_of(root, &NAMELESS.into());
+        document
     }
 
     pub(crate) fn root(&self) -> &'a Value {
@@ -35,77 +60,177 @@ impl<'a> Document<'a> {
         self.old
     }
 
-    /// The place that a reference points to, and its path.
-    pub(crate) fn resolve(&self, _: &Map<String, Value>, reference: &Value) -> Result<(&'a Value, String), String> {
-        let Some(reference) = reference.as_str() else { return Err("\"$ref\" is a text".into()) };
-        if let Some(pointer) = reference.strip_prefix('#')
-            && (pointer.is_empty() || pointer.starts_with('/'))
-        {
-            let decoded = percent_decode(pointer).ok_or_else(|| format!("\"$ref\" {reference:?} is not UTF-8"))?;
-            let target = self.root.pointer(&decoded);
-            return match target {
-                Some(target) => Ok((target, reference.to_owned())),
-                None => Err(format!("\"$ref\" {reference:?} leads nowhere")),
+    pub(crate) fn is_of_2019(&self) -> bool {
+        self.of_2019
+    }
+
+    /// The place that the reference under a keyword points to, and its path.
+    pub(crate) fn resolve(&mut self, keywords: &Map<String, Value>, keyword: &str) -> Result<Place<'a>, String> {
+        let Some(reference) = keywords[keyword].as_str() else { return Err(format!("{keyword:?} is a text")) };
+        let base = self.bases.get(&std::ptr::from_ref(keywords)).unwrap_or(&self.base).clone();
+        let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let uri = if uri.is_empty() { base.to_string() } else { join(&base, uri) };
+        let said = || format!("{keyword:?} {reference:?}");
+        let (resource, path) = match self.resources.get(&uri) {
+            Some(place) => place.clone(),
+            None => match self.registry.find(&uri) {
+                Some(found) => {
+                    self.add(&uri, found, &uri);
+                    (found, format!("{uri}#"))
+                }
+                None => return Err(format!("{} leads out of the document, to no schema that is given", said())),
+            },
+        };
+        let fragment = percent_decode(fragment).ok_or_else(|| format!("{} is not UTF-8", said()))?;
+        let nowhere = || format!("{} leads nowhere", said());
+        if keyword == "$recursiveRef" {
+            return self.recursive(resource, path).ok_or_else(|| depends(&said()));
+        }
+        if fragment.is_empty() || fragment.starts_with('/') {
+            let base = self.base_of(resource, &uri.as_str().into());
+            return self.pointer(resource, &path, base, &fragment).ok_or_else(nowhere);
+        }
+        match self.anchors.get(&(uri.into(), fragment.clone())) {
+            // Where one resource alone has it, all ways lead to the same place.
+            Some(Some((place, dynamic))) => {
+                let one = !dynamic || self.dynamic[&fragment] == 1;
+                if one || keyword == "$ref" { Ok(place.clone()) } else { Err(depends(&said())) }
+            }
+            Some(None) => Err(format!("{} leads to several places, which is not supported", said())),
+            None => Err(nowhere()),
+        }
+    }
+
+    /// Of draft 2019-09: the root of the resource, unless that may be the root of another one.
+    fn recursive(&self, resource: &'a Value, path: String) -> Option<Place<'a>> {
+        let goes_on = resource.get("$recursiveAnchor") == Some(&Value::Bool(true));
+        (!goes_on || self.dynamic.get(RECURSIVE) == Some(&1)).then_some((resource, path))
+    }
+
+    /// What a pointer leads to. What no keyword leads to is looked at now.
+    fn pointer(&mut self, from: &'a Value, path: &str, mut base: Rc<str>, pointer: &str) -> Option<Place<'a>> {
+        let mut at = from;
+        for part in pointer.split('/').skip(1) {
+            let key = part.replace("~1", "/").replace("~0", "~");
+            at = match at {
+                Value::Object(keywords) => keywords.get(&key)?,
+                Value::Array(items) => items.get(key.parse::<usize>().ok()?)?,
+                _ => return None,
             };
+            base = self.base_of(at, &base);
         }
-        let names = self.names.get_or_init(|| {
-            let mut names = HashMap::new();
-            collect(self.root, "#", &mut names, 0);
-            names
-        });
-        // What stands before the fragment may be the document's own name.
-        let own = self.root.get("$id").or_else(|| self.root.get("id")).and_then(Value::as_str).unwrap_or_default();
-        let own = own.split('#').next().unwrap_or_default();
-        if let (Some((document, fragment)), false) = (reference.split_once('#'), own.is_empty())
-            && document == own
-            && !fragment.is_empty()
-            && !fragment.starts_with('/')
-            && let Some(Some((target, path))) = names.get(&format!("#{fragment}"))
+        let path = format!("{path}{pointer}");
+        if let Value::Object(keywords) = at
+            && !self.bases.contains_key(&std::ptr::from_ref(keywords))
         {
-            return Ok((target, path.clone()));
+            self.visit(at, &path, &base, 0);
         }
-        if let Some(pointer) =
-            reference.strip_prefix(own).filter(|_| !own.is_empty()).and_then(|rest| rest.strip_prefix('#'))
-            && (pointer.is_empty() || pointer.starts_with('/'))
-            && let Some(target) = percent_decode(pointer).and_then(|pointer| self.root.pointer(&pointer))
-        {
-            return Ok((target, format!("#{pointer}")));
+        Some((at, path))
+    }
+
+    fn add(&mut self, uri: &str, schema: &'a Value, name: &str) {
+        let path = if name == "#" { name.to_owned() } else { format!("{name}#") };
+        self.resources.insert(uri.to_owned(), (schema, path.clone()));
+        self.visit(schema, &path, &uri.into(), 0);
+    }
+
+    /// The identifier of a schema, if it has one.
+    fn id(&self, keywords: &'a Map<String, Value>) -> Option<&'a str> {
+        // Up to draft 7 it is nothing beside a reference.
+        if self.old && keywords.contains_key("$ref") {
+            return None;
         }
-        match names.get(reference) {
-            Some(Some((target, path))) => Ok((target, path.clone())),
-            Some(None) => Err(format!("\"$ref\" {reference:?} leads to several places, which is not supported")),
-            None if reference.starts_with('#') => Err(format!("\"$ref\" {reference:?} leads nowhere")),
-            None => Err(format!("\"$ref\" {reference:?} leads out of the document, which is not supported")),
+        keywords.get("$id").or_else(|| keywords.get("id")).and_then(Value::as_str)
+    }
+
+    /// The base in a schema that stands in something with another.
+    fn base_of(&self, schema: &'a Value, base: &Rc<str>) -> Rc<str> {
+        let id = schema.as_object().and_then(|keywords| self.id(keywords));
+        match id.map(|id| id.split('#').next().unwrap_or_default()) {
+            None | Some("") => base.clone(),
+            Some(id) => join(base, id).into(),
+        }
+    }
+
+    /// Takes in the identifiers and anchors of a schema and of those in it.
+    fn visit(&mut self, schema: &'a Value, path: &str, base: &Rc<str>, depth: usize) {
+        let Value::Object(keywords) = schema else { return };
+        if depth > MAX_DEPTH {
+            return;
+        }
+        let own = self.base_of(schema, base);
+        if self.bases.insert(std::ptr::from_ref(keywords), own.clone()).is_some() {
+            return;
+        }
+        let fragment = self.id(keywords).and_then(|id| id.split_once('#')).map_or("", |(_, fragment)| fragment);
+        if own != *base && fragment.is_empty() {
+            self.resources.entry(own.to_string()).or_insert_with(|| (schema, path.to_owned()));
+        }
+        let text = |keyword: &str| keywords.get(keyword).and_then(Value::as_str);
+        let old_anchor = Some(fragment).filter(|fragment| !fragment.is_empty());
+        for (name, dynamic) in [(old_anchor, false), (text("$anchor"), false), (text("$dynamicAnchor"), true)] {
+            let Some(name) = name else { continue };
+            let place = self.anchors.entry((own.clone(), name.to_owned()));
+            let new = ((schema, path.to_owned()), dynamic);
+            place.and_modify(|place| *place = None).or_insert(Some(new));
+            if dynamic {
+                *self.dynamic.entry(name.to_owned()).or_default() += 1;
+            }
+        }
+        if keywords.get("$recursiveAnchor") == Some(&Value::Bool(true)) {
+            *self.dynamic.entry(RECURSIVE.to_owned()).or_default() += 1;
+        }
+        for (keyword, value) in keywords {
+            let path = super::expand::below(path, keyword);
+            match (keyword.as_str(), value) {
+                ("enum" | "const" | "default" | "examples", _) => {}
+                (
+                    "properties" | "patternProperties" | "definitions" | "$defs" | "dependentSchemas" | "dependencies",
+                    Value::Object(schemas),
+                ) => {
+                    for (name, schema) in schemas {
+                        self.visit(schema, &super::expand::below(&path, name), &own, depth + 1);
+                    }
+                }
+                ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(schemas)) => {
+                    for (i, schema) in schemas.iter().enumerate() {
+                        self.visit(schema, &super::expand::below(&path, &i.to_string()), &own, depth + 1);
+                    }
+                }
+                (
+                    "items"
+                    | "additionalItems"
+                    | "unevaluatedItems"
+                    | "contains"
+                    | "additionalProperties"
+                    | "unevaluatedProperties"
+                    | "propertyNames"
+                    | "not"
+                    | "if"
+                    | "then"
+                    | "else",
+                    _,
+                ) => self.visit(value, &path, &own, depth + 1),
+                _ => {}
+            }
         }
     }
 }
 
-/// Identifiers and anchors of a schema and of those in it. A name that stands for two places stands for none.
-fn collect<'a>(value: &'a Value, path: &str, names: &mut Names<'a>, depth: usize) {
-    if depth > MAX_DEPTH {
-        return;
-    }
-    match value {
-        Value::Object(keywords) => {
-            for (keyword, prefix) in [("$id", ""), ("id", ""), ("$anchor", "#"), ("$dynamicAnchor", "#")] {
-                if let Some(name) = keywords.get(keyword).and_then(Value::as_str) {
-                    let place = names.entry(format!("{prefix}{name}"));
-                    place.and_modify(|place| *place = None).or_insert_with(|| Some((value, path.to_owned())));
-                }
-            }
-            for (key, value) in keywords {
-                if !matches!(key.as_str(), "enum" | "const" | "default" | "examples") {
-                    collect(value, &super::expand::below(path, key), names, depth + 1);
-                }
-            }
-        }
-        Value::Array(items) => {
-            for (i, value) in items.iter().enumerate() {
-                collect(value, &super::expand::below(path, &i.to_string()), names, depth + 1);
-            }
-        }
-        _ => {}
-    }
+/// A name for the anchors of draft 2019-09, which have none.
+const RECURSIVE: &str = "\0recursive";
+
+fn depends(said: &str) -> String {
+    format!("{said} leads to different places by different ways, which is not supported")
+}
+
+/// A URI relative to another. What is no URI is a name.
+fn join(base: &str, reference: &str) -> String {
+    let resolved = UriRef::parse(reference).ok().and_then(|reference| {
+        let base = Uri::parse(base).ok()?;
+        reference.resolve_against(&base).ok()
+    });
+    resolved.map_or_else(|| reference.to_owned(), |uri| uri.to_string())
 }
 
 fn percent_decode(text: &str) -> Option<String> {

@@ -10,10 +10,13 @@ use serde_json::{Map, Value};
 
 use crate::automaton::Automaton;
 use crate::json::document::Document;
-use crate::json::flat::{ContainsSome, Demand, Flat, Items, Key, Objects, Properties, Types};
+use crate::json::flat::{
+    ContainsSome, Demand, EvaluatedItems, Flat, Items, Key, Objects, Properties, SomeNames, SomeProperty, Types,
+};
 use crate::json::format;
 use crate::json::number::{Bound, Decimal};
 use crate::json::pattern::pattern;
+use crate::json::registry::Registry;
 use crate::json::schema::BadSchema;
 
 /// The most ways in which a schema may be obeyed that are told apart.
@@ -21,6 +24,9 @@ const MAX_WAYS: usize = 4096;
 
 /// How deep it is looked for a contradiction between branches.
 const DEPTH: u32 = 6;
+
+/// The most branches of which all sets are looked at.
+const MAX_BRANCHES: usize = 6;
 
 pub(crate) type Result<T, E = BadSchema> = std::result::Result<T, E>;
 
@@ -32,17 +38,21 @@ pub(crate) fn bad<T>(path: &str, fault: impl Into<String>) -> Result<T> {
 pub(crate) const ANYTHING: u32 = 0;
 pub(crate) const NOTHING: Demand = (ANYTHING, false);
 
-/// A schema with its place.
-#[derive(Clone, Copy)]
+/// What a demand is made of.
+#[derive(Clone)]
 enum Source<'a> {
     Schema(&'a Value),
     /// The schema of one value.
     Constant(&'a Value),
+    /// One of some demands at least.
+    Any(Rc<[Key]>),
 }
 
 /// All schemas that are looked at.
 pub(crate) struct Schemas<'a> {
     document: Document<'a>,
+    /// Whether some schema asks what others have evaluated.
+    looks_back: bool,
     sources: Vec<Source<'a>>,
     paths: Vec<Rc<str>>,
     numbers: HashMap<(*const Value, bool), u32>,
@@ -58,9 +68,10 @@ pub(crate) struct Schemas<'a> {
 static TRUE: Value = Value::Bool(true);
 
 impl<'a> Schemas<'a> {
-    pub(crate) fn new(root: &'a Value) -> Self {
+    pub(crate) fn new(root: &'a Value, registry: &'a Registry) -> Self {
         let mut schemas = Self {
-            document: Document::new(root),
+            document: Document::new(root, registry),
+            looks_back: registry.schemas().chain([root]).any(|schema| looks_back(schema, 0)),
             sources: Vec::new(),
             paths: Vec::new(),
             numbers: HashMap::new(),
@@ -88,6 +99,11 @@ impl<'a> Schemas<'a> {
         let (value, constant) = match source {
             Source::Schema(value) => (value, false),
             Source::Constant(value) => (value, true),
+            Source::Any(_) => {
+                self.sources.push(source);
+                self.paths.push(path.into());
+                return self.sources.len() as u32 - 1;
+            }
         };
         if let (false, Value::Bool(true)) = (constant, value)
             && !self.sources.is_empty()
@@ -144,7 +160,9 @@ impl<'a> Schemas<'a> {
         self.flats.insert(demand, None);
         let (number, wanted) = demand;
         let path = self.paths[number as usize].clone();
-        let flats = match (self.sources[number as usize], wanted) {
+        let flats = match (self.sources[number as usize].clone(), wanted) {
+            (Source::Any(branches), true) => self.any_of(&branches)?,
+            (Source::Any(branches), false) => self.none_of(&branches, &path)?,
             (Source::Constant(value), _) => self.values(std::slice::from_ref(value), wanted, &path)?,
             (Source::Schema(Value::Bool(holds)), _) => {
                 if *holds == wanted {
@@ -169,13 +187,8 @@ impl<'a> Schemas<'a> {
             let flats = match assertion {
                 Assertion::Plain { holds, .. } => holds,
                 Assertion::Schema(demand) => Rc::unwrap_or_clone(self.flats(demand)?),
-                Assertion::Any(branches) => {
-                    let mut any = Vec::new();
-                    for branch in branches {
-                        any.extend_from_slice(&self.ways(&branch)?);
-                    }
-                    Flat::merge(any)
-                }
+                Assertion::Any(branches) if self.looks_back => self.any_of(&subsets(&branches, path)?)?,
+                Assertion::Any(branches) => self.any_of(&branches)?,
                 Assertion::One(branches) => self.one_of(&branches, path)?,
                 Assertion::If(condition, then, otherwise) => {
                     let mut any = self.ways(&joined(&[condition], &then))?.to_vec();
@@ -185,21 +198,75 @@ impl<'a> Schemas<'a> {
             };
             ways = cross(&ways, &flats, path)?;
         }
+        if self.looks_back {
+            self.unevaluated(keywords, path, &mut ways)?;
+        }
         Ok(ways)
+    }
+
+    /// What nothing has looked at obeys the demands of `unevaluatedProperties` and `unevaluatedItems`.
+    ///
+    /// Of the branches of `anyOf` that hold, all count. It is enough that some set of them holds and is looked at, for what
+    /// has been looked at by more of them has less to obey.
+    fn unevaluated(&mut self, keywords: &'a Map<String, Value>, path: &str, ways: &mut [Flat]) -> Result<()> {
+        if let Some(schema) = keywords.get("unevaluatedProperties") {
+            let demand = self.demand(schema, &below(path, "unevaluatedProperties"));
+            for Flat { objects, .. } in &mut *ways {
+                if !objects.evaluated.iter().any(|properties| properties.evaluates_others) {
+                    let mut rest =
+                        Properties { others: demand.clone(), evaluates_others: true, ..Properties::default() };
+                    for properties in &objects.evaluated {
+                        rest.named.extend(properties.named.iter().map(|(name, _)| (name.clone(), Key::new())));
+                        rest.patterns.extend(properties.patterns.iter().map(|&(content, _)| (content, Key::new())));
+                    }
+                    let rest = Rc::new(rest);
+                    objects.properties.push(rest.clone());
+                    objects.evaluated.push(rest);
+                }
+            }
+        }
+        if let Some(schema) = keywords.get("unevaluatedItems") {
+            let path = below(path, "unevaluatedItems");
+            let demand = self.demand(schema, &path);
+            for Flat { arrays, .. } in ways {
+                let evaluated = std::mem::take(&mut arrays.evaluated);
+                if !evaluated.all {
+                    let rest = match &evaluated.found[..] {
+                        [] => demand.clone(),
+                        found => {
+                            let branches: Vec<Key> = found.iter().chain([&demand]).cloned().collect();
+                            vec![(self.number(Source::Any(branches.into()), &path), true)]
+                        }
+                    };
+                    arrays.items.push(Rc::new(Items { first: vec![Key::new(); evaluated.first], rest }));
+                }
+                arrays.evaluated.all = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ways to obey one branch at least.
+    fn any_of(&mut self, branches: &[Key]) -> Result<Vec<Flat>> {
+        let mut any = Vec::new();
+        for branch in branches {
+            any.extend_from_slice(&self.ways(branch)?);
+        }
+        Ok(Flat::merge(any))
     }
 
     /// The ways to break some keyword of a schema.
     fn broken(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
         let mut ways = Vec::new();
+        for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
+            if keywords.get(keyword).is_some_and(|schema| *schema != Value::Bool(true)) {
+                return unbreakable(path, keyword);
+            }
+        }
         for assertion in self.assertions(keywords, false, path)? {
             match assertion {
                 Assertion::Plain { broken: Ok(broken), .. } => ways.extend(broken),
-                Assertion::Plain { broken: Err(keyword), .. } => {
-                    return bad(
-                        path,
-                        format!("{keyword:?} below \"not\" (or in \"oneOf\" or \"if\") is not supported"),
-                    );
-                }
+                Assertion::Plain { broken: Err(keyword), .. } => return unbreakable(path, keyword),
                 Assertion::Schema((schema, wanted)) => ways.extend_from_slice(&self.flats((schema, !wanted))?),
                 Assertion::Any(branches) => ways.extend(self.none_of(&branches, path)?),
                 Assertion::One(branches) => {
@@ -221,7 +288,13 @@ impl<'a> Schemas<'a> {
                 }
             }
         }
-        Ok(Flat::merge(ways))
+        let mut ways = Flat::merge(ways);
+        // What is looked at where it is asked whether a schema fails, does not count.
+        for way in &mut ways {
+            way.objects.evaluated.clear();
+            way.arrays.evaluated = EvaluatedItems::default();
+        }
+        Ok(ways)
     }
 
     /// The ways to break every branch: of each some demand.
@@ -333,6 +406,18 @@ impl<'a> Schemas<'a> {
         Ok(false)
     }
 
+    /// Demands that hold just where some do not hold together.
+    pub(crate) fn opposite(&mut self, key: &Key, path: &str) -> Key {
+        match key[..] {
+            [] => vec![NOTHING],
+            [(schema, wanted)] => normal(vec![(schema, !wanted)]),
+            _ => {
+                let branches: Vec<Key> = key.iter().map(|&(schema, wanted)| vec![(schema, !wanted)]).collect();
+                vec![(self.number(Source::Any(branches.into()), path), true)]
+            }
+        }
+    }
+
     /// What a property of an object must obey.
     pub(crate) fn property(&self, objects: &Objects, name: &str) -> Key {
         let mut key = Key::new();
@@ -387,16 +472,14 @@ impl<'a> Schemas<'a> {
             }
         }
         if !wanted {
-            if !composite.is_empty() {
-                return bad(
-                    path,
-                    "an array or object as a value below \"not\" (or in \"oneOf\" or \"if\") is not supported",
-                );
-            }
             let mut others = Flat::of(Types::ALL.without(scalars.types));
             others.numbers.except = numbers;
             others.strings.except = strings;
-            return Ok(vec![others]);
+            let mut others = vec![others];
+            for value in composite {
+                others = cross(&others, &self.other_than(value, path), path)?;
+            }
+            return Ok(others);
         }
         if !numbers.is_empty() {
             scalars.types = scalars.types.or(Types::NUMBER);
@@ -437,20 +520,48 @@ impl<'a> Schemas<'a> {
         Ok(Flat::merge(flats))
     }
 
+    /// All values but an array or an object.
+    fn other_than(&mut self, value: &'a Value, path: &str) -> Vec<Flat> {
+        let mut differs = |value: &'a Value| vec![(self.number(Source::Constant(value), path), false)];
+        match value {
+            Value::Array(items) => {
+                let mut ways = vec![Flat::of(Types::ALL.without(Types::ARRAY)), Flat::of(Types::ARRAY)];
+                ways[1].arrays.least = items.len() as u64 + 1;
+                if let Some(most) = items.len().checked_sub(1) {
+                    ways.push(Flat::of(Types::ARRAY));
+                    ways[2].arrays.most = Some(most as u64);
+                }
+                ways.extend(items.iter().enumerate().map(|(at, item)| item_is(at, differs(item))));
+                ways
+            }
+            Value::Object(properties) => {
+                let mut ways = vec![Flat::of(Types::ALL.without(Types::OBJECT))];
+                ways.extend(properties.keys().map(|name| without(name)));
+                let mut named: Vec<(String, Key)> =
+                    properties.iter().map(|(name, value)| (name.clone(), differs(value))).collect();
+                ways.extend(Properties { named: named.clone(), ..Properties::default() }.one_of_these());
+                named.iter_mut().for_each(|(_, key)| key.clear());
+                let names = SomeNames::Other(Rc::new(Properties { named, ..Properties::default() }));
+                ways.push(some_property(names, Key::new()));
+                ways
+            }
+            _ => unreachable!("scalars have been told apart"),
+        }
+    }
+
     /// What the keywords of a schema say, each by itself; `wanted` where it is not asked how to break them.
     fn assertions(&mut self, keywords: &'a Map<String, Value>, wanted: bool, path: &str) -> Result<Vec<Assertion>> {
         let mut all = Vec::new();
-        if keywords.contains_key("$recursiveRef") {
-            return bad(path, "the keyword \"$recursiveRef\" is not supported");
-        }
-        if let Some(reference) = keywords.get("$ref").or_else(|| keywords.get("$dynamicRef")) {
-            let (target, place) = self.document.resolve(keywords, reference).or_else(|fault| bad(path, fault))?;
+        for keyword in
+            ["$ref", "$dynamicRef", "$recursiveRef"].into_iter().filter(|&keyword| keywords.contains_key(keyword))
+        {
+            let (target, place) = self.document.resolve(keywords, keyword).or_else(|fault| bad(path, fault))?;
             all.push(Assertion::Schema((self.schema(target, &place), true)));
             if self.document.ignores_siblings_of_ref() {
                 return Ok(all);
             }
         }
-        self.plain(keywords, path, &mut all)?;
+        self.plain(keywords, wanted, path, &mut all)?;
         self.of_arrays(keywords, path, &mut all)?;
         self.of_objects(keywords, wanted, path, &mut all)?;
         for keyword in ["allOf", "anyOf", "oneOf"] {
@@ -479,7 +590,7 @@ impl<'a> Schemas<'a> {
                 keywords.get(keyword).map_or(Key::new(), |schema| self.demand(schema, &below(path, keyword)))
             };
             let (then, otherwise) = (branch("then"), branch("else"));
-            if !then.is_empty() || !otherwise.is_empty() {
+            if !then.is_empty() || !otherwise.is_empty() || self.looks_back {
                 all.push(Assertion::If(condition, then, otherwise));
             }
         }
@@ -487,16 +598,22 @@ impl<'a> Schemas<'a> {
     }
 
     /// Types, lists of values, and what is said of numbers and strings.
-    fn plain(&mut self, keywords: &'a Map<String, Value>, path: &str, all: &mut Vec<Assertion>) -> Result<()> {
+    fn plain(
+        &mut self,
+        keywords: &'a Map<String, Value>,
+        wanted: bool,
+        path: &str,
+        all: &mut Vec<Assertion>,
+    ) -> Result<()> {
         if let Some(value) = keywords.get("type") {
             all.push(types(value, path)?);
         }
         if let Some(value) = keywords.get("const") {
-            all.push(self.listed(std::slice::from_ref(value), path)?);
+            all.push(self.listed(std::slice::from_ref(value), wanted, path)?);
         }
         if let Some(value) = keywords.get("enum") {
             let Value::Array(values) = value else { return bad(path, "\"enum\" is a list") };
-            all.push(self.listed(values, path)?);
+            all.push(self.listed(values, wanted, path)?);
         }
         for (keyword, below_it) in
             [("minimum", false), ("exclusiveMinimum", false), ("maximum", true), ("exclusiveMaximum", true)]
@@ -556,10 +673,10 @@ impl<'a> Schemas<'a> {
         Ok(())
     }
 
-    fn listed(&mut self, values: &'a [Value], path: &str) -> Result<Assertion> {
+    fn listed(&mut self, values: &'a [Value], wanted: bool, path: &str) -> Result<Assertion> {
         let holds = self.values(values, true, path)?;
-        let broken = self.values(values, false, path).map_err(|_| "enum");
-        Ok(Assertion::Plain { holds, broken })
+        let broken = if wanted { Vec::new() } else { self.values(values, false, path)? };
+        Ok(Assertion::Plain { holds, broken: Ok(broken) })
     }
 
     fn of_arrays(&mut self, keywords: &'a Map<String, Value>, path: &str, all: &mut Vec<Assertion>) -> Result<()> {
@@ -582,36 +699,30 @@ impl<'a> Schemas<'a> {
                 .enumerate()
                 .map(|(i, schema)| self.demand(schema, &below(&place, &i.to_string())))
                 .collect();
+            let has_rest = rest.is_some();
             let rest = rest.map_or(Key::new(), |(rest, keyword)| self.demand(rest, &below(path, keyword)));
             let mut broken = Vec::new();
             for (at, demands) in first.iter().enumerate() {
-                for &(schema, wanted) in demands {
-                    let mut flat = Flat::of(Types::ARRAY);
-                    flat.arrays.least = at as u64 + 1;
-                    let mut before = vec![Key::new(); at];
-                    before.push(vec![(schema, !wanted)]);
-                    flat.arrays.items = vec![Rc::new(Items { first: before, rest: Key::new() })];
-                    broken.push(flat);
-                }
+                broken.extend(demands.iter().map(|&(schema, wanted)| item_is(at, vec![(schema, !wanted)])));
             }
-            let broken = match (&rest[..], first.is_empty()) {
-                ([], _) => Ok(broken),
-                (&[(schema, wanted)], true) => {
-                    let mut flat = Flat::of(Types::ARRAY);
-                    flat.arrays.contains = vec![ContainsSome { what: vec![(schema, !wanted)], least: 1, most: None }];
-                    Ok(vec![flat])
-                }
-                (&[NOTHING], false) => {
+            match rest[..] {
+                [NOTHING] => {
                     let mut flat = Flat::of(Types::ARRAY);
                     flat.arrays.least = first.len() as u64 + 1;
                     broken.push(flat);
-                    Ok(broken)
                 }
-                _ => Err("items"),
-            };
+                _ => broken.extend(rest.iter().map(|&(schema, wanted)| {
+                    let mut flat = Flat::of(Types::ARRAY);
+                    let what = vec![(schema, !wanted)];
+                    flat.arrays.contains = vec![ContainsSome { from: first.len(), what, least: 1, most: None }];
+                    flat
+                })),
+            }
             let mut holds = Flat::of(Types::ALL);
+            holds.arrays.evaluated.first = first.len();
+            holds.arrays.evaluated.all = has_rest;
             holds.arrays.items = vec![Rc::new(Items { first, rest })];
-            all.push(Assertion::Plain { holds: vec![holds], broken });
+            all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
         }
         if keywords.get("uniqueItems") == Some(&Value::Bool(true)) {
             let mut holds = Flat::of(Types::ALL);
@@ -624,20 +735,21 @@ impl<'a> Schemas<'a> {
             let most = count(keywords, "maxContains", path)?;
             let contains = |least, most| {
                 let mut flat = Flat::of(Types::ARRAY);
-                flat.arrays.contains = vec![ContainsSome { what: what.clone(), least, most }];
+                flat.arrays.contains = vec![ContainsSome { from: 0, what: what.clone(), least, most }];
                 flat
             };
             let mut holds = contains(least, most);
             holds.types = Types::ALL;
+            // In draft 2019-09 it did not count.
+            if !self.document.is_of_2019() {
+                holds.arrays.evaluated.found.push(what.clone());
+            }
             let mut broken = Vec::new();
             if least > 0 {
                 broken.push(contains(0, Some(least - 1)));
             }
             broken.extend(most.map(|most| contains(most + 1, None)));
             all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
-        }
-        if keywords.contains_key("unevaluatedItems") && keywords.get("unevaluatedItems") != Some(&Value::Bool(true)) {
-            return bad(path, "the keyword \"unevaluatedItems\" is not supported");
         }
         Ok(())
     }
@@ -665,8 +777,11 @@ impl<'a> Schemas<'a> {
             let names = self.demand(schema, &below(path, "propertyNames"));
             if !names.is_empty() {
                 let mut holds = Flat::of(Types::ALL);
-                holds.objects.names = names;
-                all.push(Assertion::Plain { holds: vec![holds], broken: Err("propertyNames") });
+                holds.objects.names = names.clone();
+                let wrong =
+                    |&(schema, wanted): &Demand| some_property(SomeNames::Obeying(vec![(schema, !wanted)]), Key::new());
+                let broken = names.iter().map(wrong).collect();
+                all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
             }
         }
         for keyword in ["dependentRequired", "dependentSchemas", "dependencies"] {
@@ -704,11 +819,6 @@ impl<'a> Schemas<'a> {
                 }
             }
         }
-        if keywords.contains_key("unevaluatedProperties")
-            && keywords.get("unevaluatedProperties") != Some(&Value::Bool(true))
-        {
-            return bad(path, "the keyword \"unevaluatedProperties\" is not supported");
-        }
         Ok(())
     }
 
@@ -721,7 +831,7 @@ impl<'a> Schemas<'a> {
         all: &mut Vec<Assertion>,
     ) -> Result<()> {
         let mut properties = Properties::default();
-        let mut broken = Ok(Vec::new());
+        let mut broken = Vec::new();
         if let Some(value) = keywords.get("properties") {
             let Value::Object(named) = value else { return bad(path, "\"properties\" is an object") };
             let path = below(path, "properties");
@@ -731,7 +841,7 @@ impl<'a> Schemas<'a> {
             }
             // One that is there is wrong; all are named, for they keep their order.
             if !wanted {
-                broken = Ok(properties.one_wrong());
+                broken = properties.one_wrong();
             }
         }
         if let Some(value) = keywords.get("patternProperties") {
@@ -740,25 +850,31 @@ impl<'a> Schemas<'a> {
             for (text, schema) in patterns {
                 let content = self.pattern(text, &path, "patternProperties")?;
                 let demand = self.demand(schema, &below(&path, text));
-                if !demand.is_empty() {
-                    broken = Err("patternProperties");
-                }
+                broken.extend(
+                    demand
+                        .iter()
+                        .map(|&(schema, wanted)| some_property(SomeNames::Pattern(content), vec![(schema, !wanted)])),
+                );
                 properties.patterns.push((content, demand));
             }
         }
         if let Some(schema) = keywords.get("additionalProperties") {
             properties.others = self.demand(schema, &below(path, "additionalProperties"));
-            if !properties.others.is_empty() {
-                broken = Err("additionalProperties");
-            }
+            properties.evaluates_others = true;
         }
         let says_something = !properties.named.is_empty()
             || !properties.patterns.is_empty()
             || keywords.contains_key("additionalProperties");
         if says_something {
             let mut holds = Flat::of(Types::ALL);
-            holds.objects.properties = vec![Rc::new(properties)];
-            all.push(Assertion::Plain { holds: vec![holds], broken });
+            let properties = Rc::new(properties);
+            broken.extend(properties.others.iter().map(|&(schema, wanted)| {
+                let value = normal(vec![(schema, !wanted)]);
+                some_property(SomeNames::Other(properties.clone()), value)
+            }));
+            holds.objects.evaluated = vec![properties.clone()];
+            holds.objects.properties = vec![properties];
+            all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
         }
         Ok(())
     }
@@ -806,10 +922,17 @@ impl Assertion {
 impl Properties {
     /// The ways in which one of the named properties is there and breaks a demand.
     fn one_wrong(&self) -> Vec<Flat> {
+        let turned = |key: &Key| key.iter().map(|&(schema, wanted)| (schema, !wanted)).collect();
+        let named = self.named.iter().map(|(name, key)| (name.clone(), turned(key))).collect();
+        Self { named, ..Self::default() }.one_of_these()
+    }
+
+    /// The ways in which one of the named properties is there and obeys one of its demands.
+    fn one_of_these(&self) -> Vec<Flat> {
         let names = || self.named.iter().map(|(name, _)| (name.clone(), Key::new()));
         let wrong = |(at, demand): (usize, &Demand)| {
             let mut named: Vec<(String, Key)> = names().collect();
-            named[at].1 = vec![(demand.0, !demand.1)];
+            named[at].1 = vec![*demand];
             let mut flat = Flat::of(Types::OBJECT);
             flat.objects.required = vec![named[at].0.clone()];
             flat.objects.properties = vec![Rc::new(Self { named, ..Self::default() })];
@@ -848,6 +971,54 @@ fn sizes(
         all.push(Assertion::plain(holds, broken));
     }
     Ok(())
+}
+
+/// Arrays that have an item at a place, which obeys something.
+fn item_is(at: usize, what: Key) -> Flat {
+    let mut flat = Flat::of(Types::ARRAY);
+    flat.arrays.least = at as u64 + 1;
+    let mut first = vec![Key::new(); at];
+    first.push(what);
+    flat.arrays.items = vec![Rc::new(Items { first, rest: Key::new() })];
+    flat
+}
+
+/// Objects that have a property with a name among some, whose value obeys something.
+fn some_property(names: SomeNames, value: Key) -> Flat {
+    let mut flat = Flat::of(Types::OBJECT);
+    flat.objects.some = vec![SomeProperty { names, value }];
+    flat
+}
+
+/// All sets of some branches but the empty one.
+fn subsets(branches: &[Key], path: &str) -> Result<Vec<Key>> {
+    if branches.len() > MAX_BRANCHES {
+        return bad(
+            path,
+            format!("\"anyOf\" of more than {MAX_BRANCHES} schemas with \"unevaluated...\" is not supported"),
+        );
+    }
+    let set = |bits: u32| {
+        let chosen = branches.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1);
+        normal(chosen.flat_map(|(_, branch)| branch).copied().collect())
+    };
+    Ok((1..1 << branches.len()).map(set).collect())
+}
+
+/// Whether a schema, or one in it, asks what others have evaluated.
+fn looks_back(schema: &Value, depth: usize) -> bool {
+    match schema {
+        _ if depth > crate::json::document::MAX_DEPTH => false,
+        Value::Object(keywords) => {
+            keywords.iter().any(|(keyword, value)| keyword.starts_with("unevaluated") || looks_back(value, depth + 1))
+        }
+        Value::Array(items) => items.iter().any(|item| looks_back(item, depth + 1)),
+        _ => false,
+    }
+}
+
+fn unbreakable<T>(path: &str, keyword: &str) -> Result<T> {
+    bad(path, format!("{keyword:?} below \"not\" (or in \"oneOf\" or \"if\") is not supported"))
 }
 
 /// Objects that do not have a property.

@@ -65,6 +65,8 @@ pub(crate) struct Numbers {
     pub(crate) multiples: Vec<(Decimal, bool)>,
     pub(crate) among: Option<Rc<Vec<Decimal>>>,
     pub(crate) except: Vec<Decimal>,
+    /// Whether each is written in one way only.
+    pub(crate) one_form: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -84,6 +86,16 @@ pub(crate) struct Arrays {
     pub(crate) most: Option<u64>,
     pub(crate) contains: Vec<ContainsSome>,
     pub(crate) unique: bool,
+    pub(crate) evaluated: EvaluatedItems,
+}
+
+/// Which items the keywords of a schema have looked at, those of the schemas that it applies in place included.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EvaluatedItems {
+    pub(crate) first: usize,
+    pub(crate) all: bool,
+    /// Those that obey one of these, where `contains` found them.
+    pub(crate) found: Vec<Key>,
 }
 
 #[derive(Debug)]
@@ -95,6 +107,8 @@ pub(crate) struct Items {
 /// So many items obey something.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ContainsSome {
+    /// How many of the first items are not looked at.
+    pub(crate) from: usize,
     pub(crate) what: Key,
     pub(crate) least: u64,
     pub(crate) most: Option<u64>,
@@ -110,6 +124,27 @@ pub(crate) struct Objects {
     pub(crate) implies: Vec<(String, String)>,
     /// What all names must obey as strings.
     pub(crate) names: Key,
+    /// Properties of which there must be one.
+    pub(crate) some: Vec<SomeProperty>,
+    /// Which properties the keywords of a schema have looked at, those of the schemas that it applies in place included.
+    pub(crate) evaluated: Vec<Rc<Properties>>,
+}
+
+/// There is a property with a name among some, whose value obeys something.
+#[derive(Clone, Debug)]
+pub(crate) struct SomeProperty {
+    pub(crate) names: SomeNames,
+    pub(crate) value: Key,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum SomeNames {
+    /// Those that are neither named by these nor match a pattern of these.
+    Other(Rc<Properties>),
+    /// Those that the automaton with this number accepts.
+    Pattern(u32),
+    /// Those that obey this as strings.
+    Obeying(Key),
 }
 
 #[derive(Debug, Default)]
@@ -119,6 +154,19 @@ pub(crate) struct Properties {
     pub(crate) patterns: Vec<(u32, Key)>,
     /// What those obey that are neither named nor of a pattern.
     pub(crate) others: Key,
+    /// Whether those have been looked at.
+    pub(crate) evaluates_others: bool,
+}
+
+impl Properties {
+    fn names(&self, name: &str) -> bool {
+        self.named.iter().any(|(known, _)| known == name)
+    }
+
+    /// Whether there is no property but those that it names.
+    fn is_closed(&self) -> bool {
+        self.patterns.is_empty() && self.others == [(0, false)]
+    }
 }
 
 impl Flat {
@@ -291,7 +339,18 @@ impl Arrays {
             }
         }
         self.unique |= other.unique;
+        self.evaluated.first = self.evaluated.first.max(other.evaluated.first);
+        self.evaluated.all |= other.evaluated.all;
+        self.evaluated.found.extend(other.evaluated.found.iter().cloned());
         self.most.is_none_or(|most| self.least <= most)
+    }
+}
+
+impl SomeProperty {
+    /// Whether closed properties have no place for it.
+    fn is_barred_by(&self, properties: &Properties) -> bool {
+        let SomeNames::Other(known) = &self.names else { return false };
+        properties.is_closed() && properties.named.iter().all(|(name, key)| *key == [(0, false)] || known.names(name))
     }
 }
 
@@ -311,6 +370,11 @@ impl Objects {
         self.names.extend(&other.names);
         self.names.sort_unstable();
         self.names.dedup();
+        self.some.extend(other.some.iter().cloned());
+        self.evaluated.extend(other.evaluated.iter().cloned());
+        if self.some.iter().any(|some| self.properties.iter().any(|properties| some.is_barred_by(properties))) {
+            return false;
+        }
         self.most.is_none_or(|most| self.least <= most && self.required.len() as u64 <= most)
     }
 }

@@ -5,22 +5,25 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `document` | where references lead |
+//! | `document`, [`registry`] | where references lead |
 //! | `expand` | the ways to obey a schema, with its branches told apart |
 //! | `flat` | demands on each type, which can be joined |
 //! | [`schema`] | from demands to the rules of a grammar |
 //! | `place` | what may come next in an object or an array |
 //! | `number`, `text`, `names`, `quoted`, `pattern`, `format` | numbers and strings |
+//! | `fresh` | items that are all different |
 
 mod document;
 mod expand;
 mod flat;
 mod format;
+pub(crate) mod fresh;
 pub(crate) mod names;
 mod number;
 mod pattern;
 pub(crate) mod place;
 pub(crate) mod quoted;
+pub mod registry;
 pub mod schema;
 #[cfg(test)]
 mod tests;

@@ -108,6 +108,16 @@ impl NameTable {
 }
 
 impl NameTable {
+    /// The fewest bytes of a name that the schema does not give, in quotes, of each kind.
+    pub(crate) fn shortest_others(self: &Arc<Self>, kinds: usize) -> Vec<u64> {
+        let only = |kind: usize| (0..kinds).map(|other| if other == kind { 0 } else { NEVER }).collect::<Vec<u64>>();
+        let shortest = |kind| {
+            let names = Names::new(self.clone(), |_| NEVER, only(kind))?;
+            Some(names.to_end(names.start()).saturating_add(2))
+        };
+        (0..kinds).map(|kind| shortest(kind).unwrap_or(NEVER)).collect()
+    }
+
     /// The names that the schema does not give, of some kinds alone.
     pub(crate) fn others_of(&self, kind: impl Fn(u32) -> bool) -> Option<Characters> {
         let automaton = &self.others.as_ref()?.automaton;

@@ -194,6 +194,23 @@ pub(crate) fn multiples(of: &Decimal) -> Result<Automaton, NoAutomaton> {
     )
 }
 
+/// One way to write each number: no zero at the end of a fraction.
+pub(crate) fn one_form() -> Automaton {
+    // Before the point, or whether the digit after it is no zero.
+    Automaton::explore(
+        None,
+        |byte| if byte.is_ascii_digit() { byte.min(b'1') } else { byte },
+        |&state, byte| match (state, byte) {
+            (None, b'-' | b'0'..=b'9') => Some(None),
+            (None, b'.') => Some(Some(false)),
+            (Some(_), b'0'..=b'9') => Some(Some(byte != b'0')),
+            _ => None,
+        },
+        |&state| state != Some(false),
+    )
+    .expect("it is small")
+}
+
 /// Where a number stands.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Place {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::grammar::{At, Grammar, NO_END, Rule, Step};
+use crate::json::fresh::{Fresh, Seen, shortest};
 use crate::json::names::{NameTable, Named, Names};
 use crate::json::quoted::Quoted;
 use crate::terminal::Terminal;
@@ -16,10 +17,10 @@ use crate::terminal::Terminal;
 pub(crate) struct ObjectShape {
     pub(crate) table: Arc<NameTable>,
     pub(crate) properties: Vec<Property>,
-    /// The rule of the value after each kind of other name.
-    pub(crate) others: Vec<Rule>,
-    /// The fewest bytes of an other name, in quotes.
-    pub(crate) other_name: u64,
+    /// Each kind of other name: the fewest bytes of one in quotes, where that matters, and the value after it.
+    pub(crate) others: Vec<(u64, ValueOf)>,
+    /// Demands that some property must meet, whichever it is; a bit each.
+    pub(crate) some: u32,
     pub(crate) least: u32,
     pub(crate) most: Option<u32>,
     /// Whether properties may come in any order, or in that of the schema.
@@ -32,10 +33,25 @@ pub(crate) struct Property {
     pub(crate) name: String,
     /// The bytes of the name as it is written, with its quotes.
     pub(crate) name_bytes: u64,
-    pub(crate) rule: Rule,
+    pub(crate) value: ValueOf,
     pub(crate) required: bool,
     /// Properties that must be there if this one is.
     pub(crate) implies: Vec<u32>,
+}
+
+/// The value of a property.
+#[derive(Clone, Debug)]
+pub(crate) struct ValueOf {
+    pub(crate) rule: Rule,
+    /// The rules of those values that meet demands which some property must meet.
+    pub(crate) meeting: Vec<(u32, Rule)>,
+}
+
+impl ValueOf {
+    /// The rules, with the demands that they meet.
+    fn ways(&self) -> impl Iterator<Item = (u32, Rule)> + '_ {
+        std::iter::once((0, self.rule)).chain(self.meeting.iter().copied())
+    }
 }
 
 /// What an array must be.
@@ -46,20 +62,27 @@ pub(crate) struct ArrayShape {
     pub(crate) rest: Rule,
     pub(crate) least: u32,
     pub(crate) most: Option<u32>,
-    pub(crate) contains: Option<Contains>,
+    pub(crate) counted: Option<Counted>,
+    /// Where all items are different: the terminals of an item.
+    pub(crate) unique: Option<Vec<(u32, Arc<Terminal>)>>,
 }
 
-/// Some items of an array must be of a kind.
+/// Some items of an array must be of some kinds.
 #[derive(Debug)]
-pub(crate) struct Contains {
-    /// The rules of an item that is of the kind, at each place as in the array.
+pub(crate) struct Counted {
+    /// How many of each kind, at least and at most.
+    pub(crate) bounds: Vec<(u32, Option<u32>)>,
+    /// Items that count for some of the kinds.
+    pub(crate) items: Vec<CountedItem>,
+}
+
+/// An item that counts for the kinds with these bits; for others it does not, where they have an upper bound.
+#[derive(Debug)]
+pub(crate) struct CountedItem {
+    pub(crate) kinds: u32,
+    /// Its rules at each place as in the array.
     pub(crate) first: Vec<Rule>,
     pub(crate) rest: Rule,
-    /// Likewise of one that does not count: any item where there is no upper bound, else one that is not of the kind.
-    pub(crate) other_first: Vec<Rule>,
-    pub(crate) other_rest: Rule,
-    pub(crate) least: u32,
-    pub(crate) most: Option<u32>,
 }
 
 /// The terminals of the signs of JSON, with the white space around them.
@@ -85,6 +108,9 @@ pub(crate) struct Places {
     /// Sets of properties.
     sets: Vec<Box<[u64]>>,
     set_numbers: HashMap<Box<[u64]>, u32>,
+    /// Sets of items that are all different.
+    seen: Vec<Seen>,
+    seen_numbers: HashMap<Seen, u32>,
     /// The fewest bytes of each rule.
     rules: Vec<u64>,
 }
@@ -118,6 +144,8 @@ struct InObject {
     /// give may be repeated, so such names count once.
     certain: u32,
     has_other: bool,
+    /// The demands that have been met of those that some property must meet.
+    met: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,8 +153,12 @@ struct InArray {
     shape: u32,
     /// How many items there are, as far as that matters.
     index: u32,
-    /// How many of them are of the kind that must be contained.
+    /// How many of them are of the kinds that are counted: a digit for each.
     matched: u32,
+    /// The items so far, where all are different, by the number of their set; and whether there is one more, which is not
+    /// known yet.
+    seen: u32,
+    pending: bool,
 }
 
 fn has(set: &[u64], number: u32) -> bool {
@@ -143,6 +175,13 @@ fn sum(parts: impl IntoIterator<Item = u64>) -> u64 {
 }
 
 impl ObjectShape {
+    fn value(&self, named: Named) -> &ValueOf {
+        match named {
+            Named::Known(number) => &self.properties[number as usize].value,
+            Named::Other(kind) => &self.others[kind as usize].1,
+        }
+    }
+
     fn follows_presence(&self) -> bool {
         self.properties.iter().any(|property| !property.implies.is_empty())
     }
@@ -150,13 +189,13 @@ impl ObjectShape {
     /// The bytes of a property: its name, the colon and its value.
     fn bytes(&self, number: u32, rule: &impl Fn(Rule) -> u64) -> u64 {
         let property = &self.properties[number as usize];
-        sum([property.name_bytes, 1, rule(property.rule)])
+        sum([property.name_bytes, 1, rule(property.value.rule)])
     }
 
     /// The fewest bytes of a property that the schema does not name.
     fn other_bytes(&self, rule: &impl Fn(Rule) -> u64) -> u64 {
-        let value = self.others.iter().map(|&other| rule(other)).min().unwrap_or(NO_END);
-        sum([self.other_name, 1, value])
+        let bytes = self.others.iter().map(|(name, value)| sum([*name, 1, rule(value.rule)]));
+        bytes.min().unwrap_or(NO_END)
     }
 
     /// Properties that are still missing where these are there; all that they imply included.
@@ -189,6 +228,9 @@ impl ObjectShape {
         if bytes == NO_END || missing.iter().any(|&number| has(passed, number)) {
             return None;
         }
+        if at.met != self.some {
+            return self.rest_meeting(&missing, passed, at.met, rule);
+        }
         let mut more = missing.len() as u32;
         if self.least > at.certain + more {
             // Those that nothing else depends on.
@@ -210,6 +252,52 @@ impl ObjectShape {
         }
         let fits = self.most.is_none_or(|most| at.count + more <= most);
         fits.then_some((bytes, more))
+    }
+
+    /// As [`ObjectShape::rest`], where some property must meet a demand; sizes are not bounded then.
+    fn rest_meeting(
+        &self,
+        missing: &[u32],
+        passed: &[u64],
+        met: u32,
+        rule: &impl Fn(Rule) -> u64,
+    ) -> Option<(u64, u32)> {
+        // For each set of demands that are met, the fewest bytes and how many properties that takes.
+        let mut best: Vec<Option<(u64, u32)>> = vec![None; self.some as usize + 1];
+        best[met as usize] = Some((0, 0));
+        let with = |so_far: (u64, u32), bytes: u64| {
+            let bytes = sum([so_far.0, bytes, 1]);
+            (bytes != NO_END).then_some((bytes, so_far.1 + 1))
+        };
+        let improve = |best: &mut Option<(u64, u32)>, new: Option<(u64, u32)>| {
+            if let Some(new) = new
+                && best.is_none_or(|old| new < old)
+            {
+                *best = Some(new);
+            }
+        };
+        for (number, property) in (0..).zip(&self.properties).filter(|(number, _)| !has(passed, *number)) {
+            let mut after = if missing.contains(&number) { vec![None; best.len()] } else { best.clone() };
+            for (met, so_far) in (0u32..).zip(&best) {
+                let Some(so_far) = *so_far else { continue };
+                for (meets, value) in property.value.ways() {
+                    let bytes = sum([property.name_bytes, 1, rule(value)]);
+                    improve(&mut after[(met | meets) as usize], with(so_far, bytes));
+                }
+            }
+            best = after;
+        }
+        // A name that the schema does not give may come more than once.
+        for met in 0..best.len() {
+            let Some(so_far) = best[met] else { continue };
+            for (name, value) in &self.others {
+                for (meets, value) in value.ways() {
+                    let bytes = sum([*name, 1, rule(value)]);
+                    improve(&mut best[met | meets as usize], with(so_far, bytes));
+                }
+            }
+        }
+        best[self.some as usize]
     }
 }
 
@@ -233,12 +321,16 @@ impl ArrayShape {
     }
 
     /// The fewest bytes of the items that must still come, each with a comma before it, and how many those are.
-    fn rest(&self, index: u32, matched: u32, rule: &impl Fn(Rule) -> u64) -> Option<(u64, u32)> {
+    fn rest(&self, index: u32, matched: u32, seen: &Seen, rule: &impl Fn(Rule) -> u64) -> Option<(u64, u32)> {
         let longest = self.longest(rule);
-        let Some(contains) = &self.contains else {
+        let Some(counted) = &self.counted else {
             let wanted = self.least.saturating_sub(index);
             if longest.is_some_and(|longest| longest < index + wanted) {
                 return None;
+            }
+            if let (Some(unique), true) = (&self.unique, wanted > 0) {
+                let texts = shortest(unique, seen, wanted as usize)?;
+                return Some((sum(texts) + u64::from(wanted), wanted));
             }
             // All but the first few are alike.
             let last = (index + wanted).max(index);
@@ -248,50 +340,76 @@ impl ArrayShape {
             let rest = if alike == 0 { 0 } else { rule(self.rest).saturating_add(1).saturating_mul(alike) };
             return Some((first.saturating_add(rest), wanted));
         };
-        // From the far end to here: for each number of items of the kind so far, the fewest bytes.
-        let top = contains.top();
-        let wanted = contains.least.saturating_sub(matched);
-        let horizon = self.least.max(self.first.len() as u32).max(index) + wanted;
+        // From the far end to here: for each number of items of the kinds so far, the fewest bytes.
+        let horizon = self.least.max(self.first.len() as u32).max(index) + counted.wanted(matched);
         let horizon = longest.map_or(horizon, |longest| longest.min(horizon));
         let ends =
-            |index: u32, matched: u32| (index >= self.least && matched >= contains.least).then_some((0u64, 0u32));
-        let mut ways: Vec<Option<(u64, u32)>> = (0..=top).map(|matched| ends(horizon, matched)).collect();
+            |index: u32, matched: u32| (index >= self.least && counted.is_enough(matched)).then_some((0u64, 0u32));
+        let mut ways: Vec<Option<(u64, u32)>> = (0..counted.numbers()).map(|matched| ends(horizon, matched)).collect();
         for index in (index..horizon).rev() {
-            let (of_kind, other) = (rule(contains.of_kind(index)), rule(contains.other(index)));
+            let items: Vec<(u32, u64)> = counted
+                .items
+                .iter()
+                .map(|item| (item.kinds, rule(item.at(index))))
+                .filter(|way| way.1 != NO_END)
+                .collect();
             let way = |matched: u32| {
-                let item = |next: u32, bytes: u64| {
-                    let (rest, items) = ways[next as usize].filter(|_| bytes != NO_END)?;
+                let with = |&(kinds, bytes): &(u32, u64)| {
+                    let (rest, items) = ways[counted.matched(matched, kinds)? as usize]?;
                     Some((sum([rest, bytes, 1]), items + 1))
                 };
-                let one_more = contains.matched(matched).and_then(|next| item(next, of_kind));
-                [ends(index, matched), one_more, item(matched, other)].into_iter().flatten().min()
+                items.iter().filter_map(with).chain(ends(index, matched)).min()
             };
-            ways = (0..=top).map(way).collect();
+            ways = (0..counted.numbers()).map(way).collect();
         }
         ways[matched as usize]
     }
 }
 
-impl Contains {
-    fn of_kind(&self, index: u32) -> Rule {
+impl CountedItem {
+    fn at(&self, index: u32) -> Rule {
         self.first.get(index as usize).copied().unwrap_or(self.rest)
     }
+}
 
-    fn other(&self, index: u32) -> Rule {
-        self.other_first.get(index as usize).copied().unwrap_or(self.other_rest)
+impl Counted {
+    /// How many numbers of each kind are told apart, in the order of the digits.
+    fn bases(&self) -> impl Iterator<Item = u32> + '_ {
+        self.bounds.iter().map(|&(least, most)| most.unwrap_or(least) + 1)
     }
 
-    /// The largest number of items of the kind that is told apart.
-    fn top(&self) -> u32 {
-        self.most.unwrap_or(self.least)
+    /// How many numbers of items of all kinds are told apart.
+    pub(crate) fn numbers(&self) -> u32 {
+        self.bases().fold(1, u32::saturating_mul)
     }
 
-    /// Their number after one more, if it may come.
-    fn matched(&self, matched: u32) -> Option<u32> {
-        match self.most {
-            Some(most) => (matched < most).then_some(matched + 1),
-            None => Some((matched + 1).min(self.least)),
+    /// The numbers after one more item that counts for some kinds, if it may come.
+    fn matched(&self, mut matched: u32, kinds: u32) -> Option<u32> {
+        let (mut after, mut place) = (0, 1);
+        for ((kind, base), &(_, most)) in (0..).zip(self.bases()).zip(&self.bounds) {
+            let digit = matched % base;
+            let one_more = digit + (kinds >> kind & 1);
+            if one_more == base && most.is_some() {
+                return None;
+            }
+            after += one_more.min(base - 1) * place;
+            (matched, place) = (matched / base, place * base);
         }
+        Some(after)
+    }
+
+    /// How many items of each kind are still missing, together.
+    fn wanted(&self, mut matched: u32) -> u32 {
+        let mut wanted = 0;
+        for (base, &(least, _)) in self.bases().zip(&self.bounds) {
+            wanted += least.saturating_sub(matched % base);
+            matched /= base;
+        }
+        wanted
+    }
+
+    fn is_enough(&self, matched: u32) -> bool {
+        self.wanted(matched) == 0
     }
 }
 
@@ -301,16 +419,35 @@ impl Places {
         let empty = vec![0; shape.properties.len().div_ceil(64)];
         let (passed, present) = (self.set(empty.clone()), self.set(empty));
         self.objects.push(shape);
-        let at =
-            InObject { shape: self.objects.len() as u32 - 1, passed, present, count: 0, certain: 0, has_other: false };
+        let at = InObject {
+            shape: self.objects.len() as u32 - 1,
+            passed,
+            present,
+            count: 0,
+            certain: 0,
+            has_other: false,
+            met: 0,
+        };
         self.place(Place::Object { at, phase: Phase::First })
     }
 
     /// Adds an array; returns the place after its opening bracket.
     pub(crate) fn array(&mut self, shape: ArrayShape) -> u32 {
         self.arrays.push(shape);
-        let at = InArray { shape: self.arrays.len() as u32 - 1, index: 0, matched: 0 };
+        let seen = self.seen(Seen::default());
+        let at = InArray { shape: self.arrays.len() as u32 - 1, index: 0, matched: 0, seen, pending: false };
         self.place(Place::Array { at, phase: Phase::First })
+    }
+
+    /// The number of a set of items.
+    fn seen(&mut self, seen: Seen) -> u32 {
+        if let Some(&number) = self.seen_numbers.get(&seen) {
+            return number;
+        }
+        self.seen.push(seen.clone());
+        let number = self.seen.len() as u32 - 1;
+        self.seen_numbers.insert(seen, number);
+        number
     }
 
     fn place(&mut self, place: Place) -> u32 {
@@ -334,16 +471,18 @@ impl Places {
         match self.places[place as usize] {
             Place::Object { at, .. } => {
                 let shape = &self.objects[at.shape as usize];
-                let follows = shape.follows_presence() || shape.least > 0;
+                let follows = shape.follows_presence() || shape.least > 0 || shape.some > 0;
                 let matters = shape.properties.iter().filter(|property| property.required || follows);
                 let others = if follows { &shape.others[..] } else { &[] };
-                matters.map(|property| property.rule).chain(others.iter().copied()).collect()
+                let others = others.iter().map(|(_, value)| value);
+                let values = matters.map(|property| &property.value).chain(others);
+                values.flat_map(ValueOf::ways).map(|(_, rule)| rule).collect()
             }
             Place::Array { at, .. } => {
-                let ArrayShape { first, rest, contains, .. } = &self.arrays[at.shape as usize];
+                let ArrayShape { first, rest, counted, .. } = &self.arrays[at.shape as usize];
                 let mut rules: Vec<Rule> = first.iter().copied().chain([*rest]).collect();
-                if let Some(Contains { first, rest, other_first, other_rest, .. }) = contains {
-                    rules.extend(first.iter().chain(other_first).chain([rest, other_rest]));
+                for CountedItem { first, rest, .. } in counted.iter().flat_map(|counted| &counted.items) {
+                    rules.extend(first.iter().chain([rest]));
                 }
                 rules
             }
@@ -354,7 +493,7 @@ impl Places {
     pub(crate) fn settle(&mut self, rules: &[u64]) {
         self.rules = rules.to_vec();
         for shape in &mut self.objects {
-            let lives = |kind: u32| rules[shape.others[kind as usize] as usize] != NO_END;
+            let lives = |kind: u32| rules[shape.others[kind as usize].1.rule as usize] != NO_END;
             if !(0..shape.others.len() as u32).all(lives) {
                 let names: Vec<&str> = shape.properties.iter().map(|property| property.name.as_str()).collect();
                 let table = NameTable::new(&names, shape.table.others_of(lives).map(Arc::new));
@@ -377,7 +516,7 @@ impl Places {
                 let (passed, present) = (&self.sets[at.passed as usize], &self.sets[at.present as usize]);
                 self.objects[at.shape as usize].rest(passed, present, at, &rule)
             }
-            Place::Array { at, .. } => self.arrays[at.shape as usize].rest(0, 0, &rule),
+            Place::Array { at, .. } => self.arrays[at.shape as usize].rest(0, 0, &Seen::default(), &rule),
         };
         match rest {
             // One comma fewer than items.
@@ -393,7 +532,10 @@ impl Places {
                 let (passed, present) = (&self.sets[at.passed as usize], &self.sets[at.present as usize]);
                 self.objects[at.shape as usize].rest(passed, present, at, &self.rule())
             }
-            Place::Array { at, .. } => self.arrays[at.shape as usize].rest(at.index, at.matched, &self.rule()),
+            Place::Array { at, .. } => {
+                let seen = &self.seen[at.seen as usize];
+                self.arrays[at.shape as usize].rest(at.index, at.matched, seen, &self.rule())
+            }
         };
         rest.map_or(NO_END, |(bytes, _)| bytes.saturating_add(1))
     }
@@ -430,12 +572,12 @@ impl Places {
     fn after_name(&self, at: InObject, named: Named) -> u64 {
         let shape = &self.objects[at.shape as usize];
         let (passed, present, next) = self.advanced(at, named);
-        let value = match named {
-            Named::Known(number) => self.rules[shape.properties[number as usize].rule as usize],
-            Named::Other(kind) => self.rules[shape.others[kind as usize] as usize],
+        let way = |(meets, value): (u32, Rule)| {
+            let next = InObject { met: next.met | meets, ..next };
+            let rest = shape.rest(&passed, &present, next, &self.rule()).map_or(NO_END, |(bytes, _)| bytes);
+            sum([2, self.rules[value as usize], rest])
         };
-        let rest = shape.rest(&passed, &present, next, &self.rule()).map_or(NO_END, |(bytes, _)| bytes);
-        sum([2, value, rest])
+        shape.value(named).ways().map(way).min().unwrap_or(NO_END)
     }
 
     /// The names that may come in an object, each with the fewest bytes from after it to the end of the object; first
@@ -450,7 +592,7 @@ impl Places {
         let may_come =
             |number: u32| !is_full && !has(passed, number) && first_missing.is_none_or(|first| number <= first);
         // Where nothing depends on what is there, one name changes one summand.
-        let is_plain = !shape.follows_presence() && shape.least == 0;
+        let is_plain = !shape.follows_presence() && shape.least == 0 && shape.some == at.met;
         let rule = self.rule();
         let all = shape.rest(passed, present, at, &rule).map_or(NO_END, |(bytes, _)| bytes);
         let fits = |wanted: usize| shape.most.is_none_or(|most| at.count as usize + 1 + wanted <= most as usize);
@@ -462,7 +604,7 @@ impl Places {
                 return self.after_name(at, Named::Known(number));
             }
             let is_missing = missing.binary_search(&number).is_ok();
-            let value = self.rules[shape.properties[number as usize].rule as usize];
+            let value = self.rules[shape.properties[number as usize].value.rule as usize];
             if all == NO_END || value == NO_END || !fits(missing.len() - usize::from(is_missing)) {
                 return NO_END;
             }
@@ -511,7 +653,8 @@ impl Grammar {
                     let shape = &places.objects[inside.shape as usize];
                     let (passed, present) =
                         (&places.sets[inside.passed as usize], &places.sets[inside.present as usize]);
-                    shape.missing(passed, present).is_empty() && inside.certain >= shape.least
+                    let is_whole = shape.missing(passed, present).is_empty();
+                    is_whole && inside.certain >= shape.least && inside.met == shape.some
                 };
                 let mut ways = Vec::new();
                 if closes {
@@ -522,7 +665,7 @@ impl Grammar {
                 }
                 Step::Fork(ways)
             }
-            Place::Array { at, phase } => self.items(at, phase),
+            Place::Array { at, phase } => self.items(at, phase, number),
         };
     }
 
@@ -544,36 +687,64 @@ impl Grammar {
             unreachable!("names stand in objects")
         };
         let next = self.places.after_property(at, named);
-        let shape = &self.places.objects[at.shape as usize];
-        let rule = match named {
-            Named::Known(number) => shape.properties[number as usize].rule,
-            Named::Other(kind) => shape.others[kind as usize],
-        };
-        let next = self.at_place(Place::Object { at: next, phase: Phase::Later });
-        let call = self.unique(Step::Call { rule, next });
+        let mut ways = Vec::new();
+        let value = self.places.objects[at.shape as usize].value(named).clone();
+        for (meets, rule) in value.ways() {
+            let is_new = meets == 0 || meets & !next.met != 0;
+            let later = Place::Object { at: InObject { met: next.met | meets, ..next }, phase: Phase::Later };
+            if is_new && self.places.rules[rule as usize] != NO_END && self.places.later(later) != NO_END {
+                let later = self.at_place(later);
+                ways.push(self.unique(Step::Call { rule, next: later }));
+            }
+        }
+        let call = if let [call] = ways[..] { call } else { self.step(Step::Fork(ways)) };
         self.unique(Step::Read { terminal: self.places.signs.colon, next: call })
     }
 
-    fn items(&mut self, at: InArray, phase: Phase) -> Step {
+    /// The step after an item of an array whose items are all different.
+    pub(crate) fn after_item(&mut self, place: u32, text: Vec<u8>) -> At {
+        let Place::Array { at, .. } = self.places.places[place as usize] else { unreachable!("items stand in arrays") };
+        let mut seen = Vec::clone(&self.places.seen[at.seen as usize]);
+        let text = text.into_boxed_slice();
+        if let Err(place) = seen.binary_search(&text) {
+            seen.insert(place, text);
+        }
+        let seen = self.places.seen(Seen::new(seen));
+        self.after_some_item(InArray { seen, ..at })
+    }
+
+    /// As [`Grammar::after_item`], after an item that is not known.
+    pub(crate) fn after_unknown_item(&mut self, place: u32) -> At {
+        let Place::Array { at, .. } = self.places.places[place as usize] else { unreachable!("items stand in arrays") };
+        self.after_some_item(InArray { pending: true, ..at })
+    }
+
+    fn after_some_item(&mut self, at: InArray) -> At {
+        let index = (at.index + 1).min(self.places.arrays[at.shape as usize].limit());
+        self.at_place(Place::Array { at: InArray { index, ..at }, phase: Phase::Later })
+    }
+
+    fn items(&mut self, at: InArray, phase: Phase, number: u32) -> Step {
         let signs = self.places.signs;
         let shape = &self.places.arrays[at.shape as usize];
         let rule = self.places.rule();
         let mut steps = Vec::new();
-        let is_enough = shape.contains.as_ref().is_none_or(|contains| at.matched >= contains.least);
+        let is_enough = shape.counted.as_ref().is_none_or(|counted| counted.is_enough(at.matched));
         let closes = at.index >= shape.least && is_enough;
-        // Each way to write an item: by which rule, and how many are of the kind after it.
+        let goes_on = shape.longest(&rule).is_none_or(|longest| at.index < longest);
+        // Each way to write an item: by which rule, and how many are of the kinds after it.
         let mut ways: Vec<(Rule, u32)> = Vec::new();
-        if shape.longest(&rule).is_none_or(|longest| at.index < longest) {
-            match &shape.contains {
-                None => ways.push((shape.item(at.index), 0)),
-                Some(contains) => {
-                    ways.extend(contains.matched(at.matched).map(|matched| (contains.of_kind(at.index), matched)));
-                    ways.push((contains.other(at.index), at.matched));
-                }
-            }
+        match (&shape.counted, &shape.unique) {
+            (None, None) => ways.push((shape.item(at.index), 0)),
+            (None, Some(_)) => {}
+            (Some(counted), _) => ways.extend(counted.items.iter().filter_map(|item| {
+                counted.matched(at.matched, item.kinds).map(|matched| (item.at(at.index), matched))
+            })),
         }
-        ways.retain(|&(item, _)| rule(item) != NO_END);
+        ways.retain(|&(item, _)| goes_on && rule(item) != NO_END);
         let index = (at.index + 1).min(shape.limit());
+        let more = shape.least.saturating_sub(at.index + 1);
+        let unique = shape.unique.clone().filter(|_| goes_on).unwrap_or_default();
         drop(rule);
         if closes {
             steps.push(self.read(signs.close_array, Self::RETURN));
@@ -583,6 +754,14 @@ impl Grammar {
             if self.places.later(next) != NO_END {
                 let next = self.at_place(next);
                 let item = self.call(item, next);
+                steps.push(if phase == Phase::First { item } else { self.read(signs.comma, item) });
+            }
+        }
+        for which in 0..unique.len() {
+            let seen = self.places.seen[at.seen as usize].clone();
+            if let Some(fresh) = Fresh::new(&unique, which, seen, at.pending, more) {
+                let terminal = self.terminal(Terminal::Fresh(Box::new(fresh)));
+                let item = self.step(Step::Name { terminal, place: number });
                 steps.push(if phase == Phase::First { item } else { self.read(signs.comma, item) });
             }
         }

@@ -12,11 +12,14 @@ use serde_json::Value;
 use crate::automaton::{Automaton, NoAutomaton};
 use crate::grammar::{At, Grammar, NoGrammar, Rule, Step};
 use crate::json::expand::{NOTHING, Result, Schemas, bad, item, normal};
-use crate::json::flat::{Arrays, ContainsSome, Flat, Key, Numbers, Objects, Strings, Types};
+use crate::json::flat::{
+    Arrays, ContainsSome, Flat, Key, Numbers, Objects, Properties, SomeNames, SomeProperty, Strings, Types,
+};
 use crate::json::names::NameTable;
-use crate::json::number::{Bound, Decimal, integer, multiples, number};
-use crate::json::place::{ArrayShape, Contains, ObjectShape, Property, Signs};
+use crate::json::number::{Bound, Decimal, integer, multiples, number, one_form};
+use crate::json::place::{ArrayShape, Counted, CountedItem, ObjectShape, Property, Signs, ValueOf};
 use crate::json::quoted::{Content, Quoted, begins_character, written};
+use crate::json::registry::Registry;
 use crate::json::text::{ANY, Characters, Text};
 use crate::terminal::Terminal;
 
@@ -76,13 +79,25 @@ pub struct BadSchema {
 /// The most items that are told apart by their place.
 const MAX_FIRST: usize = 10_000;
 
+/// The most kinds of items of one array that are counted, and numbers of them that are told apart.
+const MAX_CONTAINS: usize = 4;
+const MAX_COUNTS: u32 = 1 << 12;
+
+/// The most demands that some property of an object must meet.
+const MAX_SOME: usize = 4;
+
 /// The most rules of one grammar.
 const MAX_RULES: usize = 1 << 17;
 
 impl Grammar {
-    /// The grammar of the JSON texts that obey a schema.
+    /// The grammar of the JSON texts that obey a schema, whose references stay within it.
     pub fn json_schema(schema: &Value, style: Style) -> Result<Self, BadSchema> {
-        Compiler::new(schema, style).compile()
+        Self::json_schema_with(schema, style, &Registry::default())
+    }
+
+    /// The grammar of the JSON texts that obey a schema, whose references may lead to those of a registry.
+    pub fn json_schema_with(schema: &Value, style: Style, registry: &Registry) -> Result<Self, BadSchema> {
+        Compiler::new(schema, style, registry).compile()
     }
 }
 
@@ -104,7 +119,7 @@ struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    fn new(root: &'a Value, style: Style) -> Self {
+    fn new(root: &'a Value, style: Style, registry: &'a Registry) -> Self {
         let mut grammar = Grammar::empty();
         let mut sign = |forms: &[&str]| {
             let automaton = Automaton::literals(forms).expect("signs are short");
@@ -115,7 +130,7 @@ impl<'a> Compiler<'a> {
         let signs = Signs { close_object, close_array, comma: sign(&[",", ", "]), colon: sign(&[":", ": "]) };
         grammar.places.signs = signs;
         Self {
-            schemas: Schemas::new(root),
+            schemas: Schemas::new(root, registry),
             style,
             grammar,
             rules: HashMap::new(),
@@ -164,11 +179,7 @@ impl<'a> Compiler<'a> {
 
     /// The ways to write a value of the types that are left.
     fn flat(&mut self, flat: &Flat, path: &str, ways: &mut Vec<At>) -> Result<()> {
-        let words = [(Types::NULL, "null"), (Types::FALSE, "false"), (Types::TRUE, "true")];
-        let words: Vec<String> =
-            words.iter().filter(|(kind, _)| flat.types.has(*kind)).map(|(_, word)| (*word).to_owned()).collect();
-        if !words.is_empty() {
-            let terminal = self.literals(words, path)?;
+        if let Some(terminal) = self.words(flat.types, path)? {
             ways.push(self.grammar.read(terminal, Grammar::RETURN));
         }
         if flat.types.has(Types::NUMBER) {
@@ -192,6 +203,14 @@ impl<'a> Compiler<'a> {
             ways.push(self.grammar.read(self.open_object, place));
         }
         Ok(())
+    }
+
+    /// The values without parts of some types.
+    fn words(&mut self, types: Types, path: &str) -> Result<Option<u32>> {
+        let words = [(Types::NULL, "null"), (Types::FALSE, "false"), (Types::TRUE, "true")];
+        let words: Vec<String> =
+            words.iter().filter(|(kind, _)| types.has(*kind)).map(|(_, word)| (*word).to_owned()).collect();
+        if words.is_empty() { Ok(None) } else { self.literals(words, path).map(Some) }
     }
 
     /// Some texts as they are.
@@ -293,51 +312,98 @@ impl<'a> Compiler<'a> {
         if first > MAX_FIRST {
             return bad(path, format!("\"prefixItems\" has more than {MAX_FIRST} schemas"));
         }
-        if arrays.unique && most.is_none_or(|most| most > 1) {
-            return bad(path, "the keyword \"uniqueItems\" is not supported");
-        }
-        let mut with = |more: &Key| {
-            let key = |at: usize| normal([item(&arrays.items, at), more.clone()].concat());
-            let rest = self.rule(key(first));
-            let first: Vec<Rule> = (0..first).map(|at| self.rule(key(at))).collect();
-            (first, rest)
-        };
-        let (all, rest) = with(&Key::new());
         // What demands nothing is no demand.
         let wanted: Vec<&ContainsSome> =
             arrays.contains.iter().filter(|contains| contains.least > 0 || contains.most.is_some()).collect();
-        let contains = match wanted[..] {
-            [] => None,
-            [ContainsSome { what, least, most }] => {
-                let (least, most) = (length(*least).unwrap_or(u32::MAX), most.and_then(length));
-                let (of_kind, of_kind_rest) = with(what);
-                let (other_first, other_rest) = match (most, &what[..]) {
-                    (None, _) => (all.clone(), rest),
-                    (Some(_), []) => with(&vec![NOTHING]),
-                    (Some(_), &[(schema, wanted)]) => with(&vec![(schema, !wanted)]),
-                    _ => return bad(path, "\"maxContains\" of several demands is not supported"),
-                };
-                if least > 1 << 12 || most.is_some_and(|most| most > 1 << 12) {
-                    return bad(path, "\"minContains\" or \"maxContains\" is too large");
-                }
-                Some(Contains { first: of_kind, rest: of_kind_rest, other_first, other_rest, least, most })
+        let first = wanted.iter().map(|contains| contains.from).max().unwrap_or(0).max(first);
+        let mut rule = |at: usize| self.rule(item(&arrays.items, at));
+        let (rest, all) = (rule(first), (0..first).map(rule).collect());
+        let mut counted = None;
+        if !wanted.is_empty() {
+            if wanted.len() > MAX_CONTAINS {
+                return bad(path, format!("more than {MAX_CONTAINS} \"contains\" for one array are not supported"));
             }
-            _ => return bad(path, "several \"contains\" for one array are not supported"),
-        };
-        Ok(ArrayShape { first: all, rest, least, most, contains })
+            let bounds = wanted
+                .iter()
+                .map(|contains| (length(contains.least).unwrap_or(u32::MAX - 1), contains.most.and_then(length)));
+            let bounds: Vec<(u32, Option<u32>)> = bounds.collect();
+            let opposite: Vec<Key> =
+                wanted.iter().map(|contains| self.schemas.opposite(&contains.what, path)).collect();
+            let mut items = Vec::new();
+            for kinds in 0..1u32 << wanted.len() {
+                let more = |at: usize| {
+                    let mut key = Key::new();
+                    for (kind, ContainsSome { from, what, most, .. }) in wanted.iter().enumerate() {
+                        match kinds >> kind & 1 == 1 {
+                            true if at < *from => key.push(NOTHING),
+                            true => key.extend(what),
+                            false if most.is_some() && at >= *from => key.extend(&opposite[kind]),
+                            false => {}
+                        }
+                    }
+                    key
+                };
+                let mut rule = |at: usize| self.rule(normal([item(&arrays.items, at), more(at)].concat()));
+                items.push(CountedItem { kinds, rest: rule(first), first: (0..first).map(rule).collect() });
+            }
+            let with_bounds = Counted { bounds, items };
+            if with_bounds.numbers() > MAX_COUNTS {
+                return bad(path, "\"minContains\" or \"maxContains\" is too large");
+            }
+            counted = Some(with_bounds);
+        }
+        let mut unique = None;
+        if arrays.unique && most.is_none_or(|most| most > 1) {
+            if first > 0 || counted.is_some() {
+                return bad(path, "\"uniqueItems\" beside \"prefixItems\" or \"contains\" is not supported");
+            }
+            if least > MAX_COUNTS {
+                return bad(path, "\"minItems\" beside \"uniqueItems\" is too large");
+            }
+            unique = Some(self.scalars(&item(&arrays.items, 0), path)?);
+        }
+        Ok(ArrayShape { first: all, rest, least, most, counted, unique })
+    }
+
+    /// The terminals of items that are all different. Each value is written in one way.
+    fn scalars(&mut self, key: &Key, path: &str) -> Result<Vec<(u32, Arc<Terminal>)>> {
+        let ways = self.schemas.ways(&normal(key.clone()))?;
+        let mut terminals = Vec::new();
+        for flat in ways.iter() {
+            if flat.types.has(Types::ARRAY.or(Types::OBJECT)) {
+                return bad(path, "\"uniqueItems\" of arrays or objects is not supported");
+            }
+            terminals.extend(self.words(flat.types, path)?);
+            if flat.types.has(Types::NUMBER) {
+                terminals.extend(self.number(&Numbers { one_form: true, ..flat.numbers.clone() }, path)?);
+            }
+            if flat.types.has(Types::STRING) {
+                terminals.extend(self.string(&flat.strings, path)?);
+            }
+        }
+        terminals.sort_unstable();
+        terminals.dedup();
+        Ok(terminals.into_iter().map(|number| (number, self.grammar.terminals[number as usize].clone())).collect())
     }
 
     fn object(&mut self, objects: &Objects, path: &str) -> Result<ObjectShape> {
         let mut names: Vec<String> = Vec::new();
         let mut known: HashMap<String, u32> = HashMap::new();
-        let named = objects.properties.iter().flat_map(|properties| properties.named.iter().map(|(name, _)| name));
-        let implied = objects.implies.iter().flat_map(|(a, b)| [a, b]);
-        for name in named.chain(&objects.required).chain(implied) {
-            if !known.contains_key(name) {
+        let named =
+            |properties: &'_ Properties| properties.named.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let of_some = objects.some.iter().flat_map(|some| match &some.names {
+            SomeNames::Other(properties) => named(properties),
+            _ => Vec::new(),
+        });
+        let implied = objects.implies.iter().flat_map(|(a, b)| [a.clone(), b.clone()]);
+        let given = objects.properties.iter().flat_map(|properties| named(properties));
+        for name in given.chain(objects.required.iter().cloned()).chain(implied).chain(of_some) {
+            if !known.contains_key(&name) {
                 known.insert(name.clone(), names.len() as u32);
-                names.push(name.clone());
+                names.push(name);
             }
         }
+        let some = self.some(objects, path)?;
         // What is said of names, as strings.
         let allowed = match &objects.names[..] {
             [] => None,
@@ -353,6 +419,7 @@ impl<'a> Compiler<'a> {
         };
         let closed = self.style.objects == Extra::Closed
             && !names.is_empty()
+            && some.is_empty()
             && objects
                 .properties
                 .iter()
@@ -365,51 +432,110 @@ impl<'a> Compiler<'a> {
             if !may_be {
                 key = vec![NOTHING];
             }
-            let rule = self.rule(key);
+            let meets =
+                (0..).zip(&some).filter(|(_, some)| some.may_have(name, &self.schemas)).map(|(i, _)| 1 << i).sum();
+            let value = self.value(&key, meets, &some);
             let name_bytes = 2 + name.bytes().map(written).sum::<u64>();
             let required = required.contains(name);
-            properties.push(Property { name: name.clone(), name_bytes, rule, required, implies: Vec::new() });
+            properties.push(Property { name: name.clone(), name_bytes, value, required, implies: Vec::new() });
         }
         for (name, implied) in &objects.implies {
             properties[known[name] as usize].implies.push(known[implied]);
         }
         let (others, kinds) = match closed {
             true => (None, Vec::new()),
-            false => self.other_names(objects, allowed.as_deref(), path)?,
+            false => self.other_names(objects, &some, allowed.as_deref(), path)?,
         };
-        let other_name = others.as_ref().map_or(0, |others| others.to_end(Automaton::START) + 2);
         let texts: Vec<&str> = names.iter().map(String::as_str).collect();
         let Some(table) = NameTable::new(&texts, others) else {
             return bad(path, "the names of \"properties\" are too long for an automaton");
         };
-        let others = kinds.into_iter().map(|key| self.rule(key)).collect();
+        let table = Arc::new(table);
+        let lengths_matter = objects.least > 0 || !some.is_empty();
+        let lengths = if lengths_matter { table.shortest_others(kinds.len()) } else { vec![0; kinds.len()] };
+        let values = kinds.iter().map(|(key, meets)| self.value(key, *meets, &some));
+        let others = lengths.into_iter().zip(values).collect();
         let bound = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
         if objects.least > 0 && !objects.implies.is_empty() && objects.least > objects.required.len() as u64 {
             return bad(path, "\"minProperties\" beside \"dependentRequired\" is not supported");
         }
         Ok(ObjectShape {
-            table: Arc::new(table),
+            table,
             properties,
             others,
-            other_name,
+            some: (1 << some.len()) - 1,
             least: bound(objects.least),
             most: objects.most.map(bound),
             any_order: self.style.order == Order::Any,
         })
     }
 
-    /// The names that the schema does not give, by what their values must obey.
+    /// The value of a property that may meet demands which some property must meet, in each way to meet some of them.
+    fn value(&mut self, key: &Key, meets: u32, some: &[Demanded]) -> ValueOf {
+        let rule = self.rule(key.clone());
+        let mut meeting = Vec::new();
+        for met in (1..1 << some.len()).filter(|met| met & !meets == 0) {
+            let demands = some.iter().enumerate().filter(|(i, _)| met >> i & 1 == 1).flat_map(|(_, some)| &some.value);
+            let key = normal(key.iter().chain(demands).copied().collect());
+            if key != [NOTHING] {
+                meeting.push((met, self.rule(key)));
+            }
+        }
+        ValueOf { rule, meeting }
+    }
+
+    /// The demands that some property must meet, whichever it is.
+    fn some(&mut self, objects: &Objects, path: &str) -> Result<Vec<Demanded>> {
+        if objects.some.is_empty() {
+            return Ok(Vec::new());
+        }
+        if objects.some.len() > MAX_SOME {
+            return bad(path, format!("more than {MAX_SOME} demands that some property must meet are not supported"));
+        }
+        if objects.least > objects.required.len() as u64 || objects.most.is_some() || !objects.implies.is_empty() {
+            return bad(
+                path,
+                "\"minProperties\", \"maxProperties\" or \"dependentRequired\" where \"additionalProperties\" and \
+                 its kind must not hold is not supported",
+            );
+        }
+        let mut all = Vec::new();
+        for SomeProperty { names, value } in &objects.some {
+            let (names, patterns, with) = match names {
+                SomeNames::Other(properties) => {
+                    let names = properties.named.iter().map(|(name, _)| name.clone()).collect();
+                    (names, properties.patterns.iter().map(|(pattern, _)| *pattern).collect(), false)
+                }
+                SomeNames::Pattern(pattern) => (HashSet::new(), vec![*pattern], true),
+                SomeNames::Obeying(key) => {
+                    let mut patterns = Vec::new();
+                    let ways = self.schemas.ways(key)?;
+                    for flat in ways.iter().filter(|flat| flat.types.has(Types::STRING)) {
+                        if let Some(automaton) = self.content_of(&flat.strings, path)? {
+                            self.schemas.contents.push(Rc::new(automaton));
+                            patterns.push(self.schemas.contents.len() as u32 - 1);
+                        }
+                    }
+                    (HashSet::new(), patterns, true)
+                }
+            };
+            all.push(Demanded { names, patterns, with, value: value.clone() });
+        }
+        Ok(all)
+    }
+
+    /// The names that the schema does not give, by what their values must obey and which demands that some property must
+    /// meet they may meet.
     fn other_names(
         &mut self,
         objects: &Objects,
+        some: &[Demanded],
         allowed: Option<&[Strings]>,
         path: &str,
-    ) -> Result<(Option<Arc<Characters>>, Vec<Key>)> {
-        let mut patterns: Vec<u32> = objects
-            .properties
-            .iter()
-            .flat_map(|properties| properties.patterns.iter().map(|(pattern, _)| *pattern))
-            .collect();
+    ) -> Result<OtherNames> {
+        let given =
+            objects.properties.iter().flat_map(|properties| properties.patterns.iter().map(|(pattern, _)| *pattern));
+        let mut patterns: Vec<u32> = given.chain(some.iter().flat_map(|some| some.patterns.iter().copied())).collect();
         patterns.sort_unstable();
         patterns.dedup();
         let mut filters = Vec::new();
@@ -435,11 +561,13 @@ impl<'a> Compiler<'a> {
                     key.extend(&properties.others);
                 }
             }
-            normal(key)
+            let matches = |pattern: &u32| matched[patterns.binary_search(pattern).expect("all patterns are listed")];
+            let meets = |some: &Demanded| some.patterns.iter().any(matches) == some.with;
+            (normal(key), (0..).zip(some).filter(|(_, some)| meets(some)).map(|(i, _)| 1 << i).sum())
         };
         if patterns.is_empty() {
             let key = demands(&[]);
-            if key == [NOTHING] {
+            if key.0 == [NOTHING] {
                 return Ok((None, Vec::new()));
             }
             let characters = match &filters[..] {
@@ -451,7 +579,7 @@ impl<'a> Compiler<'a> {
             };
             return Ok((characters, vec![key]));
         }
-        let mut kinds: Vec<Key> = Vec::new();
+        let mut kinds: Vec<(Key, u32)> = Vec::new();
         let numbers = std::cell::RefCell::new(&mut kinds);
         let parts: Vec<Rc<Automaton>> =
             patterns.iter().map(|&pattern| self.schemas.contents[pattern as usize].clone()).collect();
@@ -482,7 +610,7 @@ impl<'a> Compiler<'a> {
                 }
                 let matched: Vec<bool> = parts.iter().zip(states).map(|(part, state)| accepts(part, state)).collect();
                 let key = demands(&matched);
-                if key == [NOTHING] {
+                if key.0 == [NOTHING] {
                     return None;
                 }
                 let mut kinds = numbers.borrow_mut();
@@ -526,6 +654,29 @@ impl<'a> Compiler<'a> {
     }
 }
 
+/// The names that a schema does not give, if there are any, and for each of their kinds what the values must obey, and the
+/// demands on some property that they may meet.
+type OtherNames = (Option<Arc<Characters>>, Vec<(Key, u32)>);
+
+/// A demand that some property must meet.
+struct Demanded {
+    /// Names that it may not have.
+    names: HashSet<String>,
+    /// Patterns of which its name matches one, or none.
+    patterns: Vec<u32>,
+    with: bool,
+    /// What its value obeys.
+    value: Key,
+}
+
+impl Demanded {
+    /// Whether the property may have this name.
+    fn may_have(&self, name: &str, schemas: &Schemas<'_>) -> bool {
+        let matches = |&pattern: &u32| schemas.contents[pattern as usize].matches(name.as_bytes());
+        !self.names.contains(name) && self.patterns.iter().any(matches) == self.with
+    }
+}
+
 /// All ways to write some numbers, which are not listed.
 fn number_automaton(numbers: &Numbers) -> Result<Automaton, NoAutomaton> {
     let (low, high) = (numbers.low.as_ref(), numbers.high.as_ref());
@@ -533,6 +684,9 @@ fn number_automaton(numbers: &Numbers) -> Result<Automaton, NoAutomaton> {
     let mut others = Vec::new();
     for (of, wanted) in &numbers.multiples {
         others.push((multiples(of)?, *wanted));
+    }
+    if numbers.one_form {
+        others.push((one_form(), true));
     }
     if numbers.whole == Some(false) {
         others.push((multiples(&Decimal::parse("1"))?, false));

@@ -250,13 +250,14 @@ fn what_is_not_understood_is_named() {
         assert!(message.contains(&format!("{path}: ")) && message.contains(part), "{message}");
     };
     is(
-        json!({"type": "object", "properties": {"a/b": {"unevaluatedItems": false}}}),
-        "#/properties/a~1b",
-        "\"unevaluatedItems\"",
+        json!({"type": "object", "properties": {"a/b": {"not": {"unevaluatedItems": false}}}}),
+        "#/properties/a~1b/not",
+        "\"unevaluatedItems\" below \"not\"",
     );
-    is(json!({"type": "array", "items": {"uniqueItems": true}}), "#/items", "\"uniqueItems\"");
+    is(json!({"type": "array", "items": {"uniqueItems": true}}), "#/items", "\"uniqueItems\" of arrays or objects");
     is(json!({"type": "integer", "multipleOf": 0}), "#", "\"multipleOf\"");
-    is(json!({"not": {"propertyNames": {"const": "a"}}}), "#/not", "\"propertyNames\" below \"not\"");
+    is(json!({"not": {"uniqueItems": true}}), "#/not", "\"uniqueItems\" below \"not\"");
+    is(json!({"not": {"additionalProperties": false}, "maxProperties": 3}), "#", "\"maxProperties\"");
     is(json!({"type": "strin"}), "#", "\"strin\"");
     is(json!({"type": "string", "pattern": "(?=a)"}), "#", "looks around");
     is(json!({"type": "string", "pattern": "a("}), "#", "unclosed group");
@@ -383,4 +384,150 @@ fn properties_come_in_any_order_where_they_may() {
     for text in ["{}", "{\"a\":null}", "{\"b\":null,\"b\":null}", "{\"b\":null,\"a\":1}"] {
         assert!(!accepts(&machine, text), "{text}");
     }
+}
+
+/// What must not hold of all other properties does not hold of one.
+#[test]
+fn some_property_breaks_what_must_not_hold() {
+    check(
+        json!({"type": "object", "properties": {"a": {"type": "null"}}, "not": {"properties": {"a": {}}, "additionalProperties": {"type": "integer"}}}),
+        &["{\"b\":\"x\"}", "{\"a\":null,\"b\":1,\"c\":null}", "{\"b\":[],\"c\":1}"],
+        &["{}", "{\"a\":null}", "{\"b\":1}", "{\"a\":null,\"b\":1,\"c\":2}", "{\"a\":1,\"b\":\"x\"}"],
+    );
+    let closed = |names: &[&str]| {
+        let properties: Vec<(String, Value)> = names.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
+        json!({"properties": serde_json::Map::from_iter(properties), "additionalProperties": false})
+    };
+    check(
+        json!({"type": "object", "oneOf": [closed(&["a", "b"]), closed(&["b", "c"])]}),
+        &["{\"a\":1}", "{\"c\":1}", "{\"a\":1,\"b\":2}", "{\"b\":1,\"c\":2}"],
+        &["{}", "{\"b\":1}", "{\"a\":1,\"c\":2}", "{\"d\":1}"],
+    );
+    check(
+        json!({"type": "object", "not": {"patternProperties": {"^x": {"type": "string"}}}}),
+        &["{\"x\":1}", "{\"x\":\"a\",\"xy\":null}", "{\"a\":1,\"x1\":2}"],
+        &["{}", "{\"a\":1}", "{\"x\":\"a\"}"],
+    );
+    check(
+        json!({"type": "object", "not": {"propertyNames": {"maxLength": 2}}}),
+        &["{\"abc\":1}", "{\"a\":1,\"abcd\":2}"],
+        &["{}", "{\"ab\":1}"],
+    );
+    check(
+        json!({"not": {"enum": [1, "x", [1, {"a": 2}], {"b": [3], "c": null}]}}),
+        &[
+            "2",
+            "\"y\"",
+            "[]",
+            "[1,{\"a\":3}]",
+            "[1,{}]",
+            "[1,{\"a\":2},0]",
+            "{}",
+            "{\"b\":[3]}",
+            "{\"b\":[3],\"c\":1}",
+            "{\"b\":[3],\"c\":null,\"d\":1}",
+            "[1,{\"a\":2,\"b\":1}]",
+        ],
+        &["1", "\"x\"", "[1,{\"a\":2}]", "{\"b\":[3],\"c\":null}", "[1, {\"a\": 2}]"],
+    );
+    check(
+        json!({"type": "array", "not": {"prefixItems": [{"const": 0}], "items": {"type": "null"}}}),
+        &["[1]", "[0,1]", "[0,null,3,null]"],
+        &["[]", "[0]", "[0,null]"],
+    );
+}
+
+#[test]
+fn several_kinds_of_items_are_counted() {
+    check(
+        json!({"type": "array", "allOf": [
+            {"contains": {"type": "string"}, "minContains": 2}, {"contains": {"minLength": 2, "type": "string"}, "maxContains": 1},
+            {"contains": {"type": "null"}}]}),
+        &["[\"a\",\"bc\",null]", "[null,\"ab\",1,\"c\",\"d\"]"],
+        &["[\"a\",\"bc\"]", "[null,\"ab\"]", "[null,\"ab\",\"cd\"]", "[null,\"a\",\"b\"]"],
+    );
+}
+
+/// All lists of up to three values, with all tokens after all their beginnings.
+#[test]
+fn unique_items_come_once() {
+    let machine = machine(&json!({"type": "array", "uniqueItems": true, "maxItems": 3, "minItems": 2,
+        "items": {"enum": ["a", "ab", 1, 1.5, true, null]}}));
+    let values = ["\"a\"", "\"ab\"", "1", "1.5", "true", "null"];
+    let mut lists = Vec::new();
+    for a in values {
+        for b in values.iter().filter(|b| **b != a) {
+            for first in [",", ", "] {
+                lists.push(format!("[{a}{first}{b}]"));
+                for c in values.iter().filter(|c| *c != b && **c != a) {
+                    lists.extend([",", ", "].map(|second| format!("[{a}{first}{b}{second}{c}]")));
+                }
+            }
+        }
+    }
+    let tokenizer = Tokenizer::from_json(include_bytes!("../../../../fixtures/models/tale/tokenizer.json")).unwrap();
+    let vocabulary = tokenizer.vocabulary();
+    lists.sort_unstable();
+    for list in lists.iter().step_by(17) {
+        for begun in (0..=list.len()).map(|n| &list[..n]) {
+            let state = machine.next(machine.start(), begun.as_bytes());
+            let mask = &machine.mask(state).tokens;
+            for token in 0..vocabulary.size() as u32 {
+                let longer = [begun.as_bytes(), vocabulary.bytes(token)].concat();
+                let from = lists.partition_point(|list| list.as_bytes() < &longer[..]);
+                let possible = longer.len() > begun.len()
+                    && lists.get(from).is_some_and(|list| list.as_bytes().starts_with(&longer));
+                assert_eq!(mask.contains(token), possible, "after {begun:?}: {:?}", String::from_utf8_lossy(&longer));
+            }
+            let shortest =
+                lists.iter().filter(|list| list.starts_with(begun)).map(|list| list.len() - begun.len()).min();
+            assert_eq!(Some(machine.to_end(state)), shortest.map(|bytes| bytes as u64), "after {begun:?}");
+        }
+    }
+    check(
+        json!({"type": "array", "uniqueItems": true, "items": {"type": ["string", "number"]}}),
+        &["[]", "[\"\",\"a\",\"aa\",1,12,1.2]", "[\"1\",1]", "[10,1,100]"],
+        &["[\"a\",\"b\",\"a\"]", "[1,2,1]", "[1,1.0]", "[0.5,0.50]", "[\"\",\"\"]"],
+    );
+    assert_eq!(
+        fault(json!({"type": "array", "uniqueItems": true, "items": {"type": "boolean"}, "minItems": 3})).fault,
+        "no finite text obeys it"
+    );
+}
+
+#[test]
+fn what_nothing_has_looked_at_obeys() {
+    check(
+        json!({"type": "object", "properties": {"a": {}}, "unevaluatedProperties": {"type": "null"},
+            "anyOf": [{"properties": {"b": {"const": 1}}, "required": ["b"]}, {"patternProperties": {"^c": {"const": 2}}, "required": ["c"]}]}),
+        &[
+            "{\"a\":0,\"b\":1}",
+            "{\"b\":1,\"c\":2}",
+            "{\"b\":1,\"c\":null}",
+            "{\"c\":2,\"c3\":2}",
+            "{\"b\":1,\"z\":null}",
+        ],
+        &["{\"a\":0}", "{\"b\":1,\"c\":3}", "{\"b\":1,\"z\":0}", "{\"b\":2,\"c\":2}"],
+    );
+    check(
+        json!({"type": "array", "if": {"prefixItems": [{"const": 1}]}, "then": {"prefixItems": [true, {"const": 2}]},
+            "contains": {"type": "string"}, "unevaluatedItems": {"type": "null"}, "minItems": 1}),
+        &["[1,2,\"x\"]", "[1,2,null,\"a\"]", "[null,\"b\"]"],
+        &["[1,2]", "[1,3,\"a\"]", "[2,\"a\"]", "[1,2,3,\"a\"]"],
+    );
+}
+
+#[test]
+fn references_lead_into_a_registry_alone() {
+    let mut registry = crate::Registry::default();
+    registry.insert("types/name.json", json!({"type": "string", "$defs": {"short": {"$ref": "other.json"}}}));
+    registry.insert("types/other.json", json!({"maxLength": 2, "type": "string"}));
+    registry.insert("x", json!({"$id": "urn:x", "$defs": {"y": {"$anchor": "z", "const": 1}}}));
+    let schema = json!({"$id": "https://example.org/root.json", "type": "array", "prefixItems": [
+        {"$ref": "types/name.json"}, {"$ref": "types/name.json#/$defs/short"}, {"$ref": "urn:x#z"}]});
+    let grammar = Grammar::json_schema_with(&schema, Style::default(), &registry).unwrap();
+    let machine = Machine::new(grammar, TRIE.clone());
+    assert!(accepts(&machine, "[\"abc\",\"ab\",1]"));
+    assert!(!accepts(&machine, "[\"abc\",\"abc\",1]") && !accepts(&machine, "[\"abc\",\"ab\",2]"));
+    assert!(fault(schema).fault.contains("leads out of the document, to no schema that is given"));
 }
