@@ -165,8 +165,8 @@ fn a_schema_that_cannot_be_used() {
         folder.write("a.schema.json", schema);
         folder.run(&["generate", "--model", TALE_SMALL, "--json-schema", "a.schema.json"])
     };
-    let path = r#"{"type": "object", "properties": {"ages": {"type": "array", "unevaluatedItems": false}}}"#;
-    with(path).fails("#/properties/ages: the keyword \"unevaluatedItems\" is not supported");
+    let path = r#"{"type": "object", "properties": {"ages": {"type": "array", "uniqueItems": true}}}"#;
+    with(path).fails("#/properties/ages: \"uniqueItems\" of arrays or objects is not supported");
     with(r#"{"$ref": "other.json"}"#).fails("leads out of the document");
     with(r#"{"type": "string", "pattern": "(a"}"#).fails("\"pattern\" \"(a\": unclosed group");
     with(r#"{"type": "integer", "minimum": 3, "maximum": 2}"#).fails("no finite text obeys it");
@@ -175,6 +175,11 @@ fn a_schema_that_cannot_be_used() {
     with("3").fails("a schema is an object, true or false");
     folder.run(&["generate", "--json-schema", "none.json"]).fails("cannot open none.json");
     assert_eq!(folder.run(&["generate", "--json-schema", "a.schema.json", "--regex", "a"]).status, 2);
+    assert_eq!(folder.run(&["generate", "--whitespace", "free"]).status, 2);
+    let stray = ["generate", "--model", TALE_SMALL, "--regex", "a", "--any-order"];
+    folder.run(&stray).fails("--any-order, --closed and --full-numbers go with --json-schema alone");
+    let nowhere = ["generate", "--model", TALE_SMALL, "--json-schema", "a.schema.json", "--schemas", "nowhere"];
+    folder.run(&nowhere).fails("the folder of schemas cannot be used: nowhere");
 }
 
 #[test]

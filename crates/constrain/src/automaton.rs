@@ -6,6 +6,9 @@ use std::hash::Hash;
 /// The most cells that the table of one automaton may have; each takes four bytes.
 const MAX_CELLS: usize = 16 << 20;
 
+/// Lists of texts have dense tables up to so many cells.
+const SMALL: usize = 1 << 16;
+
 const NONE: u32 = u32::MAX;
 
 /// A deterministic automaton over bytes. States are numbers, and the first is the start.
@@ -15,14 +18,22 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Automaton {
     classes: [u8; 256],
-    stride: usize,
-    /// The state after each (state, class of byte).
-    next: Vec<u32>,
+    rows: Rows,
     /// The fewest bytes from each state to an accepting one.
     to_end: Vec<u32>,
     goes_on: Vec<bool>,
     /// What kind of text each accepting state accepts, where kinds are told apart; else empty.
     labels: Vec<u32>,
+}
+
+/// The states after each state.
+#[derive(Debug)]
+enum Rows {
+    /// By (state, class of byte).
+    Dense { stride: usize, next: Vec<u32> },
+    /// Long lists of texts have few ways to go on at each point: from `first[state]` on, classes in order and where they
+    /// lead.
+    Sparse { first: Vec<u32>, classes: Vec<u8>, next: Vec<u32> },
 }
 
 /// Why there is no automaton.
@@ -188,8 +199,7 @@ impl Automaton {
         let row = |state: usize| table[state * stride..(state + 1) * stride].iter().map(renumber);
         Ok(Self {
             classes,
-            stride,
-            next: kept().flat_map(row).collect(),
+            rows: Rows::Dense { stride, next: kept().flat_map(row).collect() },
             to_end: kept().map(|state| to_end[state]).collect(),
             goes_on: kept().map(|state| row(state).any(|to| to != NONE)).collect(),
             labels: kept().map(|state| kinds[state].unwrap_or(NONE)).collect(),
@@ -200,20 +210,56 @@ impl Automaton {
     pub(crate) fn literals<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> Result<Self, NoAutomaton> {
         let mut texts: Vec<T> = texts.into_iter().collect();
         texts.sort_unstable_by(|a, b| a.as_ref().cmp(b.as_ref()));
+        let Some(nodes) = shared_ends(&texts)? else { return Err(NoAutomaton::Empty) };
         let mut used = [false; 256];
-        texts.iter().flat_map(AsRef::as_ref).for_each(|&byte| used[usize::from(byte)] = true);
-        Self::explore(
-            Begun::all(&texts),
-            |byte| used[usize::from(byte)].then_some(byte),
-            |begun, byte| begun.next(&texts, byte),
-            |begun| begun.is_whole(&texts),
-        )
+        nodes.iter().flat_map(|node| &node.edges).for_each(|&(byte, _)| used[usize::from(byte)] = true);
+        let (classes, representatives) = classify(|byte| used[usize::from(byte)].then_some(byte));
+        let mut to_end: Vec<u32> = Vec::with_capacity(nodes.len());
+        // Nodes come after those that they lead to, states before them.
+        for Node { edges, accepts } in &nodes {
+            let nearest = edges.iter().map(|&(_, to)| to_end[to as usize] + 1).min().unwrap_or(0);
+            to_end.push(if *accepts { 0 } else { nearest });
+        }
+        to_end.reverse();
+        let state = |node: u32| nodes.len() as u32 - 1 - node;
+        let stride = representatives.len();
+        let ways = || nodes.iter().rev().map(|node| &node.edges);
+        let rows = if nodes.len() * stride <= SMALL {
+            let mut next = vec![NONE; nodes.len() * stride];
+            for (row, edges) in next.chunks_mut(stride).zip(ways()) {
+                edges.iter().for_each(|&(byte, to)| row[usize::from(classes[usize::from(byte)])] = state(to));
+            }
+            Rows::Dense { stride, next }
+        } else {
+            let (mut first, mut ordered, mut next) = (vec![0], Vec::new(), Vec::new());
+            for edges in ways() {
+                let from = ordered.len();
+                ordered.extend(edges.iter().map(|&(byte, to)| (classes[usize::from(byte)], state(to))));
+                ordered[from..].sort_unstable();
+                first.push(ordered.len() as u32);
+            }
+            let of_edges = ordered.iter().map(|&(class, _)| class).collect();
+            next.extend(ordered.iter().map(|&(_, to)| to));
+            Rows::Sparse { first, classes: of_edges, next }
+        };
+        let goes_on = ways().map(|edges| !edges.is_empty()).collect();
+        Ok(Self { classes, rows, to_end, goes_on, labels: Vec::new() })
     }
 
     /// The state after one more byte, if a text can go on so.
+    #[inline]
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
-        let to = self.next[state as usize * self.stride + usize::from(self.classes[usize::from(byte)])];
-        (to != NONE).then_some(to)
+        let class = self.classes[usize::from(byte)];
+        match &self.rows {
+            Rows::Dense { stride, next } => {
+                let to = next[state as usize * stride + usize::from(class)];
+                (to != NONE).then_some(to)
+            }
+            Rows::Sparse { first, classes, next } => {
+                let (from, to) = (first[state as usize] as usize, first[state as usize + 1] as usize);
+                classes[from..to].binary_search(&class).ok().map(|at| next[from + at])
+            }
+        }
     }
 
     /// Whether the text so far is accepted as a whole.
@@ -258,7 +304,10 @@ impl Automaton {
 
     /// The number of cells of its table.
     pub(crate) fn cells(&self) -> usize {
-        self.next.len()
+        match &self.rows {
+            Rows::Dense { next, .. } => next.len(),
+            Rows::Sparse { first, next, .. } => first.len() + 2 * next.len(),
+        }
     }
 
     /// Whether the text so far can go on.
@@ -267,33 +316,47 @@ impl Automaton {
     }
 }
 
-/// Which texts of a sorted list begin with the bytes so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Begun {
-    from: usize,
-    to: usize,
-    bytes: usize,
+/// A node of a list of texts as a graph: how texts go on, and whether one ends here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Node {
+    edges: Vec<(u8, u32)>,
+    accepts: bool,
 }
 
-impl Begun {
-    /// Before any byte.
-    pub(crate) fn all<T>(texts: &[T]) -> Self {
-        Self { from: 0, to: texts.len(), bytes: 0 }
+/// A list of texts, in order, as the smallest graph: beginnings and ends are shared (Daciuk, Mihov, Watson and Watson 2000,
+/// incremental construction from sorted data). The last node is where texts begin; none for no texts.
+fn shared_ends<T: AsRef<[u8]>>(texts: &[T]) -> Result<Option<Vec<Node>>, NoAutomaton> {
+    let (mut nodes, mut numbers) = (Vec::new(), HashMap::new());
+    let mut edges = 0;
+    // The nodes of the last text, with the byte that leads to the next.
+    let mut path: Vec<(Node, u8)> = vec![(Node::default(), 0)];
+    let mut before: &[u8] = &[];
+    let mut close = |path: &mut Vec<(Node, u8)>, depth: usize| {
+        while path.len() > depth {
+            let (node, _) = path.pop().expect("it is longer than the depth");
+            let number = *numbers.entry(node).or_insert_with_key(|node: &Node| {
+                edges += node.edges.len();
+                nodes.push(node.clone());
+                nodes.len() as u32 - 1
+            });
+            if let Some((parent, byte)) = path.last_mut() {
+                parent.edges.push((*byte, number));
+            }
+        }
+        if edges > MAX_CELLS { Err(NoAutomaton::TooLarge) } else { Ok(()) }
+    };
+    for text in texts.iter().map(AsRef::as_ref) {
+        let shared = before.iter().zip(text).take_while(|(a, b)| a == b).count();
+        close(&mut path, shared + 1)?;
+        for &byte in &text[shared..] {
+            path.last_mut().expect("the first node stays").1 = byte;
+            path.push((Node::default(), 0));
+        }
+        path.last_mut().expect("the first node stays").0.accepts = true;
+        before = text;
     }
-
-    /// After one more byte, if some text goes on so.
-    pub(crate) fn next<T: AsRef<[u8]>>(self, texts: &[T], byte: u8) -> Option<Self> {
-        let at = |text: &T| text.as_ref().get(self.bytes).copied();
-        let begun = &texts[self.from..self.to];
-        let from = self.from + begun.partition_point(|text| at(text) < Some(byte));
-        let to = self.from + begun.partition_point(|text| at(text) <= Some(byte));
-        (from < to).then_some(Self { from, to, bytes: self.bytes + 1 })
-    }
-
-    /// Whether the bytes so far are a text of the list. The shortest comes first.
-    pub(crate) fn is_whole<T: AsRef<[u8]>>(self, texts: &[T]) -> bool {
-        texts[self.from..self.to].first().is_some_and(|text| text.as_ref().len() == self.bytes)
-    }
+    close(&mut path, 0)?;
+    Ok((!texts.is_empty()).then_some(nodes))
 }
 
 /// A number for each class of bytes, and a byte of each.
@@ -329,6 +392,24 @@ mod tests {
         assert!(!accepts(&automaton, "") && !accepts(&automaton, "b") && !accepts(&automaton, "beerbeer"));
         assert!(accepts(&Automaton::literals(["", "a"]).unwrap(), ""));
         assert_eq!(Automaton::literals::<&str>([]).err(), Some(NoAutomaton::Empty));
+    }
+
+    #[test]
+    fn long_lists_share_beginnings_and_ends() {
+        let texts: Vec<String> =
+            (0..100_000u32).map(|i| format!("item-{:05}-{}.txt", i, i * 2_654_435 % 977)).collect();
+        let automaton = Automaton::literals(&texts).unwrap();
+        assert!(matches!(automaton.rows, Rows::Sparse { .. }));
+        for text in texts.iter().step_by(997) {
+            assert!(
+                accepts(&automaton, text)
+                    && !accepts(&automaton, &text[1..])
+                    && !accepts(&automaton, &format!("{text}x"))
+            );
+            assert_eq!(automaton.to_end(automaton.after(&text.as_bytes()[..11]).unwrap()) as usize, text.len() - 11);
+        }
+        let ends = Automaton::literals((0..100_000u32).map(|i| format!("{i:05}"))).unwrap();
+        assert_eq!(ends.states(), 6, "any five digits");
     }
 
     /// Numbers of bits that end in 5 of 8: the states 6 and 7 lead nowhere.

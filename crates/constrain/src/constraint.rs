@@ -3,12 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::Value;
 use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_text::Tokenizer;
 
-use crate::grammar::Grammar;
+use crate::cursor::Cursor;
+use crate::forced::{Recent, forced};
+use crate::grammar::{BadChoice, Grammar};
+use crate::json::schema::BadSchema;
+use crate::json::style::Style;
+use crate::lexicon::Lexicon;
 use crate::machine::{Machine, State};
-use crate::trie::Trie;
+use crate::regex::BadRegex;
 
 /// Forbids every token after which no text of a grammar could come, and the end of the text where it is not
 /// one yet.
@@ -18,16 +23,27 @@ use crate::trie::Trie;
 #[derive(Clone)]
 pub struct Constraint {
     machine: Arc<Machine>,
-    tokenizer: Arc<Tokenizer>,
-    end: Arc<[TokenId]>,
+    lexicon: Lexicon,
     /// How many tokens there are for a text.
     tokens: u64,
+    forced: ForcedText,
+}
+
+/// How a text is written that a constraint leaves no choice about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForcedText {
+    /// With any tokens that write it.
+    #[default]
+    Any,
+    /// With those that the tokenizer writes it with. A model knows no others.
+    Canonical,
 }
 
 /// Where a text stands, and how many tokens it may still take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    state: State,
+    pub(crate) state: State,
+    pub(crate) recent: Recent,
     left: u64,
 }
 
@@ -38,11 +54,57 @@ impl fmt::Debug for Constraint {
 }
 
 impl Constraint {
-    /// The constraint of a grammar over the vocabulary of a tokenizer, whose trie is `trie`; `end` are the
-    /// tokens that end a text.
-    pub fn new(grammar: Grammar, tokenizer: Arc<Tokenizer>, trie: Arc<Trie>, end: &[TokenId]) -> Self {
-        let machine = Arc::new(Machine::new(grammar, trie));
-        Self { machine, tokenizer, end: end.into(), tokens: u64::MAX }
+    /// The constraint of a grammar over a vocabulary.
+    pub fn new(grammar: Grammar, lexicon: &Lexicon) -> Self {
+        let machine = Arc::new(Machine::new(grammar, lexicon.trie().clone()));
+        Self { machine, lexicon: lexicon.clone(), tokens: u64::MAX, forced: ForcedText::Any }
+    }
+
+    /// Texts that match a regular expression as a whole. The syntax is that of the `regex` crate.
+    pub fn regex(lexicon: &Lexicon, pattern: &str) -> Result<Self, BadRegex> {
+        Ok(Self::new(Grammar::regex(pattern)?, lexicon))
+    }
+
+    /// One of some texts.
+    pub fn choice<T: AsRef<str>>(lexicon: &Lexicon, texts: &[T]) -> Result<Self, BadChoice> {
+        Ok(Self::new(Grammar::choice(texts)?, lexicon))
+    }
+
+    /// JSON that obeys a schema.
+    pub fn json_schema(lexicon: &Lexicon, schema: &Value, style: Style) -> Result<Self, BadSchema> {
+        Ok(Self::new(Grammar::json_schema(schema, style)?, lexicon))
+    }
+
+    /// JSON of any shape.
+    pub fn json(lexicon: &Lexicon, style: Style) -> Self {
+        Self::new(Grammar::json(style), lexicon)
+    }
+
+    /// The same constraint, which writes what is forced in some way.
+    #[must_use]
+    pub fn forced_text(&self, forced: ForcedText) -> Self {
+        Self { forced, ..self.clone() }
+    }
+
+    /// A text under this constraint, which follows a prompt.
+    pub fn cursor(&self, prompt: &[TokenId]) -> Cursor {
+        Cursor::new(self, prompt)
+    }
+
+    /// The tokens that texts are written with.
+    pub fn lexicon(&self) -> &Lexicon {
+        &self.lexicon
+    }
+
+    /// The share of the probability that logits give to tokens which are allowed.
+    pub(crate) fn mass(&self, standing: &Standing, logits: &[f32]) -> f64 {
+        let mask = self.machine.mask(standing.state);
+        let ends = if mask.accepts { self.lexicon.end() } else { &[] };
+        let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let weight = |token: TokenId| logits.get(token as usize).map_or(0.0, |&logit| f64::from(logit - highest).exp());
+        let ends: f64 = ends.iter().filter(|&&token| !mask.tokens.contains(token)).map(|&token| weight(token)).sum();
+        let allowed: f64 = mask.tokens.iter().map(weight).sum::<f64>() + ends;
+        allowed / (0..logits.len() as TokenId).map(weight).sum::<f64>()
     }
 
     /// The same constraint on texts of at most so many tokens: once the text can be made whole byte by byte,
@@ -60,17 +122,26 @@ impl Constraint {
 impl Transform for Constraint {
     type State = Standing;
 
-    fn start(&self, _: &[TokenId]) -> Standing {
-        Standing { state: self.machine.start(), left: self.tokens }
+    fn start(&self, prompt: &[TokenId]) -> Standing {
+        Standing { state: self.machine.start(), recent: Recent::of(prompt), left: self.tokens }
     }
 
-    fn apply(&self, &Standing { state, left }: &Standing, row: &mut Row) {
+    fn apply(&self, &Standing { state, recent, left }: &Standing, row: &mut Row) {
         let mask = self.machine.mask(state);
         // After the next token.
         let left = left.saturating_sub(1);
         let is_tight = self.tokens != u64::MAX
             && self.machine.to_end(state) <= left + 1
             && self.machine.to_end_after(state) > left;
+        if self.forced == ForcedText::Canonical
+            && !is_tight
+            && let Some(&token) = forced(&self.machine, &self.lexicon, state, &recent).first()
+        {
+            return row.with_set(row.len(), |row, only| {
+                only.insert(token);
+                row.restrict(only);
+            });
+        }
         if !mask.accepts && !is_tight {
             return row.restrict(&mask.tokens);
         }
@@ -86,14 +157,19 @@ impl Transform for Constraint {
             }
             if mask.accepts {
                 let known = allowed.capacity();
-                self.end.iter().filter(|&&token| (token as usize) < known).for_each(|&token| allowed.insert(token));
+                self.lexicon
+                    .end()
+                    .iter()
+                    .filter(|&&token| (token as usize) < known)
+                    .for_each(|&token| allowed.insert(token));
             }
             row.restrict(allowed);
         });
     }
 
     fn advance(&self, standing: &mut Standing, token: TokenId) {
-        standing.state = self.machine.advance(standing.state, token, self.tokenizer.vocabulary().bytes(token));
+        standing.state = self.machine.advance(standing.state, token, self.lexicon.bytes(token));
+        standing.recent.push(token);
         standing.left = standing.left.saturating_sub(1);
     }
 }
@@ -102,6 +178,7 @@ impl Transform for Constraint {
 mod tests {
     use super::*;
     use verdigris_logits::{Purpose, Random, Sampler};
+    use verdigris_text::Tokenizer;
 
     /// Tokens that are allowed, by chance, up to the end (token 0) or so many; and where they lead.
     fn random_text(constraint: &Constraint, tokens: u64, seed: u64) -> (Standing, Vec<TokenId>) {
@@ -124,11 +201,11 @@ mod tests {
     fn every_random_text_matches() {
         let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
         let tokenizer = Arc::new(Tokenizer::from_json(json).unwrap());
-        let trie = Arc::new(Trie::new(tokenizer.vocabulary()));
+        let lexicon = Lexicon::new(tokenizer.clone(), &[0]);
         for pattern in ["(yes|no|yesterday)", "[A-Z][a-z]{2,8}( [A-Z][a-z]{2,8})?", "-?\\d{1,4}\\.\\d{2}", "[αβγ]{2}!"]
         {
             let grammar = Grammar::regex(pattern).unwrap();
-            let constraint = Constraint::new(grammar, tokenizer.clone(), trie.clone(), &[0]);
+            let constraint = Constraint::new(grammar, &lexicon);
             let judge = ::regex::Regex::new(&format!("^(?:{pattern})$")).unwrap();
             for seed in 0..200 {
                 let (_, text) = random_text(&constraint, u64::MAX, seed);
@@ -143,11 +220,11 @@ mod tests {
     fn texts_are_whole_in_time() {
         let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
         let tokenizer = Arc::new(Tokenizer::from_json(json).unwrap());
-        let trie = Arc::new(Trie::new(tokenizer.vocabulary()));
+        let lexicon = Lexicon::new(tokenizer.clone(), &[0]);
         let nested = serde_json::json!({"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "string"}]}});
-        let nested = Grammar::json_schema(&nested, crate::Style::default()).unwrap();
+        let nested = Grammar::json_schema(&nested, Style::default()).unwrap();
         for (grammar, shortest) in [(Grammar::regex("x(ab*c){2,9}yz").unwrap(), 7), (nested, 2)] {
-            let constraint = Constraint::new(grammar, tokenizer.clone(), trie.clone(), &[0]);
+            let constraint = Constraint::new(grammar, &lexicon);
             for tokens in [shortest, shortest + 1, 12, 40] {
                 let within = constraint.within(tokens);
                 for seed in 0..100 {
@@ -156,5 +233,80 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn lexicon() -> Lexicon {
+        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        Lexicon::new(Arc::new(Tokenizer::from_json(json).unwrap()), &[0])
+    }
+
+    /// Where the text is forced, the tokens are those of the tokenizer for the text as a whole, whatever comes after.
+    #[test]
+    fn forced_tokens_are_those_of_the_tokenizer() {
+        let lexicon = lexicon();
+        let tokenizer = lexicon.tokenizer();
+        for (pattern, texts) in [
+            (
+                "(The captain|A mate) of the ship said: (yes|no)\\.",
+                &["The captain of the ship said: no.", "A mate of the ship said: yes."][..],
+            ),
+            ("x?=>  é\\{\\}(end)?", &["x=>  é{}end", "=>  é{}"]),
+        ] {
+            let constraint = Constraint::regex(&lexicon, pattern).unwrap();
+            for text in texts {
+                let tokens = tokenizer.encode(text);
+                let mut cursor = constraint.cursor(&[]);
+                let mut count = 0;
+                for (i, &token) in tokens.iter().enumerate() {
+                    let forced = cursor.forced();
+                    assert!(tokens[i..].starts_with(&forced), "{text} at {i}: {forced:?}");
+                    count += usize::from(!forced.is_empty());
+                    cursor.advance(token);
+                }
+                assert!(cursor.is_accepting() && count > 2, "{text}: {count} of {}", tokens.len());
+            }
+        }
+        // One way to write a forced text is left.
+        let canonical = Constraint::regex(&lexicon, "Chapter the first").unwrap().forced_text(ForcedText::Canonical);
+        for seed in 0..20 {
+            let (_, text) = random_text(&canonical, 40, seed);
+            assert_eq!(text, tokenizer.encode("Chapter the first"));
+        }
+    }
+
+    #[test]
+    fn weights_are_the_allowed_mass() {
+        let lexicon = lexicon();
+        let constraint = Constraint::choice(&lexicon, &["a", "b"]).unwrap();
+        let mut cursor = constraint.cursor(&[]);
+        let token = |text: &str| lexicon.tokenizer().encode(text)[0] as usize;
+        let mut logits = vec![f32::NEG_INFINITY; 4096];
+        (logits[token("a")], logits[token("c")]) = (1.0f32.ln(), 3.0f32.ln());
+        cursor.weigh(&logits);
+        assert!((cursor.weight() - 0.25).abs() < 1e-6);
+        cursor.advance(token("a") as TokenId);
+        logits[0] = 4.0f32.ln();
+        cursor.weigh(&logits);
+        assert!((cursor.weight() - 0.125).abs() < 1e-6, "the end is half of it");
+    }
+
+    #[test]
+    fn explanations_name_the_place() {
+        let lexicon = lexicon();
+        let schema = serde_json::json!({"type": "object", "required": ["age"], "additionalProperties": false,
+            "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}}});
+        let constraint = Constraint::json_schema(&lexicon, &schema, Style::default()).unwrap();
+        let said = |begun: &str, token: &str| {
+            let mut cursor = constraint.cursor(&[]);
+            lexicon.tokenizer().encode(begun).into_iter().for_each(|token| cursor.advance(token));
+            cursor.explain(lexicon.tokenizer().encode(token)[0]).to_string()
+        };
+        assert_eq!(said("{", "a"), "\"a\" cannot come here; expected: the name \"age\" \"name\" (#)");
+        assert_eq!(
+            said("{\"age\":", "x"),
+            "\"x\" cannot come here; expected: a space (#), or 0 to 9 (#/properties/age)"
+        );
+        assert_eq!(said("{\"age\":1", "7"), "\"7\" is allowed");
+        assert_eq!(said("{\"age\":1}", "7"), "\"7\" cannot come here; expected: the end");
     }
 }

@@ -51,6 +51,11 @@ pub struct Grammar {
     /// The fewest bytes from each step to the end of its rule, as far as they are known.
     pub(crate) distances: Vec<Option<u64>>,
     pub(crate) places: Places,
+    /// Where in a schema each step comes from, by the number of a path.
+    pub(crate) origins: Vec<u32>,
+    pub(crate) paths: Vec<Arc<str>>,
+    /// The origin of steps that are made now.
+    pub(crate) here: u32,
 }
 
 /// No number of bytes leads to the end.
@@ -65,6 +70,11 @@ impl fmt::Debug for Grammar {
         write!(f, "Grammar {{ {steps} steps, {terminals} terminals, {} rules }}", self.entries.len())
     }
 }
+
+/// A grammar that would be too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the parts together are too large for a grammar")]
+pub struct TooLarge;
 
 /// Why steps are no grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +97,24 @@ impl Grammar {
             entries: Vec::new(),
             distances: vec![Some(0)],
             places: Places::default(),
+            origins: vec![0],
+            paths: vec!["".into()],
+            here: 0,
         }
+    }
+
+    /// Says where in a schema the steps that are made next come from.
+    pub(crate) fn stand_at(&mut self, path: &str) {
+        if *self.paths[self.paths.len() - 1] != *path {
+            self.paths.push(path.into());
+        }
+        self.here = self.paths.len() as u32 - 1;
     }
 
     pub(crate) fn step(&mut self, step: Step) -> At {
         self.steps.push(step);
         self.distances.push(None);
+        self.origins.push(self.here);
         self.steps.len() as At - 1
     }
 
@@ -246,6 +268,7 @@ impl Grammar {
 
     /// The step after one that reads, whose terminal accepts in `state`.
     pub(crate) fn after(&mut self, at: At, state: u32) -> At {
+        self.here = self.origins[at as usize];
         match self.steps[at as usize] {
             Step::Read { next, .. } => next,
             Step::Name { terminal, place } => match &*self.terminals[terminal as usize] {

@@ -13,26 +13,38 @@
 //! | `terminal` | the pieces that a grammar reads |
 //! | `piece` | what a vocabulary does inside one of them |
 //! | [`grammar`] | pieces that follow each other and nest; choices |
+//! | `compose` | grammars made of others |
 //! | [`regex`] | regular expressions as grammars |
 //! | [`json`] | JSON Schema as grammars |
 //! | [`machine`] | a grammar over a vocabulary: states and masks |
-//! | [`constraint`] | that as a step on logits |
+//! | [`lexicon`] | what all constraints on one model share |
+//! | [`constraint`] | a machine as a step on logits |
+//! | [`cursor`], `forced`, `explain` | one text, token by token; tokens without a choice; why a token may not come |
 #![forbid(unsafe_code)]
 
 mod automaton;
+mod compose;
 pub mod constraint;
+pub mod cursor;
+mod explain;
+mod forced;
 pub mod grammar;
 pub mod json;
+pub mod lexicon;
 pub mod machine;
 mod piece;
 pub mod regex;
 mod terminal;
 pub mod trie;
 
-pub use constraint::Constraint;
-pub use grammar::{BadChoice, Grammar};
+pub use constraint::{Constraint, ForcedText};
+pub use cursor::Cursor;
+pub use explain::{Expected, Explanation};
+pub use grammar::{BadChoice, Grammar, TooLarge};
 pub use json::registry::{BadRegistry, Registry};
-pub use json::schema::{BadSchema, Extra, Order, Style};
+pub use json::schema::BadSchema;
+pub use json::style::{Extra, NumberForms, Order, Style, Whitespace};
+pub use lexicon::Lexicon;
 pub use machine::{Machine, Mask, State};
 pub use regex::BadRegex;
 pub use trie::Trie;

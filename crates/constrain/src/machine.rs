@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use verdigris_logits::{TokenId, TokenSet};
 
+use crate::explain::{Expected, describe};
 use crate::grammar::{At, Grammar, NO_END, Step};
 use crate::json::fresh::Fresh;
 use crate::json::names::Names;
@@ -206,6 +207,44 @@ impl Machine {
         Some(bytes)
     }
 
+    /// What comes next for certain, up to so many bytes: as long as one byte alone may come, and no end.
+    pub(crate) fn forced(&self, State(mut state): State, most: usize) -> Vec<u8> {
+        let mut run = self.write();
+        let mut bytes = Vec::new();
+        while bytes.len() < most && !run.states[state as usize].spots.accepts {
+            let first = run.first(state);
+            if first.iter().map(|word| word.count_ones()).sum::<u32>() != 1 {
+                break;
+            }
+            let word = first.iter().position(|&word| word != 0).expect("one bit is set");
+            let byte = (64 * word as u32 + first[word].trailing_zeros()) as u8;
+            bytes.push(byte);
+            state = run.next(state, byte);
+        }
+        bytes
+    }
+
+    /// Whether a token is allowed that begins so and is longer.
+    pub(crate) fn allows_longer(&self, state: State, begins: &[u8]) -> bool {
+        let Some(node) = self.trie.all().node(begins) else { return false };
+        let (at, below) = (self.trie.all().tokens_at(node).len(), self.trie.all().tokens_below(node));
+        let longer = &below[at..];
+        !longer.is_empty() && {
+            let mask = self.mask(state);
+            longer.iter().any(|&token| mask.tokens.contains(token))
+        }
+    }
+
+    /// What may come next, with where in a schema it is asked for.
+    pub(crate) fn expected(&self, State(state): State) -> Vec<Expected> {
+        let run = self.read();
+        let of = |thread: &Thread| Expected {
+            path: run.grammar.paths[run.grammar.origins[thread.at as usize] as usize].to_string(),
+            next: describe(run.grammar.terminal_at(thread.at), thread.inner),
+        };
+        run.states[state as usize].spots.threads.iter().map(of).filter(|expected| !expected.next.is_empty()).collect()
+    }
+
     /// Whether the text so far can become one of the grammar's, or is one.
     pub fn goes_on(&self, State(state): State) -> bool {
         state != DEAD
@@ -336,8 +375,13 @@ impl Run {
 
     /// Whether a byte may come next.
     fn may_begin(&mut self, state: u32, byte: u8) -> bool {
+        self.first(state)[usize::from(byte) / 64] >> (byte % 64) & 1 == 1
+    }
+
+    /// The bytes that may come next.
+    fn first(&mut self, state: u32) -> [u64; 4] {
         let entry = &mut self.states[state as usize];
-        let first = entry.first.get_or_insert_with(|| {
+        *entry.first.get_or_insert_with(|| {
             let mut first = [0u64; 4];
             for thread in &entry.spots.threads {
                 let terminal = self.grammar.terminal_at(thread.at);
@@ -346,8 +390,7 @@ impl Run {
                 }
             }
             first
-        });
-        first[usize::from(byte) / 64] >> (byte % 64) & 1 == 1
+        })
     }
 
     /// The state after one more byte.

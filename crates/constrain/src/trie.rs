@@ -215,7 +215,21 @@ impl Tree {
         Self::new(ends.iter().map(|&(from, to, token)| (&bytes[from..to], token)))
     }
 
-    /// The tokens that begin as a node does, those that end there included.
+    /// The node of some bytes.
+    pub(crate) fn node(&self, bytes: &[u8]) -> Option<u32> {
+        let mut found = None;
+        let along = |depth: usize, byte, node| {
+            let is_next = bytes.get(depth) == Some(&byte);
+            if is_next && depth + 1 == bytes.len() {
+                found = Some(node);
+            }
+            is_next.then_some(depth + 1)
+        };
+        self.walk(0, along, |_, _| ());
+        found
+    }
+
+    /// The tokens that begin as a node does, those that end there included; those that end there come first.
     pub(crate) fn tokens_below(&self, node: u32) -> &[TokenId] {
         let (first, skip) = (self.nodes[node as usize].first, self.nodes[node as usize].skip);
         &self.tokens[first as usize..self.nodes[skip as usize].first as usize]

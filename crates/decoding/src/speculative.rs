@@ -202,7 +202,7 @@ mod tests {
     use crate::plain::Plain;
     use crate::steer::{Pair, Steered};
     use crate::table::Table;
-    use verdigris_constrain::{Constraint, Grammar, Trie};
+    use verdigris_constrain::{Constraint, Lexicon};
     use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
     use verdigris_logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler};
     use verdigris_models::ModelError;
@@ -235,8 +235,7 @@ mod tests {
             "post_processor": null, "decoder": null, "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<end>": 3},
             "merges": [["a", "b"]]}}"#;
         let tokenizer = Arc::new(Tokenizer::from_json(tokenizer.as_bytes()).unwrap());
-        let trie = Arc::new(Trie::new(tokenizer.vocabulary()));
-        Constraint::new(Grammar::regex(pattern).unwrap(), tokenizer, trie, &[3])
+        Constraint::regex(&Lexicon::new(tokenizer, &[3]), pattern).unwrap()
     }
 
     /// Every kind of transform that a target can have, alone and together.

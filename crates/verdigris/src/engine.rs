@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use verdigris_constrain::{Constraint, Grammar, Trie};
+use verdigris_constrain::{Constraint, Grammar, Lexicon};
 use verdigris_decoding::{Pair, Score, Steered, score};
 use verdigris_logits::TokenId;
 use verdigris_models::{Device, LanguageModel, LoadedModel, ModelFolder};
@@ -22,7 +22,7 @@ pub struct Engine {
     /// The token that begins a text without a prompt.
     pub(crate) begin: Option<TokenId>,
     /// The vocabulary for constraints, made when the first of them needs it.
-    trie: OnceLock<Arc<Trie>>,
+    lexicon: OnceLock<Lexicon>,
 }
 
 impl Engine {
@@ -34,7 +34,7 @@ impl Engine {
     /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device).
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
         let LoadedModel { decoder, tokenizer, end, begin } = folder.load(device)?;
-        Ok(Self { model: decoder, reader: Reader::new(tokenizer), end, begin, trie: OnceLock::new() })
+        Ok(Self { model: decoder, reader: Reader::new(tokenizer), end, begin, lexicon: OnceLock::new() })
     }
 
     /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must write the
@@ -93,9 +93,12 @@ impl Engine {
 
     /// A grammar as a constraint on what this model writes.
     pub fn constraint(&self, grammar: Grammar) -> Constraint {
-        let tokenizer = self.reader.shared_tokenizer();
-        let trie = self.trie.get_or_init(|| Arc::new(Trie::new(tokenizer.vocabulary()))).clone();
-        Constraint::new(grammar, tokenizer, trie, &self.end)
+        Constraint::new(grammar, self.lexicon())
+    }
+
+    /// The tokens that this model writes with, for [`Constraint`]s of one's own.
+    pub fn lexicon(&self) -> &Lexicon {
+        self.lexicon.get_or_init(|| Lexicon::new(self.reader.shared_tokenizer(), &self.end))
     }
 
     /// How well this model predicts windows of text, each on its own.

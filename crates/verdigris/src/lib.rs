@@ -40,7 +40,7 @@ pub use judge::{Finding, Judgement, Look};
 pub use reader::Reader;
 pub use request::{Request, Written};
 
-pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Style};
+pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Registry, Style};
 pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder, device};

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use serde_json::Value;
-use verdigris_constrain::{Constraint, Grammar, Style};
+use verdigris_constrain::{Constraint, ForcedText, Grammar, Registry, Style};
 use verdigris_decoding::{
     Acceptance, Coupling, DraftLength, DraftModel, Limits, Lookup, Plain, Seeded, Speculative, Stop, Target, Writing,
 };
@@ -24,6 +24,9 @@ pub struct Request<'a> {
     key: Option<&'a Key>,
     payload: Option<u32>,
     form: Option<Form>,
+    style: Style,
+    registry: Registry,
+    forced_text: ForcedText,
     max_tokens: usize,
     temperature: f64,
     top_k: Option<usize>,
@@ -43,7 +46,7 @@ pub struct Request<'a> {
 enum Form {
     Regex(String),
     Choice(Vec<String>),
-    JsonSchema(Value, Style),
+    JsonSchema(Value),
     Given(Constraint),
 }
 
@@ -77,6 +80,9 @@ impl<'a> Request<'a> {
             key: None,
             payload: None,
             form: None,
+            style: Style::default(),
+            registry: Registry::default(),
+            forced_text: ForcedText::Any,
             max_tokens: 256,
             temperature: 1.0,
             top_k: None,
@@ -124,15 +130,33 @@ impl<'a> Request<'a> {
 
     /// Lets the text be JSON that obeys a schema. [`verdigris_constrain::json::schema`] says what is understood.
     pub fn json_schema(mut self, schema: Value) -> Self {
-        self.form = Some(Form::JsonSchema(schema, Style::default()));
+        self.form = Some(Form::JsonSchema(schema));
+        self
+    }
+
+    /// How the JSON of [`Request::json_schema`] is written where its schema leaves that open.
+    pub fn style(mut self, style: Style) -> Self {
+        self.style = style;
+        self
+    }
+
+    /// Where the references of [`Request::json_schema`] may lead beside its own document.
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
+    /// With which tokens a form writes what it leaves no choice about.
+    pub fn forced_text(mut self, forced: ForcedText) -> Self {
+        self.forced_text = forced;
         self
     }
 
     /// As [`Request::json_schema`], but objects have no properties that the schema does not name, unless it says
     /// that they may.
     pub(crate) fn closed_json_schema(mut self, schema: Value) -> Self {
-        self.form = Some(Form::JsonSchema(schema, Style::default().closed()));
-        self
+        self.style = self.style.closed();
+        self.json_schema(schema)
     }
 
     /// Lets the text obey a constraint of [`Engine::constraint`], which serves any number of requests and is
@@ -313,12 +337,13 @@ impl<'a> Request<'a> {
     }
 
     fn constraint_of(&self, form: &Form) -> Result<Constraint, Error> {
-        Ok(self.engine.constraint(match form {
+        let constraint = self.engine.constraint(match form {
             Form::Given(constraint) => return Ok(constraint.clone()),
             Form::Regex(pattern) => Grammar::regex(pattern)?,
             Form::Choice(texts) => Grammar::choice(texts)?,
-            Form::JsonSchema(schema, objects) => Grammar::json_schema(schema, *objects)?,
-        }))
+            Form::JsonSchema(schema) => Grammar::json_schema_with(schema, self.style, &self.registry)?,
+        });
+        Ok(constraint.forced_text(self.forced_text))
     }
 
     fn embed(&self, key: &Key) -> Result<Embed, Error> {

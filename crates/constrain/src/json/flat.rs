@@ -283,6 +283,14 @@ impl Numbers {
         }
     }
 
+    /// Whether nothing is said of their size.
+    pub(crate) fn is_free(&self) -> bool {
+        (&self.low, &self.high) == (&None, &None)
+            && self.multiples.is_empty()
+            && self.except.is_empty()
+            && self.whole != Some(false)
+    }
+
     /// Whether a number obeys, apart from the list.
     pub(crate) fn admits(&self, value: &Decimal) -> bool {
         let above = |low: &Bound| *value > low.value || low.inclusive && *value == low.value;

@@ -24,6 +24,7 @@ pub(crate) struct Fresh {
     pending: bool,
     /// The lengths of the shortest texts that have not been seen: one more than items must still follow.
     shortest: Vec<u64>,
+    width: u64,
     states: Mutex<States>,
 }
 
@@ -44,19 +45,19 @@ struct Entry {
 }
 
 impl Fresh {
-    /// No items where none is left. `more` is how many must follow this one.
+    /// No items where none is left. `more` is how many must follow this one, `width` the fewest bytes between two.
     pub(crate) fn new(
         alternatives: &[(u32, Arc<Terminal>)],
         which: usize,
         seen: Seen,
         pending: bool,
-        more: u32,
+        (more, width): (u32, u64),
     ) -> Option<Self> {
         let (base, terminal) = alternatives[which].clone();
         let shortest = shortest(alternatives, &seen, more as usize + 1)?;
         let start = Entry { base: terminal.start(), parent: u32::MAX, byte: 0, length: 0 };
         let states = Mutex::new(States { states: vec![start], numbers: HashMap::new() });
-        let fresh = Self { base, terminal, seen, pending, shortest, states };
+        let fresh = Self { base, terminal, seen, pending, shortest, width, states };
         fresh.completion(start.base, &[]).is_some().then_some(fresh)
     }
 
@@ -118,7 +119,7 @@ impl Fresh {
         // This item is none of those that follow.
         let all: u64 = self.shortest.iter().sum();
         let longest = self.shortest[self.shortest.len() - 1];
-        bytes + (all - longest.min(u64::from(length) + bytes)) + more + 1
+        bytes + (all - longest.min(u64::from(length) + bytes)) + more * self.width + 1
     }
 
     /// No state is farther from the end of the array, or of one with some more items, than so many bytes.

@@ -9,6 +9,7 @@
 //! | `expand` | the ways to obey a schema, with its branches told apart |
 //! | `flat` | demands on each type, which can be joined |
 //! | [`schema`] | from demands to the rules of a grammar |
+//! | [`style`] | how JSON is written where a schema leaves that open |
 //! | `place` | what may come next in an object or an array |
 //! | `number`, `text`, `names`, `quoted`, `pattern`, `format` | numbers and strings |
 //! | `fresh` | items that are all different |
@@ -25,6 +26,7 @@ pub(crate) mod place;
 pub(crate) mod quoted;
 pub mod registry;
 pub mod schema;
+pub mod style;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;

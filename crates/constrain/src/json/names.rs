@@ -118,6 +118,21 @@ impl NameTable {
         (0..kinds).map(|kind| shortest(kind).unwrap_or(NEVER)).collect()
     }
 
+    /// A name, by its number in the order of bytes.
+    fn name(&self, at: u32) -> String {
+        let (mut node, mut bytes) = (&self.nodes[0], Vec::new());
+        while node.whole != Some(at) {
+            let leads_there = |&&(_, child): &&(u8, u32)| {
+                let child = &self.nodes[child as usize];
+                (child.from..child.to).contains(&at)
+            };
+            let &(byte, child) = node.children.iter().find(leads_there).expect("every name is in the tree");
+            bytes.push(byte);
+            node = &self.nodes[child as usize];
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// The names that the schema does not give, of some kinds alone.
     pub(crate) fn others_of(&self, kind: impl Fn(u32) -> bool) -> Option<Characters> {
         let automaton = &self.others.as_ref()?.automaton;
@@ -191,6 +206,18 @@ impl Names {
     pub(crate) fn known(&self, state: u32) -> (bool, bool) {
         let node = self.table.nodes.get(state as usize);
         (node.is_some(), node.is_some_and(|node| node.whole.is_some()))
+    }
+
+    /// Names of the schema that may come and begin as the bytes so far, at most so many.
+    pub(crate) fn known_from(&self, state: u32, most: usize) -> Vec<String> {
+        let Some(node) = self.table.nodes.get(state as usize) else { return Vec::new() };
+        let names = (node.from..node.to).filter(|&at| self.after[at as usize] != NEVER).take(most);
+        names.map(|at| self.table.name(at)).collect()
+    }
+
+    /// Whether names that are not the schema's may begin as the bytes so far.
+    pub(crate) fn has_others(&self, state: u32) -> bool {
+        self.table.nodes.get(state as usize).is_none_or(|node| self.others_live(node))
     }
 
     /// A state after a name of no schema, which is of the first kind.

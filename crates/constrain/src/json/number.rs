@@ -211,6 +211,53 @@ pub(crate) fn one_form() -> Automaton {
     .expect("it is small")
 }
 
+/// The most zeros that are written where they say nothing, and the most digits of an exponent.
+const MAX_ZEROS: u8 = 3;
+const MAX_EXPONENT: u8 = 2;
+
+/// Numbers of an automaton in more forms: after a whole number a fraction of zeros; and, where their size does not matter,
+/// an exponent, which keeps a whole number whole.
+pub(crate) fn in_more_forms(plain: &Automaton, with_exponent: bool) -> Result<Automaton, NoAutomaton> {
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    enum At {
+        Plain { state: u32, point: bool },
+        Zeros(u8),
+        Exponent { digits: u8, sign: bool, whole: bool },
+    }
+    // A plain automaton without fractions is one of whole numbers.
+    let fractions = (0..plain.states() as u32).any(|state| plain.next(state, b'.').is_some());
+    Automaton::explore(
+        At::Plain { state: Automaton::START, point: false },
+        |byte| (plain.class(byte), matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-').then_some(byte)),
+        |at, byte| {
+            let begin_exponent = || with_exponent.then_some(At::Exponent { digits: 0, sign: false, whole: !fractions });
+            match (at, byte) {
+                (&At::Plain { state, point }, _) => match plain.next(state, byte) {
+                    Some(next) => Some(At::Plain { state: next, point: point || byte == b'.' }),
+                    None if !plain.accepts(state) => None,
+                    None if byte == b'.' && !point => Some(At::Zeros(0)),
+                    None if matches!(byte, b'e' | b'E') => begin_exponent(),
+                    None => None,
+                },
+                (&At::Zeros(zeros), b'0') if zeros < MAX_ZEROS => Some(At::Zeros(zeros + 1)),
+                (&At::Zeros(1..), b'e' | b'E') => begin_exponent(),
+                (&At::Exponent { digits: 0, sign: false, whole }, b'+' | b'-') if byte == b'+' || !whole => {
+                    Some(At::Exponent { digits: 0, sign: true, whole })
+                }
+                (&At::Exponent { digits, whole, .. }, b'0'..=b'9') if digits < MAX_EXPONENT => {
+                    Some(At::Exponent { digits: digits + 1, sign: true, whole })
+                }
+                _ => None,
+            }
+        },
+        |at| match at {
+            At::Plain { state, .. } => plain.accepts(*state),
+            At::Zeros(zeros) => *zeros > 0,
+            At::Exponent { digits, .. } => *digits > 0,
+        },
+    )
+}
+
 /// Where a number stands.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Place {

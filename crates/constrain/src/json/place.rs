@@ -15,6 +15,7 @@ use crate::terminal::Terminal;
 /// What an object must be.
 #[derive(Debug)]
 pub(crate) struct ObjectShape {
+    pub(crate) signs: Signs,
     pub(crate) table: Arc<NameTable>,
     pub(crate) properties: Vec<Property>,
     /// Each kind of other name: the fewest bytes of one in quotes, where that matters, and the value after it.
@@ -57,6 +58,7 @@ impl ValueOf {
 /// What an array must be.
 #[derive(Debug)]
 pub(crate) struct ArrayShape {
+    pub(crate) signs: Signs,
     /// The rules of the first items, and of those that follow.
     pub(crate) first: Vec<Rule>,
     pub(crate) rest: Rule,
@@ -88,16 +90,25 @@ pub(crate) struct CountedItem {
 /// The terminals of the signs of JSON, with the white space around them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Signs {
-    pub(crate) close_object: u32,
-    pub(crate) close_array: u32,
+    /// Just after an opening sign, and later.
+    pub(crate) close_object: [u32; 2],
+    pub(crate) close_array: [u32; 2],
     pub(crate) comma: u32,
     pub(crate) colon: u32,
+    /// The fewest bytes of a comma and of a colon.
+    pub(crate) width: u64,
+}
+
+impl Signs {
+    fn renumber(&mut self, terminals: u32) {
+        let pairs = self.close_object.iter_mut().chain(&mut self.close_array);
+        pairs.chain([&mut self.comma, &mut self.colon]).for_each(|number| *number += terminals);
+    }
 }
 
 /// All objects, arrays and places of a grammar.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    pub(crate) signs: Signs,
     objects: Vec<ObjectShape>,
     arrays: Vec<ArrayShape>,
     places: Vec<Place>,
@@ -189,12 +200,12 @@ impl ObjectShape {
     /// The bytes of a property: its name, the colon and its value.
     fn bytes(&self, number: u32, rule: &impl Fn(Rule) -> u64) -> u64 {
         let property = &self.properties[number as usize];
-        sum([property.name_bytes, 1, rule(property.value.rule)])
+        sum([property.name_bytes, self.signs.width, rule(property.value.rule)])
     }
 
     /// The fewest bytes of a property that the schema does not name.
     fn other_bytes(&self, rule: &impl Fn(Rule) -> u64) -> u64 {
-        let bytes = self.others.iter().map(|(name, value)| sum([*name, 1, rule(value.rule)]));
+        let bytes = self.others.iter().map(|(name, value)| sum([*name, self.signs.width, rule(value.rule)]));
         bytes.min().unwrap_or(NO_END)
     }
 
@@ -224,7 +235,7 @@ impl ObjectShape {
     /// `None` where it cannot be.
     fn rest(&self, passed: &[u64], present: &[u64], at: InObject, rule: &impl Fn(Rule) -> u64) -> Option<(u64, u32)> {
         let missing = self.missing(passed, present);
-        let mut bytes = sum(missing.iter().map(|&number| self.bytes(number, rule).saturating_add(1)));
+        let mut bytes = sum(missing.iter().map(|&number| self.bytes(number, rule).saturating_add(self.signs.width)));
         if bytes == NO_END || missing.iter().any(|&number| has(passed, number)) {
             return None;
         }
@@ -247,7 +258,7 @@ impl ObjectShape {
             if ways.len() < wanted {
                 return None;
             }
-            bytes = sum(ways[..wanted].iter().map(|way| way + 1).chain([bytes]));
+            bytes = sum(ways[..wanted].iter().map(|way| way + self.signs.width).chain([bytes]));
             more = self.least - at.certain;
         }
         let fits = self.most.is_none_or(|most| at.count + more <= most);
@@ -266,7 +277,7 @@ impl ObjectShape {
         let mut best: Vec<Option<(u64, u32)>> = vec![None; self.some as usize + 1];
         best[met as usize] = Some((0, 0));
         let with = |so_far: (u64, u32), bytes: u64| {
-            let bytes = sum([so_far.0, bytes, 1]);
+            let bytes = sum([so_far.0, bytes, self.signs.width]);
             (bytes != NO_END).then_some((bytes, so_far.1 + 1))
         };
         let improve = |best: &mut Option<(u64, u32)>, new: Option<(u64, u32)>| {
@@ -281,7 +292,7 @@ impl ObjectShape {
             for (met, so_far) in (0u32..).zip(&best) {
                 let Some(so_far) = *so_far else { continue };
                 for (meets, value) in property.value.ways() {
-                    let bytes = sum([property.name_bytes, 1, rule(value)]);
+                    let bytes = sum([property.name_bytes, self.signs.width, rule(value)]);
                     improve(&mut after[(met | meets) as usize], with(so_far, bytes));
                 }
             }
@@ -292,7 +303,7 @@ impl ObjectShape {
             let Some(so_far) = best[met] else { continue };
             for (name, value) in &self.others {
                 for (meets, value) in value.ways() {
-                    let bytes = sum([*name, 1, rule(value)]);
+                    let bytes = sum([*name, self.signs.width, rule(value)]);
                     improve(&mut best[met | meets as usize], with(so_far, bytes));
                 }
             }
@@ -330,14 +341,15 @@ impl ArrayShape {
             }
             if let (Some(unique), true) = (&self.unique, wanted > 0) {
                 let texts = shortest(unique, seen, wanted as usize)?;
-                return Some((sum(texts) + u64::from(wanted), wanted));
+                return Some((sum(texts) + self.signs.width * u64::from(wanted), wanted));
             }
             // All but the first few are alike.
             let last = (index + wanted).max(index);
             let special = (index..last).take_while(|&index| (index as usize) < self.first.len());
-            let first = sum(special.map(|index| rule(self.item(index)).saturating_add(1)));
+            let first = sum(special.map(|index| rule(self.item(index)).saturating_add(self.signs.width)));
             let alike = u64::from(last.saturating_sub(index.max(self.first.len() as u32)));
-            let rest = if alike == 0 { 0 } else { rule(self.rest).saturating_add(1).saturating_mul(alike) };
+            let rest =
+                if alike == 0 { 0 } else { rule(self.rest).saturating_add(self.signs.width).saturating_mul(alike) };
             return Some((first.saturating_add(rest), wanted));
         };
         // From the far end to here: for each number of items of the kinds so far, the fewest bytes.
@@ -356,7 +368,7 @@ impl ArrayShape {
             let way = |matched: u32| {
                 let with = |&(kinds, bytes): &(u32, u64)| {
                     let (rest, items) = ways[counted.matched(matched, kinds)? as usize]?;
-                    Some((sum([rest, bytes, 1]), items + 1))
+                    Some((sum([rest, bytes, self.signs.width]), items + 1))
                 };
                 items.iter().filter_map(with).chain(ends(index, matched)).min()
             };
@@ -439,6 +451,49 @@ impl Places {
         self.place(Place::Array { at, phase: Phase::First })
     }
 
+    /// Takes in all of another's, whose rules and terminals have new numbers; returns what is to be added to its places.
+    pub(crate) fn take_in(&mut self, other: Self, rules: u32, terminals: u32) -> u32 {
+        let (objects, arrays) = (self.objects.len() as u32, self.arrays.len() as u32);
+        let first = self.places.len() as u32;
+        for place in other.places {
+            let mut set = |number: u32| self.set(other.sets[number as usize].to_vec());
+            let place = match place {
+                Place::Object { at, phase } => {
+                    let (passed, present) = (set(at.passed), set(at.present));
+                    Place::Object { at: InObject { shape: at.shape + objects, passed, present, ..at }, phase }
+                }
+                Place::Array { at, phase } => {
+                    let seen = self.seen(other.seen[at.seen as usize].clone());
+                    Place::Array { at: InArray { shape: at.shape + arrays, seen, ..at }, phase }
+                }
+            };
+            self.place(place);
+        }
+        let renumber = |list: &mut Vec<Rule>| list.iter_mut().for_each(|rule| *rule += rules);
+        let value = |value: &mut ValueOf| {
+            value.rule += rules;
+            value.meeting.iter_mut().for_each(|(_, rule)| *rule += rules);
+        };
+        for mut shape in other.objects {
+            shape.signs.renumber(terminals);
+            shape.properties.iter_mut().for_each(|property| value(&mut property.value));
+            shape.others.iter_mut().for_each(|(_, other)| value(other));
+            self.objects.push(shape);
+        }
+        for mut shape in other.arrays {
+            shape.signs.renumber(terminals);
+            renumber(&mut shape.first);
+            shape.rest += rules;
+            for item in shape.counted.iter_mut().flat_map(|counted| &mut counted.items) {
+                renumber(&mut item.first);
+                item.rest += rules;
+            }
+            shape.unique.iter_mut().flatten().for_each(|(number, _)| *number += terminals);
+            self.arrays.push(shape);
+        }
+        first
+    }
+
     /// The number of a set of items.
     fn seen(&mut self, seen: Seen) -> u32 {
         if let Some(&number) = self.seen_numbers.get(&seen) {
@@ -511,16 +566,21 @@ impl Places {
 
     /// The fewest bytes from the place after an opening sign to the end of the object or array.
     pub(crate) fn first_distance(&self, place: u32, rule: impl Fn(Rule) -> u64) -> u64 {
-        let rest = match self.places[place as usize] {
+        let (rest, width) = match self.places[place as usize] {
             Place::Object { at, .. } => {
                 let (passed, present) = (&self.sets[at.passed as usize], &self.sets[at.present as usize]);
-                self.objects[at.shape as usize].rest(passed, present, at, &rule)
+                let shape = &self.objects[at.shape as usize];
+                (shape.rest(passed, present, at, &rule), shape.signs.width)
             }
-            Place::Array { at, .. } => self.arrays[at.shape as usize].rest(0, 0, &Seen::default(), &rule),
+            Place::Array { at, .. } => {
+                let shape = &self.arrays[at.shape as usize];
+                (shape.rest(0, 0, &Seen::default(), &rule), shape.signs.width)
+            }
         };
         match rest {
             // One comma fewer than items.
-            Some((bytes, items)) => sum([bytes, u64::from(items == 0)]),
+            Some((_, 0)) => 1,
+            Some((bytes, _)) => bytes - width + 1,
             None => NO_END,
         }
     }
@@ -575,7 +635,7 @@ impl Places {
         let way = |(meets, value): (u32, Rule)| {
             let next = InObject { met: next.met | meets, ..next };
             let rest = shape.rest(&passed, &present, next, &self.rule()).map_or(NO_END, |(bytes, _)| bytes);
-            sum([2, self.rules[value as usize], rest])
+            sum([shape.signs.width + 1, self.rules[value as usize], rest])
         };
         shape.value(named).ways().map(way).min().unwrap_or(NO_END)
     }
@@ -608,8 +668,8 @@ impl Places {
             if all == NO_END || value == NO_END || !fits(missing.len() - usize::from(is_missing)) {
                 return NO_END;
             }
-            let this = if is_missing { shape.bytes(number, &rule) + 1 } else { 0 };
-            sum([2, value, all - this])
+            let this = if is_missing { shape.bytes(number, &rule) + shape.signs.width } else { 0 };
+            sum([shape.signs.width + 1, value, all - this])
         };
         let known = (0..shape.properties.len() as u32).map(after).collect();
         let others: Vec<u64> = match first_missing.is_none() && !is_full {
@@ -640,6 +700,7 @@ impl Grammar {
     /// Makes the steps of a place, where there is one.
     pub(crate) fn open(&mut self, at: At) {
         let Step::Place(number) = self.steps[at as usize] else { return };
+        self.here = self.origins[at as usize];
         let place = self.places.places[number as usize];
         self.steps[at as usize] = match place {
             Place::Object { at, phase: Phase::Name } => self.names(at, number),
@@ -647,7 +708,7 @@ impl Grammar {
                 let names = self.at_place(Place::Object { at: inside, phase: Phase::Name });
                 self.open(names);
                 let goes_on = matches!(self.steps[names as usize], Step::Name { .. });
-                let signs = self.places.signs;
+                let signs = self.places.objects[inside.shape as usize].signs;
                 let closes = {
                     let places = &self.places;
                     let shape = &places.objects[inside.shape as usize];
@@ -658,7 +719,8 @@ impl Grammar {
                 };
                 let mut ways = Vec::new();
                 if closes {
-                    ways.push(self.read(signs.close_object, Self::RETURN));
+                    let close = signs.close_object[usize::from(phase != Phase::First)];
+                    ways.push(self.read(close, Self::RETURN));
                 }
                 if goes_on {
                     ways.push(if phase == Phase::First { names } else { self.read(signs.comma, names) });
@@ -698,7 +760,8 @@ impl Grammar {
             }
         }
         let call = if let [call] = ways[..] { call } else { self.step(Step::Fork(ways)) };
-        self.unique(Step::Read { terminal: self.places.signs.colon, next: call })
+        let colon = self.places.objects[at.shape as usize].signs.colon;
+        self.unique(Step::Read { terminal: colon, next: call })
     }
 
     /// The step after an item of an array whose items are all different.
@@ -725,8 +788,8 @@ impl Grammar {
     }
 
     fn items(&mut self, at: InArray, phase: Phase, number: u32) -> Step {
-        let signs = self.places.signs;
         let shape = &self.places.arrays[at.shape as usize];
+        let signs = shape.signs;
         let rule = self.places.rule();
         let mut steps = Vec::new();
         let is_enough = shape.counted.as_ref().is_none_or(|counted| counted.is_enough(at.matched));
@@ -747,7 +810,8 @@ impl Grammar {
         let unique = shape.unique.clone().filter(|_| goes_on).unwrap_or_default();
         drop(rule);
         if closes {
-            steps.push(self.read(signs.close_array, Self::RETURN));
+            let close = signs.close_array[usize::from(phase != Phase::First)];
+            steps.push(self.read(close, Self::RETURN));
         }
         for (item, matched) in ways {
             let next = Place::Array { at: InArray { index, matched, ..at }, phase: Phase::Later };
@@ -759,7 +823,7 @@ impl Grammar {
         }
         for which in 0..unique.len() {
             let seen = self.places.seen[at.seen as usize].clone();
-            if let Some(fresh) = Fresh::new(&unique, which, seen, at.pending, more) {
+            if let Some(fresh) = Fresh::new(&unique, which, seen, at.pending, (more, signs.width)) {
                 let terminal = self.terminal(Terminal::Fresh(Box::new(fresh)));
                 let item = self.step(Step::Name { terminal, place: number });
                 steps.push(if phase == Phase::First { item } else { self.read(signs.comma, item) });

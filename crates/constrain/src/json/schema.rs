@@ -16,55 +16,13 @@ use crate::json::flat::{
     Arrays, ContainsSome, Flat, Key, Numbers, Objects, Properties, SomeNames, SomeProperty, Strings, Types,
 };
 use crate::json::names::NameTable;
-use crate::json::number::{Bound, Decimal, integer, multiples, number, one_form};
+use crate::json::number::{Bound, Decimal, in_more_forms, integer, multiples, number, one_form};
 use crate::json::place::{ArrayShape, Counted, CountedItem, ObjectShape, Property, Signs, ValueOf};
 use crate::json::quoted::{Content, Quoted, begins_character, written};
 use crate::json::registry::Registry;
+use crate::json::style::{Extra, NumberForms, Order, Style, Whitespace};
 use crate::json::text::{ANY, Characters, Text};
 use crate::terminal::Terminal;
-
-/// How JSON is written where a schema leaves that open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
-    /// Whether an object may have properties that its schema does not name, where the schema does not say so.
-    pub objects: Extra,
-    /// The order of properties.
-    pub order: Order,
-}
-
-impl Style {
-    /// With objects that have no more properties than their schemas name.
-    #[must_use]
-    pub fn closed(self) -> Self {
-        Self { objects: Extra::Closed, ..self }
-    }
-
-    /// With properties in any order.
-    #[must_use]
-    pub fn any_order(self) -> Self {
-        Self { order: Order::Any, ..self }
-    }
-}
-
-/// Whether an object may have properties that its schema does not name, where the schema does not say so.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extra {
-    /// It may, as JSON Schema has it.
-    #[default]
-    Open,
-    /// It may not. What is written obeys the schema all the same.
-    Closed,
-}
-
-/// The order of properties.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// As in the schema, and then others, where they are allowed.
-    #[default]
-    Schema,
-    /// Any.
-    Any,
-}
 
 /// A schema that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,6 +48,14 @@ const MAX_SOME: usize = 4;
 const MAX_RULES: usize = 1 << 17;
 
 impl Grammar {
+    /// The grammar of all JSON texts.
+    pub fn json(style: Style) -> Self {
+        match Self::json_schema(&Value::Bool(true), style) {
+            Ok(grammar) => grammar,
+            Err(fault) => unreachable!("{fault}: it says nothing"),
+        }
+    }
+
     /// The grammar of the JSON texts that obey a schema, whose references stay within it.
     pub fn json_schema(schema: &Value, style: Style) -> Result<Self, BadSchema> {
         Self::json_schema_with(schema, style, &Registry::default())
@@ -105,6 +71,7 @@ struct Compiler<'a> {
     schemas: Schemas<'a>,
     style: Style,
     grammar: Grammar,
+    signs: Signs,
     /// The rule of each set of demands.
     rules: HashMap<Key, Rule>,
     /// Rules that have not been written yet.
@@ -121,18 +88,26 @@ struct Compiler<'a> {
 impl<'a> Compiler<'a> {
     fn new(root: &'a Value, style: Style, registry: &'a Registry) -> Self {
         let mut grammar = Grammar::empty();
-        let mut sign = |forms: &[&str]| {
-            let automaton = Automaton::literals(forms).expect("signs are short");
-            grammar.terminal(Terminal::Table(Box::new(automaton)))
+        let mut sign = |before: Space, sign: u8, after: Space| {
+            grammar.terminal(Terminal::Table(Box::new(spaced(before, sign, after))))
         };
-        let (open_object, open_array) = (sign(&["{"]), sign(&["["]));
-        let (close_object, close_array) = (sign(&["}"]), sign(&["]"]));
-        let signs = Signs { close_object, close_array, comma: sign(&[",", ", "]), colon: sign(&[":", ": "]) };
-        grammar.places.signs = signs;
+        let (none, after) = (Space::None, Space::after(style.whitespace));
+        let around = if let Whitespace::Free { .. } = style.whitespace { after } else { none };
+        let open = |sign| (none, sign, around);
+        let [open_object, open_array] = [b'{', b'['].map(open).map(|(before, byte, after)| sign(before, byte, after));
+        // After an opening sign the white space has been read.
+        let signs = Signs {
+            close_object: [sign(none, b'}', none), sign(around, b'}', none)],
+            close_array: [sign(none, b']', none), sign(around, b']', none)],
+            comma: sign(around, b',', after),
+            colon: sign(around, b':', after),
+            width: if style.whitespace == Whitespace::Spaced { 2 } else { 1 },
+        };
         Self {
             schemas: Schemas::new(root, registry),
             style,
             grammar,
+            signs,
             rules: HashMap::new(),
             open: VecDeque::new(),
             open_object,
@@ -149,6 +124,7 @@ impl<'a> Compiler<'a> {
         self.rule(vec![(root, true)]);
         while let Some((rule, key)) = self.open.pop_front() {
             let path = key.first().map_or("#".to_owned(), |&demand| self.schemas.path(demand).to_owned());
+            self.grammar.stand_at(&path);
             let mut ways = Vec::new();
             for flat in self.schemas.ways(&key)?.iter() {
                 self.flat(flat, &path, &mut ways)?;
@@ -231,13 +207,24 @@ impl<'a> Compiler<'a> {
         if let Some(among) = &numbers.among {
             let fits = among.iter().filter(|value| numbers.admits(value));
             let texts: Vec<String> = fits.map(Decimal::text).collect();
-            return if texts.is_empty() { Ok(None) } else { self.literals(texts, path).map(Some) };
+            return match (&texts[..], self.forms(numbers)) {
+                ([], _) => Ok(None),
+                (_, NumberForms::Plain) => self.literals(texts, path).map(Some),
+                (_, NumberForms::Full) => {
+                    let values = Automaton::literals(&texts).ok().and_then(|values| in_more_forms(&values, false).ok());
+                    let Some(values) = values else { return bad(path, "the list of values is too long") };
+                    Ok(Some(self.grammar.terminal(Terminal::Table(Box::new(values)))))
+                }
+            };
         }
         let name = format!("{numbers:?}");
         if let Some(&terminal) = self.numbers.get(&name) {
             return Ok(terminal);
         }
-        let automaton = number_automaton(numbers);
+        let mut automaton = number_automaton(numbers);
+        if let (Ok(plain), NumberForms::Full) = (&automaton, self.forms(numbers)) {
+            automaton = in_more_forms(plain, numbers.is_free());
+        }
         let terminal = match automaton {
             Ok(automaton) => Some(self.grammar.terminal(Terminal::Table(Box::new(automaton)))),
             Err(NoAutomaton::Empty) => None,
@@ -245,6 +232,10 @@ impl<'a> Compiler<'a> {
         };
         self.numbers.insert(name, terminal);
         Ok(terminal)
+    }
+
+    fn forms(&self, numbers: &Numbers) -> NumberForms {
+        if numbers.one_form { NumberForms::Plain } else { self.style.numbers }
     }
 
     /// The contents that some automata accept, or must not.
@@ -362,7 +353,7 @@ impl<'a> Compiler<'a> {
             }
             unique = Some(self.scalars(&item(&arrays.items, 0), path)?);
         }
-        Ok(ArrayShape { first: all, rest, least, most, counted, unique })
+        Ok(ArrayShape { signs: self.signs, first: all, rest, least, most, counted, unique })
     }
 
     /// The terminals of items that are all different. Each value is written in one way.
@@ -460,6 +451,7 @@ impl<'a> Compiler<'a> {
             return bad(path, "\"minProperties\" beside \"dependentRequired\" is not supported");
         }
         Ok(ObjectShape {
+            signs: self.signs,
             table,
             properties,
             others,
@@ -657,6 +649,56 @@ impl<'a> Compiler<'a> {
 /// The names that a schema does not give, if there are any, and for each of their kinds what the values must obey, and the
 /// demands on some property that they may meet.
 type OtherNames = (Option<Arc<Characters>>, Vec<(Key, u32)>);
+
+/// White space beside a sign.
+#[derive(Clone, Copy)]
+enum Space {
+    None,
+    One,
+    OneOrNone,
+    UpTo(u8),
+}
+
+impl Space {
+    fn after(whitespace: Whitespace) -> Self {
+        match whitespace {
+            Whitespace::Compact => Self::None,
+            Whitespace::Spaced => Self::One,
+            Whitespace::Optional => Self::OneOrNone,
+            Whitespace::Free { most } => Self::UpTo(most),
+        }
+    }
+
+    /// Whether there may be one more after so many, and whether that was enough.
+    fn has(self, so_far: u8, byte: u8) -> bool {
+        match self {
+            Self::None => false,
+            Self::One | Self::OneOrNone => so_far == 0 && byte == b' ',
+            Self::UpTo(most) => so_far < most && matches!(byte, b' ' | b'\t' | b'\n' | b'\r'),
+        }
+    }
+
+    fn is_enough(self, so_far: u8) -> bool {
+        !matches!(self, Self::One) || so_far == 1
+    }
+}
+
+/// A sign of JSON with the white space before and after it.
+fn spaced(before: Space, sign: u8, after: Space) -> Automaton {
+    let automaton = Automaton::explore(
+        (false, 0u8),
+        |byte| if byte == sign || matches!(byte, b' ' | b'\t' | b'\n' | b'\r') { byte } else { 0 },
+        |&(written, spaces), byte| {
+            if byte == sign {
+                return (!written && before.is_enough(spaces)).then_some((true, 0));
+            }
+            let space = if written { after } else { before };
+            space.has(spaces, byte).then(|| (written, spaces + 1))
+        },
+        |&(written, spaces)| written && after.is_enough(spaces),
+    );
+    automaton.expect("it is small")
+}
 
 /// A demand that some property must meet.
 struct Demanded {

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
-use super::schema::{BadSchema, Style};
+use super::schema::BadSchema;
+use super::style::{NumberForms, Style, Whitespace};
 use crate::{Grammar, Machine, Trie};
 use std::sync::{Arc, LazyLock};
 use verdigris_text::Tokenizer;
@@ -530,4 +531,56 @@ fn references_lead_into_a_registry_alone() {
     assert!(accepts(&machine, "[\"abc\",\"ab\",1]"));
     assert!(!accepts(&machine, "[\"abc\",\"abc\",1]") && !accepts(&machine, "[\"abc\",\"ab\",2]"));
     assert!(fault(schema).fault.contains("leads out of the document, to no schema that is given"));
+}
+
+#[test]
+fn styles_are_kept() {
+    let schema = json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}, "b": {"type": "number"}}, "required": ["b"]});
+    let texts = [
+        "{\"a\":[1,2],\"b\":3}",
+        "{\"a\": [1, 2], \"b\": 3}",
+        "{\"a\": [1,2],\"b\":3}",
+        "{\n  \"a\": [ 1 ,\t2 ],\n  \"b\" : 3\n}",
+        "{ \"b\":1}",
+    ];
+    for (whitespace, expected) in [
+        (Whitespace::Compact, [true, false, false, false, false]),
+        (Whitespace::Spaced, [false, true, false, false, false]),
+        (Whitespace::Optional, [true, true, true, false, false]),
+        (Whitespace::Free { most: 3 }, [true, true, true, true, true]),
+        (Whitespace::Free { most: 2 }, [true, true, true, false, true]),
+    ] {
+        let machine = with(&schema, Style::default().whitespace(whitespace));
+        for (text, expected) in texts.iter().zip(expected) {
+            assert_eq!(accepts(&machine, text), expected, "{whitespace:?} {text}");
+            // What is nearest to the end is known at each beginning.
+            for begun in (0..=text.len()).map(|n| machine.next(machine.start(), &text.as_bytes()[..n])) {
+                if machine.goes_on(begun) {
+                    let end = machine.completion(begun).expect("a way to the end");
+                    assert!(machine.accepts(machine.next(begun, &end)));
+                }
+            }
+        }
+        assert!(!accepts(&machine, " {\"b\":1}") && !accepts(&machine, "{\"b\":1} "));
+    }
+}
+
+#[test]
+fn numbers_in_all_forms() {
+    let full = |schema: Value| with(&schema, Style::default().numbers(NumberForms::Full));
+    for (schema, good, bad) in [
+        (
+            json!({"type": "integer"}),
+            vec!["1", "1.0", "-20.00e2", "3E+7", "1e0"],
+            vec!["1.5", "1e-1", "1.", "01", "1.0e", "e1"],
+        ),
+        (json!({"type": "number"}), vec!["1", "1.50e-12", "1e2", "2.0"], vec![".5", "1e", "--1", "1e+"]),
+        (json!({"type": "integer", "minimum": 3}), vec!["3.0", "12"], vec!["2.0", "3.5", "1e2"]),
+        (json!({"enum": [1, 2.5]}), vec!["1", "1.0", "2.5"], vec!["1.5", "2.50e1", "1e0"]),
+        (json!({"multipleOf": 3, "type": "number"}), vec!["6.0", "9"], vec!["7.0", "3e1"]),
+    ] {
+        let machine = full(schema.clone());
+        good.iter().for_each(|text| assert!(accepts(&machine, text), "{schema} {text}"));
+        bad.iter().for_each(|text| assert!(!accepts(&machine, text), "{schema} {text}"));
+    }
 }
