@@ -3,6 +3,7 @@
 
 pub mod dialects;
 pub mod fuzz;
+pub mod oracle;
 
 use verdigris::constrain::Machine;
 

@@ -1,0 +1,322 @@
+//! Masks on schemas and regular expressions of other people, bit for bit against judges that share nothing with the engine:
+//! `cargo run --release -p verdigris-tests --bin oracle [FOLDER] [PLACES]`.
+//!
+//! The folder (default `../shared`) holds `json-schema/schemas-dev.jsonl.zst` and `json-schema/regexes.jsonl`; where it is
+//! missing nothing is checked, and that is said.
+//!
+//! - Regular expressions: after beginnings of texts that match and of texts that are drawn by chance, by derivatives.
+//! - Schemas: each is narrowed to some values, those of its instances and of changed ones, so that its language is the
+//!   writings of the values that the crate `jsonschema` accepts. Up to PLACES beginnings of those are looked at (8,000 unless
+//!   told otherwise).
+//! - Walks: under each schema as it is, texts are drawn token by token out of the masks; all of them come to an end, and all
+//!   are valid.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use rayon::prelude::*;
+use serde_json::{Map, Value};
+use verdigris::constrain::{Machine, Whitespace};
+use verdigris::logits::{Purpose, Random};
+use verdigris::{Grammar, ModelFolder, Style};
+use verdigris_tests::oracle::derivative::Derivatives;
+use verdigris_tests::oracle::writing::{Writings, is_plain};
+use verdigris_tests::oracle::{Language, Words};
+use verdigris_text::{Tokenizer, Vocabulary};
+
+#[derive(serde::Deserialize)]
+struct Case {
+    id: String,
+    schema: Value,
+    tests: Vec<Instance>,
+}
+
+#[derive(serde::Deserialize)]
+struct Instance {
+    data: Value,
+}
+
+#[derive(serde::Deserialize)]
+struct Pattern {
+    id: String,
+    regex: String,
+    #[serde(rename = "match")]
+    matches: Vec<String>,
+}
+
+/// Numbers by chance, one after the other.
+struct Chance {
+    random: Random,
+    at: u64,
+}
+
+impl Chance {
+    fn below(&mut self, n: usize) -> usize {
+        self.at += 1;
+        (self.random.uniform(self.at, Purpose::Data) * n as f64) as usize
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let folder = PathBuf::from(arguments.next().unwrap_or_else(|| "../shared".into())).join("json-schema");
+    let places = match arguments.next().map(|n| n.parse()) {
+        None => 8_000,
+        Some(Ok(places)) => places,
+        Some(Err(_)) => {
+            eprintln!("usage: oracle [FOLDER] [PLACES]");
+            return ExitCode::from(2);
+        }
+    };
+    let (Ok(schemas), Ok(patterns)) =
+        (std::fs::read(folder.join("schemas-dev.jsonl.zst")), std::fs::read(folder.join("regexes.jsonl")))
+    else {
+        println!("SKIPPED: {} holds no schemas and regular expressions; nothing was checked", folder.display());
+        return ExitCode::SUCCESS;
+    };
+    let fixture = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
+    let tokenizer = fixture.tokenizer().expect("the fixture");
+    let words = Words::new(tokenizer.vocabulary());
+    let cases: Vec<Case> = lines(&zstd::decode_all(&schemas[..]).expect("a whole zstd file"));
+    let mut failed = regular_expressions(&words, &tokenizer, &lines(&patterns));
+    failed += narrowed(&words, &cases, places);
+    failed += walks(&words, tokenizer.vocabulary(), &cases, places);
+    println!("{failed} failed");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn lines<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Vec<T> {
+    let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).expect("a line of JSON")).collect()
+}
+
+fn regular_expressions(words: &Words, tokenizer: &Tokenizer, patterns: &[Pattern]) -> usize {
+    let (mut chance, mut compared, mut failed, mut looks) = (Chance { random: Random::new(5), at: 0 }, 0, 0, 0);
+    for Pattern { id, regex, matches } in patterns {
+        let Some(language) = Derivatives::new(regex) else {
+            looks += 1;
+            continue;
+        };
+        let Ok(grammar) = Grammar::regex(regex) else {
+            println!("FAILED: {id} has no grammar");
+            failed += 1;
+            continue;
+        };
+        let machine = Machine::new(grammar, words.trie().clone());
+        let mut texts: Vec<Vec<u8>> = matches.iter().map(|text| text.as_bytes().to_vec()).collect();
+        // Texts by chance.
+        for _ in 0..3 {
+            let (mut state, mut text) = (language.start().expect("some text matches"), Vec::new());
+            for _ in 0..6 {
+                let mask = words.mask(&language, &state);
+                let Some(token) = mask.iter().nth(chance.below(mask.iter().count().max(1))) else { break };
+                for &byte in tokenizer.vocabulary().bytes(token) {
+                    state = language.next(&state, byte).expect("the token was allowed");
+                    text.push(byte);
+                }
+            }
+            texts.push(text);
+        }
+        for text in texts {
+            for _ in 0..3 {
+                let begun = &text[..chance.below(text.len() + 1)];
+                let start = language.start();
+                let state = begun
+                    .iter()
+                    .try_fold(start.expect("some text matches"), |state, &byte| language.next(&state, byte));
+                let state = state.expect("it begins a text");
+                let again = || Grammar::regex(regex).expect("it has a grammar");
+                compared += 1;
+                if let Err(difference) = words.compare(&language, &state, &machine, again, begun) {
+                    println!("FAILED: {id}: {difference}");
+                    failed += 1;
+                }
+            }
+        }
+    }
+    println!(
+        "{} regular expressions, {compared} beginnings compared ({looks} look around and were left out)",
+        patterns.len()
+    );
+    failed
+}
+
+/// What came of some schemas.
+#[derive(Default)]
+struct Tally {
+    schemas: usize,
+    compared: usize,
+    refused: usize,
+    without: usize,
+    tokens: usize,
+    failed: usize,
+}
+
+impl std::iter::Sum for Tally {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |a, b| Self {
+            schemas: a.schemas + b.schemas,
+            compared: a.compared + b.compared,
+            refused: a.refused + b.refused,
+            without: a.without + b.without,
+            tokens: a.tokens + b.tokens,
+            failed: a.failed + b.failed,
+        })
+    }
+}
+
+/// Every so many cases, so that all of them together are looked at so often.
+fn spread(cases: &[Case], each: usize, places: usize) -> impl ParallelIterator<Item = (usize, &Case)> {
+    let step = (cases.len() * each / places.max(1)).max(1);
+    cases.par_iter().enumerate().filter(move |(at, _)| at % step == 0)
+}
+
+/// Compares schemas that are narrowed to some values.
+fn narrowed(words: &Words, cases: &[Case], places: usize) -> usize {
+    let Tally { schemas, compared, refused, without, failed, .. } =
+        spread(cases, 4, places).map(|(number, case)| narrowed_case(words, case, number)).sum();
+    println!(
+        "{schemas} schemas narrowed to some values, {compared} beginnings compared ({refused} schemas refused, {without} \
+         without a valid value)"
+    );
+    failed
+}
+
+fn narrowed_case(words: &Words, case: &Case, number: usize) -> Tally {
+    let style = Style::default().any_order().whitespace(Whitespace::Compact);
+    let (mut chance, mut tally) = (Chance { random: Random::new(7), at: (number as u64) << 32 }, Tally::default());
+    // Another list beside a list, or a reference that says nothing beside itself, cannot be narrowed so. Drafts before
+    // 2019-09 do not know two formats that are kept here all the same.
+    let text = case.schema.to_string();
+    let kept = ["\"format\":\"uuid\"", "\"format\":\"duration\""].iter().any(|format| text.contains(format));
+    let has = |keywords: &Map<String, Value>| keywords.contains_key("enum") || keywords.contains_key("$ref");
+    let Some(keywords) = case.schema.as_object().filter(|keywords| !has(keywords) && !kept) else { return tally };
+    let Ok(judge) = jsonschema::options().should_validate_formats(true).build(&case.schema) else { return tally };
+    let values = universe(case, &mut chance);
+    let language = Writings::new(values.iter().filter(|value| judge.is_valid(value)));
+    if language.start().is_none() {
+        tally.without = 1;
+        return tally;
+    }
+    let mut schema = Map::clone(keywords);
+    schema.insert("enum".into(), values.clone().into());
+    let schema = Value::Object(schema);
+    let Ok(grammar) = Grammar::json_schema(&schema, style) else {
+        tally.refused = 1;
+        return tally;
+    };
+    tally.schemas = 1;
+    let machine = Machine::new(grammar, words.trie().clone());
+    for _ in 0..4 {
+        // Somewhere along a text by chance.
+        let (mut state, mut text) = (language.start().expect("there is a text"), Vec::new());
+        let length = chance.below(60);
+        while text.len() < length {
+            let next: Vec<(u8, Vec<u8>)> =
+                (0..=255).filter_map(|byte| Some((byte, language.next(&state, byte)?))).collect();
+            let Some((byte, after)) = next.get(chance.below(next.len().max(1))) else { break };
+            (state, text) = (after.clone(), [&text[..], &[*byte]].concat());
+        }
+        tally.compared += 1;
+        let again = || Grammar::json_schema(&schema, style).expect("it has a grammar");
+        if let Err(difference) = words.compare(&language, &state, &machine, again, &text) {
+            println!("FAILED: {}: {difference}", case.id);
+            tally.failed += 1;
+            break;
+        }
+    }
+    tally
+}
+
+/// The instances of a case that are small enough to be written in all ways, and changed ones.
+fn universe(case: &Case, chance: &mut Chance) -> Vec<Value> {
+    let small = |value: &&Value| is_plain(value) && value.to_string().len() < 1500;
+    let mut values: Vec<Value> = case.tests.iter().map(|test| &test.data).filter(small).take(12).cloned().collect();
+    for at in 0..values.len() {
+        for _ in 0..3 {
+            let mut changed = values[at].clone();
+            change(&mut changed, chance);
+            values.push(changed);
+        }
+    }
+    let mut all: Vec<Value> = Vec::new();
+    values.into_iter().for_each(|value| {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    });
+    all
+}
+
+/// Changes one thing somewhere in a value.
+fn change(value: &mut Value, chance: &mut Chance) {
+    match value {
+        Value::Object(properties) if !properties.is_empty() => {
+            let name = properties.keys().nth(chance.below(properties.len())).expect("it is below the number").clone();
+            match chance.below(4) {
+                0 => _ = properties.shift_remove(&name),
+                1 => _ = properties.insert("other".into(), Value::Null),
+                _ => change(&mut properties[&name], chance),
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let at = chance.below(items.len());
+            match chance.below(4) {
+                0 => _ = items.remove(at),
+                1 => items.push(items[at].clone()),
+                _ => change(&mut items[at], chance),
+            }
+        }
+        scalar => {
+            let others = [
+                Value::Null,
+                true.into(),
+                7.into(),
+                "x".into(),
+                "".into(),
+                Value::Array(Vec::new()),
+                Map::new().into(),
+            ];
+            *scalar = others[chance.below(others.len())].clone();
+        }
+    }
+}
+
+/// Draws texts out of the masks, and has them judged.
+fn walks(words: &Words, vocabulary: &Vocabulary, cases: &[Case], places: usize) -> usize {
+    let all = spread(cases, 4, places).map(|(number, case)| walks_of_case(words, vocabulary, case, number));
+    let Tally { compared, tokens, failed, .. } = all.sum();
+    println!("{compared} walks of {tokens} tokens: all come to an end and are valid but {failed}");
+    failed
+}
+
+fn walks_of_case(words: &Words, vocabulary: &Vocabulary, case: &Case, number: usize) -> Tally {
+    let (mut chance, mut tally) = (Chance { random: Random::new(9), at: (number as u64) << 32 }, Tally::default());
+    let Ok(grammar) = Grammar::json_schema(&case.schema, Style::default()) else { return tally };
+    let Ok(judge) = jsonschema::validator_for(&case.schema) else { return tally };
+    let machine = Machine::new(grammar, words.trie().clone());
+    for _ in 0..6 {
+        let (mut state, mut text) = (machine.start(), Vec::new());
+        for _ in 0..30 {
+            let mask = machine.mask(state);
+            let count = mask.tokens.iter().count();
+            if count == 0 || mask.accepts && chance.below(2) == 0 {
+                break;
+            }
+            let token = mask.tokens.iter().nth(chance.below(count)).expect("it is below the number");
+            state = machine.advance(state, token, vocabulary.bytes(token));
+            text.extend_from_slice(vocabulary.bytes(token));
+            tally.tokens += 1;
+        }
+        tally.compared += 1;
+        let end = machine.completion(state);
+        text.extend_from_slice(end.as_deref().unwrap_or_default());
+        let value = serde_json::from_slice::<Value>(&text);
+        if end.is_none() || !value.as_ref().is_ok_and(|value| judge.is_valid(value)) {
+            println!("FAILED: {} writes {}", case.id, String::from_utf8_lossy(&text));
+            tally.failed += 1;
+        }
+    }
+    tally
+}

@@ -1,0 +1,179 @@
+//! Masks of random regular expressions and random schemas are, bit for bit, those of the definition, whichever way a machine
+//! is asked. What fails is made small before it is shown. `PROPTEST_CASES` says how many of each (256 unless told otherwise).
+
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use verdigris::constrain::{Machine, Whitespace};
+use verdigris::{Grammar, ModelFolder, Style};
+use verdigris_tests::oracle::derivative::Derivatives;
+use verdigris_tests::oracle::writing::Writings;
+use verdigris_tests::oracle::{Language, Words};
+
+static WORDS: LazyLock<(Words, Vec<Vec<u8>>)> = LazyLock::new(|| {
+    let folder = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
+    let tokenizer = folder.tokenizer().expect("the fixture");
+    let vocabulary = tokenizer.vocabulary();
+    let bytes = (0..vocabulary.size() as u32).map(|token| vocabulary.bytes(token).to_vec()).collect();
+    (Words::new(vocabulary), bytes)
+});
+
+/// Compares along one text, token by token; `choices` say with which of those that are allowed it goes on.
+fn follow<L: Language>(language: &L, grammar: impl Fn() -> Grammar, choices: &[usize]) -> Result<(), String> {
+    let (words, bytes) = &*WORDS;
+    let machine = Machine::new(grammar(), words.trie().clone());
+    let Some(mut state) = language.start() else {
+        return Err("the language has no texts, but there is a grammar".into());
+    };
+    let mut text = Vec::new();
+    for choice in choices.iter().map(Some).chain([None]) {
+        words.compare(language, &state, &machine, &grammar, &text)?;
+        let allowed: Vec<u32> = words.mask(language, &state).iter().collect();
+        let Some(token) = choice.and_then(|choice| allowed.get(choice % allowed.len().max(1))) else { break };
+        for &byte in &bytes[*token as usize] {
+            state = language.next(&state, byte).expect("the token was allowed");
+            text.push(byte);
+        }
+    }
+    Ok(())
+}
+
+fn pattern() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        prop::sample::select(vec!["a", "b", "the ", "é", "1", "ab", "\\.", "\"", ""]).prop_map(str::to_owned),
+        prop::sample::select(vec!["[a-c]", "\\d", "[^a]", "\\w", "[é-ü]", ".", "[ab1]", "\\p{Lu}"])
+            .prop_map(str::to_owned),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 1..4).prop_map(|parts| parts.concat()),
+            prop::collection::vec(inner.clone(), 1..4).prop_map(|parts| format!("(?:{})", parts.join("|"))),
+            (inner, prop::sample::select(vec!["*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}"]))
+                .prop_map(|(part, times)| format!("(?:{part}){times}")),
+        ]
+    })
+}
+
+fn name() -> impl Strategy<Value = String> + Clone {
+    prop::sample::select(vec!["a", "b", "c", "ab", "é\""]).prop_map(str::to_owned)
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        prop::sample::select(vec![json!(null), json!(true), json!(false)]),
+        prop::sample::select(vec![
+            json!(0),
+            json!(1),
+            json!(2),
+            json!(3),
+            json!(12),
+            json!(-1),
+            json!(1.5),
+            json!(0.25)
+        ]),
+        prop::sample::select(vec![json!(""), json!("a"), json!("ab"), json!("b"), json!("the"), json!("é\n")]),
+    ];
+    leaf.prop_recursive(2, 8, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((name(), inner), 0..4).prop_map(|list| Value::Object(list.into_iter().collect())),
+        ]
+    })
+}
+
+fn schema() -> impl Strategy<Value = Value> {
+    let all = vec!["null", "boolean", "integer", "number", "string", "array", "object"];
+    let types = prop::sample::select(all.clone());
+    // Lists of names are of different ones.
+    let several = prop::sample::subsequence(all, 1..3);
+    let names = prop::sample::subsequence(vec!["a", "b", "c", "ab", "é\""], 0..3);
+    let small = 0u32..4;
+    let leaf = prop_oneof![
+        Just(json!(true)),
+        Just(json!({})),
+        types.prop_map(|name| json!({"type": name})),
+        several.prop_map(|names| json!({"type": names})),
+        value().prop_map(|value| json!({"const": value})),
+        prop::collection::vec(value(), 1..4).prop_map(|values| json!({"enum": values})),
+        (small.clone(), 0u32..4).prop_map(|(a, b)| json!({"minimum": a, "exclusiveMaximum": a + b})),
+        Just(json!({"multipleOf": 0.5})),
+        small.clone().prop_map(|n| json!({"minLength": n})),
+        small.clone().prop_map(|n| json!({"maxLength": n})),
+        prop::sample::select(vec!["a", "^a", "b$", "^.$", "e"]).prop_map(|pattern| json!({"pattern": pattern})),
+        small.clone().prop_map(|n| json!({"minItems": n})),
+        small.clone().prop_map(|n| json!({"maxItems": n})),
+        small.clone().prop_map(|n| json!({"minProperties": n})),
+        small.prop_map(|n| json!({"maxProperties": n})),
+        names.prop_map(|names| json!({"required": names})),
+        (name(), name()).prop_map(|(a, b)| json!({"dependentRequired": {a: [b]}})),
+        Just(json!({"uniqueItems": true, "items": {"type": ["string", "number", "null", "boolean"]}})),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        let some = prop::collection::vec(inner.clone(), 1..4);
+        let named = prop::collection::vec((name(), inner.clone()), 1..3);
+        prop_oneof![
+            some.clone().prop_map(|schemas| json!({"allOf": schemas})),
+            some.clone().prop_map(|schemas| json!({"anyOf": schemas})),
+            some.clone().prop_map(|schemas| json!({"oneOf": schemas})),
+            inner.clone().prop_map(|schema| json!({"not": schema})),
+            (inner.clone(), inner.clone(), inner.clone())
+                .prop_map(|(a, b, c)| json!({"if": a, "then": b, "else": c})),
+            (some, inner.clone()).prop_map(|(first, rest)| json!({"prefixItems": first, "items": rest})),
+            inner.clone().prop_map(|schema| json!({"items": schema})),
+            (inner.clone(), 0u32..3).prop_map(|(schema, n)| json!({"contains": schema, "minContains": n})),
+            (inner.clone(), 0u32..3).prop_map(|(schema, n)| json!({"contains": schema, "maxContains": n + 1})),
+            named.clone().prop_map(|list| json!({"properties": Value::Object(list.into_iter().collect())})),
+            (named.clone(), inner.clone()).prop_map(|(list, rest)| {
+                json!({"properties": Value::Object(list.into_iter().collect()), "additionalProperties": rest})
+            }),
+            (inner.clone(), inner.clone())
+                .prop_map(|(a, b)| json!({"patternProperties": {"a": a, "^.$": b}})),
+            inner.clone().prop_map(|schema| json!({"propertyNames": schema})),
+            (name(), inner.clone()).prop_map(|(name, schema)| json!({"dependentSchemas": {name: schema}})),
+            (named, inner.clone(), inner.clone()).prop_map(|(list, some, rest)| {
+                json!({"properties": Value::Object(list.into_iter().collect()), "anyOf": [some, true], "unevaluatedProperties": rest})
+            }),
+            (inner.clone(), inner)
+                .prop_map(|(some, rest)| json!({"anyOf": [{"prefixItems": [some]}, true], "unevaluatedItems": rest})),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn masks_of_regular_expressions(pattern in pattern(), choices in prop::collection::vec(0usize..10_000, 0..4)) {
+        let language = Derivatives::new(&pattern).expect("a pattern without looks");
+        let grammar = || Grammar::regex(&pattern).unwrap();
+        if let Err(difference) = follow(&language, grammar, &choices) {
+            prop_assert!(false, "{pattern:?}: {difference}");
+        }
+    }
+
+    /// A schema, narrowed to some values, has the writings of those that another validator accepts.
+    #[test]
+    fn masks_of_schemas(
+        schema in schema(),
+        values in prop::collection::vec(value(), 1..12),
+        choices in prop::collection::vec(0usize..10_000, 0..5),
+    ) {
+        let judge = jsonschema::validator_for(&schema).unwrap_or_else(|fault| panic!("{schema}: {fault}"));
+        let language = Writings::new(values.iter().filter(|value| judge.is_valid(value)));
+        let narrowed = json!({"enum": values, "allOf": [schema]});
+        let style = Style::default().any_order().whitespace(Whitespace::Compact);
+        match Grammar::json_schema(&narrowed, style) {
+            Err(fault) if fault.fault.contains("no finite text") => {
+                prop_assert!(language.start().is_none(), "{narrowed}: it is said to be empty");
+            }
+            Err(fault) => prop_assert!(fault.fault.contains("not supported") || fault.fault.contains("too many"), "{fault}"),
+            Ok(_) => {
+                let grammar = || Grammar::json_schema(&narrowed, style).unwrap();
+                if let Err(difference) = follow(&language, grammar, &choices) {
+                    prop_assert!(false, "{narrowed}: {difference}");
+                }
+            }
+        }
+    }
+}
