@@ -140,6 +140,121 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A schema whose texts a regular expression can tell: nothing is nested in itself.
+#[derive(Clone, Debug)]
+enum Shape {
+    Text {
+        least: u32,
+        most: Option<u32>,
+    },
+    Whole {
+        least: i32,
+        most: i32,
+    },
+    OneOf(Vec<&'static str>),
+    List {
+        item: Box<Shape>,
+        least: u32,
+        most: Option<u32>,
+    },
+    /// Properties with their names, and whether they are required; what others are.
+    Object {
+        named: Vec<(char, Shape, bool)>,
+        others: Option<Box<Shape>>,
+    },
+}
+
+/// One character of a JSON string, in the one way that it is written.
+const CHARACTER: &str = r#"(?:[^"\\\x00-\x1f]|\\["\\bfnrt]|\\u00(?:0[0-7bef]|1[0-9a-f]))"#;
+
+fn times(least: u32, most: Option<u32>) -> String {
+    most.map_or(format!("{{{least},}}"), |most| format!("{{{least},{most}}}"))
+}
+
+impl Shape {
+    fn schema(&self) -> Value {
+        let mut schema = match self {
+            Self::Text { least, .. } => json!({"type": "string", "minLength": least}),
+            Self::Whole { least, most } => json!({"type": "integer", "minimum": least, "maximum": most}),
+            Self::OneOf(texts) => json!({"enum": texts}),
+            Self::List { item, least, .. } => json!({"type": "array", "items": item.schema(), "minItems": least}),
+            Self::Object { named, others } => {
+                let properties = named.iter().map(|(name, shape, _)| (name.to_string(), shape.schema()));
+                let required = named.iter().filter(|(.., required)| *required).map(|(name, ..)| name.to_string());
+                let others = others.as_ref().map_or(json!(false), |shape| shape.schema());
+                json!({"type": "object", "properties": Value::Object(properties.collect()),
+                    "required": required.collect::<Vec<_>>(), "additionalProperties": others})
+            }
+        };
+        match self {
+            Self::Text { most: Some(most), .. } => schema["maxLength"] = json!(most),
+            Self::List { most: Some(most), .. } => schema["maxItems"] = json!(most),
+            _ => {}
+        }
+        schema
+    }
+
+    fn pattern(&self) -> String {
+        match self {
+            Self::Text { least, most } => format!("\"{CHARACTER}{}\"", times(*least, *most)),
+            Self::Whole { least, most } => {
+                format!("(?:{})", (*least..=*most).map(|n| n.to_string()).collect::<Vec<_>>().join("|"))
+            }
+            Self::OneOf(texts) => {
+                format!("(?:{})", texts.iter().map(|text| format!("\"{text}\"")).collect::<Vec<_>>().join("|"))
+            }
+            Self::List { item, least, most } => {
+                let item = item.pattern();
+                let more = times(least.saturating_sub(1), most.map(|most| most.saturating_sub(1)));
+                let some = if *most == Some(0) { "[^\\s\\S]".to_owned() } else { format!("{item}(?:, ?{item}){more}") };
+                format!("\\[(?:{some}{})\\]", if *least == 0 { "|" } else { "" })
+            }
+            Self::Object { named, others } => {
+                let known: String = named.iter().map(|(name, ..)| *name).collect();
+                let others = others.as_ref().map(|shape| {
+                    // No name of the schema has more than one character.
+                    let one = CHARACTER.replace(r#"[^"#, &format!("[^{known}"));
+                    format!("\"(?:|{one}|{CHARACTER}{{2,}})\": ?{}", shape.pattern())
+                });
+                format!("\\{{{}\\}}", properties(named, others.as_deref(), false))
+            }
+        }
+    }
+}
+
+/// What may follow in an object; `begun` where a comma comes first.
+fn properties(named: &[(char, Shape, bool)], others: Option<&str>, begun: bool) -> String {
+    let comma = if begun { ", ?" } else { "" };
+    let Some(((name, shape, required), rest)) = named.split_first() else {
+        return others.map_or(String::new(), |other| format!("(?:{comma}{other}(?:, ?{other})*)?"));
+    };
+    let with = format!("{comma}\"{name}\": ?{}{}", shape.pattern(), properties(rest, others, true));
+    if *required { with } else { format!("(?:{with}|{})", properties(rest, others, begun)) }
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let most = prop::option::of(0u32..4);
+    let leaf = prop_oneof![
+        (0u32..4, most.clone()).prop_map(|(least, more)| Shape::Text { least, most: more.map(|more| least + more) }),
+        (-12i32..12, 0i32..15).prop_map(|(least, more)| Shape::Whole { least, most: least + more }),
+        prop::sample::subsequence(vec!["a", "ab", "the", "é"], 1..4).prop_map(Shape::OneOf),
+    ];
+    leaf.prop_recursive(2, 6, 3, move |inner| {
+        let named = (inner.clone(), any::<bool>());
+        let named = prop::collection::vec(named, 0..3);
+        let named = (prop::sample::subsequence(vec!['a', 'b', 't', 'é'], 3), named).prop_map(|(names, shapes)| {
+            names.into_iter().zip(shapes).map(|(name, (shape, required))| (name, shape, required)).collect()
+        });
+        prop_oneof![
+            (inner.clone(), 0u32..3, most.clone()).prop_map(|(item, least, more)| {
+                Shape::List { item: item.into(), least, most: more.map(|more| least + more) }
+            }),
+            (named, prop::option::of(inner))
+                .prop_map(|(named, others)| Shape::Object { named, others: others.map(Box::new) }),
+        ]
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -149,6 +264,16 @@ proptest! {
         let grammar = || Grammar::regex(&pattern).unwrap();
         if let Err(difference) = follow(&language, grammar, &choices) {
             prop_assert!(false, "{pattern:?}: {difference}");
+        }
+    }
+
+    /// Strings in which anything may stand, names that the schema does not give, and counts.
+    #[test]
+    fn masks_of_free_texts(shape in shape(), choices in prop::collection::vec(0usize..10_000, 0..6)) {
+        let language = Derivatives::new(&shape.pattern()).expect("a pattern without looks");
+        let grammar = || Grammar::json_schema(&shape.schema(), Style::default()).unwrap();
+        if let Err(difference) = follow(&language, grammar, &choices) {
+            prop_assert!(false, "{}\n{}: {difference}", shape.schema(), shape.pattern());
         }
     }
 
