@@ -288,11 +288,16 @@ impl Grammar {
 
     /// The grammar of one automaton.
     pub(crate) fn of(automaton: Automaton) -> Self {
+        Self::of_terminal(Terminal::Table(Box::new(automaton)))
+    }
+
+    /// The grammar of one terminal.
+    pub(crate) fn of_terminal(terminal: Terminal) -> Self {
         let mut grammar = Self::empty();
-        let (rule, terminal) = (grammar.rule(), grammar.terminal(Terminal::Table(Box::new(automaton))));
+        let (rule, terminal) = (grammar.rule(), grammar.terminal(terminal));
         let entry = grammar.read(terminal, Self::RETURN);
         grammar.define(rule, entry);
-        grammar.finish().expect("an automaton accepts something")
+        grammar.finish().expect("a terminal accepts something")
     }
 
     /// The grammar of a list of texts, one of which is to be written.

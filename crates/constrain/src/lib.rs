@@ -15,6 +15,7 @@
 //! | [`grammar`] | pieces that follow each other and nest; choices |
 //! | `compose` | grammars made of others |
 //! | [`regex`] | regular expressions as grammars |
+//! | `lazy` | regular expressions that have too many states |
 //! | [`json`] | JSON Schema as grammars |
 //! | [`machine`] | a grammar over a vocabulary: states and masks |
 //! | [`lexicon`] | what all constraints on one model share |
@@ -30,6 +31,7 @@ mod explain;
 mod forced;
 pub mod grammar;
 pub mod json;
+mod lazy;
 pub mod lexicon;
 pub mod machine;
 mod piece;

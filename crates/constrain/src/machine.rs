@@ -440,6 +440,7 @@ impl Run {
         let spots = self.states[state as usize].spots.clone();
         let worth = |thread: &&Thread| match &**self.grammar.terminal_at(thread.at) {
             Terminal::Table(automaton) => u64::from(automaton.states() > 2),
+            Terminal::Lazy(_) => 1,
             // Its states are made as they are met, so they are asked one by one.
             Terminal::Fresh(_) => 0,
             // Where anything may follow, the others need not be asked.
@@ -452,7 +453,7 @@ impl Run {
         let rest = self.state(Spots { threads, accepts: false });
         let terminal = self.grammar.terminal_at(main.at).clone();
         let after = match (&*terminal, &self.grammar.steps[main.at as usize]) {
-            (Terminal::Table(_), &Step::Read { next, .. }) => {
+            (Terminal::Table(_) | Terminal::Lazy(_), &Step::Read { next, .. }) => {
                 self.join(DEAD, |run, spots| run.enter(next, main.stack, spots))
             }
             _ => DEAD,

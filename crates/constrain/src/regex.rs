@@ -1,14 +1,21 @@
-//! Regular expressions as automata.
+//! Regular expressions as automata: all their states at once where they are few, else as texts come to them.
 
 use regex_automata::dfa::{Automaton as _, StartKind, dense};
+use regex_automata::nfa::thompson::{NFA, WhichCaptures};
 use regex_automata::util::primitives::StateID;
 use regex_automata::{Anchored, MatchKind, util::start};
 
 use crate::automaton::{Automaton, NoAutomaton};
 use crate::grammar::Grammar;
+use crate::lazy::Lazy;
+use crate::terminal::Terminal;
 
 /// The most memory that one automaton may take, in bytes.
-const SIZE_LIMIT: usize = 64 << 20;
+const SIZE_LIMIT: usize = 16 << 20;
+
+/// Likewise where it can be made as texts come to its states, and of what it is made from then.
+const SOON_LIMIT: usize = 4 << 20;
+const LAZY_LIMIT: usize = 32 << 20;
 
 /// A regular expression that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -33,10 +40,23 @@ impl Grammar {
     /// The grammar of the texts that match a regular expression as a whole. The syntax is that of the `regex`
     /// crate.
     pub fn regex(pattern: &str) -> Result<Self, BadRegex> {
-        match Dfa::new(pattern)?.automaton() {
-            Ok(automaton) => Ok(Self::of(automaton)),
-            Err(NoAutomaton::Empty) => Err(BadRegex::Empty),
-            Err(NoAutomaton::TooLarge) => Err(BadRegex::Automaton("it has too many states".into())),
+        let fault = match Dfa::within(pattern, SOON_LIMIT) {
+            Err(fault @ BadRegex::Automaton(_)) => fault,
+            dfa => match dfa?.automaton() {
+                Ok(automaton) => return Ok(Self::of(automaton)),
+                Err(NoAutomaton::Empty) => return Err(BadRegex::Empty),
+                Err(NoAutomaton::TooLarge) => BadRegex::Automaton("it has too many states".into()),
+            },
+        };
+        let config = NFA::config().nfa_size_limit(Some(LAZY_LIMIT)).which_captures(WhichCaptures::None);
+        match NFA::compiler().configure(config).build(pattern).map(Lazy::new) {
+            Ok(Some(lazy)) => Ok(Self::of_terminal(Terminal::Lazy(Box::new(lazy)))),
+            // What looks around cannot be made later; it may be small enough all the same.
+            Ok(None) => match Dfa::new(pattern)?.automaton() {
+                Ok(automaton) => Ok(Self::of(automaton)),
+                Err(_) => Err(fault),
+            },
+            Err(error) => Err(BadRegex::Automaton(root_cause(&error))),
         }
     }
 }
@@ -49,16 +69,22 @@ pub(crate) struct Dfa {
 
 impl Dfa {
     pub(crate) fn new(pattern: &str) -> Result<Self, BadRegex> {
+        Self::within(pattern, SIZE_LIMIT)
+    }
+
+    /// One that takes no more than so many bytes.
+    fn within(pattern: &str, bytes: usize) -> Result<Self, BadRegex> {
         check(pattern)?;
         let automaton = |error: &dyn std::error::Error| BadRegex::Automaton(root_cause(error));
         // Of `a|ab` the usual kind of match would drop `ab`: here all matches count.
         let config = dense::Config::new()
             .start_kind(StartKind::Anchored)
             .match_kind(MatchKind::All)
-            .dfa_size_limit(Some(SIZE_LIMIT))
-            .determinize_size_limit(Some(SIZE_LIMIT));
+            .dfa_size_limit(Some(bytes))
+            .determinize_size_limit(Some(bytes));
         let dfa = dense::Builder::new()
             .configure(config)
+            .thompson(NFA::config().nfa_size_limit(Some(LAZY_LIMIT)))
             .build(&format!("(?:{pattern})\\z"))
             .map_err(|error| automaton(&error))?;
         let start =
@@ -165,6 +191,29 @@ mod tests {
         assert_eq!(fault("é(a"), "the regular expression is wrong at character 2: unclosed group");
         assert!(fault("a{2").contains("at character 2"), "{}", fault("a{2"));
         assert!(fault("[a&&b]").contains("no text matches"));
-        assert!(fault("(a|b)*a(a|b){20}").contains("cannot become an automaton"));
+        assert!(fault("((a{1,100}){1,100}){1,100}").contains("cannot become an automaton"));
+    }
+
+    /// What is in the n-th place from the end: 2^n states.
+    #[test]
+    fn states_are_made_as_texts_come_to_them() {
+        let trie = Arc::new(Trie::new(tokenizer().vocabulary()));
+        let regex = Machine::new(Grammar::regex("[ab]*a[ab]{40}!?").unwrap(), trie);
+        let at = |text: &str| regex.next(regex.start(), text.as_bytes());
+        let text = "ab".repeat(30);
+        assert!(!regex.accepts(at(&text[..40])) && regex.accepts(at(&text[..41])) && !regex.accepts(at(&text[..42])));
+        assert!(
+            regex.accepts(at(&(text[..41].to_owned() + "!"))) && !regex.goes_on(at(&(text[..42].to_owned() + "!")))
+        );
+        assert_eq!(regex.to_end(at(&text[..42])), 1);
+        assert_eq!(regex.completion(at("b")).unwrap().len(), 41);
+        let mask = regex.mask(at(&text[..42]));
+        assert!(
+            !mask.accepts
+                && mask
+                    .tokens
+                    .iter()
+                    .all(|token| regex.goes_on(regex.next(at(&text[..42]), tokenizer().vocabulary().bytes(token))))
+        );
     }
 }

@@ -5,6 +5,7 @@ use crate::json::fresh::Fresh;
 use crate::json::names::Names;
 use crate::json::quoted::Quoted;
 use crate::json::text::Text;
+use crate::lazy::Lazy;
 use crate::piece::Free;
 
 /// A language of pieces.
@@ -14,6 +15,8 @@ use crate::piece::Free;
 pub(crate) enum Terminal {
     /// Any, by a table.
     Table(Box<Automaton>),
+    /// Any, by a table that is made while it is used.
+    Lazy(Box<Lazy>),
     /// JSON strings.
     Text(Quoted<Text>),
     /// Names of properties; what follows depends on the name, and distances reach to the end of the object.
@@ -27,6 +30,7 @@ impl Terminal {
     pub(crate) fn start(&self) -> u32 {
         match self {
             Self::Table(_) => Automaton::START,
+            Self::Lazy(_) => 0,
             Self::Text(text) => text.start(),
             Self::Names(names) => names.start(),
             Self::Fresh(_) => 0,
@@ -38,6 +42,7 @@ impl Terminal {
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
         match self {
             Self::Table(automaton) => automaton.next(state, byte),
+            Self::Lazy(lazy) => lazy.next(state, byte),
             Self::Text(text) => text.next(state, byte),
             Self::Names(names) => names.next(state, byte),
             Self::Fresh(fresh) => fresh.next(state, byte),
@@ -49,6 +54,7 @@ impl Terminal {
     pub(crate) fn accepts(&self, state: u32) -> bool {
         match self {
             Self::Table(automaton) => automaton.accepts(state),
+            Self::Lazy(lazy) => lazy.accepts(state),
             Self::Text(text) => text.accepts(state),
             Self::Names(names) => names.accepts(state),
             Self::Fresh(fresh) => fresh.accepts(state),
@@ -60,6 +66,7 @@ impl Terminal {
     pub(crate) fn goes_on(&self, state: u32) -> bool {
         match self {
             Self::Table(automaton) => automaton.goes_on(state),
+            Self::Lazy(lazy) => lazy.goes_on(state),
             // A string is at its end where it is whole.
             Self::Text(text) => !text.accepts(state),
             Self::Names(names) => !names.accepts(state),
@@ -71,6 +78,7 @@ impl Terminal {
     pub(crate) fn to_end(&self, state: u32) -> u64 {
         match self {
             Self::Table(automaton) => automaton.to_end(state).into(),
+            Self::Lazy(lazy) => lazy.to_end(state),
             Self::Text(text) => text.to_end(state),
             Self::Names(names) => names.to_end(state),
             Self::Fresh(fresh) => fresh.to_end(state),
@@ -82,6 +90,7 @@ impl Terminal {
         // An escape that has begun is up to eight bytes long.
         match self {
             Self::Table(automaton) => automaton.farthest().into(),
+            Self::Lazy(lazy) => lazy.farthest(),
             Self::Text(text) => text.content.farthest() + 8,
             Self::Names(names) => names.content.farthest().saturating_add(8),
             Self::Fresh(fresh) => fresh.farthest(),
@@ -91,7 +100,7 @@ impl Terminal {
     /// Up to how many characters that stand for themselves in JSON strings, whichever they are, may come next.
     pub(crate) fn free(&self, state: u32) -> Option<u32> {
         match self {
-            Self::Table(_) | Self::Fresh(_) => None,
+            Self::Table(_) | Self::Lazy(_) | Self::Fresh(_) => None,
             Self::Text(text) => text.free(state),
             Self::Names(names) => names.free(state),
         }
@@ -101,7 +110,7 @@ impl Terminal {
     /// `reach` is the most characters that a token has.
     pub(crate) fn free_key(&self, state: u32, reach: u32) -> Option<Free> {
         let ((most, missing), open) = match self {
-            Self::Table(_) | Self::Fresh(_) => return None,
+            Self::Table(_) | Self::Lazy(_) | Self::Fresh(_) => return None,
             Self::Text(text) => (text.content.free_count(text.content_state(state))?, text.is_open(state)?),
             Self::Names(names) => {
                 let any = names.content.is_any(names.content_state(state)).then_some((u32::MAX, 0));

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::json::registry::Registry;
 
 /// How deep a document may be nested.
-pub(crate) const MAX_DEPTH: usize = 512;
+const MAX_DEPTH: usize = 512;
 
 /// What a document without an identifier is called, so that references are relative to something.
 const NAMELESS: &str = "schema:///";
@@ -36,6 +36,22 @@ pub(crate) struct Document<'a> {
     anchors: Anchors<'a>,
     /// How many resources have each dynamic anchor.
     dynamic: HashMap<String, usize>,
+}
+
+/// Whether a document is nested deeper than is read.
+pub(crate) fn is_too_deep(document: &Value) -> bool {
+    let mut open = vec![(document, 0)];
+    while let Some((value, depth)) = open.pop() {
+        if depth > MAX_DEPTH {
+            return true;
+        }
+        match value {
+            Value::Object(keywords) => open.extend(keywords.values().map(|value| (value, depth + 1))),
+            Value::Array(items) => open.extend(items.iter().map(|value| (value, depth + 1))),
+            _ => {}
+        }
+    }
+    false
 }
 
 impl<'a> Document<'a> {
@@ -123,7 +139,7 @@ impl<'a> Document<'a> {
         if let Value::Object(keywords) = at
             && !self.bases.contains_key(&std::ptr::from_ref(keywords))
         {
-            self.visit(at, &path, &base, 0);
+            self.visit(at, &path, &base);
         }
         Some((at, path))
     }
@@ -131,7 +147,7 @@ impl<'a> Document<'a> {
     fn add(&mut self, uri: &str, schema: &'a Value, name: &str) {
         let path = if name == "#" { name.to_owned() } else { format!("{name}#") };
         self.resources.insert(uri.to_owned(), (schema, path.clone()));
-        self.visit(schema, &path, &uri.into(), 0);
+        self.visit(schema, &path, &uri.into());
     }
 
     /// The identifier of a schema, if it has one.
@@ -153,11 +169,8 @@ impl<'a> Document<'a> {
     }
 
     /// Takes in the identifiers and anchors of a schema and of those in it.
-    fn visit(&mut self, schema: &'a Value, path: &str, base: &Rc<str>, depth: usize) {
+    fn visit(&mut self, schema: &'a Value, path: &str, base: &Rc<str>) {
         let Value::Object(keywords) = schema else { return };
-        if depth > MAX_DEPTH {
-            return;
-        }
         let own = self.base_of(schema, base);
         if self.bases.insert(std::ptr::from_ref(keywords), own.clone()).is_some() {
             return;
@@ -189,12 +202,12 @@ impl<'a> Document<'a> {
                     Value::Object(schemas),
                 ) => {
                     for (name, schema) in schemas {
-                        self.visit(schema, &super::expand::below(&path, name), &own, depth + 1);
+                        self.visit(schema, &super::expand::below(&path, name), &own);
                     }
                 }
                 ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(schemas)) => {
                     for (i, schema) in schemas.iter().enumerate() {
-                        self.visit(schema, &super::expand::below(&path, &i.to_string()), &own, depth + 1);
+                        self.visit(schema, &super::expand::below(&path, &i.to_string()), &own);
                     }
                 }
                 (
@@ -210,7 +223,7 @@ impl<'a> Document<'a> {
                     | "then"
                     | "else",
                     _,
-                ) => self.visit(value, &path, &own, depth + 1),
+                ) => self.visit(value, &path, &own),
                 _ => {}
             }
         }

@@ -25,6 +25,12 @@ const MAX_WAYS: usize = 4096;
 /// How deep it is looked for a contradiction between branches.
 const DEPTH: u32 = 6;
 
+/// Of more properties than that, the order is not kept where one of them must be wrong.
+const MAX_KEPT: usize = 64;
+
+/// How deep schemas may apply others in place.
+const MAX_NESTING: u32 = 128;
+
 /// The most branches of which all sets are looked at.
 const MAX_BRANCHES: usize = 6;
 
@@ -53,6 +59,8 @@ pub(crate) struct Schemas<'a> {
     document: Document<'a>,
     /// Whether some schema asks what others have evaluated.
     looks_back: bool,
+    /// How deep it is in schemas that apply others in place.
+    nesting: u32,
     sources: Vec<Source<'a>>,
     paths: Vec<Rc<str>>,
     numbers: HashMap<(*const Value, bool), u32>,
@@ -71,7 +79,8 @@ impl<'a> Schemas<'a> {
     pub(crate) fn new(root: &'a Value, registry: &'a Registry) -> Self {
         let mut schemas = Self {
             document: Document::new(root, registry),
-            looks_back: registry.schemas().chain([root]).any(|schema| looks_back(schema, 0)),
+            looks_back: registry.schemas().chain([root]).any(looks_back),
+            nesting: 0,
             sources: Vec::new(),
             paths: Vec::new(),
             numbers: HashMap::new(),
@@ -139,6 +148,9 @@ impl<'a> Schemas<'a> {
         if let Some(ways) = self.ways.get(key) {
             return Ok(ways.clone());
         }
+        if let [demand] = key[..] {
+            return self.flats(demand);
+        }
         let mut ways = vec![Flat::of(Types::ALL)];
         for &demand in key {
             let flats = self.flats(demand)?;
@@ -157,9 +169,13 @@ impl<'a> Schemas<'a> {
             Some(None) => return bad(self.path(demand), "it refers to itself before anything is written"),
             None => {}
         }
-        self.flats.insert(demand, None);
         let (number, wanted) = demand;
         let path = self.paths[number as usize].clone();
+        if self.nesting == MAX_NESTING {
+            return bad(&path, format!("schemas apply each other in place, more than {MAX_NESTING} deep"));
+        }
+        self.flats.insert(demand, None);
+        self.nesting += 1;
         let flats = match (self.sources[number as usize].clone(), wanted) {
             (Source::Any(branches), true) => self.any_of(&branches)?,
             (Source::Any(branches), false) => self.none_of(&branches, &path)?,
@@ -175,6 +191,7 @@ impl<'a> Schemas<'a> {
             (Source::Schema(Value::Object(keywords)), false) => self.broken(keywords, &path)?,
             _ => return bad(&path, "a schema is an object, true or false"),
         };
+        self.nesting -= 1;
         let flats = Rc::new(flats);
         self.flats.insert(demand, Some(flats.clone()));
         Ok(flats)
@@ -423,7 +440,7 @@ impl<'a> Schemas<'a> {
         let mut key = Key::new();
         for properties in &objects.properties {
             let mut evaluated = false;
-            for (_, demands) in properties.named.iter().filter(|(known, _)| known == name) {
+            if let Some(demands) = properties.find(name) {
                 key.extend(demands);
                 evaluated = true;
             }
@@ -929,12 +946,17 @@ impl Properties {
 
     /// The ways in which one of the named properties is there and obeys one of its demands.
     fn one_of_these(&self) -> Vec<Flat> {
-        let names = || self.named.iter().map(|(name, _)| (name.clone(), Key::new()));
+        // All of a few are named, for they keep their order.
+        let others = if self.named.len() > MAX_KEPT { &[] } else { &self.named[..] };
         let wrong = |(at, demand): (usize, &Demand)| {
-            let mut named: Vec<(String, Key)> = names().collect();
-            named[at].1 = vec![*demand];
+            let this = &self.named[at].0;
+            let mut named: Vec<(String, Key)> = others.iter().map(|(name, _)| (name.clone(), Key::new())).collect();
+            match named.get_mut(at) {
+                Some((_, key)) => key.push(*demand),
+                None => named.push((this.clone(), vec![*demand])),
+            }
             let mut flat = Flat::of(Types::OBJECT);
-            flat.objects.required = vec![named[at].0.clone()];
+            flat.objects.required = vec![this.clone()];
             flat.objects.properties = vec![Rc::new(Self { named, ..Self::default() })];
             flat
         };
@@ -1006,13 +1028,12 @@ fn subsets(branches: &[Key], path: &str) -> Result<Vec<Key>> {
 }
 
 /// Whether a schema, or one in it, asks what others have evaluated.
-fn looks_back(schema: &Value, depth: usize) -> bool {
+fn looks_back(schema: &Value) -> bool {
     match schema {
-        _ if depth > crate::json::document::MAX_DEPTH => false,
         Value::Object(keywords) => {
-            keywords.iter().any(|(keyword, value)| keyword.starts_with("unevaluated") || looks_back(value, depth + 1))
+            keywords.iter().any(|(keyword, value)| keyword.starts_with("unevaluated") || looks_back(value))
         }
-        Value::Array(items) => items.iter().any(|item| looks_back(item, depth + 1)),
+        Value::Array(items) => items.iter().any(looks_back),
         _ => false,
     }
 }

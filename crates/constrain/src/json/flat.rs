@@ -2,7 +2,9 @@
 //!
 //! A schema is a union of such demands ([`crate::json::expand`]), and demands can be joined: the value obeys both.
 
-use std::collections::HashSet;
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::rc::Rc;
 
 use crate::json::number::{Bound, Decimal};
@@ -156,11 +158,15 @@ pub(crate) struct Properties {
     pub(crate) others: Key,
     /// Whether those have been looked at.
     pub(crate) evaluates_others: bool,
+    /// Where each name stands.
+    pub(crate) index: OnceCell<HashMap<String, usize>>,
 }
 
 impl Properties {
-    fn names(&self, name: &str) -> bool {
-        self.named.iter().any(|(known, _)| known == name)
+    /// What the property with a name obeys, if it is named.
+    pub(crate) fn find(&self, name: &str) -> Option<&Key> {
+        let index = self.index.get_or_init(|| self.named.iter().map(|(name, _)| name.clone()).zip(0..).collect());
+        index.get(name).map(|&at| &self.named[at].1)
     }
 
     /// Whether there is no property but those that it names.
@@ -244,9 +250,12 @@ fn least_of(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 }
 
 /// What both lists have.
-fn both<T: PartialEq + Clone>(a: &Option<Rc<Vec<T>>>, b: &Option<Rc<Vec<T>>>) -> Option<Rc<Vec<T>>> {
+fn both<T: Eq + Hash + Clone>(a: &Option<Rc<Vec<T>>>, b: &Option<Rc<Vec<T>>>) -> Option<Rc<Vec<T>>> {
     match (a, b) {
-        (Some(a), Some(b)) => Some(Rc::new(a.iter().filter(|value| b.contains(value)).cloned().collect())),
+        (Some(a), Some(b)) => {
+            let b: HashSet<&T> = b.iter().collect();
+            Some(Rc::new(a.iter().filter(|value| b.contains(value)).cloned().collect()))
+        }
         (a, b) => a.clone().or_else(|| b.clone()),
     }
 }
@@ -358,7 +367,8 @@ impl SomeProperty {
     /// Whether closed properties have no place for it.
     fn is_barred_by(&self, properties: &Properties) -> bool {
         let SomeNames::Other(known) = &self.names else { return false };
-        properties.is_closed() && properties.named.iter().all(|(name, key)| *key == [(0, false)] || known.names(name))
+        properties.is_closed()
+            && properties.named.iter().all(|(name, key)| *key == [(0, false)] || known.find(name).is_some())
     }
 }
 

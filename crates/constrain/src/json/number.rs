@@ -23,7 +23,7 @@ pub(crate) struct Bound {
 }
 
 /// A decimal number: `negative` and the digits before and after the point, without superfluous zeros.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Decimal {
     negative: bool,
     whole: Vec<u8>,

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::automaton::{Automaton, NoAutomaton};
 use crate::grammar::{At, Grammar, NoGrammar, Rule, Step};
+use crate::json::document::is_too_deep;
 use crate::json::expand::{NOTHING, Result, Schemas, bad, item, normal};
 use crate::json::flat::{
     Arrays, ContainsSome, Flat, Key, Numbers, Objects, Properties, SomeNames, SomeProperty, Strings, Types,
@@ -39,7 +40,7 @@ const MAX_FIRST: usize = 10_000;
 
 /// The most kinds of items of one array that are counted, and numbers of them that are told apart.
 const MAX_CONTAINS: usize = 4;
-const MAX_COUNTS: u32 = 1 << 12;
+const MAX_COUNTS: u32 = 1 << 10;
 
 /// The most demands that some property of an object must meet.
 const MAX_SOME: usize = 4;
@@ -63,6 +64,9 @@ impl Grammar {
 
     /// The grammar of the JSON texts that obey a schema, whose references may lead to those of a registry.
     pub fn json_schema_with(schema: &Value, style: Style, registry: &Registry) -> Result<Self, BadSchema> {
+        if registry.schemas().chain([schema]).any(is_too_deep) {
+            return bad("#", "it is nested too deep");
+        }
         Compiler::new(schema, style, registry).compile()
     }
 }
@@ -267,14 +271,17 @@ impl<'a> Compiler<'a> {
     }
 
     fn accepts(&self, strings: &Strings, text: &String) -> bool {
-        strings.among.as_ref().is_none_or(|among| among.contains(text))
-            && strings.has_length(text)
-            && self.schemas.contents_accept(&strings.contents, text)
+        strings.among.as_ref().is_none_or(|among| among.contains(text)) && self.fits(strings, text)
+    }
+
+    /// Whether a text obeys, apart from the list.
+    fn fits(&self, strings: &Strings, text: &String) -> bool {
+        strings.has_length(text) && self.schemas.contents_accept(&strings.contents, text)
     }
 
     fn string(&mut self, strings: &Strings, path: &str) -> Result<Option<u32>> {
         if let Some(among) = &strings.among {
-            let fits = among.iter().filter(|text| self.accepts(strings, text));
+            let fits = among.iter().filter(|text| self.fits(strings, text));
             let texts: Vec<String> = fits.map(|text| Value::from(text.as_str()).to_string()).collect();
             return if texts.is_empty() { Ok(None) } else { self.literals(texts, path).map(Some) };
         }
@@ -627,7 +634,7 @@ impl<'a> Compiler<'a> {
             NoAutomaton::TooLarge => bad(path, "\"propertyNames\" is too large for an automaton"),
         };
         if let Some(among) = &strings.among {
-            let fits = among.iter().filter(|text| self.accepts(strings, text));
+            let fits = among.iter().filter(|text| self.fits(strings, text));
             return Automaton::literals(fits).map(Some).or_else(large);
         }
         let Some(characters) = self.characters(strings, path)? else { return Ok(None) };

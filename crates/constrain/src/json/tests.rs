@@ -584,3 +584,38 @@ fn numbers_in_all_forms() {
         bad.iter().for_each(|text| assert!(!accepts(&machine, text), "{schema} {text}"));
     }
 }
+
+/// Schemas that go on and on: an answer, on a thread with little room.
+#[test]
+fn deep_schemas_are_answered() {
+    for wrap in ["not", "allOf", "anyOf", "oneOf", "if", "items", "additionalProperties", "unevaluatedProperties"] {
+        let nest = |depth: usize| {
+            (0..depth).fold(json!({"type": "integer"}), |schema, _| {
+                let is_list = matches!(wrap, "allOf" | "anyOf" | "oneOf");
+                let schema = if is_list { Value::Array(vec![schema]) } else { schema };
+                let mut keywords = serde_json::Map::from_iter([(wrap.to_owned(), schema)]);
+                if wrap == "if" {
+                    keywords.extend([("then".to_owned(), true.into()), ("else".to_owned(), false.into())]);
+                }
+                Value::Object(keywords)
+            })
+        };
+        let near = nest(100);
+        assert!(Grammar::json_schema(&near, Style::default()).is_ok(), "{wrap}");
+        let mut far = nest(10_000);
+        let answer = Grammar::json_schema(&far, Style::default());
+        if let Err(fault) = answer {
+            assert!(fault.fault.contains("deep"), "{wrap}: {fault}");
+        }
+        // A value frees itself as deep as it is nested; this one is taken apart.
+        while let Some(inner) = far.as_object_mut().and_then(|keywords| {
+            let inner = keywords.get_mut(wrap)?.take();
+            Some(if let Value::Array(mut list) = inner { list.pop()? } else { inner })
+        }) {
+            far = inner;
+        }
+    }
+    let chain: serde_json::Map<String, Value> =
+        (0..20_000).map(|i| (i.to_string(), json!({"$ref": format!("#/$defs/{}", i + 1)}))).collect();
+    assert!(fault(json!({"$ref": "#/$defs/0", "$defs": chain})).fault.contains("deep"));
+}
