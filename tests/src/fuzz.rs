@@ -1,7 +1,10 @@
 //! What the fuzz targets run (`scripts/fuzz`): foreign bytes in, and whatever they are, no panic and no broken promise.
 //! Their seeds run as ordinary tests.
 
-use verdigris_text::Pieces;
+use std::sync::{Arc, LazyLock};
+
+use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, NumberForms, Style, Whitespace};
+use verdigris_text::{Pieces, Tokenizer};
 use verdigris_watermark::attack::Attack;
 use verdigris_watermark::normalize::normalize;
 use verdigris_watermark::windows::passages;
@@ -87,5 +90,97 @@ pub fn normalization(data: &[u8]) {
     }
     for (attack, ..) in Attack::ALL {
         attack.apply(text, 0.3, data.len() as u64, "Some words of somebody else.");
+    }
+}
+
+/// The tokens of `tale`.
+static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
+    let json = include_bytes!("../../fixtures/models/tale/tokenizer.json");
+    Lexicon::new(Arc::new(Tokenizer::from_json(json).expect("the fixture")), &[0])
+});
+
+/// Every grammar has a text, which it accepts, and which has no token too many.
+fn has_a_text(grammar: Grammar) -> Option<Vec<u8>> {
+    let machine = Machine::new(grammar, LEXICON.trie().clone());
+    let start = machine.start();
+    assert!(machine.goes_on(start));
+    // Only what needs gigabytes has none.
+    let text = machine.completion(start)?;
+    assert!(machine.accepts(machine.next(start, &text)), "{:?}", String::from_utf8_lossy(&text));
+    assert_eq!(machine.to_end(start), text.len() as u64);
+    Some(text)
+}
+
+/// A regular expression: an error that says something, or a grammar with a text.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn regex(data: &[u8]) {
+    let Ok(pattern) = std::str::from_utf8(data) else { return };
+    if pattern.len() > 256 {
+        return;
+    }
+    match Grammar::regex(pattern) {
+        Ok(grammar) => _ = has_a_text(grammar),
+        Err(fault) => assert!(!fault.to_string().is_empty()),
+    }
+}
+
+/// A schema: an error that names a place, or a grammar whose shortest text is JSON.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn schema(data: &[u8]) {
+    let Ok(schema) = serde_json::from_slice::<serde_json::Value>(data) else { return };
+    let all = Style::default().any_order().whitespace(Whitespace::Free { most: 2 }).numbers(NumberForms::Full);
+    for style in [Style::default(), Style::default().closed().whitespace(Whitespace::Spaced), all] {
+        match Grammar::json_schema(&schema, style) {
+            Ok(grammar) => {
+                if let Some(text) = has_a_text(grammar) {
+                    let value = serde_json::from_slice::<serde_json::Value>(&text);
+                    assert!(value.is_ok(), "{:?}", String::from_utf8_lossy(&text));
+                }
+            }
+            Err(fault) => assert!(!fault.path.is_empty() && !fault.fault.is_empty()),
+        }
+    }
+}
+
+/// A constraint and a text under it: the first line is a schema or a regular expression, each byte after it chooses one of
+/// the tokens that are allowed. A text can always go on or end, and what is forced is allowed.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn walk(data: &[u8]) {
+    let Some(end) = data.iter().position(|&byte| byte == b'\n') else { return };
+    let Ok(first) = std::str::from_utf8(&data[..end]) else { return };
+    if first.len() > 2048 {
+        return;
+    }
+    let grammar = match serde_json::from_str(first) {
+        Ok(schema) => Grammar::json_schema(&schema, Style::default().any_order()).ok(),
+        Err(_) if first.len() < 128 => Grammar::regex(first).ok(),
+        Err(_) => None,
+    };
+    let Some(grammar) = grammar else { return };
+    let constraint = Constraint::new(grammar, &LEXICON);
+    let (machine, mut cursor) = (constraint.machine(), constraint.cursor(&[]));
+    let mut state = machine.start();
+    for &choice in data[end + 1..].iter().take(64) {
+        let mask = cursor.mask();
+        assert_eq!(mask.accepts, cursor.is_accepting());
+        let allowed: Vec<u32> = mask.tokens.iter().collect();
+        assert!(!allowed.is_empty() || mask.accepts, "a text has come to a dead end");
+        let Some(&token) = allowed.get(usize::from(choice) * allowed.len() / 256) else { break };
+        if let Some(&forced) = cursor.forced().first() {
+            assert!(mask.tokens.contains(forced));
+        }
+        assert!(cursor.explain(token).is_allowed());
+        cursor.advance(token);
+        state = machine.advance(state, token, LEXICON.bytes(token));
+        assert!(machine.goes_on(state) && machine.to_end(state) < u64::MAX);
+    }
+    if let Some(end) = machine.completion(state) {
+        assert!(machine.accepts(machine.next(state, &end)));
     }
 }

@@ -51,3 +51,18 @@ fn detector_inputs() {
 fn normalizations() {
     run("normalization", fuzz::normalization);
 }
+
+#[test]
+fn regular_expressions() {
+    run("regex", fuzz::regex);
+}
+
+#[test]
+fn schemas() {
+    run("schema", fuzz::schema);
+}
+
+#[test]
+fn walks() {
+    run("walk", fuzz::walk);
+}

@@ -1,7 +1,9 @@
 //! Automata over bytes from which every state has a way to the end.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::Hash;
+
+use foldhash::{HashMap, HashMapExt};
 
 /// The most cells that the table of one automaton may have; each takes four bytes.
 const MAX_CELLS: usize = 16 << 20;
@@ -71,7 +73,7 @@ impl Automaton {
     ) -> Result<Self, NoAutomaton> {
         let (classes, representatives) = classify(class);
         let stride = representatives.len();
-        let mut numbers = HashMap::from([(start.clone(), 0u32)]);
+        let mut numbers = HashMap::from_iter([(start.clone(), 0u32)]);
         let (mut states, mut table) = (vec![start], Vec::new());
         let mut at = 0;
         while at < states.len() {

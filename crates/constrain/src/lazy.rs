@@ -3,9 +3,10 @@
 //! A state is the set of places in the expression at which a text may stand (the subset construction, Rabin and Scott 1959).
 //! `[ab]*a[ab]{40}` has more than 2^40 of them; a text meets one a byte.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::HashMap;
 use regex_automata::nfa::thompson::{NFA, State};
 use regex_automata::util::primitives::StateID;
 

@@ -1,9 +1,9 @@
 //! A machine that runs a grammar over the tokens of a vocabulary.
 
-use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use verdigris_logits::{TokenId, TokenSet};
 
 use crate::explain::{Expected, describe};
@@ -61,6 +61,8 @@ struct Run {
     /// What each thread allows, as far as it is known.
     allowed: HashMap<Thread, Arc<Allowed>>,
     pieces: HashMap<(u32, u32), Arc<Piece>>,
+    /// Sets of tokens by what they are made of.
+    sets: HashMap<Recipe, Arc<TokenSet>>,
     /// The first terminal of each set of names.
     alike: HashMap<(usize, Vec<u32>, bool), u32>,
 }
@@ -86,9 +88,11 @@ struct Entry {
 }
 
 /// The tokens that a thread allows, and the states that those lead to which leave its piece.
+#[derive(Debug)]
 struct Allowed {
-    /// Many tokens, without some and with others.
+    /// Many tokens, without some and with others; and whether all schemas share the many.
     many: Option<Arc<TokenSet>>,
+    is_shared: bool,
     without: Vec<TokenId>,
     with: Vec<TokenId>,
     reached: Vec<u32>,
@@ -123,6 +127,7 @@ impl Machine {
             steps: HashMap::new(),
             allowed: HashMap::new(),
             pieces: HashMap::new(),
+            sets: HashMap::new(),
             alike: HashMap::new(),
         };
         let dead = run.state(Spots::default());
@@ -310,6 +315,44 @@ struct Walker {
     after: u32,
 }
 
+/// What a set of tokens is made of: sets by where they are, without some tokens; and tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Recipe {
+    many: Vec<(usize, Vec<TokenId>)>,
+    with: Vec<TokenId>,
+}
+
+impl Recipe {
+    fn new(parts: &[Arc<Allowed>]) -> Self {
+        let of = |part: &Arc<Allowed>| Some((Arc::as_ptr(part.many.as_ref()?).addr(), part.without.clone()));
+        let mut many: Vec<(usize, Vec<TokenId>)> = parts.iter().filter_map(of).collect();
+        many.sort_unstable();
+        many.dedup();
+        let mut with: Vec<TokenId> = Vec::with_capacity(parts.iter().map(|part| part.with.len()).sum());
+        parts.iter().for_each(|part| with.extend_from_slice(&part.with));
+        with.sort_unstable();
+        with.dedup();
+        Self { many, with }
+    }
+}
+
+fn union(vocabulary: usize, parts: &[Arc<Allowed>]) -> TokenSet {
+    let mut set = TokenSet::new(vocabulary);
+    for Allowed { many, without, .. } in parts.iter().map(|part| &**part) {
+        match (many, &without[..]) {
+            (Some(many), []) => set.insert_all(many),
+            (Some(many), without) => {
+                let mut some = TokenSet::clone(many);
+                without.iter().for_each(|&token| some.remove(token));
+                set.insert_all(&some);
+            }
+            (None, _) => {}
+        }
+    }
+    parts.iter().flat_map(|part| &part.with).for_each(|&token| set.insert(token));
+    set
+}
+
 impl Run {
     /// The number of a state.
     fn state(&mut self, mut spots: Spots) -> u32 {
@@ -384,10 +427,7 @@ impl Run {
         *entry.first.get_or_insert_with(|| {
             let mut first = [0u64; 4];
             for thread in &entry.spots.threads {
-                let terminal = self.grammar.terminal_at(thread.at);
-                for byte in (0..=255u8).filter(|&byte| terminal.next(thread.inner, byte).is_some()) {
-                    first[usize::from(byte) / 64] |= 1 << (byte % 64);
-                }
+                self.grammar.terminal_at(thread.at).first(thread.inner, &mut first);
             }
             first
         })
@@ -552,31 +592,36 @@ impl Run {
             return mask.clone();
         }
         let spots = self.states[state as usize].spots.clone();
-        let mut tokens: Option<Arc<TokenSet>> = None;
-        let empty = || Arc::new(TokenSet::new(trie.vocabulary_size()));
-        for &thread in &spots.threads {
-            let Allowed { many, without, with, .. } = &*self.allowed(trie, thread);
-            let many = many.as_ref().map(|many| match without[..] {
-                [] => many.clone(),
-                _ => {
-                    let mut some = TokenSet::clone(many);
-                    without.iter().for_each(|&token| some.remove(token));
-                    Arc::new(some)
-                }
-            });
-            match (&mut tokens, many) {
-                (None, many) => tokens = many,
-                (Some(tokens), Some(many)) if !Arc::ptr_eq(tokens, &many) => Arc::make_mut(tokens).insert_all(&many),
-                (Some(_), _) => {}
-            }
-            if !with.is_empty() {
-                let tokens = Arc::make_mut(tokens.get_or_insert_with(empty));
-                with.iter().for_each(|&token| tokens.insert(token));
-            }
-        }
-        let tokens = tokens.unwrap_or_else(empty);
-        let mask = Arc::new(Mask { tokens, accepts: spots.accepts });
+        let mut parts: Vec<Arc<Allowed>> = Vec::with_capacity(spots.threads.len());
+        parts.extend(spots.threads.iter().map(|&thread| self.allowed(trie, thread)));
+        let mask = Arc::new(Mask { tokens: self.tokens(trie, &parts), accepts: spots.accepts });
         self.states[state as usize].mask.insert(mask).clone()
+    }
+
+    /// The tokens that some parts allow. Sets repeat, within a schema and from one to another, so equal ones are one.
+    fn tokens(&mut self, trie: &Trie, parts: &[Arc<Allowed>]) -> Arc<TokenSet> {
+        if let [part] = parts
+            && let (Some(many), [], []) = (&part.many, &part.without[..], &part.with[..])
+        {
+            return many.clone();
+        }
+        let recipe = Recipe::new(parts);
+        if let Some(known) = self.sets.get(&recipe) {
+            return known.clone();
+        }
+        let is_shared = parts.iter().all(|part| part.is_shared);
+        let set = match is_shared.then(|| trie.known_set(&recipe)).flatten() {
+            Some(set) => set,
+            None => {
+                let set = Arc::new(union(trie.vocabulary_size(), parts));
+                if is_shared {
+                    trie.keep_set(recipe.clone(), &set);
+                }
+                set
+            }
+        };
+        self.sets.insert(recipe, set.clone());
+        set
     }
 
     /// The tokens that a thread allows: those that stay in its piece, and those that leave it and go on outside.
@@ -596,7 +641,9 @@ impl Run {
             None => self.piece(trie, thread, &terminal),
         };
         let (many, with) = (piece.many.clone(), piece.few.clone());
-        let mut allowed = Allowed { many, with, without: Vec::new(), reached: Vec::new() };
+        // The sets of other pieces go with their machine.
+        let is_shared = free.is_some() || many.is_none();
+        let mut allowed = Allowed { many, is_shared, with, without: Vec::new(), reached: Vec::new() };
         for Exit { inner, ends } in &piece.exits {
             // What all strings share tells no names apart.
             let inner = match &*terminal {
@@ -671,7 +718,8 @@ impl Run {
             None => self.piece_of(trie, fresh.base, base, &fresh.terminal),
         };
         let (many, with) = (piece.many.clone(), piece.few.clone());
-        let mut allowed = Allowed { many, with, without: Vec::new(), reached: Vec::new() };
+        let is_shared = false;
+        let mut allowed = Allowed { many, is_shared, with, without: Vec::new(), reached: Vec::new() };
         let Step::Name { place, .. } = self.grammar.steps[thread.at as usize] else {
             unreachable!("items that are different stand at such steps")
         };

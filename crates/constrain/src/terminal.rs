@@ -49,6 +49,20 @@ impl Terminal {
         }
     }
 
+    /// Adds the bytes that may come next.
+    pub(crate) fn first(&self, state: u32, first: &mut [u64; 4]) {
+        let mut add = |byte: u8| first[usize::from(byte) / 64] |= 1 << (byte % 64);
+        let is_open = match self {
+            Self::Text(text) => text.is_open(state),
+            Self::Names(names) => names.is_open(state),
+            _ => None,
+        };
+        if is_open == Some(true) {
+            return add(b'"');
+        }
+        (0..=255).filter(|&byte| self.next(state, byte).is_some()).for_each(add);
+    }
+
     /// Whether the piece so far is whole.
     #[inline(always)]
     pub(crate) fn accepts(&self, state: u32) -> bool {

@@ -1,11 +1,13 @@
 //! A vocabulary as a tree of bytes.
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use foldhash::HashMap;
 
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
 
+use crate::machine::Recipe;
 use crate::piece::{Closings, Free, Piece, closings};
 
 /// All tokens that write something, by their bytes.
@@ -25,10 +27,15 @@ pub struct Trie {
     missing: Vec<u8>,
     /// Pieces of strings in which anything may stand, which all schemas share.
     free: RwLock<HashMap<Free, Arc<Piece>>>,
+    /// Sets of tokens that occur in one schema after the other.
+    sets: RwLock<HashMap<Recipe, Arc<TokenSet>>>,
     /// How tokens go on after such strings, from their inside and from before their opening quote.
     closings: [OnceLock<Closings>; 2],
     vocabulary: usize,
 }
+
+/// The most sets that all schemas share.
+const MAX_SETS: usize = 512;
 
 /// Longer tokens are left out: they are runs of one sign, which shorter ones write too.
 const MAX_DEPTH: usize = 128;
@@ -87,6 +94,7 @@ impl Trie {
             plain,
             plain_sets: (0..=longest).map(|_| OnceLock::new()).collect(),
             free: RwLock::default(),
+            sets: RwLock::default(),
             closings: [OnceLock::new(), OnceLock::new()],
             missing: (0..=255).filter(|&byte| !alone[usize::from(byte)]).collect(),
             vocabulary: vocabulary.size(),
@@ -110,6 +118,19 @@ impl Trie {
         }
         let piece = Arc::new(free.piece(self));
         self.free.write().unwrap_or_else(PoisonError::into_inner).entry(free).or_insert(piece).clone()
+    }
+
+    /// A set that has been made for another schema.
+    pub(crate) fn known_set(&self, recipe: &Recipe) -> Option<Arc<TokenSet>> {
+        self.sets.read().unwrap_or_else(PoisonError::into_inner).get(recipe).cloned()
+    }
+
+    /// Keeps a set for other schemas, as long as there are not many. What it is made of must be this trie's.
+    pub(crate) fn keep_set(&self, recipe: Recipe, set: &Arc<TokenSet>) {
+        let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
+        if sets.len() < MAX_SETS {
+            sets.insert(recipe, set.clone());
+        }
     }
 
     /// How tokens go on after a string in which anything may stand.

@@ -3,8 +3,9 @@
 //! There are as many places in an object as sets of properties that may have been written, so places are made when a
 //! text first comes to one.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 use crate::grammar::{At, Grammar, NO_END, Rule, Step};
 use crate::json::fresh::{Fresh, Seen, shortest};

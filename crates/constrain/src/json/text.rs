@@ -3,8 +3,10 @@
 //! Characters are counted in the state and not by states of the automaton, so a length costs nothing however large.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::sync::{Arc, LazyLock, OnceLock};
+
+use foldhash::HashMap;
 
 use crate::automaton::{Automaton, NoAutomaton};
 use crate::json::quoted::{Content, STATES, begins_character, written};
