@@ -147,6 +147,12 @@ enum Shape {
         least: u32,
         most: Option<u32>,
     },
+    /// Characters of a class.
+    Signs {
+        of: &'static str,
+        least: u32,
+        most: Option<u32>,
+    },
     Whole {
         least: i32,
         most: i32,
@@ -175,6 +181,9 @@ impl Shape {
     fn schema(&self) -> Value {
         let mut schema = match self {
             Self::Text { least, .. } => json!({"type": "string", "minLength": least}),
+            Self::Signs { of, least, .. } => {
+                json!({"type": "string", "minLength": least, "pattern": format!("^{of}*$")})
+            }
             Self::Whole { least, most } => json!({"type": "integer", "minimum": least, "maximum": most}),
             Self::OneOf(texts) => json!({"enum": texts}),
             Self::List { item, least, .. } => json!({"type": "array", "items": item.schema(), "minItems": least}),
@@ -187,7 +196,9 @@ impl Shape {
             }
         };
         match self {
-            Self::Text { most: Some(most), .. } => schema["maxLength"] = json!(most),
+            Self::Text { most: Some(most), .. } | Self::Signs { most: Some(most), .. } => {
+                schema["maxLength"] = json!(most)
+            }
             Self::List { most: Some(most), .. } => schema["maxItems"] = json!(most),
             _ => {}
         }
@@ -197,6 +208,7 @@ impl Shape {
     fn pattern(&self) -> String {
         match self {
             Self::Text { least, most } => format!("\"{CHARACTER}{}\"", times(*least, *most)),
+            Self::Signs { of, least, most } => format!("\"{of}{}\"", times(*least, *most)),
             Self::Whole { least, most } => {
                 format!("(?:{})", (*least..=*most).map(|n| n.to_string()).collect::<Vec<_>>().join("|"))
             }
@@ -236,6 +248,8 @@ fn shape() -> impl Strategy<Value = Shape> {
     let most = prop::option::of(0u32..4);
     let leaf = prop_oneof![
         (0u32..4, most.clone()).prop_map(|(least, more)| Shape::Text { least, most: more.map(|more| least + more) }),
+        (prop::sample::select(vec!["[a-z]", "[a-z0-9 ,.-]", "[a-cé]", "[!-!#-Z ]"]), 0u32..4, most.clone())
+            .prop_map(|(of, least, more)| Shape::Signs { of, least, most: more.map(|more| least + more) }),
         (-12i32..12, 0i32..15).prop_map(|(least, more)| Shape::Whole { least, most: least + more }),
         prop::sample::subsequence(vec!["a", "ab", "the", "é"], 1..4).prop_map(Shape::OneOf),
     ];

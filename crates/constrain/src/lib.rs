@@ -11,6 +11,7 @@
 //! | [`trie`] | a vocabulary as a tree of bytes |
 //! | `automaton` | automata over bytes, without dead ends |
 //! | `terminal` | the pieces that a grammar reads |
+//! | `loops` | tokens that leave an automaton where it is |
 //! | `piece` | what a vocabulary does inside one of them |
 //! | [`grammar`] | pieces that follow each other and nest; choices |
 //! | `compose` | grammars made of others |
@@ -33,6 +34,7 @@ pub mod grammar;
 pub mod json;
 mod lazy;
 pub mod lexicon;
+mod loops;
 pub mod machine;
 mod piece;
 pub mod regex;

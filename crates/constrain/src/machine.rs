@@ -61,6 +61,8 @@ struct Run {
     /// What each thread allows, as far as it is known.
     allowed: HashMap<Thread, Arc<Allowed>>,
     pieces: HashMap<(u32, u32), Arc<Piece>>,
+    /// How trees of ends go on from a state: the tokens that do, and the states that they lead to.
+    ends: HashMap<(usize, u32), Arc<Reached>>,
     /// Sets of tokens by what they are made of.
     sets: HashMap<Recipe, Arc<TokenSet>>,
     /// The first terminal of each set of names.
@@ -98,6 +100,19 @@ struct Allowed {
     reached: Vec<u32>,
 }
 
+/// Tokens, and states that they lead to.
+#[derive(Debug, Default)]
+struct Reached(Vec<TokenId>, Vec<u32>);
+
+impl Reached {
+    fn push(&mut self, token: TokenId, state: u32) {
+        self.0.push(token);
+        if self.1.last() != Some(&state) {
+            self.1.push(state);
+        }
+    }
+}
+
 /// What a text may do at a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mask {
@@ -127,6 +142,7 @@ impl Machine {
             steps: HashMap::new(),
             allowed: HashMap::new(),
             pieces: HashMap::new(),
+            ends: HashMap::new(),
             sets: HashMap::new(),
             alike: HashMap::new(),
         };
@@ -330,8 +346,11 @@ impl Recipe {
         many.dedup();
         let mut with: Vec<TokenId> = Vec::with_capacity(parts.iter().map(|part| part.with.len()).sum());
         parts.iter().for_each(|part| with.extend_from_slice(&part.with));
-        with.sort_unstable();
-        with.dedup();
+        // Those of one part come in an order that depends on nothing else.
+        if parts.len() > 1 {
+            with.sort_unstable();
+            with.dedup();
+        }
         Self { many, with }
     }
 }
@@ -641,8 +660,7 @@ impl Run {
             None => self.piece(trie, thread, &terminal),
         };
         let (many, with) = (piece.many.clone(), piece.few.clone());
-        // The sets of other pieces go with their machine.
-        let is_shared = free.is_some() || many.is_none();
+        let is_shared = piece.is_shared;
         let mut allowed = Allowed { many, is_shared, with, without: Vec::new(), reached: Vec::new() };
         for Exit { inner, ends } in &piece.exits {
             // What all strings share tells no names apart.
@@ -665,20 +683,37 @@ impl Run {
 
     /// Adds the tokens that have left a piece and go on outside.
     fn go_on_by(&mut self, trie: &Trie, ends: &Ends, outside: u32, allowed: &mut Allowed) {
-        let step = |state, byte, _| Some(self.next(state, byte)).filter(|&next| next != DEAD);
-        let found = |token, state| {
-            allowed.with.push(token);
-            if allowed.reached.last() != Some(&state) {
-                allowed.reached.push(state);
+        if self.states[outside as usize].spots.threads.is_empty() {
+            return;
+        }
+        let (tokens, states) = match ends {
+            // All schemas have the same trees.
+            Ends::Tree(tree) => {
+                let key = (Arc::as_ptr(tree).addr(), outside);
+                let known = self.ends.get(&key).cloned();
+                let reached = known.unwrap_or_else(|| {
+                    let mut reached = Reached::default();
+                    tree.walk(outside, self.outside_step(), |token, state| reached.push(token, state));
+                    self.ends.entry(key).or_insert(Arc::new(reached)).clone()
+                });
+                allowed.with.extend_from_slice(&reached.0);
+                allowed.reached.extend_from_slice(&reached.1);
+                return;
             }
-        };
-        match ends {
-            Ends::Tree(tree) => tree.walk(outside, step, found),
             Ends::Below { nodes, of_rest } => {
                 let tree = if *of_rest { trie.rest() } else { trie.all() };
-                tree.walk_below(nodes.iter().copied(), outside, step, found);
+                let mut reached = Reached::default();
+                let nodes = nodes.iter().copied();
+                tree.walk_below(nodes, outside, self.outside_step(), |token, state| reached.push(token, state));
+                (reached.0, reached.1)
             }
-        }
+        };
+        allowed.with.extend(tokens);
+        allowed.reached.extend(states);
+    }
+
+    fn outside_step(&mut self) -> impl FnMut(u32, u8, u32) -> Option<u32> + use<'_> {
+        |state, byte, _| Some(self.next(state, byte)).filter(|&next| next != DEAD)
     }
 
     /// Corrects what is allowed where any name may come: after a name of the schema comes what belongs to it, or it may
@@ -692,7 +727,9 @@ impl Run {
                 ends.push((node, content));
                 return None;
             }
-            begins.then(|| names.next(inner, byte)).flatten()
+            // What has left the names of the schema does not come back to them.
+            let next = begins.then(|| names.next(inner, byte)).flatten();
+            next.filter(|&next| names.content.known(names.content_state(next)).0)
         };
         trie.all().walk(thread.inner, step, |_, _| ());
         let ended = ends.iter().flat_map(|&(node, _)| trie.all().tokens_below(node));

@@ -9,11 +9,15 @@ use verdigris_logits::{TokenId, TokenSet};
 
 use crate::json::quoted::Quoted;
 use crate::json::text::{ANY, Text};
+use crate::loops::Loop;
 use crate::terminal::Terminal;
 use crate::trie::{Tree, Trie};
 
 /// More tokens than that are kept as a set.
 const FEW: usize = 512;
+
+/// So many characters that keep a state are worth a set of their own.
+const MANY: u32 = 10;
 
 /// The tokens that a terminal in some state allows.
 #[derive(Debug)]
@@ -21,6 +25,8 @@ pub(crate) struct Piece {
     /// Those that stay inside, or end just where the piece may end: a set, where they are many, and others.
     pub(crate) many: Option<Arc<TokenSet>>,
     pub(crate) few: Vec<TokenId>,
+    /// Whether the many are there for all schemas.
+    pub(crate) is_shared: bool,
     /// What is left of longer tokens where the piece may end inside them.
     pub(crate) exits: Vec<Exit>,
 }
@@ -43,7 +49,11 @@ pub(crate) enum Ends {
 }
 
 /// How tokens go on after the end of a string, by how many characters of the string they begin with.
-pub(crate) type Closings = Vec<(u32, Arc<Tree>)>;
+#[derive(Debug)]
+pub(crate) struct Closings {
+    pub(crate) by_length: Vec<(u32, Arc<Tree>)>,
+    pub(crate) all: Arc<Tree>,
+}
 
 /// A JSON string in which anything may stand, where so many characters may come at most, and so many are missing; both
 /// counted only as far as a token reaches.
@@ -65,8 +75,12 @@ impl Free {
         tree.walk(state, |state, byte, _| text.next(state, byte), |token, _| found.push(token));
         let fits = |&&(length, _): &&(u32, Arc<Tree>)| self.missing <= length && most.is_none_or(|most| length <= most);
         let exit = |(_, tree): &(u32, Arc<Tree>)| Exit { inner: 0, ends: Ends::Tree(tree.clone()) };
-        let exits = trie.closings(self.open).iter().filter(fits).map(exit).collect();
-        found.piece(exits)
+        let closings = trie.closings(self.open);
+        let exits = match (self.missing, most) {
+            (0, None) => vec![exit(&(0, closings.all.clone()))],
+            _ => closings.by_length.iter().filter(fits).map(exit).collect(),
+        };
+        Piece { is_shared: true, ..found.piece(exits) }
     }
 }
 
@@ -95,12 +109,60 @@ pub(crate) fn closings(trie: &Trie, open: bool) -> Closings {
     };
     tree.walk(state, step, |_, _| ());
     ends.sort_unstable();
-    let tree = |ends: &[(u32, u32)]| (ends[0].0, Arc::new(tree.ends_below(ends.iter().map(|&(_, node)| node))));
-    ends.chunk_by(|a, b| a.0 == b.0).map(tree).collect()
+    let tree = |ends: &[(u32, u32)]| Arc::new(tree.ends_below(ends.iter().map(|&(_, node)| node)));
+    let by_length = ends.chunk_by(|a, b| a.0 == b.0).map(|ends| (ends[0].0, tree(ends))).collect();
+    Closings { by_length, all: tree(&ends) }
 }
 
 impl Piece {
     pub(crate) fn new(trie: &Trie, terminal: &Terminal, inner: u32) -> Self {
+        match terminal.kept(inner) {
+            Some(kept) if kept.kept_by.len() >= MANY => Self::of_loop(trie, terminal, inner, kept),
+            _ => Self::walked(trie, terminal, inner),
+        }
+    }
+
+    /// Where many characters keep the state.
+    fn of_loop(trie: &Trie, terminal: &Terminal, inner: u32, Loop { kept_by, most }: Loop) -> Self {
+        let (tree, kept) = (trie.all(), trie.kept(kept_by));
+        let mut found = Found::new(trie, None);
+        let mut nodes = Vec::new();
+        if terminal.accepts(inner) {
+            nodes.extend(kept.nodes.iter().filter(|&&node| tree.depth(node) < most && tree.goes_on(node)));
+        }
+        for byte in (0..=255u8).filter(|&byte| !kept_by.contains(byte)) {
+            for &node in &kept.leaving[usize::from(byte)] {
+                let depth = tree.depth(node);
+                if depth > most {
+                    continue;
+                }
+                let Some(next) = terminal.next(terminal.after_kept(inner, depth), byte) else {
+                    // Without a bound all of them stand in the same state.
+                    if most == u32::MAX { break } else { continue }
+                };
+                tree.tokens_at(node).iter().for_each(|&token| found.push(token));
+                if terminal.accepts(next) && tree.goes_on(node) {
+                    nodes.push(node);
+                }
+                let step = |inner, byte, node| {
+                    let next = terminal.next(inner, byte)?;
+                    if terminal.accepts(next) && tree.goes_on(node) {
+                        nodes.push(node);
+                    }
+                    Some(next)
+                };
+                tree.walk_below([node], next, step, |token, _| found.push(token));
+            }
+        }
+        let exit = Exit { inner: 0, ends: Ends::Below { nodes, of_rest: false } };
+        let mut many = kept.up_to(most);
+        if let Some(more) = found.many.take() {
+            Arc::make_mut(&mut many).insert_all(&more);
+        }
+        Self { is_shared: kept.is_all(&many), many: Some(many), few: found.few, exits: vec![exit] }
+    }
+
+    fn walked(trie: &Trie, terminal: &Terminal, inner: u32) -> Self {
         let free = terminal.free(inner);
         let tree = if free.is_some() { trie.rest() } else { trie.all() };
         let mut found = Found::new(trie, free);
@@ -153,6 +215,6 @@ impl Found {
     }
 
     fn piece(self, exits: Vec<Exit>) -> Piece {
-        Piece { many: self.many, few: self.few, exits }
+        Piece { is_shared: self.many.is_none(), many: self.many, few: self.few, exits }
     }
 }

@@ -6,6 +6,7 @@ use crate::json::names::Names;
 use crate::json::quoted::Quoted;
 use crate::json::text::Text;
 use crate::lazy::Lazy;
+use crate::loops::{Ascii, Loop};
 use crate::piece::Free;
 
 /// A language of pieces.
@@ -108,6 +109,28 @@ impl Terminal {
             Self::Text(text) => text.content.farthest() + 8,
             Self::Names(names) => names.content.farthest().saturating_add(8),
             Self::Fresh(fresh) => fresh.farthest(),
+        }
+    }
+
+    /// Where ASCII characters keep a state, which, and how many of them may come.
+    pub(crate) fn kept(&self, state: u32) -> Option<Loop> {
+        match self {
+            Self::Table(automaton) => {
+                let kept_by = Ascii::of(|byte| automaton.next(state, byte) == Some(state));
+                Some(Loop { kept_by, most: u32::MAX })
+            }
+            Self::Text(text) if text.is_open(state) == Some(false) && text.free(state).is_none() => {
+                text.content.kept(text.content_state(state))
+            }
+            _ => None,
+        }
+    }
+
+    /// The state after some characters that keep it.
+    pub(crate) fn after_kept(&self, state: u32, characters: u32) -> u32 {
+        match self {
+            Self::Text(text) => text.inside_at(text.content.after_kept(text.content_state(state), characters)),
+            _ => state,
         }
     }
 

@@ -7,6 +7,7 @@ use foldhash::HashMap;
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
 
+use crate::loops::{Ascii, Kept};
 use crate::machine::Recipe;
 use crate::piece::{Closings, Free, Piece, closings};
 
@@ -27,12 +28,17 @@ pub struct Trie {
     missing: Vec<u8>,
     /// Pieces of strings in which anything may stand, which all schemas share.
     free: RwLock<HashMap<Free, Arc<Piece>>>,
+    /// The tokens that are made of some characters alone.
+    kept: RwLock<HashMap<Ascii, Arc<Kept>>>,
     /// Sets of tokens that occur in one schema after the other.
     sets: RwLock<HashMap<Recipe, Arc<TokenSet>>>,
     /// How tokens go on after such strings, from their inside and from before their opening quote.
     closings: [OnceLock<Closings>; 2],
     vocabulary: usize,
 }
+
+/// The most sets of characters whose tokens are kept.
+const MAX_KEPT: usize = 64;
 
 /// The most sets that all schemas share.
 const MAX_SETS: usize = 512;
@@ -94,6 +100,7 @@ impl Trie {
             plain,
             plain_sets: (0..=longest).map(|_| OnceLock::new()).collect(),
             free: RwLock::default(),
+            kept: RwLock::default(),
             sets: RwLock::default(),
             closings: [OnceLock::new(), OnceLock::new()],
             missing: (0..=255).filter(|&byte| !alone[usize::from(byte)]).collect(),
@@ -118,6 +125,19 @@ impl Trie {
         }
         let piece = Arc::new(free.piece(self));
         self.free.write().unwrap_or_else(PoisonError::into_inner).entry(free).or_insert(piece).clone()
+    }
+
+    /// The tokens that are made of some characters alone.
+    pub(crate) fn kept(&self, characters: Ascii) -> Arc<Kept> {
+        if let Some(kept) = self.kept.read().unwrap_or_else(PoisonError::into_inner).get(&characters) {
+            return kept.clone();
+        }
+        let kept = Arc::new(Kept::new(&self.all, self.vocabulary, characters));
+        let mut all = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < MAX_KEPT {
+            all.insert(characters, kept.clone());
+        }
+        kept
     }
 
     /// A set that has been made for another schema.
@@ -260,6 +280,11 @@ impl Tree {
     pub(crate) fn tokens_at(&self, node: u32) -> &[TokenId] {
         let (first, after) = (self.nodes[node as usize].first, self.nodes[node as usize + 1].first);
         &self.tokens[first as usize..after as usize]
+    }
+
+    /// How many bytes there are before a node's.
+    pub(crate) fn depth(&self, node: u32) -> u32 {
+        self.nodes[node as usize].depth() as u32
     }
 
     /// Whether some token is longer than a node.

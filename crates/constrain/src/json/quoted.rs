@@ -110,6 +110,11 @@ impl<C: Content> Quoted<C> {
         state >> BITS
     }
 
+    /// The state inside a string with a content so far.
+    pub(crate) fn inside_at(&self, content: u32) -> u32 {
+        content << BITS | INSIDE
+    }
+
     /// The state at the end of a string with a content.
     pub(crate) fn closed(&self, content: u32) -> u32 {
         content << BITS | CLOSED

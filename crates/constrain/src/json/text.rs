@@ -10,6 +10,7 @@ use foldhash::HashMap;
 
 use crate::automaton::{Automaton, NoAutomaton};
 use crate::json::quoted::{Content, STATES, begins_character, written};
+use crate::loops::{Ascii, Loop};
 
 /// The most cells of a table of distances, for each state and each count.
 const MAX_DISTANCES: usize = 1 << 22;
@@ -265,6 +266,32 @@ impl Text {
         // Within a character what may come is less.
         let is_any = Arc::ptr_eq(&self.characters, &ANY) && inner == Automaton::START;
         is_any.then(|| (self.most.map_or(u32::MAX, |most| most - count), self.least.saturating_sub(count)))
+    }
+
+    /// Where ASCII characters that stand for themselves keep a state but for the count, which, and how many of them may come.
+    pub(crate) fn kept(&self, state: u32) -> Option<Loop> {
+        let (inner, count) = self.split(state);
+        if self.exactly.is_some() {
+            return None;
+        }
+        let automaton = &self.characters.automaton;
+        let is_kept = |byte| automaton.next(inner, byte) == Some(inner);
+        let kept_by = Ascii::of(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\' && is_kept(byte));
+        let shortest = self.characters.shortest[inner as usize];
+        let most = self.most.map_or(u32::MAX, |most| (most - count).saturating_sub(shortest));
+        // On the way to the least length the count differs, but nothing is forbidden.
+        let most = if self.most.is_none() && count < self.least { u32::MAX - 1 } else { most };
+        Some(Loop { kept_by, most })
+    }
+
+    /// The state after some characters that keep it.
+    pub(crate) fn after_kept(&self, state: u32, characters: u32) -> u32 {
+        let (inner, count) = self.split(state);
+        let count = match self.most {
+            Some(_) => count + characters,
+            None => count.saturating_add(characters).min(self.limit),
+        };
+        inner << self.bits | count
     }
 
     fn distances(&self) -> &[u64] {
