@@ -4,20 +4,24 @@
 //! signs and on nothing else, so it is worked out once for a vocabulary; what is left is where tokens go on with another
 //! byte.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use verdigris_logits::{TokenId, TokenSet};
 
+use crate::automaton::Automaton;
 use crate::trie::Tree;
 
-/// A set of ASCII characters.
+/// A set of characters: some of ASCII, and all others or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Ascii([u64; 2]);
+pub(crate) struct Signs {
+    ascii: [u64; 2],
+    beyond: bool,
+}
 
 /// A state that some characters keep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loop {
-    pub(crate) kept_by: Ascii,
+    pub(crate) kept_by: Signs,
     /// How many of them may come.
     pub(crate) most: u32,
 }
@@ -25,45 +29,85 @@ pub(crate) struct Loop {
 /// The tokens that are made of some characters alone, and where others leave them.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    /// The tokens, shorter ones first, with their lengths.
+    /// The tokens with their lengths in characters, shorter ones first. A character that ends in another token counts.
     tokens: Vec<(u32, TokenId)>,
     all: Arc<TokenSet>,
-    /// The nodes of other bytes after none or some of the characters, by byte.
-    pub(crate) leaving: Vec<Vec<u32>>,
-    /// The nodes of the characters themselves.
-    pub(crate) nodes: Vec<u32>,
+    /// The nodes of other bytes after none or some of the characters, and how many, fewer ones first; by byte.
+    pub(crate) leaving: Vec<Vec<(u32, u32)>>,
+    /// The nodes where a character of these ends, and how many there are.
+    pub(crate) nodes: Vec<(u32, u32)>,
 }
 
-impl Ascii {
-    /// Those for which `is_in` says so.
-    pub(crate) fn of(is_in: impl Fn(u8) -> bool) -> Self {
-        let mut set = Self::default();
-        (0..128u8).filter(|&byte| is_in(byte)).for_each(|byte| set.0[usize::from(byte / 64)] |= 1 << (byte % 64));
-        set
+impl Signs {
+    /// Those for which `is_in` says so, and all beyond ASCII if `beyond`.
+    pub(crate) fn of(is_in: impl Fn(u8) -> bool, beyond: bool) -> Self {
+        let mut ascii = [0; 2];
+        (0..128u8).filter(|&byte| is_in(byte)).for_each(|byte| ascii[usize::from(byte / 64)] |= 1 << (byte % 64));
+        Self { ascii, beyond }
     }
 
+    /// The characters that lead from a state of an automaton back to it.
+    pub(crate) fn that_keep(automaton: &Automaton, state: u32, is_in: impl Fn(u8) -> bool) -> Self {
+        let is_kept = |byte| is_in(byte) && automaton.next(state, byte) == Some(state);
+        Self::of(is_kept, keeps_beyond(automaton, state))
+    }
+
+    /// Whether a byte that begins a character is one of them, or begins one.
     pub(crate) fn contains(self, byte: u8) -> bool {
-        byte < 128 && self.0[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
+        match byte {
+            0..128 => self.ascii[usize::from(byte / 64)] >> (byte % 64) & 1 == 1,
+            _ => self.beyond,
+        }
     }
 
+    /// How many of ASCII they are.
     pub(crate) fn len(self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
+        self.ascii.iter().map(|word| word.count_ones()).sum()
     }
 }
+
+/// Whether every character beyond ASCII leads back to a state.
+fn keeps_beyond(automaton: &Automaton, state: u32) -> bool {
+    let mut pairs = vec![(state, Automaton::START)];
+    let mut at = 0;
+    while let Some(&(inner, valid)) = pairs.get(at) {
+        for byte in 0x80..=0xff {
+            let Some(valid) = UTF8.next(valid, byte) else { continue };
+            match automaton.next(inner, byte) {
+                Some(next) if UTF8.accepts(valid) && next != state => return false,
+                Some(next) if !pairs.contains(&(next, valid)) => pairs.push((next, valid)),
+                Some(_) => {}
+                None => return false,
+            }
+        }
+        at += 1;
+        if at > 64 {
+            return false;
+        }
+    }
+    true
+}
+
+static UTF8: LazyLock<Automaton> = LazyLock::new(Automaton::utf8);
 
 impl Kept {
-    pub(crate) fn new(tree: &Tree, vocabulary: usize, characters: Ascii) -> Self {
+    pub(crate) fn new(tree: &Tree, vocabulary: usize, characters: Signs) -> Self {
         let (mut leaving, mut nodes, mut tokens) = (vec![Vec::new(); 256], Vec::new(), Vec::new());
-        let step = |depth: u32, byte, node| {
-            if !characters.contains(byte) {
-                leaving[usize::from(byte)].push(node);
+        let step = |(valid, count): (u32, u32), byte, node| {
+            let begins = UTF8.accepts(valid);
+            if begins && !characters.contains(byte) {
+                leaving[usize::from(byte)].push((node, count));
                 return None;
             }
-            nodes.push(node);
-            Some(depth + 1)
+            let (valid, count) = (UTF8.next(valid, byte)?, count + u32::from(begins));
+            if UTF8.accepts(valid) {
+                nodes.push((node, count));
+            }
+            Some((valid, count))
         };
-        tree.walk(0, step, |token, depth| tokens.push((depth, token)));
-        tokens.sort_unstable();
+        tree.walk((Automaton::START, 0), step, |token, (_, count)| tokens.push((count, token)));
+        tokens.sort_unstable_by_key(|&(count, _)| count);
+        leaving.iter_mut().for_each(|nodes: &mut Vec<(u32, u32)>| nodes.sort_by_key(|&(_, count)| count));
         let mut all = TokenSet::new(vocabulary);
         tokens.iter().for_each(|&(_, token)| all.insert(token));
         Self { tokens, all: Arc::new(all), leaving, nodes }

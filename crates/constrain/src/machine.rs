@@ -820,6 +820,7 @@ impl Run {
     }
 
     fn piece_of(&mut self, trie: &Trie, number: u32, inner: u32, terminal: &Terminal) -> Arc<Piece> {
+        let inner = terminal.alike(inner, trie.reach());
         let piece = self.pieces.entry((number, inner));
         piece.or_insert_with(|| Arc::new(Piece::new(trie, terminal, inner))).clone()
     }

@@ -9,7 +9,7 @@ use verdigris_logits::{TokenId, TokenSet};
 
 use crate::json::quoted::Quoted;
 use crate::json::text::{ANY, Text};
-use crate::loops::Loop;
+use crate::loops::{Kept, Loop};
 use crate::terminal::Terminal;
 use crate::trie::{Tree, Trie};
 
@@ -116,42 +116,48 @@ pub(crate) fn closings(trie: &Trie, open: bool) -> Closings {
 
 impl Piece {
     pub(crate) fn new(trie: &Trie, terminal: &Terminal, inner: u32) -> Self {
-        match terminal.kept(inner) {
-            Some(kept) if kept.kept_by.len() >= MANY => Self::of_loop(trie, terminal, inner, kept),
-            _ => Self::walked(trie, terminal, inner),
-        }
+        let of_loop = |Loop { kept_by, most }: Loop| {
+            let kept = if kept_by.len() < MANY { None } else { trie.kept(kept_by) };
+            kept.map(|kept| Self::of_loop(trie, terminal, inner, &kept, most))
+        };
+        terminal.kept(inner).and_then(of_loop).unwrap_or_else(|| Self::walked(trie, terminal, inner))
     }
 
     /// Where many characters keep the state.
-    fn of_loop(trie: &Trie, terminal: &Terminal, inner: u32, Loop { kept_by, most }: Loop) -> Self {
-        let (tree, kept) = (trie.all(), trie.kept(kept_by));
+    fn of_loop(trie: &Trie, terminal: &Terminal, inner: u32, kept: &Kept, most: u32) -> Self {
+        let tree = trie.all();
         let mut found = Found::new(trie, None);
         let mut nodes = Vec::new();
         if terminal.accepts(inner) {
-            nodes.extend(kept.nodes.iter().filter(|&&node| tree.depth(node) < most && tree.goes_on(node)));
+            let inside = kept.nodes.iter().filter(|&&(node, count)| count <= most && tree.goes_on(node));
+            nodes.extend(inside.map(|&(node, _)| node));
         }
-        for byte in (0..=255u8).filter(|&byte| !kept_by.contains(byte)) {
-            for &node in &kept.leaving[usize::from(byte)] {
-                let depth = tree.depth(node);
-                if depth > most {
-                    continue;
-                }
-                let Some(next) = terminal.next(terminal.after_kept(inner, depth), byte) else {
-                    // Without a bound all of them stand in the same state.
-                    if most == u32::MAX { break } else { continue }
-                };
+        let mut leave = |nodes_of_byte: &[(u32, u32)], next: u32| {
+            let goes_on = |inner, node| terminal.accepts(inner) && tree.goes_on(node);
+            for &(node, _) in nodes_of_byte {
                 tree.tokens_at(node).iter().for_each(|&token| found.push(token));
-                if terminal.accepts(next) && tree.goes_on(node) {
-                    nodes.push(node);
+                nodes.extend(goes_on(next, node).then_some(node));
+            }
+            let step = |inner, byte, node| {
+                let next = terminal.next(inner, byte)?;
+                nodes.extend(goes_on(next, node).then_some(node));
+                Some(next)
+            };
+            tree.walk_below(nodes_of_byte.iter().map(|&(node, _)| node), next, step, |token, _| found.push(token));
+        };
+        for byte in 0..=255u8 {
+            let leaving = &kept.leaving[usize::from(byte)][..];
+            if most == u32::MAX {
+                // Without a bound all of them stand in the same state.
+                if let Some(next) = terminal.next(inner, byte) {
+                    leave(leaving, next);
                 }
-                let step = |inner, byte, node| {
-                    let next = terminal.next(inner, byte)?;
-                    if terminal.accepts(next) && tree.goes_on(node) {
-                        nodes.push(node);
-                    }
-                    Some(next)
-                };
-                tree.walk_below([node], next, step, |token, _| found.push(token));
+                continue;
+            }
+            for alike in leaving.chunk_by(|a, b| a.1 == b.1).take_while(|alike| alike[0].1 <= most) {
+                if let Some(next) = terminal.next(terminal.after_kept(inner, alike[0].1), byte) {
+                    leave(alike, next);
+                }
             }
         }
         let exit = Exit { inner: 0, ends: Ends::Below { nodes, of_rest: false } };

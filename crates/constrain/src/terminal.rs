@@ -6,7 +6,7 @@ use crate::json::names::Names;
 use crate::json::quoted::Quoted;
 use crate::json::text::Text;
 use crate::lazy::Lazy;
-use crate::loops::{Ascii, Loop};
+use crate::loops::{Loop, Signs};
 use crate::piece::Free;
 
 /// A language of pieces.
@@ -112,12 +112,21 @@ impl Terminal {
         }
     }
 
-    /// Where ASCII characters keep a state, which, and how many of them may come.
+    /// A state that stands for this one and others: whatever a token of up to `reach` characters does, it does from each.
+    pub(crate) fn alike(&self, state: u32, reach: u32) -> u32 {
+        match self {
+            Self::Text(text) if text.is_open(state) == Some(false) => {
+                text.inside_at(text.content.alike(text.content_state(state), reach))
+            }
+            _ => state,
+        }
+    }
+
+    /// Where characters keep a state, which, and how many of them may come.
     pub(crate) fn kept(&self, state: u32) -> Option<Loop> {
         match self {
             Self::Table(automaton) => {
-                let kept_by = Ascii::of(|byte| automaton.next(state, byte) == Some(state));
-                Some(Loop { kept_by, most: u32::MAX })
+                Some(Loop { kept_by: Signs::that_keep(automaton, state, |_| true), most: u32::MAX })
             }
             Self::Text(text) if text.is_open(state) == Some(false) && text.free(state).is_none() => {
                 text.content.kept(text.content_state(state))

@@ -1,5 +1,6 @@
 //! A vocabulary as a tree of bytes.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use foldhash::HashMap;
@@ -7,7 +8,7 @@ use foldhash::HashMap;
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
 
-use crate::loops::{Ascii, Kept};
+use crate::loops::{Kept, Signs};
 use crate::machine::Recipe;
 use crate::piece::{Closings, Free, Piece, closings};
 
@@ -29,13 +30,23 @@ pub struct Trie {
     /// Pieces of strings in which anything may stand, which all schemas share.
     free: RwLock<HashMap<Free, Arc<Piece>>>,
     /// The tokens that are made of some characters alone.
-    kept: RwLock<HashMap<Ascii, Arc<Kept>>>,
+    kept: RwLock<HashMap<Signs, Asked>>,
     /// Sets of tokens that occur in one schema after the other.
     sets: RwLock<HashMap<Recipe, Arc<TokenSet>>>,
     /// How tokens go on after such strings, from their inside and from before their opening quote.
     closings: [OnceLock<Closings>; 2],
     vocabulary: usize,
 }
+
+/// How often tokens of some characters were asked for, and what they are, where it was often.
+#[derive(Debug, Default)]
+struct Asked {
+    times: u32,
+    kept: Option<Arc<Kept>>,
+}
+
+/// A walk costs less than finding all tokens of some characters, so that is done after so many walks.
+const WORTH: u32 = 8;
 
 /// The most sets of characters whose tokens are kept.
 const MAX_KEPT: usize = 64;
@@ -127,17 +138,26 @@ impl Trie {
         self.free.write().unwrap_or_else(PoisonError::into_inner).entry(free).or_insert(piece).clone()
     }
 
-    /// The tokens that are made of some characters alone.
-    pub(crate) fn kept(&self, characters: Ascii) -> Arc<Kept> {
-        if let Some(kept) = self.kept.read().unwrap_or_else(PoisonError::into_inner).get(&characters) {
-            return kept.clone();
+    /// The tokens that are made of some characters alone; `None` where it has not been asked often enough to be worth it.
+    pub(crate) fn kept(&self, characters: Signs) -> Option<Arc<Kept>> {
+        if let Some(Asked { kept: Some(kept), .. }) =
+            self.kept.read().unwrap_or_else(PoisonError::into_inner).get(&characters)
+        {
+            return Some(kept.clone());
+        }
+        {
+            let mut all = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+            let made = all.values().filter(|asked| asked.kept.is_some()).count();
+            let asked = all.entry(characters).or_default();
+            asked.times += 1;
+            if asked.times <= WORTH || made == MAX_KEPT {
+                return None;
+            }
         }
         let kept = Arc::new(Kept::new(&self.all, self.vocabulary, characters));
-        let mut all = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        if all.len() < MAX_KEPT {
-            all.insert(characters, kept.clone());
-        }
-        kept
+        self.kept.write().unwrap_or_else(PoisonError::into_inner).entry(characters).or_default().kept =
+            Some(kept.clone());
+        Some(kept)
     }
 
     /// A set that has been made for another schema.
@@ -232,7 +252,7 @@ impl Tree {
         enter: impl FnMut(S, u8, u32) -> Option<S>,
         found: impl FnMut(TokenId, S),
     ) {
-        self.walk_range(0, self.nodes.len() - 1, 0, start, enter, found);
+        self.walk_range(0..self.nodes.len() - 1, 0, &mut [start; MAX_DEPTH + 1], enter, found);
     }
 
     /// What is left of the tokens that begin as some nodes do and go on, as a tree of its own.
@@ -282,11 +302,6 @@ impl Tree {
         &self.tokens[first as usize..after as usize]
     }
 
-    /// How many bytes there are before a node's.
-    pub(crate) fn depth(&self, node: u32) -> u32 {
-        self.nodes[node as usize].depth() as u32
-    }
-
     /// Whether some token is longer than a node.
     pub(crate) fn goes_on(&self, node: u32) -> bool {
         self.nodes[node as usize].skip > node + 1
@@ -300,26 +315,25 @@ impl Tree {
         mut enter: impl FnMut(S, u8, u32) -> Option<S>,
         mut found: impl FnMut(TokenId, S),
     ) {
+        let mut path = [start; MAX_DEPTH + 1];
         for node in nodes {
             let (from, root) = (node as usize + 1, self.nodes[node as usize].depth() + 1);
             let to = self.nodes[node as usize].skip as usize;
-            self.walk_range(from, to, root, start, &mut enter, &mut found);
+            self.walk_range(from..to, root, &mut path, &mut enter, &mut found);
         }
     }
 
+    /// `path` holds the state before each depth; the first is that of the root.
     fn walk_range<S: Copy>(
         &self,
-        from: usize,
-        to: usize,
+        nodes: Range<usize>,
         root: usize,
-        start: S,
+        path: &mut [S; MAX_DEPTH + 1],
         mut enter: impl FnMut(S, u8, u32) -> Option<S>,
         mut found: impl FnMut(TokenId, S),
     ) {
-        // The state before each depth.
-        let mut path = [start; MAX_DEPTH + 1];
-        let mut at = from;
-        while at < to {
+        let mut at = nodes.start;
+        while at < nodes.end {
             let [node, after, ..] = &self.nodes[at..] else { unreachable!("a node comes after the last") };
             let depth = node.depth() - root;
             match enter(path[depth], node.byte(), at as u32) {

@@ -10,7 +10,7 @@ use foldhash::HashMap;
 
 use crate::automaton::{Automaton, NoAutomaton};
 use crate::json::quoted::{Content, STATES, begins_character, written};
-use crate::loops::{Ascii, Loop};
+use crate::loops::{Loop, Signs};
 
 /// The most cells of a table of distances, for each state and each count.
 const MAX_DISTANCES: usize = 1 << 22;
@@ -33,6 +33,8 @@ pub(crate) struct Characters {
     /// The fewest and the most characters from each state to an accepting one; most may be without end.
     shortest: Vec<u32>,
     longest: Vec<u32>,
+    /// The largest of the fewest.
+    farthest: u32,
     /// Whether everything that is text can go on from each state, and whether it is accepted.
     immortal: Vec<bool>,
     universal: Vec<bool>,
@@ -58,10 +60,11 @@ impl Characters {
     pub(crate) fn new(automaton: Automaton) -> Self {
         let both = distances(&automaton, |byte| u64::from(begins_character(byte)) << 32 | written(byte));
         let written = both.iter().map(|both| both & u64::from(u32::MAX)).collect();
-        let shortest = both.iter().map(|both| (both >> 32) as u32).collect();
+        let shortest: Vec<u32> = both.iter().map(|both| (both >> 32) as u32).collect();
+        let farthest = shortest.iter().copied().max().unwrap_or(0);
         let longest = longest(&automaton);
         let (immortal, universal) = freedom(&automaton);
-        Self { automaton, written, shortest, longest, immortal, universal }
+        Self { automaton, written, shortest, longest, farthest, immortal, universal }
     }
 
     /// The written bytes from a state to the end of a content, on the way with the fewest characters.
@@ -268,15 +271,23 @@ impl Text {
         is_any.then(|| (self.most.map_or(u32::MAX, |most| most - count), self.least.saturating_sub(count)))
     }
 
-    /// Where ASCII characters that stand for themselves keep a state but for the count, which, and how many of them may come.
+    /// A state that stands for this one and others, from which `reach` more characters lead to the same outcomes: where the
+    /// count is far from its bounds it does not matter.
+    pub(crate) fn alike(&self, state: u32, reach: u32) -> u32 {
+        let (inner, count) = self.split(state);
+        let Some(most) = self.most.filter(|_| self.exactly.is_none() && count > self.least) else { return state };
+        let farthest = self.characters.farthest;
+        if most - count >= farthest.saturating_add(reach) { inner << self.bits | self.least } else { state }
+    }
+
+    /// Where characters that stand for themselves keep a state but for the count, which, and how many of them may come.
     pub(crate) fn kept(&self, state: u32) -> Option<Loop> {
         let (inner, count) = self.split(state);
         if self.exactly.is_some() {
             return None;
         }
         let automaton = &self.characters.automaton;
-        let is_kept = |byte| automaton.next(inner, byte) == Some(inner);
-        let kept_by = Ascii::of(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\' && is_kept(byte));
+        let kept_by = Signs::that_keep(automaton, inner, |byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
         let shortest = self.characters.shortest[inner as usize];
         let most = self.most.map_or(u32::MAX, |most| (most - count).saturating_sub(shortest));
         // On the way to the least length the count differs, but nothing is forbidden.
