@@ -1,7 +1,9 @@
-//! What masks cost, beside llguidance in the same run: `scripts/masks [--tokenizer NAME] [--cases FILE] [--no-peer]`.
+//! What masks cost, beside llguidance in the same run:
+//! `scripts/masks [--tokenizer NAME] [--cases FILE] [--no-peer] [--forced]`.
 //!
-//! Each schema is compiled, and each of its instances is walked token by token as a model would write it: a mask, a look
-//! whether the token is in it, a step. Times are those of one thread by the wall clock.
+//! Each schema or regular expression is compiled, and each of its instances is walked token by token as a model would write
+//! it: a mask, a look whether the token is in it, a step. Those that are valid are walked once more. Times are those of one
+//! thread by the wall clock. With `--forced` it is counted instead how many tokens of valid instances are forced.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -14,14 +16,51 @@ use llguidance::{Matcher, ParserFactory};
 use serde::Deserialize;
 use serde_json::Value;
 use toktrie::{ApproximateTokEnv, TokRxInfo, TokTrie};
-use verdigris_constrain::{Grammar, Machine, Style, Trie};
+use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, Style, Trie, Whitespace};
 use verdigris_text::{Tokenizer, Vocabulary};
 
 #[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Schema { id: String, schema: Value, tests: Vec<Instance> },
+    Regex { id: String, regex: String, r#match: Vec<String>, reject: Vec<String> },
+}
+
 struct Case {
     id: String,
-    schema: Value,
-    tests: Vec<Instance>,
+    form: Form,
+    /// Whether each is valid, and its text.
+    texts: Vec<(bool, String)>,
+}
+
+enum Form {
+    Schema(Value),
+    Regex(String),
+}
+
+impl Form {
+    fn grammar(&self, style: Style) -> Result<Grammar, String> {
+        match self {
+            Self::Schema(schema) => Grammar::json_schema(schema, style).map_err(|fault| fault.to_string()),
+            Self::Regex(regex) => Grammar::regex(regex).map_err(|fault| fault.to_string()),
+        }
+    }
+}
+
+impl From<Line> for Case {
+    fn from(line: Line) -> Self {
+        match line {
+            Line::Schema { id, schema, tests } => {
+                let texts = tests.iter().map(|test| (test.valid, spaced(&test.data))).collect();
+                Self { id, form: Form::Schema(schema), texts }
+            }
+            Line::Regex { id, regex, r#match, reject } => {
+                let valid = r#match.into_iter().map(|text| (true, text));
+                let texts = valid.chain(reject.into_iter().map(|text| (false, text))).collect();
+                Self { id, form: Form::Regex(regex), texts }
+            }
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -42,6 +81,7 @@ struct Tally {
     /// Microseconds.
     first: Vec<f64>,
     masks: Vec<f64>,
+    known: Vec<f64>,
     again: Vec<f64>,
     slowest: (f64, String),
 }
@@ -100,7 +140,7 @@ fn spaced(value: &Value) -> String {
 
 fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, trie: &Arc<Trie>, tally: &mut Tally) {
     let start = Instant::now();
-    let grammar = match Grammar::json_schema(&case.schema, Style::default().any_order()) {
+    let grammar = match case.form.grammar(Style::default().any_order()) {
         Ok(grammar) => grammar,
         Err(fault) => {
             tally.refused += 1;
@@ -121,7 +161,8 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
             let start = Instant::now();
             let mask = machine.mask(state);
             accepted = mask.tokens.contains(token);
-            let next = if accepted { machine.advance(state, token, tokenizer.vocabulary().bytes(token)) } else { state };
+            let next =
+                if accepted { machine.advance(state, token, tokenizer.vocabulary().bytes(token)) } else { state };
             let us = micros(start);
             tally.mask(us, || format!("{} token {i} of {text}", case.id));
             state = next;
@@ -130,6 +171,16 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
             }
         }
         accepted &= machine.mask(state).accepts;
+        if *valid && accepted {
+            let mut state = machine.start();
+            for &token in tokens {
+                let start = Instant::now();
+                let is_allowed = machine.mask(state).tokens.contains(token);
+                state = machine.advance(state, token, tokenizer.vocabulary().bytes(token));
+                tally.known.push(micros(start));
+                assert!(is_allowed, "it was before");
+            }
+        }
         tally.instance(*valid, accepted, &format!("{} {text}", case.id));
     }
     let start = Instant::now();
@@ -139,7 +190,10 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
 
 fn theirs(case: &Case, texts: &[(bool, String, Vec<u32>)], factory: &ParserFactory, eos: u32, tally: &mut Tally) {
     let start = Instant::now();
-    let grammar = TopLevelGrammar::from_json_schema(case.schema.clone());
+    let grammar = match &case.form {
+        Form::Schema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),
+        Form::Regex(regex) => TopLevelGrammar::from_regex(regex),
+    };
     let matcher = match factory.create_parser(grammar) {
         Ok(parser) => Matcher::new(Ok(parser)),
         Err(_) => {
@@ -201,8 +255,8 @@ fn quantiles(values: &mut [f64], shares: &[f64]) -> String {
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let (mut name, mut cases, mut shared, mut peer) =
-        ("qwen2".to_owned(), "sample200.jsonl".to_owned(), PathBuf::from("../shared"), true);
+    let (mut name, mut cases, mut shared, mut peer, mut forced) =
+        ("qwen2".to_owned(), "sample200.jsonl".to_owned(), PathBuf::from("../shared"), true, false);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().expect("a value");
         match argument.as_str() {
@@ -210,7 +264,8 @@ fn main() {
             "--cases" => cases = value(),
             "--shared" => shared = value().into(),
             "--no-peer" => peer = false,
-            other => panic!("{other} is not an option: --tokenizer, --cases, --shared, --no-peer"),
+            "--forced" => forced = true,
+            other => panic!("{other} is not an option: --tokenizer, --cases, --shared, --no-peer, --forced"),
         }
     }
     let path = shared.join("json-schema").join(&cases);
@@ -221,6 +276,11 @@ fn main() {
     let bytes = if cases.ends_with(".zst") { zstd::decode_all(&bytes[..]).expect("a whole zstd file") } else { bytes };
     let json = std::fs::read(shared.join("tokenizers").join(&name).join("tokenizer.json")).expect("a tokenizer");
     let tokenizer = Tokenizer::from_json(&json).expect("a tokenizer");
+    let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+    let cases = lines.map(|line| Case::from(serde_json::from_slice::<Line>(line).expect("a case")));
+    if forced {
+        return count_forced(tokenizer, cases);
+    }
     let vocabulary = tokenizer.vocabulary();
     let start = Instant::now();
     let trie = Arc::new(Trie::new(vocabulary));
@@ -228,14 +288,9 @@ fn main() {
 
     let factory = peer.then(|| factory(vocabulary));
     let mut tallies = [Tally::default(), Tally::default()];
-    for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-        let case: Case = serde_json::from_slice(line).expect("a case");
-        let text = |test: &Instance| {
-            let text = spaced(&test.data);
-            let tokens = tokenizer.encode(&text);
-            (test.valid, text, tokens)
-        };
-        let texts: Vec<_> = case.tests.iter().map(text).collect();
+    for case in cases {
+        let text = |(valid, text): &(bool, String)| (*valid, text.clone(), tokenizer.encode(text));
+        let texts: Vec<_> = case.texts.iter().map(text).collect();
         ours(&case, &texts, &tokenizer, &trie, &mut tallies[0]);
         if let Some((factory, end)) = &factory {
             theirs(&case, &texts, factory, *end, &mut tallies[1]);
@@ -244,17 +299,70 @@ fn main() {
     for (who, tally) in ["ours", "llguidance"].iter().zip(&mut tallies).filter(|(_, tally)| tally.compiled > 0) {
         let mean = tally.masks.iter().sum::<f64>() / tally.masks.len() as f64;
         println!("\n{who}: {} compiled, {} refused", tally.compiled, tally.refused);
-        println!("  valid accepted {} of {}, invalid accepted {} of {}", tally.accepted, tally.valid, tally.wrong, tally.invalid);
+        println!(
+            "  valid accepted {} of {}, invalid accepted {} of {}",
+            tally.accepted, tally.valid, tally.wrong, tally.invalid
+        );
         println!(
             "  {} masks, us avg {mean:.2}, p50/p90/p99/p99.9/max {}",
             tally.masks.len(),
             quantiles(&mut tally.masks, &[0.5, 0.9, 0.99, 0.999, 1.0])
         );
+        if !tally.known.is_empty() {
+            let mean = tally.known.iter().sum::<f64>() / tally.known.len() as f64;
+            println!(
+                "  the same once more, us avg {mean:.2}, p50/p99/max {}",
+                quantiles(&mut tally.known, &[0.5, 0.99, 1.0])
+            );
+        }
         println!("  schema to first mask, us p50/p90/p99/max {}", quantiles(&mut tally.first, &[0.5, 0.9, 0.99, 1.0]));
         if !tally.again.is_empty() {
             println!("  the same schema again, us p50/max {}", quantiles(&mut tally.again, &[0.5, 1.0]));
         }
         let (slowest, place) = &tally.slowest;
         println!("  slowest: {slowest:.0} us, {}", place.chars().take(200).collect::<String>());
+    }
+}
+
+/// How many tokens of valid instances a constraint leaves no choice about, with the tokenizer's own tokens.
+fn count_forced(tokenizer: Tokenizer, cases: impl Iterator<Item = Case>) {
+    let lexicon = Lexicon::new(Arc::new(tokenizer), &[]);
+    let styles = [
+        ("compact", Style::default().whitespace(Whitespace::Compact)),
+        ("compact, any order", Style::default().whitespace(Whitespace::Compact).any_order()),
+        ("free white space", Style::default().whitespace(Whitespace::Free { most: 16 })),
+    ];
+    let mut counts = [(0, 0, 0); 3];
+    for case in cases {
+        for ((_, style), (instances, tokens, forced)) in styles.iter().zip(&mut counts) {
+            let Ok(grammar) = case.form.grammar(*style) else { continue };
+            let constraint = Constraint::new(grammar, &lexicon);
+            for (_, text) in case.texts.iter().filter(|(valid, _)| *valid) {
+                let Ok(value) = serde_json::from_str::<Value>(text) else { continue };
+                let written = if style.whitespace == Whitespace::Compact { value.to_string() } else { text.clone() };
+                let written = lexicon.tokenizer().encode(&written);
+                let mut cursor = constraint.cursor(&[]);
+                let (mut count, mut ahead) = (0, 0usize);
+                for (i, &token) in written.iter().enumerate() {
+                    // What is forced at once is counted as a whole.
+                    if ahead == 0 {
+                        let next = cursor.forced();
+                        ahead = if written[i..].starts_with(&next) { next.len() } else { 0 };
+                    }
+                    count += usize::from(ahead > 0);
+                    ahead = ahead.saturating_sub(1);
+                    cursor.advance(token);
+                }
+                if cursor.is_accepting() {
+                    (*instances, *tokens, *forced) = (*instances + 1, *tokens + written.len(), *forced + count);
+                }
+            }
+        }
+    }
+    for ((name, _), (instances, tokens, forced)) in styles.iter().zip(counts) {
+        println!(
+            "{name}: {forced} of {tokens} tokens of {instances} instances are forced, {:.1} %",
+            100.0 * forced as f64 / tokens as f64
+        );
     }
 }
