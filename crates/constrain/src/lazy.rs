@@ -14,6 +14,8 @@ use regex_automata::util::primitives::StateID;
 #[derive(Debug)]
 pub(crate) struct Lazy {
     nfa: NFA,
+    /// How many classes of bytes there are.
+    stride: usize,
     /// The fewest bytes from each place to the end; [`NONE`] where there is no way.
     to_end: Vec<u32>,
     made: Mutex<Made>,
@@ -24,14 +26,15 @@ struct Made {
     /// The places of each state that read, in order, and whether it accepts.
     states: Vec<(Arc<[u32]>, bool)>,
     numbers: HashMap<(Arc<[u32]>, bool), u32>,
-    /// The state after each (state, byte), if there is one.
-    next: HashMap<(u32, u8), Option<u32>>,
+    /// The state after each (state, class of byte); [`NONE`] where there is none, [`UNMADE`] where it has not been made.
+    next: Vec<u32>,
     /// Which places the last round has seen.
     seen: Vec<u32>,
     round: u32,
 }
 
 const NONE: u32 = u32::MAX;
+const UNMADE: u32 = u32::MAX - 1;
 
 impl Lazy {
     /// `None` where no text matches, or where it depends on what surrounds a place.
@@ -42,7 +45,8 @@ impl Lazy {
         let to_end = distances(&nfa);
         let start = nfa.start_anchored();
         let seen = vec![0; nfa.states().len()];
-        let lazy = Self { nfa, to_end, made: Mutex::new(Made { seen, ..Made::default() }) };
+        let stride = nfa.byte_classes().alphabet_len();
+        let lazy = Self { nfa, stride, to_end, made: Mutex::new(Made { seen, ..Made::default() }) };
         let first = lazy.state(&mut lazy.made(), vec![start]);
         first.map(|_| lazy)
     }
@@ -77,6 +81,7 @@ impl Lazy {
         let number = *made.numbers.entry(state.clone()).or_insert(next);
         if number == next {
             made.states.push(state);
+            made.next.resize(made.next.len() + self.stride, UNMADE);
         }
         Some(number)
     }
@@ -84,8 +89,11 @@ impl Lazy {
     /// The state after one more byte, if a text can go on so.
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
         let made = &mut *self.made();
-        if let Some(&next) = made.next.get(&(state, byte)) {
-            return next;
+        let at = state as usize * self.stride + usize::from(self.nfa.byte_classes().get(byte));
+        match made.next[at] {
+            UNMADE => {}
+            NONE => return None,
+            next => return Some(next),
         }
         let places = made.states[state as usize].0.clone();
         let after = |&place: &u32| match self.nfa.state(StateID::must(place as usize)) {
@@ -95,7 +103,7 @@ impl Lazy {
             _ => None,
         };
         let next = self.state(made, places.iter().filter_map(after).collect());
-        made.next.insert((state, byte), next);
+        made.next[at] = next.unwrap_or(NONE);
         next
     }
 

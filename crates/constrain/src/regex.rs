@@ -14,7 +14,7 @@ use crate::terminal::Terminal;
 const SIZE_LIMIT: usize = 16 << 20;
 
 /// Likewise where it can be made as texts come to its states, and of what it is made from then.
-const SOON_LIMIT: usize = 4 << 20;
+const SOON_LIMIT: usize = 2 << 20;
 const LAZY_LIMIT: usize = 32 << 20;
 
 /// A regular expression that cannot be used.
