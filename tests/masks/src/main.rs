@@ -3,7 +3,8 @@
 //!
 //! Each schema or regular expression is compiled, and each of its instances is walked token by token as a model would write
 //! it: a mask, a look whether the token is in it, a step. Those that are valid are walked once more. Times are those of one
-//! thread by the wall clock. With `--forced` it is counted instead how many tokens of valid instances are forced.
+//! thread by the wall clock. With `SHOW=1` in the environment every schema and every valid instance that either refuses is
+//! named. With `--forced` it is counted instead how many tokens of valid instances are forced.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -99,8 +100,8 @@ impl Tally {
             (true, accepted) => {
                 self.valid += 1;
                 self.accepted += usize::from(accepted);
-                if !accepted && std::env::var_os("SHOW").is_some() {
-                    println!("refused: {place}");
+                if !accepted {
+                    shown(|| format!("not accepted: {place}"));
                 }
             }
             (false, accepted) => {
@@ -111,6 +112,13 @@ impl Tally {
                 }
             }
         }
+    }
+}
+
+/// Says what is different, where `SHOW` is set.
+fn shown(text: impl Fn() -> String) {
+    if std::env::var_os("SHOW").is_some() {
+        println!("{}", text());
     }
 }
 
@@ -144,9 +152,7 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
         Ok(grammar) => grammar,
         Err(fault) => {
             tally.refused += 1;
-            if std::env::var_os("SHOW").is_some() {
-                println!("{}: {fault}", case.id);
-            }
+            shown(|| format!("refused: {}: {fault}", case.id));
             return;
         }
     };
@@ -196,14 +202,18 @@ fn theirs(case: &Case, texts: &[(bool, String, Vec<u32>)], factory: &ParserFacto
     };
     let matcher = match factory.create_parser(grammar) {
         Ok(parser) => Matcher::new(Ok(parser)),
-        Err(_) => {
+        Err(fault) => {
             tally.refused += 1;
+            shown(|| {
+                format!("llguidance refuses {}: {}", case.id, fault.to_string().lines().next().unwrap_or_default())
+            });
             return;
         }
     };
     let mut first = matcher.deep_clone();
-    if first.compute_mask().is_err() {
+    if let Err(fault) = first.compute_mask() {
         tally.refused += 1;
+        shown(|| format!("llguidance refuses {} later: {fault}", case.id));
         return;
     }
     tally.first.push(micros(start));

@@ -1,24 +1,109 @@
 //! Regular expressions as JSON Schema has them (ECMA-262) in the syntax of the `regex` crate.
 //!
 //! The two agree on most of what patterns use, but not on all: `\d`, `\w`, `\s` and `\b` mean ASCII (`\s` a list
-//! of its own) there and Unicode here, `.` stops at four kinds of line end there, and brackets nest here. What
-//! has no counterpart (looking around, references back) is refused by the parser that reads the translation.
+//! of its own) there and Unicode here, `.` stops at four kinds of line end there, and brackets nest here. Looking ahead at
+//! the beginning and behind at the end are patterns of their own, which must match too or must not. What has no counterpart
+//! (looking around elsewhere, references back) is refused by the parser that reads the translation.
 
 use crate::automaton::{Automaton, NoAutomaton};
 use crate::regex::{BadRegex, Dfa, check};
 
 /// The texts in which a pattern matches somewhere; the error says why there is no automaton of them.
 pub(crate) fn pattern(pattern: &str) -> Result<Automaton, String> {
+    let (looks, rest) = looks(pattern);
+    let rest = search(&rest)?;
+    if looks.is_empty() {
+        return Ok(rest);
+    }
+    let parts: Vec<(Automaton, bool)> =
+        looks.iter().map(|(look, wanted)| Ok((search(look)?, *wanted))).collect::<Result<_, String>>()?;
+    let all: Vec<(&Automaton, bool)> =
+        std::iter::once((&rest, true)).chain(parts.iter().map(|(part, wanted)| (part, *wanted))).collect();
+    Automaton::all_of(&all).map_err(no_automaton)
+}
+
+/// What a pattern looks ahead for at its beginning, and behind at its end, as patterns that must match or must not; and the
+/// pattern without that. Elsewhere what looks around stays where it is, and is refused.
+///
+/// `^(?!a)b` matches in a text where `^b` does and `^(?:a)` does not.
+fn looks(pattern: &str) -> (Vec<(String, bool)>, String) {
+    let (mut looks, mut rest) = (Vec::new(), pattern.to_owned());
+    if has_top_level_alternatives(pattern) {
+        return (looks, rest);
+    }
+    while let Some(after) = rest.strip_prefix("^(?=").or_else(|| rest.strip_prefix("^(?!"))
+        && let Some(end) = group_end(after)
+    {
+        looks.push((format!("^(?:{})", &after[..end]), rest.starts_with("^(?=")));
+        rest = format!("^{}", &after[end + 1..]);
+    }
+    for (sign, wanted) in [("(?<=", true), ("(?<!", false)] {
+        if let Some(at) = rest.rfind(sign)
+            && let Some(end) = group_end(&rest[at + 4..])
+            && &rest[at + 4 + end..] == ")$"
+            && is_top_level(&rest, at)
+        {
+            looks.push((format!("(?:{})$", &rest[at + 4..at + 4 + end]), wanted));
+            rest = format!("{}$", &rest[..at]);
+        }
+    }
+    (looks, rest)
+}
+
+/// For each byte of a pattern that is neither escaped nor in a class: where it stands, what it is, and in how many groups.
+fn syntax(pattern: &str) -> impl Iterator<Item = (usize, u8, i32)> + '_ {
+    let (mut escaped, mut in_class, mut depth) = (false, false, 0);
+    pattern.bytes().enumerate().filter_map(move |(at, byte)| {
+        if std::mem::take(&mut escaped) {
+            return None;
+        }
+        match byte {
+            b'\\' => escaped = true,
+            b']' if in_class => in_class = false,
+            _ if in_class => {}
+            b'[' => in_class = true,
+            b'(' => {
+                depth += 1;
+                return Some((at, byte, depth - 1));
+            }
+            b')' => {
+                depth -= 1;
+                return Some((at, byte, depth));
+            }
+            _ => return Some((at, byte, depth)),
+        }
+        None
+    })
+}
+
+/// Where the group ends that a text is the rest of.
+fn group_end(rest: &str) -> Option<usize> {
+    syntax(rest).find(|&(_, byte, depth)| byte == b')' && depth < 0).map(|(at, ..)| at)
+}
+
+fn has_top_level_alternatives(pattern: &str) -> bool {
+    syntax(pattern).any(|(_, byte, depth)| byte == b'|' && depth == 0)
+}
+
+fn is_top_level(pattern: &str, place: usize) -> bool {
+    syntax(pattern).any(|(at, byte, depth)| at == place && byte == b'(' && depth == 0)
+}
+
+fn no_automaton(fault: NoAutomaton) -> String {
+    match fault {
+        NoAutomaton::Empty => "no text matches it".into(),
+        NoAutomaton::TooLarge => "it has too many states".into(),
+    }
+}
+
+fn search(pattern: &str) -> Result<Automaton, String> {
     let translated = translate(pattern)?;
     let dfa = check(&translated).and_then(|()| Dfa::new(&format!("(?s:.*)(?:{translated})(?s:.*)")));
     let automaton = dfa.map_err(|fault| match fault {
         BadRegex::Syntax { fault, .. } => fault,
         fault => fault.to_string(),
     })?;
-    automaton.automaton().map_err(|fault| match fault {
-        NoAutomaton::Empty => "no text matches it".into(),
-        NoAutomaton::TooLarge => "it has too many states".into(),
-    })
+    automaton.automaton().map_err(no_automaton)
 }
 
 /// ECMA-262, 12.2 and 12.3: white space and line terminators, as the inside of a class.
@@ -187,6 +272,25 @@ mod tests {
         ] {
             assert!(matches(pattern, yes), "{pattern} {yes:?}");
             assert!(!matches(pattern, no), "{pattern} {no:?}");
+        }
+    }
+
+    #[test]
+    fn looking_ahead_at_the_beginning_and_behind_at_the_end() {
+        for (text, yes, no) in [
+            ("^(?!a|b)[a-z]+$", &["cab", "x"][..], &["a", "ab", "bc", ""][..]),
+            ("^(?=.*[0-9])(?=.*[a-z]).{3,}$", &["a1b", "12a"], &["abc", "123", "a1"]),
+            ("^(?!.*\\)x)(?![)|])[a-c]", &["a", "b)"], &["c)x", "d", ")a"]),
+            ("^[a-z]+(?<!ing|ed)$", &["go", "inge"], &["going", "ed", "walked"]),
+            ("^a*(?<=aa)$", &["aa", "aaa"], &["a", ""]),
+            ("^(?!no$)n", &["not", "n"], &["no", "x"]),
+        ] {
+            let automaton = pattern(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+            yes.iter().for_each(|yes| assert!(automaton.matches(yes.as_bytes()), "{text} {yes}"));
+            no.iter().for_each(|no| assert!(!automaton.matches(no.as_bytes()), "{text} {no}"));
+        }
+        for text in ["a(?!b)c", "^(?!a)b|c", "^((?!a).)*$", "(?<!a)b", "^x(?<!y)?$", "(?!a)b"] {
+            assert!(pattern(text).is_err_and(|fault| fault.contains("looks around")), "{text}");
         }
     }
 
