@@ -1,0 +1,502 @@
+//! What each keyword of a schema says: the ways to obey it, and the ways to break it.
+
+use std::rc::Rc;
+
+use serde_json::{Map, Value};
+
+use super::values::{item_is, some_property};
+use super::{NOTHING, Result, Schemas, bad, below, normal};
+use crate::json::flat::{ContainsSome, Demand, Flat, Items, Key, Properties, SomeNames, Types};
+use crate::json::format;
+use crate::json::number::{Bound, Decimal};
+
+/// Of more properties than that, the order is not kept where one of them must be wrong.
+const MAX_KEPT: usize = 64;
+
+impl<'a> Schemas<'a> {
+    /// What the keywords of a schema say, each by itself; `wanted` where it is not asked how to break them.
+    pub(super) fn assertions(
+        &mut self,
+        keywords: &'a Map<String, Value>,
+        wanted: bool,
+        path: &str,
+    ) -> Result<Vec<Assertion>> {
+        let mut all = Vec::new();
+        for keyword in
+            ["$ref", "$dynamicRef", "$recursiveRef"].into_iter().filter(|&keyword| keywords.contains_key(keyword))
+        {
+            let (target, place) = self.document.resolve(keywords, keyword).or_else(|fault| bad(path, fault))?;
+            all.push(Assertion::Schema((self.schema(target, &place), true)));
+            if self.document.ignores_siblings_of_ref() {
+                return Ok(all);
+            }
+        }
+        self.plain(keywords, wanted, path, &mut all)?;
+        self.of_arrays(keywords, path, &mut all)?;
+        self.of_objects(keywords, wanted, path, &mut all)?;
+        for keyword in ["allOf", "anyOf", "oneOf"] {
+            let Some(value) = keywords.get(keyword) else { continue };
+            let Value::Array(branches) = value else { return bad(path, format!("{keyword:?} is a list")) };
+            if branches.is_empty() {
+                return bad(path, format!("{keyword:?} is a list of at least one schema"));
+            }
+            let path = below(path, keyword);
+            let demands =
+                branches.iter().enumerate().map(|(i, branch)| self.demand(branch, &below(&path, &i.to_string())));
+            let demands: Vec<Key> = demands.collect();
+            match keyword {
+                "allOf" => all.extend(demands.into_iter().flatten().map(Assertion::Schema)),
+                "anyOf" => all.push(Assertion::Any(demands)),
+                _ => all.push(Assertion::One(demands)),
+            }
+        }
+        if let Some(schema) = keywords.get("not") {
+            let number = self.schema(schema, &below(path, "not"));
+            all.push(Assertion::Schema((number, false)));
+        }
+        if let Some(condition) = keywords.get("if") {
+            let condition = (self.schema(condition, &below(path, "if")), true);
+            let mut branch = |keyword: &str| {
+                keywords.get(keyword).map_or(Key::new(), |schema| self.demand(schema, &below(path, keyword)))
+            };
+            let (then, otherwise) = (branch("then"), branch("else"));
+            if !then.is_empty() || !otherwise.is_empty() || self.looks_back {
+                all.push(Assertion::If(condition, then, otherwise));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Types, lists of values, and what is said of numbers and strings.
+    fn plain(
+        &mut self,
+        keywords: &'a Map<String, Value>,
+        wanted: bool,
+        path: &str,
+        all: &mut Vec<Assertion>,
+    ) -> Result<()> {
+        if let Some(value) = keywords.get("type") {
+            all.push(types(value, path)?);
+        }
+        if let Some(value) = keywords.get("const") {
+            all.push(self.listed(std::slice::from_ref(value), wanted, path)?);
+        }
+        if let Some(value) = keywords.get("enum") {
+            let Value::Array(values) = value else { return bad(path, "\"enum\" is a list") };
+            all.push(self.listed(values, wanted, path)?);
+        }
+        for (keyword, below_it) in
+            [("minimum", false), ("exclusiveMinimum", false), ("maximum", true), ("exclusiveMaximum", true)]
+        {
+            let inclusive = !keyword.starts_with("exclusive");
+            let value = match keywords.get(keyword) {
+                None => continue,
+                // Of draft 4: says how the bound beside it is meant.
+                Some(Value::Bool(_)) if !inclusive => continue,
+                Some(Value::Number(value)) => Decimal::parse(&value.to_string()),
+                Some(_) => return bad(path, format!("{keyword:?} is a number")),
+            };
+            let exclusive = if below_it { "exclusiveMaximum" } else { "exclusiveMinimum" };
+            let inclusive = inclusive && keywords.get(exclusive) != Some(&Value::Bool(true));
+            let (within, outside) = (Bound { value: value.clone(), inclusive }, Bound { value, inclusive: !inclusive });
+            let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::NUMBER));
+            if below_it {
+                (holds.numbers.high, broken.numbers.low) = (Some(within), Some(outside));
+            } else {
+                (holds.numbers.low, broken.numbers.high) = (Some(within), Some(outside));
+            }
+            all.push(Assertion::plain(holds, broken));
+        }
+        if let Some(value) = keywords.get("multipleOf") {
+            let of = value.as_number().map(|of| Decimal::parse(&of.to_string()));
+            let Some(of) = of.filter(Decimal::is_positive) else {
+                return bad(path, "\"multipleOf\" is a number above 0");
+            };
+            let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::NUMBER));
+            holds.numbers.multiples = vec![(of.clone(), true)];
+            broken.numbers.multiples = vec![(of, false)];
+            all.push(Assertion::plain(holds, broken));
+        }
+        let parts: Parts = (|flat| &mut flat.strings.least, |flat| &mut flat.strings.most);
+        sizes(keywords, ["minLength", "maxLength"], Types::STRING, parts, path, all)?;
+        if let Some(value) = keywords.get("pattern") {
+            let Value::String(text) = value else { return bad(path, "\"pattern\" is a text") };
+            let content = self.pattern(text, path, "pattern")?;
+            all.push(Assertion::content(content));
+        }
+        if let Some(Value::String(name)) = keywords.get("format") {
+            if let Some((least, most)) = format::of_numbers(name) {
+                let mut holds = Flat::of(Types::ALL);
+                let bound = |n: i128| Bound { value: Decimal::parse(&n.to_string()), inclusive: true };
+                (holds.numbers.low, holds.numbers.high) = (least.map(bound), most.map(bound));
+                all.push(Assertion::Plain { holds: vec![holds], broken: Err("format") });
+            } else if let Some(automaton) = format::of_strings(name) {
+                let content = self.content(format!("format {name}"), || Ok(automaton()))?;
+                all.push(Assertion::content(content));
+                if let Some(most) = format::longest(name) {
+                    let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::STRING));
+                    (holds.strings.most, broken.strings.least) = (Some(most), most + 1);
+                    all.push(Assertion::plain(holds, broken));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn listed(&mut self, values: &'a [Value], wanted: bool, path: &str) -> Result<Assertion> {
+        let holds = self.values(values, true, path)?;
+        let broken = if wanted { Vec::new() } else { self.values(values, false, path)? };
+        Ok(Assertion::Plain { holds, broken: Ok(broken) })
+    }
+
+    fn of_arrays(&mut self, keywords: &'a Map<String, Value>, path: &str, all: &mut Vec<Assertion>) -> Result<()> {
+        let parts: Parts = (|flat| &mut flat.arrays.least, |flat| &mut flat.arrays.most);
+        sizes(keywords, ["minItems", "maxItems"], Types::ARRAY, parts, path, all)?;
+        // The older form: a list under "items", and the rest under "additionalItems".
+        let (first, rest) = match (keywords.get("prefixItems"), keywords.get("items")) {
+            (None, Some(Value::Array(first))) => {
+                (Some((first, "items")), keywords.get("additionalItems").map(|rest| (rest, "additionalItems")))
+            }
+            (Some(Value::Array(first)), rest) => (Some((first, "prefixItems")), rest.map(|rest| (rest, "items"))),
+            (None, rest) => (None, rest.map(|rest| (rest, "items"))),
+            _ => return bad(path, "\"prefixItems\" is a list"),
+        };
+        if first.is_some() || rest.is_some() {
+            let (first, keyword) = first.map_or((&[][..], ""), |(first, keyword)| (&first[..], keyword));
+            let place = below(path, keyword);
+            let first: Vec<Key> = first
+                .iter()
+                .enumerate()
+                .map(|(i, schema)| self.demand(schema, &below(&place, &i.to_string())))
+                .collect();
+            let has_rest = rest.is_some();
+            let rest = rest.map_or(Key::new(), |(rest, keyword)| self.demand(rest, &below(path, keyword)));
+            let mut broken = Vec::new();
+            for (at, demands) in first.iter().enumerate() {
+                broken.extend(demands.iter().map(|&(schema, wanted)| item_is(at, vec![(schema, !wanted)])));
+            }
+            match rest[..] {
+                [NOTHING] => {
+                    let mut flat = Flat::of(Types::ARRAY);
+                    flat.arrays.least = first.len() as u64 + 1;
+                    broken.push(flat);
+                }
+                _ => broken.extend(rest.iter().map(|&(schema, wanted)| {
+                    let mut flat = Flat::of(Types::ARRAY);
+                    let what = vec![(schema, !wanted)];
+                    flat.arrays.contains = vec![ContainsSome { from: first.len(), what, least: 1, most: None }];
+                    flat
+                })),
+            }
+            let mut holds = Flat::of(Types::ALL);
+            holds.arrays.evaluated.first = first.len();
+            holds.arrays.evaluated.all = has_rest;
+            holds.arrays.items = vec![Rc::new(Items { first, rest })];
+            all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
+        }
+        if keywords.get("uniqueItems") == Some(&Value::Bool(true)) {
+            let mut holds = Flat::of(Types::ALL);
+            holds.arrays.unique = true;
+            all.push(Assertion::Plain { holds: vec![holds], broken: Err("uniqueItems") });
+        }
+        if let Some(schema) = keywords.get("contains") {
+            let what = self.demand(schema, &below(path, "contains"));
+            let least = count(keywords, "minContains", path)?.unwrap_or(1);
+            let most = count(keywords, "maxContains", path)?;
+            let contains = |least, most| {
+                let mut flat = Flat::of(Types::ARRAY);
+                flat.arrays.contains = vec![ContainsSome { from: 0, what: what.clone(), least, most }];
+                flat
+            };
+            let mut holds = contains(least, most);
+            holds.types = Types::ALL;
+            // In draft 2019-09 it did not count.
+            if !self.document.is_of_2019() {
+                holds.arrays.evaluated.found.push(what.clone());
+            }
+            let mut broken = Vec::new();
+            if least > 0 {
+                broken.push(contains(0, Some(least - 1)));
+            }
+            broken.extend(most.map(|most| contains(most + 1, None)));
+            all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
+        }
+        Ok(())
+    }
+
+    fn of_objects(
+        &mut self,
+        keywords: &'a Map<String, Value>,
+        wanted: bool,
+        path: &str,
+        all: &mut Vec<Assertion>,
+    ) -> Result<()> {
+        let parts: Parts = (|flat| &mut flat.objects.least, |flat| &mut flat.objects.most);
+        sizes(keywords, ["minProperties", "maxProperties"], Types::OBJECT, parts, path, all)?;
+        if let Some(value) = keywords.get("required")
+            && !value.is_boolean()
+        {
+            let required = texts(value, path, "required")?;
+            let broken = required.iter().map(|name| without(name)).collect();
+            let mut holds = Flat::of(Types::ALL);
+            holds.objects.required = required;
+            all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
+        }
+        self.properties(keywords, wanted, path, all)?;
+        if let Some(schema) = keywords.get("propertyNames") {
+            let names = self.demand(schema, &below(path, "propertyNames"));
+            if !names.is_empty() {
+                let mut holds = Flat::of(Types::ALL);
+                holds.objects.names = names.clone();
+                let wrong =
+                    |&(schema, wanted): &Demand| some_property(SomeNames::Obeying(vec![(schema, !wanted)]), Key::new());
+                let broken = names.iter().map(wrong).collect();
+                all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
+            }
+        }
+        for keyword in ["dependentRequired", "dependentSchemas", "dependencies"] {
+            let Some(value) = keywords.get(keyword) else { continue };
+            let Value::Object(dependencies) = value else { return bad(path, format!("{keyword:?} is an object")) };
+            for (name, value) in dependencies {
+                let path = below(&below(path, keyword), name);
+                if value.is_array() || value.is_string() {
+                    let implied = if value.is_array() {
+                        texts(value, &path, keyword)?
+                    } else {
+                        texts(&Value::Array(vec![value.clone()]), &path, keyword)?
+                    };
+                    let mut broken = Vec::new();
+                    for other in &implied {
+                        let mut flat = without(other);
+                        flat.objects.required = vec![name.clone()];
+                        broken.push(flat);
+                    }
+                    let mut holds = Flat::of(Types::ALL);
+                    holds.objects.implies = implied.into_iter().map(|other| (name.clone(), other)).collect();
+                    all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
+                } else {
+                    let demand = self.demand(value, &path);
+                    let mut holds = vec![without(name)];
+                    holds[0].types = Types::ALL;
+                    let mut there = Flat::of(Types::OBJECT);
+                    there.objects.required = vec![name.clone()];
+                    for flat in self.ways(&demand)?.iter() {
+                        holds.extend(there.and(flat));
+                    }
+                    let broken = if wanted { Vec::new() } else { self.some_broken(&demand)? };
+                    let broken = broken.iter().filter_map(|flat| there.and(flat)).collect();
+                    all.push(Assertion::Plain { holds, broken: Ok(broken) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The keywords that say what values properties have.
+    fn properties(
+        &mut self,
+        keywords: &'a Map<String, Value>,
+        wanted: bool,
+        path: &str,
+        all: &mut Vec<Assertion>,
+    ) -> Result<()> {
+        let mut properties = Properties::default();
+        let mut broken = Vec::new();
+        if let Some(value) = keywords.get("properties") {
+            let Value::Object(named) = value else { return bad(path, "\"properties\" is an object") };
+            let path = below(path, "properties");
+            for (name, schema) in named {
+                let demand = self.demand(schema, &below(&path, name));
+                properties.named.push((name.clone(), demand));
+            }
+            // One that is there is wrong; all are named, for they keep their order.
+            if !wanted {
+                broken = properties.one_wrong();
+            }
+        }
+        if let Some(value) = keywords.get("patternProperties") {
+            let Value::Object(patterns) = value else { return bad(path, "\"patternProperties\" is an object") };
+            let path = below(path, "patternProperties");
+            for (text, schema) in patterns {
+                let content = self.pattern(text, &path, "patternProperties")?;
+                let demand = self.demand(schema, &below(&path, text));
+                broken.extend(
+                    demand
+                        .iter()
+                        .map(|&(schema, wanted)| some_property(SomeNames::Pattern(content), vec![(schema, !wanted)])),
+                );
+                properties.patterns.push((content, demand));
+            }
+        }
+        if let Some(schema) = keywords.get("additionalProperties") {
+            properties.others = self.demand(schema, &below(path, "additionalProperties"));
+            properties.evaluates_others = true;
+        }
+        let says_something = !properties.named.is_empty()
+            || !properties.patterns.is_empty()
+            || keywords.contains_key("additionalProperties");
+        if says_something {
+            let mut holds = Flat::of(Types::ALL);
+            let properties = Rc::new(properties);
+            broken.extend(properties.others.iter().map(|&(schema, wanted)| {
+                let value = normal(vec![(schema, !wanted)]);
+                some_property(SomeNames::Other(properties.clone()), value)
+            }));
+            holds.objects.evaluated = vec![properties.clone()];
+            holds.objects.properties = vec![properties];
+            all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
+        }
+        Ok(())
+    }
+}
+
+/// What one keyword says.
+pub(super) enum Assertion {
+    /// The ways to obey it, and to break it; or the keyword, where breaking it cannot be said.
+    Plain { holds: Vec<Flat>, broken: Result<Vec<Flat>, &'static str> },
+    /// Another schema holds, or does not.
+    Schema(Demand),
+    /// One of these at least.
+    Any(Vec<Key>),
+    /// One of these and no more.
+    One(Vec<Key>),
+    /// If the first holds, the second must, else the third.
+    If(Demand, Key, Key),
+}
+
+impl Assertion {
+    fn plain(holds: Flat, broken: Flat) -> Self {
+        Self::Plain { holds: vec![holds], broken: Ok(vec![broken]) }
+    }
+
+    fn content(content: u32) -> Self {
+        let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::STRING));
+        holds.strings.contents = vec![(content, true)];
+        broken.strings.contents = vec![(content, false)];
+        Self::plain(holds, broken)
+    }
+}
+
+impl Properties {
+    /// The ways in which one of the named properties is there and breaks a demand.
+    fn one_wrong(&self) -> Vec<Flat> {
+        let turned = |key: &Key| key.iter().map(|&(schema, wanted)| (schema, !wanted)).collect();
+        let named = self.named.iter().map(|(name, key)| (name.clone(), turned(key))).collect();
+        Self { named, ..Self::default() }.one_of_these()
+    }
+
+    /// The ways in which one of the named properties is there and obeys one of its demands.
+    pub(super) fn one_of_these(&self) -> Vec<Flat> {
+        // All of a few are named, for they keep their order.
+        let others = if self.named.len() > MAX_KEPT { &[] } else { &self.named[..] };
+        let wrong = |(at, demand): (usize, &Demand)| {
+            let this = &self.named[at].0;
+            let mut named: Vec<(String, Key)> = others.iter().map(|(name, _)| (name.clone(), Key::new())).collect();
+            match named.get_mut(at) {
+                Some((_, key)) => key.push(*demand),
+                None => named.push((this.clone(), vec![*demand])),
+            }
+            let mut flat = Flat::of(Types::OBJECT);
+            flat.objects.required = vec![this.clone()];
+            flat.objects.properties = vec![Rc::new(Self { named, ..Self::default() })];
+            flat
+        };
+        let demands =
+            self.named.iter().enumerate().flat_map(|(at, (_, key))| key.iter().map(move |demand| (at, demand)));
+        demands.map(wrong).collect()
+    }
+}
+
+/// Where demands on a type keep a least and a greatest size.
+type Parts = (fn(&mut Flat) -> &mut u64, fn(&mut Flat) -> &mut Option<u64>);
+
+/// What two keywords say of the least and the greatest size of values of a type.
+fn sizes(
+    keywords: &Map<String, Value>,
+    [min, max]: [&str; 2],
+    types: Types,
+    (least_of, most_of): Parts,
+    path: &str,
+    all: &mut Vec<Assertion>,
+) -> Result<()> {
+    if let Some(least) = count(keywords, min, path)? {
+        let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(types));
+        *least_of(&mut holds) = least;
+        *most_of(&mut broken) = least.checked_sub(1);
+        // Nothing is smaller than nothing.
+        let broken = if least == 0 { Vec::new() } else { vec![broken] };
+        all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
+    }
+    if let Some(most) = count(keywords, max, path)? {
+        let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(types));
+        *most_of(&mut holds) = Some(most);
+        *least_of(&mut broken) = most + 1;
+        all.push(Assertion::plain(holds, broken));
+    }
+    Ok(())
+}
+
+/// Objects that do not have a property.
+pub(super) fn without(name: &str) -> Flat {
+    let mut flat = Flat::of(Types::OBJECT);
+    let named = vec![(name.to_owned(), vec![NOTHING])];
+    flat.objects.properties = vec![Rc::new(Properties { named, ..Properties::default() })];
+    flat
+}
+
+fn texts(value: &Value, path: &str, keyword: &str) -> Result<Vec<String>> {
+    let list = value.as_array().map(|list| list.iter().map(|text| text.as_str().map(str::to_owned)).collect());
+    match list {
+        Some(Some(texts)) => Ok(texts),
+        _ => bad(path, format!("{keyword:?} is a list of texts")),
+    }
+}
+
+fn types(value: &Value, path: &str) -> Result<Assertion> {
+    let names: Vec<&Value> = match value {
+        Value::Array(names) => names.iter().collect(),
+        name => vec![name],
+    };
+    let (mut types, mut integer, mut number) = (Types::NONE, false, false);
+    for name in names {
+        types = types.or(match name.as_str() {
+            Some("null") => Types::NULL,
+            Some("boolean") => Types::FALSE.or(Types::TRUE),
+            Some("integer") => {
+                integer = true;
+                Types::NUMBER
+            }
+            Some("number") => {
+                number = true;
+                Types::NUMBER
+            }
+            Some("string") => Types::STRING,
+            Some("array") => Types::ARRAY,
+            Some("object") => Types::OBJECT,
+            Some("any") => Types::ALL,
+            _ => return bad(path, format!("the type {name} is not one of JSON's")),
+        });
+    }
+    let (mut holds, mut broken) = (Flat::of(types), Flat::of(Types::ALL.without(types)));
+    if integer && !number && types != Types::ALL {
+        holds.numbers.whole = Some(true);
+        broken.types = broken.types.or(Types::NUMBER);
+        broken.numbers.whole = Some(false);
+    }
+    let broken = if broken.types == Types::NONE { Vec::new() } else { vec![broken] };
+    Ok(Assertion::Plain { holds: vec![holds], broken: Ok(broken) })
+}
+
+fn count(keywords: &Map<String, Value>, keyword: &str, path: &str) -> Result<Option<u64>> {
+    match keywords.get(keyword) {
+        None => Ok(None),
+        Some(value) => {
+            // 2.0 is a whole number too.
+            let whole = value.as_f64().filter(|n| n.fract() == 0.0 && (0.0..1e15).contains(n)).map(|n| n as u64);
+            match value.as_u64().or(whole) {
+                Some(count) => Ok(Some(count)),
+                None => bad(path, format!("{keyword:?} is a whole number, at least 0")),
+            }
+        }
+    }
+}

@@ -1,0 +1,541 @@
+//! From schemas to unions of demands.
+//!
+//! `anyOf`, `oneOf`, `not`, `if` and their kind are told apart here, so that what is left is demands on each type that
+//! can be joined ([`crate::json::flat`]). A schema that must not hold is the union of the ways to break it.
+
+mod keywords;
+mod values;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use serde_json::{Map, Value};
+
+use self::keywords::Assertion;
+use crate::automaton::Automaton;
+use crate::json::document::Document;
+use crate::json::flat::{Demand, EvaluatedItems, Flat, Items, Key, Objects, Properties, Types};
+use crate::json::pattern::pattern;
+use crate::json::registry::Registry;
+use crate::json::schema::BadSchema;
+
+/// The most ways in which a schema may be obeyed that are told apart.
+const MAX_WAYS: usize = 4096;
+
+/// How deep it is looked for a contradiction between branches.
+const DEPTH: u32 = 6;
+
+/// How deep schemas may apply others in place.
+const MAX_NESTING: u32 = 128;
+
+/// The most branches of which all sets are looked at.
+const MAX_BRANCHES: usize = 6;
+
+pub(crate) type Result<T, E = BadSchema> = std::result::Result<T, E>;
+
+pub(crate) fn bad<T>(path: &str, fault: impl Into<String>) -> Result<T> {
+    Err(BadSchema { path: path.to_owned(), fault: fault.into() })
+}
+
+/// The schema that everything obeys, and the one that nothing does.
+pub(crate) const ANYTHING: u32 = 0;
+pub(crate) const NOTHING: Demand = (ANYTHING, false);
+
+/// What a demand is made of.
+#[derive(Clone)]
+enum Source<'a> {
+    Schema(&'a Value),
+    /// The schema of one value.
+    Constant(&'a Value),
+    /// One of some demands at least.
+    Any(Rc<[Key]>),
+}
+
+/// All schemas that are looked at.
+pub(crate) struct Schemas<'a> {
+    document: Document<'a>,
+    /// Whether some schema asks what others have evaluated.
+    looks_back: bool,
+    /// How deep it is in schemas that apply others in place.
+    nesting: u32,
+    sources: Vec<Source<'a>>,
+    paths: Vec<Rc<str>>,
+    numbers: HashMap<(*const Value, bool), u32>,
+    flats: HashMap<Demand, Option<Rc<Vec<Flat>>>>,
+    ways: HashMap<Key, Rc<Vec<Flat>>>,
+    /// Automata over contents of strings, and what they were made of.
+    pub(crate) contents: Vec<Rc<Automaton>>,
+    content_numbers: HashMap<String, u32>,
+    /// Pairs that are being compared, which count as apart until it is known.
+    comparing: HashSet<Key>,
+}
+
+static TRUE: Value = Value::Bool(true);
+
+impl<'a> Schemas<'a> {
+    pub(crate) fn new(root: &'a Value, registry: &'a Registry) -> Self {
+        let mut schemas = Self {
+            document: Document::new(root, registry),
+            looks_back: registry.schemas().chain([root]).any(looks_back),
+            nesting: 0,
+            sources: Vec::new(),
+            paths: Vec::new(),
+            numbers: HashMap::new(),
+            flats: HashMap::new(),
+            ways: HashMap::new(),
+            contents: Vec::new(),
+            content_numbers: HashMap::new(),
+            comparing: HashSet::new(),
+        };
+        schemas.schema(&TRUE, "true");
+        schemas
+    }
+
+    pub(crate) fn root(&mut self) -> u32 {
+        let root = self.document.root();
+        self.schema(root, "#")
+    }
+
+    /// The number of a schema, which stands at a path.
+    fn schema(&mut self, schema: &'a Value, path: &str) -> u32 {
+        self.number(Source::Schema(schema), path)
+    }
+
+    fn number(&mut self, source: Source<'a>, path: &str) -> u32 {
+        let (value, constant) = match source {
+            Source::Schema(value) => (value, false),
+            Source::Constant(value) => (value, true),
+            Source::Any(_) => {
+                self.sources.push(source);
+                self.paths.push(path.into());
+                return self.sources.len() as u32 - 1;
+            }
+        };
+        if let (false, Value::Bool(true)) = (constant, value)
+            && !self.sources.is_empty()
+        {
+            return ANYTHING;
+        }
+        let next = self.sources.len() as u32;
+        let number = *self.numbers.entry((std::ptr::from_ref(value), constant)).or_insert(next);
+        if number == next {
+            self.sources.push(source);
+            self.paths.push(path.into());
+        }
+        number
+    }
+
+    /// What a schema demands, in a list; nothing where it demands nothing.
+    fn demand(&mut self, schema: &'a Value, path: &str) -> Key {
+        match schema {
+            Value::Bool(true) => Vec::new(),
+            Value::Bool(false) => vec![NOTHING],
+            Value::Object(keywords) if keywords.is_empty() => Vec::new(),
+            _ => vec![(self.schema(schema, path), true)],
+        }
+    }
+
+    /// Where a demand stands.
+    pub(crate) fn path(&self, demand: Demand) -> &str {
+        &self.paths[demand.0 as usize]
+    }
+
+    /// The ways to obey several demands together.
+    pub(crate) fn ways(&mut self, key: &Key) -> Result<Rc<Vec<Flat>>> {
+        if let Some(ways) = self.ways.get(key) {
+            return Ok(ways.clone());
+        }
+        if let [demand] = key[..] {
+            return self.flats(demand);
+        }
+        let mut ways = vec![Flat::of(Types::ALL)];
+        for &demand in key {
+            let flats = self.flats(demand)?;
+            let path = self.paths[demand.0 as usize].clone();
+            ways = cross(&ways, &flats, &path)?;
+        }
+        let ways = Rc::new(ways);
+        self.ways.insert(key.clone(), ways.clone());
+        Ok(ways)
+    }
+
+    /// The ways to obey one demand.
+    fn flats(&mut self, demand: Demand) -> Result<Rc<Vec<Flat>>> {
+        match self.flats.get(&demand) {
+            Some(Some(flats)) => return Ok(flats.clone()),
+            Some(None) => return bad(self.path(demand), "it refers to itself before anything is written"),
+            None => {}
+        }
+        let (number, wanted) = demand;
+        let path = self.paths[number as usize].clone();
+        if self.nesting == MAX_NESTING {
+            return bad(&path, format!("schemas apply each other in place, more than {MAX_NESTING} deep"));
+        }
+        self.flats.insert(demand, None);
+        self.nesting += 1;
+        let flats = match (self.sources[number as usize].clone(), wanted) {
+            (Source::Any(branches), true) => self.any_of(&branches)?,
+            (Source::Any(branches), false) => self.none_of(&branches, &path)?,
+            (Source::Constant(value), _) => self.values(std::slice::from_ref(value), wanted, &path)?,
+            (Source::Schema(Value::Bool(holds)), _) => {
+                if *holds == wanted {
+                    vec![Flat::of(Types::ALL)]
+                } else {
+                    Vec::new()
+                }
+            }
+            (Source::Schema(Value::Object(keywords)), true) => self.obeyed(keywords, &path)?,
+            (Source::Schema(Value::Object(keywords)), false) => self.broken(keywords, &path)?,
+            _ => return bad(&path, "a schema is an object, true or false"),
+        };
+        self.nesting -= 1;
+        let flats = Rc::new(flats);
+        self.flats.insert(demand, Some(flats.clone()));
+        Ok(flats)
+    }
+
+    /// The ways to obey all keywords of a schema.
+    fn obeyed(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
+        let mut ways = vec![Flat::of(Types::ALL)];
+        for assertion in self.assertions(keywords, true, path)? {
+            let flats = match assertion {
+                Assertion::Plain { holds, .. } => holds,
+                Assertion::Schema(demand) => Rc::unwrap_or_clone(self.flats(demand)?),
+                Assertion::Any(branches) if self.looks_back => self.any_of(&subsets(&branches, path)?)?,
+                Assertion::Any(branches) => self.any_of(&branches)?,
+                Assertion::One(branches) => self.one_of(&branches, path)?,
+                Assertion::If(condition, then, otherwise) => {
+                    let mut any = self.ways(&joined(&[condition], &then))?.to_vec();
+                    any.extend_from_slice(&self.ways(&joined(&[(condition.0, !condition.1)], &otherwise))?);
+                    Flat::merge(any)
+                }
+            };
+            ways = cross(&ways, &flats, path)?;
+        }
+        if self.looks_back {
+            self.unevaluated(keywords, path, &mut ways)?;
+        }
+        Ok(ways)
+    }
+
+    /// What nothing has looked at obeys the demands of `unevaluatedProperties` and `unevaluatedItems`.
+    ///
+    /// Of the branches of `anyOf` that hold, all count. It is enough that some set of them holds and is looked at, for what
+    /// has been looked at by more of them has less to obey.
+    fn unevaluated(&mut self, keywords: &'a Map<String, Value>, path: &str, ways: &mut [Flat]) -> Result<()> {
+        if let Some(schema) = keywords.get("unevaluatedProperties") {
+            let demand = self.demand(schema, &below(path, "unevaluatedProperties"));
+            for Flat { objects, .. } in &mut *ways {
+                if !objects.evaluated.iter().any(|properties| properties.evaluates_others) {
+                    let mut rest =
+                        Properties { others: demand.clone(), evaluates_others: true, ..Properties::default() };
+                    for properties in &objects.evaluated {
+                        rest.named.extend(properties.named.iter().map(|(name, _)| (name.clone(), Key::new())));
+                        rest.patterns.extend(properties.patterns.iter().map(|&(content, _)| (content, Key::new())));
+                    }
+                    let rest = Rc::new(rest);
+                    objects.properties.push(rest.clone());
+                    objects.evaluated.push(rest);
+                }
+            }
+        }
+        if let Some(schema) = keywords.get("unevaluatedItems") {
+            let path = below(path, "unevaluatedItems");
+            let demand = self.demand(schema, &path);
+            for Flat { arrays, .. } in ways {
+                let evaluated = std::mem::take(&mut arrays.evaluated);
+                if !evaluated.all {
+                    let rest = match &evaluated.found[..] {
+                        [] => demand.clone(),
+                        found => {
+                            let branches: Vec<Key> = found.iter().chain([&demand]).cloned().collect();
+                            vec![(self.number(Source::Any(branches.into()), &path), true)]
+                        }
+                    };
+                    arrays.items.push(Rc::new(Items { first: vec![Key::new(); evaluated.first], rest }));
+                }
+                arrays.evaluated.all = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ways to obey one branch at least.
+    fn any_of(&mut self, branches: &[Key]) -> Result<Vec<Flat>> {
+        let mut any = Vec::new();
+        for branch in branches {
+            any.extend_from_slice(&self.ways(branch)?);
+        }
+        Ok(Flat::merge(any))
+    }
+
+    /// The ways to break some keyword of a schema.
+    fn broken(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
+        let mut ways = Vec::new();
+        for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
+            if keywords.get(keyword).is_some_and(|schema| *schema != Value::Bool(true)) {
+                return unbreakable(path, keyword);
+            }
+        }
+        for assertion in self.assertions(keywords, false, path)? {
+            match assertion {
+                Assertion::Plain { broken: Ok(broken), .. } => ways.extend(broken),
+                Assertion::Plain { broken: Err(keyword), .. } => return unbreakable(path, keyword),
+                Assertion::Schema((schema, wanted)) => ways.extend_from_slice(&self.flats((schema, !wanted))?),
+                Assertion::Any(branches) => ways.extend(self.none_of(&branches, path)?),
+                Assertion::One(branches) => {
+                    // None of them, or two.
+                    ways.extend(self.none_of(&branches, path)?);
+                    for (i, a) in branches.iter().enumerate() {
+                        for b in &branches[i + 1..] {
+                            ways.extend_from_slice(&self.ways(&joined(a, b))?);
+                        }
+                    }
+                }
+                Assertion::If(condition, then, otherwise) => {
+                    let then = self.some_broken(&then)?;
+                    let holds = self.flats(condition)?;
+                    ways.extend(cross(&holds, &then, path)?);
+                    let otherwise = self.some_broken(&otherwise)?;
+                    let fails = self.flats((condition.0, !condition.1))?;
+                    ways.extend(cross(&fails, &otherwise, path)?);
+                }
+            }
+        }
+        let mut ways = Flat::merge(ways);
+        // What is looked at where it is asked whether a schema fails, does not count.
+        for way in &mut ways {
+            way.objects.evaluated.clear();
+            way.arrays.evaluated = EvaluatedItems::default();
+        }
+        Ok(ways)
+    }
+
+    /// The ways to break every branch: of each some demand.
+    fn none_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
+        let mut none = vec![Flat::of(Types::ALL)];
+        for branch in branches {
+            none = cross(&none, &self.some_broken(branch)?, path)?;
+        }
+        Ok(none)
+    }
+
+    /// The ways to break one of several demands.
+    fn some_broken(&mut self, key: &Key) -> Result<Vec<Flat>> {
+        let mut ways = Vec::new();
+        for &(schema, wanted) in key {
+            ways.extend_from_slice(&self.flats((schema, !wanted))?);
+        }
+        Ok(Flat::merge(ways))
+    }
+
+    /// One branch, and none of the others that could hold beside it.
+    fn one_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
+        let mut ways = Vec::new();
+        for (i, branch) in branches.iter().enumerate() {
+            let mut this = self.ways(branch)?.to_vec();
+            for (j, other) in branches.iter().enumerate() {
+                if i != j && !self.excludes(&joined(branch, other), DEPTH)? {
+                    let broken = self.some_broken(other)?;
+                    this = cross(&this, &broken, path)?;
+                }
+            }
+            ways.extend(this);
+        }
+        Ok(Flat::merge(ways))
+    }
+
+    /// Whether it is certain that no value obeys some demands together.
+    fn excludes(&mut self, key: &Key, depth: u32) -> Result<bool> {
+        let ways = self.ways(key)?;
+        if ways.is_empty() || depth == 0 {
+            return Ok(ways.is_empty());
+        }
+        if !self.comparing.insert(key.clone()) {
+            return Ok(false);
+        }
+        let mut all = true;
+        for flat in ways.iter() {
+            if !self.is_empty(flat, depth)? {
+                all = false;
+                break;
+            }
+        }
+        self.comparing.remove(key);
+        Ok(all)
+    }
+
+    /// Whether it is certain that no value obeys a demand.
+    pub(crate) fn is_empty(&mut self, flat: &Flat, depth: u32) -> Result<bool> {
+        if flat.types.without(Types::OBJECT.or(Types::STRING).or(Types::ARRAY)) != Types::NONE {
+            return Ok(false);
+        }
+        if flat.types.has(Types::STRING) && !self.string_is_empty(flat) {
+            return Ok(false);
+        }
+        if flat.types.has(Types::ARRAY) && !self.array_is_empty(flat, depth)? {
+            return Ok(false);
+        }
+        if !flat.types.has(Types::OBJECT) {
+            return Ok(true);
+        }
+        for name in &flat.objects.required {
+            let key = self.property(&flat.objects, name);
+            if key.contains(&NOTHING) || self.excludes(&key, depth - 1)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a text is accepted by all automata that must accept it, and by none that must not.
+    pub(crate) fn contents_accept(&self, contents: &[(u32, bool)], text: &str) -> bool {
+        contents.iter().all(|&(content, wanted)| self.contents[content as usize].matches(text.as_bytes()) == wanted)
+    }
+
+    fn string_is_empty(&self, flat: &Flat) -> bool {
+        let strings = &flat.strings;
+        match &strings.among {
+            Some(among) => !among.iter().any(|text| self.contents_accept(&strings.contents, text)),
+            None => {
+                let parts: Vec<(&Automaton, bool)> = strings
+                    .contents
+                    .iter()
+                    .map(|&(content, wanted)| (&*self.contents[content as usize], wanted))
+                    .collect();
+                parts.len() > 1
+                    && Automaton::all_of(&parts).is_err_and(|fault| fault == crate::automaton::NoAutomaton::Empty)
+            }
+        }
+    }
+
+    fn array_is_empty(&mut self, flat: &Flat, depth: u32) -> Result<bool> {
+        let arrays = flat.arrays.clone();
+        for at in 0..arrays.least.min(16) as usize {
+            let key = item(&arrays.items, at);
+            if key.contains(&NOTHING) || self.excludes(&key, depth - 1)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Demands that hold just where some do not hold together.
+    pub(crate) fn opposite(&mut self, key: &Key, path: &str) -> Key {
+        match key[..] {
+            [] => vec![NOTHING],
+            [(schema, wanted)] => normal(vec![(schema, !wanted)]),
+            _ => {
+                let branches: Vec<Key> = key.iter().map(|&(schema, wanted)| vec![(schema, !wanted)]).collect();
+                vec![(self.number(Source::Any(branches.into()), path), true)]
+            }
+        }
+    }
+
+    /// What a property of an object must obey.
+    pub(crate) fn property(&self, objects: &Objects, name: &str) -> Key {
+        let mut key = Key::new();
+        for properties in &objects.properties {
+            let mut evaluated = false;
+            if let Some(demands) = properties.find(name) {
+                key.extend(demands);
+                evaluated = true;
+            }
+            for (pattern, demands) in &properties.patterns {
+                if self.contents[*pattern as usize].matches(name.as_bytes()) {
+                    key.extend(demands);
+                    evaluated = true;
+                }
+            }
+            if !evaluated {
+                key.extend(&properties.others);
+            }
+        }
+        normal(key)
+    }
+
+    /// The number of an automaton over contents.
+    fn content(&mut self, name: String, make: impl FnOnce() -> Result<Automaton>) -> Result<u32> {
+        if let Some(&number) = self.content_numbers.get(&name) {
+            return Ok(number);
+        }
+        self.contents.push(Rc::new(make()?));
+        let number = self.contents.len() as u32 - 1;
+        self.content_numbers.insert(name, number);
+        Ok(number)
+    }
+
+    fn pattern(&mut self, text: &str, path: &str, keyword: &str) -> Result<u32> {
+        self.content(format!("pattern {text}"), || {
+            pattern(text).or_else(|fault| bad(path, format!("{keyword:?} {text:?}: {fault}")))
+        })
+    }
+}
+
+/// The ways to obey one of each.
+fn cross(a: &[Flat], b: &[Flat], path: &str) -> Result<Vec<Flat>> {
+    let mut all = Vec::new();
+    for a in a {
+        all.extend(b.iter().filter_map(|b| a.and(b)));
+        if all.len() > MAX_WAYS {
+            return bad(path, "there are too many ways to combine its branches");
+        }
+    }
+    Ok(all)
+}
+
+/// All sets of some branches but the empty one.
+fn subsets(branches: &[Key], path: &str) -> Result<Vec<Key>> {
+    if branches.len() > MAX_BRANCHES {
+        return bad(
+            path,
+            format!("\"anyOf\" of more than {MAX_BRANCHES} schemas with \"unevaluated...\" is not supported"),
+        );
+    }
+    let set = |bits: u32| {
+        let chosen = branches.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1);
+        normal(chosen.flat_map(|(_, branch)| branch).copied().collect())
+    };
+    Ok((1..1 << branches.len()).map(set).collect())
+}
+
+/// Whether a schema, or one in it, asks what others have evaluated.
+fn looks_back(schema: &Value) -> bool {
+    match schema {
+        Value::Object(keywords) => {
+            keywords.iter().any(|(keyword, value)| keyword.starts_with("unevaluated") || looks_back(value))
+        }
+        Value::Array(items) => items.iter().any(looks_back),
+        _ => false,
+    }
+}
+
+fn unbreakable<T>(path: &str, keyword: &str) -> Result<T> {
+    bad(path, format!("{keyword:?} below \"not\" (or in \"oneOf\" or \"if\") is not supported"))
+}
+
+/// Demands in order, each once.
+pub(crate) fn normal(mut key: Key) -> Key {
+    key.retain(|&demand| demand != (ANYTHING, true));
+    key.sort_unstable();
+    key.dedup();
+    if key.contains(&NOTHING) {
+        return vec![NOTHING];
+    }
+    key
+}
+
+fn joined(a: &[Demand], b: &[Demand]) -> Key {
+    normal([a, b].concat())
+}
+
+/// What the item of an array at a place must obey.
+pub(crate) fn item(items: &[Rc<Items>], at: usize) -> Key {
+    let key = items.iter().flat_map(|items| items.first.get(at).unwrap_or(&items.rest)).copied();
+    normal(key.collect())
+}
+
+/// The path of a part of a schema.
+pub(crate) fn below(path: &str, key: &str) -> String {
+    format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"))
+}
