@@ -686,30 +686,35 @@ impl Run {
         if self.states[outside as usize].spots.threads.is_empty() {
             return;
         }
-        let (tokens, states) = match ends {
+        let walked = |run: &mut Self| {
+            let mut reached = Reached::default();
+            let found = |token, state| reached.push(token, state);
+            match ends {
+                Ends::Tree(tree) => tree.walk(outside, run.outside_step(), found),
+                Ends::Below { nodes, of_rest } => {
+                    let tree = if *of_rest { trie.rest() } else { trie.all() };
+                    tree.walk_below(nodes.iter().copied(), outside, run.outside_step(), found);
+                }
+            }
+            Arc::new(reached)
+        };
+        let reached = match ends {
             // All schemas have the same trees.
             Ends::Tree(tree) => {
                 let key = (Arc::as_ptr(tree).addr(), outside);
-                let known = self.ends.get(&key).cloned();
-                let reached = known.unwrap_or_else(|| {
-                    let mut reached = Reached::default();
-                    tree.walk(outside, self.outside_step(), |token, state| reached.push(token, state));
-                    self.ends.entry(key).or_insert(Arc::new(reached)).clone()
-                });
-                allowed.with.extend_from_slice(&reached.0);
-                allowed.reached.extend_from_slice(&reached.1);
-                return;
+                match self.ends.get(&key) {
+                    Some(known) => known.clone(),
+                    None => {
+                        let reached = walked(self);
+                        self.ends.insert(key, reached.clone());
+                        reached
+                    }
+                }
             }
-            Ends::Below { nodes, of_rest } => {
-                let tree = if *of_rest { trie.rest() } else { trie.all() };
-                let mut reached = Reached::default();
-                let nodes = nodes.iter().copied();
-                tree.walk_below(nodes, outside, self.outside_step(), |token, state| reached.push(token, state));
-                (reached.0, reached.1)
-            }
+            Ends::Below { .. } => walked(self),
         };
-        allowed.with.extend(tokens);
-        allowed.reached.extend(states);
+        allowed.with.extend_from_slice(&reached.0);
+        allowed.reached.extend_from_slice(&reached.1);
     }
 
     fn outside_step(&mut self) -> impl FnMut(u32, u8, u32) -> Option<u32> + use<'_> {

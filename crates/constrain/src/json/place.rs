@@ -698,6 +698,12 @@ impl Grammar {
         at
     }
 
+    /// The step of a place after a value, if the end can be reached from there; how far it is, is worked out once.
+    fn at_place_with_end(&mut self, place: Place) -> Option<At> {
+        let at = self.at_place(place);
+        (self.bytes_to_end(at) != NO_END).then_some(at)
+    }
+
     /// Makes the steps of a place, where there is one.
     pub(crate) fn open(&mut self, at: At) {
         let Step::Place(number) = self.steps[at as usize] else { return };
@@ -755,9 +761,11 @@ impl Grammar {
         for (meets, rule) in value.ways() {
             let is_new = meets == 0 || meets & !next.met != 0;
             let later = Place::Object { at: InObject { met: next.met | meets, ..next }, phase: Phase::Later };
-            if is_new && self.places.rules[rule as usize] != NO_END && self.places.later(later) != NO_END {
-                let later = self.at_place(later);
-                ways.push(self.unique(Step::Call { rule, next: later }));
+            if is_new
+                && self.places.rules[rule as usize] != NO_END
+                && let Some(next) = self.at_place_with_end(later)
+            {
+                ways.push(self.unique(Step::Call { rule, next }));
             }
         }
         let call = if let [call] = ways[..] { call } else { self.step(Step::Fork(ways)) };
@@ -816,8 +824,7 @@ impl Grammar {
         }
         for (item, matched) in ways {
             let next = Place::Array { at: InArray { index, matched, ..at }, phase: Phase::Later };
-            if self.places.later(next) != NO_END {
-                let next = self.at_place(next);
+            if let Some(next) = self.at_place_with_end(next) {
                 let item = self.call(item, next);
                 steps.push(if phase == Phase::First { item } else { self.read(signs.comma, item) });
             }
