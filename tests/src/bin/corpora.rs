@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use serde_json::Value;
 use verdigris::constrain::{Machine, Trie};
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
 use verdigris::{Grammar, ModelFolder, Style};
+use verdigris_tests::foreign::{self, Instance};
 use verdigris_tests::random_text;
 
 fn main() -> ExitCode {
@@ -58,24 +58,7 @@ fn foreign_tokenizers(shared: &Path, text: &str) -> bool {
 
 /// Schemas of other people: what is understood, and that nothing invalid is ever accepted or written.
 fn foreign_schemas(shared: &Path) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Case {
-        id: String,
-        schema: Value,
-        tests: Vec<Instance>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Instance {
-        valid: bool,
-        data: Value,
-    }
-    let path = shared.join("json-schema/schemas-dev.jsonl.zst");
-    let lines = zstd::decode_all(&std::fs::read(&path).expect("the schemas")[..]).expect("a whole zstd file");
-    let cases: Vec<Case> = lines
-        .split(|&byte| byte == b'\n')
-        .filter(|line| !line.is_empty())
-        .map(|line| serde_json::from_slice(line).expect("a case"))
-        .collect();
+    let cases = foreign::cases(&shared.join("json-schema/schemas-dev.jsonl.zst")).expect("the schemas");
     // A vocabulary of bytes would do: only the machine's states are asked.
     let folder = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
     let trie = Arc::new(Trie::new(folder.tokenizer().expect("the fixture").vocabulary()));

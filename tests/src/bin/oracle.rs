@@ -20,22 +20,11 @@ use serde_json::{Map, Value};
 use verdigris::constrain::{Machine, Whitespace};
 use verdigris::logits::{Purpose, Random};
 use verdigris::{Grammar, ModelFolder, Style};
+use verdigris_tests::foreign::{self, Case};
 use verdigris_tests::oracle::derivative::Derivatives;
 use verdigris_tests::oracle::writing::{Writings, is_plain};
 use verdigris_tests::oracle::{Language, Words};
 use verdigris_text::{Tokenizer, Vocabulary};
-
-#[derive(serde::Deserialize)]
-struct Case {
-    id: String,
-    schema: Value,
-    tests: Vec<Instance>,
-}
-
-#[derive(serde::Deserialize)]
-struct Instance {
-    data: Value,
-}
 
 #[derive(serde::Deserialize)]
 struct Pattern {
@@ -69,8 +58,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let (Ok(schemas), Ok(patterns)) =
-        (std::fs::read(folder.join("schemas-dev.jsonl.zst")), std::fs::read(folder.join("regexes.jsonl")))
+    let (Some(cases), Ok(patterns)) =
+        (foreign::cases(&folder.join("schemas-dev.jsonl.zst")), std::fs::read(folder.join("regexes.jsonl")))
     else {
         println!("SKIPPED: {} holds no schemas and regular expressions; nothing was checked", folder.display());
         return ExitCode::SUCCESS;
@@ -78,17 +67,11 @@ fn main() -> ExitCode {
     let fixture = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
     let tokenizer = fixture.tokenizer().expect("the fixture");
     let words = Words::new(tokenizer.vocabulary());
-    let cases: Vec<Case> = lines(&zstd::decode_all(&schemas[..]).expect("a whole zstd file"));
-    let mut failed = regular_expressions(&words, &tokenizer, &lines(&patterns));
+    let mut failed = regular_expressions(&words, &tokenizer, &foreign::lines(&patterns));
     failed += narrowed(&words, &cases, places);
     failed += walks(&words, tokenizer.vocabulary(), &cases, places);
     println!("{failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn lines<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Vec<T> {
-    let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    lines.map(|line| serde_json::from_slice(line).expect("a line of JSON")).collect()
 }
 
 fn regular_expressions(words: &Words, tokenizer: &Tokenizer, patterns: &[Pattern]) -> usize {
