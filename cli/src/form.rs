@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use verdigris::constrain::{Extra, ForcedText, NumberForms, Order, Whitespace};
+use verdigris::constrain::{Escapes, Extra, ForcedText, NumberForms, Order, Whitespace};
 use verdigris::{Registry, Request, Style};
 
 use crate::error::Failure;
@@ -30,6 +30,9 @@ pub(crate) struct FormOptions {
     /// Let numbers be written in all forms of JSON: 1.0 and 1e2 too
     #[arg(long, requires = "json_schema")]
     full_numbers: bool,
+    /// Let characters in strings be written as any escapes that stand for them: \u00e9 for é
+    #[arg(long, requires = "json_schema")]
+    any_escapes: bool,
     /// Write what the form leaves no choice about with the tokens that the tokenizer has for it
     #[arg(long, requires = "Form")]
     canonical: bool,
@@ -69,10 +72,17 @@ impl FormOptions {
         if self.canonical {
             request = request.forced_text(ForcedText::Canonical);
         }
-        let of_json = self.schemas.is_some() || self.whitespace.is_some();
-        if self.form.json_schema.is_none() && (of_json || self.any_order || self.closed || self.full_numbers) {
-            let message =
-                "--schemas, --whitespace, --any-order, --closed and --full-numbers go with --json-schema alone";
+        let given = [
+            self.schemas.is_some(),
+            self.whitespace.is_some(),
+            self.any_order,
+            self.closed,
+            self.full_numbers,
+            self.any_escapes,
+        ];
+        if self.form.json_schema.is_none() && given.contains(&true) {
+            let message = "--schemas, --whitespace, --any-order, --closed, --full-numbers and --any-escapes go with \
+                --json-schema alone";
             return Err(Failure::Usage(message.into()));
         }
         Ok(if let Some(pattern) = &self.form.regex {
@@ -102,6 +112,7 @@ impl FormOptions {
             order: if self.any_order { Order::Any } else { Order::Schema },
             whitespace,
             numbers: if self.full_numbers { NumberForms::Full } else { NumberForms::Plain },
+            escapes: if self.any_escapes { Escapes::Any } else { Escapes::Minimal },
         }
     }
 }

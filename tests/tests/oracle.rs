@@ -23,12 +23,18 @@ static WORDS: LazyLock<(Words, Vec<Vec<u8>>)> = LazyLock::new(|| {
 fn follow<L: Language>(language: &L, grammar: impl Fn() -> Grammar, choices: &[usize]) -> Result<(), String> {
     let (words, bytes) = &*WORDS;
     let machine = Machine::new(grammar(), words.trie().clone());
+    // Whatever it has made it makes again.
+    let forgetful = Machine::with_memory(grammar(), words.trie().clone(), 0);
     let Some(mut state) = language.start() else {
         return Err("the language has no texts, but there is a grammar".into());
     };
     let mut text = Vec::new();
     for choice in choices.iter().map(Some).chain([None]) {
         words.compare(language, &state, &machine, &grammar, &text)?;
+        let [kept, made] = [&machine, &forgetful].map(|machine| machine.mask(machine.next(machine.start(), &text)));
+        if kept != made {
+            return Err(format!("without memory after {:?}", String::from_utf8_lossy(&text)));
+        }
         let allowed: Vec<u32> = words.mask(language, &state).iter().collect();
         let Some(token) = choice.and_then(|choice| allowed.get(choice % allowed.len().max(1))) else { break };
         for &byte in &bytes[*token as usize] {

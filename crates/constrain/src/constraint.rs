@@ -113,6 +113,21 @@ impl Constraint {
         Self { tokens: tokens as u64, ..self.clone() }
     }
 
+    /// Whether the next token may lead too far from the end.
+    fn is_tight(&self, &Standing { state, left, .. }: &Standing) -> bool {
+        self.tokens != u64::MAX
+            && self.machine.to_end(state) <= left.max(1)
+            && self.machine.to_end_after(state) > left.saturating_sub(1)
+    }
+
+    /// The next token, if it is forced and the tokenizer writes it so.
+    fn canonical(&self, &Standing { state, ref recent, .. }: &Standing) -> Option<TokenId> {
+        match self.forced {
+            ForcedText::Any => None,
+            ForcedText::Canonical => forced(&self.machine, &self.lexicon, state, recent).first().copied(),
+        }
+    }
+
     /// What decides.
     pub fn machine(&self) -> &Machine {
         &self.machine
@@ -126,17 +141,13 @@ impl Transform for Constraint {
         Standing { state: self.machine.start(), recent: Recent::of(prompt), left: self.tokens }
     }
 
-    fn apply(&self, &Standing { state, recent, left }: &Standing, row: &mut Row) {
+    fn apply(&self, standing: &Standing, row: &mut Row) {
+        let &Standing { state, left, .. } = standing;
         let mask = self.machine.mask(state);
         // After the next token.
         let left = left.saturating_sub(1);
-        let is_tight = self.tokens != u64::MAX
-            && self.machine.to_end(state) <= left + 1
-            && self.machine.to_end_after(state) > left;
-        if self.forced == ForcedText::Canonical
-            && !is_tight
-            && let Some(&token) = forced(&self.machine, &self.lexicon, state, &recent).first()
-        {
+        let is_tight = self.is_tight(standing);
+        if !is_tight && let Some(token) = self.canonical(standing) {
             return row.with_set(row.len(), |row, only| {
                 only.insert(token);
                 row.restrict(only);
@@ -165,6 +176,19 @@ impl Transform for Constraint {
             }
             row.restrict(allowed);
         });
+    }
+
+    fn decided(&self, standing: &Standing) -> Option<TokenId> {
+        if self.is_tight(standing) {
+            return None;
+        }
+        let canonical = self.canonical(standing);
+        canonical.or_else(|| {
+            let mask = self.machine.mask(standing.state);
+            let ends = if mask.accepts { self.lexicon.end() } else { &[] };
+            let mut tokens = mask.tokens.iter().chain(ends.iter().copied());
+            tokens.next().filter(|_| tokens.next().is_none())
+        })
     }
 
     fn advance(&self, standing: &mut Standing, token: TokenId) {

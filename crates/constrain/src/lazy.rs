@@ -3,11 +3,12 @@
 //! A state is the set of places in the expression at which a text may stand (the subset construction, Rabin and Scott 1959).
 //! `[ab]*a[ab]{40}` has more than 2^40 of them; a text meets one a byte.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
-use regex_automata::nfa::thompson::{NFA, State};
+use regex_automata::nfa::thompson::{NFA, State, Transition};
 use regex_automata::util::primitives::StateID;
 
 /// An automaton over bytes that is made while it runs. There is no state without a way to the end.
@@ -37,12 +38,12 @@ const NONE: u32 = u32::MAX;
 const UNMADE: u32 = u32::MAX - 1;
 
 impl Lazy {
-    /// `None` where no text matches, or where it depends on what surrounds a place.
-    pub(crate) fn new(nfa: NFA) -> Option<Self> {
+    /// `None` where no text matches, or where it depends on what surrounds a place. `cost` is how far a byte is.
+    pub(crate) fn new(nfa: NFA, cost: impl Fn(u8) -> u32) -> Option<Self> {
         if !nfa.look_set_any().is_empty() {
             return None;
         }
-        let to_end = distances(&nfa);
+        let to_end = distances(&nfa, cost);
         let start = nfa.start_anchored();
         let seen = vec![0; nfa.states().len()];
         let stride = nfa.byte_classes().alphabet_len();
@@ -130,34 +131,30 @@ impl Lazy {
     }
 }
 
-/// The fewest bytes from each place to the end: breadth first from there, ways that read nothing before those that do.
-fn distances(nfa: &NFA) -> Vec<u32> {
+/// The least cost from each place to the end (Dijkstra).
+fn distances(nfa: &NFA, cost: impl Fn(u8) -> u32) -> Vec<u32> {
     let mut before: Vec<Vec<(u32, u32)>> = vec![Vec::new(); nfa.states().len()];
-    let mut open = VecDeque::new();
+    let mut open = BinaryHeap::new();
     for (place, state) in (0u32..).zip(nfa.states()) {
-        let mut lead = |to: StateID, bytes| before[to.as_usize()].push((place, bytes));
+        let mut lead = |to: StateID, cost| before[to.as_usize()].push((place, cost));
+        let least = |trans: &Transition| (trans.start..=trans.end).map(&cost).min().unwrap_or(NONE);
         match state {
-            State::ByteRange { trans } => lead(trans.next, 1),
-            State::Sparse(sparse) => sparse.transitions.iter().for_each(|trans| lead(trans.next, 1)),
-            State::Dense(dense) => dense.transitions.iter().for_each(|&to| lead(to, 1)),
+            State::ByteRange { trans } => lead(trans.next, least(trans)),
+            State::Sparse(sparse) => sparse.transitions.iter().for_each(|trans| lead(trans.next, least(trans))),
+            State::Dense(dense) => (0..=255).zip(&dense.transitions).for_each(|(byte, &to)| lead(to, cost(byte))),
             State::Union { alternates } => alternates.iter().for_each(|&to| lead(to, 0)),
             State::BinaryUnion { alt1, alt2 } => [*alt1, *alt2].into_iter().for_each(|to| lead(to, 0)),
             State::Capture { next, .. } => lead(*next, 0),
-            State::Match { .. } => open.push_back((place, 0)),
+            State::Match { .. } => open.push(Reverse((0, place))),
             State::Look { .. } | State::Fail => {}
         }
     }
     let mut distances = vec![NONE; before.len()];
-    while let Some((place, distance)) = open.pop_front() {
-        if distances[place as usize] != NONE {
-            continue;
-        }
-        distances[place as usize] = distance;
-        for &(from, bytes) in &before[place as usize] {
-            match bytes {
-                0 => open.push_front((from, distance)),
-                _ => open.push_back((from, distance + bytes)),
-            }
+    while let Some(Reverse((distance, place))) = open.pop() {
+        if distances[place as usize] == NONE {
+            distances[place as usize] = distance;
+            let further = |&(from, cost): &(u32, u32)| Reverse((distance.saturating_add(cost), from));
+            open.extend(before[place as usize].iter().map(further));
         }
     }
     distances

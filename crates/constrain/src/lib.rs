@@ -24,6 +24,7 @@
 //! | [`cursor`], `forced`, `explain` | one text, token by token; tokens without a choice; why a token may not come |
 #![forbid(unsafe_code)]
 
+mod alphabet;
 mod automaton;
 mod compose;
 pub mod constraint;
@@ -38,6 +39,7 @@ mod loops;
 pub mod machine;
 mod piece;
 pub mod regex;
+mod spelled;
 mod terminal;
 pub mod trie;
 
@@ -47,7 +49,7 @@ pub use explain::{Expected, Explanation};
 pub use grammar::{BadChoice, Grammar, TooLarge};
 pub use json::registry::{BadRegistry, Registry};
 pub use json::schema::BadSchema;
-pub use json::style::{Extra, NumberForms, Order, Style, Whitespace};
+pub use json::style::{Escapes, Extra, NumberForms, Order, Style, Whitespace};
 pub use lexicon::Lexicon;
 pub use machine::{Machine, Mask, State};
 pub use regex::BadRegex;

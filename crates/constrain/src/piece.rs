@@ -8,6 +8,7 @@ use std::sync::Arc;
 use verdigris_logits::{TokenId, TokenSet};
 
 use crate::json::quoted::Quoted;
+use crate::json::style::Escapes;
 use crate::json::text::{ANY, Text};
 use crate::loops::{Kept, Loop};
 use crate::terminal::Terminal;
@@ -15,6 +16,9 @@ use crate::trie::{Tree, Trie};
 
 /// More tokens than that are kept as a set.
 const FEW: usize = 512;
+
+/// So many nodes below one are worth it too.
+const LARGE: u32 = 4096;
 
 /// So many characters that keep a state are worth a set of their own.
 const MANY: u32 = 10;
@@ -63,19 +67,20 @@ pub(crate) struct Free {
     pub(crate) missing: u32,
     /// Whether its opening quote is still to come.
     pub(crate) open: bool,
+    pub(crate) escapes: Escapes,
 }
 
 impl Free {
     /// The piece of such a string.
     pub(crate) fn piece(self, trie: &Trie) -> Piece {
         let most = (self.most < trie.reach()).then_some(self.most);
-        let (text, state) = any(self.missing, most, self.open);
+        let (text, state) = any(self.missing, most, self.open, self.escapes);
         let tree = if self.open { trie.all() } else { trie.rest() };
         let mut found = Found::new(trie, text.free(state));
         tree.walk(state, |state, byte, _| text.next(state, byte), |token, _| found.push(token));
         let fits = |&&(length, _): &&(u32, Arc<Tree>)| self.missing <= length && most.is_none_or(|most| length <= most);
         let exit = |(_, tree): &(u32, Arc<Tree>)| Exit { inner: 0, ends: Ends::Tree(tree.clone()) };
-        let closings = trie.closings(self.open);
+        let closings = trie.closings(self.open, self.escapes);
         let exits = match (self.missing, most) {
             (0, None) => vec![exit(&(0, closings.all.clone()))],
             _ => closings.by_length.iter().filter(fits).map(exit).collect(),
@@ -85,18 +90,18 @@ impl Free {
 }
 
 /// A string in which anything may stand, and its state.
-fn any(least: u32, most: Option<u32>, open: bool) -> (Quoted<Text>, u32) {
+fn any(least: u32, most: Option<u32>, open: bool, escapes: Escapes) -> (Quoted<Text>, u32) {
     let content = Text::new(ANY.clone(), least.into(), most.map(u64::from)).ok().flatten();
-    let text = Quoted { content: content.expect("there are such texts") };
+    let text = Quoted::new(content.expect("there are such texts"), escapes);
     let state = text.start();
     let state = if open { state } else { text.next(state, b'"').expect("a string opens") };
     (text, state)
 }
 
 /// How tokens go on after the end of a string in which anything may stand.
-pub(crate) fn closings(trie: &Trie, open: bool) -> Closings {
+pub(crate) fn closings(trie: &Trie, open: bool, escapes: Escapes) -> Closings {
     let most = 2 * trie.reach();
-    let (text, state) = any(0, Some(most), open);
+    let (text, state) = any(0, Some(most), open, escapes);
     let tree = if open { trie.all() } else { trie.rest() };
     let mut ends: Vec<(u32, u32)> = Vec::new();
     let step = |state, byte, node| {
@@ -115,60 +120,18 @@ pub(crate) fn closings(trie: &Trie, open: bool) -> Closings {
 }
 
 impl Piece {
-    pub(crate) fn new(trie: &Trie, terminal: &Terminal, inner: u32) -> Self {
-        let of_loop = |Loop { kept_by, most }: Loop| {
-            let kept = if kept_by.len() < MANY { None } else { trie.kept(kept_by) };
-            kept.map(|kept| Self::of_loop(trie, terminal, inner, &kept, most))
-        };
-        terminal.kept(inner).and_then(of_loop).unwrap_or_else(|| Self::walked(trie, terminal, inner))
+    /// What a terminal allows; `follows` says whether anything may come after the piece.
+    pub(crate) fn new(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool) -> Self {
+        let mut rows = InRows { trie, terminal, follows, found: Found::new(trie, None), nodes: Vec::new() };
+        if !rows.below(None, inner) {
+            return Self::walked(trie, terminal, inner, follows);
+        }
+        let nodes = rows.nodes;
+        let exit = (!nodes.is_empty()).then_some(Exit { inner: 0, ends: Ends::Below { nodes, of_rest: false } });
+        rows.found.piece(exit.into_iter().collect())
     }
 
-    /// Where many characters keep the state.
-    fn of_loop(trie: &Trie, terminal: &Terminal, inner: u32, kept: &Kept, most: u32) -> Self {
-        let tree = trie.all();
-        let mut found = Found::new(trie, None);
-        let mut nodes = Vec::new();
-        if terminal.accepts(inner) {
-            let inside = kept.nodes.iter().filter(|&&(node, count)| count <= most && tree.goes_on(node));
-            nodes.extend(inside.map(|&(node, _)| node));
-        }
-        let mut leave = |nodes_of_byte: &[(u32, u32)], next: u32| {
-            let goes_on = |inner, node| terminal.accepts(inner) && tree.goes_on(node);
-            for &(node, _) in nodes_of_byte {
-                tree.tokens_at(node).iter().for_each(|&token| found.push(token));
-                nodes.extend(goes_on(next, node).then_some(node));
-            }
-            let step = |inner, byte, node| {
-                let next = terminal.next(inner, byte)?;
-                nodes.extend(goes_on(next, node).then_some(node));
-                Some(next)
-            };
-            tree.walk_below(nodes_of_byte.iter().map(|&(node, _)| node), next, step, |token, _| found.push(token));
-        };
-        for byte in 0..=255u8 {
-            let leaving = &kept.leaving[usize::from(byte)][..];
-            if most == u32::MAX {
-                // Without a bound all of them stand in the same state.
-                if let Some(next) = terminal.next(inner, byte) {
-                    leave(leaving, next);
-                }
-                continue;
-            }
-            for alike in leaving.chunk_by(|a, b| a.1 == b.1).take_while(|alike| alike[0].1 <= most) {
-                if let Some(next) = terminal.next(terminal.after_kept(inner, alike[0].1), byte) {
-                    leave(alike, next);
-                }
-            }
-        }
-        let exit = Exit { inner: 0, ends: Ends::Below { nodes, of_rest: false } };
-        let mut many = kept.up_to(most);
-        if let Some(more) = found.many.take() {
-            Arc::make_mut(&mut many).insert_all(&more);
-        }
-        Self { is_shared: kept.is_all(&many), many: Some(many), few: found.few, exits: vec![exit] }
-    }
-
-    fn walked(trie: &Trie, terminal: &Terminal, inner: u32) -> Self {
+    fn walked(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool) -> Self {
         let free = terminal.free(inner);
         let tree = if free.is_some() { trie.rest() } else { trie.all() };
         let mut found = Found::new(trie, free);
@@ -176,7 +139,7 @@ impl Piece {
         let mut ends = Vec::new();
         let step = |inner, byte, node| {
             let next = terminal.next(inner, byte)?;
-            if terminal.accepts(next) && tree.goes_on(node) {
+            if follows && terminal.accepts(next) && tree.goes_on(node) {
                 ends.push((if is_name { next } else { 0 }, node));
             }
             Some(next)
@@ -193,9 +156,95 @@ impl Piece {
     }
 }
 
+/// What a terminal allows where many characters keep its state, or lead along a row of states.
+struct InRows<'a> {
+    trie: &'a Trie,
+    terminal: &'a Terminal,
+    follows: bool,
+    found: Found,
+    /// Where the piece may end inside longer tokens.
+    nodes: Vec<u32>,
+}
+
+impl InRows<'_> {
+    /// Adds the tokens below a node, or all, from a state on; `false`, and none, if it is not worth it.
+    fn below(&mut self, root: Option<u32>, inner: u32) -> bool {
+        let Some(Loop { kept_by, most, strangers }) = self.terminal.kept(inner, self.trie.reach()) else {
+            return false;
+        };
+        // Each state of a row will ask.
+        let sure = most != u32::MAX;
+        let kept = (kept_by.len() >= MANY).then(|| self.trie.kept(root, &kept_by, sure)).flatten();
+        let Some(kept) = kept else { return false };
+        self.found.insert_all(kept.up_to(most));
+        if self.follows {
+            self.leave_inside(&kept, inner, most);
+        }
+        for byte in 0..128u8 {
+            let leaving = &kept.leaving[usize::from(byte)][..];
+            if most == u32::MAX {
+                // Without a bound all of them stand in the same state.
+                if let Some(next) = self.terminal.next(inner, byte) {
+                    self.leave(leaving, next);
+                }
+                continue;
+            }
+            for alike in leaving.chunk_by(|a, b| a.1 == b.1).take_while(|alike| alike[0].1 <= most) {
+                if let Some(next) = self.terminal.next(self.terminal.after_kept(inner, alike[0].1), byte) {
+                    self.leave(alike, next);
+                }
+            }
+        }
+        let others = if strangers { &kept.strangers[..] } else { &[] };
+        for alike in others.chunk_by(|a, b| a.count == b.count).take_while(|alike| alike[0].count <= most) {
+            let after = self.terminal.after_kept(inner, alike[0].count);
+            for stranger in alike {
+                let mut bytes = stranger.bytes().iter();
+                if let Some(next) = bytes.try_fold(after, |state, &byte| self.terminal.next(state, byte)) {
+                    self.leave(&[(stranger.node, stranger.count)], next);
+                }
+            }
+        }
+        true
+    }
+
+    /// Where the piece may end between the characters that keep it.
+    fn leave_inside(&mut self, kept: &Kept, inner: u32, most: u32) {
+        let ends = |count| self.terminal.accepts(self.terminal.after_kept(inner, count));
+        let ends: Vec<bool> = (0..=most.min(self.trie.reach())).map(ends).collect();
+        if ends.contains(&true) {
+            let inside = kept.nodes.iter().filter(|&&(_, count)| ends.get(count as usize) == Some(&true));
+            self.nodes.extend(inside.map(|&(node, _)| node));
+        }
+    }
+
+    /// Adds the tokens that end at some nodes, which are in one state, or go on there.
+    fn leave(&mut self, nodes: &[(u32, u32)], next: u32) {
+        let (tree, terminal, follows) = (self.trie.all(), self.terminal, self.follows);
+        let leaves = |inner, node| follows && terminal.accepts(inner) && tree.goes_on(node);
+        let mut small = Vec::new();
+        for &(node, _) in nodes {
+            tree.tokens_at(node).iter().for_each(|&token| self.found.push(token));
+            self.nodes.extend(leaves(next, node).then_some(node));
+            if tree.size(node) < LARGE || !self.below(Some(node), next) {
+                small.push(node);
+            }
+        }
+        let Self { found, nodes: ends, .. } = self;
+        let step = |inner, byte, node| {
+            let next = terminal.next(inner, byte)?;
+            ends.extend(leaves(next, node).then_some(node));
+            Some(next)
+        };
+        tree.walk_below(small, next, step, |token, _| found.push(token));
+    }
+}
+
 /// Tokens that are found one after the other.
 struct Found {
     many: Option<Arc<TokenSet>>,
+    /// Whether the many are a set that is there for all schemas.
+    is_shared: bool,
     few: Vec<TokenId>,
     vocabulary: usize,
 }
@@ -203,7 +252,7 @@ struct Found {
 impl Found {
     fn new(trie: &Trie, free: Option<u32>) -> Self {
         let many = free.map(|characters| trie.plain(characters));
-        Self { many, few: Vec::new(), vocabulary: trie.vocabulary_size() }
+        Self { many, is_shared: true, few: Vec::new(), vocabulary: trie.vocabulary_size() }
     }
 
     #[inline]
@@ -214,13 +263,25 @@ impl Found {
         }
     }
 
+    /// Adds a set that is there for all schemas.
+    fn insert_all(&mut self, set: &Arc<TokenSet>) {
+        match &mut self.many {
+            None => self.many = Some(set.clone()),
+            Some(many) => {
+                Arc::make_mut(many).insert_all(set);
+                self.is_shared = false;
+            }
+        }
+    }
+
     fn flush(&mut self) {
         let many = self.many.get_or_insert_with(|| Arc::new(TokenSet::new(self.vocabulary)));
         let many = Arc::make_mut(many);
         self.few.drain(..).for_each(|token| many.insert(token));
+        self.is_shared = false;
     }
 
     fn piece(self, exits: Vec<Exit>) -> Piece {
-        Piece { is_shared: self.many.is_none(), many: self.many, few: self.few, exits }
+        Piece { is_shared: self.is_shared, many: self.many, few: self.few, exits }
     }
 }

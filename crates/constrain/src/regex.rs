@@ -4,18 +4,25 @@ use regex_automata::dfa::{Automaton as _, StartKind, dense};
 use regex_automata::nfa::thompson::{NFA, WhichCaptures};
 use regex_automata::util::primitives::StateID;
 use regex_automata::{Anchored, MatchKind, util::start};
+use regex_syntax::hir::literal::{Extractor, Literal};
+use regex_syntax::hir::{Hir, Look};
 
 use crate::automaton::{Automaton, NoAutomaton};
 use crate::grammar::Grammar;
 use crate::lazy::Lazy;
+use crate::spelled::Spelling;
 use crate::terminal::Terminal;
 
 /// The most memory that one automaton may take, in bytes.
 const SIZE_LIMIT: usize = 16 << 20;
 
 /// Likewise where it can be made as texts come to its states, and of what it is made from then.
-const SOON_LIMIT: usize = 2 << 20;
+const SOON_LIMIT: usize = 1 << 18;
 const LAZY_LIMIT: usize = 32 << 20;
+
+/// Expressions are taken for lists of up to so many texts, of up to so many bytes.
+const MAX_LITERALS: usize = 1 << 17;
+const MAX_LITERAL: usize = 1 << 12;
 
 /// A regular expression that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -40,25 +47,61 @@ impl Grammar {
     /// The grammar of the texts that match a regular expression as a whole. The syntax is that of the `regex`
     /// crate.
     pub fn regex(pattern: &str) -> Result<Self, BadRegex> {
-        let fault = match Dfa::within(pattern, SOON_LIMIT) {
-            Err(fault @ BadRegex::Automaton(_)) => fault,
-            dfa => match dfa?.automaton() {
-                Ok(automaton) => return Ok(Self::of(automaton)),
-                Err(NoAutomaton::Empty) => return Err(BadRegex::Empty),
-                Err(NoAutomaton::TooLarge) => BadRegex::Automaton("it has too many states".into()),
-            },
-        };
-        let config = NFA::config().nfa_size_limit(Some(LAZY_LIMIT)).which_captures(WhichCaptures::None);
-        match NFA::compiler().configure(config).build(pattern).map(Lazy::new) {
-            Ok(Some(lazy)) => Ok(Self::of_terminal(Terminal::Lazy(Box::new(lazy)))),
-            // What looks around cannot be made later; it may be small enough all the same.
-            Ok(None) => match Dfa::new(pattern)?.automaton() {
-                Ok(automaton) => Ok(Self::of(automaton)),
-                Err(_) => Err(fault),
-            },
-            Err(error) => Err(BadRegex::Automaton(root_cause(&error))),
+        let hir = parse(pattern)?;
+        if let Some(texts) = texts(&hir) {
+            return Self::choice(&texts).map_err(|fault| BadRegex::Automaton(fault.to_string()));
         }
+        // Classes of characters make small automata; not all expressions have only such.
+        if let Some(spelling) = Spelling::of(&hir) {
+            let spelled = match automaton(&spelling.hir, |letter| spelling.alphabet.bytes(letter))? {
+                Either::Table(automaton) => spelling.table(automaton),
+                Either::Lazy(lazy) => spelling.lazy(lazy),
+            };
+            return Ok(Self::of_terminal(Terminal::Spelled(Box::new(spelled))));
+        }
+        Ok(Self::of_terminal(match automaton(&hir, |_| 1)? {
+            Either::Table(automaton) => Terminal::Table(automaton),
+            Either::Lazy(lazy) => Terminal::Lazy(lazy),
+        }))
     }
+}
+
+/// The texts that match an expression, where they are a list.
+fn texts(hir: &Hir) -> Option<Vec<String>> {
+    let longest = hir.properties().maximum_len().filter(|&bytes| bytes <= MAX_LITERAL)?;
+    let mut extractor = Extractor::new();
+    extractor.limit_literal_len(longest).limit_total(MAX_LITERALS).limit_repeat(4);
+    let texts = extractor.extract(hir);
+    let texts = texts.literals().filter(|texts| texts.iter().all(Literal::is_exact) && !texts.is_empty())?;
+    texts.iter().map(|text| String::from_utf8(text.as_bytes().to_vec()).ok()).collect()
+}
+
+enum Either {
+    Table(Box<Automaton>),
+    Lazy(Box<Lazy>),
+}
+
+/// The automaton of an expression. `cost` is how far each byte is, where the states are made later.
+fn automaton(hir: &Hir, cost: impl Fn(u8) -> u32) -> Result<Either, BadRegex> {
+    let fault = match Dfa::within(hir, SOON_LIMIT) {
+        Err(fault @ BadRegex::Automaton(_)) => fault,
+        dfa => match dfa?.automaton() {
+            Ok(automaton) => return Ok(Either::Table(Box::new(automaton))),
+            Err(NoAutomaton::Empty) => return Err(BadRegex::Empty),
+            Err(NoAutomaton::TooLarge) => BadRegex::Automaton("it has too many states".into()),
+        },
+    };
+    if let Some(lazy) = Lazy::new(nfa(hir)?, cost) {
+        return Ok(Either::Lazy(Box::new(lazy)));
+    }
+    // What looks around cannot be made later; it may be small enough all the same.
+    let automaton = Dfa::within(hir, SIZE_LIMIT)?.automaton();
+    automaton.map(|automaton| Either::Table(Box::new(automaton))).map_err(|_| fault)
+}
+
+fn nfa(hir: &Hir) -> Result<NFA, BadRegex> {
+    let config = NFA::config().nfa_size_limit(Some(LAZY_LIMIT)).which_captures(WhichCaptures::None);
+    NFA::compiler().configure(config).build_from_hir(hir).map_err(|error| BadRegex::Automaton(root_cause(&error)))
 }
 
 /// A regular expression that whole texts match, as regex-automata determinises it.
@@ -69,12 +112,11 @@ pub(crate) struct Dfa {
 
 impl Dfa {
     pub(crate) fn new(pattern: &str) -> Result<Self, BadRegex> {
-        Self::within(pattern, SIZE_LIMIT)
+        Self::within(&parse(pattern)?, SIZE_LIMIT)
     }
 
     /// One that takes no more than so many bytes.
-    fn within(pattern: &str, bytes: usize) -> Result<Self, BadRegex> {
-        check(pattern)?;
+    fn within(hir: &Hir, bytes: usize) -> Result<Self, BadRegex> {
         let automaton = |error: &dyn std::error::Error| BadRegex::Automaton(root_cause(error));
         // Of `a|ab` the usual kind of match would drop `ab`: here all matches count.
         let config = dense::Config::new()
@@ -82,11 +124,9 @@ impl Dfa {
             .match_kind(MatchKind::All)
             .dfa_size_limit(Some(bytes))
             .determinize_size_limit(Some(bytes));
-        let dfa = dense::Builder::new()
-            .configure(config)
-            .thompson(NFA::config().nfa_size_limit(Some(LAZY_LIMIT)))
-            .build(&format!("(?:{pattern})\\z"))
-            .map_err(|error| automaton(&error))?;
+        let whole = Hir::concat(vec![hir.clone(), Hir::look(Look::End)]);
+        let dfa =
+            dense::Builder::new().configure(config).build_from_nfa(&nfa(&whole)?).map_err(|error| automaton(&error))?;
         let start =
             dfa.start_state(&start::Config::new().anchored(Anchored::Yes)).map_err(|error| automaton(&error))?;
         Ok(Self { dfa, start })
@@ -113,9 +153,12 @@ impl Dfa {
     }
 }
 
-/// Whether a pattern is one, on its own: one that is wrong may be right inside a larger one.
-pub(crate) fn check(pattern: &str) -> Result<(), BadRegex> {
-    let Err(error) = regex_syntax::Parser::new().parse(pattern) else { return Ok(()) };
+/// A pattern on its own: one that is wrong may be right inside a larger one.
+pub(crate) fn parse(pattern: &str) -> Result<Hir, BadRegex> {
+    let error = match regex_syntax::parse(pattern) {
+        Ok(hir) => return Ok(hir),
+        Err(error) => error,
+    };
     let (fault, span) = match &error {
         regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span()),
         regex_syntax::Error::Translate(error) => (error.kind().to_string(), error.span()),

@@ -8,6 +8,7 @@ use crate::json::text::Text;
 use crate::lazy::Lazy;
 use crate::loops::{Loop, Signs};
 use crate::piece::Free;
+use crate::spelled::Spelled;
 
 /// A language of pieces.
 ///
@@ -18,6 +19,8 @@ pub(crate) enum Terminal {
     Table(Box<Automaton>),
     /// Any, by a table that is made while it is used.
     Lazy(Box<Lazy>),
+    /// Texts, by an automaton over classes of their characters.
+    Spelled(Box<Spelled>),
     /// JSON strings.
     Text(Quoted<Text>),
     /// Names of properties; what follows depends on the name, and distances reach to the end of the object.
@@ -32,6 +35,7 @@ impl Terminal {
         match self {
             Self::Table(_) => Automaton::START,
             Self::Lazy(_) => 0,
+            Self::Spelled(_) => Spelled::START,
             Self::Text(text) => text.start(),
             Self::Names(names) => names.start(),
             Self::Fresh(_) => 0,
@@ -44,6 +48,7 @@ impl Terminal {
         match self {
             Self::Table(automaton) => automaton.next(state, byte),
             Self::Lazy(lazy) => lazy.next(state, byte),
+            Self::Spelled(spelled) => spelled.next(state, byte),
             Self::Text(text) => text.next(state, byte),
             Self::Names(names) => names.next(state, byte),
             Self::Fresh(fresh) => fresh.next(state, byte),
@@ -70,6 +75,7 @@ impl Terminal {
         match self {
             Self::Table(automaton) => automaton.accepts(state),
             Self::Lazy(lazy) => lazy.accepts(state),
+            Self::Spelled(spelled) => spelled.accepts(state),
             Self::Text(text) => text.accepts(state),
             Self::Names(names) => names.accepts(state),
             Self::Fresh(fresh) => fresh.accepts(state),
@@ -82,6 +88,7 @@ impl Terminal {
         match self {
             Self::Table(automaton) => automaton.goes_on(state),
             Self::Lazy(lazy) => lazy.goes_on(state),
+            Self::Spelled(spelled) => spelled.goes_on(state),
             // A string is at its end where it is whole.
             Self::Text(text) => !text.accepts(state),
             Self::Names(names) => !names.accepts(state),
@@ -94,6 +101,7 @@ impl Terminal {
         match self {
             Self::Table(automaton) => automaton.to_end(state).into(),
             Self::Lazy(lazy) => lazy.to_end(state),
+            Self::Spelled(spelled) => spelled.to_end(state),
             Self::Text(text) => text.to_end(state),
             Self::Names(names) => names.to_end(state),
             Self::Fresh(fresh) => fresh.to_end(state),
@@ -102,12 +110,13 @@ impl Terminal {
 
     /// No state is farther from the end than so many bytes.
     pub(crate) fn farthest(&self) -> u64 {
-        // An escape that has begun is up to eight bytes long.
+        // An escape that has begun has up to eleven more bytes.
         match self {
             Self::Table(automaton) => automaton.farthest().into(),
             Self::Lazy(lazy) => lazy.farthest(),
-            Self::Text(text) => text.content.farthest() + 8,
-            Self::Names(names) => names.content.farthest().saturating_add(8),
+            Self::Spelled(spelled) => spelled.farthest(),
+            Self::Text(text) => text.content.farthest() + 12,
+            Self::Names(names) => names.content.farthest().saturating_add(12),
             Self::Fresh(fresh) => fresh.farthest(),
         }
     }
@@ -122,12 +131,14 @@ impl Terminal {
         }
     }
 
-    /// Where characters keep a state, which, and how many of them may come.
-    pub(crate) fn kept(&self, state: u32) -> Option<Loop> {
+    /// Where characters keep a state, which, and how many of them may come; no token has more than `reach`.
+    pub(crate) fn kept(&self, state: u32, reach: u32) -> Option<Loop> {
         match self {
             Self::Table(automaton) => {
-                Some(Loop { kept_by: Signs::that_keep(automaton, state, |_| true), most: u32::MAX })
+                let kept_by = Signs::that_keep(automaton, state, |_| true);
+                Some(Loop { kept_by, most: u32::MAX, strangers: true })
             }
+            Self::Spelled(spelled) => spelled.kept(state, reach),
             Self::Text(text) if text.is_open(state) == Some(false) && text.free(state).is_none() => {
                 text.content.kept(text.content_state(state))
             }
@@ -139,6 +150,7 @@ impl Terminal {
     pub(crate) fn after_kept(&self, state: u32, characters: u32) -> u32 {
         match self {
             Self::Text(text) => text.inside_at(text.content.after_kept(text.content_state(state), characters)),
+            Self::Spelled(spelled) => spelled.after_kept(state, characters),
             _ => state,
         }
     }
@@ -146,7 +158,7 @@ impl Terminal {
     /// Up to how many characters that stand for themselves in JSON strings, whichever they are, may come next.
     pub(crate) fn free(&self, state: u32) -> Option<u32> {
         match self {
-            Self::Table(_) | Self::Lazy(_) | Self::Fresh(_) => None,
+            Self::Table(_) | Self::Lazy(_) | Self::Spelled(_) | Self::Fresh(_) => None,
             Self::Text(text) => text.free(state),
             Self::Names(names) => names.free(state),
         }
@@ -155,19 +167,26 @@ impl Terminal {
     /// What a string's state is, for one that holds anything, or names that may be anything but for those of the schema;
     /// `reach` is the most characters that a token has.
     pub(crate) fn free_key(&self, state: u32, reach: u32) -> Option<Free> {
-        let ((most, missing), open) = match self {
-            Self::Table(_) | Self::Lazy(_) | Self::Fresh(_) => return None,
-            Self::Text(text) => (text.content.free_count(text.content_state(state))?, text.is_open(state)?),
+        let ((most, missing), open, escapes) = match self {
+            Self::Table(_) | Self::Lazy(_) | Self::Spelled(_) | Self::Fresh(_) => return None,
+            Self::Text(text) => {
+                let open = text.is_open(state)?;
+                (text.content.free_count(text.content_state(state))?, open, text.escapes())
+            }
             Self::Names(names) => {
                 let any = names.content.is_any(names.content_state(state)).then_some((u32::MAX, 0));
-                (any?, names.is_open(state)?)
+                (any?, names.is_open(state)?, names.escapes())
             }
         };
-        Some(Free { most: most.min(reach), missing: missing.min(reach), open })
+        Some(Free { most: most.min(reach), missing: missing.min(reach), open, escapes })
     }
 
     /// Table cells.
     pub(crate) fn cells(&self) -> usize {
-        if let Self::Table(automaton) = self { automaton.cells() } else { 0 }
+        match self {
+            Self::Table(automaton) => automaton.cells(),
+            Self::Spelled(spelled) => spelled.cells(),
+            _ => 0,
+        }
     }
 }

@@ -8,6 +8,7 @@ use foldhash::HashMap;
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
 
+use crate::json::style::Escapes;
 use crate::loops::{Kept, Signs};
 use crate::machine::Recipe;
 use crate::piece::{Closings, Free, Piece, closings};
@@ -29,12 +30,13 @@ pub struct Trie {
     missing: Vec<u8>,
     /// Pieces of strings in which anything may stand, which all schemas share.
     free: RwLock<HashMap<Free, Arc<Piece>>>,
-    /// The tokens that are made of some characters alone.
-    kept: RwLock<HashMap<Signs, Asked>>,
+    /// The tokens that are made of some characters alone, below nodes of the tree of all or in all of it.
+    kept: RwLock<HashMap<(Option<u32>, Signs), Asked>>,
     /// Sets of tokens that occur in one schema after the other.
     sets: RwLock<HashMap<Recipe, Arc<TokenSet>>>,
-    /// How tokens go on after such strings, from their inside and from before their opening quote.
-    closings: [OnceLock<Closings>; 2],
+    /// How tokens go on after such strings, from their inside and from before their opening quote, with the escapes that are
+    /// needed and with any.
+    closings: [OnceLock<Closings>; 4],
     vocabulary: usize,
 }
 
@@ -113,7 +115,7 @@ impl Trie {
             free: RwLock::default(),
             kept: RwLock::default(),
             sets: RwLock::default(),
-            closings: [OnceLock::new(), OnceLock::new()],
+            closings: Default::default(),
             missing: (0..=255).filter(|&byte| !alone[usize::from(byte)]).collect(),
             vocabulary: vocabulary.size(),
         }
@@ -138,25 +140,25 @@ impl Trie {
         self.free.write().unwrap_or_else(PoisonError::into_inner).entry(free).or_insert(piece).clone()
     }
 
-    /// The tokens that are made of some characters alone; `None` where it has not been asked often enough to be worth it.
-    pub(crate) fn kept(&self, characters: Signs) -> Option<Arc<Kept>> {
-        if let Some(Asked { kept: Some(kept), .. }) =
-            self.kept.read().unwrap_or_else(PoisonError::into_inner).get(&characters)
+    /// The tokens that are made of some characters alone, below a node of the tree of all or in all of it; `None` where it has
+    /// not been asked often enough to be worth it, if it is not `sure` to be asked again.
+    pub(crate) fn kept(&self, root: Option<u32>, characters: &Signs, sure: bool) -> Option<Arc<Kept>> {
+        let key = (root, characters.clone());
+        if let Some(Asked { kept: Some(kept), .. }) = self.kept.read().unwrap_or_else(PoisonError::into_inner).get(&key)
         {
             return Some(kept.clone());
         }
         {
             let mut all = self.kept.write().unwrap_or_else(PoisonError::into_inner);
             let made = all.values().filter(|asked| asked.kept.is_some()).count();
-            let asked = all.entry(characters).or_default();
+            let asked = all.entry(key.clone()).or_default();
             asked.times += 1;
-            if asked.times <= WORTH || made == MAX_KEPT {
+            if asked.times <= WORTH && !sure || made == MAX_KEPT {
                 return None;
             }
         }
-        let kept = Arc::new(Kept::new(&self.all, self.vocabulary, characters));
-        self.kept.write().unwrap_or_else(PoisonError::into_inner).entry(characters).or_default().kept =
-            Some(kept.clone());
+        let kept = Arc::new(Kept::new(&self.all, root, self.vocabulary, characters));
+        self.kept.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().kept = Some(kept.clone());
         Some(kept)
     }
 
@@ -174,8 +176,9 @@ impl Trie {
     }
 
     /// How tokens go on after a string in which anything may stand.
-    pub(crate) fn closings(&self, open: bool) -> &Closings {
-        self.closings[usize::from(open)].get_or_init(|| closings(self, open))
+    pub(crate) fn closings(&self, open: bool, escapes: Escapes) -> &Closings {
+        let at = 2 * usize::from(escapes == Escapes::Any) + usize::from(open);
+        self.closings[at].get_or_init(|| closings(self, open, escapes))
     }
 
     /// No token has more characters.
@@ -300,6 +303,11 @@ impl Tree {
     pub(crate) fn tokens_at(&self, node: u32) -> &[TokenId] {
         let (first, after) = (self.nodes[node as usize].first, self.nodes[node as usize + 1].first);
         &self.tokens[first as usize..after as usize]
+    }
+
+    /// The number of nodes below one.
+    pub(crate) fn size(&self, node: u32) -> u32 {
+        self.nodes[node as usize].skip - node - 1
     }
 
     /// Whether some token is longer than a node.

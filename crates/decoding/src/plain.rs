@@ -1,4 +1,4 @@
-//! Plain decoding: one model call, one token.
+//! Plain decoding: one model call, one token. Tokens that are decided without the model are read with the next that is not.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Plain<'a> {
     state: ChainState,
     row: Row,
     rows: Rows,
-    /// Tokens that the model has not seen yet: the prompt, then the last token written.
+    /// Tokens that the model has not seen yet: the prompt, then the last token written and those that were decided.
     unseen: Vec<TokenId>,
     written: usize,
     stop: Option<Stop>,
@@ -65,15 +65,20 @@ impl<'a> Plain<'a> {
         if self.stop.is_some() {
             return Ok(None);
         }
-        self.sequence.forward(&Batch::chain(&self.unseen, Wanted::Last), &mut self.rows)?;
-        self.row.load(self.rows.last());
-        let token = self.target.draw(&self.state, &mut self.row, position)?;
+        let token = match self.target.decided(&self.state, &mut self.row) {
+            Some(token) => token,
+            None => {
+                self.sequence.forward(&Batch::chain(&self.unseen, Wanted::Last), &mut self.rows)?;
+                self.unseen.clear();
+                self.row.load(self.rows.last());
+                self.target.draw(&self.state, &mut self.row, position)?
+            }
+        };
         if self.limits.end.contains(&token) {
             self.stop = Some(Stop::End);
             return Ok(None);
         }
         self.target.transforms.advance(&mut self.state, token);
-        self.unseen.clear();
         self.unseen.push(token);
         self.written += 1;
         Ok(Some(token))
@@ -90,7 +95,7 @@ impl Iterator for Plain<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Table;
+    use crate::table::{Cycle, Table, Without};
     use verdigris_logits::{Chain, Purpose, Random, Sampler};
 
     fn table(context: usize) -> Arc<Table> {
@@ -157,6 +162,30 @@ mod tests {
         assert_eq!(write(10, limits(50)), (9, Stop::Context));
         let first = Plain::new(table(100), &greedy, &[0, 1], limits(1)).unwrap().next().unwrap().unwrap();
         assert_eq!(write(100, Limits { max_tokens: 50, end: vec![first] }), (0, Stop::End));
+    }
+
+    /// Tokens that are decided are the same as if they were not, and cost no call.
+    #[test]
+    fn what_is_decided_is_not_computed() {
+        let model = Table::noise(7, 3);
+        let write = |tells, without| {
+            let transforms = Chain::new().then(Cycle { tokens: 7, tells }).then(Without(without));
+            let target = Target { transforms, ..target(9, Sampler::Categorical) };
+            let calls = model.calls();
+            let mut plain = Plain::new(model.clone(), &target, &[1], limits(30)).unwrap();
+            let text: Result<Vec<u32>, _> = plain.by_ref().collect();
+            (text.map_err(|error| error.to_string()), plain.stop(), model.calls() - calls)
+        };
+        // The last is no token.
+        for without in 0..=7 {
+            let ((text, stop, calls), (told, told_stop, told_calls)) = (write(false, without), write(true, without));
+            assert_eq!((&text, stop), (&told, told_stop), "what another step forbids is a dead end either way");
+            assert!(without < 7 || text.is_ok());
+            if let Ok(text) = text {
+                assert_eq!((text.len(), calls, told_calls), (30, 30, 10));
+                assert!(text.chunks(3).all(|w| w[1] == (w[0] + 1) % 7 && w[2] == (w[1] + 1) % 7), "{text:?}");
+            }
+        }
     }
 
     #[test]

@@ -94,12 +94,16 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         self.acceptance
     }
 
-    /// One call of the target model: at least one token, unless the text has ended.
+    /// One call of the target model, or none where a token is decided without: at least one token, unless the text has ended.
     fn step(&mut self) -> Result<(), DecodeError> {
         let left = self.limits.max_tokens - (self.text.len() - self.prompt);
         let room = self.sequence.capacity() + 1 - self.text.len();
         if left == 0 || room == 0 {
             self.stop = Some(if left == 0 { Stop::Length } else { Stop::Context });
+            return Ok(());
+        }
+        if let Some(token) = self.target.decided(&self.state, &mut self.row) {
+            self.push(token);
             return Ok(());
         }
         // The last token of a call needs no draft: it comes from the row after the last draft.
@@ -121,13 +125,9 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             self.row.load(self.rows.row(unseen - 1 + i));
             self.target.transforms.apply(&self.state, &mut self.row);
             let token = self.decide(draft)?;
-            if self.limits.end.contains(&token) {
-                self.stop = Some(Stop::End);
+            if !self.push(token) {
                 break;
             }
-            self.target.transforms.advance(&mut self.state, token);
-            self.text.push(token);
-            self.ready.push_back(token);
             match draft {
                 Some(draft) if draft.token == token => self.acceptance.accepted += 1,
                 _ => break,
@@ -143,6 +143,18 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         // The cache keeps what stands; the last token's row is computed with the next call.
         self.sequence.truncate((self.text.len() - 1).min(self.sequence.len()));
         Ok(())
+    }
+
+    /// Goes on by a token; `false` if that is the end.
+    fn push(&mut self, token: TokenId) -> bool {
+        if self.limits.end.contains(&token) {
+            self.stop = Some(Stop::End);
+            return false;
+        }
+        self.target.transforms.advance(&mut self.state, token);
+        self.text.push(token);
+        self.ready.push_back(token);
+        true
     }
 
     /// The token at the end of the text, from the row in `self.row`, given a draft of it.

@@ -1,13 +1,15 @@
-//! A model that is a table, for tests: the row after each token, whatever came before it.
+//! A model that is a table, for tests: the row after each token, whatever came before it. And steps on its rows.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use verdigris_logits::{Purpose, Random, TokenId};
+use verdigris_logits::{Purpose, Random, Row, TokenId, Transform};
 use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Sequence, Wanted};
 
 pub(crate) struct Table {
     rows: Vec<Vec<f32>>,
     context: usize,
+    calls: AtomicUsize,
 }
 
 struct TableSequence {
@@ -18,7 +20,7 @@ struct TableSequence {
 
 impl Table {
     pub(crate) fn new(rows: Vec<Vec<f32>>, context: usize) -> Arc<Self> {
-        Arc::new(Self { rows, context })
+        Arc::new(Self { rows, context, calls: AtomicUsize::new(0) })
     }
 
     /// A table of `size` tokens filled from a seed.
@@ -30,6 +32,11 @@ impl Table {
         let random = Random::new(seed);
         let logit = |i: usize, j: usize| 4.0 * random.uniform((i * size + j) as u64, Purpose::Weight) as f32;
         Self::new((0..size).map(|i| (0..size).map(|j| logit(i, j)).collect()).collect(), context)
+    }
+
+    /// How many calls all its sequences have had.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
     }
 
     pub(crate) fn row(&self, token: TokenId) -> &[f32] {
@@ -62,6 +69,7 @@ impl Sequence for TableSequence {
     }
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
+        self.table.calls.fetch_add(1, Ordering::Relaxed);
         let tokens = self.tokens.len() + batch.tokens.len();
         if tokens > self.capacity {
             return Err(ModelError::ContextFull { tokens, capacity: self.capacity });
@@ -84,4 +92,55 @@ impl Sequence for TableSequence {
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
         Ok(Box::new(Self { table: self.table.clone(), tokens: self.tokens.clone(), capacity: self.capacity }))
     }
+}
+
+/// Leaves no choice about every second and third token: each is the one after the token before.
+pub(crate) struct Cycle {
+    pub(crate) tokens: TokenId,
+    /// Whether it says what it has decided.
+    pub(crate) tells: bool,
+}
+
+impl Cycle {
+    fn token(&self, &(count, last): &(usize, TokenId)) -> Option<TokenId> {
+        (count % 3 != 0).then_some((last + 1) % self.tokens)
+    }
+}
+
+impl Transform for Cycle {
+    /// The number of tokens, and the last one.
+    type State = (usize, TokenId);
+
+    fn start(&self, _: &[TokenId]) -> Self::State {
+        (0, 0)
+    }
+
+    fn apply(&self, state: &Self::State, row: &mut Row) {
+        if let Some(only) = self.token(state) {
+            let others = row.logits_mut().iter_mut().enumerate().filter(|&(token, _)| token != only as usize);
+            others.for_each(|(_, logit)| *logit = f32::NEG_INFINITY);
+        }
+    }
+
+    fn advance(&self, state: &mut Self::State, token: TokenId) {
+        *state = (state.0 + 1, token);
+    }
+
+    fn decided(&self, state: &Self::State) -> Option<TokenId> {
+        self.token(state).filter(|_| self.tells)
+    }
+}
+
+/// Forbids a token.
+pub(crate) struct Without(pub(crate) TokenId);
+
+impl Transform for Without {
+    type State = ();
+    fn start(&self, _: &[TokenId]) {}
+    fn apply(&self, (): &(), row: &mut Row) {
+        if let Some(logit) = row.logits_mut().get_mut(self.0 as usize) {
+            *logit = f32::NEG_INFINITY;
+        }
+    }
+    fn advance(&self, (): &mut (), _: TokenId) {}
 }

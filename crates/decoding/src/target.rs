@@ -43,4 +43,14 @@ impl Target {
         let u = self.random.uniform(position as u64, Purpose::Token);
         self.sampler.sample(row, u).ok_or(DecodeError::DeadEnd { position })
     }
+
+    /// The next token, where it does not depend on the model: a step leaves it alone, and the others let it be. `row` is
+    /// one of the model's width, to work in; with none of it nothing is decided.
+    pub(crate) fn decided(&self, state: &ChainState, row: &mut Row) -> Option<TokenId> {
+        let token = self.transforms.decided(state).filter(|&token| (token as usize) < row.len())?;
+        row.logits_mut().fill(f32::NEG_INFINITY);
+        row.logits_mut()[token as usize] = 0.0;
+        self.transforms.apply(state, row);
+        (row.logits()[token as usize] != f32::NEG_INFINITY).then_some(token)
+    }
 }

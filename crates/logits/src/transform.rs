@@ -25,6 +25,12 @@ pub trait Transform {
 
     /// Takes one more token into the state.
     fn advance(&self, state: &mut Self::State, token: TokenId);
+
+    /// The token that `apply` leaves alone, where it does so whatever the row is: a token that is decided need not be
+    /// computed. `None` where there is a choice, or where it is not known.
+    fn decided(&self, _state: &Self::State) -> Option<TokenId> {
+        None
+    }
 }
 
 /// Steps one after the other; itself a [`Transform`].
@@ -74,6 +80,11 @@ impl Transform for Chain {
             link.take(&mut **state, token);
         }
     }
+
+    /// What one of the steps decides; another may forbid it.
+    fn decided(&self, state: &ChainState) -> Option<TokenId> {
+        self.links.iter().zip(&state.0).find_map(|(link, state)| link.decides(&**state))
+    }
 }
 
 /// A [`Transform`] whose state type is erased, so that a chain can hold steps of different kinds.
@@ -81,6 +92,7 @@ trait Link: Send + Sync {
     fn open(&self, prompt: &[TokenId]) -> Box<dyn LinkState>;
     fn change(&self, state: &dyn LinkState, row: &mut Row);
     fn take(&self, state: &mut dyn LinkState, token: TokenId);
+    fn decides(&self, state: &dyn LinkState) -> Option<TokenId>;
 }
 
 impl<T: Transform + Send + Sync> Link for T {
@@ -96,6 +108,10 @@ impl<T: Transform + Send + Sync> Link for T {
     fn take(&self, state: &mut dyn LinkState, token: TokenId) {
         let state = state.as_any_mut().downcast_mut().expect("a chain pairs each step with its own state");
         Transform::advance(self, state, token);
+    }
+
+    fn decides(&self, state: &dyn LinkState) -> Option<TokenId> {
+        Transform::decided(self, state.as_any().downcast_ref().expect("a chain pairs each step with its own state"))
     }
 }
 

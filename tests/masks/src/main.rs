@@ -4,7 +4,7 @@
 //! Each schema or regular expression is compiled, and each of its instances is walked token by token as a model would write
 //! it: a mask, a look whether the token is in it, a step. Those that are valid are walked once more. Times are those of one
 //! thread by the wall clock. With `SHOW=1` in the environment every schema and every valid instance that either refuses is
-//! named. With `--forced` it is counted instead how many tokens of valid instances are forced.
+//! named, and what each costs. With `--forced` it is counted instead how many tokens of valid instances are forced.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -70,6 +70,22 @@ struct Instance {
     data: Value,
 }
 
+/// Counts what is allocated, which costs time: `scripts/masks --memory`.
+#[cfg(feature = "memory")]
+#[global_allocator]
+static ALLOCATOR: &stats_alloc::StatsAlloc<std::alloc::System> = &stats_alloc::INSTRUMENTED_SYSTEM;
+
+/// The bytes that are allocated, where that is counted.
+fn held() -> Option<i64> {
+    #[cfg(feature = "memory")]
+    {
+        let stats = ALLOCATOR.stats();
+        return Some(stats.bytes_allocated as i64 - stats.bytes_deallocated as i64);
+    }
+    #[cfg(not(feature = "memory"))]
+    None
+}
+
 /// What one engine did.
 #[derive(Default)]
 struct Tally {
@@ -84,6 +100,9 @@ struct Tally {
     masks: Vec<f64>,
     known: Vec<f64>,
     again: Vec<f64>,
+    /// Kilobytes, of a grammar with its first mask and with those of all instances.
+    small: Vec<f64>,
+    large: Vec<f64>,
     slowest: (f64, String),
 }
 
@@ -146,7 +165,15 @@ fn spaced(value: &Value) -> String {
     String::from_utf8(out).expect("JSON is UTF-8")
 }
 
+/// The end of a text.
+fn last(text: &str) -> &str {
+    let from = text.char_indices().rev().nth(40).map_or(0, |(at, _)| at);
+    &text[from..]
+}
+
 fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, trie: &Arc<Trie>, tally: &mut Tally) {
+    let before = held();
+    let kilobytes = || Some((held()? - before?) as f64 / 1e3);
     let start = Instant::now();
     let grammar = match case.form.grammar(Style::default().any_order()) {
         Ok(grammar) => grammar,
@@ -158,11 +185,13 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
     };
     let machine = Machine::new(grammar, trie.clone());
     std::hint::black_box(machine.mask(machine.start()));
-    tally.first.push(micros(start));
+    let (first, masks_before) = (micros(start), tally.masks.len());
+    tally.first.push(first);
     tally.compiled += 1;
+    tally.small.extend(kilobytes());
     for (valid, text, tokens) in texts {
         let mut state = machine.start();
-        let mut accepted = true;
+        let (mut accepted, mut read) = (true, 0);
         for (i, &token) in tokens.iter().enumerate() {
             let start = Instant::now();
             let mask = machine.mask(state);
@@ -175,6 +204,7 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
             if !accepted {
                 break;
             }
+            read += tokenizer.vocabulary().bytes(token).len();
         }
         accepted &= machine.mask(state).accepts;
         if *valid && accepted {
@@ -187,14 +217,25 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
                 assert!(is_allowed, "it was before");
             }
         }
-        tally.instance(*valid, accepted, &format!("{} {text}", case.id));
+        let read = last(text.get(..read).unwrap_or_default());
+        tally.instance(*valid, accepted, &format!("{} after {read:?} of {text}", case.id));
     }
     let start = Instant::now();
     std::hint::black_box(machine.mask(machine.start()));
     tally.again.push(micros(start));
+    tally.large.extend(kilobytes());
+    let new = &tally.masks[masks_before..];
+    let (mean, max) = (new.iter().sum::<f64>() / new.len() as f64, new.iter().copied().fold(0.0, f64::max));
+    shown(|| format!("{}: first {first:.0} us, {} masks, mean {mean:.1}, max {max:.0} us", case.id, new.len()));
 }
 
-fn theirs(case: &Case, texts: &[(bool, String, Vec<u32>)], factory: &ParserFactory, eos: u32, tally: &mut Tally) {
+fn theirs(
+    case: &Case,
+    texts: &[(bool, String, Vec<u32>)],
+    tokenizer: &Tokenizer,
+    (factory, eos): (&ParserFactory, u32),
+    tally: &mut Tally,
+) {
     let start = Instant::now();
     let grammar = match &case.form {
         Form::Schema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),
@@ -220,7 +261,7 @@ fn theirs(case: &Case, texts: &[(bool, String, Vec<u32>)], factory: &ParserFacto
     tally.compiled += 1;
     for (valid, text, tokens) in texts {
         let mut matcher = matcher.deep_clone();
-        let mut accepted = true;
+        let (mut accepted, mut read) = (true, 0);
         for (i, &token) in tokens.iter().enumerate() {
             let start = Instant::now();
             let Ok(mask) = matcher.compute_mask() else {
@@ -232,9 +273,11 @@ fn theirs(case: &Case, texts: &[(bool, String, Vec<u32>)], factory: &ParserFacto
             if !accepted {
                 break;
             }
+            read += tokenizer.vocabulary().bytes(token).len();
         }
         accepted = accepted && matcher.compute_mask_or_eos().is_ok_and(|mask| mask.is_allowed(eos));
-        tally.instance(*valid, accepted, &format!("{} {text}", case.id));
+        let read = last(text.get(..read).unwrap_or_default());
+        tally.instance(*valid, accepted, &format!("{} after {read:?} of {text}", case.id));
     }
 }
 
@@ -303,7 +346,7 @@ fn main() {
         let texts: Vec<_> = case.texts.iter().map(text).collect();
         ours(&case, &texts, &tokenizer, &trie, &mut tallies[0]);
         if let Some((factory, end)) = &factory {
-            theirs(&case, &texts, factory, *end, &mut tallies[1]);
+            theirs(&case, &texts, &tokenizer, (factory, *end), &mut tallies[1]);
         }
     }
     for (who, tally) in ["ours", "llguidance"].iter().zip(&mut tallies).filter(|(_, tally)| tally.compiled > 0) {
@@ -328,6 +371,11 @@ fn main() {
         println!("  schema to first mask, us p50/p90/p99/max {}", quantiles(&mut tally.first, &[0.5, 0.9, 0.99, 1.0]));
         if !tally.again.is_empty() {
             println!("  the same schema again, us p50/max {}", quantiles(&mut tally.again, &[0.5, 1.0]));
+        }
+        for (what, kilobytes) in [("first", &mut tally.small), ("all", &mut tally.large)] {
+            if !kilobytes.is_empty() {
+                println!("  kB with {what} masks, p50/p90/p99/max {}", quantiles(kilobytes, &[0.5, 0.9, 0.99, 1.0]));
+            }
         }
         let (slowest, place) = &tally.slowest;
         println!("  slowest: {slowest:.0} us, {}", place.chars().take(200).collect::<String>());

@@ -11,10 +11,11 @@
 //! | [`schema`] | from demands to the rules of a grammar |
 //! | [`style`] | how JSON is written where a schema leaves that open |
 //! | `place` | what may come next in an object or an array |
-//! | `number`, `text`, `names`, `quoted`, `pattern`, `format` | numbers and strings |
+//! | `number`, `text`, `names`, `quoted`, `escape`, `pattern`, `format` | numbers and strings |
 //! | `fresh` | items that are all different |
 
 mod document;
+pub(crate) mod escape;
 mod expand;
 mod flat;
 mod format;

@@ -338,6 +338,7 @@ impl Content for Names {
 mod tests {
     use super::*;
     use crate::json::quoted::Quoted;
+    use crate::json::style::Escapes;
     use crate::regex::Dfa;
 
     fn read(names: &Quoted<Names>, name: &str) -> Option<Named> {
@@ -354,7 +355,7 @@ mod tests {
         let other_after = if others.is_some() { vec![5] } else { Vec::new() };
         let table = Arc::new(NameTable::new(known, others).unwrap());
         let after = |number: u32| if may_come.contains(&number) { 7 } else { NEVER };
-        Quoted { content: Names::new(table, after, other_after).unwrap() }
+        Quoted::new(Names::new(table, after, other_after).unwrap(), Escapes::Minimal)
     }
 
     #[test]

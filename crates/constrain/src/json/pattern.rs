@@ -6,7 +6,7 @@
 //! (looking around elsewhere, references back) is refused by the parser that reads the translation.
 
 use crate::automaton::{Automaton, NoAutomaton};
-use crate::regex::{BadRegex, Dfa, check};
+use crate::regex::{BadRegex, Dfa, parse};
 
 /// The texts in which a pattern matches somewhere; the error says why there is no automaton of them.
 pub(crate) fn pattern(pattern: &str) -> Result<Automaton, String> {
@@ -98,7 +98,7 @@ fn no_automaton(fault: NoAutomaton) -> String {
 
 fn search(pattern: &str) -> Result<Automaton, String> {
     let translated = translate(pattern)?;
-    let dfa = check(&translated).and_then(|()| Dfa::new(&format!("(?s:.*)(?:{translated})(?s:.*)")));
+    let dfa = parse(&translated).and_then(|_| Dfa::new(&format!("(?s:.*)(?:{translated})(?s:.*)")));
     let automaton = dfa.map_err(|fault| match fault {
         BadRegex::Syntax { fault, .. } => fault,
         fault => fault.to_string(),

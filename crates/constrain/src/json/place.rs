@@ -11,12 +11,15 @@ use crate::grammar::{At, Grammar, NO_END, Rule, Step};
 use crate::json::fresh::{Fresh, Seen, shortest};
 use crate::json::names::{NameTable, Named, Names};
 use crate::json::quoted::Quoted;
+use crate::json::style::Escapes;
 use crate::terminal::Terminal;
 
 /// What an object must be.
 #[derive(Debug)]
 pub(crate) struct ObjectShape {
     pub(crate) signs: Signs,
+    /// The escapes in names.
+    pub(crate) escapes: Escapes,
     pub(crate) table: Arc<NameTable>,
     pub(crate) properties: Vec<Property>,
     /// Each kind of other name: the fewest bytes of one in quotes, where that matters, and the value after it.
@@ -740,10 +743,11 @@ impl Grammar {
 
     fn names(&mut self, at: InObject, number: u32) -> Step {
         let (known, others) = self.places.after_names(at);
-        let table = self.places.objects[at.shape as usize].table.clone();
+        let ObjectShape { table, escapes, .. } = &self.places.objects[at.shape as usize];
+        let (table, escapes) = (table.clone(), *escapes);
         match Names::new(table, |number| known[number as usize], others) {
             Some(content) => {
-                let terminal = self.terminal(Terminal::Names(Quoted { content }));
+                let terminal = self.terminal(Terminal::Names(Quoted::new(content, escapes)));
                 Step::Name { terminal, place: number }
             }
             None => Step::Fork(Vec::new()),

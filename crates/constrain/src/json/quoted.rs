@@ -1,8 +1,11 @@
 //! JSON strings around contents.
 //!
-//! Every character has one way to be written here: as itself, or escaped where JSON demands that (in the short
-//! form if there is one). So a content stands for one string, and a string for one content. Nothing is tabulated: a
-//! string is its content's state and a place in an escape.
+//! Every character has one way to be written here, if no other escapes are asked for: as itself, or escaped where JSON
+//! demands that (in the short form if there is one). So a content stands for one string, and a string for one content.
+//! Nothing is tabulated: a string is its content's state and a place in an escape.
+
+use crate::json::escape::{Escape, Long, Next};
+use crate::json::style::Escapes;
 
 /// What stands in a string, as a walk over its UTF-8 bytes.
 ///
@@ -28,6 +31,8 @@ pub(crate) const STATES: u32 = 1 << 28;
 #[derive(Debug)]
 pub(crate) struct Quoted<C> {
     pub(crate) content: C,
+    /// The places in escapes of four digits, where there may be any.
+    long: Option<Long>,
 }
 
 /// Where in a string: in the lowest bits of a state, below that of the content.
@@ -42,8 +47,19 @@ const U000: u32 = 5;
 const U001: u32 = 6;
 const OPEN: u32 = 7;
 const CLOSED: u32 = 8;
+/// Somewhere after `\u`, where there may be any escape: in place of the content's state stands the number of the place.
+const LONG: u32 = 9;
 
 impl<C: Content> Quoted<C> {
+    pub(crate) fn new(content: C, escapes: Escapes) -> Self {
+        Self { content, long: (escapes == Escapes::Any).then(Long::default) }
+    }
+
+    /// The escapes that may stand in it.
+    pub(crate) fn escapes(&self) -> Escapes {
+        if self.long.is_some() { Escapes::Any } else { Escapes::Minimal }
+    }
+
     pub(crate) fn start(&self) -> u32 {
         self.content.start() << BITS | OPEN
     }
@@ -71,7 +87,15 @@ impl<C: Content> Quoted<C> {
         let at = |place: u32| self.alive(content << BITS | place);
         match (place, byte) {
             (OPEN, b'"') => Some(content << BITS | INSIDE),
-            (BACKSLASH, b'u') => at(U),
+            (BACKSLASH, b'u') => match &self.long {
+                None => at(U),
+                Some(long) => Some(long.number(&self.content, Escape::new(content))? << BITS | LONG),
+            },
+            (BACKSLASH, b'/') if self.long.is_some() => self.inside(content, byte),
+            (LONG, _) => Some(match self.long.as_ref()?.next(&self.content, content, byte)? {
+                Next::Inside(number) => number << BITS | LONG,
+                Next::Whole(content) => content << BITS | INSIDE,
+            }),
             (BACKSLASH, _) => self.inside(content, short_escape(byte)?),
             (U, b'0') => at(U0),
             (U0, b'0') => at(U00),
@@ -92,6 +116,8 @@ impl<C: Content> Quoted<C> {
         let goes_on = |byte: u8| self.content.next(content, byte).is_some();
         let rare = |mut range: std::ops::Range<u8>| range.any(|byte| !has_short_escape(byte) && goes_on(byte));
         let alive = match state & ((1 << BITS) - 1) {
+            // Any character may be escaped, and another one must come if the string is not whole.
+            BACKSLASH if let Some(long) = &self.long => long.number(&self.content, Escape::new(content)).is_some(),
             BACKSLASH => b"\"\\\x08\t\n\x0c\r".iter().any(|&byte| goes_on(byte)) || rare(0..0x20),
             U000 => rare(0..0x10),
             U001 => rare(0x10..0x20),
@@ -105,9 +131,12 @@ impl<C: Content> Quoted<C> {
         state & ((1 << BITS) - 1) == CLOSED
     }
 
-    /// The state of the content.
+    /// The state of the content, without what an escape will add that has begun.
     pub(crate) fn content_state(&self, state: u32) -> u32 {
-        state >> BITS
+        match (state & ((1 << BITS) - 1), &self.long) {
+            (LONG, Some(long)) => long.place(state >> BITS).content,
+            _ => state >> BITS,
+        }
     }
 
     /// The state inside a string with a content so far.
@@ -136,9 +165,10 @@ impl<C: Content> Quoted<C> {
             CLOSED => 0,
             INSIDE => self.content.to_end(content).saturating_add(1),
             OPEN => self.content.to_end(content).saturating_add(2),
+            LONG => self.long.as_ref().map_or(u64::MAX, |long| long.to_end(content).saturating_add(1)),
             _ => {
                 let after = |byte: u8| self.next(state, byte).map(|next| self.to_end(next).saturating_add(1));
-                let letters = b"\"\\bfnrtu0123456789abcdef";
+                let letters = b"\"\\/bfnrtu0123456789abcdef";
                 letters.iter().filter_map(|&byte| after(byte)).min().unwrap_or(u64::MAX)
             }
         }

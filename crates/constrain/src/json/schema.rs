@@ -21,7 +21,7 @@ use crate::json::number::{Bound, Decimal, in_more_forms, integer, multiples, num
 use crate::json::place::{ArrayShape, Counted, CountedItem, ObjectShape, Property, Signs, ValueOf};
 use crate::json::quoted::{Content, Quoted, begins_character, written};
 use crate::json::registry::Registry;
-use crate::json::style::{Extra, NumberForms, Order, Style, Whitespace};
+use crate::json::style::{Escapes, Extra, NumberForms, Order, Style, Whitespace};
 use crate::json::text::{ANY, Characters, Text};
 use crate::terminal::Terminal;
 
@@ -167,7 +167,7 @@ impl<'a> Compiler<'a> {
             ways.extend(terminal.map(|terminal| self.grammar.read(terminal, Grammar::RETURN)));
         }
         if flat.types.has(Types::STRING) {
-            let terminal = self.string(&flat.strings, path)?;
+            let terminal = self.string(&flat.strings, self.style.escapes, path)?;
             ways.extend(terminal.map(|terminal| self.grammar.read(terminal, Grammar::RETURN)));
         }
         if flat.types.has(Types::ARRAY) {
@@ -279,22 +279,29 @@ impl<'a> Compiler<'a> {
         strings.has_length(text) && self.schemas.contents_accept(&strings.contents, text)
     }
 
-    fn string(&mut self, strings: &Strings, path: &str) -> Result<Option<u32>> {
-        if let Some(among) = &strings.among {
+    fn string(&mut self, strings: &Strings, escapes: Escapes, path: &str) -> Result<Option<u32>> {
+        if let (Some(among), Escapes::Minimal) = (&strings.among, escapes) {
             let fits = among.iter().filter(|text| self.fits(strings, text));
             let texts: Vec<String> = fits.map(|text| Value::from(text.as_str()).to_string()).collect();
             return if texts.is_empty() { Ok(None) } else { self.literals(texts, path).map(Some) };
         }
-        let name = format!("{strings:?}");
+        let name = format!("{escapes:?} {strings:?}");
         if let Some(&terminal) = self.strings.get(&name) {
             return Ok(terminal);
         }
-        let text = match self.characters(strings, path)? {
-            Some(characters) => Text::new(characters, strings.least, strings.most),
-            None => Ok(None),
+        let text = match &strings.among {
+            Some(among) => match Automaton::literals(among.iter().filter(|text| self.fits(strings, text))) {
+                Ok(automaton) => Text::new(Arc::new(Characters::new(automaton)), 0, None),
+                Err(NoAutomaton::Empty) => Ok(None),
+                Err(NoAutomaton::TooLarge) => return bad(path, "the list of values is too long"),
+            },
+            None => match self.characters(strings, path)? {
+                Some(characters) => Text::new(characters, strings.least, strings.most),
+                None => Ok(None),
+            },
         };
         let terminal = match text {
-            Ok(text) => text.map(|content| self.grammar.terminal(Terminal::Text(Quoted { content }))),
+            Ok(text) => text.map(|content| self.grammar.terminal(Terminal::Text(Quoted::new(content, escapes)))),
             Err(_) => return bad(path, "\"pattern\" with \"maxLength\" is too large"),
         };
         self.strings.insert(name, terminal);
@@ -376,7 +383,7 @@ impl<'a> Compiler<'a> {
                 terminals.extend(self.number(&Numbers { one_form: true, ..flat.numbers.clone() }, path)?);
             }
             if flat.types.has(Types::STRING) {
-                terminals.extend(self.string(&flat.strings, path)?);
+                terminals.extend(self.string(&flat.strings, Escapes::Minimal, path)?);
             }
         }
         terminals.sort_unstable();
@@ -458,6 +465,7 @@ impl<'a> Compiler<'a> {
             return bad(path, "\"minProperties\" beside \"dependentRequired\" is not supported");
         }
         Ok(ObjectShape {
+            escapes: self.style.escapes,
             signs: self.signs,
             table,
             properties,

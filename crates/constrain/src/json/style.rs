@@ -11,6 +11,8 @@ pub struct Style {
     pub whitespace: Whitespace,
     /// The forms of numbers.
     pub numbers: NumberForms,
+    /// The escapes in strings.
+    pub escapes: Escapes,
 }
 
 impl Style {
@@ -36,6 +38,12 @@ impl Style {
     #[must_use]
     pub fn numbers(self, numbers: NumberForms) -> Self {
         Self { numbers, ..self }
+    }
+
+    /// With some escapes.
+    #[must_use]
+    pub fn escapes(self, escapes: Escapes) -> Self {
+        Self { escapes, ..self }
     }
 }
 
@@ -84,4 +92,14 @@ pub enum NumberForms {
     Plain,
     /// As JSON has them: `1.0` for 1 too; and `1e2`, where a schema says no more than that it is a number or an integer.
     Full,
+}
+
+/// The escapes in strings and names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Escapes {
+    /// Where JSON demands one, in its short form if there is one. So each string is written in one way.
+    #[default]
+    Minimal,
+    /// Any that JSON has: `\u00e9` for `é`, pairs of two for characters beyond the first 65,536, `\/` for `/`.
+    Any,
 }

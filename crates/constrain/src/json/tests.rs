@@ -1,15 +1,15 @@
 use serde_json::{Value, json};
 
 use super::schema::BadSchema;
-use super::style::{NumberForms, Style, Whitespace};
+use super::style::{Escapes, NumberForms, Style, Whitespace};
 use crate::{Grammar, Machine, Trie};
 use std::sync::{Arc, LazyLock};
 use verdigris_text::Tokenizer;
 
-static TRIE: LazyLock<Arc<Trie>> = LazyLock::new(|| {
-    let tokenizer = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
-    Arc::new(Trie::new(Tokenizer::from_json(tokenizer).unwrap().vocabulary()))
-});
+static TOKENIZER: LazyLock<Tokenizer> =
+    LazyLock::new(|| Tokenizer::from_json(include_bytes!("../../../../fixtures/models/tale/tokenizer.json")).unwrap());
+
+static TRIE: LazyLock<Arc<Trie>> = LazyLock::new(|| Arc::new(Trie::new(TOKENIZER.vocabulary())));
 
 fn machine(schema: &Value) -> Machine {
     with(schema, Style::default())
@@ -154,6 +154,44 @@ fn branches_and_recursion() {
     );
 }
 
+/// Masks and distances after all beginnings of every so-many-th of some texts, which are all there are: by definition.
+fn masks_are_of(machine: &Machine, mut texts: Vec<String>, step: usize) {
+    let vocabulary = TOKENIZER.vocabulary();
+    texts.sort_unstable();
+    for text in texts.iter().step_by(step) {
+        for begun in (0..=text.len()).map(|n| &text[..n]) {
+            let state = machine.next(machine.start(), begun.as_bytes());
+            let mask = &machine.mask(state).tokens;
+            for token in 0..vocabulary.size() as u32 {
+                let longer = [begun.as_bytes(), vocabulary.bytes(token)].concat();
+                let from = texts.partition_point(|text| text.as_bytes() < &longer[..]);
+                let possible = longer.len() > begun.len()
+                    && texts.get(from).is_some_and(|text| text.as_bytes().starts_with(&longer));
+                assert_eq!(mask.contains(token), possible, "after {begun:?}: {:?}", String::from_utf8_lossy(&longer));
+            }
+            let from = texts.partition_point(|text| &**text < begun);
+            let longer = texts[from..].iter().take_while(|text| text.starts_with(begun));
+            let shortest = longer.map(|text| (text.len() - begun.len()) as u64).min();
+            assert_eq!(Some(machine.to_end(state)), shortest, "after {begun:?}");
+            assert_eq!(machine.accepts(state), shortest == Some(0));
+        }
+    }
+}
+
+/// Masks are what the machine says byte by byte, after all beginnings of a text.
+fn masks_agree(machine: &Machine, text: &str) {
+    let vocabulary = TOKENIZER.vocabulary();
+    for begun in (0..=text.len()).map(|n| &text.as_bytes()[..n]) {
+        let state = machine.next(machine.start(), begun);
+        let mask = &machine.mask(state).tokens;
+        for token in 0..vocabulary.size() as u32 {
+            let bytes = vocabulary.bytes(token);
+            let possible = !bytes.is_empty() && machine.goes_on(machine.next(state, bytes));
+            assert_eq!(mask.contains(token), possible, "after {begun:?}: {:?}", String::from_utf8_lossy(bytes));
+        }
+    }
+}
+
 /// A state that is left has a way to the end: whatever is chosen at random, the text can be completed.
 #[test]
 fn masks_never_lead_astray() {
@@ -181,21 +219,7 @@ fn masks_never_lead_astray() {
         }
         texts
     };
-    let tokenizer = Tokenizer::from_json(include_bytes!("../../../../fixtures/models/tale/tokenizer.json")).unwrap();
-    let vocabulary = tokenizer.vocabulary();
-    for text in texts.iter().step_by(7) {
-        for begun in (0..=text.len()).map(|n| &text[..n]) {
-            let state = machine.next(machine.start(), begun.as_bytes());
-            let mask = &machine.mask(state).tokens;
-            for token in 0..vocabulary.size() as u32 {
-                let longer = [begun.as_bytes(), vocabulary.bytes(token)].concat();
-                let possible =
-                    longer.len() > begun.len() && texts.iter().any(|text| text.as_bytes().starts_with(&longer));
-                assert_eq!(mask.contains(token), possible, "after {begun:?}: {:?}", String::from_utf8_lossy(&longer));
-            }
-            assert_eq!(machine.accepts(state), begun == text);
-        }
-    }
+    masks_are_of(&machine, texts, 7);
 }
 
 #[test]
@@ -466,25 +490,7 @@ fn unique_items_come_once() {
             }
         }
     }
-    let tokenizer = Tokenizer::from_json(include_bytes!("../../../../fixtures/models/tale/tokenizer.json")).unwrap();
-    let vocabulary = tokenizer.vocabulary();
-    lists.sort_unstable();
-    for list in lists.iter().step_by(17) {
-        for begun in (0..=list.len()).map(|n| &list[..n]) {
-            let state = machine.next(machine.start(), begun.as_bytes());
-            let mask = &machine.mask(state).tokens;
-            for token in 0..vocabulary.size() as u32 {
-                let longer = [begun.as_bytes(), vocabulary.bytes(token)].concat();
-                let from = lists.partition_point(|list| list.as_bytes() < &longer[..]);
-                let possible = longer.len() > begun.len()
-                    && lists.get(from).is_some_and(|list| list.as_bytes().starts_with(&longer));
-                assert_eq!(mask.contains(token), possible, "after {begun:?}: {:?}", String::from_utf8_lossy(&longer));
-            }
-            let shortest =
-                lists.iter().filter(|list| list.starts_with(begun)).map(|list| list.len() - begun.len()).min();
-            assert_eq!(Some(machine.to_end(state)), shortest.map(|bytes| bytes as u64), "after {begun:?}");
-        }
-    }
+    masks_are_of(&machine, lists, 17);
     check(
         json!({"type": "array", "uniqueItems": true, "items": {"type": ["string", "number"]}}),
         &["[]", "[\"\",\"a\",\"aa\",1,12,1.2]", "[\"1\",1]", "[10,1,100]"],
@@ -582,6 +588,60 @@ fn numbers_in_all_forms() {
         let machine = full(schema.clone());
         good.iter().for_each(|text| assert!(accepts(&machine, text), "{schema} {text}"));
         bad.iter().for_each(|text| assert!(!accepts(&machine, text), "{schema} {text}"));
+    }
+}
+
+#[test]
+fn strings_with_any_escapes() {
+    let any = |schema: Value| with(&schema, Style::default().escapes(Escapes::Any));
+    for (schema, good, bad) in [
+        (
+            json!({"type": "string", "maxLength": 2}),
+            vec![r#""\u0061b""#, r#""é\u00E9""#, r#""\ud83d\uDE00x""#, r#""\/\n""#, r#""\u000a\u001f""#, r#""\"""#],
+            vec![
+                r#""\ud83dx""#,
+                r#""\ude00""#,
+                r#""abc""#,
+                r#""\u0061bc""#,
+                r#""\ud83d\ud83d""#,
+                r#""\u00g0""#,
+                r#""\x""#,
+                "\"\n\"",
+            ],
+        ),
+        (
+            json!({"enum": ["aé😀", 3]}),
+            vec![r#""aé😀""#, r#""\u0061\u00e9\uD83D\uDE00""#, "3"],
+            vec![r#""\u0062""#, r#""a\ud83e""#],
+        ),
+        (
+            json!({"type": "string", "pattern": "^[α-γ]+$"}),
+            vec![r#""\u03b1β""#],
+            vec![r#""\u03b0""#, r#""\u03c""#, r#""\ud8""#],
+        ),
+        (
+            json!({"type": "object", "properties": {"ab/": {"type": "integer"}}, "additionalProperties": {"type": "null"}}),
+            vec![r#"{"\u0061b\/":1}"#, r#"{"a":null}"#, r#"{"ab\u002f":2,"\u0061":null}"#],
+            vec![r#"{"\u0061b\/":null}"#, r#"{"\u0061":1}"#],
+        ),
+        // One form, so that equal items are equal texts.
+        (
+            json!({"items": {"type": "string"}, "uniqueItems": true, "type": "array"}),
+            vec![r#"["a"]"#],
+            vec![r#"["\u0061"]"#],
+        ),
+    ] {
+        let machine = any(schema.clone());
+        bad.iter().for_each(|text| assert!(!accepts(&machine, text), "{schema} {text}"));
+        for text in good {
+            assert!(accepts(&machine, text), "{schema} {text}");
+            masks_agree(&machine, text);
+            for begun in (0..=text.len()).map(|n| machine.next(machine.start(), &text.as_bytes()[..n])) {
+                let end = machine.completion(begun).expect("a way to the end");
+                assert_eq!(end.len() as u64, machine.to_end(begun));
+                assert!(machine.accepts(machine.next(begun, &end)), "{schema} {text}");
+            }
+        }
     }
 }
 

@@ -292,7 +292,7 @@ impl Text {
         let most = self.most.map_or(u32::MAX, |most| (most - count).saturating_sub(shortest));
         // On the way to the least length the count differs, but nothing is forbidden.
         let most = if self.most.is_none() && count < self.least { u32::MAX - 1 } else { most };
-        Some(Loop { kept_by, most })
+        Some(Loop { kept_by, most, strangers: true })
     }
 
     /// The state after some characters that keep it.
@@ -466,6 +466,7 @@ fn exactly(characters: &Characters, limit: u32) -> Result<Option<Vec<Vec<bool>>>
 mod tests {
     use super::*;
     use crate::json::quoted::Quoted;
+    use crate::json::style::Escapes;
     use crate::regex::Dfa;
 
     fn characters(pattern: &str) -> Arc<Characters> {
@@ -474,7 +475,7 @@ mod tests {
     }
 
     fn quoted(pattern: &str, least: u64, most: Option<u64>) -> Option<Quoted<Text>> {
-        Text::new(characters(pattern), least, most).unwrap().map(|content| Quoted { content })
+        Text::new(characters(pattern), least, most).unwrap().map(|content| Quoted::new(content, Escapes::Minimal))
     }
 
     fn accepts(string: &Quoted<Text>, text: &[u8]) -> bool {

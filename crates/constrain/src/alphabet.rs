@@ -1,0 +1,302 @@
+//! Characters that an expression does not tell apart.
+//!
+//! `\w` has 140,000 characters, and their UTF-8 takes hundreds of states wherever it occurs. But an expression has few
+//! *classes* of characters. Each is a letter of its automaton, and one table says what letter some UTF-8 is.
+
+use foldhash::{HashMap, HashMapExt};
+
+/// A class of characters, by its number.
+pub(crate) type Letter = u8;
+
+/// Ranges of code points, both ends included.
+pub(crate) type Ranges = Vec<(u32, u32)>;
+
+/// No letter has this number.
+const NO_LETTER: Letter = Letter::MAX;
+
+/// Not so many ranges of code points are told apart.
+const MAX_RUNS: usize = 1 << 14;
+
+const NONE: u32 = u32::MAX;
+
+/// The letters of characters, by UTF-8.
+#[derive(Debug)]
+pub(crate) struct Alphabet {
+    ascii: [Letter; 128],
+    /// Where each first byte of more than one leads, from 0xc0 on.
+    leads: [u32; 64],
+    nodes: Vec<Node>,
+    /// The code points of each letter.
+    ranges: Vec<Ranges>,
+}
+
+/// A place inside a character.
+#[derive(Debug)]
+struct Node {
+    /// The bytes that it still has.
+    left: u8,
+    /// The letters that it may become.
+    letters: Letters,
+    /// By the next byte: the letter at the last one, before it a node.
+    next: [u32; 64],
+}
+
+/// A set of letters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Letters([u64; 4]);
+
+impl Letters {
+    pub(crate) fn insert(&mut self, letter: Letter) {
+        self.0[usize::from(letter) / 64] |= 1 << (letter % 64);
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = Letter> {
+        (0u8..).step_by(64).zip(self.0).flat_map(|(first, word)| {
+            std::iter::successors(Some(word), |word| Some(word & (word - 1)))
+                .take_while(|&word| word != 0)
+                .map(move |word| first + word.trailing_zeros() as Letter)
+        })
+    }
+}
+
+/// What one more byte makes of a character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// It is whole, and this letter.
+    Whole(Letter),
+    /// It has more bytes.
+    Inside(u32),
+}
+
+/// Runs of code points with one letter each: where each begins, from 0 on.
+type Runs = Vec<(u32, Letter)>;
+
+impl Alphabet {
+    /// The place between characters. Those inside have larger numbers.
+    pub(crate) const BETWEEN: u32 = 0;
+
+    /// The alphabet that tells some classes of characters apart, and the letters of each class; `None` where there would
+    /// be too many.
+    pub(crate) fn new(classes: &[Ranges]) -> Option<(Self, Vec<Vec<Letter>>)> {
+        let mut bounds: Vec<(u32, usize)> = Vec::new();
+        for (class, ranges) in classes.iter().enumerate() {
+            for &(from, to) in ranges {
+                // What stands for halves of pairs in UTF-16 is no character.
+                let parts = [(from, to.min(0xd7ff)), (from.max(0xe000), to)];
+                let parts = parts.into_iter().filter(|(from, to)| from <= to);
+                parts.for_each(|(from, to)| bounds.extend([(from, class), (to + 1, class)]));
+            }
+        }
+        bounds.sort_unstable();
+        let mut member = vec![0u64; classes.len().div_ceil(64)];
+        let mut numbers: HashMap<Vec<u64>, Letter> = HashMap::from_iter([(member.clone(), NO_LETTER)]);
+        let mut runs: Runs = vec![(0, NO_LETTER)];
+        for same in bounds.chunk_by(|a, b| a.0 == b.0) {
+            same.iter().for_each(|&(_, class)| member[class / 64] ^= 1 << (class % 64));
+            let next = numbers.len() as Letter - 1;
+            let letter = *numbers.entry(member.clone()).or_insert(next);
+            if numbers.len() > usize::from(NO_LETTER) || runs.len() == MAX_RUNS {
+                return None;
+            }
+            runs.push((same[0].0, letter));
+        }
+        let mut ranges: Vec<Ranges> = vec![Vec::new(); numbers.len() - 1];
+        for pair in runs.windows(2).filter(|pair| pair[0].1 != NO_LETTER && pair[0].0 < pair[1].0) {
+            let of_letter = &mut ranges[usize::from(pair[0].1)];
+            match of_letter.last_mut() {
+                Some(last) if last.1 + 1 == pair[0].0 => last.1 = pair[1].0 - 1,
+                _ => of_letter.push((pair[0].0, pair[1].0 - 1)),
+            }
+        }
+        let mut letters = vec![Vec::new(); classes.len()];
+        for (member, letter) in numbers {
+            for (class, of_class) in letters.iter_mut().enumerate() {
+                if member[class / 64] >> (class % 64) & 1 == 1 {
+                    of_class.push(letter);
+                }
+            }
+        }
+        Some((Self::of_runs(&runs, ranges), letters))
+    }
+
+    fn of_runs(runs: &Runs, ranges: Vec<Ranges>) -> Self {
+        let mut builder = Builder { nodes: Vec::new(), numbers: HashMap::new() };
+        // Each first byte has a range of code points; of that, what has a shorter form or is none is left out.
+        let leads = std::array::from_fn(|i| match 0xc0 + i as u32 {
+            lead @ 0xc2..=0xdf => builder.node(1, window(runs, (lead - 0xc0) << 6, 1 << 6, 0)),
+            lead @ 0xe0..=0xef => builder.node(2, window(runs, (lead - 0xe0) << 12, 1 << 12, 0x800)),
+            lead @ 0xf0..=0xf4 => builder.node(3, window(runs, (lead - 0xf0) << 18, 1 << 18, 0x1_0000)),
+            _ => NONE,
+        });
+        let ascii = std::array::from_fn(|byte| runs[runs.partition_point(|run| run.0 as usize <= byte) - 1].1);
+        Self { ascii, leads, nodes: builder.nodes, ranges }
+    }
+
+    /// All letters.
+    pub(crate) fn letters(&self) -> impl Iterator<Item = Letter> {
+        (0..self.ranges.len()).map(|letter| letter as Letter)
+    }
+
+    /// The number of places, the one between characters included.
+    pub(crate) fn places(&self) -> usize {
+        self.nodes.len() + 1
+    }
+
+    /// What a letter stands for.
+    pub(crate) fn ranges(&self, letter: Letter) -> &[(u32, u32)] {
+        &self.ranges[usize::from(letter)]
+    }
+
+    /// How many of ASCII a letter stands for.
+    pub(crate) fn of_ascii(&self, letter: Letter) -> u32 {
+        self.ranges(letter).iter().take_while(|range| range.0 < 128).map(|&(from, to)| to.min(127) + 1 - from).sum()
+    }
+
+    /// The fewest bytes that write a letter; none for what is none.
+    pub(crate) fn bytes(&self, letter: Letter) -> u32 {
+        let least = self.ranges.get(usize::from(letter)).and_then(|ranges| char::from_u32(ranges.first()?.0));
+        least.map_or(0, |c| c.len_utf8() as u32)
+    }
+
+    /// What one more byte makes of a character; `None` where none goes on so.
+    #[inline]
+    pub(crate) fn next(&self, place: u32, byte: u8) -> Option<Read> {
+        if place == Self::BETWEEN {
+            if let Some(&letter) = self.ascii.get(usize::from(byte)) {
+                return (letter != NO_LETTER).then_some(Read::Whole(letter));
+            }
+            let node = *self.leads.get(usize::from(byte).wrapping_sub(0xc0))?;
+            return (node != NONE).then_some(Read::Inside(node + 1));
+        }
+        let node = &self.nodes[place as usize - 1];
+        let next = *node.next.get(usize::from(byte).wrapping_sub(0x80))?;
+        match (next, node.left) {
+            (NONE, _) => None,
+            (letter, 1) => Some(Read::Whole(letter as Letter)),
+            (node, _) => Some(Read::Inside(node + 1)),
+        }
+    }
+
+    /// Inside a character: the bytes that it still has, and the letters that it may become.
+    pub(crate) fn inside(&self, place: u32) -> (u8, Letters) {
+        let Node { left, letters, .. } = self.nodes[place as usize - 1];
+        (left, letters)
+    }
+}
+
+/// The part of some runs from one code point on, counted from there; what is below `least` has no letter.
+fn window(runs: &[(u32, Letter)], from: u32, width: u32, least: u32) -> Runs {
+    let first = runs.partition_point(|run| run.0 <= from) - 1;
+    let mut part: Runs = Vec::new();
+    let mut push = |start: u32, letter: Letter| {
+        if part.last().is_none_or(|&(_, last)| last != letter) {
+            part.push((start, letter));
+        }
+    };
+    if from < least {
+        push(0, NO_LETTER);
+    }
+    for (i, &(start, letter)) in runs[first..].iter().enumerate().take_while(|(_, run)| run.0 < from + width) {
+        let end = runs.get(first + i + 1).map_or(u32::MAX, |next| next.0);
+        if end > least {
+            push(start.max(from).max(least) - from, letter);
+        }
+    }
+    part
+}
+
+/// Nodes with equal ways to go on are one.
+struct Builder {
+    nodes: Vec<Node>,
+    numbers: HashMap<(u8, Runs), u32>,
+}
+
+impl Builder {
+    fn node(&mut self, left: u8, runs: Runs) -> u32 {
+        if runs.iter().all(|&(_, letter)| letter == NO_LETTER) {
+            return NONE;
+        }
+        if let Some(&known) = self.numbers.get(&(left, runs.clone())) {
+            return known;
+        }
+        let width = 1 << (6 * (left - 1));
+        let mut letters = Letters::default();
+        let next = std::array::from_fn(|i| {
+            let part = window(&runs, i as u32 * width, width, 0);
+            part.iter().filter(|run| run.1 != NO_LETTER).for_each(|&(_, letter)| letters.insert(letter));
+            match (left, part[0].1) {
+                (1, NO_LETTER) => NONE,
+                (1, letter) => letter.into(),
+                _ => self.node(left - 1, part),
+            }
+        });
+        self.nodes.push(Node { left, letters, next });
+        self.numbers.insert((left, runs), self.nodes.len() as u32 - 1);
+        self.nodes.len() as u32 - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(alphabet: &Alphabet, bytes: &[u8]) -> Option<Read> {
+        let (last, first) = bytes.split_last()?;
+        let place = first.iter().try_fold(Alphabet::BETWEEN, |place, &byte| match alphabet.next(place, byte)? {
+            Read::Inside(place) => Some(place),
+            Read::Whole(_) => None,
+        });
+        alphabet.next(place?, *last)
+    }
+
+    #[test]
+    fn every_character_has_the_letter_of_its_classes() {
+        let classes: Vec<Ranges> = vec![
+            vec![(0x61, 0x7a), (0xe0, 0xff), (0x4e00, 0x9fff), (0x1_f600, 0x1_f64f)],
+            vec![(0x20, 0x20), (0x70, 0x1000), (0xd000, 0x10_ffff)],
+            vec![(0x62, 0x62)],
+        ];
+        let (alphabet, letters) = Alphabet::new(&classes).unwrap();
+        let mut by_letter = vec![0; alphabet.letters().count()];
+        for c in '\0'..=char::MAX {
+            let of = |class: &Ranges| class.iter().any(|&(from, to)| (from..=to).contains(&u32::from(c)));
+            let is_in: Vec<bool> = classes.iter().map(of).collect();
+            match read(&alphabet, c.encode_utf8(&mut [0; 4]).as_bytes()) {
+                None => assert!(!is_in.contains(&true), "{c:?}"),
+                Some(Read::Whole(letter)) => {
+                    let said: Vec<bool> = letters.iter().map(|letters| letters.contains(&letter)).collect();
+                    assert_eq!(said, is_in, "{c:?}");
+                    assert!(alphabet.ranges(letter).iter().any(|&(a, b)| (a..=b).contains(&u32::from(c))));
+                    assert!(alphabet.bytes(letter) <= c.len_utf8() as u32);
+                    by_letter[usize::from(letter)] += u32::from(c.is_ascii());
+                }
+                Some(Read::Inside(_)) => panic!("{c:?} is whole"),
+            }
+        }
+        for (letter, count) in (0..).zip(by_letter) {
+            assert_eq!(alphabet.of_ascii(letter), count);
+        }
+        // Not the shortest form, halves of pairs, beyond the last.
+        for bytes in [&b"\xc1\xa1"[..], b"\xe0\x81\xa1", b"\xf0\x80\x81\xa1", b"\xf4\x90\x80\x80", b"\xed\xa0\x80"] {
+            assert_eq!(read(&alphabet, bytes), None, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn what_is_inside_a_character_is_known() {
+        let (alphabet, letters) = Alphabet::new(&[vec![(0xe9, 0xe9)], vec![(0xe0, 0xea)]]).unwrap();
+        let Some(Read::Inside(place)) = alphabet.next(Alphabet::BETWEEN, 0xc3) else { panic!("it is inside") };
+        let (left, inside) = alphabet.inside(place);
+        let mut all: Vec<Letter> = letters[1].clone();
+        all.sort_unstable();
+        assert_eq!((left, inside.iter().collect::<Vec<_>>()), (1, all));
+        assert_eq!(letters[0].len(), 1);
+        assert_eq!(alphabet.next(Alphabet::BETWEEN, 0xc4), None);
+    }
+
+    #[test]
+    fn too_many_classes_are_refused() {
+        let some = |n: u32| -> Vec<Ranges> { (0..n).map(|i| vec![(0x4e00 + i, 0x4e00 + i)]).collect() };
+        assert!(Alphabet::new(&some(254)).is_some() && Alphabet::new(&some(255)).is_none());
+    }
+}

@@ -1,0 +1,179 @@
+//! Escapes of four digits, where JSON strings may have any.
+//!
+//! `\u00e9` is `é`, and `\ud83d\ude00` one character beyond the first 65,536. There are too many places inside such escapes for a
+//! state to name, so those that texts come to are numbered.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::json::quoted::Content;
+
+/// A place inside an escape that has begun with `\u`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Escape {
+    /// The state of the content before it.
+    pub(crate) content: u32,
+    /// The first half of a pair (RFC 8259, section 7), where that has been read.
+    high: Option<u16>,
+    at: At,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum At {
+    /// So many digits have been read, and what they say.
+    Digits(u8, u32),
+    /// Before the backslash of the second half.
+    Half,
+    /// After it.
+    Backslash,
+}
+
+/// What one more byte makes of an escape.
+pub(crate) enum Next<T> {
+    Inside(T),
+    /// It is whole, and leads to this state of the content.
+    Whole(u32),
+}
+
+/// The first half of pairs, and the second.
+const HIGH: std::ops::Range<u32> = 0xd800..0xdc00;
+const LOW: std::ops::Range<u32> = 0xdc00..0xe000;
+
+impl Escape {
+    /// After `\u`.
+    pub(crate) fn new(content: u32) -> Self {
+        Self { content, high: None, at: At::Digits(0, 0) }
+    }
+
+    /// After one more byte; it may be that nothing goes on from there.
+    fn next<C: Content>(self, of: &C, byte: u8) -> Option<Next<Self>> {
+        let inside = |at| Some(Next::Inside(Self { at, ..self }));
+        match (self.at, byte) {
+            (At::Half, b'\\') => inside(At::Backslash),
+            (At::Backslash, b'u') => inside(At::Digits(0, 0)),
+            (At::Digits(count, so_far), _) => {
+                let code = so_far << 4 | char::from(byte).to_digit(16)?;
+                match (count, self.high) {
+                    (0..3, _) => inside(At::Digits(count + 1, code)),
+                    (_, None) if HIGH.contains(&code) => {
+                        Some(Next::Inside(Self { high: Some(code as u16), at: At::Half, ..self }))
+                    }
+                    (_, None) => Some(Next::Whole(after(of, self.content, char::from_u32(code)?)?)),
+                    (_, Some(high)) if LOW.contains(&code) => {
+                        let code = 0x1_0000 + ((u32::from(high) - HIGH.start) << 10) + code - LOW.start;
+                        Some(Next::Whole(after(of, self.content, char::from_u32(code)?)?))
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Some character that it may become, the same one until another is chosen, and how many bytes write the rest of it.
+    fn some<C: Content>(self, of: &C) -> Option<(char, u64)> {
+        let (digits, so_far) = match self.at {
+            At::Digits(count, so_far) => (4 - u64::from(count), so_far),
+            At::Half => (6, 0),
+            At::Backslash => (5, 0),
+        };
+        let shift = 4 * digits.min(4);
+        let (from, to) = (so_far << shift, (so_far + 1) << shift);
+        let pair = |high: u32, low: u32| 0x1_0000 + ((high - HIGH.start) << 10) + low - LOW.start;
+        let part = |of: std::ops::Range<u32>| (from.max(of.start), to.min(of.end));
+        if let Some(high) = self.high {
+            let (from, to) = part(LOW);
+            let high = high.into();
+            return first(of, self.content, if from < to { pair(high, from)..pair(high, to) } else { 0..0 })
+                .map(|c| (c, digits));
+        }
+        let (before, behind) = (from..to.min(HIGH.start), from.max(LOW.end)..to);
+        let whole = first(of, self.content, before).or_else(|| first(of, self.content, behind));
+        whole.map(|c| (c, digits)).or_else(|| {
+            let (from, to) = part(HIGH);
+            let all = if from < to { pair(from, LOW.start)..pair(to, LOW.start) } else { 0..0 };
+            first(of, self.content, all).map(|c| (c, digits + 6))
+        })
+    }
+}
+
+/// The state of a content after a character.
+fn after<C: Content>(of: &C, content: u32, c: char) -> Option<u32> {
+    c.encode_utf8(&mut [0; 4]).bytes().try_fold(content, |state, byte| of.next(state, byte))
+}
+
+/// The first character of a range of code points that a content may go on with. There are no halves of pairs in it.
+fn first<C: Content>(of: &C, content: u32, range: std::ops::Range<u32>) -> Option<char> {
+    let mut code = range.start;
+    while code < range.end {
+        let c = char::from_u32(code)?;
+        let mut buffer = [0; 4];
+        let bytes = c.encode_utf8(&mut buffer).as_bytes();
+        let mut state = content;
+        let Some(refused) = bytes.iter().position(|&byte| match of.next(state, byte) {
+            Some(next) => {
+                state = next;
+                false
+            }
+            None => true,
+        }) else {
+            return Some(c);
+        };
+        // Everything with the bytes up to there is refused.
+        let alike = 1 << (6 * (bytes.len() - 1 - refused));
+        code = (code / alike + 1) * alike;
+    }
+    None
+}
+
+/// The places inside escapes that texts have come to.
+#[derive(Debug, Default)]
+pub(crate) struct Long(Mutex<Made>);
+
+#[derive(Debug, Default)]
+struct Made {
+    /// Each with the fewest bytes to the end of a content, on some way.
+    places: Vec<(Escape, u64)>,
+    numbers: HashMap<Escape, Option<u32>>,
+}
+
+impl Long {
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of a place, if something goes on from there.
+    pub(crate) fn number<C: Content>(&self, of: &C, escape: Escape) -> Option<u32> {
+        if let Some(&known) = self.made().numbers.get(&escape) {
+            return known;
+        }
+        let to_end = escape.some(of).map(|(c, left)| {
+            let state = after(of, escape.content, c).expect("it may come next");
+            of.to_end(state).saturating_add(left)
+        });
+        let made = &mut *self.made();
+        let number = to_end.map(|to_end| {
+            made.places.push((escape, to_end));
+            made.places.len() as u32 - 1
+        });
+        *made.numbers.entry(escape).or_insert(number)
+    }
+
+    /// The place with a number.
+    pub(crate) fn place(&self, number: u32) -> Escape {
+        self.made().places[number as usize].0
+    }
+
+    /// The bytes from a place to the end of a content, on some way; one of them leads one nearer.
+    pub(crate) fn to_end(&self, number: u32) -> u64 {
+        self.made().places[number as usize].1
+    }
+
+    /// After one more byte of the place with a number.
+    pub(crate) fn next<C: Content>(&self, of: &C, number: u32, byte: u8) -> Option<Next<u32>> {
+        match self.place(number).next(of, byte)? {
+            Next::Inside(escape) => self.number(of, escape).map(Next::Inside),
+            Next::Whole(content) => Some(Next::Whole(content)),
+        }
+    }
+}

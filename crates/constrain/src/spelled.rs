@@ -1,0 +1,259 @@
+//! Automata over classes of characters, where texts are UTF-8.
+//!
+//! A state is one of the automaton and a place inside a character.
+
+use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Look, Repetition};
+
+use crate::alphabet::{Alphabet, Letter, Ranges, Read};
+use crate::automaton::Automaton;
+use crate::json::text::distances_to;
+use crate::lazy::Lazy;
+use crate::loops::{Loop, Signs};
+
+/// An automaton whose bytes are the letters of an alphabet.
+#[derive(Debug)]
+pub(crate) struct Spelled {
+    alphabet: Alphabet,
+    words: Words,
+    /// The bits of a place inside a character, below those of the automaton's state.
+    bits: u32,
+}
+
+#[derive(Debug)]
+enum Words {
+    /// With the fewest bytes from each state to an end.
+    Table(Box<Automaton>, Vec<u64>),
+    Lazy(Box<Lazy>),
+}
+
+/// An expression over letters.
+pub(crate) struct Spelling {
+    pub(crate) alphabet: Alphabet,
+    pub(crate) hir: Hir,
+}
+
+impl Spelling {
+    /// `None` where the expression looks around, matches what is no text, or tells too many classes apart.
+    pub(crate) fn of(hir: &Hir) -> Option<Self> {
+        let mut classes: Vec<Ranges> = Vec::new();
+        collect(hir, &mut classes)?;
+        classes.sort_unstable();
+        classes.dedup();
+        let (alphabet, letters) = Alphabet::new(&classes)?;
+        let of_class = |ranges: &Ranges| &letters[classes.binary_search(ranges).expect("it has been collected")][..];
+        Some(Self { alphabet, hir: translated(hir, &of_class) })
+    }
+
+    pub(crate) fn table(self, automaton: Box<Automaton>) -> Spelled {
+        let bytes = |letter| self.alphabet.bytes(letter).into();
+        let to_end = distances_to(&automaton, bytes, |state| automaton.accepts(state).then_some(0));
+        Spelled::new(self.alphabet, Words::Table(automaton, to_end))
+    }
+
+    pub(crate) fn lazy(self, lazy: Box<Lazy>) -> Spelled {
+        Spelled::new(self.alphabet, Words::Lazy(lazy))
+    }
+}
+
+/// Adds the classes of an expression.
+fn collect(hir: &Hir, classes: &mut Vec<Ranges>) -> Option<()> {
+    match hir.kind() {
+        HirKind::Empty => {}
+        HirKind::Literal(literal) => {
+            classes.extend(std::str::from_utf8(&literal.0).ok()?.chars().map(|c| vec![(c.into(), c.into())]));
+        }
+        HirKind::Class(class) => classes.push(ranges(class)?),
+        HirKind::Look(Look::Start | Look::End) => {}
+        HirKind::Look(_) => return None,
+        HirKind::Repetition(repetition) => collect(&repetition.sub, classes)?,
+        HirKind::Capture(capture) => collect(&capture.sub, classes)?,
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().try_for_each(|part| collect(part, classes))?;
+        }
+    }
+    Some(())
+}
+
+fn ranges(class: &Class) -> Option<Ranges> {
+    match class {
+        Class::Unicode(class) => {
+            Some(class.ranges().iter().map(|range| (range.start().into(), range.end().into())).collect())
+        }
+        Class::Bytes(class) => {
+            let ascii = |range: &ClassBytesRange| range.end().is_ascii();
+            let ranges = class.ranges();
+            ranges.iter().all(ascii).then(|| ranges.iter().map(|r| (r.start().into(), r.end().into())).collect())
+        }
+    }
+}
+
+/// An expression with letters for characters.
+fn translated<'a>(hir: &Hir, letters: &impl Fn(&Ranges) -> &'a [Letter]) -> Hir {
+    let all = |parts: &[Hir]| parts.iter().map(|part| translated(part, letters)).collect();
+    match hir.kind() {
+        HirKind::Empty => Hir::empty(),
+        HirKind::Literal(literal) => {
+            let text = std::str::from_utf8(&literal.0).expect("it has been collected");
+            // A class of one character is one letter.
+            let letter = |c: char| letters(&vec![(c.into(), c.into())])[0];
+            Hir::literal(text.chars().map(letter).collect::<Vec<u8>>())
+        }
+        HirKind::Class(class) => {
+            let letters = letters(&ranges(class).expect("it has been collected"));
+            Hir::class(Class::Bytes(ClassBytes::new(
+                letters.iter().map(|&letter| ClassBytesRange::new(letter, letter)),
+            )))
+        }
+        HirKind::Look(look) => Hir::look(*look),
+        HirKind::Repetition(repetition) => {
+            let &Repetition { min, max, greedy, ref sub } = repetition;
+            Hir::repetition(Repetition { min, max, greedy, sub: Box::new(translated(sub, letters)) })
+        }
+        HirKind::Capture(capture) => translated(&capture.sub, letters),
+        HirKind::Concat(parts) => Hir::concat(all(parts)),
+        HirKind::Alternation(parts) => Hir::alternation(all(parts)),
+    }
+}
+
+impl Spelled {
+    /// The state before any byte.
+    pub(crate) const START: u32 = 0;
+
+    fn new(alphabet: Alphabet, words: Words) -> Self {
+        let bits = alphabet.places().next_power_of_two().trailing_zeros();
+        Self { alphabet, words, bits }
+    }
+
+    /// The state of the automaton, and the place inside a character.
+    #[inline]
+    fn split(&self, state: u32) -> (u32, u32) {
+        (state >> self.bits, state & ((1 << self.bits) - 1))
+    }
+
+    #[inline]
+    fn word(&self, state: u32, letter: Letter) -> Option<u32> {
+        match &self.words {
+            Words::Table(automaton, _) => automaton.next(state, letter),
+            Words::Lazy(lazy) => lazy.next(state, letter),
+        }
+    }
+
+    /// The state after one more byte, if a text can go on so.
+    #[inline]
+    pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
+        let (word, place) = self.split(state);
+        match self.alphabet.next(place, byte)? {
+            Read::Whole(letter) => Some(self.word(word, letter)? << self.bits),
+            Read::Inside(place) => {
+                let goes_on = |letter| self.word(word, letter).is_some();
+                self.alphabet.inside(place).1.iter().any(goes_on).then_some(word << self.bits | place)
+            }
+        }
+    }
+
+    /// Whether the text so far matches as a whole.
+    #[inline]
+    pub(crate) fn accepts(&self, state: u32) -> bool {
+        let (word, place) = self.split(state);
+        place == Alphabet::BETWEEN
+            && match &self.words {
+                Words::Table(automaton, _) => automaton.accepts(word),
+                Words::Lazy(lazy) => lazy.accepts(word),
+            }
+    }
+
+    /// Whether the text so far can go on.
+    #[inline]
+    pub(crate) fn goes_on(&self, state: u32) -> bool {
+        let (word, place) = self.split(state);
+        place != Alphabet::BETWEEN
+            || match &self.words {
+                Words::Table(automaton, _) => automaton.goes_on(word),
+                Words::Lazy(lazy) => lazy.goes_on(word),
+            }
+    }
+
+    /// The fewest bytes that make the text so far one that matches.
+    pub(crate) fn to_end(&self, state: u32) -> u64 {
+        let of_word = |word: u32| match &self.words {
+            Words::Table(_, to_end) => to_end[word as usize],
+            Words::Lazy(lazy) => lazy.to_end(word),
+        };
+        let (word, place) = self.split(state);
+        if place == Alphabet::BETWEEN {
+            return of_word(word);
+        }
+        let (left, letters) = self.alphabet.inside(place);
+        let after = letters.iter().filter_map(|letter| self.word(word, letter)).map(of_word).min();
+        u64::from(left) + after.expect("a character that has begun can be whole")
+    }
+
+    /// No state is farther from the end than so many bytes.
+    pub(crate) fn farthest(&self) -> u64 {
+        let of_words = match &self.words {
+            Words::Table(_, to_end) => to_end.iter().copied().max().unwrap_or(0),
+            Words::Lazy(lazy) => lazy.farthest(),
+        };
+        of_words + 3
+    }
+
+    /// Table cells.
+    pub(crate) fn cells(&self) -> usize {
+        if let Words::Table(automaton, _) = &self.words { automaton.cells() } else { 0 }
+    }
+
+    /// The characters that may come one after the other up to so many, by which the state goes from one to the next in one row,
+    /// whichever they are: `\w` in `\w{1,20}`.
+    pub(crate) fn kept(&self, state: u32, reach: u32) -> Option<Loop> {
+        let (word, place) = self.split(state);
+        if place != Alphabet::BETWEEN {
+            return None;
+        }
+        let letters = self.same(word);
+        let first = *letters.first()?;
+        let beyond = |letter: Letter| self.alphabet.ranges(letter).last().is_some_and(|range| range.1 >= 128);
+        let others: Vec<Letter> = self.alphabet.letters().filter(|&l| beyond(l) && !letters.contains(&l)).collect();
+        let (mut at, mut most, mut strangers) = (word, 0, false);
+        // Longer than any token.
+        while most <= reach {
+            strangers |= others.iter().any(|&letter| self.word(at, letter).is_some());
+            let next = self.word(at, first);
+            if letters[1..].iter().any(|&letter| self.word(at, letter) != next) {
+                return None;
+            }
+            match next {
+                Some(next) if next == at => {
+                    most = if most == 0 { u32::MAX } else { u32::MAX - 1 };
+                    break;
+                }
+                Some(next) => (at, most) = (next, most + 1),
+                None => break,
+            }
+        }
+        let ranges = letters.iter().flat_map(|&letter| self.alphabet.ranges(letter)).copied();
+        Some(Loop { kept_by: Signs::of_ranges(ranges.collect()), most, strangers })
+    }
+
+    /// The state after some characters that keep it.
+    pub(crate) fn after_kept(&self, state: u32, characters: u32) -> u32 {
+        let (mut word, _) = self.split(state);
+        let letter = self.same(word).first().copied();
+        for _ in 0..characters {
+            match letter.and_then(|letter| self.word(word, letter)) {
+                Some(next) if next != word => word = next,
+                _ => break,
+            }
+        }
+        word << self.bits
+    }
+
+    /// The letters that lead from a state to the one to which most characters of ASCII do; none at the end.
+    fn same(&self, word: u32) -> Vec<Letter> {
+        let mut ways: Vec<(u32, Letter)> =
+            self.alphabet.letters().filter_map(|l| Some((self.word(word, l)?, l))).collect();
+        ways.sort_unstable();
+        let count = |ways: &&[(u32, Letter)]| ways.iter().map(|&(_, l)| self.alphabet.of_ascii(l)).sum::<u32>();
+        let most = ways.chunk_by(|a, b| a.0 == b.0).max_by_key(count).unwrap_or_default();
+        most.iter().map(|&(_, letter)| letter).collect()
+    }
+}
