@@ -7,11 +7,13 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`mod@linear`] | `x * w^T` for few rows |
+//! | [`mod@linear`] | `x * w^T` for few rows, of weights as they are stored |
 //! | [`attention`] | attention over a cache of keys and values |
 //! | [`permutation`] | memberships in torch's random permutations, which watermarks of other systems rest on |
 //! | [`philox`] | random words out of counters, which others of them rest on |
+//! | `stored` | formats of weights, GGML's among them |
 //! | `simd`, `dispatch` | sixteen lanes on every CPU; one body of code, compiled for each |
+//! | `pool` | the threads that share a kernel's work |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod attention;
@@ -19,7 +21,11 @@ mod dispatch;
 pub mod linear;
 pub mod permutation;
 pub mod philox;
+mod pool;
 mod simd;
+mod stored;
 
 pub use attention::{Heads, attend};
-pub use linear::linear;
+pub use linear::{Weights, linear, linear_each};
+pub use pool::threads;
+pub use stored::Format;

@@ -1,108 +1,401 @@
-//! `out = x * w^T` for the few rows of a decoding step.
+//! `out = x * w^T` for the few rows of a decoding step, and for the many of a prompt.
 
-use rayon::prelude::*;
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ops::Range;
 
 use crate::dispatch::dispatch;
-use crate::simd::{LANES, Simd};
+use crate::pool;
+use crate::simd::{Body, LANES, Simd};
+use crate::stored::{self, Format, Stored};
 
-/// Multiplications below which one thread is faster than waking another.
-const PARALLEL: usize = 1 << 19;
+/// Bytes of weights, times sets of eight rows, below which one thread is faster than two.
+const PARALLEL: usize = 1 << 16;
 
-/// Rows of `w` that one task computes: a multiple of every tile.
-const TASK: usize = 64;
+/// With more rows than that it pays to decode weights into memory before they are used.
+const MANY: usize = 16;
+
+/// No part of a step has more.
+const MOST_LANES: usize = 4;
+
+/// Columns that are decoded at a time then.
+const PANEL: usize = 16;
+
+/// A matrix of weights, row by row: `n x k`.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights<'a> {
+    format: Format,
+    bytes: &'a [u8],
+    k: usize,
+}
+
+impl<'a> Weights<'a> {
+    /// Rows of `k` weights as they are stored.
+    ///
+    /// # Panics
+    /// If `k` is zero or no whole number of blocks, or the bytes are no whole number of rows.
+    pub fn new(format: Format, bytes: &'a [u8], k: usize) -> Self {
+        assert!(k > 0 && k.is_multiple_of(format.block()), "rows of {k} weights in {format:?}");
+        assert!(bytes.len().is_multiple_of(format.bytes(k)), "rows of {k} weights in {} bytes", bytes.len());
+        Self { format, bytes, k }
+    }
+
+    /// Rows of `k` weights that are in memory as numbers.
+    ///
+    /// # Panics
+    /// If they are no whole number of rows.
+    pub fn of(weights: &'a [f32], k: usize) -> Self {
+        const { assert!(cfg!(target_endian = "little"), "stored weights are little-endian") };
+        // SAFETY: the slice's memory, seen as bytes, which have no alignment and no invalid values.
+        let bytes = unsafe { std::slice::from_raw_parts(weights.as_ptr().cast(), size_of_val(weights)) };
+        Self::new(Format::F32, bytes, k)
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.bytes.len() / self.format.bytes(self.k)
+    }
+
+    /// The weights of a row.
+    pub fn columns(&self) -> usize {
+        self.k
+    }
+
+    /// The bytes of some rows from `j` on.
+    fn rows_from(&self, j: usize, count: usize) -> &'a [u8] {
+        let row = self.format.bytes(self.k);
+        &self.bytes[j * row..(j + count) * row]
+    }
+
+    /// Writes row `j` as numbers, as a token's embedding is read.
+    ///
+    /// # Panics
+    /// If there is no such row, or `out` has another length.
+    pub fn decode(&self, j: usize, out: &mut [f32]) {
+        assert_eq!(out.len(), self.k, "a row");
+        decode(self.format, self.rows_from(j, 1), out);
+    }
+}
 
 /// Multiplies rows by a weight matrix: `out[i][j] = sum over c of x[i][c] * w[j][c]`.
 ///
 /// Shapes, row by row: `x` is `m x k`, `w` is `n x k`, `out` is `m x n`. Each element is one sum over `c` in an
-/// order that depends on `k` alone, so it has the same bits for every `m`, `n` and number of threads.
+/// order that depends on `k` alone, so it has the same bits for every `m`, `n` and number of threads, and those of the
+/// product with the weights decoded.
 ///
 /// # Panics
 /// If the lengths do not fit together.
-pub fn linear(x: &[f32], w: &[f32], k: usize, out: &mut [f32]) {
-    assert!(k > 0 && x.len().is_multiple_of(k) && w.len().is_multiple_of(k), "rows of {k} elements");
-    let (m, n) = (x.len() / k, w.len() / k);
-    assert_eq!(out.len(), m * n, "the result of {m} rows by {n} columns");
-    if m * n * k < PARALLEL || n <= TASK || rayon::current_num_threads() == 1 {
-        return columns(x, w, k, &mut split_rows(out, n));
-    }
-    // Each task owns some columns of every row.
-    let tasks = n.div_ceil(TASK);
-    let mut parts: Vec<Vec<&mut [f32]>> = (0..tasks).map(|_| Vec::with_capacity(m)).collect();
-    for row in out.chunks_mut(n) {
-        parts.iter_mut().zip(row.chunks_mut(TASK)).for_each(|(part, columns)| part.push(columns));
-    }
-    parts.par_iter_mut().zip(w.par_chunks(TASK * k)).for_each(|(part, w)| columns(x, w, k, part));
+pub fn linear(x: &[f32], w: Weights<'_>, out: &mut [f32]) {
+    linear_each(x, w.k, &mut [(w, out)]);
 }
 
-fn split_rows(out: &mut [f32], n: usize) -> Vec<&mut [f32]> {
-    if n == 0 { Vec::new() } else { out.chunks_mut(n).collect() }
+/// Multiplies the same rows of `k` by several matrices, as [`linear`] does one after the other, but waits for threads once.
+///
+/// # Panics
+/// If the lengths do not fit together.
+pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])]) {
+    assert!(k > 0 && x.len().is_multiple_of(k), "rows of {k} elements");
+    let m = x.len() / k;
+    let mut columns = 0;
+    let mut bytes = 0;
+    for (w, out) in &*parts {
+        assert_eq!(w.k, k, "rows of {k} elements by rows of {} weights", w.k);
+        assert_eq!(out.len(), m * w.rows(), "the result of {m} rows by {} columns", w.rows());
+        columns += w.rows();
+        bytes += w.bytes.len();
+    }
+    if m == 0 {
+        return;
+    }
+    let threads = pool::threads();
+    let step = match bytes * m.div_ceil(8) < PARALLEL || threads == 1 {
+        true => columns.max(1),
+        // Several tasks a thread, so that one that is held up does not hold up all.
+        false => (columns / (8 * threads)).next_multiple_of(PANEL).clamp(PANEL, 16 * PANEL),
+    };
+    const MOST: usize = 4;
+    assert!(parts.len() <= MOST, "at most {MOST} matrices");
+    let mut outs: [Option<(Weights<'_>, Out<'_>)>; MOST] = [const { None }; MOST];
+    for (to, (w, out)) in outs.iter_mut().zip(parts) {
+        *to = Some((*w, Out::new(out, w.rows())));
+    }
+    pool::run(columns.div_ceil(step), &|task| {
+        let mut all = task * step..((task + 1) * step).min(columns);
+        for (w, out) in outs.iter().flatten() {
+            let n = w.rows();
+            let own = all.start.min(n)..all.end.min(n);
+            if !own.is_empty() {
+                // SAFETY: tasks have ranges of columns that do not meet.
+                unsafe { of_columns(x, *w, own, out) };
+            }
+            all = all.start.saturating_sub(n)..all.end.saturating_sub(n);
+        }
+    });
+}
+
+/// A result of rows of `n`, of which each task writes some columns.
+struct Out<'a> {
+    to: *mut f32,
+    length: usize,
+    n: usize,
+    of: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: it is written through `set` alone, whose callers write at places of their own.
+unsafe impl Sync for Out<'_> {}
+
+impl<'a> Out<'a> {
+    fn new(out: &'a mut [f32], n: usize) -> Self {
+        Self { to: out.as_mut_ptr(), length: out.len(), n, of: PhantomData }
+    }
+
+    /// # Safety
+    /// No other thread writes or reads there before all tasks have ended.
+    #[inline(always)]
+    unsafe fn set(&self, row: usize, column: usize, value: f32) {
+        let at = row * self.n + column;
+        assert!(at < self.length, "inside the result");
+        // SAFETY: it is inside the slice, which is borrowed as long as this lives; nobody else uses this place.
+        unsafe { *self.to.add(at) = value }
+    }
 }
 
 dispatch! {
     /// Some columns of every row, on this thread.
-    fn columns(x: &[f32], w: &[f32], k: usize, out: &mut [&mut [f32]]) = columns_body
+    ///
+    /// # Safety
+    /// No other thread writes these columns.
+    unsafe fn of_columns(x: &[f32], w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) = of_columns_body
 }
 
+/// # Safety
+/// No other thread writes these columns.
 #[inline(always)]
-fn columns_body<S: Simd>(unit: S, x: &[f32], w: &[f32], k: usize, out: &mut [&mut [f32]]) {
-    let mut x = x;
-    let mut out = out;
-    while !out.is_empty() {
-        let rows = out.len().min(4);
-        let (head, tail) = x.split_at(rows * k);
-        let (now, later) = out.split_at_mut(rows);
-        match rows {
-            1 => tiles::<S, 1, 8>(unit, head, w, k, now),
-            2 => tiles::<S, 2, 4>(unit, head, w, k, now),
-            3 => tiles::<S, 3, 4>(unit, head, w, k, now),
-            _ => tiles::<S, 4, 4>(unit, head, w, k, now),
+unsafe fn of_columns_body<S: Simd>(unit: S, x: &[f32], w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match w.format {
+            Format::F32 => of_format::<S, stored::F32>(unit, x, w, columns, out),
+            Format::F16 => of_format::<S, stored::F16>(unit, x, w, columns, out),
+            Format::Bf16 => of_format::<S, stored::Bf16>(unit, x, w, columns, out),
+            Format::Q8_0 => of_format::<S, stored::Q8_0>(unit, x, w, columns, out),
+            Format::Q4_0 => of_format::<S, stored::Q4_0>(unit, x, w, columns, out),
+            Format::Q4K => of_format::<S, stored::Q4K>(unit, x, w, columns, out),
+            Format::Q6K => of_format::<S, stored::Q6K>(unit, x, w, columns, out),
         }
-        (x, out) = (tail, later);
     }
 }
 
-/// `M` rows against all columns, `N` columns at a time.
+/// # Safety
+/// No other thread writes these columns.
 #[inline(always)]
-fn tiles<S: Simd, const M: usize, const N: usize>(unit: S, x: &[f32], w: &[f32], k: usize, out: &mut [&mut [f32]]) {
-    let columns = w.len() / k;
-    let whole = columns - columns % N;
-    for j in (0..whole).step_by(N) {
-        tile::<S, M, N>(unit, x, &w[j * k..(j + N) * k], k, j, out);
+unsafe fn of_format<S: Simd, F: Stored>(unit: S, x: &[f32], w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) {
+    let k = w.k;
+    if x.len() / k <= MANY {
+        // SAFETY: the caller's promise.
+        return unsafe { of_rows::<S, F>(unit, x, w, columns, 0, out) };
     }
-    for j in whole..columns {
-        tile::<S, M, 1>(unit, x, &w[j * k..(j + 1) * k], k, j, out);
-    }
+    thread_local!(static DECODED: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) });
+    DECODED.with_borrow_mut(|decoded| {
+        for from in columns.clone().step_by(PANEL) {
+            let count = PANEL.min(columns.end - from);
+            decoded.resize(PANEL * k, 0.0);
+            for (j, row) in decoded.chunks_mut(k).enumerate().take(count) {
+                decode_body::<S, F>(unit, w.rows_from(from + j, 1), row);
+            }
+            let w = Weights::of(&decoded[..count * k], k);
+            // SAFETY: the caller's promise.
+            unsafe { of_rows::<S, stored::F32>(unit, x, w, 0..count, from, out) };
+        }
+    });
 }
 
-/// `M` rows against `N` columns: their sums stay in registers.
+/// Every row against some columns, which are those from `shift` on of the result.
+///
+/// # Safety
+/// No other thread writes these columns.
 #[inline(always)]
-fn tile<S: Simd, const M: usize, const N: usize>(
+unsafe fn of_rows<S: Simd, F: Stored>(
     unit: S,
     x: &[f32],
-    w: &[f32],
-    k: usize,
-    j: usize,
-    out: &mut [&mut [f32]],
+    w: Weights<'_>,
+    columns: Range<usize>,
+    shift: usize,
+    out: &Out<'_>,
 ) {
-    let chunks = k / LANES;
-    let x: [_; M] = std::array::from_fn(|i| x[i * k..(i + 1) * k].as_chunks::<LANES>());
-    let w: [_; N] = std::array::from_fn(|i| w[i * k..(i + 1) * k].as_chunks::<LANES>());
-    let (x_rest, w_rest) = (x.map(|x| x.1), w.map(|w| w.1));
-    let (x, w) = (x.map(|x| &x.0[..chunks]), w.map(|w| &w.0[..chunks]));
+    let (k, mut row) = (w.k, 0);
+    let m = x.len() / k;
+    while row < m {
+        let x = &x[row * k..];
+        let place = Place { x, w, from: columns.start, to: columns.end, row, shift, out };
+        // Sums, and the weights of a part of each column, should all have registers.
+        row += match (m - row, S::IS_WIDE) {
+            (1, true) => place.run::<S, F, 1, 4>(unit),
+            (2, true) => place.run::<S, F, 2, 4>(unit),
+            (3, true) => place.run::<S, F, 3, 2>(unit),
+            (4, true) => place.run::<S, F, 4, 2>(unit),
+            (5 | 6, true) => place.run::<S, F, 6, 2>(unit),
+            (_, true) => place.run::<S, F, 8, 2>(unit),
+            (1, false) => place.run::<S, F, 1, 2>(unit),
+            (2, false) => place.run::<S, F, 2, 1>(unit),
+            (_, false) => place.run::<S, F, 4, 1>(unit),
+        };
+    }
+}
+
+/// Where a run of tiles stands: the rows from `row` on, against columns of the weights from one to before another.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    x: &'a [f32],
+    w: Weights<'a>,
+    from: usize,
+    to: usize,
+    row: usize,
+    shift: usize,
+    out: &'a Out<'a>,
+}
+
+impl Place<'_> {
+    /// Up to `M` rows against all columns, `N` at a time; gives how many rows there were.
+    #[inline(always)]
+    fn run<S: Simd, F: Stored, const M: usize, const N: usize>(self, unit: S) -> usize {
+        unit.run(Tiles::<F, M, N>(self, PhantomData));
+        M.min(self.x.len() / self.w.k)
+    }
+}
+
+struct Tiles<'a, F, const M: usize, const N: usize>(Place<'a>, PhantomData<F>);
+
+impl<F: Stored, const M: usize, const N: usize> Body for Tiles<'_, F, M, N> {
+    #[inline(always)]
+    fn run<S: Simd>(self, unit: S) {
+        let Self(Place { x, w, from, to, row, shift, out }, _) = self;
+        let k = w.k;
+        let rows = M.min(x.len() / k);
+        let set = |j: usize, a: usize, sum| {
+            // SAFETY: these columns are this task's, as whoever called `of_columns` has promised.
+            unsafe { out.set(row + a, shift + j, sum) }
+        };
+        let mut j = from;
+        while j + N <= to {
+            let sums = tile::<S, F, M, N>(unit, x, rows, w.rows_from(j, N), k);
+            for (a, sums) in sums[..rows].iter().enumerate() {
+                sums.iter().enumerate().for_each(|(b, &sum)| set(j + b, a, sum));
+            }
+            j += N;
+        }
+        for j in j..to {
+            let sums = tile::<S, F, M, 1>(unit, x, rows, w.rows_from(j, 1), k);
+            sums[..rows].iter().enumerate().for_each(|(a, &[sum])| set(j, a, sum));
+        }
+    }
+}
+
+/// `M` rows against `N` columns, whose sums stay in registers. Of the rows there are `rows`; where that is less, the last one
+/// is computed again.
+#[inline(always)]
+fn tile<S: Simd, F: Stored, const M: usize, const N: usize>(
+    unit: S,
+    x: &[f32],
+    rows: usize,
+    w: &[u8],
+    k: usize,
+) -> [[f32; N]; M] {
+    let stride = w.len() / N;
+    let steps = k / F::STEP;
+    assert!(rows >= 1 && x.len() >= rows * k && stride >= steps * F::STEP_BYTES, "rows of {k}");
+    let mut row = [0; M];
+    for (a, row) in row.iter_mut().enumerate() {
+        *row = a.min(rows - 1) * k;
+    }
     let mut sums = [[unit.zero(); N]; M];
-    for c in 0..chunks {
-        let w: [_; N] = std::array::from_fn(|b| unit.load(&w[b][c]));
-        for a in 0..M {
-            let x = unit.load(&x[a][c]);
+    for step in 0..steps {
+        let mut bytes: [&[u8]; N] = [&[]; N];
+        for (b, bytes) in bytes.iter_mut().enumerate() {
+            // SAFETY: column `b` has `stride` bytes, which is at least those of all steps.
+            *bytes = unsafe { w.get_unchecked(b * stride + step * F::STEP_BYTES..).get_unchecked(..F::STEP_BYTES) };
+        }
+        let mut heads = [F::head(unit, bytes[0]); N];
+        for b in 1..N {
+            heads[b] = F::head(unit, bytes[b]);
+        }
+        let mut at = step * F::STEP;
+        for part in 0..F::PARTS {
+            let mut weights = [[unit.zero(); N]; MOST_LANES];
+            let mut lanes = 0;
             for b in 0..N {
-                sums[a][b] = unit.fma(x, w[b], sums[a][b]);
+                let of_part = F::part(unit, bytes[b], &heads[b], part);
+                lanes = of_part.as_ref().len();
+                for (to, &from) in weights.iter_mut().zip(of_part.as_ref()) {
+                    to[b] = from;
+                }
+            }
+            for weights in &weights[..lanes] {
+                for a in 0..M {
+                    // SAFETY: row `a` has `k` elements from `row[a]` on, and the parts of a step have its elements, of which there
+                    // are as many as `k` or fewer.
+                    let x = unsafe { &*x.as_ptr().add(row[a] + at).cast::<[f32; LANES]>() };
+                    let x = unit.load(x);
+                    for b in 0..N {
+                        sums[a][b] = unit.fma(x, weights[b], sums[a][b]);
+                    }
+                }
+                at += LANES;
             }
         }
     }
-    for a in 0..M {
-        for b in 0..N {
-            out[a][j + b] = unit.finish(sums[a][b], x_rest[a], w_rest[b]);
+    let rest = k - steps * F::STEP;
+    let mut out = [[0.0; N]; M];
+    for b in 0..N {
+        let mut w_rest = [0.0; 2 * LANES];
+        if rest > 0 {
+            F::rest(&w[b * stride + steps * F::STEP_BYTES..(b + 1) * stride], &mut w_rest[..rest]);
         }
+        for a in 0..M {
+            let (mut sum, mut x_rest, mut w_rest) = (sums[a][b], &x[row[a] + k - rest..row[a] + k], &w_rest[..rest]);
+            if let (Some((x, x_last)), Some((w, w_last))) = (x_rest.split_first_chunk(), w_rest.split_first_chunk()) {
+                sum = unit.fma(unit.load(x), unit.load(w), sum);
+                (x_rest, w_rest) = (x_last, w_last);
+            }
+            out[a][b] = unit.finish(sum, x_rest, w_rest);
+        }
+    }
+    out
+}
+
+dispatch! {
+    fn decode(format: Format, bytes: &[u8], out: &mut [f32]) = decode_any
+}
+
+#[inline(always)]
+fn decode_any<S: Simd>(unit: S, format: Format, bytes: &[u8], out: &mut [f32]) {
+    match format {
+        Format::F32 => decode_body::<S, stored::F32>(unit, bytes, out),
+        Format::F16 => decode_body::<S, stored::F16>(unit, bytes, out),
+        Format::Bf16 => decode_body::<S, stored::Bf16>(unit, bytes, out),
+        Format::Q8_0 => decode_body::<S, stored::Q8_0>(unit, bytes, out),
+        Format::Q4_0 => decode_body::<S, stored::Q4_0>(unit, bytes, out),
+        Format::Q4K => decode_body::<S, stored::Q4K>(unit, bytes, out),
+        Format::Q6K => decode_body::<S, stored::Q6K>(unit, bytes, out),
+    }
+}
+
+/// One row of weights as numbers.
+#[inline(always)]
+fn decode_body<S: Simd, F: Stored>(unit: S, bytes: &[u8], out: &mut [f32]) {
+    let whole = out.len() - out.len() % F::STEP;
+    let (steps, rest) = out.split_at_mut(whole);
+    for (out, bytes) in steps.chunks_mut(F::STEP).zip(bytes.chunks(F::STEP_BYTES)) {
+        let head = F::head(unit, bytes);
+        let mut chunks = out.as_chunks_mut::<LANES>().0.iter_mut();
+        for part in 0..F::PARTS {
+            for (&lanes, out) in F::part(unit, bytes, &head, part).as_ref().iter().zip(&mut chunks) {
+                *out = unit.store(lanes);
+            }
+        }
+    }
+    if !rest.is_empty() {
+        F::rest(&bytes[whole / F::STEP * F::STEP_BYTES..], rest);
     }
 }
 
@@ -116,34 +409,119 @@ mod tests {
         (0..n as u64).map(|i| Random::new(seed).uniform(i, Purpose::Token) as f32 * 2.0 - 1.0).collect()
     }
 
-    /// Every shape of tile and remainder, the wide path and the plain one, one thread and many: the same bits,
-    /// and those within rounding of the sum in f64.
+    /// Any bytes are weights, but for scales, which are made sane.
+    fn stored(format: Format, rows: usize, k: usize) -> Vec<u8> {
+        let random = Random::new(7);
+        let byte = |i: usize| (random.uniform(i as u64, Purpose::Token) * 256.0) as u8;
+        let mut bytes: Vec<u8> = (0..rows * format.bytes(k)).map(byte).collect();
+        // Halves and upper halves of small numbers: 0x2c00 is 1/16, 0x3d80 likewise.
+        let scales: &[usize] = match format {
+            Format::F32 => &[2],
+            Format::F16 | Format::Bf16 | Format::Q8_0 | Format::Q4_0 => &[0],
+            Format::Q4K => &[0, 2],
+            Format::Q6K => &[208],
+        };
+        for block in bytes.chunks_mut(format.block_bytes()) {
+            for &at in scales {
+                let exponent = if matches!(format, Format::F32 | Format::Bf16) { 0x3d } else { 0x2c };
+                block[at + 1] = exponent | block[at + 1] & 0x80;
+            }
+        }
+        bytes
+    }
+
+    /// A weight by its definition.
+    fn exact(format: Format, row: &[u8], c: usize) -> f64 {
+        let half = |bytes: &[u8]| f64::from(stored::half([bytes[0], bytes[1]]));
+        let block = &row[c / format.block() * format.block_bytes()..][..format.block_bytes()];
+        let i = c % format.block();
+        match format {
+            Format::F32 => f32::from_le_bytes(block.try_into().unwrap()).into(),
+            Format::F16 => half(block),
+            Format::Bf16 => f32::from_le_bytes([0, 0, block[0], block[1]]).into(),
+            Format::Q8_0 => half(block) * f64::from(block[2 + i] as i8),
+            Format::Q4_0 => half(block) * (f64::from(block[2 + i % 16] >> (4 * (i / 16)) & 15) - 8.0),
+            Format::Q4K => {
+                let (j, q) = (i / 32, block[16 + i / 64 * 32 + i % 32] >> (4 * (i / 32 % 2)) & 15);
+                let packed = &block[4..16];
+                let (s, m) = if j < 4 {
+                    (packed[j] & 63, packed[j + 4] & 63)
+                } else {
+                    (packed[j + 4] & 15 | packed[j - 4] >> 6 << 4, packed[j + 4] >> 4 | packed[j] >> 6 << 4)
+                };
+                half(block) * f64::from(s) * f64::from(q) - half(&block[2..]) * f64::from(m)
+            }
+            Format::Q6K => {
+                let (n, l, quarter) = (i / 128, i % 32, i % 128 / 32);
+                let low = block[64 * n + l + 32 * (quarter % 2)] >> (4 * (quarter / 2)) & 15;
+                let high = block[128 + 32 * n + l] >> (2 * quarter) & 3;
+                let scale = f64::from(block[192 + 8 * n + l / 16 + 2 * quarter] as i8);
+                half(&block[208..]) * scale * (f64::from(low | high << 4) - 32.0)
+            }
+        }
+    }
+
+    fn sizes(format: Format) -> &'static [usize] {
+        match format.block() {
+            1 => &[1, 15, 16, 17, 31, 32, 33, 63, 100, 256],
+            32 => &[32, 96, 256],
+            _ => &[256, 768],
+        }
+    }
+
+    #[test]
+    fn weights_are_those_of_the_definition() {
+        for format in Format::ALL {
+            for &k in sizes(format) {
+                let bytes = stored(format, 3, k);
+                let w = Weights::new(format, &bytes, k);
+                for j in 0..3 {
+                    let (mut out, mut plain) = (vec![f32::NAN; k], vec![f32::NAN; k]);
+                    w.decode(j, &mut out);
+                    decode_any(Portable, format, w.rows_from(j, 1), &mut plain);
+                    for (c, &got) in out.iter().enumerate() {
+                        assert_eq!(got, exact(format, w.rows_from(j, 1), c) as f32, "{format:?} {k} {j} {c}");
+                    }
+                    assert_eq!(out, plain, "{format:?} without SIMD");
+                }
+            }
+        }
+    }
+
+    /// Every format, shape of tile and remainder, every unit, few rows and many: the bits of one row alone times the
+    /// weights as numbers; and those within rounding of the sum in f64.
     #[test]
     fn every_path_gives_the_same_bits_and_they_are_right() {
-        for k in [1, 15, 16, 17, 64, 100, 256] {
-            for n in [1, 3, 8, 65, 300] {
-                let w = noise(n * k, 1);
-                let x = noise(11 * k, 2);
-                let mut rows = Vec::new();
-                for row in x.chunks(k) {
-                    let mut one = vec![0.0; n];
-                    linear(row, &w, k, &mut one);
-                    rows.extend(one);
-                }
-                for m in 1..=11 {
-                    let mut out = vec![f32::NAN; m * n];
-                    linear(&x[..m * k], &w, k, &mut out);
-                    assert_eq!(out, rows[..m * n], "m {m} n {n} k {k}");
-                    let mut plain = vec![f32::NAN; m * n];
-                    columns_body(Portable, &x[..m * k], &w, k, &mut split_rows(&mut plain, n));
-                    assert_eq!(plain, out, "without SIMD: m {m} n {n} k {k}");
-                }
-                for (i, row) in x.chunks(k).enumerate() {
-                    for (j, w) in w.chunks(k).enumerate() {
-                        let exact: f64 = row.iter().zip(w).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-                        let scale: f64 = row.iter().zip(w).map(|(a, b)| f64::from(a * b).abs()).sum();
-                        assert!((f64::from(rows[i * n + j]) - exact).abs() <= 1e-6 * scale + 1e-12);
-                        assert_eq!(Portable.dot(row, w), rows[i * n + j]);
+        const ROWS: usize = 19;
+        for format in Format::ALL {
+            for &k in sizes(format) {
+                for n in [1, 3, 8, 37] {
+                    let bytes = stored(format, n, k);
+                    let w = Weights::new(format, &bytes, k);
+                    let mut numbers = vec![0.0; n * k];
+                    numbers.chunks_mut(k).enumerate().for_each(|(j, row)| w.decode(j, row));
+                    let x = noise(ROWS * k, 2);
+                    let mut alone = Vec::new();
+                    for row in x.chunks(k) {
+                        alone.extend(numbers.chunks(k).map(|w| Portable.dot(row, w)));
+                    }
+                    for m in (0..=10).chain([16, 17, ROWS]) {
+                        let mut out = vec![f32::NAN; m * n];
+                        linear(&x[..m * k], w, &mut out);
+                        assert_eq!(out, alone[..m * n], "{format:?} m {m} n {n} k {k}");
+                        let mut plain = vec![f32::NAN; m * n];
+                        if m > 0 {
+                            // SAFETY: there is one thread.
+                            unsafe { of_columns_body(Portable, &x[..m * k], w, 0..n, &Out::new(&mut plain, n)) };
+                        }
+                        assert_eq!(plain, out, "{format:?} without SIMD: m {m} n {n} k {k}");
+                    }
+                    for (i, row) in x.chunks(k).enumerate() {
+                        for (j, w) in numbers.chunks(k).enumerate() {
+                            let exact: f64 = row.iter().zip(w).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                            let scale: f64 = row.iter().zip(w).map(|(a, b)| f64::from(a * b).abs()).sum();
+                            assert!((f64::from(alone[i * n + j]) - exact).abs() <= 1e-6 * scale + 1e-12);
+                        }
                     }
                 }
             }
@@ -151,14 +529,27 @@ mod tests {
     }
 
     #[test]
-    fn large_enough_for_threads() {
-        let (m, n, k) = (3, 2000, 256);
-        let (x, w) = (noise(m * k, 3), noise(n * k, 4));
-        assert!(m * n * k >= PARALLEL);
-        let mut threaded = vec![0.0; m * n];
-        linear(&x, &w, k, &mut threaded);
-        let mut single = vec![0.0; m * n];
-        columns(&x, &w, k, &mut split_rows(&mut single, n));
-        assert_eq!(threaded, single);
+    fn several_matrices_on_several_threads() {
+        let (m, k) = (3, 512);
+        let x = noise(m * k, 3);
+        let formats = [(Format::Q8_0, 700), (Format::F32, 1), (Format::Q4K, 333), (Format::Bf16, 64)];
+        let stored = formats.map(|(format, n)| stored(format, n, k));
+        let weights: [_; 4] = std::array::from_fn(|i| Weights::new(formats[i].0, &stored[i], k));
+        let mut alone: [Vec<f32>; 4] = formats.map(|(_, n)| vec![0.0; m * n]);
+        for (w, out) in weights.iter().zip(&mut alone) {
+            // SAFETY: there is one thread.
+            unsafe { of_columns(&x, *w, 0..w.rows(), &Out::new(out, w.rows())) };
+        }
+        let mut together: [Vec<f32>; 4] = formats.map(|(_, n)| vec![f32::NAN; m * n]);
+        let [a, b, c, d] = &mut together;
+        let mut parts = [(weights[0], &mut a[..]), (weights[1], b), (weights[2], c), (weights[3], d)];
+        linear_each(&x, k, &mut parts);
+        assert_eq!(together, alone);
+    }
+
+    #[test]
+    #[should_panic(expected = "rows of 100 weights in Q8_0")]
+    fn rows_are_whole_blocks() {
+        Weights::new(Format::Q8_0, &[], 100);
     }
 }

@@ -1,7 +1,7 @@
 //! The kernels as tensor operations; on other devices, and for other types, the same in candle's own.
 
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, DType, Device, Layout, Result, Shape, Tensor, bail};
-use verdigris_kernels::{Heads, attend as attend_kernel, linear as linear_kernel};
+use verdigris_kernels::{Heads, Weights as StoredWeights, attend as attend_kernel, linear as linear_kernel};
 
 /// `x * w^T`: `m x k` by `n x k` gives `m x n`.
 pub(crate) fn linear(x: &Tensor, w: &Tensor) -> Result<Tensor> {
@@ -76,7 +76,7 @@ impl CustomOp2 for Linear {
             bail!("rows of {k} by columns of {inner}");
         }
         let mut out = vec![0.0; m * n];
-        linear_kernel(slice(x, xl)?, slice(w, wl)?, k, &mut out);
+        linear_kernel(slice(x, xl)?, StoredWeights::of(slice(w, wl)?, k), &mut out);
         Ok((CpuStorage::F32(out), Shape::from((m, n))))
     }
 }

@@ -1,0 +1,225 @@
+//! The threads that share a kernel's work.
+//!
+//! A token of a small model is a few hundred products of some ten microseconds each, so waking a thread must cost less than
+//! one. The threads here look for work for a while before they sleep, and take it without a lock.
+
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
+use std::thread;
+
+/// How often a thread without work looks for some before it sleeps: about a tenth of a millisecond.
+const LOOKS: usize = 1 << 12;
+
+/// Work that is split into tasks with numbers.
+type Work<'a> = dyn Fn(usize) + Sync + 'a;
+
+/// Threads that wait for work; as many as rayon has, the calling one included.
+struct Pool {
+    shared: Arc<Shared>,
+    /// One piece of work at a time.
+    turn: Mutex<()>,
+    threads: usize,
+}
+
+struct Shared {
+    /// Even while there is no work; one more each time that work comes or ends.
+    epoch: AtomicUsize,
+    /// The threads that may be looking at the work.
+    active: AtomicUsize,
+    /// The work of an odd epoch.
+    work: UnsafeCell<Option<*const Work<'static>>>,
+    /// The first task that nobody has taken, and the number of all.
+    next: AtomicUsize,
+    tasks: AtomicUsize,
+    panicked: AtomicBool,
+    sleeping: Mutex<usize>,
+    wake: Condvar,
+}
+
+// SAFETY: `work` is written by the one thread that has its turn, while no other looks at it: others look only between
+// joining `active` and leaving it, and only if the epoch is still the one that they joined for. The writer changes `work`
+// after it has ended the last epoch and seen `active` at zero, and before it begins the next. What `work` points to is
+// `Sync`, so any thread may call it.
+unsafe impl Sync for Shared {}
+// SAFETY: as above; the pointer is followed only while the thread that owns what it points to waits.
+unsafe impl Send for Shared {}
+
+static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::new(rayon::current_num_threads()));
+
+/// Runs `work` for each of so many tasks, on several threads where they are free; returns when all are done.
+///
+/// # Panics
+/// If a task does.
+pub(crate) fn run(tasks: usize, work: &Work<'_>) {
+    POOL.run(tasks, work);
+}
+
+/// How many threads share the work.
+pub fn threads() -> usize {
+    POOL.threads
+}
+
+impl Pool {
+    fn new(threads: usize) -> Self {
+        let shared = Arc::new(Shared {
+            epoch: AtomicUsize::new(0),
+            active: AtomicUsize::new(0),
+            work: UnsafeCell::new(None),
+            next: AtomicUsize::new(0),
+            tasks: AtomicUsize::new(0),
+            panicked: AtomicBool::new(false),
+            sleeping: Mutex::new(0),
+            wake: Condvar::new(),
+        });
+        let mut started = 1;
+        for number in 1..threads {
+            let shared = shared.clone();
+            let thread = thread::Builder::new().name(format!("kernel-{number}"));
+            // With fewer threads the work is done more slowly.
+            started += usize::from(thread.spawn(move || shared.serve()).is_ok());
+        }
+        Self { shared, turn: Mutex::new(()), threads: started }
+    }
+
+    fn run(&self, tasks: usize, work: &Work<'_>) {
+        let alone = || (0..tasks).for_each(work);
+        if tasks <= 1 || self.threads == 1 {
+            return alone();
+        }
+        // Where another thread's work goes on, and inside a task, waiting would take longer.
+        let Ok(turn) = self.turn.try_lock() else { return alone() };
+        let shared = &*self.shared;
+        // SAFETY: only the lifetime changes. The pointer is followed by threads in `active` alone, and this function does not
+        // return, or unwind, before it has ended the epoch and seen that there are none.
+        let erased = unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
+        // SAFETY: this thread has its turn, and no thread is active: see `Sync`.
+        unsafe { *shared.work.get() = Some(erased) };
+        shared.next.store(0, SeqCst);
+        shared.tasks.store(tasks, SeqCst);
+        shared.epoch.fetch_add(1, SeqCst);
+        if *shared.sleeping.lock().unwrap_or_else(PoisonError::into_inner) > 0 {
+            shared.wake.notify_all();
+        }
+        shared.take_tasks(work);
+        shared.epoch.fetch_add(1, SeqCst);
+        while shared.active.load(SeqCst) > 0 {
+            std::hint::spin_loop();
+        }
+        let panicked = shared.panicked.swap(false, SeqCst);
+        drop(turn);
+        assert!(!panicked, "a kernel's task has panicked");
+    }
+}
+
+impl Shared {
+    /// Does tasks as long as there are some that nobody has taken.
+    fn take_tasks(&self, work: &Work<'_>) {
+        let tasks = self.tasks.load(SeqCst);
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            loop {
+                let task = self.next.fetch_add(1, SeqCst);
+                if task >= tasks {
+                    break;
+                }
+                work(task);
+            }
+        }));
+        if done.is_err() {
+            self.panicked.store(true, SeqCst);
+        }
+    }
+
+    fn serve(&self) {
+        let mut last = 0;
+        loop {
+            let epoch = self.wait(last);
+            self.active.fetch_add(1, SeqCst);
+            if self.epoch.load(SeqCst) == epoch {
+                // SAFETY: this thread is active in an epoch that has not ended, so the thread that began it waits, and what the
+                // pointer leads to lives; it was written before the epoch began.
+                let work = unsafe { (*self.work.get()).map(|work| &*work) };
+                if let Some(work) = work {
+                    self.take_tasks(work);
+                }
+            }
+            self.active.fetch_sub(1, SeqCst);
+            last = epoch;
+        }
+    }
+
+    /// Waits for an odd epoch after `last`.
+    fn wait(&self, last: usize) -> usize {
+        let come = || Some(self.epoch.load(SeqCst)).filter(|epoch| epoch % 2 == 1 && *epoch != last);
+        for _ in 0..LOOKS {
+            if let Some(epoch) = come() {
+                return epoch;
+            }
+            std::hint::spin_loop();
+        }
+        let mut sleeping = self.sleeping.lock().unwrap_or_else(PoisonError::into_inner);
+        *sleeping += 1;
+        loop {
+            if let Some(epoch) = come() {
+                *sleeping -= 1;
+                return epoch;
+            }
+            sleeping = self.wake.wait(sleeping).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_is_done_once() {
+        let pool = Pool::new(4);
+        for tasks in (0..200).chain([5000]) {
+            let done: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+            pool.run(tasks, &|task| {
+                done[task].fetch_add(1, SeqCst);
+            });
+            assert!(done.iter().all(|count| count.load(SeqCst) == 1), "{tasks}");
+            if tasks % 50 == 0 {
+                thread::sleep(std::time::Duration::from_millis(2)); // long enough to sleep
+            }
+        }
+    }
+
+    #[test]
+    fn several_threads_and_tasks_inside_tasks() {
+        let pool = Pool::new(3);
+        let count = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        pool.run(7, &|_| {
+                            pool.run(3, &|_| {
+                                count.fetch_add(1, SeqCst);
+                            })
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(count.load(SeqCst), 4 * 100 * 7 * 3);
+    }
+
+    #[test]
+    fn a_panic_comes_back_and_the_pool_goes_on() {
+        let pool = Pool::new(2);
+        for bad in [0, 63] {
+            let ran = catch_unwind(AssertUnwindSafe(|| pool.run(64, &|task| assert_ne!(task, bad))));
+            assert!(ran.is_err());
+            let count = AtomicUsize::new(0);
+            pool.run(64, &|_| {
+                count.fetch_add(1, SeqCst);
+            });
+            assert_eq!(count.load(SeqCst), 64);
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! How weights are stored, and as what sixteen lanes they come into registers.
+//!
+//! What computes with lanes has no closures: those are functions of their own, for which the CPU's widest unit is not known.
+//!
+//! The block formats are GGML's (`ggml-common.h`): a scale for 32 weights, or for 256 with finer ones inside. Numbers are
+//! little-endian.
+
+use crate::simd::{LANES, Simd};
+
+/// How weights are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// 32 bits each.
+    F32,
+    /// 16 bits, IEEE half precision.
+    F16,
+    /// 16 bits, the upper half of 32.
+    Bf16,
+    /// Blocks of 32: a scale `d` in half precision, and `q` of 8 bits with a sign; `w = d * q`.
+    Q8_0,
+    /// Blocks of 32: a scale `d` in half precision, and `q` of 4 bits; `w = d * (q - 8)`.
+    Q4_0,
+    /// Blocks of 256: scales `d` and `e` in half precision, `s` and `m` of 6 bits for each 32, and `q` of 4 bits;
+    /// `w = d * s * q - e * m`.
+    Q4K,
+    /// Blocks of 256: a scale `d` in half precision, `s` of 8 bits with a sign for each 16, and `q` of 6 bits;
+    /// `w = d * s * (q - 32)`.
+    Q6K,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 7] = [Self::F32, Self::F16, Self::Bf16, Self::Q8_0, Self::Q4_0, Self::Q4K, Self::Q6K];
+
+    /// The weights of a block. A row is a whole number of blocks.
+    pub const fn block(self) -> usize {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => 1,
+            Self::Q8_0 | Self::Q4_0 => 32,
+            Self::Q4K | Self::Q6K => 256,
+        }
+    }
+
+    /// The bytes of a block.
+    pub const fn block_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+            Self::Q8_0 => 34,
+            Self::Q4_0 => 18,
+            Self::Q4K => 144,
+            Self::Q6K => 210,
+        }
+    }
+
+    /// The bytes of `k` weights, which must be whole blocks.
+    pub const fn bytes(self, k: usize) -> usize {
+        k / self.block() * self.block_bytes()
+    }
+}
+
+/// One format, for a kernel that is compiled for it.
+///
+/// # Contract
+/// The weights of a step, in order, fill the lanes of its parts, in order. A weight is its formula above, rounded once.
+pub(crate) trait Stored {
+    /// The weights that one step decodes, whose bytes follow each other.
+    const STEP: usize;
+    const STEP_BYTES: usize;
+    /// Parts of a step that are decoded one after the other.
+    const PARTS: usize;
+    /// What the parts of a step share.
+    type Head: Copy;
+    /// The lanes of a part, at most four.
+    type Part<S: Simd>: AsRef<[S::Lanes]>;
+
+    fn head<S: Simd>(unit: S, bytes: &[u8]) -> Self::Head;
+
+    fn part<S: Simd>(unit: S, bytes: &[u8], head: &Self::Head, part: usize) -> Self::Part<S>;
+
+    /// Weights that are less than a step, one by one; only formats without blocks have such.
+    fn rest(_bytes: &[u8], _out: &mut [f32]) {
+        unreachable!("a row is whole blocks")
+    }
+}
+
+#[inline(always)]
+fn at<const N: usize>(bytes: &[u8], from: usize) -> &[u8; N] {
+    bytes[from..from + N].try_into().expect("the length is that of the range")
+}
+
+pub(crate) struct F32;
+pub(crate) struct F16;
+pub(crate) struct Bf16;
+pub(crate) struct Q8_0;
+pub(crate) struct Q4_0;
+pub(crate) struct Q4K;
+pub(crate) struct Q6K;
+
+impl Stored for F32 {
+    const STEP: usize = 2 * LANES;
+    const STEP_BYTES: usize = 8 * LANES;
+    const PARTS: usize = 1;
+    type Head = ();
+    type Part<S: Simd> = [S::Lanes; 2];
+
+    #[inline(always)]
+    fn head<S: Simd>(_: S, _: &[u8]) {}
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], (): &(), _: usize) -> [S::Lanes; 2] {
+        [unit.f32(at(bytes, 0)), unit.f32(at(bytes, 4 * LANES))]
+    }
+
+    fn rest(bytes: &[u8], out: &mut [f32]) {
+        out.iter_mut().zip(bytes.as_chunks().0).for_each(|(out, &bytes)| *out = f32::from_le_bytes(bytes));
+    }
+}
+
+impl Stored for F16 {
+    const STEP: usize = 2 * LANES;
+    const STEP_BYTES: usize = 4 * LANES;
+    const PARTS: usize = 1;
+    type Head = ();
+    type Part<S: Simd> = [S::Lanes; 2];
+
+    #[inline(always)]
+    fn head<S: Simd>(_: S, _: &[u8]) {}
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], (): &(), _: usize) -> [S::Lanes; 2] {
+        [unit.f16(at(bytes, 0)), unit.f16(at(bytes, 2 * LANES))]
+    }
+
+    fn rest(bytes: &[u8], out: &mut [f32]) {
+        out.iter_mut().zip(bytes.as_chunks().0).for_each(|(out, &bytes)| *out = half(bytes));
+    }
+}
+
+impl Stored for Bf16 {
+    const STEP: usize = 2 * LANES;
+    const STEP_BYTES: usize = 4 * LANES;
+    const PARTS: usize = 1;
+    type Head = ();
+    type Part<S: Simd> = [S::Lanes; 2];
+
+    #[inline(always)]
+    fn head<S: Simd>(_: S, _: &[u8]) {}
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], (): &(), _: usize) -> [S::Lanes; 2] {
+        [unit.bf16(at(bytes, 0)), unit.bf16(at(bytes, 2 * LANES))]
+    }
+
+    fn rest(bytes: &[u8], out: &mut [f32]) {
+        let value = |bytes| f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16);
+        out.iter_mut().zip(bytes.as_chunks().0).for_each(|(out, &bytes)| *out = value(bytes));
+    }
+}
+
+impl Stored for Q8_0 {
+    const STEP: usize = 32;
+    const STEP_BYTES: usize = 34;
+    const PARTS: usize = 1;
+    type Head = f32;
+    type Part<S: Simd> = [S::Lanes; 2];
+
+    #[inline(always)]
+    fn head<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
+        unit.half(*at(bytes, 0))
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], &scale: &f32, _: usize) -> [S::Lanes; 2] {
+        let scale = unit.splat(scale);
+        let (first, second) = (unit.float(unit.signed(at(bytes, 2))), unit.float(unit.signed(at(bytes, 18))));
+        [unit.mul(first, scale), unit.mul(second, scale)]
+    }
+}
+
+impl Stored for Q4_0 {
+    const STEP: usize = 32;
+    const STEP_BYTES: usize = 18;
+    const PARTS: usize = 1;
+    type Head = f32;
+    type Part<S: Simd> = [S::Lanes; 2];
+
+    #[inline(always)]
+    fn head<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
+        unit.half(*at(bytes, 0))
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], &scale: &f32, _: usize) -> [S::Lanes; 2] {
+        let table = unit.table(scale, -8.0 * scale);
+        let pairs = unit.bytes(at(bytes, 2));
+        [unit.look(table, pairs), unit.look(table, unit.shift_right(pairs, 4))]
+    }
+}
+
+impl Stored for Q4K {
+    const STEP: usize = 256;
+    const STEP_BYTES: usize = 144;
+    const PARTS: usize = 4;
+    /// Scale and offset of each 32 weights.
+    type Head = [(f32, f32); 8];
+    type Part<S: Simd> = [S::Lanes; 4];
+
+    #[inline(always)]
+    fn head<S: Simd>(unit: S, bytes: &[u8]) -> [(f32, f32); 8] {
+        let (scale, offset) = (unit.half(*at(bytes, 0)), unit.half(*at(bytes, 2)));
+        let packed: &[u8; 12] = at(bytes, 4);
+        // The first four take the lower six bits of a byte each; of the others the lower four lie in the last bytes, and the
+        // upper two above the first four.
+        let mut head = [(0.0, 0.0); 8];
+        for i in 0..4 {
+            let (s, m) = (packed[i] & 63, packed[i + 4] & 63);
+            head[i] = (scale * f32::from(s), -offset * f32::from(m));
+            let (s, m) = (packed[i + 8] & 15 | packed[i] >> 6 << 4, packed[i + 8] >> 4 | packed[i + 4] >> 6 << 4);
+            head[i + 4] = (scale * f32::from(s), -offset * f32::from(m));
+        }
+        head
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], head: &[(f32, f32); 8], part: usize) -> [S::Lanes; 4] {
+        let (first, second) = (unit.bytes(at(bytes, 16 + 32 * part)), unit.bytes(at(bytes, 32 + 32 * part)));
+        let (low, high) = (head[2 * part], head[2 * part + 1]);
+        let (low, high) = (unit.table(low.0, low.1), unit.table(high.0, high.1));
+        [
+            unit.look(low, first),
+            unit.look(low, second),
+            unit.look(high, unit.shift_right(first, 4)),
+            unit.look(high, unit.shift_right(second, 4)),
+        ]
+    }
+}
+
+impl Stored for Q6K {
+    const STEP: usize = 256;
+    const STEP_BYTES: usize = 210;
+    const PARTS: usize = 4;
+    type Head = f32;
+    type Part<S: Simd> = [S::Lanes; 4];
+
+    #[inline(always)]
+    fn head<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
+        unit.half(*at(bytes, 208))
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], &scale: &f32, part: usize) -> [S::Lanes; 4] {
+        // The lower four bits of 128 weights lie in 64 bytes, two in a byte, the first 64 in the lower halves; the upper two
+        // in 32 bytes, four in a byte.
+        let (of_both, is_second) = (part / 2, part as u32 % 2);
+        let (lower, upper, scales) = (64 * of_both, 128 + 32 * of_both, 192 + 4 * part);
+        let mut weights = [unit.zero(); 4];
+        for (i, weights) in weights.iter_mut().enumerate() {
+            let lower = unit.shift_right(unit.bytes(at(bytes, lower + 16 * i)), 4 * is_second);
+            let upper = unit.bytes(at(bytes, upper + 16 * (i % 2)));
+            let upper = unit.shift_right(upper, 4 * is_second + 2 * (i as u32 / 2));
+            let q = unit.or(unit.and(lower, 15), unit.shift_left(unit.and(upper, 3), 4));
+            let scale = scale * f32::from(bytes[scales + i] as i8);
+            // Six bits less 32 are exact.
+            *weights = unit.mul(unit.add(unit.float(q), unit.splat(-32.0)), unit.splat(scale));
+        }
+        weights
+    }
+}
+
+/// A number in half precision.
+pub(crate) fn half(bytes: [u8; 2]) -> f32 {
+    let bits = u32::from(u16::from_le_bytes(bytes));
+    let (sign, magnitude) = (bits >> 15 << 31, bits & 0x7fff);
+    let value = match magnitude {
+        // What is no finite number stays so.
+        0x7c00.. => f32::from_bits(0x7f80_0000 | (magnitude & 0x3ff) << 13),
+        // The exponent's bias differs by 112; below the smallest normal number this is exact too.
+        _ => f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23),
+    };
+    f32::from_bits(value.to_bits() | sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_precision_is_exact() {
+        for bits in 0..=u16::MAX {
+            let (sign, exponent, fraction) = (bits >> 15, i32::from(bits >> 10 & 31), f64::from(bits & 0x3ff));
+            let magnitude = match exponent {
+                0 => fraction * 2f64.powi(-24),
+                31 if fraction == 0.0 => f64::INFINITY,
+                31 => f64::NAN,
+                _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
+            };
+            let expected = if sign == 1 { -magnitude } else { magnitude };
+            let got = f64::from(half(bits.to_le_bytes()));
+            assert!(
+                got == expected && got.is_sign_negative() == (sign == 1) || got.is_nan() && expected.is_nan(),
+                "{bits:x}"
+            );
+        }
+    }
+}
