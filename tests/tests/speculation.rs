@@ -88,7 +88,7 @@ fn a_twin_is_never_rejected() {
 #[test]
 fn a_drafter_forgets_what_was_rejected() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small");
-    let model = ModelFolder::at(folder).load(&Device::Cpu).unwrap().decoder;
+    let model = ModelFolder::at(folder).load(&Device::Cpu).unwrap().model;
     let chain = Chain::new();
     let state = chain.start(&[]);
     let drafter = || DraftModel::new(model.clone(), 100, &chain, Sampler::Categorical, Coupling::Independent).unwrap();

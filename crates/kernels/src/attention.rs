@@ -1,12 +1,18 @@
-//! Attention of a few new tokens over a cache of keys and values.
+//! Attention of a few new tokens over a cache of keys and values, which is read where it lies.
 
-use rayon::prelude::*;
+use std::cell::RefCell;
 
 use crate::dispatch::dispatch;
-use crate::simd::Simd;
+use crate::linear::{Out, Weights, of_rows};
+use crate::pool;
+use crate::simd::{Body, LANES, Simd};
+use crate::stored::{self, Format, Stored};
 
-/// Multiplications below which one thread is faster than waking another.
-const PARALLEL: usize = 1 << 19;
+/// Bytes of keys, times sets of eight rows, below which one thread is faster than two.
+const PARALLEL: usize = 1 << 15;
+
+/// Rows of queries that one task computes.
+const ROWS: usize = 64;
 
 /// The heads of an attention layer. `heads / kv_heads` query heads share one head of keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,94 +25,317 @@ pub struct Heads {
     pub head_dim: usize,
 }
 
-/// Attends: `out[r][h] = sum over visible j of softmax_j(scale * q[r][h] . k[j][h']) * v[j][h']`.
-///
-/// Shapes, row by row: `q` and `out` are `m x heads x head_dim`; `k` and `v` are `t x kv_heads x head_dim` with
-/// the `m` new tokens last. Every row sees the `t - m` tokens before the new ones. Among the new ones row `r`
-/// sees `j` where `visible[r * m + j]`, or, without `visible`, where `j <= r`.
-///
-/// Sums run over visible keys in order, so hidden ones change no bit.
-///
-/// # Panics
-/// If the lengths do not fit together.
-pub fn attend(q: &[f32], k: &[f32], v: &[f32], shape: Heads, visible: Option<&[bool]>, scale: f32, out: &mut [f32]) {
-    let Heads { heads, kv_heads, head_dim } = shape;
-    assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads) && head_dim > 0, "{shape:?}");
-    let (m, t) = (q.len() / (heads * head_dim), k.len() / (kv_heads * head_dim));
-    assert_eq!((q.len(), k.len()), (m * heads * head_dim, t * kv_heads * head_dim), "whole tokens");
-    assert_eq!((v.len(), out.len()), (k.len(), q.len()), "values as keys, results as queries");
-    assert!(m <= t, "{m} new tokens among {t}");
-    assert!(visible.is_none_or(|visible| visible.len() == m * m), "a mask over the new tokens");
-    let row = |(r, out): (usize, &mut [f32])| {
-        let q = &q[r * heads * head_dim..(r + 1) * heads * head_dim];
-        let mask = visible.map(|visible| &visible[r * m..(r + 1) * m]);
-        let new = t - m;
-        let seen = if mask.is_some() { t } else { new + r + 1 };
-        with_scores(|scores| one_row(q, k, v, shape, new, seen, mask, scale, scores, out));
-    };
-    if m * t * heads * head_dim < PARALLEL {
-        out.chunks_mut(heads * head_dim).enumerate().for_each(row);
-    } else {
-        out.par_chunks_mut(heads * head_dim).enumerate().for_each(row);
+/// Keys or values of one layer: `t x kv_heads x head_dim`, as they are stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Cached<'a> {
+    /// How they are stored. A head is whole blocks.
+    pub format: Format,
+    /// Their bytes.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Cached<'a> {
+    /// Keys or values in memory as numbers.
+    pub fn of(numbers: &'a [f32]) -> Self {
+        Self { format: Format::F32, bytes: stored::bytes(numbers) }
+    }
+
+    /// One head of all tokens.
+    fn head(self, shape: Heads, head: usize) -> Weights<'a> {
+        let row = self.format.bytes(shape.head_dim);
+        let from = (head * row).min(self.bytes.len());
+        // The heads after it do not belong to its last row.
+        let behind = (shape.kv_heads - 1 - head) * row;
+        let to = self.bytes.len().saturating_sub(behind).max(from);
+        Weights::strided(self.format, &self.bytes[from..to], shape.head_dim, shape.kv_heads * row)
     }
 }
 
-/// Working space that stays with the thread.
-fn with_scores(f: impl FnOnce(&mut Vec<f32>)) {
-    thread_local!(static SCORES: std::cell::RefCell<Vec<f32>> = const { std::cell::RefCell::new(Vec::new()) });
-    SCORES.with_borrow_mut(f);
+/// Who sees whom, and how near ones are preferred.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sight<'a> {
+    /// Among the `m` new tokens row `r` sees `j` where `visible[r * m + j]`; without this, where `j <= r`.
+    pub visible: Option<&'a [bool]>,
+    /// The positions of the new tokens. Those before stand at 0, 1 and so on. Needed for what follows.
+    pub positions: &'a [u32],
+    /// Only tokens less than so far back are seen (a sliding window).
+    pub window: Option<usize>,
+    /// For each query head, what is taken from a score for each position back (ALiBi: Press, Smith and Lewis 2022).
+    pub slopes: Option<&'a [f32]>,
+    /// Scores `s` become `cap * tanh(s / cap)` (Gemma 2).
+    pub cap: Option<f32>,
 }
+
+/// Attends: `out[r][h] = sum over visible j of softmax_j(scale * q[r][h] . k[j][h']) * v[j][h']`.
+///
+/// Shapes, row by row: `q` and `out` are `m x heads x head_dim`; `k` and `v` are `t x kv_heads x head_dim` with
+/// the `m` new tokens last. Every row sees the `t - m` tokens before the new ones, as far as its window goes.
+///
+/// Sums run over keys in an order of their own, and hidden ones change no bit.
+///
+/// # Panics
+/// If the lengths do not fit together.
+pub fn attend(q: &[f32], k: Cached<'_>, v: Cached<'_>, shape: Heads, sight: Sight<'_>, scale: f32, out: &mut [f32]) {
+    let Heads { heads, kv_heads, head_dim } = shape;
+    assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads) && head_dim > 0, "{shape:?}");
+    let m = q.len() / (heads * head_dim);
+    let t = k.bytes.len() / (kv_heads * k.format.bytes(head_dim));
+    for format in [k.format, v.format] {
+        assert!(head_dim.is_multiple_of(format.block()), "heads of {head_dim} in {format:?}");
+    }
+    assert_eq!(
+        (q.len(), k.bytes.len()),
+        (m * heads * head_dim, t * kv_heads * k.format.bytes(head_dim)),
+        "whole tokens"
+    );
+    assert_eq!(v.bytes.len(), t * kv_heads * v.format.bytes(head_dim), "values as keys");
+    assert_eq!(out.len(), q.len(), "results as queries");
+    assert!(m <= t, "{m} new tokens among {t}");
+    assert!(sight.visible.is_none_or(|visible| visible.len() == m * m), "a mask over the new tokens");
+    let by_position = sight.window.is_some() || sight.slopes.is_some();
+    assert!(!by_position || sight.positions.len() == m, "a position for each new token");
+    assert!(sight.slopes.is_none_or(|slopes| slopes.len() == heads), "a slope for each head");
+    if m == 0 {
+        return;
+    }
+    let group = heads / kv_heads;
+    let blocks = (m * group).div_ceil(ROWS);
+    let out = Out::new(out, heads * head_dim);
+    let task = |task: usize| {
+        let (head, block) = (task / blocks, task % blocks);
+        let rows = block * ROWS..((block + 1) * ROWS).min(m * group);
+        let work = Work { q, k: k.head(shape, head), v: v.head(shape, head), shape, sight, scale, m, t, head };
+        // SAFETY: tasks have rows and heads that do not meet.
+        unsafe { some_rows(&work, rows.start, rows.end, &out) };
+    };
+    if k.bytes.len() * (m * group).div_ceil(8) < PARALLEL {
+        (0..kv_heads * blocks).for_each(task);
+    } else {
+        pool::run(kv_heads * blocks, &task);
+    }
+}
+
+/// What a task reads.
+struct Work<'a> {
+    q: &'a [f32],
+    k: Weights<'a>,
+    v: Weights<'a>,
+    shape: Heads,
+    sight: Sight<'a>,
+    scale: f32,
+    m: usize,
+    t: usize,
+    head: usize,
+}
+
+/// Memory that stays with a thread.
+#[derive(Default)]
+struct Scratch {
+    queries: Vec<f32>,
+    scores: Vec<f32>,
+    sums: Vec<f32>,
+}
+
+thread_local!(static SCRATCH: RefCell<Scratch> = RefCell::default());
 
 dispatch! {
-    /// All heads of one row: keys `0..seen`, of which those from `new` on are subject to the mask.
-    fn one_row(
-        q: &[f32], k: &[f32], v: &[f32], shape: Heads, new: usize, seen: usize,
-        mask: Option<&[bool]>, scale: f32, scores: &mut Vec<f32>, out: &mut [f32],
-    ) = one_row_body
+    /// Some rows of one head of keys: the query heads of a token follow each other, then the next token's.
+    ///
+    /// # Safety
+    /// No other thread writes these rows of this head.
+    unsafe fn some_rows(work: &Work<'_>, from: usize, to: usize, out: &Out<'_>) = some_rows_body
 }
 
-#[allow(clippy::too_many_arguments)]
+/// # Safety
+/// No other thread writes these rows of this head.
 #[inline(always)]
-fn one_row_body<S: Simd>(
-    unit: S,
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    shape: Heads,
-    new: usize,
-    seen: usize,
-    mask: Option<&[bool]>,
-    scale: f32,
-    scores: &mut Vec<f32>,
-    out: &mut [f32],
-) {
-    let Heads { heads, kv_heads, head_dim } = shape;
-    let hidden = |j: usize| j >= new && mask.is_some_and(|mask| !mask[j - new]);
-    for h in 0..heads {
-        let kv = h / (heads / kv_heads) * head_dim;
-        let at = |j: usize| j * kv_heads * head_dim + kv..j * kv_heads * head_dim + kv + head_dim;
-        let q = &q[h * head_dim..(h + 1) * head_dim];
-        let out = &mut out[h * head_dim..(h + 1) * head_dim];
-        let mut max = f32::NEG_INFINITY;
+unsafe fn some_rows_body<S: Simd>(unit: S, work: &Work<'_>, from: usize, to: usize, out: &Out<'_>) {
+    let Heads { heads, kv_heads, head_dim } = work.shape;
+    let group = heads / kv_heads;
+    let place = |row: usize| (row / group, work.head * group + row % group);
+    SCRATCH.with_borrow_mut(|Scratch { queries, scores, sums }| {
+        queries.clear();
+        for row in from..to {
+            let (token, head) = place(row);
+            let at = (token * heads + head) * head_dim;
+            queries.extend_from_slice(&work.q[at..at + head_dim]);
+        }
+        // What no row of these sees is not read.
+        let held = work.t - work.m;
+        let seen = if work.sight.visible.is_some() { work.t } else { held + place(to - 1).0 + 1 };
+        let rows = to - from;
+        // Rows of scores are whole lanes.
+        let width = seen.next_multiple_of(LANES);
         scores.clear();
-        for j in 0..seen {
-            let score = if hidden(j) { f32::NEG_INFINITY } else { unit.dot(q, &k[at(j)]) * scale };
-            max = max.max(score);
-            scores.push(score);
-        }
-        let mut total = 0.0;
-        out.fill(0.0);
-        for (j, &score) in scores.iter().enumerate() {
-            if hidden(j) {
-                continue;
-            }
-            let weight = (score - max).exp();
-            total += weight;
-            for (out, &v) in out.iter_mut().zip(&v[at(j)]) {
-                *out = weight.mul_add(v, *out);
+        scores.resize(rows * width, 0.0);
+        let to_scores = Out::new(scores, width);
+        // SAFETY: the scores are this thread's.
+        unsafe {
+            match work.k.format() {
+                Format::F32 => of_rows::<S, stored::F32>(unit, queries, work.k, 0..seen, 0, &to_scores),
+                Format::F16 => of_rows::<S, stored::F16>(unit, queries, work.k, 0..seen, 0, &to_scores),
+                Format::Bf16 => of_rows::<S, stored::Bf16>(unit, queries, work.k, 0..seen, 0, &to_scores),
+                Format::Q8_0 => of_rows::<S, stored::Q8_0>(unit, queries, work.k, 0..seen, 0, &to_scores),
+                format => unreachable!("caches are not stored as {format:?}"),
             }
         }
-        out.iter_mut().for_each(|out| *out /= total);
+        for (row, scores) in (from..to).zip(scores.chunks_mut(width)) {
+            let (token, head) = place(row);
+            softmax(unit, work, token, head, held, seen, scores);
+        }
+        sums.clear();
+        sums.resize(rows * head_dim, 0.0);
+        let mix = Mix { weights: scores, width, rows, v: work.v, seen, out: sums };
+        match work.v.format() {
+            Format::F32 => mix.run::<S, stored::F32>(unit),
+            Format::F16 => mix.run::<S, stored::F16>(unit),
+            Format::Bf16 => mix.run::<S, stored::Bf16>(unit),
+            Format::Q8_0 => mix.run::<S, stored::Q8_0>(unit),
+            format => unreachable!("caches are not stored as {format:?}"),
+        }
+        for (row, sums) in (from..to).zip(sums.chunks(head_dim)) {
+            let (token, head) = place(row);
+            for (d, &sum) in sums.iter().enumerate() {
+                // SAFETY: the caller's promise.
+                unsafe { out.set(token, head * head_dim + d, sum) };
+            }
+        }
+    });
+}
+
+/// Scores become weights: those of what is not seen are zero, and so is what fills up the lanes.
+#[inline(always)]
+fn softmax<S: Simd>(unit: S, work: &Work<'_>, token: usize, head: usize, held: usize, seen: usize, scores: &mut [f32]) {
+    let Sight { visible, positions, window, slopes, cap } = work.sight;
+    let scale = unit.splat(work.scale);
+    for lanes in scores.as_chunks_mut::<LANES>().0 {
+        *lanes = unit.store(unit.mul(unit.load(lanes), scale));
+    }
+    if let Some(cap) = cap {
+        scores.iter_mut().for_each(|score| *score = cap * (*score / cap).tanh());
+    }
+    if window.is_some() || slopes.is_some() {
+        let position = positions[token] as usize;
+        let back = |j: usize| position as f32 - if j < held { j as f32 } else { positions[j - held] as f32 };
+        if let Some(slopes) = slopes {
+            scores[..seen].iter_mut().enumerate().for_each(|(j, score)| *score -= slopes[head] * back(j));
+        }
+        if let Some(window) = window {
+            let far = |j: usize| back(j) >= window as f32;
+            let hidden = scores[..seen].iter_mut().enumerate().filter(|(j, _)| far(*j));
+            hidden.for_each(|(_, score)| *score = f32::NEG_INFINITY);
+        }
+    }
+    match visible {
+        Some(visible) => {
+            let row = &visible[token * work.m..(token + 1) * work.m];
+            let hidden = scores[held..seen].iter_mut().zip(row).filter(|(_, sees)| !**sees);
+            hidden.for_each(|(score, _)| *score = f32::NEG_INFINITY);
+        }
+        None => scores[(held + token + 1).min(seen)..seen].fill(f32::NEG_INFINITY),
+    }
+    scores[seen..].fill(f32::NEG_INFINITY);
+    let mut max = unit.splat(f32::NEG_INFINITY);
+    for lanes in scores.as_chunks::<LANES>().0 {
+        max = unit.max(max, unit.load(lanes));
+    }
+    let max = unit.store(max).into_iter().fold(f32::NEG_INFINITY, f32::max);
+    let below = unit.splat(-max);
+    let mut total = unit.zero();
+    for lanes in scores.as_chunks_mut::<LANES>().0 {
+        let weights = unit.store(unit.exp(unit.add(unit.load(lanes), below)));
+        for (to, weight) in lanes.iter_mut().zip(weights) {
+            *to = if *to == f32::NEG_INFINITY { 0.0 } else { weight };
+        }
+        total = unit.add(total, unit.load(lanes));
+    }
+    let share = unit.splat(1.0 / unit.finish(total, &[], &[]));
+    for lanes in scores.as_chunks_mut::<LANES>().0 {
+        *lanes = unit.store(unit.mul(unit.load(lanes), share));
+    }
+}
+
+/// Rows of weights times values.
+struct Mix<'a> {
+    weights: &'a [f32],
+    width: usize,
+    rows: usize,
+    v: Weights<'a>,
+    seen: usize,
+    out: &'a mut [f32],
+}
+
+impl Mix<'_> {
+    #[inline(always)]
+    fn run<S: Simd, F: Stored>(self, unit: S) {
+        let Self { weights, width, rows, v, seen, out } = self;
+        let k = v.columns();
+        let mut row = 0;
+        while row < rows {
+            let weights = &weights[row * width..];
+            let out = &mut out[row * k..];
+            let count = match (rows - row, S::IS_WIDE) {
+                (1, _) => 1,
+                (2 | 3, _) | (_, false) => 2,
+                _ => 4,
+            };
+            match count {
+                1 => unit.run(MixRows::<F, 1> { weights, width, v, seen, out, of: Default::default() }),
+                2 => unit.run(MixRows::<F, 2> { weights, width, v, seen, out, of: Default::default() }),
+                _ => unit.run(MixRows::<F, 4> { weights, width, v, seen, out, of: Default::default() }),
+            }
+            row += count;
+        }
+    }
+}
+
+struct MixRows<'a, F, const M: usize> {
+    weights: &'a [f32],
+    width: usize,
+    v: Weights<'a>,
+    seen: usize,
+    out: &'a mut [f32],
+    of: std::marker::PhantomData<F>,
+}
+
+impl<F: Stored, const M: usize> Body for MixRows<'_, F, M> {
+    #[inline(always)]
+    fn run<S: Simd>(self, unit: S) {
+        let Self { weights, width, v, seen, out, .. } = self;
+        let k = v.columns();
+        let steps = k / F::STEP;
+        for step in 0..steps {
+            // Formats of caches have two lanes a step.
+            let mut sums = [[unit.zero(); 2]; M];
+            for j in 0..seen {
+                let bytes = &v.rows_from(j, 1)[step * F::STEP_BYTES..][..F::STEP_BYTES];
+                let head = F::head(unit, bytes);
+                let part = F::part(unit, bytes, &head, 0);
+                let &[first, second] = part.as_ref() else { unreachable!("two lanes") };
+                for (a, sums) in sums.iter_mut().enumerate() {
+                    let weight = unit.splat(weights[a * width + j]);
+                    sums[0] = unit.fma(weight, first, sums[0]);
+                    sums[1] = unit.fma(weight, second, sums[1]);
+                }
+            }
+            for (a, &[first, second]) in sums.iter().enumerate() {
+                let to = &mut out[a * k + step * F::STEP..][..F::STEP];
+                to[..LANES].copy_from_slice(&unit.store(first));
+                to[LANES..].copy_from_slice(&unit.store(second));
+            }
+        }
+        let rest = k - steps * F::STEP;
+        if rest > 0 {
+            let mut values = [0.0; 2 * LANES];
+            for j in 0..seen {
+                F::rest(&v.rows_from(j, 1)[steps * F::STEP_BYTES..], &mut values[..rest]);
+                for a in 0..M {
+                    let weight = weights[a * width + j];
+                    let to = &mut out[a * k + k - rest..][..rest];
+                    to.iter_mut().zip(&values).for_each(|(to, &value)| *to = weight.mul_add(value, *to));
+                }
+            }
+        }
     }
 }
 
@@ -169,49 +398,133 @@ mod tests {
                 let k = noise(t * shape.kv_heads * shape.head_dim, 2);
                 let v = noise(k.len(), 3);
                 let mut out = vec![f32::NAN; q.len()];
-                attend(&q, &k, &v, shape, None, 0.3, &mut out);
+                attend(&q, Cached::of(&k), Cached::of(&v), shape, Sight::default(), 0.3, &mut out);
                 close(&out, &exact(&q, &k, &v, shape, |r, j| j <= t - m + r, 0.3));
                 let visible: Vec<bool> = (0..m * m).map(|i| i / m == i % m || (i * 7) % 3 == 0).collect();
-                attend(&q, &k, &v, shape, Some(&visible), 0.3, &mut out);
+                let sight = Sight { visible: Some(&visible), ..Sight::default() };
+                attend(&q, Cached::of(&k), Cached::of(&v), shape, sight, 0.3, &mut out);
                 let sees = |r: usize, j: usize| j < t - m || visible[r * m + j - (t - m)];
                 close(&out, &exact(&q, &k, &v, shape, sees, 0.3));
             }
         }
     }
 
-    /// Row by row, all at once, with a causal mask spelled out, and large enough for threads.
+    /// The same numbers in every format that a cache may have, as far as it can hold them.
+    #[test]
+    fn caches_are_read_as_they_are_stored() {
+        let shape = Heads { heads: 4, kv_heads: 2, head_dim: 64 };
+        let (m, t) = (3, 50);
+        let (q, k, v) = (noise(m * 256, 1), noise(t * 128, 2), noise(t * 128, 3));
+        let all = |sight, format, k: &[u8], v: &[u8]| {
+            let mut out = vec![f32::NAN; q.len()];
+            let [k, v] = [k, v].map(|bytes| Cached { format, bytes });
+            attend(&q, k, v, shape, sight, 0.1, &mut out);
+            out
+        };
+        for format in [Format::F32, Format::F16, Format::Bf16, Format::Q8_0] {
+            let stored = [&k, &v].map(|numbers| {
+                let mut bytes = vec![0; format.bytes(numbers.len())];
+                format.encode(numbers, &mut bytes);
+                bytes
+            });
+            let numbers = [&stored[0], &stored[1]].map(|bytes| {
+                let mut numbers = vec![0.0; k.len()];
+                Weights::new(format, bytes, k.len()).decode(0, &mut numbers);
+                numbers
+            });
+            let got = all(Sight::default(), format, &stored[0], &stored[1]);
+            close(&got, &exact(&q, &numbers[0], &numbers[1], shape, |r, j| j <= t - m + r, 0.1));
+            let as_numbers = all(Sight::default(), Format::F32, stored::bytes(&numbers[0]), stored::bytes(&numbers[1]));
+            assert_eq!(got, as_numbers, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn windows_slopes_and_caps_are_those_of_the_definition() {
+        let shape = Heads { heads: 4, kv_heads: 2, head_dim: 32 };
+        let (m, t) = (4, 21);
+        let (q, k, v) = (noise(m * 128, 1), noise(t * 64, 2), noise(t * 64, 3));
+        let held = t - m;
+        // A tree: the last two are siblings.
+        let positions = [17u32, 18, 19, 19];
+        let visible: Vec<bool> = (0..16).map(|i| i % 4 <= i / 4 && i != 14).collect();
+        let position = |j: usize| if j < held { j as f64 } else { f64::from(positions[j - held]) };
+        for (window, slopes, cap) in [
+            (Some(5), None, None),
+            (None, Some([0.5f32, 0.25, 0.125, 1.0]), None),
+            (None, None, Some(0.4f32)),
+            (Some(7), Some([0.1, 0.2, 0.3, 0.4]), Some(1.5)),
+        ] {
+            let sight = Sight {
+                visible: Some(&visible),
+                positions: &positions,
+                window,
+                slopes: slopes.as_ref().map(|s| &s[..]),
+                cap,
+            };
+            let mut out = vec![f32::NAN; q.len()];
+            attend(&q, Cached::of(&k), Cached::of(&v), shape, sight, 0.3, &mut out);
+            for r in 0..m {
+                for h in 0..4 {
+                    let weight = |j: usize| {
+                        let back = position(held + r) - position(j);
+                        let sees = j < held || visible[r * m + j - held];
+                        if !sees || window.is_some_and(|window| back >= window as f64) {
+                            return 0.0;
+                        }
+                        let dot: f64 = (0..32)
+                            .map(|d| f64::from(q[(r * 4 + h) * 32 + d]) * f64::from(k[(j * 2 + h / 2) * 32 + d]))
+                            .sum();
+                        let score = dot * f64::from(0.3f32);
+                        let score = cap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh());
+                        (score - slopes.map_or(0.0, |slopes| f64::from(slopes[h]) * back)).exp()
+                    };
+                    let total: f64 = (0..t).map(weight).sum();
+                    for d in 0..32 {
+                        let mixed: f64 =
+                            (0..t).map(|j| weight(j) / total * f64::from(v[(j * 2 + h / 2) * 32 + d])).sum();
+                        assert!(
+                            (f64::from(out[(r * 4 + h) * 32 + d]) - mixed).abs() < 2e-6,
+                            "{window:?} {slopes:?} {cap:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Row by row, all at once, with a causal mask spelled out, without SIMD, and large enough for threads.
     #[test]
     fn rows_have_the_same_bits_together_and_alone() {
-        let shape = Heads { heads: 8, kv_heads: 4, head_dim: 32 };
-        let (m, t) = (9, 300);
-        let (q, k) = (noise(m * 256, 1), noise(t * 128, 2));
-        let v = noise(k.len(), 3);
-        let mut together = vec![0.0; q.len()];
-        attend(&q, &k, &v, shape, None, 0.2, &mut together);
-        let causal: Vec<bool> = (0..m * m).map(|i| i % m <= i / m).collect();
-        let mut masked = vec![0.0; q.len()];
-        attend(&q, &k, &v, shape, Some(&causal), 0.2, &mut masked);
-        assert_eq!(together, masked);
-        for r in 0..m {
-            let seen = (t - m + r + 1) * 128;
-            let mut alone = vec![0.0; 256];
-            attend(&q[r * 256..(r + 1) * 256], &k[..seen], &v[..seen], shape, None, 0.2, &mut alone);
-            assert_eq!(alone, together[r * 256..(r + 1) * 256]);
+        for shape in [Heads { heads: 8, kv_heads: 4, head_dim: 32 }, Heads { heads: 8, kv_heads: 1, head_dim: 40 }] {
+            let (m, t) = (9, 300);
+            let (of_q, of_k) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
+            let (q, k, v) = (noise(m * of_q, 1), noise(t * of_k, 2), noise(t * of_k, 3));
+            let (k, v) = (&k[..], &v[..]);
+            let mut together = vec![0.0; q.len()];
+            attend(&q, Cached::of(k), Cached::of(v), shape, Sight::default(), 0.2, &mut together);
+            let causal: Vec<bool> = (0..m * m).map(|i| i % m <= i / m).collect();
+            let mut masked = vec![0.0; q.len()];
+            let sight = Sight { visible: Some(&causal), ..Sight::default() };
+            attend(&q, Cached::of(k), Cached::of(v), shape, sight, 0.2, &mut masked);
+            assert_eq!(together, masked);
+            for r in 0..m {
+                let seen = (t - m + r + 1) * of_k;
+                let (q, mut alone) = (&q[r * of_q..(r + 1) * of_q], vec![0.0; of_q]);
+                let [k, v] = [k, v].map(|all| Cached::of(&all[..seen]));
+                attend(q, k, v, shape, Sight::default(), 0.2, &mut alone);
+                assert_eq!(alone, together[r * of_q..(r + 1) * of_q]);
+            }
+            let mut plain = vec![0.0; q.len()];
+            let out = Out::new(&mut plain, of_q);
+            let group = shape.heads / shape.kv_heads;
+            for head in 0..shape.kv_heads {
+                let [k, v] = [k, v].map(|all| Cached::of(all).head(shape, head));
+                let work = Work { q: &q, k, v, shape, sight: Sight::default(), scale: 0.2, m, t, head };
+                // SAFETY: there is one thread.
+                unsafe { some_rows_body(crate::simd::Portable, &work, 0, m * group, &out) };
+            }
+            assert_eq!(plain, together);
         }
-        let mut plain = vec![0.0; 256];
-        one_row_body(
-            crate::simd::Portable,
-            &q[..256],
-            &k,
-            &v,
-            shape,
-            t - m,
-            t - m + 1,
-            None,
-            0.2,
-            &mut Vec::new(),
-            &mut plain,
-        );
-        assert_eq!(plain, together[..256]);
     }
 }

@@ -9,8 +9,10 @@
 //! |---|---|
 //! | [`mod@linear`] | `x * w^T` for few rows, of weights as they are stored |
 //! | [`attention`] | attention over a cache of keys and values |
+//! | [`elements`] | norms, activations, rotary positions |
 //! | [`permutation`] | memberships in torch's random permutations, which watermarks of other systems rest on |
 //! | [`philox`] | random words out of counters, which others of them rest on |
+//! | `mapped` | files as memory |
 //! | `stored` | formats of weights, GGML's among them |
 //! | `simd`, `dispatch` | sixteen lanes on every CPU; one body of code, compiled for each |
 //! | `pool` | the threads that share a kernel's work |
@@ -18,14 +20,18 @@
 
 pub mod attention;
 mod dispatch;
+pub mod elements;
 pub mod linear;
+mod mapped;
 pub mod permutation;
 pub mod philox;
 mod pool;
 mod simd;
 mod stored;
 
-pub use attention::{Heads, attend};
+pub use attention::{Cached, Heads, Sight, attend};
+pub use elements::{Activation, Pairs, activate, layer_norm, rms_norm, rotate};
 pub use linear::{Weights, linear, linear_each};
+pub use mapped::Mapped;
 pub use pool::threads;
 pub use stored::Format;

@@ -27,6 +27,8 @@ pub struct Weights<'a> {
     format: Format,
     bytes: &'a [u8],
     k: usize,
+    /// Bytes from one row to the next.
+    stride: usize,
 }
 
 impl<'a> Weights<'a> {
@@ -37,7 +39,18 @@ impl<'a> Weights<'a> {
     pub fn new(format: Format, bytes: &'a [u8], k: usize) -> Self {
         assert!(k > 0 && k.is_multiple_of(format.block()), "rows of {k} weights in {format:?}");
         assert!(bytes.len().is_multiple_of(format.bytes(k)), "rows of {k} weights in {} bytes", bytes.len());
-        Self { format, bytes, k }
+        Self { format, bytes, k, stride: format.bytes(k) }
+    }
+
+    /// Rows of `k` weights, each so many bytes after the one before: a head of a cache.
+    pub(crate) fn strided(format: Format, bytes: &'a [u8], k: usize, stride: usize) -> Self {
+        debug_assert!(k > 0 && k.is_multiple_of(format.block()) && stride >= format.bytes(k));
+        Self { format, bytes, k, stride }
+    }
+
+    /// How they are stored.
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// Rows of `k` weights that are in memory as numbers.
@@ -45,15 +58,13 @@ impl<'a> Weights<'a> {
     /// # Panics
     /// If they are no whole number of rows.
     pub fn of(weights: &'a [f32], k: usize) -> Self {
-        const { assert!(cfg!(target_endian = "little"), "stored weights are little-endian") };
-        // SAFETY: the slice's memory, seen as bytes, which have no alignment and no invalid values.
-        let bytes = unsafe { std::slice::from_raw_parts(weights.as_ptr().cast(), size_of_val(weights)) };
-        Self::new(Format::F32, bytes, k)
+        Self::new(Format::F32, stored::bytes(weights), k)
     }
 
     /// The number of rows.
     pub fn rows(&self) -> usize {
-        self.bytes.len() / self.format.bytes(self.k)
+        // The last row ends where it ends.
+        (self.bytes.len() + self.stride - self.format.bytes(self.k)) / self.stride
     }
 
     /// The weights of a row.
@@ -62,9 +73,8 @@ impl<'a> Weights<'a> {
     }
 
     /// The bytes of some rows from `j` on.
-    fn rows_from(&self, j: usize, count: usize) -> &'a [u8] {
-        let row = self.format.bytes(self.k);
-        &self.bytes[j * row..(j + count) * row]
+    pub(crate) fn rows_from(&self, j: usize, count: usize) -> &'a [u8] {
+        &self.bytes[j * self.stride..(j + count - 1) * self.stride + self.format.bytes(self.k)]
     }
 
     /// Writes row `j` as numbers, as a token's embedding is read.
@@ -134,7 +144,7 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
 }
 
 /// A result of rows of `n`, of which each task writes some columns.
-struct Out<'a> {
+pub(crate) struct Out<'a> {
     to: *mut f32,
     length: usize,
     n: usize,
@@ -145,14 +155,14 @@ struct Out<'a> {
 unsafe impl Sync for Out<'_> {}
 
 impl<'a> Out<'a> {
-    fn new(out: &'a mut [f32], n: usize) -> Self {
+    pub(crate) fn new(out: &'a mut [f32], n: usize) -> Self {
         Self { to: out.as_mut_ptr(), length: out.len(), n, of: PhantomData }
     }
 
     /// # Safety
     /// No other thread writes or reads there before all tasks have ended.
     #[inline(always)]
-    unsafe fn set(&self, row: usize, column: usize, value: f32) {
+    pub(crate) unsafe fn set(&self, row: usize, column: usize, value: f32) {
         let at = row * self.n + column;
         assert!(at < self.length, "inside the result");
         // SAFETY: it is inside the slice, which is borrowed as long as this lives; nobody else uses this place.
@@ -215,7 +225,7 @@ unsafe fn of_format<S: Simd, F: Stored>(unit: S, x: &[f32], w: Weights<'_>, colu
 /// # Safety
 /// No other thread writes these columns.
 #[inline(always)]
-unsafe fn of_rows<S: Simd, F: Stored>(
+pub(crate) unsafe fn of_rows<S: Simd, F: Stored>(
     unit: S,
     x: &[f32],
     w: Weights<'_>,
@@ -278,14 +288,14 @@ impl<F: Stored, const M: usize, const N: usize> Body for Tiles<'_, F, M, N> {
         };
         let mut j = from;
         while j + N <= to {
-            let sums = tile::<S, F, M, N>(unit, x, rows, w.rows_from(j, N), k);
+            let sums = tile::<S, F, M, N>(unit, x, rows, w.rows_from(j, N), w.stride, k);
             for (a, sums) in sums[..rows].iter().enumerate() {
                 sums.iter().enumerate().for_each(|(b, &sum)| set(j + b, a, sum));
             }
             j += N;
         }
         for j in j..to {
-            let sums = tile::<S, F, M, 1>(unit, x, rows, w.rows_from(j, 1), k);
+            let sums = tile::<S, F, M, 1>(unit, x, rows, w.rows_from(j, 1), w.stride, k);
             sums[..rows].iter().enumerate().for_each(|(a, &[sum])| set(j, a, sum));
         }
     }
@@ -299,11 +309,12 @@ fn tile<S: Simd, F: Stored, const M: usize, const N: usize>(
     x: &[f32],
     rows: usize,
     w: &[u8],
+    stride: usize,
     k: usize,
 ) -> [[f32; N]; M] {
-    let stride = w.len() / N;
     let steps = k / F::STEP;
-    assert!(rows >= 1 && x.len() >= rows * k && stride >= steps * F::STEP_BYTES, "rows of {k}");
+    assert!(rows >= 1 && x.len() >= rows * k, "rows of {k}");
+    assert!(w.len() >= (N - 1) * stride + steps * F::STEP_BYTES, "columns of {k}");
     let mut row = [0; M];
     for (a, row) in row.iter_mut().enumerate() {
         *row = a.min(rows - 1) * k;
@@ -312,7 +323,7 @@ fn tile<S: Simd, F: Stored, const M: usize, const N: usize>(
     for step in 0..steps {
         let mut bytes: [&[u8]; N] = [&[]; N];
         for (b, bytes) in bytes.iter_mut().enumerate() {
-            // SAFETY: column `b` has `stride` bytes, which is at least those of all steps.
+            // SAFETY: column `b` begins at `b * stride` and has the bytes of all steps.
             *bytes = unsafe { w.get_unchecked(b * stride + step * F::STEP_BYTES..).get_unchecked(..F::STEP_BYTES) };
         }
         let mut heads = [F::head(unit, bytes[0]); N];
@@ -349,7 +360,7 @@ fn tile<S: Simd, F: Stored, const M: usize, const N: usize>(
     for b in 0..N {
         let mut w_rest = [0.0; 2 * LANES];
         if rest > 0 {
-            F::rest(&w[b * stride + steps * F::STEP_BYTES..(b + 1) * stride], &mut w_rest[..rest]);
+            F::rest(&w[b * stride + steps * F::STEP_BYTES..], &mut w_rest[..rest]);
         }
         for a in 0..M {
             let (mut sum, mut x_rest, mut w_rest) = (sums[a][b], &x[row[a] + k - rest..row[a] + k], &w_rest[..rest]);

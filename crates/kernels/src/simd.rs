@@ -60,6 +60,18 @@ pub(crate) trait Simd: Copy + Debug {
 
     fn mul(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
 
+    fn div(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
+
+    /// The larger numbers. There are none that are no numbers.
+    fn max(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
+
+    fn to_bits(self, a: Self::Lanes) -> Self::Ints;
+
+    fn from_bits(self, a: Self::Ints) -> Self::Lanes;
+
+    /// The sums, as far as they fit.
+    fn add_ints(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
+
     /// Sixteen bytes without signs.
     fn bytes(self, from: &[u8; LANES]) -> Self::Ints;
 
@@ -94,6 +106,24 @@ pub(crate) trait Simd: Copy + Debug {
     fn fma(self, a: Self::Lanes, b: Self::Lanes, sum: Self::Lanes) -> Self::Lanes;
 
     fn store(self, lanes: Self::Lanes) -> [f32; LANES];
+
+    /// `e^x` for `x` up to 80, to about 1e-7 of it; below -87 it is 1.6e-38.
+    #[inline(always)]
+    fn exp(self, x: Self::Lanes) -> Self::Lanes {
+        // Added to a number of this size, what is behind the point is rounded away, and the number stands in the lowest bits.
+        const ROUND: f32 = 12_582_912.0;
+        let x = self.max(x, self.splat(-87.0));
+        let rounded = self.fma(x, self.splat(std::f32::consts::LOG2_E), self.splat(ROUND));
+        let n = self.add(rounded, self.splat(-ROUND));
+        // x = n ln 2 + r; ln 2 in two parts, of which the first has few bits.
+        let r = self.fma(n, self.splat(-0.693_359_4), x);
+        let r = self.fma(n, self.splat(2.121_944_4e-4), r);
+        let mut sum = self.splat(1.0 / 5040.0);
+        for factor in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+            sum = self.fma(sum, r, self.splat(factor));
+        }
+        self.from_bits(self.add_ints(self.to_bits(sum), self.shift_left(self.to_bits(rounded), 23)))
+    }
 
     /// The dot product of two slices of equal length: lane by lane, the rest past a multiple of [`LANES`] in
     /// the first lanes, and then the lanes together.
@@ -184,6 +214,31 @@ impl Simd for Portable {
     #[inline(always)]
     fn mul(self, a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
         std::array::from_fn(|i| a[i] * b[i])
+    }
+
+    #[inline(always)]
+    fn div(self, a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
+        std::array::from_fn(|i| a[i] / b[i])
+    }
+
+    #[inline(always)]
+    fn max(self, a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
+    fn to_bits(self, a: [f32; LANES]) -> Words {
+        lanes(|i| a[i].to_bits())
+    }
+
+    #[inline(always)]
+    fn from_bits(self, a: Words) -> [f32; LANES] {
+        std::array::from_fn(|i| f32::from_bits(a[i]))
+    }
+
+    #[inline(always)]
+    fn add_ints(self, a: Words, b: Words) -> Words {
+        lanes(|i| a[i].wrapping_add(b[i]))
     }
 
     #[inline(always)]
@@ -345,6 +400,36 @@ mod x86 {
         fn mul(self, a: __m512, b: __m512) -> __m512 {
             // SAFETY: `self` exists only where the CPU has avx512f.
             unsafe { _mm512_mul_ps(a, b) }
+        }
+
+        #[inline(always)]
+        fn div(self, a: __m512, b: __m512) -> __m512 {
+            // SAFETY: `self` exists only where the CPU has avx512f.
+            unsafe { _mm512_div_ps(a, b) }
+        }
+
+        #[inline(always)]
+        fn max(self, a: __m512, b: __m512) -> __m512 {
+            // SAFETY: `self` exists only where the CPU has avx512f.
+            unsafe { _mm512_max_ps(a, b) }
+        }
+
+        #[inline(always)]
+        fn to_bits(self, a: __m512) -> __m512i {
+            // SAFETY: `self` exists only where the CPU has avx512f.
+            unsafe { _mm512_castps_si512(a) }
+        }
+
+        #[inline(always)]
+        fn from_bits(self, a: __m512i) -> __m512 {
+            // SAFETY: `self` exists only where the CPU has avx512f.
+            unsafe { _mm512_castsi512_ps(a) }
+        }
+
+        #[inline(always)]
+        fn add_ints(self, a: __m512i, b: __m512i) -> __m512i {
+            // SAFETY: `self` exists only where the CPU has avx512f.
+            unsafe { _mm512_add_epi32(a, b) }
         }
 
         #[inline(always)]
@@ -515,6 +600,36 @@ mod x86 {
         }
 
         #[inline(always)]
+        fn div(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+            // SAFETY: `self` exists only where the CPU has avx2.
+            unsafe { [_mm256_div_ps(a[0], b[0]), _mm256_div_ps(a[1], b[1])] }
+        }
+
+        #[inline(always)]
+        fn max(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+            // SAFETY: `self` exists only where the CPU has avx2.
+            unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
+        }
+
+        #[inline(always)]
+        fn to_bits(self, a: [__m256; 2]) -> [__m256i; 2] {
+            // SAFETY: `self` exists only where the CPU has avx2.
+            unsafe { [_mm256_castps_si256(a[0]), _mm256_castps_si256(a[1])] }
+        }
+
+        #[inline(always)]
+        fn from_bits(self, a: [__m256i; 2]) -> [__m256; 2] {
+            // SAFETY: `self` exists only where the CPU has avx2.
+            unsafe { [_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(a[1])] }
+        }
+
+        #[inline(always)]
+        fn add_ints(self, a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+            // SAFETY: `self` exists only where the CPU has avx2.
+            unsafe { [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])] }
+        }
+
+        #[inline(always)]
         fn bytes(self, from: &[u8; LANES]) -> [__m256i; 2] {
             let (low, high) = from.split_at(LANES / 2);
             // SAFETY: `self` exists only where the CPU has avx2; both halves are 8 bytes, and the load asks for no more.
@@ -624,6 +739,25 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn exponentials_are_right_and_the_same_on_every_unit() {
+        for i in 0..200_000 {
+            let x: [f32; LANES] = std::array::from_fn(|l| -87.0 + 167.0 * (16 * i + l) as f32 / 3_200_000.0);
+            let got = Portable.exp(x);
+            for (x, got) in x.into_iter().zip(got) {
+                let exact = f64::from(x).exp();
+                assert!((f64::from(got) - exact).abs() <= 2e-7 * exact, "{x}: {got} {exact}");
+            }
+            #[cfg(target_arch = "x86_64")]
+            {
+                assert!(Avx2::detect().is_none_or(|unit| unit.store(unit.exp(unit.load(&x))) == got));
+                assert!(Avx512::detect().is_none_or(|unit| unit.store(unit.exp(unit.load(&x))) == got));
+            }
+        }
+        assert_eq!(Portable.exp([0.0; LANES]), [1.0; LANES]);
+        assert!(Portable.exp([-1e30; LANES])[0] < 2e-38);
+    }
 
     #[test]
     fn every_unit_gives_the_same_bits() {

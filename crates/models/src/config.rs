@@ -3,7 +3,9 @@
 //! One decoder runs every architecture; what differs between families is listed here as choices. A family
 //! that needs something new adds a variant, and the compiler shows each place that has to know it.
 
-/// The shape and the choices of a decoder-only transformer.
+pub use verdigris_kernels::{Activation, Pairs};
+
+/// The shape and the choices of a decoder-only transformer. The default has no shape, and the choices of Llama.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecoderConfig {
     /// Rows of the embedding: one more than the highest token.
@@ -22,12 +24,32 @@ pub struct DecoderConfig {
     pub context: usize,
     /// How activations are normalised.
     pub norm: Norm,
+    /// Where in a layer that is done.
+    pub norm_places: NormPlaces,
     /// How a token knows its place.
     pub positions: Positions,
+    /// What is particular to each layer; the default for those that are not listed.
+    pub kinds: Vec<LayerKind>,
     /// What follows attention in each layer.
     pub feed_forward: FeedForward,
-    /// Whether the attention projections have biases.
+    /// Whether attention and what follows it read the same activations, each with a norm of its own or both with one.
+    pub parallel: Option<Parallel>,
+    /// Whether the projections to queries, keys and values have biases.
     pub attention_bias: bool,
+    /// Whether the projection back from attention has one.
+    pub output_bias: bool,
+    /// How queries and keys are normalised before they are turned.
+    pub query_key_norm: Option<QueryKeyNorm>,
+    /// What scores are multiplied by, if not by `1 / sqrt(head_dim)`.
+    pub attention_scale: Option<f64>,
+    /// Scores `s` become `cap * tanh(s / cap)` (Gemma 2).
+    pub attention_cap: Option<f64>,
+    /// What embeddings are multiplied by (Gemma).
+    pub embedding_scale: Option<f64>,
+    /// Whether embeddings are normalised (BLOOM).
+    pub embedding_norm: bool,
+    /// Logits `z` become `cap * tanh(z / cap)` (Gemma 2).
+    pub logit_cap: Option<f64>,
     /// Whether the output matrix is the embedding.
     pub tied: bool,
 }
@@ -40,16 +62,107 @@ pub enum Norm {
         /// Added to the mean square.
         epsilon: f64,
     },
+    /// Less the mean, divided by the root of the variance (Ba, Kiros and Hinton 2016).
+    Layer {
+        /// Added to the variance.
+        epsilon: f64,
+    },
+}
+
+/// Where in a layer activations are normalised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormPlaces {
+    /// Before attention and before the feed-forward part.
+    Before,
+    /// After each of them, before what they give is added.
+    After,
+    /// Both.
+    Around,
 }
 
 /// How a token knows its place.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Positions {
-    /// Rotary embeddings (Su et al. 2021) of the two halves of each head, as Llama pairs them.
-    Rotary {
-        /// The base of the wavelengths.
-        theta: f64,
+    /// Rotary embeddings (Su et al. 2021), of which layers choose one each.
+    Rotary(Vec<Rotary>),
+    /// An embedding for each position, added to that of the token.
+    Learned {
+        /// The row of the first position.
+        offset: usize,
     },
+    /// Scores fall with the distance (ALiBi: Press, Smith and Lewis 2022).
+    Alibi {
+        /// The slopes are powers of `2^(-most / heads)`, where there are a power of two heads.
+        most: f64,
+        /// Where there are not, they are chosen from those of the next power: every other one first, or last and of the power
+        /// below first (MPT; BLOOM).
+        odd_first: bool,
+        /// Whether they are multiplied by the scale of scores (Falcon).
+        by_scale: bool,
+    },
+}
+
+/// Rotary embeddings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rotary {
+    /// The base of the wavelengths.
+    pub theta: f64,
+    /// How many elements of a head are turned; all, if that is not said.
+    pub elements: Option<usize>,
+    /// Which elements are turned together.
+    pub pairs: Pairs,
+    /// How wavelengths are changed for longer texts.
+    pub scaling: Scaling,
+}
+
+impl Rotary {
+    /// That of all elements, by halves.
+    pub fn new(theta: f64) -> Self {
+        Self { theta, elements: None, pairs: Pairs::Halves, scaling: Scaling::None }
+    }
+}
+
+/// How the wavelengths of rotary embeddings are changed for longer texts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scaling {
+    /// They are not.
+    None,
+    /// All are longer by a factor (Chen et al. 2023).
+    Linear(f64),
+    /// Those longer than the first texts are longer by a factor, short ones are not, and there is a slope in between
+    /// (Llama 3.1).
+    Llama3 {
+        /// How much longer.
+        factor: f64,
+        /// The context divided by this is the shortest wavelength that is changed in full.
+        low: f64,
+        /// The context divided by this is the longest that is not changed.
+        high: f64,
+        /// The context of the first training.
+        context: f64,
+    },
+    /// Each wavelength has a factor of its own, and the turned elements have one together (LongRoPE: Ding et al. 2024).
+    Each {
+        /// By the number of the pair.
+        factors: Vec<f64>,
+        /// What cosines and sines are multiplied by.
+        magnitude: f64,
+    },
+}
+
+/// What is particular to a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerKind {
+    /// Only tokens less than so far back are seen.
+    pub window: Option<usize>,
+    /// Which rotary embedding it has, by number.
+    pub rotary: Option<usize>,
+}
+
+impl Default for LayerKind {
+    fn default() -> Self {
+        Self { window: None, rotary: Some(0) }
+    }
 }
 
 /// The feed-forward part of a layer.
@@ -64,22 +177,111 @@ pub enum FeedForward {
         /// Whether the three matrices have biases.
         bias: bool,
     },
+    /// `down(activation(up(x)))`.
+    Plain {
+        /// Rows of the up matrix.
+        width: usize,
+        /// What lies between the two.
+        activation: Activation,
+        /// Whether the two matrices have biases.
+        bias: bool,
+    },
 }
 
-/// A non-linearity.
+impl FeedForward {
+    /// Elements between the matrices.
+    pub fn width(self) -> usize {
+        let (Self::Gated { width, .. } | Self::Plain { width, .. }) = self;
+        width
+    }
+}
+
+/// Attention and the feed-forward part beside each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    /// `x * sigmoid(x)`.
-    Silu,
+pub enum Parallel {
+    /// With one norm for both.
+    OneNorm,
+    /// With a norm for each.
+    TwoNorms,
+}
+
+/// How queries and keys are normalised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryKeyNorm {
+    /// Each head by itself.
+    Heads,
+    /// All heads of a token together.
+    Tokens,
+}
+
+impl Default for DecoderConfig {
+    fn default() -> Self {
+        Self {
+            vocabulary: 0,
+            width: 0,
+            layers: 0,
+            heads: 0,
+            kv_heads: 0,
+            head_dim: 0,
+            context: 0,
+            norm: Norm::Rms { epsilon: 1e-5 },
+            norm_places: NormPlaces::Before,
+            positions: Positions::Rotary(vec![Rotary::new(10_000.0)]),
+            kinds: Vec::new(),
+            feed_forward: FeedForward::Gated { width: 0, activation: Activation::Silu, bias: false },
+            parallel: None,
+            attention_bias: false,
+            output_bias: false,
+            query_key_norm: None,
+            attention_scale: None,
+            attention_cap: None,
+            embedding_scale: None,
+            embedding_norm: false,
+            logit_cap: None,
+            tied: false,
+        }
+    }
 }
 
 /// No dimension of a model is larger than this; a larger number in a file is damage.
 const MAX_DIMENSION: usize = 1 << 24;
 
 impl DecoderConfig {
+    /// What is particular to a layer.
+    pub fn kind(&self, layer: usize) -> LayerKind {
+        self.kinds.get(layer).copied().unwrap_or_default()
+    }
+
+    /// What scores are multiplied by.
+    pub(crate) fn scale(&self) -> f32 {
+        self.attention_scale.unwrap_or(1.0 / (self.head_dim as f64).sqrt()) as f32
+    }
+
+    /// Whether only the shape tells it from Llama, up to biases.
+    pub(crate) fn is_like_llama(&self) -> bool {
+        let Self { positions: Positions::Rotary(rotary), norm: Norm::Rms { .. }, .. } = self else { return false };
+        let FeedForward::Gated { width, activation: Activation::Silu, bias } = self.feed_forward else { return false };
+        let plain = Self {
+            vocabulary: self.vocabulary,
+            width: self.width,
+            layers: self.layers,
+            heads: self.heads,
+            kv_heads: self.kv_heads,
+            head_dim: self.head_dim,
+            context: self.context,
+            norm: self.norm,
+            positions: self.positions.clone(),
+            feed_forward: FeedForward::Gated { width, activation: Activation::Silu, bias },
+            attention_bias: self.attention_bias,
+            output_bias: self.output_bias,
+            tied: self.tied,
+            ..Self::default()
+        };
+        *rotary == [Rotary::new(rotary[0].theta)] && *self == plain
+    }
+
     /// Checks that the numbers describe a decoder. The error names the numbers.
     pub fn check(&self) -> Result<(), String> {
-        let FeedForward::Gated { width: feed_forward, .. } = self.feed_forward;
         for (name, value) in [
             ("vocabulary size", self.vocabulary),
             ("hidden size", self.width),
@@ -88,7 +290,7 @@ impl DecoderConfig {
             ("number of key-value heads", self.kv_heads),
             ("head dimension", self.head_dim),
             ("context length", self.context),
-            ("intermediate size", feed_forward),
+            ("intermediate size", self.feed_forward.width()),
         ] {
             if !(1..=MAX_DIMENSION).contains(&value) {
                 return Err(format!("the {name} is {value}, but must be 1 to {MAX_DIMENSION}"));
@@ -97,8 +299,24 @@ impl DecoderConfig {
         if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(format!("{} attention heads cannot share {} key-value heads", self.heads, self.kv_heads));
         }
-        if !self.head_dim.is_multiple_of(2) {
-            return Err(format!("rotary positions need an even head dimension, not {}", self.head_dim));
+        if let Positions::Rotary(all) = &self.positions {
+            if all.is_empty() || (0..self.layers).any(|i| self.kind(i).rotary.is_some_and(|at| at >= all.len())) {
+                return Err("a layer has rotary positions that are not described".into());
+            }
+            for rotary in all {
+                let elements = rotary.elements.unwrap_or(self.head_dim);
+                if !elements.is_multiple_of(2) || elements > self.head_dim {
+                    return Err(format!(
+                        "rotary positions need an even number of elements of a head of {}, not {elements}",
+                        self.head_dim
+                    ));
+                }
+                if let Scaling::Each { factors, .. } = &rotary.scaling
+                    && factors.len() != elements / 2
+                {
+                    return Err(format!("{} factors for {} rotary wavelengths", factors.len(), elements / 2));
+                }
+            }
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The one decoder that a [`DecoderConfig`] describes.
+//! A decoder out of candle's operations, for GPUs and for training: Llama and what differs from it in shape alone.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use candle_nn::ops::{rms_norm, silu};
 use candle_nn::rotary_emb::rope_thd;
 
 use crate::cache::KvCache;
-use crate::config::{Activation, DecoderConfig, FeedForward, Norm, Positions};
+use crate::config::{DecoderConfig, FeedForward, Norm, Positions};
 use crate::error::ModelError;
 use crate::language_model::{Batch, LanguageModel, Rows, Sequence, Wanted};
 use crate::ops::{attend, linear};
-use crate::rotary::Rotary;
+use crate::rotary::Tables;
 use crate::weights::Weights;
 
 /// A decoder-only transformer: configuration and weights, immutable and shared.
@@ -22,7 +22,7 @@ pub struct Decoder {
     pub(crate) layers: Vec<Layer>,
     pub(crate) norm: Tensor,
     pub(crate) output: Tensor,
-    rotary: Rotary,
+    rotary: Tables,
     device: Device,
 }
 
@@ -66,8 +66,15 @@ impl Decoder {
     /// Builds a decoder from weights named as in a Hugging Face Llama checkpoint.
     pub fn new(config: DecoderConfig, weights: &Weights, device: &Device) -> Result<Self, ModelError> {
         let DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, .. } = config;
-        let FeedForward::Gated { width: inner, bias: feed_forward_bias, .. } = config.feed_forward;
-        let bias = config.attention_bias;
+        let (FeedForward::Gated { bias: feed_forward_bias, .. } | FeedForward::Plain { bias: feed_forward_bias, .. }) =
+            config.feed_forward;
+        let (inner, Positions::Rotary(rotary)) = (config.feed_forward.width(), &config.positions) else {
+            return Err(ModelError::OfTensors);
+        };
+        if !config.is_like_llama() {
+            return Err(ModelError::OfTensors);
+        }
+        let rotary = Tables::new(&rotary[0], head_dim, config.context, device)?;
         let embedding = weights.get("model.embed_tokens.weight", &[vocabulary, width])?;
         let output =
             if config.tied { embedding.clone() } else { weights.get("lm_head.weight", &[vocabulary, width])? };
@@ -75,6 +82,7 @@ impl Decoder {
             .map(|i| {
                 let name = |part: &str| format!("model.layers.{i}.{part}");
                 let attention = |part: &str, out, input| {
+                    let bias = if part == "o" { config.output_bias } else { config.attention_bias };
                     Projection::load(weights, &name(&format!("self_attn.{part}_proj")), out, input, bias)
                 };
                 let mlp = |part: &str, out, input| {
@@ -93,8 +101,6 @@ impl Decoder {
                 })
             })
             .collect::<Result<_, ModelError>>()?;
-        let Positions::Rotary { theta } = config.positions;
-        let rotary = Rotary::new(theta, head_dim, config.context, device)?;
         let norm = weights.get("model.norm.weight", &[width])?;
         Ok(Self { config, embedding, layers, norm, output, rotary, device: device.clone() })
     }
@@ -104,13 +110,13 @@ impl Decoder {
         &self.config
     }
 
-    pub(crate) fn rotary(&self) -> &Rotary {
+    pub(crate) fn rotary(&self) -> &Tables {
         &self.rotary
     }
 
     fn normalize(&self, x: &Tensor, weight: &Tensor) -> candle_core::Result<Tensor> {
         match self.config.norm {
-            Norm::Rms { epsilon } => rms_norm(x, weight, epsilon as f32),
+            Norm::Rms { epsilon } | Norm::Layer { epsilon } => rms_norm(x, weight, epsilon as f32),
         }
     }
 
@@ -136,7 +142,6 @@ impl Decoder {
             let (keys, values) = cache.append(held, &key, &value)?;
             h = (h + layer.output.apply(&attend(&query, &keys, &values, visible.as_deref())?)?)?;
             let x = self.normalize(&h, &layer.feed_forward_norm)?;
-            let FeedForward::Gated { activation: Activation::Silu, .. } = self.config.feed_forward;
             h = (&h + layer.down.apply(&(silu(&layer.gate.apply(&x)?)? * layer.up.apply(&x)?)?)?)?;
         }
         if batch.wanted == Wanted::Last {

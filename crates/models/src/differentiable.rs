@@ -9,7 +9,7 @@ use candle_core::{D, DType, Result, Tensor};
 use candle_nn::ops::{rms_norm_slow, silu, softmax};
 use candle_nn::rotary_emb::rope_slow;
 
-use crate::config::{Activation, DecoderConfig, FeedForward, Norm};
+use crate::config::{DecoderConfig, Norm};
 use crate::decoder::{Decoder, Projection};
 
 impl Decoder {
@@ -23,7 +23,7 @@ impl Decoder {
         let causal = Tensor::from_vec(causal, (t, t), ids.device())?.to_dtype(self.embedding.dtype())?;
         let split = |x: Tensor, heads: usize| x.reshape((b, t, heads, head_dim))?.transpose(1, 2)?.contiguous();
         let norm = |x: &Tensor, weight: &Tensor| match self.config.norm {
-            Norm::Rms { epsilon } => rms_norm_slow(x, weight, epsilon as f32),
+            Norm::Rms { epsilon } | Norm::Layer { epsilon } => rms_norm_slow(x, weight, epsilon as f32),
         };
         let mut h = self.embedding.index_select(&ids.flatten_all()?, 0)?;
         for layer in &self.layers {
@@ -41,7 +41,6 @@ impl Decoder {
             let mixed = mixed.transpose(1, 2)?.contiguous()?.reshape((b * t, heads * head_dim))?;
             h = (h + project(&layer.output, &mixed)?)?;
             let x = norm(&h, &layer.feed_forward_norm)?;
-            let FeedForward::Gated { activation: Activation::Silu, .. } = self.config.feed_forward;
             h = (&h + project(&layer.down, &(silu(&project(&layer.gate, &x)?)? * project(&layer.up, &x)?)?)?)?;
         }
         let logits = norm(&h.reshape((b * t, width))?, &self.norm)?.matmul(&self.output.t()?)?;

@@ -57,6 +57,9 @@ pub enum ModelError {
         /// How it differs.
         fault: String,
     },
+    /// A decoder that the operations of tensors do not cover.
+    #[error("on a GPU, and for training, decoders like Llama's are supported, and this one is another; choose cpu")]
+    OfTensors,
     /// The device does not exist or cannot be used.
     #[error("cannot compute on {name:?}: {fault}")]
     Device {

@@ -7,12 +7,19 @@ use std::sync::Arc;
 
 use candle_core::Device;
 use serde::Deserialize;
+use serde_json::Value;
+use verdigris_kernels::Mapped;
 use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 
-use crate::config::{Activation, DecoderConfig, FeedForward, Norm, Positions};
+use crate::checkpoint::Checkpoint;
+use crate::config::DecoderConfig;
+use crate::cpu::CpuDecoder;
 use crate::decoder::Decoder;
 use crate::error::ModelError;
+use crate::families::{Fields, family};
+use crate::language_model::LanguageModel;
+use crate::matrix::Bytes;
 use crate::weights::Weights;
 
 const CONFIG: &str = "config.json";
@@ -38,7 +45,9 @@ enum Place {
 /// A model with what belongs to it.
 pub struct LoadedModel {
     /// The model.
-    pub decoder: Arc<Decoder>,
+    pub model: Arc<dyn LanguageModel>,
+    /// Its description.
+    pub config: DecoderConfig,
     /// Its tokenizer.
     pub tokenizer: Arc<Tokenizer>,
     /// The tokens that end a text.
@@ -65,8 +74,8 @@ impl ModelFolder {
 
     /// Loads everything.
     pub fn load(&self, device: &Device) -> Result<LoadedModel, ModelError> {
-        let hugging_face = self.hugging_face_config()?;
-        let config = hugging_face.decoder().map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })?;
+        let fields = self.fields()?;
+        let config = self.config_of(&fields)?;
         let tokenizer = self.tokenizer()?;
         let (tokens, rows) = (tokenizer.vocabulary().size(), config.vocabulary);
         if tokens > rows {
@@ -74,10 +83,22 @@ impl ModelFolder {
                 format!("the tokenizer has {tokens} tokens, but the model only {rows}: they do not belong together");
             return Err(ModelError::Tokenizer { path: self.path(TOKENIZER), fault });
         }
-        let decoder = Arc::new(Decoder::new(config, &self.weights(device)?, device)?);
-        let end = hugging_face.eos_token_id.map(Ids::all).unwrap_or_default();
-        let begin = hugging_face.bos_token_id.or(end.first().copied());
-        Ok(LoadedModel { decoder, tokenizer: Arc::new(tokenizer), end, begin })
+        let model: Arc<dyn LanguageModel> = match device {
+            Device::Cpu => {
+                let family = family(fields.text("model_type").unwrap_or_default());
+                let family = family.map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })?;
+                let parts = (family.parts)(&self.checkpoint()?, &config, &fields)?;
+                Arc::new(CpuDecoder::new(config.clone(), parts))
+            }
+            device => Arc::new(Decoder::new(config.clone(), &self.weights(device)?, device)?),
+        };
+        let id = |value: &Value| value.as_u64().and_then(|id| TokenId::try_from(id).ok());
+        let end: Vec<TokenId> = match fields.get("eos_token_id") {
+            Some(Value::Array(ids)) => ids.iter().filter_map(id).collect(),
+            one => one.and_then(id).into_iter().collect(),
+        };
+        let begin = fields.get("bos_token_id").and_then(id).or(end.first().copied());
+        Ok(LoadedModel { model, config, tokenizer: Arc::new(tokenizer), end, begin })
     }
 
     /// The tokenizer alone, which is all that a detector needs. The path may also be the `tokenizer.json`.
@@ -92,8 +113,21 @@ impl ModelFolder {
 
     /// The shape of the model.
     pub fn config(&self) -> Result<DecoderConfig, ModelError> {
+        self.config_of(&self.fields()?)
+    }
+
+    fn config_of(&self, fields: &Fields) -> Result<DecoderConfig, ModelError> {
+        let described = || {
+            let config = (family(fields.text("model_type").ok_or("model_type is missing")?)?.config)(fields)?;
+            config.check()?;
+            Ok(config)
+        };
+        described().map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })
+    }
+
+    fn fields(&self) -> Result<Fields, ModelError> {
         let path = self.path(CONFIG);
-        self.hugging_face_config()?.decoder().map_err(|fault| ModelError::Config { path, fault })
+        Fields::parse(&self.json(CONFIG, &path)?).map_err(|fault| ModelError::Config { path, fault })
     }
 
     /// A file of the folder as it is, such as `config.json`.
@@ -101,23 +135,48 @@ impl ModelFolder {
         self.json(name, &self.path(name))
     }
 
-    /// All weights, from one file or from the shards that an index lists.
+    /// All weights as tensors, from one file or from the shards that an index lists.
     pub fn weights(&self, device: &Device) -> Result<Weights, ModelError> {
         match &self.place {
             Place::Embedded { weights, .. } => {
                 Weights::read([Ok((self.path(WEIGHTS), Cow::Borrowed(*weights)))], device)
             }
             Place::Disk(_) => {
-                let files = if self.path(INDEX).is_file() { self.shards()? } else { vec![self.path(WEIGHTS)] };
                 let read = |path: PathBuf| match std::fs::read(&path) {
                     Ok(bytes) => Ok((path, Cow::Owned(bytes))),
-                    Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
-                        Err(self.not_a_model(format!("it has no {}", file_name(&path))))
-                    }
-                    Err(source) => Err(ModelError::Read { path, source }),
+                    Err(source) => Err(self.unreadable(path, source)),
                 };
-                Weights::read(files.into_iter().map(read), device)
+                Weights::read(self.weight_files()?.into_iter().map(read), device)
             }
+        }
+    }
+
+    /// All weights as they are stored. Files are mapped, and read when they are used.
+    fn checkpoint(&self) -> Result<Checkpoint, ModelError> {
+        let mut checkpoint = Checkpoint::default();
+        match &self.place {
+            Place::Embedded { weights, .. } => {
+                checkpoint.add_safetensors(&self.path(WEIGHTS), Bytes::new(Arc::new(*weights)))?;
+            }
+            Place::Disk(_) => {
+                for path in self.weight_files()? {
+                    let file = std::fs::File::open(&path).map_err(|source| self.unreadable(path.clone(), source))?;
+                    let mapped = Mapped::new(&file).map_err(|source| self.unreadable(path.clone(), source))?;
+                    checkpoint.add_safetensors(&path, Bytes::new(Arc::new(mapped)))?;
+                }
+            }
+        }
+        Ok(checkpoint)
+    }
+
+    fn weight_files(&self) -> Result<Vec<PathBuf>, ModelError> {
+        if self.path(INDEX).is_file() { self.shards() } else { Ok(vec![self.path(WEIGHTS)]) }
+    }
+
+    fn unreadable(&self, path: PathBuf, source: std::io::Error) -> ModelError {
+        match source.kind() {
+            std::io::ErrorKind::NotFound => self.not_a_model(format!("it has no {}", file_name(&path))),
+            _ => ModelError::Read { path, source },
         }
     }
 
@@ -173,106 +232,8 @@ impl ModelFolder {
             }
         }
     }
-
-    fn hugging_face_config(&self) -> Result<HuggingFaceConfig, ModelError> {
-        let path = self.path(CONFIG);
-        serde_json::from_slice(&self.json(CONFIG, &path)?)
-            .map_err(|error| ModelError::Config { path, fault: format!("not a model's configuration: {error}") })
-    }
 }
 
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// The keys of a `config.json` that matter, under their names there.
-#[derive(Deserialize)]
-struct HuggingFaceConfig {
-    model_type: String,
-    vocab_size: usize,
-    hidden_size: usize,
-    intermediate_size: usize,
-    num_hidden_layers: usize,
-    num_attention_heads: usize,
-    num_key_value_heads: Option<usize>,
-    head_dim: Option<usize>,
-    max_position_embeddings: usize,
-    rms_norm_eps: f64,
-    hidden_act: String,
-    #[serde(default)]
-    rope_theta: Option<f64>,
-    #[serde(default)]
-    rope_scaling: Option<RopeParameters>,
-    /// Where transformers 5 keeps both of the above.
-    #[serde(default)]
-    rope_parameters: Option<RopeParameters>,
-    #[serde(default)]
-    attention_bias: bool,
-    #[serde(default)]
-    mlp_bias: bool,
-    #[serde(default)]
-    tie_word_embeddings: bool,
-    bos_token_id: Option<TokenId>,
-    eos_token_id: Option<Ids>,
-}
-
-#[derive(Deserialize)]
-struct RopeParameters {
-    #[serde(alias = "type")]
-    rope_type: Option<String>,
-    rope_theta: Option<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Ids {
-    One(TokenId),
-    Many(Vec<TokenId>),
-}
-
-impl Ids {
-    fn all(self) -> Vec<TokenId> {
-        match self {
-            Self::One(id) => vec![id],
-            Self::Many(ids) => ids,
-        }
-    }
-}
-
-impl HuggingFaceConfig {
-    fn decoder(&self) -> Result<DecoderConfig, String> {
-        if self.model_type != "llama" {
-            return Err(format!("model_type {:?} is not supported yet; llama is", self.model_type));
-        }
-        if self.hidden_act != "silu" {
-            return Err(format!("hidden_act {:?} is not supported yet; silu is", self.hidden_act));
-        }
-        for rope in [&self.rope_scaling, &self.rope_parameters].into_iter().flatten() {
-            if let Some(kind) = rope.rope_type.as_deref().filter(|kind| *kind != "default") {
-                return Err(format!("rotary positions of type {kind:?} are not supported yet; default is"));
-            }
-        }
-        let theta = self.rope_parameters.as_ref().and_then(|rope| rope.rope_theta).or(self.rope_theta);
-        let heads = self.num_attention_heads;
-        let config = DecoderConfig {
-            vocabulary: self.vocab_size,
-            width: self.hidden_size,
-            layers: self.num_hidden_layers,
-            heads,
-            kv_heads: self.num_key_value_heads.unwrap_or(heads),
-            head_dim: self.head_dim.or(self.hidden_size.checked_div(heads)).unwrap_or(0),
-            context: self.max_position_embeddings,
-            norm: Norm::Rms { epsilon: self.rms_norm_eps },
-            positions: Positions::Rotary { theta: theta.unwrap_or(10_000.0) },
-            feed_forward: FeedForward::Gated {
-                width: self.intermediate_size,
-                activation: Activation::Silu,
-                bias: self.mlp_bias,
-            },
-            attention_bias: self.attention_bias,
-            tied: self.tie_word_embeddings,
-        };
-        config.check()?;
-        Ok(config)
-    }
 }

@@ -87,20 +87,33 @@ impl<'a> Batch<'a> {
 
     /// The positions of the tokens when `held` tokens stand before them.
     pub fn positions(&self, held: usize) -> Vec<u32> {
-        let mut positions: Vec<u32> = Vec::with_capacity(self.tokens.len());
+        let mut positions = Vec::with_capacity(self.tokens.len());
+        self.positions_into(held, &mut positions);
+        positions
+    }
+
+    /// As [`Batch::positions`], into memory that is there.
+    pub(crate) fn positions_into(&self, held: usize, positions: &mut Vec<u32>) {
+        positions.clear();
         for i in 0..self.tokens.len() {
             let parent = self.parents.map_or(i.checked_sub(1), |parents| parents[i]);
             positions.push(parent.map_or(held as u32, |parent| positions[parent] + 1));
         }
-        positions
     }
 
     /// For a tree: which of its tokens (columns) each of its tokens (rows) sees.
     pub fn visibility(&self) -> Option<Vec<bool>> {
-        let parents = self.parents?;
+        let mut visible = Vec::new();
+        self.visibility_into(&mut visible).then_some(visible)
+    }
+
+    /// As [`Batch::visibility`], into memory that is there; whether it is a tree.
+    pub(crate) fn visibility_into(&self, visible: &mut Vec<bool>) -> bool {
+        let Some(parents) = self.parents else { return false };
         let m = self.tokens.len();
         assert_eq!(parents.len(), m, "one parent a token");
-        let mut visible = vec![false; m * m];
+        visible.clear();
+        visible.resize(m * m, false);
         for i in 0..m {
             if let Some(parent) = parents[i] {
                 assert!(parent < i, "a token comes after its parent");
@@ -109,7 +122,7 @@ impl<'a> Batch<'a> {
             }
             visible[i * m + i] = true;
         }
-        Some(visible)
+        true
     }
 }
 
@@ -128,6 +141,13 @@ impl Rows {
     pub fn set(&mut self, logits: Vec<f32>, width: usize) {
         assert!(width > 0 && logits.len().is_multiple_of(width), "whole rows");
         (self.logits, self.width) = (logits, width);
+    }
+
+    /// Makes room for so many rows, to be filled.
+    pub(crate) fn prepare(&mut self, count: usize, width: usize) -> &mut [f32] {
+        self.width = width;
+        self.logits.resize(count * width, 0.0);
+        &mut self.logits
     }
 
     /// The number of rows.

@@ -7,7 +7,10 @@
 //! |---|---|
 //! | [`language_model`] | the contract between a model and everything above it |
 //! | [`config`] | a decoder described as data |
-//! | [`decoder`] | the one decoder that the description runs |
+//! | [`cpu`] | the one decoder that runs the description on a CPU |
+//! | [`decoder`] | Llama's out of tensor operations, for GPUs and training |
+//! | `families` | how each architecture names its choices and its weights |
+//! | `checkpoint`, `matrix` | weights in files, as they are stored |
 //! | [`mod@device`] | where a model computes |
 //! | [`differentiable`] | the same decoder for training: whole sequences, gradients everywhere |
 //! | [`folder`] | Hugging Face model folders |
@@ -16,19 +19,24 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod checkpoint;
 pub mod config;
+pub mod cpu;
 pub mod decoder;
 pub mod device;
 pub mod differentiable;
 mod error;
+mod families;
 pub mod folder;
 pub mod language_model;
+mod matrix;
 mod ops;
 mod rotary;
 pub mod weights;
 
 pub use candle_core::{DType, Device};
 pub use config::DecoderConfig;
+pub use cpu::CpuDecoder;
 pub use decoder::Decoder;
 pub use device::device;
 pub use error::ModelError;

@@ -1,7 +1,9 @@
 //! The kernels as tensor operations; on other devices, and for other types, the same in candle's own.
 
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, DType, Device, Layout, Result, Shape, Tensor, bail};
-use verdigris_kernels::{Heads, Weights as StoredWeights, attend as attend_kernel, linear as linear_kernel};
+use verdigris_kernels::{
+    Cached, Heads, Sight, Weights as StoredWeights, attend as attend_kernel, linear as linear_kernel,
+};
 
 /// `x * w^T`: `m x k` by `n x k` gives `m x n`.
 pub(crate) fn linear(x: &Tensor, w: &Tensor) -> Result<Tensor> {
@@ -102,7 +104,9 @@ impl CustomOp3 for Attend<'_> {
     ) -> Result<(CpuStorage, Shape)> {
         let mut out = vec![0.0; ql.shape().elem_count()];
         let (q, k, v) = (slice(q, ql)?, slice(k, kl)?, slice(v, vl)?);
-        attend_kernel(q, k, v, self.shape, self.visible, scale(self.shape.head_dim) as f32, &mut out);
+        let sight = Sight { visible: self.visible, ..Sight::default() };
+        let scale = scale(self.shape.head_dim) as f32;
+        attend_kernel(q, Cached::of(k), Cached::of(v), self.shape, sight, scale, &mut out);
         Ok((CpuStorage::F32(out), ql.shape().clone()))
     }
 }

@@ -5,25 +5,68 @@
 
 use candle_core::{Device, Result, Tensor};
 
-/// Cosines and sines: `context x head_dim / 2` each.
+use crate::config::{Rotary, Scaling};
+
+/// Cosines and sines: `context x pairs` each.
 #[derive(Clone, Debug)]
-pub(crate) struct Rotary {
+pub(crate) struct Angles {
+    pub(crate) cos: Vec<f32>,
+    pub(crate) sin: Vec<f32>,
+    pub(crate) pairs: usize,
+}
+
+impl Angles {
+    pub(crate) fn new(rotary: &Rotary, head_dim: usize, context: usize) -> Self {
+        let elements = rotary.elements.unwrap_or(head_dim);
+        let pairs = elements / 2;
+        // transformers takes inverse frequencies and angles in f32; the same roundings give the same tables.
+        let inverse: Vec<f32> = (0..pairs)
+            .map(|i| {
+                let inverse = (1.0 / rotary.theta.powf(2.0 * i as f64 / elements as f64)) as f32;
+                slower(inverse, i, &rotary.scaling)
+            })
+            .collect();
+        let magnitude = if let Scaling::Each { magnitude, .. } = rotary.scaling { magnitude } else { 1.0 };
+        let angles = || (0..context).flat_map(|position| inverse.iter().map(move |f| f64::from(position as f32 * f)));
+        let cos = angles().map(|angle| (angle.cos() * magnitude) as f32).collect();
+        let sin = angles().map(|angle| (angle.sin() * magnitude) as f32).collect();
+        Self { cos, sin, pairs }
+    }
+}
+
+/// The inverse of a wavelength, changed for longer texts.
+fn slower(inverse: f32, pair: usize, scaling: &Scaling) -> f32 {
+    match scaling {
+        Scaling::None => inverse,
+        Scaling::Linear(factor) => inverse / *factor as f32,
+        Scaling::Each { factors, .. } => (f64::from(inverse) / factors[pair]) as f32,
+        &Scaling::Llama3 { factor, low, high, context } => {
+            let inverse = f64::from(inverse);
+            let wavelength = 2.0 * std::f64::consts::PI / inverse;
+            if wavelength < context / high {
+                return inverse as f32;
+            }
+            if wavelength > context / low {
+                return (inverse / factor) as f32;
+            }
+            let share = (context / wavelength - low) / (high - low);
+            ((1.0 - share) * inverse / factor + share * inverse) as f32
+        }
+    }
+}
+
+/// The same as tensors.
+#[derive(Clone, Debug)]
+pub(crate) struct Tables {
     cos: Tensor,
     sin: Tensor,
 }
 
-impl Rotary {
-    pub(crate) fn new(theta: f64, head_dim: usize, context: usize, device: &Device) -> Result<Self> {
-        // transformers takes inverse frequencies and angles in f32; the same roundings give the same tables.
-        let inverse: Vec<f32> =
-            (0..head_dim / 2).map(|i| (1.0 / theta.powf(2.0 * i as f64 / head_dim as f64)) as f32).collect();
-        let angles: Vec<f32> =
-            (0..context).flat_map(|position| inverse.iter().map(move |f| position as f32 * f)).collect();
-        let table = |f: fn(f64) -> f64| {
-            let values: Vec<f32> = angles.iter().map(|&angle| f(f64::from(angle)) as f32).collect();
-            Tensor::from_vec(values, (context, head_dim / 2), device)
-        };
-        Ok(Self { cos: table(f64::cos)?, sin: table(f64::sin)? })
+impl Tables {
+    pub(crate) fn new(rotary: &Rotary, head_dim: usize, context: usize, device: &Device) -> Result<Self> {
+        let Angles { cos, sin, pairs } = Angles::new(rotary, head_dim, context);
+        let table = |values| Tensor::from_vec(values, (context, pairs), device);
+        Ok(Self { cos: table(cos)?, sin: table(sin)? })
     }
 
     /// The tables' rows of some positions.
@@ -44,7 +87,7 @@ mod tests {
 
     #[test]
     fn neighbours_differ_and_angles_are_exact_far_out() {
-        let rotary = Rotary::new(10_000.0, 8, 5000, &Device::Cpu).unwrap();
+        let rotary = Tables::new(&Rotary::new(10_000.0), 8, 5000, &Device::Cpu).unwrap();
         for position in [1u32, 257, 1025, 4097] {
             let (cos, sin) = rotary.at(&[position, position + 1]).unwrap();
             let (cos, sin) = (cos.to_vec2::<f32>().unwrap(), sin.to_vec2::<f32>().unwrap());
@@ -59,5 +102,17 @@ mod tests {
         let (gathered, _) = rotary.at(&[7, 3]).unwrap();
         let (run, _) = rotary.at(&[3]).unwrap();
         assert_eq!(gathered.to_vec2::<f32>().unwrap()[1], run.to_vec2::<f32>().unwrap()[0]);
+    }
+
+    /// Not two of 131,072 neighbours have one row.
+    #[test]
+    fn no_two_neighbours_are_alike() {
+        let angles = Angles::new(&Rotary::new(500_000.0), 128, 131_072);
+        let row = |table: &[f32], position: usize| table[position * 64..(position + 1) * 64].to_vec();
+        for position in 1..131_072 {
+            let same = row(&angles.cos, position) == row(&angles.cos, position - 1)
+                && row(&angles.sin, position) == row(&angles.sin, position - 1);
+            assert!(!same, "{position}");
+        }
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 use verdigris_models::{Batch, Decoder, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
 
-fn decoder(name: &str) -> Arc<Decoder> {
+fn decoder(name: &str) -> Arc<dyn LanguageModel> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name);
-    ModelFolder::at(folder).load(&Device::Cpu).unwrap().decoder
+    ModelFolder::at(folder).load(&Device::Cpu).unwrap().model
 }
 
-fn sequence(decoder: &Arc<Decoder>) -> Box<dyn Sequence> {
+fn sequence(decoder: &Arc<dyn LanguageModel>) -> Box<dyn Sequence> {
     decoder.clone().begin(400).unwrap()
 }
 
@@ -110,8 +110,11 @@ fn a_tree_is_its_paths() {
 #[test]
 fn the_differentiable_path_computes_the_same() {
     let decoder = decoder("tale-small");
+    let folder = ModelFolder::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/tale-small"));
+    let weights = folder.weights(&Device::Cpu).unwrap();
+    let tensors = Decoder::new(folder.config().unwrap(), &weights, &Device::Cpu).unwrap();
     let ids = Tensor::new(&[TEXT], &Device::Cpu).unwrap();
-    let slow = decoder.forward_differentiable(&ids).unwrap().squeeze(0).unwrap().to_vec2::<f32>().unwrap();
+    let slow = tensors.forward_differentiable(&ids).unwrap().squeeze(0).unwrap().to_vec2::<f32>().unwrap();
     let fast = rows(&mut *sequence(&decoder), Batch::chain(&TEXT, Wanted::All));
     let worst = slow.iter().flatten().zip(fast.iter().flatten()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(worst < 1e-4, "{worst}");
@@ -139,7 +142,7 @@ fn half_precision_is_near_full_precision() {
     let full = rows(&mut *sequence(&decoder("tale-small")), Batch::chain(&TEXT, Wanted::All));
     for (kind, bound) in [(DType::F16, 0.05), (DType::BF16, 0.5)] {
         let half = Decoder::new(config.clone(), &weights.to_dtype(kind).unwrap(), &Device::Cpu).unwrap();
-        let mut half = sequence(&Arc::new(half));
+        let mut half = Arc::new(half).begin(400).unwrap();
         let mut got = rows(&mut *half, Batch::chain(&TEXT[..5], Wanted::All));
         half.truncate(3);
         got.truncate(3);

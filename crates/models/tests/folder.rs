@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor};
 use tempfile::TempDir;
-use verdigris_models::ModelFolder;
+use verdigris_models::{Batch, ModelFolder, Rows, Wanted};
 
 fn fixture(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/tale-small").join(file)
@@ -49,9 +49,10 @@ fn shards_are_one_model() {
     let index = folder.path().join("model.safetensors.index.json");
     fs::write(&index, serde_json::json!({ "weight_map": map }).to_string()).unwrap();
     let sharded = ModelFolder::at(folder.path()).load(&Device::Cpu).unwrap();
-    let ids = Tensor::new(&[[1u32, 2, 3]], &Device::Cpu).unwrap();
     let logits = |m: &verdigris_models::LoadedModel| {
-        m.decoder.forward_differentiable(&ids).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap()
+        let mut rows = Rows::default();
+        m.model.clone().begin(3).unwrap().forward(&Batch::chain(&[1, 2, 3], Wanted::Last), &mut rows).unwrap();
+        rows.last().to_vec()
     };
     assert!(logits(&whole) == logits(&sharded));
 
@@ -95,9 +96,9 @@ fn a_config_that_does_not_fit_is_named() {
         ("\"vocab_size\": 4096", "\"vocab_size\": 4000", "the tokenizer has 4096 tokens, but the model only 4000"),
         ("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "cannot share"),
         ("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 0", "key-value heads is 0"),
-        ("\"head_dim\": 32", "\"head_dim\": 33", "even head dimension"),
+        ("\"head_dim\": 32", "\"head_dim\": 33", "an even number of elements"),
         ("\"model_type\": \"llama\"", "\"model_type\": \"mamba\"", "\"mamba\" is not supported"),
-        ("\"hidden_act\": \"silu\"", "\"hidden_act\": \"relu\"", "\"relu\" is not supported"),
+        ("\"hidden_act\": \"silu\"", "\"hidden_act\": \"tanh\"", "\"tanh\" is not supported"),
         ("\"max_position_embeddings\": 2048", "\"max_position_embeddings\": 99999999999", "context length"),
         ("\"attention_bias\": false", "\"rope_scaling\": {\"type\": \"yarn\"}, \"attention_bias\": false", "\"yarn\""),
         ("{", "", "not a model's configuration"),

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use candle_core::{Device, Tensor};
 use verdigris_logits::{Purpose, Random};
 use verdigris_models::Weights;
-use verdigris_models::config::{Activation, DecoderConfig, FeedForward, Norm, Positions};
+use verdigris_models::config::{Activation, DecoderConfig, FeedForward, Norm, Positions, Rotary};
 use verdigris_train::TrainedModel;
 
 fn config(bias: bool, tied: bool) -> DecoderConfig {
@@ -21,10 +21,12 @@ fn config(bias: bool, tied: bool) -> DecoderConfig {
         head_dim: 4,
         context: 16,
         norm: Norm::Rms { epsilon: 1e-5 },
-        positions: Positions::Rotary { theta: 100.0 },
+        positions: Positions::Rotary(vec![Rotary::new(100.0)]),
         feed_forward: FeedForward::Gated { width: 12, activation: Activation::Silu, bias },
         attention_bias: bias,
+        output_bias: bias,
         tied,
+        ..DecoderConfig::default()
     }
 }
 

@@ -33,8 +33,8 @@ impl Engine {
 
     /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device).
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
-        let LoadedModel { decoder, tokenizer, end, begin } = folder.load(device)?;
-        Ok(Self { model: decoder, reader: Reader::new(tokenizer), end, begin, lexicon: OnceLock::new() })
+        let LoadedModel { model, tokenizer, end, begin, .. } = folder.load(device)?;
+        Ok(Self { model, reader: Reader::new(tokenizer), end, begin, lexicon: OnceLock::new() })
     }
 
     /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must write the

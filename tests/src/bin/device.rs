@@ -13,7 +13,7 @@ use std::time::Instant;
 use candle_core::{DType, Tensor};
 use verdigris::logits::warp::{Temperature, TopP};
 use verdigris::logits::{Chain, Row, Transform};
-use verdigris::models::config::{Activation, FeedForward, Norm, Positions};
+use verdigris::models::config::{Activation, FeedForward, Norm, Positions, Rotary};
 use verdigris::models::{Batch, Decoder, DecoderConfig, LanguageModel, ModelError, Rows, Sequence, Wanted, Weights};
 use verdigris::watermark::{Context, ContextFunction, Embed, Native};
 use verdigris::{Device, Engine, Gamma, Key, Marking, ModelFolder, Stop, Strength, device};
@@ -84,7 +84,7 @@ fn distance(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
 /// The same rows however a text is cut, with trees, after truncation and in forks.
 fn rows_in_f32(device: &Device) -> Result<()> {
     let folder = folder("tale");
-    let cpu: Arc<dyn LanguageModel> = folder.load(&Device::Cpu)?.decoder;
+    let cpu: Arc<dyn LanguageModel> = folder.load(&Device::Cpu)?.model;
     let weights = folder.weights(device)?.to_dtype(DType::F32)?;
     let model: Arc<dyn LanguageModel> = Arc::new(Decoder::new(folder.config()?, &weights, device)?);
     let expected = all_rows(&mut *cpu.clone().begin(64)?, &[Batch::chain(&TEXT, Wanted::All)])?;
@@ -122,8 +122,8 @@ fn best(row: &[f32]) -> usize {
 }
 
 fn rows_as_stored(device: &Device) -> Result<()> {
-    let cpu: Arc<dyn LanguageModel> = folder("tale").load(&Device::Cpu)?.decoder;
-    let model: Arc<dyn LanguageModel> = folder("tale").load(device)?.decoder;
+    let cpu: Arc<dyn LanguageModel> = folder("tale").load(&Device::Cpu)?.model;
+    let model: Arc<dyn LanguageModel> = folder("tale").load(device)?.model;
     let rows =
         |model: &Arc<dyn LanguageModel>| all_rows(&mut *model.clone().begin(64)?, &[Batch::chain(&TEXT, Wanted::All)]);
     let (expected, got) = (rows(&cpu)?, rows(&model)?);
@@ -266,7 +266,7 @@ fn transforms(vocabulary: usize) -> Result<()> {
 /// Weights from a normal law. What such a model writes means nothing; its speed does.
 fn random_weights(config: &DecoderConfig, kind: DType, device: &Device) -> Result<Weights> {
     let DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, .. } = *config;
-    let FeedForward::Gated { width: inner, .. } = config.feed_forward;
+    let inner = config.feed_forward.width();
     let matrix = |out: usize, input: usize| -> candle_core::Result<Tensor> {
         Tensor::randn(0f32, 0.02, (out, input), device)?.to_dtype(kind)
     };
@@ -300,10 +300,10 @@ fn one_billion(device: &Device) -> Result<()> {
         head_dim: 64,
         context: 4096,
         norm: Norm::Rms { epsilon: 1e-5 },
-        positions: Positions::Rotary { theta: 500_000.0 },
+        positions: Positions::Rotary(vec![Rotary::new(500_000.0)]),
         feed_forward: FeedForward::Gated { width: 8192, activation: Activation::Silu, bias: false },
-        attention_bias: false,
         tied: true,
+        ..DecoderConfig::default()
     };
     if device.is_cpu() {
         println!("SKIPPED on a CPU, where weights are widened to f32 and take 5 GB.");

@@ -1,0 +1,329 @@
+//! GPT-NeoX, BLOOM, MPT and Falcon: queries, keys and values in one matrix, each packed in its own way.
+
+use super::{Fields, Names};
+use crate::checkpoint::Checkpoint;
+use crate::config::{Activation, DecoderConfig, FeedForward, LayerKind, Norm, Parallel, Positions, Rotary};
+use crate::cpu::{Layer, Parts, Projection, Scales};
+use crate::error::ModelError;
+
+/// How the rows of the one matrix are ordered.
+#[derive(Clone, Copy)]
+enum Packing {
+    /// All queries, then all keys, then all values.
+    Apart,
+    /// For each head of keys: the queries that share it, the key, the value.
+    Groups,
+}
+
+impl Packing {
+    fn unpack(self, all: &Projection, config: &DecoderConfig) -> (Projection, Projection, Projection) {
+        let &DecoderConfig { heads, kv_heads, head_dim, .. } = config;
+        let (of_query, of_key) = (heads * head_dim, kv_heads * head_dim);
+        match self {
+            Self::Apart => {
+                let (to_key, to_value) = (of_query + of_key, of_query + 2 * of_key);
+                (all.part(0..of_query), all.part(of_query..to_key), all.part(to_key..to_value))
+            }
+            Self::Groups => {
+                let group = heads / kv_heads;
+                let rows = |from: usize, count: usize| {
+                    (0..kv_heads).flat_map(move |head| {
+                        let first = (head * (group + 2) + from) * head_dim;
+                        first..first + count * head_dim
+                    })
+                };
+                (all.gather(rows(0, group)), all.gather(rows(group, 1)), all.gather(rows(group + 1, 1)))
+            }
+        }
+    }
+}
+
+/// The names of a layer's weights.
+struct LayerNames {
+    attention_norm: &'static str,
+    all: &'static str,
+    output: &'static str,
+    feed_forward_norm: Option<&'static str>,
+    up: &'static str,
+    down: &'static str,
+    norm_bias: bool,
+}
+
+fn layer(
+    names: &Names<'_>,
+    config: &DecoderConfig,
+    prefix: String,
+    of: &LayerNames,
+    packing: Packing,
+) -> Result<Layer, ModelError> {
+    let &DecoderConfig { width, heads, kv_heads, head_dim, norm, .. } = config;
+    let (FeedForward::Plain { width: inner, bias, .. } | FeedForward::Gated { width: inner, bias, .. }) =
+        config.feed_forward;
+    let name = |part: &str| format!("{prefix}{part}");
+    let scales = |part: &str| -> Result<Scales, ModelError> { names.scales(&name(part), width, norm, of.norm_bias) };
+    let all = names.projection(&name(of.all), (heads + 2 * kv_heads) * head_dim, width, config.attention_bias)?;
+    let (query, key, value) = packing.unpack(&all, config);
+    Ok(Layer {
+        attention_norm: Some(scales(of.attention_norm)?),
+        query,
+        key,
+        value,
+        query_norm: None,
+        key_norm: None,
+        output: names.projection(&name(of.output), width, heads * head_dim, config.output_bias)?,
+        after_attention: None,
+        feed_forward_norm: of.feed_forward_norm.map(scales).transpose()?,
+        gate: None,
+        up: names.projection(&name(of.up), inner, width, bias)?,
+        down: names.projection(&name(of.down), width, inner, bias)?,
+        after_feed_forward: None,
+    })
+}
+
+pub(super) fn neox_config(fields: &Fields) -> Result<DecoderConfig, String> {
+    let (width, heads) = (fields.size(&["hidden_size"])?, fields.size(&["num_attention_heads"])?);
+    let head_dim = width.checked_div(heads).unwrap_or(0);
+    let parameters = fields.inner("rope_parameters");
+    let of = |name: &str, old: &str| match &parameters {
+        Some(parameters) => parameters.number(name),
+        None => fields.number(old),
+    };
+    if let Some(kind) =
+        parameters.as_ref().and_then(|parameters| parameters.text("rope_type")).filter(|k| *k != "default")
+    {
+        return Err(format!("rotary positions of type {kind:?} are not supported for gpt_neox"));
+    }
+    let share = of("partial_rotary_factor", "rotary_pct")?.unwrap_or(0.25);
+    let elements = Some((head_dim as f64 * share) as usize);
+    let theta = of("rope_theta", "rotary_emb_base")?.unwrap_or(10_000.0);
+    let bias = fields.flag("attention_bias", true);
+    Ok(DecoderConfig {
+        vocabulary: fields.size(&["vocab_size"])?,
+        width,
+        layers: fields.size(&["num_hidden_layers"])?,
+        heads,
+        kv_heads: heads,
+        head_dim,
+        context: fields.size(&["max_position_embeddings"])?,
+        norm: Norm::Layer { epsilon: fields.number("layer_norm_eps")?.unwrap_or(1e-5) },
+        positions: Positions::Rotary(vec![Rotary { elements, ..Rotary::new(theta) }]),
+        feed_forward: FeedForward::Plain {
+            width: fields.size(&["intermediate_size"])?,
+            activation: fields.activation(&["hidden_act"], "gelu")?,
+            bias: true,
+        },
+        parallel: fields.flag("use_parallel_residual", true).then_some(Parallel::TwoNorms),
+        attention_bias: bias,
+        output_bias: bias,
+        tied: fields.flag("tie_word_embeddings", false),
+        ..DecoderConfig::default()
+    })
+}
+
+pub(super) fn neox_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
+    let names = Names::new(checkpoint, &["gpt_neox.", ""], "embed_in.weight");
+    let &DecoderConfig { vocabulary, width, norm, .. } = config;
+    let of = LayerNames {
+        attention_norm: "input_layernorm",
+        all: "attention.query_key_value",
+        output: "attention.dense",
+        feed_forward_norm: Some("post_attention_layernorm"),
+        up: "mlp.dense_h_to_4h",
+        down: "mlp.dense_4h_to_h",
+        norm_bias: true,
+    };
+    let layers = (0..config.layers).map(|i| layer(&names, config, format!("layers.{i}."), &of, Packing::Groups));
+    let layers = layers.collect::<Result<_, ModelError>>()?;
+    let embedding = checkpoint.matrix(&names.name("embed_in.weight"), [vocabulary, width])?;
+    let output =
+        if config.tied { embedding.clone() } else { checkpoint.matrix("embed_out.weight", [vocabulary, width])? };
+    let norm = names.scales("final_layer_norm", width, norm, true)?;
+    Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
+}
+
+pub(super) fn bloom_config(fields: &Fields) -> Result<DecoderConfig, String> {
+    let (width, heads) = (fields.size(&["hidden_size", "n_embed"])?, fields.size(&["n_head", "num_attention_heads"])?);
+    fields.refuse("apply_residual_connection_post_layernorm", |value| value == false)?;
+    let head_dim = width.checked_div(heads).unwrap_or(0);
+    Ok(DecoderConfig {
+        vocabulary: fields.size(&["vocab_size"])?,
+        width,
+        layers: fields.size(&["n_layer", "num_hidden_layers"])?,
+        heads,
+        kv_heads: heads,
+        head_dim,
+        // It has no end of its own; this is what it was trained with.
+        context: fields.size_or(&["seq_length"])?.unwrap_or(2048),
+        norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
+        positions: Positions::Alibi { most: 8.0, odd_first: false, by_scale: false },
+        kinds: without_rotary(fields.size(&["n_layer", "num_hidden_layers"])?),
+        feed_forward: FeedForward::Plain { width: 4 * width, activation: Activation::GeluTanh, bias: true },
+        attention_bias: true,
+        output_bias: true,
+        embedding_norm: true,
+        tied: fields.flag("tie_word_embeddings", true),
+        ..DecoderConfig::default()
+    })
+}
+
+fn without_rotary(layers: usize) -> Vec<LayerKind> {
+    vec![LayerKind { rotary: None, ..LayerKind::default() }; layers.min(1 << 16)]
+}
+
+pub(super) fn bloom_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
+    let names = Names::new(checkpoint, &["transformer.", ""], "word_embeddings.weight");
+    let &DecoderConfig { vocabulary, width, norm, .. } = config;
+    let of = LayerNames {
+        attention_norm: "input_layernorm",
+        all: "self_attention.query_key_value",
+        output: "self_attention.dense",
+        feed_forward_norm: Some("post_attention_layernorm"),
+        up: "mlp.dense_h_to_4h",
+        down: "mlp.dense_4h_to_h",
+        norm_bias: true,
+    };
+    let layers = (0..config.layers).map(|i| layer(&names, config, format!("h.{i}."), &of, Packing::Groups));
+    let layers = layers.collect::<Result<_, ModelError>>()?;
+    let embedding = checkpoint.matrix(&names.name("word_embeddings.weight"), [vocabulary, width])?;
+    let output =
+        if config.tied { embedding.clone() } else { checkpoint.matrix("lm_head.weight", [vocabulary, width])? };
+    let embedding_norm = Some(names.scales("word_embeddings_layernorm", width, norm, true)?);
+    let norm = names.scales("ln_f", width, norm, true)?;
+    Ok(Parts { embedding, positions: None, embedding_norm, layers, norm, output })
+}
+
+pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
+    let (width, heads, layers) = (fields.size(&["d_model"])?, fields.size(&["n_heads"])?, fields.size(&["n_layers"])?);
+    let attention = fields.inner("attn_config").ok_or("attn_config is missing")?;
+    attention.refuse("clip_qkv", |_| false)?;
+    attention.refuse("qk_ln", |value| value == false)?;
+    attention.refuse("prefix_lm", |value| value == false)?;
+    attention.refuse("kv_n_heads", |value| value.as_u64() == Some(heads as u64))?;
+    fields.refuse("no_bias", |value| value == true)?;
+    fields.refuse("logit_scale", |_| false)?;
+    if !attention.flag("alibi", true) {
+        return Err("an mpt model without alibi is not supported".into());
+    }
+    let most = attention.number("alibi_bias_max")?.unwrap_or(8.0);
+    Ok(DecoderConfig {
+        vocabulary: fields.size(&["vocab_size"])?,
+        width,
+        layers,
+        heads,
+        kv_heads: heads,
+        head_dim: width.checked_div(heads).unwrap_or(0),
+        context: fields.size(&["max_seq_len"])?,
+        norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
+        positions: Positions::Alibi { most, odd_first: true, by_scale: false },
+        kinds: without_rotary(layers),
+        feed_forward: FeedForward::Plain {
+            width: fields.size_or(&["expansion_ratio"])?.unwrap_or(4).saturating_mul(width),
+            activation: Activation::Gelu,
+            bias: false,
+        },
+        attention_scale: attention.number("softmax_scale")?,
+        tied: fields.flag("tie_word_embeddings", true),
+        ..DecoderConfig::default()
+    })
+}
+
+pub(super) fn mpt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
+    let names = Names::new(checkpoint, &["transformer.", ""], "wte.weight");
+    let &DecoderConfig { vocabulary, width, norm, .. } = config;
+    let of = LayerNames {
+        attention_norm: "norm_1",
+        all: "attn.Wqkv",
+        output: "attn.out_proj",
+        feed_forward_norm: Some("norm_2"),
+        up: "ffn.up_proj",
+        down: "ffn.down_proj",
+        norm_bias: false,
+    };
+    let layers = (0..config.layers).map(|i| layer(&names, config, format!("blocks.{i}."), &of, Packing::Apart));
+    let layers = layers.collect::<Result<_, ModelError>>()?;
+    let embedding = checkpoint.matrix(&names.name("wte.weight"), [vocabulary, width])?;
+    let output =
+        if config.tied { embedding.clone() } else { checkpoint.matrix("lm_head.weight", [vocabulary, width])? };
+    let norm = names.scales("norm_f", width, norm, false)?;
+    Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
+}
+
+/// Whether a Falcon has heads in groups and two norms (40B and later).
+fn is_new_falcon(fields: &Fields) -> bool {
+    fields.flag("new_decoder_architecture", false)
+}
+
+pub(super) fn falcon_config(fields: &Fields) -> Result<DecoderConfig, String> {
+    let (width, heads) = (fields.size(&["hidden_size", "n_embed"])?, fields.size(&["num_attention_heads", "n_head"])?);
+    let layers = fields.size(&["num_hidden_layers", "n_layer"])?;
+    let kv_heads = match (is_new_falcon(fields), fields.flag("multi_query", true)) {
+        (true, _) => fields.size_or(&["num_kv_heads", "n_head_kv"])?.unwrap_or(heads),
+        (false, true) => 1,
+        (false, false) => heads,
+    };
+    let alibi = fields.flag("alibi", false);
+    let parameters = fields.inner("rope_parameters");
+    let theta = match &parameters {
+        Some(parameters) => parameters.number("rope_theta")?,
+        None => fields.number("rope_theta")?,
+    };
+    let one_norm = !is_new_falcon(fields) || fields.size_or(&["num_ln_in_parallel_attn"])? == Some(1);
+    let parallel = is_new_falcon(fields) || fields.flag("parallel_attn", true);
+    let bias = fields.flag("bias", false);
+    Ok(DecoderConfig {
+        vocabulary: fields.size(&["vocab_size"])?,
+        width,
+        layers,
+        heads,
+        kv_heads,
+        head_dim: width.checked_div(heads).unwrap_or(0),
+        context: fields.size_or(&["max_position_embeddings"])?.unwrap_or(2048),
+        norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
+        positions: match alibi {
+            true => Positions::Alibi { most: 8.0, odd_first: false, by_scale: true },
+            false => Positions::Rotary(vec![Rotary::new(theta.unwrap_or(10_000.0))]),
+        },
+        kinds: if alibi { without_rotary(layers) } else { Vec::new() },
+        feed_forward: FeedForward::Plain {
+            width: fields.size_or(&["ffn_hidden_size"])?.unwrap_or(4 * width),
+            activation: fields.activation(&["activation"], "gelu")?,
+            bias,
+        },
+        parallel: parallel.then_some(if one_norm { Parallel::OneNorm } else { Parallel::TwoNorms }),
+        attention_bias: bias,
+        output_bias: bias,
+        tied: fields.flag("tie_word_embeddings", true),
+        ..DecoderConfig::default()
+    })
+}
+
+pub(super) fn falcon_parts(
+    checkpoint: &Checkpoint,
+    config: &DecoderConfig,
+    fields: &Fields,
+) -> Result<Parts, ModelError> {
+    let names = Names::new(checkpoint, &["transformer.", ""], "word_embeddings.weight");
+    let &DecoderConfig { vocabulary, width, kv_heads, norm, .. } = config;
+    let two = config.parallel == Some(Parallel::TwoNorms);
+    let of = LayerNames {
+        attention_norm: if two { "ln_attn" } else { "input_layernorm" },
+        all: "self_attention.query_key_value",
+        output: "self_attention.dense",
+        feed_forward_norm: match config.parallel {
+            Some(Parallel::TwoNorms) => Some("ln_mlp"),
+            Some(Parallel::OneNorm) => None,
+            None => Some("post_attention_layernorm"),
+        },
+        up: "mlp.dense_h_to_4h",
+        down: "mlp.dense_4h_to_h",
+        norm_bias: true,
+    };
+    let packing = if kv_heads == 1 && !is_new_falcon(fields) { Packing::Apart } else { Packing::Groups };
+    let layers = (0..config.layers).map(|i| layer(&names, config, format!("h.{i}."), &of, packing));
+    let layers = layers.collect::<Result<_, ModelError>>()?;
+    let embedding = checkpoint.matrix(&names.name("word_embeddings.weight"), [vocabulary, width])?;
+    let output =
+        if config.tied { embedding.clone() } else { checkpoint.matrix("lm_head.weight", [vocabulary, width])? };
+    let norm = names.scales("ln_f", width, norm, true)?;
+    Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
+}

@@ -1,0 +1,119 @@
+//! Weights as they are stored: a part of a file in memory.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use verdigris_kernels::{Format, Weights};
+
+/// Bytes that several parts of a model share.
+#[derive(Clone)]
+pub(crate) struct Bytes {
+    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    range: Range<usize>,
+}
+
+impl Bytes {
+    pub(crate) fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
+        let range = 0..(*owner).as_ref().len();
+        Self { owner, range }
+    }
+
+    /// A part; `None` where it reaches past the end.
+    pub(crate) fn part(&self, part: Range<usize>) -> Option<Self> {
+        let range = self.range.start.checked_add(part.start)?..self.range.start.checked_add(part.end)?;
+        (range.start <= range.end && range.end <= self.range.end).then(|| Self { owner: self.owner.clone(), range })
+    }
+
+    pub(crate) fn get(&self) -> &[u8] {
+        &(*self.owner).as_ref()[self.range.clone()]
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.range.len())
+    }
+}
+
+/// A matrix of weights, row by row.
+#[derive(Clone, Debug)]
+pub(crate) struct Matrix {
+    format: Format,
+    bytes: Bytes,
+    columns: usize,
+}
+
+impl Matrix {
+    /// `None` where the bytes are no whole rows.
+    pub(crate) fn new(format: Format, bytes: Bytes, columns: usize) -> Option<Self> {
+        let is_whole = columns > 0
+            && columns.is_multiple_of(format.block())
+            && bytes.get().len().is_multiple_of(format.bytes(columns));
+        is_whole.then_some(Self { format, bytes, columns })
+    }
+
+    pub(crate) fn weights(&self) -> Weights<'_> {
+        Weights::new(self.format, self.bytes.get(), self.columns)
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.weights().rows()
+    }
+
+    /// Some of its rows, which are not copied.
+    pub(crate) fn part(&self, rows: Range<usize>) -> Self {
+        let row = self.format.bytes(self.columns);
+        let bytes = self.bytes.part(rows.start * row..rows.end * row).expect("rows of the matrix");
+        Self { bytes, ..*self }
+    }
+
+    /// Some of its rows in another order, copied.
+    pub(crate) fn gather(&self, rows: impl Iterator<Item = usize>) -> Self {
+        let row = self.format.bytes(self.columns);
+        let all = self.bytes.get();
+        let mut bytes = Vec::new();
+        rows.for_each(|i| bytes.extend_from_slice(&all[i * row..(i + 1) * row]));
+        Self { bytes: Bytes::new(Arc::new(bytes)), ..*self }
+    }
+
+    /// Rows as columns, copied. Formats without blocks alone can be turned.
+    pub(crate) fn transposed(&self) -> Self {
+        let size = self.format.block_bytes();
+        assert_eq!(self.format.block(), 1, "blocks lie in rows");
+        let (rows, columns, from) = (self.rows(), self.columns, self.bytes.get());
+        let mut bytes = Vec::with_capacity(from.len());
+        for column in 0..columns {
+            for row in 0..rows {
+                bytes.extend_from_slice(&from[(row * columns + column) * size..][..size]);
+            }
+        }
+        Self { format: self.format, bytes: Bytes::new(Arc::new(bytes)), columns: rows }
+    }
+
+    /// All weights as numbers, row by row.
+    pub(crate) fn numbers(&self) -> Vec<f32> {
+        let mut numbers = vec![0.0; self.rows() * self.columns];
+        let weights = self.weights();
+        numbers.chunks_mut(self.columns).enumerate().for_each(|(i, row)| weights.decode(i, row));
+        numbers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_rows() {
+        let numbers: Vec<u8> = (0..6).flat_map(|i| (i as f32).to_le_bytes()).collect();
+        let matrix = Matrix::new(Format::F32, Bytes::new(Arc::new(numbers)), 2).unwrap();
+        assert_eq!(matrix.rows(), 3);
+        assert_eq!(matrix.part(1..3).numbers(), [2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(matrix.part(1..3).part(1..2).numbers(), [4.0, 5.0]);
+        assert_eq!(matrix.gather([2, 0].into_iter()).numbers(), [4.0, 5.0, 0.0, 1.0]);
+        assert_eq!(matrix.transposed().numbers(), [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]);
+        assert!(Matrix::new(Format::F32, matrix.bytes.clone(), 4).is_none());
+        assert!(matrix.bytes.part(20..25).is_none());
+    }
+}
