@@ -71,7 +71,7 @@ pub struct Sight<'a> {
 /// Shapes, row by row: `q` and `out` are `m x heads x head_dim`; `k` and `v` are `t x kv_heads x head_dim` with
 /// the `m` new tokens last. Every row sees the `t - m` tokens before the new ones, as far as its window goes.
 ///
-/// Sums run over keys in an order of their own, and hidden ones change no bit.
+/// Sums run over keys in an order of their own, and hidden ones change no bit: a branch of a tree has the row that it has alone.
 ///
 /// # Panics
 /// If the lengths do not fit together.
@@ -247,7 +247,17 @@ fn softmax<S: Simd>(unit: S, work: &Work<'_>, token: usize, head: usize, held: u
         for (to, weight) in lanes.iter_mut().zip(weights) {
             *to = if *to == f32::NEG_INFINITY { 0.0 } else { weight };
         }
-        total = unit.add(total, unit.load(lanes));
+        if visible.is_none() {
+            total = unit.add(total, unit.load(lanes));
+        }
+    }
+    if let Some(visible) = visible {
+        // Each counts in the lane in which it would, if what is hidden were not there.
+        let row = &visible[token * work.m..(token + 1) * work.m];
+        let seen = (0..held).chain((held..).zip(row).filter(|(_, sees)| **sees).map(|(j, _)| j));
+        let mut sums = [0.0; LANES];
+        seen.enumerate().for_each(|(rank, j)| sums[rank % LANES] += scores[j]);
+        total = unit.load(&sums);
     }
     let share = unit.splat(1.0 / unit.finish(total, &[], &[]));
     for lanes in scores.as_chunks_mut::<LANES>().0 {
@@ -491,6 +501,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What a row does not see might as well not be there.
+    #[test]
+    fn a_branch_has_the_bits_that_it_has_alone() {
+        let shape = Heads { heads: 4, kv_heads: 2, head_dim: 32 };
+        let (held, alone) = (37, 3);
+        let (q, k, v) = (noise(5 * 128, 1), noise((held + 5) * 64, 2), noise((held + 5) * 64, 3));
+        // Two that are another branch, then three.
+        let visible: Vec<bool> = (0..25).map(|i| (i / 5 < 2) == (i % 5 < 2) && i % 5 <= i / 5).collect();
+        let mut tree = vec![0.0; q.len()];
+        let sight = Sight { visible: Some(&visible), ..Sight::default() };
+        attend(&q, Cached::of(&k), Cached::of(&v), shape, sight, 0.2, &mut tree);
+        let without = |all: &[f32]| [&all[..held * 64], &all[(held + 2) * 64..]].concat();
+        let mut branch = vec![0.0; alone * 128];
+        let (k, v) = (without(&k), without(&v));
+        attend(&q[256..], Cached::of(&k), Cached::of(&v), shape, Sight::default(), 0.2, &mut branch);
+        assert_eq!(tree[256..], branch);
     }
 
     /// Row by row, all at once, with a causal mask spelled out, without SIMD, and large enough for threads.

@@ -67,7 +67,7 @@ pub(crate) trait Simd: Copy + Debug {
 
     fn to_bits(self, a: Self::Lanes) -> Self::Ints;
 
-    fn from_bits(self, a: Self::Ints) -> Self::Lanes;
+    fn of_bits(self, a: Self::Ints) -> Self::Lanes;
 
     /// The sums, as far as they fit.
     fn add_ints(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
@@ -122,7 +122,7 @@ pub(crate) trait Simd: Copy + Debug {
         for factor in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
             sum = self.fma(sum, r, self.splat(factor));
         }
-        self.from_bits(self.add_ints(self.to_bits(sum), self.shift_left(self.to_bits(rounded), 23)))
+        self.of_bits(self.add_ints(self.to_bits(sum), self.shift_left(self.to_bits(rounded), 23)))
     }
 
     /// The dot product of two slices of equal length: lane by lane, the rest past a multiple of [`LANES`] in
@@ -232,7 +232,7 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn from_bits(self, a: Words) -> [f32; LANES] {
+    fn of_bits(self, a: Words) -> [f32; LANES] {
         std::array::from_fn(|i| f32::from_bits(a[i]))
     }
 
@@ -421,7 +421,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn from_bits(self, a: __m512i) -> __m512 {
+        fn of_bits(self, a: __m512i) -> __m512 {
             // SAFETY: `self` exists only where the CPU has avx512f.
             unsafe { _mm512_castsi512_ps(a) }
         }
@@ -618,7 +618,7 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn from_bits(self, a: [__m256i; 2]) -> [__m256; 2] {
+        fn of_bits(self, a: [__m256i; 2]) -> [__m256; 2] {
             // SAFETY: `self` exists only where the CPU has avx2.
             unsafe { [_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(a[1])] }
         }

@@ -83,15 +83,7 @@ impl ModelFolder {
                 format!("the tokenizer has {tokens} tokens, but the model only {rows}: they do not belong together");
             return Err(ModelError::Tokenizer { path: self.path(TOKENIZER), fault });
         }
-        let model: Arc<dyn LanguageModel> = match device {
-            Device::Cpu => {
-                let family = family(fields.text("model_type").unwrap_or_default());
-                let family = family.map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })?;
-                let parts = (family.parts)(&self.checkpoint()?, &config, &fields)?;
-                Arc::new(CpuDecoder::new(config.clone(), parts))
-            }
-            device => Arc::new(Decoder::new(config.clone(), &self.weights(device)?, device)?),
-        };
+        let model = self.model_of(&fields, &config, device)?;
         let id = |value: &Value| value.as_u64().and_then(|id| TokenId::try_from(id).ok());
         let end: Vec<TokenId> = match fields.get("eos_token_id") {
             Some(Value::Array(ids)) => ids.iter().filter_map(id).collect(),
@@ -99,6 +91,27 @@ impl ModelFolder {
         };
         let begin = fields.get("bos_token_id").and_then(id).or(end.first().copied());
         Ok(LoadedModel { model, config, tokenizer: Arc::new(tokenizer), end, begin })
+    }
+
+    /// The model alone, for those who have the tokens.
+    pub fn model(&self, device: &Device) -> Result<Arc<dyn LanguageModel>, ModelError> {
+        let fields = self.fields()?;
+        self.model_of(&fields, &self.config_of(&fields)?, device)
+    }
+
+    fn model_of(
+        &self,
+        fields: &Fields,
+        config: &DecoderConfig,
+        device: &Device,
+    ) -> Result<Arc<dyn LanguageModel>, ModelError> {
+        if !device.is_cpu() {
+            return Ok(Arc::new(Decoder::new(config.clone(), &self.weights(device)?, device)?));
+        }
+        let family = family(fields.text("model_type").unwrap_or_default());
+        let family = family.map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })?;
+        let parts = (family.parts)(&self.checkpoint()?, config, fields)?;
+        Ok(Arc::new(CpuDecoder::new(config.clone(), parts)))
     }
 
     /// The tokenizer alone, which is all that a detector needs. The path may also be the `tokenizer.json`.

@@ -80,8 +80,8 @@ fn positions(
         let slides = match (kind, model) {
             (Some(kind), _) => kind == "sliding_attention",
             (None, "mistral" | "phi3") => true,
-            (None, "gemma2") => i % 2 == 0,
-            (None, "gemma3" | "gemma3_text") => (i + 1) % 6 != 0,
+            (None, "gemma2") => i.is_multiple_of(2),
+            (None, "gemma3" | "gemma3_text") => !(i + 1).is_multiple_of(6),
             (None, "qwen2" | "qwen3") => {
                 fields.size_or(&["max_window_layers"]).ok().flatten().is_some_and(|first| i >= first)
             }

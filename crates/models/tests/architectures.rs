@@ -1,0 +1,90 @@
+//! Every architecture against `transformers`: tiny random checkpoints that it saved, and the logits that it computed in f32
+//! (`fixtures/golden/architectures.py`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use candle_core::Device;
+use verdigris_models::{Batch, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
+
+fn folders() -> Vec<PathBuf> {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/architectures");
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(all).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    assert!(folders.len() >= 21, "{folders:?}");
+    folders
+}
+
+struct Case {
+    name: String,
+    model: Arc<dyn LanguageModel>,
+    ids: Vec<u32>,
+    logits: Vec<Vec<f32>>,
+}
+
+impl Case {
+    fn all() -> impl Iterator<Item = Self> {
+        folders().into_iter().map(|folder| {
+            let golden = candle_core::safetensors::load(folder.join("logits.safetensors"), &Device::Cpu).unwrap();
+            Self {
+                name: folder.file_name().unwrap().to_string_lossy().into_owned(),
+                model: ModelFolder::at(&folder).model(&Device::Cpu).unwrap_or_else(|error| panic!("{error}")),
+                ids: golden["ids"].to_vec1::<i64>().unwrap().iter().map(|&id| id as u32).collect(),
+                logits: golden["logits"].to_vec2().unwrap(),
+            }
+        })
+    }
+
+    fn begin(&self) -> Box<dyn Sequence> {
+        self.model.clone().begin(64).unwrap()
+    }
+}
+
+fn rows(sequence: &mut dyn Sequence, batch: Batch<'_>) -> Vec<Vec<f32>> {
+    let mut rows = Rows::default();
+    sequence.forward(&batch, &mut rows).unwrap();
+    (0..rows.count()).map(|i| rows.row(i).to_vec()).collect()
+}
+
+#[test]
+fn logits_are_those_of_transformers() {
+    let mut worst_of_all = 0f32;
+    for case in Case::all() {
+        let got = rows(&mut *case.begin(), Batch::chain(&case.ids, Wanted::All));
+        let pairs = got.iter().flatten().zip(case.logits.iter().flatten());
+        let worst = pairs.map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+        println!("{}: largest difference {worst:e}", case.name);
+        worst_of_all = worst_of_all.max(worst);
+        assert!(worst <= 1e-4, "{}: {worst}", case.name);
+    }
+    assert!(worst_of_all > 0.0);
+}
+
+/// One at a time, in chunks, after cutting the cache back, and as a branch of a tree: the same bits.
+#[test]
+fn however_a_text_is_read_its_rows_are_the_same() {
+    for case in Case::all() {
+        let (name, ids) = (&case.name, &case.ids);
+        let whole = rows(&mut *case.begin(), Batch::chain(ids, Wanted::All));
+        for size in [1, 5, 16] {
+            let mut sequence = case.begin();
+            let split: Vec<_> =
+                ids.chunks(size).flat_map(|ids| rows(&mut *sequence, Batch::chain(ids, Wanted::All))).collect();
+            assert!(split == whole, "{name} by {size}");
+        }
+        let mut sequence = case.begin();
+        rows(&mut *sequence, Batch::chain(ids, Wanted::Last));
+        sequence.truncate(9);
+        rows(&mut *sequence, Batch::chain(&[7; 11], Wanted::Last));
+        sequence.truncate(9);
+        let mut fork = sequence.fork().unwrap();
+        let again = rows(&mut *sequence, Batch::chain(&ids[9..], Wanted::All));
+        assert!(again == whole[9..], "{name} after cutting back");
+        // Two branches: a wrong one, and the text.
+        let tokens: Vec<u32> = [1, 2].into_iter().chain(ids[9..].iter().copied()).collect();
+        let parent = |i: usize| if i == 0 || i == 2 { None } else { Some(i - 1) };
+        let parents: Vec<Option<usize>> = (0..tokens.len()).map(parent).collect();
+        let tree = rows(&mut *fork, Batch::tree(&tokens, &parents));
+        assert!(tree[2..] == whole[9..], "{name} as a branch");
+    }
+}
