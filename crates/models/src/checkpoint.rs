@@ -15,15 +15,27 @@ pub(crate) struct Checkpoint {
     tensors: HashMap<String, Stored>,
 }
 
+/// A tensor as it is stored.
 #[derive(Clone, Debug)]
-struct Stored {
+pub(crate) struct Stored {
     /// What it is; where that is none of ours, its name.
-    format: Result<Format, String>,
-    shape: Vec<usize>,
-    bytes: Bytes,
+    pub(crate) format: Result<Format, String>,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) bytes: Bytes,
+}
+
+impl Stored {
+    /// The rows of a matrix.
+    pub(crate) fn rows(&self) -> Option<usize> {
+        self.shape.first().copied().filter(|_| self.shape.len() == 2)
+    }
 }
 
 impl Checkpoint {
+    pub(crate) fn of(tensors: HashMap<String, Stored>) -> Self {
+        Self { tensors }
+    }
+
     /// Adds a safetensors file in memory.
     pub(crate) fn add_safetensors(&mut self, path: &Path, bytes: Bytes) -> Result<(), ModelError> {
         let damaged = |fault: String| ModelError::Damaged { path: path.into(), fault };
@@ -74,10 +86,11 @@ impl Checkpoint {
         if stored.shape != shape {
             return Err(weight(format!("has shape {:?}, not {shape:?}", stored.shape)));
         }
-        let format = stored
-            .format
-            .clone()
-            .map_err(|kind| weight(format!("is stored as {kind}, which is not supported; F32, F16 and BF16 are")))?;
+        let format = stored.format.clone().map_err(|kind| {
+            weight(format!(
+                "is stored as {kind}, which is not supported; F32, F16, BF16, Q8_0, Q4_0, Q4_K and Q6_K are"
+            ))
+        })?;
         if stored.bytes.get().len() != format.bytes(shape.iter().product()) {
             return Err(weight(format!("has {} bytes, which are not those of its shape", stored.bytes.get().len())));
         }

@@ -1,4 +1,4 @@
-//! Hugging Face model folders: `config.json`, `tokenizer.json`, `model.safetensors`.
+//! Models on disk: Hugging Face folders with `config.json`, `tokenizer.json` and `model.safetensors`, and GGUF files.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -13,11 +13,12 @@ use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 
 use crate::checkpoint::Checkpoint;
-use crate::config::DecoderConfig;
+use crate::config::{DecoderConfig, Positions, Scaling};
 use crate::cpu::CpuDecoder;
 use crate::decoder::Decoder;
 use crate::error::ModelError;
 use crate::families::{Fields, family};
+use crate::gguf::{self, Gguf};
 use crate::language_model::LanguageModel;
 use crate::matrix::Bytes;
 use crate::weights::Weights;
@@ -39,7 +40,14 @@ pub struct ModelFolder {
 #[derive(Clone, Debug)]
 enum Place {
     Disk(PathBuf),
-    Embedded { name: &'static str, config: &'static [u8], tokenizer: &'static [u8], weights: &'static [u8] },
+    /// One file with everything.
+    Gguf(PathBuf),
+    Embedded {
+        name: &'static str,
+        config: &'static [u8],
+        tokenizer: &'static [u8],
+        weights: &'static [u8],
+    },
 }
 
 /// A model with what belongs to it.
@@ -57,9 +65,11 @@ pub struct LoadedModel {
 }
 
 impl ModelFolder {
-    /// The folder at a path.
+    /// The folder at a path, or the GGUF file.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { place: Place::Disk(path.into()) }
+        let path = path.into();
+        let is_gguf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+        Self { place: if is_gguf { Place::Gguf(path) } else { Place::Disk(path) } }
     }
 
     /// A folder whose files are part of the program.
@@ -74,16 +84,18 @@ impl ModelFolder {
 
     /// Loads everything.
     pub fn load(&self, device: &Device) -> Result<LoadedModel, ModelError> {
-        let fields = self.fields()?;
+        let gguf = self.gguf()?;
+        let fields = self.fields(gguf.as_ref())?;
         let config = self.config_of(&fields)?;
-        let tokenizer = self.tokenizer()?;
+        let tokenizer = self.tokenizer_of(gguf.as_ref())?;
         let (tokens, rows) = (tokenizer.vocabulary().size(), config.vocabulary);
         if tokens > rows {
             let fault =
                 format!("the tokenizer has {tokens} tokens, but the model only {rows}: they do not belong together");
             return Err(ModelError::Tokenizer { path: self.path(TOKENIZER), fault });
         }
-        let model = self.model_of(&fields, &config, device)?;
+        let mut config = config;
+        let model = self.model_of(gguf.as_ref(), &fields, &mut config, device)?;
         let id = |value: &Value| value.as_u64().and_then(|id| TokenId::try_from(id).ok());
         let end: Vec<TokenId> = match fields.get("eos_token_id") {
             Some(Value::Array(ids)) => ids.iter().filter_map(id).collect(),
@@ -95,27 +107,53 @@ impl ModelFolder {
 
     /// The model alone, for those who have the tokens.
     pub fn model(&self, device: &Device) -> Result<Arc<dyn LanguageModel>, ModelError> {
-        let fields = self.fields()?;
-        self.model_of(&fields, &self.config_of(&fields)?, device)
+        let gguf = self.gguf()?;
+        let fields = self.fields(gguf.as_ref())?;
+        self.model_of(gguf.as_ref(), &fields, &mut self.config_of(&fields)?, device)
     }
 
     fn model_of(
         &self,
+        gguf: Option<&Gguf>,
         fields: &Fields,
-        config: &DecoderConfig,
+        config: &mut DecoderConfig,
         device: &Device,
     ) -> Result<Arc<dyn LanguageModel>, ModelError> {
         if !device.is_cpu() {
+            if gguf.is_some() {
+                return Err(ModelError::OfTensors);
+            }
             return Ok(Arc::new(Decoder::new(config.clone(), &self.weights(device)?, device)?));
         }
         let family = family(fields.text("model_type").unwrap_or_default());
         let family = family.map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })?;
-        let parts = (family.parts)(&self.checkpoint()?, config, fields)?;
+        let checkpoint = match gguf {
+            Some(gguf) => gguf::model::checkpoint(gguf),
+            None => self.checkpoint()?,
+        };
+        if fields.flag("rope_has_factors", false)
+            && let Positions::Rotary(all) = &mut config.positions
+        {
+            let pairs = all[0].elements.unwrap_or(config.head_dim) / 2;
+            let factors = checkpoint.vector("rope_freqs", pairs)?.into_iter().map(f64::from).collect();
+            all[0].scaling = Scaling::Each { factors, magnitude: 1.0 };
+        }
+        let parts = (family.parts)(&checkpoint, config, fields)?;
         Ok(Arc::new(CpuDecoder::new(config.clone(), parts)))
     }
 
     /// The tokenizer alone, which is all that a detector needs. The path may also be the `tokenizer.json`.
     pub fn tokenizer(&self) -> Result<Tokenizer, ModelError> {
+        self.tokenizer_of(self.gguf()?.as_ref())
+    }
+
+    fn tokenizer_of(&self, gguf: Option<&Gguf>) -> Result<Tokenizer, ModelError> {
+        if let Some(gguf) = gguf {
+            let wrong =
+                |fault: String| ModelError::Tokenizer { path: self.path(""), fault: format!("its tokenizer: {fault}") };
+            let json = gguf::tokenizer::json(gguf).map_err(wrong)?;
+            return Tokenizer::from_json(&json).map_err(|error| wrong(error.to_string()));
+        }
         let path = match &self.place {
             Place::Disk(path) if path.is_file() => path.clone(),
             _ => self.path(TOKENIZER),
@@ -126,7 +164,7 @@ impl ModelFolder {
 
     /// The shape of the model.
     pub fn config(&self) -> Result<DecoderConfig, ModelError> {
-        self.config_of(&self.fields()?)
+        self.config_of(&self.fields(self.gguf()?.as_ref())?)
     }
 
     fn config_of(&self, fields: &Fields) -> Result<DecoderConfig, ModelError> {
@@ -138,8 +176,23 @@ impl ModelFolder {
         described().map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })
     }
 
-    fn fields(&self) -> Result<Fields, ModelError> {
+    /// The file of one with everything, mapped.
+    fn gguf(&self) -> Result<Option<Gguf>, ModelError> {
+        let Place::Gguf(path) = &self.place else { return Ok(None) };
+        let read = |source: std::io::Error| match source.kind() {
+            std::io::ErrorKind::NotFound => self.not_a_model("there is nothing at that path".into()),
+            _ => ModelError::Read { path: path.clone(), source },
+        };
+        let file = std::fs::File::open(path).map_err(read)?;
+        let bytes = Bytes::new(Arc::new(Mapped::new(&file).map_err(read)?));
+        Gguf::parse(&bytes).map(Some).map_err(|fault| ModelError::Damaged { path: path.clone(), fault })
+    }
+
+    fn fields(&self, gguf: Option<&Gguf>) -> Result<Fields, ModelError> {
         let path = self.path(CONFIG);
+        if let Some(gguf) = gguf {
+            return gguf::model::fields(gguf).map_err(|fault| ModelError::Config { path: self.path(""), fault });
+        }
         Fields::parse(&self.json(CONFIG, &path)?).map_err(|fault| ModelError::Config { path, fault })
     }
 
@@ -154,6 +207,7 @@ impl ModelFolder {
             Place::Embedded { weights, .. } => {
                 Weights::read([Ok((self.path(WEIGHTS), Cow::Borrowed(*weights)))], device)
             }
+            Place::Gguf(_) => Err(ModelError::OfTensors),
             Place::Disk(_) => {
                 let read = |path: PathBuf| match std::fs::read(&path) {
                     Ok(bytes) => Ok((path, Cow::Owned(bytes))),
@@ -171,6 +225,7 @@ impl ModelFolder {
             Place::Embedded { weights, .. } => {
                 checkpoint.add_safetensors(&self.path(WEIGHTS), Bytes::new(Arc::new(*weights)))?;
             }
+            Place::Gguf(_) => {}
             Place::Disk(_) => {
                 for path in self.weight_files()? {
                     let file = std::fs::File::open(&path).map_err(|source| self.unreadable(path.clone(), source))?;
@@ -213,6 +268,7 @@ impl ModelFolder {
     fn path(&self, file: &str) -> PathBuf {
         match &self.place {
             Place::Disk(folder) => folder.join(file),
+            Place::Gguf(path) => path.clone(),
             Place::Embedded { name, .. } => Path::new(name).join(file),
         }
     }
@@ -228,6 +284,7 @@ impl ModelFolder {
                 TOKENIZER => Ok(Cow::Borrowed(tokenizer)),
                 _ => Err(self.not_a_model(format!("it has no {file}"))),
             },
+            Place::Gguf(_) => Err(self.not_a_model(format!("it has no {file}"))),
             Place::Disk(folder) => {
                 if !folder.exists() {
                     return Err(self.not_a_model("there is nothing at that path".into()));

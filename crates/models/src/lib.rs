@@ -10,6 +10,7 @@
 //! | [`cpu`] | the one decoder that runs the description on a CPU |
 //! | [`decoder`] | Llama's out of tensor operations, for GPUs and training |
 //! | `families` | how each architecture names its choices and its weights |
+//! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
 //! | `checkpoint`, `matrix` | weights in files, as they are stored |
 //! | [`mod@device`] | where a model computes |
 //! | [`differentiable`] | the same decoder for training: whole sequences, gradients everywhere |
@@ -28,6 +29,7 @@ pub mod differentiable;
 mod error;
 mod families;
 pub mod folder;
+mod gguf;
 pub mod language_model;
 mod matrix;
 mod ops;

@@ -92,7 +92,7 @@ fn damaged_weights_are_named() {
 fn a_config_that_does_not_fit_is_named() {
     for (from, to, said) in [
         ("\"hidden_size\": 128", "\"hidden_size\": 256", "has shape"),
-        ("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 5", "model.layers.4.input_layernorm.weight is missing"),
+        ("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 5", "model.layers.4.self_attn.q_proj.weight is missing"),
         ("\"vocab_size\": 4096", "\"vocab_size\": 4000", "the tokenizer has 4096 tokens, but the model only 4000"),
         ("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "cannot share"),
         ("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 0", "key-value heads is 0"),

@@ -23,6 +23,10 @@ impl Fields {
         Ok(Self(fields))
     }
 
+    pub(crate) fn of(fields: Map<String, Value>) -> Self {
+        Self(fields)
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }

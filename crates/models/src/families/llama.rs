@@ -142,7 +142,8 @@ fn rotary(fields: &Fields, parameters: Option<&Fields>, theta: Option<f64>, head
             ));
         }
     };
-    Ok(Rotary { theta, elements, pairs: Pairs::Halves, scaling })
+    let pairs = if fields.flag("rope_neighbours", false) { Pairs::Neighbours } else { Pairs::Halves };
+    Ok(Rotary { theta, elements, pairs, scaling })
 }
 
 pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fields) -> Result<Parts, ModelError> {
@@ -152,7 +153,7 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
     let &DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, norm, .. } = config;
     let scales = |name: &str, length: usize| -> Result<Scales, ModelError> {
         let mut scales = names.scales(name, length, norm, false)?;
-        if model.starts_with("gemma") {
+        if model.starts_with("gemma") && !fields.flag("norms_are_whole", false) {
             // Gemma stores what differs from one.
             scales.weight.iter_mut().for_each(|weight| *weight += 1.0);
         }

@@ -1,0 +1,72 @@
+//! How fast models read and write on this CPU: `decode FILE...` (folders or GGUF files).
+//!
+//! 512 tokens read at once, and 32 written one by one after 128 and after 2,048; the best of three each. With `BATCHES=1` in
+//! the environment also what more rows a call cost beside one, after 128.
+
+use std::path::Path;
+use std::time::Instant;
+
+use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
+
+fn tokens(count: usize) -> Vec<u32> {
+    (0..count as u32).map(|i| i * 37 % 40_000 + 1).collect()
+}
+
+fn best(mut f: impl FnMut()) -> f64 {
+    let time = |_| {
+        let start = Instant::now();
+        f();
+        start.elapsed().as_secs_f64()
+    };
+    (0..3).map(time).fold(f64::INFINITY, f64::min)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("| verdigris | prompt of 512, tokens/s | writing at 128 | at 2,048 |\n|---|--:|--:|--:|");
+    let shows_batches = std::env::var_os("BATCHES").is_some();
+    for path in std::env::args().skip(1) {
+        let model = ModelFolder::at(&path).model(&Device::Cpu)?;
+        let (mut sequence, mut rows) = (model.begin(2304)?, Rows::default());
+        let mut read = |sequence: &mut dyn verdigris::models::Sequence, some: &[u32]| {
+            sequence.forward(&Batch::chain(some, Wanted::Last), &mut rows).expect("there is room");
+        };
+        let prompt = tokens(512);
+        let mut figures = vec![
+            512.0
+                / best(|| {
+                    sequence.truncate(0);
+                    read(&mut *sequence, &prompt);
+                }),
+        ];
+        let next = tokens(32);
+        for depth in [128, 2048] {
+            sequence.truncate(0);
+            tokens(depth).chunks(512).for_each(|some| read(&mut *sequence, some));
+            let seconds = best(|| {
+                sequence.truncate(depth);
+                next.iter().for_each(|&token| read(&mut *sequence, &[token]));
+            });
+            figures.push(32.0 / seconds);
+        }
+        let name = Path::new(&path).file_name().unwrap_or_default().to_string_lossy();
+        let figures: Vec<String> = figures.iter().map(|figure| format!("{figure:.1}")).collect();
+        println!("| {name} | {} |", figures.join(" | "));
+        if shows_batches {
+            sequence.truncate(128);
+            let mut rows = Rows::default();
+            let mut one = None;
+            for m in [1, 2, 4, 8, 16] {
+                let some = tokens(m);
+                let seconds = best(|| {
+                    for _ in 0..8 {
+                        sequence.forward(&Batch::chain(&some, Wanted::All), &mut rows).expect("there is room");
+                        sequence.truncate(128);
+                    }
+                }) / 8.0;
+                let one = *one.get_or_insert(seconds);
+                println!("    {m} rows: {:.1} ms, {:.2} of one", seconds * 1e3, seconds / one);
+            }
+        }
+    }
+    Ok(())
+}
