@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
 use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, NumberForms, Style, Whitespace};
 use verdigris_text::{Pieces, Tokenizer};
 use verdigris_watermark::attack::Attack;
@@ -12,6 +13,19 @@ use verdigris_watermark::{Detector, Key, Repeats};
 
 /// The largest vocabulary that a key may split here: lists of larger ones take the time.
 const MAX_VOCABULARY: usize = 1 << 16;
+
+/// A GGUF file: an error, or a model that reads a token. Whether it is a model.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn gguf_file(data: &[u8]) -> bool {
+    let Ok(model) = ModelFolder::gguf_in_memory(data.to_vec()).model(&Device::Cpu) else { return false };
+    let mut rows = Rows::default();
+    let capacity = model.context_length().min(4);
+    let mut sequence = model.begin(capacity).expect("a sequence within the context");
+    sequence.forward(&Batch::chain(&[0], Wanted::Last), &mut rows).expect("a token of the vocabulary");
+    true
+}
 
 /// A key file: parsed, it judges; not parsed, the fault does not quote the secret.
 ///

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
 use verdigris::{Device, Grammar, Key, Marking, ModelFolder, Style};
+use verdigris_tests::fuzz::gguf_file;
 
 fn fixture(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small").join(file)
@@ -122,4 +123,17 @@ fn tokenizers() {
     };
     never_panics("tokenizer.json", &bytes, 100, bytes.len(), parse);
     never_panics("tokenizer.json's head", &bytes, 200, 1500, parse);
+}
+
+#[test]
+fn gguf_files() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/golden/gguf");
+    for (name, reach) in [("qwen2.gguf", 3_000), ("gemma2.gguf", 3_000)] {
+        let bytes = fs::read(golden.join(name)).unwrap();
+        never_panics(name, &bytes, 4_000, reach, &|bytes| gguf_file(bytes));
+    }
+    let bytes = fs::read(golden.join("tokenizer.gguf")).unwrap();
+    never_panics("tokenizer.gguf", &bytes, 300, 2_000, &|bytes| {
+        ModelFolder::gguf_in_memory(bytes.to_vec()).tokenizer().is_ok()
+    });
 }

@@ -1,6 +1,7 @@
 //! Attention of a few new tokens over a cache of keys and values, which is read where it lies.
 
-use std::cell::RefCell;
+use std::cell::Cell;
+use std::marker::PhantomData;
 
 use crate::dispatch::dispatch;
 use crate::linear::{Out, Weights, of_rows};
@@ -136,7 +137,7 @@ struct Scratch {
     sums: Vec<f32>,
 }
 
-thread_local!(static SCRATCH: RefCell<Scratch> = RefCell::default());
+thread_local!(static SCRATCH: Cell<Scratch> = Cell::default());
 
 dispatch! {
     /// Some rows of one head of keys: the query heads of a token follow each other, then the next token's.
@@ -153,54 +154,56 @@ unsafe fn some_rows_body<S: Simd>(unit: S, work: &Work<'_>, from: usize, to: usi
     let Heads { heads, kv_heads, head_dim } = work.shape;
     let group = heads / kv_heads;
     let place = |row: usize| (row / group, work.head * group + row % group);
-    SCRATCH.with_borrow_mut(|Scratch { queries, scores, sums }| {
-        queries.clear();
-        for row in from..to {
-            let (token, head) = place(row);
-            let at = (token * heads + head) * head_dim;
-            queries.extend_from_slice(&work.q[at..at + head_dim]);
-        }
-        // What no row of these sees is not read.
-        let held = work.t - work.m;
-        let seen = if work.sight.visible.is_some() { work.t } else { held + place(to - 1).0 + 1 };
-        let rows = to - from;
-        // Rows of scores are whole lanes.
-        let width = seen.next_multiple_of(LANES);
-        scores.clear();
-        scores.resize(rows * width, 0.0);
-        let to_scores = Out::new(scores, width);
-        // SAFETY: the scores are this thread's.
-        unsafe {
-            match work.k.format() {
-                Format::F32 => of_rows::<S, stored::F32>(unit, queries, work.k, 0..seen, 0, &to_scores),
-                Format::F16 => of_rows::<S, stored::F16>(unit, queries, work.k, 0..seen, 0, &to_scores),
-                Format::Bf16 => of_rows::<S, stored::Bf16>(unit, queries, work.k, 0..seen, 0, &to_scores),
-                Format::Q8_0 => of_rows::<S, stored::Q8_0>(unit, queries, work.k, 0..seen, 0, &to_scores),
-                format => unreachable!("caches are not stored as {format:?}"),
-            }
-        }
-        for (row, scores) in (from..to).zip(scores.chunks_mut(width)) {
-            let (token, head) = place(row);
-            softmax(unit, work, token, head, held, seen, scores);
-        }
-        sums.clear();
-        sums.resize(rows * head_dim, 0.0);
-        let mix = Mix { weights: scores, width, rows, v: work.v, seen, out: sums };
-        match work.v.format() {
-            Format::F32 => mix.run::<S, stored::F32>(unit),
-            Format::F16 => mix.run::<S, stored::F16>(unit),
-            Format::Bf16 => mix.run::<S, stored::Bf16>(unit),
-            Format::Q8_0 => mix.run::<S, stored::Q8_0>(unit),
+    // In a closure it would not be compiled for the unit.
+    let mut scratch = SCRATCH.take();
+    let Scratch { queries, scores, sums } = &mut scratch;
+    queries.clear();
+    for row in from..to {
+        let (token, head) = place(row);
+        let at = (token * heads + head) * head_dim;
+        queries.extend_from_slice(&work.q[at..at + head_dim]);
+    }
+    // What no row of these sees is not read.
+    let held = work.t - work.m;
+    let seen = if work.sight.visible.is_some() { work.t } else { held + place(to - 1).0 + 1 };
+    let rows = to - from;
+    // Rows of scores are whole lanes.
+    let width = seen.next_multiple_of(LANES);
+    scores.clear();
+    scores.resize(rows * width, 0.0);
+    let to_scores = Out::new(scores, width);
+    // SAFETY: the scores are this thread's.
+    unsafe {
+        match work.k.format() {
+            Format::F32 => of_rows::<S, stored::F32>(unit, queries, work.k, 0..seen, 0, &to_scores),
+            Format::F16 => of_rows::<S, stored::F16>(unit, queries, work.k, 0..seen, 0, &to_scores),
+            Format::Bf16 => of_rows::<S, stored::Bf16>(unit, queries, work.k, 0..seen, 0, &to_scores),
+            Format::Q8_0 => of_rows::<S, stored::Q8_0>(unit, queries, work.k, 0..seen, 0, &to_scores),
             format => unreachable!("caches are not stored as {format:?}"),
         }
-        for (row, sums) in (from..to).zip(sums.chunks(head_dim)) {
-            let (token, head) = place(row);
-            for (d, &sum) in sums.iter().enumerate() {
-                // SAFETY: the caller's promise.
-                unsafe { out.set(token, head * head_dim + d, sum) };
-            }
+    }
+    for (row, scores) in (from..to).zip(scores.chunks_mut(width)) {
+        let (token, head) = place(row);
+        softmax(unit, work, token, head, held, seen, scores);
+    }
+    sums.clear();
+    sums.resize(rows * head_dim, 0.0);
+    let mix = Mix { weights: scores, width, rows, v: work.v, seen, out: sums };
+    match work.v.format() {
+        Format::F32 => mix.run::<S, stored::F32>(unit),
+        Format::F16 => mix.run::<S, stored::F16>(unit),
+        Format::Bf16 => mix.run::<S, stored::Bf16>(unit),
+        Format::Q8_0 => mix.run::<S, stored::Q8_0>(unit),
+        format => unreachable!("caches are not stored as {format:?}"),
+    }
+    for (row, sums) in (from..to).zip(sums.chunks(head_dim)) {
+        let (token, head) = place(row);
+        for (d, &sum) in sums.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { out.set(token, head * head_dim + d, sum) };
         }
-    });
+    }
+    SCRATCH.set(scratch);
 }
 
 /// Scores become weights: those of what is not seen are zero, and so is what fills up the lanes.
@@ -285,14 +288,16 @@ impl Mix<'_> {
             let weights = &weights[row * width..];
             let out = &mut out[row * k..];
             let count = match (rows - row, S::IS_WIDE) {
-                (1, _) => 1,
-                (2 | 3, _) | (_, false) => 2,
-                _ => 4,
+                (left @ 1..=2, _) => left,
+                (_, false) => 2,
+                (3, true) => 3,
+                (_, true) => 4,
             };
             match count {
-                1 => unit.run(MixRows::<F, 1> { weights, width, v, seen, out, of: Default::default() }),
-                2 => unit.run(MixRows::<F, 2> { weights, width, v, seen, out, of: Default::default() }),
-                _ => unit.run(MixRows::<F, 4> { weights, width, v, seen, out, of: Default::default() }),
+                1 => unit.run(MixRows::<F, 1> { weights, width, v, seen, out, of: PhantomData }),
+                2 => unit.run(MixRows::<F, 2> { weights, width, v, seen, out, of: PhantomData }),
+                3 => unit.run(MixRows::<F, 3> { weights, width, v, seen, out, of: PhantomData }),
+                _ => unit.run(MixRows::<F, 4> { weights, width, v, seen, out, of: PhantomData }),
             }
             row += count;
         }
@@ -305,7 +310,7 @@ struct MixRows<'a, F, const M: usize> {
     v: Weights<'a>,
     seen: usize,
     out: &'a mut [f32],
-    of: std::marker::PhantomData<F>,
+    of: PhantomData<F>,
 }
 
 impl<F: Stored, const M: usize> Body for MixRows<'_, F, M> {
@@ -314,25 +319,11 @@ impl<F: Stored, const M: usize> Body for MixRows<'_, F, M> {
         let Self { weights, width, v, seen, out, .. } = self;
         let k = v.columns();
         let steps = k / F::STEP;
-        for step in 0..steps {
-            // Formats of caches have two lanes a step.
-            let mut sums = [[unit.zero(); 2]; M];
-            for j in 0..seen {
-                let bytes = &v.rows_from(j, 1)[step * F::STEP_BYTES..][..F::STEP_BYTES];
-                let head = F::head(unit, bytes);
-                let part = F::part(unit, bytes, &head, 0);
-                let &[first, second] = part.as_ref() else { unreachable!("two lanes") };
-                for (a, sums) in sums.iter_mut().enumerate() {
-                    let weight = unit.splat(weights[a * width + j]);
-                    sums[0] = unit.fma(weight, first, sums[0]);
-                    sums[1] = unit.fma(weight, second, sums[1]);
-                }
-            }
-            for (a, &[first, second]) in sums.iter().enumerate() {
-                let to = &mut out[a * k + step * F::STEP..][..F::STEP];
-                to[..LANES].copy_from_slice(&unit.store(first));
-                to[LANES..].copy_from_slice(&unit.store(second));
-            }
+        for step in (0..steps - steps % 2).step_by(2) {
+            some_steps::<S, F, M, 2>(unit, weights, width, v, seen, step, out);
+        }
+        if !steps.is_multiple_of(2) {
+            some_steps::<S, F, M, 1>(unit, weights, width, v, seen, steps - 1, out);
         }
         let rest = k - steps * F::STEP;
         if rest > 0 {
@@ -345,6 +336,42 @@ impl<F: Stored, const M: usize> Body for MixRows<'_, F, M> {
                     to.iter_mut().zip(&values).for_each(|(to, &value)| *to = weight.mul_add(value, *to));
                 }
             }
+        }
+    }
+}
+
+/// `N` steps of the values from `step` on, for `M` rows of weights.
+#[inline(always)]
+fn some_steps<S: Simd, F: Stored, const M: usize, const N: usize>(
+    unit: S,
+    weights: &[f32],
+    width: usize,
+    v: Weights<'_>,
+    seen: usize,
+    step: usize,
+    out: &mut [f32],
+) {
+    let k = v.columns();
+    // Formats of caches have two lanes a step.
+    let mut sums = [[[unit.zero(); 2]; N]; M];
+    for j in 0..seen {
+        let bytes = &v.rows_from(j, 1)[step * F::STEP_BYTES..][..N * F::STEP_BYTES];
+        for (n, bytes) in bytes.chunks_exact(F::STEP_BYTES).enumerate() {
+            let head = F::head(unit, bytes);
+            let part = F::part(unit, bytes, &head, 0);
+            let &[first, second] = part.as_ref() else { unreachable!("two lanes") };
+            for (a, sums) in sums.iter_mut().enumerate() {
+                let weight = unit.splat(weights[a * width + j]);
+                sums[n][0] = unit.fma(weight, first, sums[n][0]);
+                sums[n][1] = unit.fma(weight, second, sums[n][1]);
+            }
+        }
+    }
+    for (a, sums) in sums.iter().enumerate() {
+        for (n, &[first, second]) in sums.iter().enumerate() {
+            let to = &mut out[a * k + (step + n) * F::STEP..][..F::STEP];
+            to[..LANES].copy_from_slice(&unit.store(first));
+            to[LANES..].copy_from_slice(&unit.store(second));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `out = x * w^T` for the few rows of a decoding step, and for the many of a prompt.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -205,19 +205,20 @@ unsafe fn of_format<S: Simd, F: Stored>(unit: S, x: &[f32], w: Weights<'_>, colu
         // SAFETY: the caller's promise.
         return unsafe { of_rows::<S, F>(unit, x, w, columns, 0, out) };
     }
-    thread_local!(static DECODED: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) });
-    DECODED.with_borrow_mut(|decoded| {
-        for from in columns.clone().step_by(PANEL) {
-            let count = PANEL.min(columns.end - from);
-            decoded.resize(PANEL * k, 0.0);
-            for (j, row) in decoded.chunks_mut(k).enumerate().take(count) {
-                decode_body::<S, F>(unit, w.rows_from(from + j, 1), row);
-            }
-            let w = Weights::of(&decoded[..count * k], k);
-            // SAFETY: the caller's promise.
-            unsafe { of_rows::<S, stored::F32>(unit, x, w, 0..count, from, out) };
+    thread_local!(static DECODED: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
+    // In a closure it would not be compiled for the unit.
+    let mut decoded = DECODED.take();
+    decoded.resize(PANEL * k, 0.0);
+    for from in columns.clone().step_by(PANEL) {
+        let count = PANEL.min(columns.end - from);
+        for (j, row) in decoded.chunks_mut(k).enumerate().take(count) {
+            decode_body::<S, F>(unit, w.rows_from(from + j, 1), row);
         }
-    });
+        let w = Weights::of(&decoded[..count * k], k);
+        // SAFETY: the caller's promise.
+        unsafe { of_rows::<S, stored::F32>(unit, x, w, 0..count, from, out) };
+    }
+    DECODED.set(decoded);
 }
 
 /// Every row against some columns, which are those from `shift` on of the result.

@@ -61,7 +61,8 @@ impl Format {
 }
 
 impl Format {
-    /// Stores numbers, each rounded to the nearest that can be; of the block formats those with 8 bits.
+    /// Stores numbers, each rounded to the nearest that can be; of the block formats those with 8 bits. What is beyond half
+    /// precision becomes its largest number.
     ///
     /// # Panics
     /// If the numbers are no whole blocks, the bytes are not theirs, or the format is one of fewer bits.
@@ -70,7 +71,10 @@ impl Format {
         assert_eq!(out.len(), self.bytes(numbers.len()), "the bytes of {} numbers in {self:?}", numbers.len());
         match self {
             Self::F32 => out.copy_from_slice(bytes(numbers)),
-            Self::F16 => out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, &x)| *out = to_half(x)),
+            Self::F16 => {
+                let most = 65504.0;
+                out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, x)| *out = to_half(x.clamp(-most, most)));
+            }
             Self::Bf16 => out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, &x)| *out = to_bf16(x)),
             Self::Q8_0 => {
                 for (out, block) in out.chunks_mut(34).zip(numbers.chunks(32)) {
@@ -360,6 +364,9 @@ mod tests {
             assert_eq!(to_half(middle.next_up()), (bits + 1).to_le_bytes(), "{middle}");
         }
         assert!(half(to_half(f32::NAN)).is_nan() && half(to_half(f32::INFINITY)) == f32::INFINITY);
+        let mut stored = [0; 4];
+        Format::F16.encode(&[1e9, f32::NEG_INFINITY], &mut stored);
+        assert_eq!(stored.as_chunks().0.iter().map(|&bytes| half(bytes)).collect::<Vec<_>>(), [65504.0, -65504.0]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct CpuDecoder {
     parts: Parts,
     angles: Vec<Angles>,
     slopes: Option<Vec<f32>>,
+    /// How keys and values are stored.
+    cached_as: Format,
 }
 
 /// The weights of a decoder.
@@ -66,9 +68,16 @@ pub(crate) struct Layer {
 }
 
 impl CpuDecoder {
-    pub(crate) fn new(config: DecoderConfig, parts: Parts) -> Self {
+    /// Keys and values are kept as is said, else as exactly as the weights are, but in no less than half precision.
+    pub(crate) fn new(config: DecoderConfig, parts: Parts, cached_as: Option<Format>) -> Result<Self, ModelError> {
+        let exact = parts.layers[0].key.matrix.format() == Format::F32;
+        let cached_as = cached_as.unwrap_or(if exact { Format::F32 } else { Format::F16 });
+        let is_possible = matches!(cached_as, Format::F32 | Format::F16 | Format::Bf16 | Format::Q8_0);
+        if !is_possible || !config.head_dim.is_multiple_of(cached_as.block()) {
+            return Err(ModelError::Cache { format: cached_as, head_dim: config.head_dim });
+        }
         let rotary = if let Positions::Rotary(all) = &config.positions { &all[..] } else { &[] };
-        let angles = rotary.iter().map(|rotary| Angles::new(rotary, config.head_dim, config.context)).collect();
+        let angles = rotary.iter().map(|rotary| Angles::new(rotary, config.head_dim)).collect();
         let slopes = match config.positions {
             Positions::Alibi { most, odd_first, by_scale } => {
                 let mut slopes = slopes(config.heads, most, odd_first);
@@ -79,7 +88,7 @@ impl CpuDecoder {
             }
             _ => None,
         };
-        Self { config, parts, angles, slopes }
+        Ok(Self { config, parts, angles, slopes, cached_as })
     }
 
     /// The description of it.
@@ -125,7 +134,7 @@ impl LanguageModel for CpuDecoder {
         if capacity > context {
             return Err(ModelError::ContextFull { tokens: capacity, capacity: context });
         }
-        let cache = || Cache::new(Format::F32, capacity, kv_heads * head_dim);
+        let cache = || Cache::new(self.cached_as, capacity, kv_heads * head_dim);
         let caches = (0..layers).map(|_| (cache(), cache())).collect();
         Ok(Box::new(CpuSequence { decoder: self, caches, length: 0, capacity, work: Work::default() }))
     }
@@ -227,7 +236,7 @@ impl Sequence for CpuSequence {
 impl CpuSequence {
     fn compute(&mut self, batch: &Batch<'_>, rows: &mut Rows) {
         let Self { decoder, caches, length: held, work, .. } = self;
-        let CpuDecoder { config, parts, angles, slopes } = &**decoder;
+        let CpuDecoder { config, parts, angles, slopes, .. } = &**decoder;
         let (m, width, held) = (batch.tokens.len(), config.width, *held);
         batch.positions_into(held, &mut work.positions);
         let has_tree = batch.visibility_into(&mut work.visible);
@@ -256,11 +265,10 @@ impl CpuSequence {
             if let (Positions::Rotary(all), Some(which)) = (&config.positions, kind.rotary) {
                 if turned_by != Some(which) {
                     turned_by = Some(which);
-                    let Angles { cos, sin, pairs } = &angles[which];
-                    for (to, table) in [(&mut work.cos, cos), (&mut work.sin, sin)] {
-                        to.clear();
-                        let row = |&position: &u32| &table[position as usize * pairs..][..*pairs];
-                        work.positions.iter().map(row).for_each(|row| to.extend_from_slice(row));
+                    work.cos.clear();
+                    work.sin.clear();
+                    for &position in &work.positions {
+                        angles[which].extend(position, &mut work.cos, &mut work.sin);
                     }
                 }
                 rotate(&mut work.query, shape.heads, shape.head_dim, &work.cos, &work.sin, all[which].pairs);

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use verdigris_kernels::Format;
+
 /// Why a model could not be loaded or run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -60,6 +62,16 @@ pub enum ModelError {
     /// A decoder that the operations of tensors do not cover.
     #[error("on a GPU, and for training, decoders like Llama's are supported, and this one is another; choose cpu")]
     OfTensors,
+    /// Keys and values cannot be kept so.
+    #[error(
+        "keys and values of {head_dim} elements cannot be kept as {format:?}; F32, F16 and Bf16 can, and Q8_0 for multiples of 32"
+    )]
+    Cache {
+        /// As what.
+        format: Format,
+        /// Elements of a head.
+        head_dim: usize,
+    },
     /// The device does not exist or cannot be used.
     #[error("cannot compute on {name:?}: {fault}")]
     Device {

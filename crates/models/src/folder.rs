@@ -8,7 +8,7 @@ use std::sync::Arc;
 use candle_core::Device;
 use serde::Deserialize;
 use serde_json::Value;
-use verdigris_kernels::Mapped;
+use verdigris_kernels::{Format, Mapped};
 use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 
@@ -35,6 +35,7 @@ const MAX_JSON: u64 = 256 << 20;
 #[derive(Clone, Debug)]
 pub struct ModelFolder {
     place: Place,
+    cached_as: Option<Format>,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +43,8 @@ enum Place {
     Disk(PathBuf),
     /// One file with everything.
     Gguf(PathBuf),
+    /// Such a file in memory.
+    Memory(Arc<Vec<u8>>),
     Embedded {
         name: &'static str,
         config: &'static [u8],
@@ -69,7 +72,12 @@ impl ModelFolder {
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         let is_gguf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
-        Self { place: if is_gguf { Place::Gguf(path) } else { Place::Disk(path) } }
+        Self { place: if is_gguf { Place::Gguf(path) } else { Place::Disk(path) }, cached_as: None }
+    }
+
+    /// A GGUF file that is in memory.
+    pub fn gguf_in_memory(bytes: Vec<u8>) -> Self {
+        Self { place: Place::Memory(Arc::new(bytes)), cached_as: None }
     }
 
     /// A folder whose files are part of the program.
@@ -79,7 +87,15 @@ impl ModelFolder {
         tokenizer: &'static [u8],
         weights: &'static [u8],
     ) -> Self {
-        Self { place: Place::Embedded { name, config, tokenizer, weights } }
+        Self { place: Place::Embedded { name, config, tokenizer, weights }, cached_as: None }
+    }
+
+    /// The same model, whose keys and values are kept in a format, on a CPU: F32, F16, Bf16, or Q8_0 where heads are whole blocks.
+    /// Without this they are F16, or F32 where the weights are.
+    #[must_use]
+    pub fn cached_as(mut self, format: Format) -> Self {
+        self.cached_as = Some(format);
+        self
     }
 
     /// Loads everything.
@@ -139,7 +155,7 @@ impl ModelFolder {
             all[0].scaling = Scaling::Each { factors, magnitude: 1.0 };
         }
         let parts = (family.parts)(&checkpoint, config, fields)?;
-        Ok(Arc::new(CpuDecoder::new(config.clone(), parts)))
+        Ok(Arc::new(CpuDecoder::new(config.clone(), parts, self.cached_as)?))
     }
 
     /// The tokenizer alone, which is all that a detector needs. The path may also be the `tokenizer.json`.
@@ -178,14 +194,19 @@ impl ModelFolder {
 
     /// The file of one with everything, mapped.
     fn gguf(&self) -> Result<Option<Gguf>, ModelError> {
-        let Place::Gguf(path) = &self.place else { return Ok(None) };
+        let damaged = |fault: String| ModelError::Damaged { path: self.path(""), fault };
+        let path = match &self.place {
+            Place::Gguf(path) => path,
+            Place::Memory(bytes) => return Gguf::parse(&Bytes::new(bytes.clone())).map(Some).map_err(damaged),
+            _ => return Ok(None),
+        };
         let read = |source: std::io::Error| match source.kind() {
             std::io::ErrorKind::NotFound => self.not_a_model("there is nothing at that path".into()),
             _ => ModelError::Read { path: path.clone(), source },
         };
         let file = std::fs::File::open(path).map_err(read)?;
         let bytes = Bytes::new(Arc::new(Mapped::new(&file).map_err(read)?));
-        Gguf::parse(&bytes).map(Some).map_err(|fault| ModelError::Damaged { path: path.clone(), fault })
+        Gguf::parse(&bytes).map(Some).map_err(damaged)
     }
 
     fn fields(&self, gguf: Option<&Gguf>) -> Result<Fields, ModelError> {
@@ -207,7 +228,7 @@ impl ModelFolder {
             Place::Embedded { weights, .. } => {
                 Weights::read([Ok((self.path(WEIGHTS), Cow::Borrowed(*weights)))], device)
             }
-            Place::Gguf(_) => Err(ModelError::OfTensors),
+            Place::Gguf(_) | Place::Memory(_) => Err(ModelError::OfTensors),
             Place::Disk(_) => {
                 let read = |path: PathBuf| match std::fs::read(&path) {
                     Ok(bytes) => Ok((path, Cow::Owned(bytes))),
@@ -225,7 +246,7 @@ impl ModelFolder {
             Place::Embedded { weights, .. } => {
                 checkpoint.add_safetensors(&self.path(WEIGHTS), Bytes::new(Arc::new(*weights)))?;
             }
-            Place::Gguf(_) => {}
+            Place::Gguf(_) | Place::Memory(_) => {}
             Place::Disk(_) => {
                 for path in self.weight_files()? {
                     let file = std::fs::File::open(&path).map_err(|source| self.unreadable(path.clone(), source))?;
@@ -269,6 +290,7 @@ impl ModelFolder {
         match &self.place {
             Place::Disk(folder) => folder.join(file),
             Place::Gguf(path) => path.clone(),
+            Place::Memory(_) => PathBuf::from("a GGUF file in memory"),
             Place::Embedded { name, .. } => Path::new(name).join(file),
         }
     }
@@ -284,7 +306,7 @@ impl ModelFolder {
                 TOKENIZER => Ok(Cow::Borrowed(tokenizer)),
                 _ => Err(self.not_a_model(format!("it has no {file}"))),
             },
-            Place::Gguf(_) => Err(self.not_a_model(format!("it has no {file}"))),
+            Place::Gguf(_) | Place::Memory(_) => Err(self.not_a_model(format!("it has no {file}"))),
             Place::Disk(folder) => {
                 if !folder.exists() {
                     return Err(self.not_a_model("there is nothing at that path".into()));

@@ -44,4 +44,5 @@ pub use device::device;
 pub use error::ModelError;
 pub use folder::{LoadedModel, ModelFolder};
 pub use language_model::{Batch, LanguageModel, Rows, Sequence, Wanted};
+pub use verdigris_kernels::Format;
 pub use weights::Weights;

@@ -57,6 +57,10 @@ impl Matrix {
         Weights::new(self.format, self.bytes.get(), self.columns)
     }
 
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
     pub(crate) fn rows(&self) -> usize {
         self.weights().rows()
     }

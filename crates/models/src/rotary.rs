@@ -7,30 +7,35 @@ use candle_core::{Device, Result, Tensor};
 
 use crate::config::{Rotary, Scaling};
 
-/// Cosines and sines: `context x pairs` each.
+/// What a rotary embedding turns by.
 #[derive(Clone, Debug)]
 pub(crate) struct Angles {
-    pub(crate) cos: Vec<f32>,
-    pub(crate) sin: Vec<f32>,
-    pub(crate) pairs: usize,
+    /// For each pair, how far it turns from one position to the next.
+    inverse: Vec<f32>,
+    magnitude: f64,
 }
 
 impl Angles {
-    pub(crate) fn new(rotary: &Rotary, head_dim: usize, context: usize) -> Self {
+    pub(crate) fn new(rotary: &Rotary, head_dim: usize) -> Self {
         let elements = rotary.elements.unwrap_or(head_dim);
-        let pairs = elements / 2;
-        // transformers takes inverse frequencies and angles in f32; the same roundings give the same tables.
-        let inverse: Vec<f32> = (0..pairs)
+        // transformers takes inverse frequencies and angles in f32; the same roundings give the same angles.
+        let inverse = (0..elements / 2)
             .map(|i| {
                 let inverse = (1.0 / rotary.theta.powf(2.0 * i as f64 / elements as f64)) as f32;
                 slower(inverse, i, &rotary.scaling)
             })
             .collect();
         let magnitude = if let Scaling::Each { magnitude, .. } = rotary.scaling { magnitude } else { 1.0 };
-        let angles = || (0..context).flat_map(|position| inverse.iter().map(move |f| f64::from(position as f32 * f)));
-        let cos = angles().map(|angle| (angle.cos() * magnitude) as f32).collect();
-        let sin = angles().map(|angle| (angle.sin() * magnitude) as f32).collect();
-        Self { cos, sin, pairs }
+        Self { inverse, magnitude }
+    }
+
+    /// Adds the cosines and sines of a position.
+    pub(crate) fn extend(&self, position: u32, cos: &mut Vec<f32>, sin: &mut Vec<f32>) {
+        for inverse in &self.inverse {
+            let (of_sin, of_cos) = f64::from(position as f32 * inverse).sin_cos();
+            cos.push((of_cos * self.magnitude) as f32);
+            sin.push((of_sin * self.magnitude) as f32);
+        }
     }
 }
 
@@ -64,8 +69,13 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub(crate) fn new(rotary: &Rotary, head_dim: usize, context: usize, device: &Device) -> Result<Self> {
-        let Angles { cos, sin, pairs } = Angles::new(rotary, head_dim, context);
-        let table = |values| Tensor::from_vec(values, (context, pairs), device);
+        let angles = Angles::new(rotary, head_dim);
+        let (mut cos, mut sin) = (Vec::new(), Vec::new());
+        (0..context as u32).for_each(|position| angles.extend(position, &mut cos, &mut sin));
+        let table = |values: Vec<f32>| {
+            let pairs = values.len() / context;
+            Tensor::from_vec(values, (context, pairs), device)
+        };
         Ok(Self { cos: table(cos)?, sin: table(sin)? })
     }
 
@@ -107,12 +117,17 @@ mod tests {
     /// Not two of 131,072 neighbours have one row.
     #[test]
     fn no_two_neighbours_are_alike() {
-        let angles = Angles::new(&Rotary::new(500_000.0), 128, 131_072);
-        let row = |table: &[f32], position: usize| table[position * 64..(position + 1) * 64].to_vec();
+        let angles = Angles::new(&Rotary::new(500_000.0), 128);
+        let row = |position: u32| {
+            let (mut cos, mut sin) = (Vec::new(), Vec::new());
+            angles.extend(position, &mut cos, &mut sin);
+            (cos, sin)
+        };
+        let mut before = row(0);
         for position in 1..131_072 {
-            let same = row(&angles.cos, position) == row(&angles.cos, position - 1)
-                && row(&angles.sin, position) == row(&angles.sin, position - 1);
-            assert!(!same, "{position}");
+            let now = row(position);
+            assert!(now != before, "{position}");
+            before = now;
         }
     }
 }

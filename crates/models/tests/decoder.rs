@@ -4,11 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
-use verdigris_models::{Batch, Decoder, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, Decoder, Format, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
+
+fn folder(name: &str) -> ModelFolder {
+    ModelFolder::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name))
+}
 
 fn decoder(name: &str) -> Arc<dyn LanguageModel> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name);
-    ModelFolder::at(folder).load(&Device::Cpu).unwrap().model
+    folder(name).cached_as(Format::F32).load(&Device::Cpu).unwrap().model
 }
 
 fn sequence(decoder: &Arc<dyn LanguageModel>) -> Box<dyn Sequence> {
@@ -41,6 +44,24 @@ fn logits_equal_transformers() {
     }
     println!("largest difference to transformers: {worst:e}");
     assert!(worst <= 1e-4, "{worst}");
+}
+
+/// A cache of fewer bits is near the one that keeps all, and each format keeps the laws of a sequence.
+#[test]
+fn caches_of_fewer_bits() {
+    let exact = rows(&mut *sequence(&decoder("tale-small")), Batch::chain(&TEXT, Wanted::All));
+    for (format, bound) in [(Format::F16, 0.01), (Format::Bf16, 0.1), (Format::Q8_0, 0.1)] {
+        let model = folder("tale-small").cached_as(format).model(&Device::Cpu).unwrap();
+        let got = rows(&mut *sequence(&model), Batch::chain(&TEXT, Wanted::All));
+        let worst = got.iter().flatten().zip(exact.iter().flatten()).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+        println!("{format:?}: largest difference {worst}");
+        assert!(worst > 0.0 && worst < bound, "{format:?}: {worst}");
+        let mut split = sequence(&model);
+        let one_by_one: Vec<_> =
+            TEXT.iter().flat_map(|token| rows(&mut *split, Batch::chain(&[*token], Wanted::All))).collect();
+        assert!(one_by_one == got, "{format:?}");
+    }
+    assert!(folder("tale-small").cached_as(Format::Q4K).model(&Device::Cpu).is_err());
 }
 
 #[test]
@@ -110,7 +131,7 @@ fn a_tree_is_its_paths() {
 #[test]
 fn the_differentiable_path_computes_the_same() {
     let decoder = decoder("tale-small");
-    let folder = ModelFolder::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/tale-small"));
+    let folder = folder("tale-small");
     let weights = folder.weights(&Device::Cpu).unwrap();
     let tensors = Decoder::new(folder.config().unwrap(), &weights, &Device::Cpu).unwrap();
     let ids = Tensor::new(&[TEXT], &Device::Cpu).unwrap();
@@ -137,7 +158,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 /// Half precision goes the way that a GPU goes: candle's own operations, positions and softmax in f32.
 #[test]
 fn half_precision_is_near_full_precision() {
-    let folder = ModelFolder::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/tale-small"));
+    let folder = folder("tale-small");
     let (config, weights) = (folder.config().unwrap(), folder.weights(&Device::Cpu).unwrap());
     let full = rows(&mut *sequence(&decoder("tale-small")), Batch::chain(&TEXT, Wanted::All));
     for (kind, bound) in [(DType::F16, 0.05), (DType::BF16, 0.5)] {
