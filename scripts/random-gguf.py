@@ -33,7 +33,10 @@ writer.add_rope_dimension_count(of["head_dim"])
 writer.add_vocab_size(of["vocabulary"])
 writer.add_tokenizer_model("gpt2")
 writer.add_tokenizer_pre("qwen2" if model == "qwen2" else "llama-bpe")
-writer.add_token_list([f"t{i}" for i in range(of["vocabulary"])])
+# GPT-2's signs for bytes, so that any text can be read.
+shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+signs = [chr(byte) for byte in shown] + [chr(256 + i) for i in range(256 - len(shown))]
+writer.add_token_list(signs + [f"t{i}" for i in range(of["vocabulary"] - len(signs))])
 writer.add_token_types([gguf.TokenType.NORMAL] * of["vocabulary"])
 writer.add_token_merges(["t 1"])
 

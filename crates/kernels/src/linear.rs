@@ -15,9 +15,6 @@ const PARALLEL: usize = 1 << 16;
 /// With more rows than that it pays to decode weights into memory before they are used.
 const MANY: usize = 16;
 
-/// No part of a step has more.
-const MOST_LANES: usize = 4;
-
 /// Columns that are decoded at a time then.
 const PANEL: usize = 16;
 
@@ -240,16 +237,19 @@ pub(crate) unsafe fn of_rows<S: Simd, F: Stored>(
         let x = &x[row * k..];
         let place = Place { x, w, from: columns.start, to: columns.end, row, shift, out };
         // Sums, and the weights of a part of each column, should all have registers.
-        row += match (m - row, S::IS_WIDE) {
-            (1, true) => place.run::<S, F, 1, 4>(unit),
-            (2, true) => place.run::<S, F, 2, 4>(unit),
-            (3, true) => place.run::<S, F, 3, 2>(unit),
-            (4, true) => place.run::<S, F, 4, 2>(unit),
-            (5 | 6, true) => place.run::<S, F, 6, 2>(unit),
-            (_, true) => place.run::<S, F, 8, 2>(unit),
-            (1, false) => place.run::<S, F, 1, 2>(unit),
-            (2, false) => place.run::<S, F, 2, 1>(unit),
-            (_, false) => place.run::<S, F, 4, 1>(unit),
+        row += match (m - row, S::IS_WIDE, F::LANES) {
+            (1, true, _) => place.run::<S, F, 1, 4>(unit),
+            (2, true, _) => place.run::<S, F, 2, 4>(unit),
+            (3, true, 2) => place.run::<S, F, 3, 4>(unit),
+            (4, true, 2) => place.run::<S, F, 4, 4>(unit),
+            (3, true, _) => place.run::<S, F, 3, 2>(unit),
+            (4, true, _) => place.run::<S, F, 4, 2>(unit),
+            (5 | 6, true, 2) => place.run::<S, F, 6, 3>(unit),
+            (5 | 6, true, _) => place.run::<S, F, 6, 2>(unit),
+            (_, true, _) => place.run::<S, F, 8, 2>(unit),
+            (1, false, _) => place.run::<S, F, 1, 2>(unit),
+            (2, false, _) => place.run::<S, F, 2, 1>(unit),
+            (_, false, _) => place.run::<S, F, 4, 1>(unit),
         };
     }
 }
@@ -333,16 +333,15 @@ fn tile<S: Simd, F: Stored, const M: usize, const N: usize>(
         }
         let mut at = step * F::STEP;
         for part in 0..F::PARTS {
-            let mut weights = [[unit.zero(); N]; MOST_LANES];
-            let mut lanes = 0;
+            // Of a part with fewer lanes the rest is left.
+            let mut weights = [[unit.zero(); N]; 4];
             for b in 0..N {
                 let of_part = F::part(unit, bytes[b], &heads[b], part);
-                lanes = of_part.as_ref().len();
                 for (to, &from) in weights.iter_mut().zip(of_part.as_ref()) {
                     to[b] = from;
                 }
             }
-            for weights in &weights[..lanes] {
+            for weights in &weights[..F::LANES] {
                 for a in 0..M {
                     // SAFETY: row `a` has `k` elements from `row[a]` on, and the parts of a step have its elements, of which there
                     // are as many as `k` or fewer.

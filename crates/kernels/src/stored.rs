@@ -109,9 +109,11 @@ pub(crate) trait Stored {
     const STEP_BYTES: usize;
     /// Parts of a step that are decoded one after the other.
     const PARTS: usize;
+    /// The lanes of a part.
+    const LANES: usize;
     /// What the parts of a step share.
     type Head: Copy;
-    /// The lanes of a part, at most four.
+    /// A part as lanes.
     type Part<S: Simd>: AsRef<[S::Lanes]>;
 
     fn head<S: Simd>(unit: S, bytes: &[u8]) -> Self::Head;
@@ -141,6 +143,7 @@ impl Stored for F32 {
     const STEP: usize = 2 * LANES;
     const STEP_BYTES: usize = 8 * LANES;
     const PARTS: usize = 1;
+    const LANES: usize = 2;
     type Head = ();
     type Part<S: Simd> = [S::Lanes; 2];
 
@@ -161,6 +164,7 @@ impl Stored for F16 {
     const STEP: usize = 2 * LANES;
     const STEP_BYTES: usize = 4 * LANES;
     const PARTS: usize = 1;
+    const LANES: usize = 2;
     type Head = ();
     type Part<S: Simd> = [S::Lanes; 2];
 
@@ -181,6 +185,7 @@ impl Stored for Bf16 {
     const STEP: usize = 2 * LANES;
     const STEP_BYTES: usize = 4 * LANES;
     const PARTS: usize = 1;
+    const LANES: usize = 2;
     type Head = ();
     type Part<S: Simd> = [S::Lanes; 2];
 
@@ -202,6 +207,7 @@ impl Stored for Q8_0 {
     const STEP: usize = 32;
     const STEP_BYTES: usize = 34;
     const PARTS: usize = 1;
+    const LANES: usize = 2;
     type Head = f32;
     type Part<S: Simd> = [S::Lanes; 2];
 
@@ -222,6 +228,7 @@ impl Stored for Q4_0 {
     const STEP: usize = 32;
     const STEP_BYTES: usize = 18;
     const PARTS: usize = 1;
+    const LANES: usize = 2;
     type Head = f32;
     type Part<S: Simd> = [S::Lanes; 2];
 
@@ -242,6 +249,7 @@ impl Stored for Q4K {
     const STEP: usize = 256;
     const STEP_BYTES: usize = 144;
     const PARTS: usize = 4;
+    const LANES: usize = 4;
     /// Scale and offset of each 32 weights.
     type Head = [(f32, f32); 8];
     type Part<S: Simd> = [S::Lanes; 4];
@@ -280,6 +288,7 @@ impl Stored for Q6K {
     const STEP: usize = 256;
     const STEP_BYTES: usize = 210;
     const PARTS: usize = 4;
+    const LANES: usize = 4;
     type Head = f32;
     type Part<S: Simd> = [S::Lanes; 4];
 
