@@ -18,7 +18,7 @@ const TALE: ModelFolder = ModelFolder::embedded(
 
 #[derive(Args)]
 pub(crate) struct ModelOption {
-    /// A Hugging Face model folder [default: the small storyteller that is built in]
+    /// A Hugging Face model folder or a GGUF file [default: the small storyteller that is built in]
     #[arg(long, value_name = "PATH")]
     pub(crate) model: Option<PathBuf>,
 }
