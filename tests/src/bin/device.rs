@@ -14,7 +14,9 @@ use candle_core::{DType, Tensor};
 use verdigris::logits::warp::{Temperature, TopP};
 use verdigris::logits::{Chain, Row, Transform};
 use verdigris::models::config::{Activation, FeedForward, Norm, Positions, Rotary};
-use verdigris::models::{Batch, Decoder, DecoderConfig, LanguageModel, ModelError, Rows, Sequence, Wanted, Weights};
+use verdigris::models::{
+    Batch, Decoder, DecoderConfig, Format, LanguageModel, ModelError, Rows, Sequence, Wanted, Weights,
+};
 use verdigris::watermark::{Context, ContextFunction, Embed, Native};
 use verdigris::{Device, Engine, Gamma, Key, Marking, ModelFolder, Stop, Strength, device};
 
@@ -84,7 +86,7 @@ fn distance(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
 /// The same rows however a text is cut, with trees, after truncation and in forks.
 fn rows_in_f32(device: &Device) -> Result<()> {
     let folder = folder("tale");
-    let cpu: Arc<dyn LanguageModel> = folder.load(&Device::Cpu)?.model;
+    let cpu = folder.clone().cached_as(Format::F32).model(&Device::Cpu)?;
     let weights = folder.weights(device)?.to_dtype(DType::F32)?;
     let model: Arc<dyn LanguageModel> = Arc::new(Decoder::new(folder.config()?, &weights, device)?);
     let expected = all_rows(&mut *cpu.clone().begin(64)?, &[Batch::chain(&TEXT, Wanted::All)])?;
@@ -306,7 +308,7 @@ fn one_billion(device: &Device) -> Result<()> {
         ..DecoderConfig::default()
     };
     if device.is_cpu() {
-        println!("SKIPPED on a CPU, where weights are widened to f32 and take 5 GB.");
+        println!("SKIPPED on a CPU, for which there is the program `decode`.");
         return Ok(());
     }
     let weights = random_weights(&config, DType::BF16, device)?;
