@@ -6,7 +6,7 @@ use verdigris_kernels::{
     Cached, Format, Heads, Sight, Weights, activate, attend, layer_norm, linear, linear_each, rms_norm, rotate,
 };
 
-use crate::config::{DecoderConfig, FeedForward, Norm, NormPlaces, Parallel, Positions, QueryKeyNorm};
+use crate::config::{DecoderConfig, FeedForward, Norm, NormPlaces, Parallel, Positions};
 use crate::error::ModelError;
 use crate::language_model::{Batch, LanguageModel, Rows, Sequence, Wanted};
 use crate::matrix::Matrix;
@@ -205,13 +205,7 @@ impl Sequence for CpuSequence {
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let size = self.decoder.config.vocabulary;
-        if let Some(&token) = batch.tokens.iter().find(|&&token| token as usize >= size) {
-            return Err(ModelError::UnknownToken { token, size });
-        }
-        let length = self.length + batch.tokens.len();
-        if length > self.capacity {
-            return Err(ModelError::ContextFull { tokens: length, capacity: self.capacity });
-        }
+        let length = batch.admitted(size, self.length, self.capacity)?;
         if batch.tokens.is_empty() {
             rows.prepare(0, size);
             return Ok(());
@@ -252,10 +246,9 @@ impl CpuSequence {
             }
             let heads = [(&layer.query, &mut work.query), (&layer.key, &mut work.key), (&layer.value, &mut work.value)];
             project_each(&work.x, width, heads);
-            if let Some(norm) = config.query_key_norm {
+            if config.query_key_norm.is_some() {
                 for (x, weight) in [(&mut work.query, &layer.query_norm), (&mut work.key, &layer.key_norm)] {
                     let weight = weight.as_deref().unwrap_or_default();
-                    debug_assert_eq!(weight.len() == config.head_dim, norm == QueryKeyNorm::Heads || shape.heads == 1);
                     let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = config.norm;
                     work.normed.resize(x.len(), 0.0);
                     rms_norm(x, weight, epsilon as f32, &mut work.normed);

@@ -193,13 +193,7 @@ impl Sequence for DecoderSequence {
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let size = self.decoder.config.vocabulary;
-        if let Some(&token) = batch.tokens.iter().find(|&&token| token as usize >= size) {
-            return Err(ModelError::UnknownToken { token, size });
-        }
-        let length = self.length + batch.tokens.len();
-        if length > self.capacity {
-            return Err(ModelError::ContextFull { tokens: length, capacity: self.capacity });
-        }
+        let length = batch.admitted(size, self.length, self.capacity)?;
         if batch.tokens.is_empty() {
             rows.set(Vec::new(), size);
             return Ok(());

@@ -85,6 +85,15 @@ impl<'a> Batch<'a> {
         Self { tokens, parents: Some(parents), wanted: Wanted::All }
     }
 
+    /// How many tokens a sequence of `held` has after it, if they are of the vocabulary and there is room.
+    pub(crate) fn admitted(&self, size: usize, held: usize, capacity: usize) -> Result<usize, ModelError> {
+        if let Some(&token) = self.tokens.iter().find(|&&token| token as usize >= size) {
+            return Err(ModelError::UnknownToken { token, size });
+        }
+        let tokens = held + self.tokens.len();
+        if tokens > capacity { Err(ModelError::ContextFull { tokens, capacity }) } else { Ok(tokens) }
+    }
+
     /// The positions of the tokens when `held` tokens stand before them.
     pub fn positions(&self, held: usize) -> Vec<u32> {
         let mut positions = Vec::with_capacity(self.tokens.len());

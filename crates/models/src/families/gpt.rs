@@ -1,6 +1,6 @@
 //! GPT-2 and OPT: learned positions, layer norms, biases everywhere.
 
-use super::{Fields, Names};
+use super::{Fields, Names, output};
 use crate::checkpoint::Checkpoint;
 use crate::config::{DecoderConfig, FeedForward, Norm, Positions};
 use crate::cpu::{Layer, Parts, Projection};
@@ -65,8 +65,7 @@ pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
     };
     let layers = (0..config.layers).map(layer).collect::<Result<_, ModelError>>()?;
     let embedding = checkpoint.matrix(&names.name("wte.weight"), [vocabulary, width])?;
-    let output =
-        if config.tied { embedding.clone() } else { checkpoint.matrix("lm_head.weight", [vocabulary, width])? };
+    let output = output(checkpoint, config, &embedding, "lm_head.weight")?;
     let positions = Some(checkpoint.matrix(&names.name("wpe.weight"), [context, width])?);
     let norm = names.scales("ln_f", width, norm, true)?;
     Ok(Parts { embedding, positions, embedding_norm: None, layers, norm, output })
@@ -130,8 +129,7 @@ pub(super) fn opt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fie
     };
     let layers = (0..config.layers).map(layer).collect::<Result<_, ModelError>>()?;
     let embedding = checkpoint.matrix(&names.name("embed_tokens.weight"), [vocabulary, width])?;
-    let output =
-        if config.tied { embedding.clone() } else { checkpoint.matrix("lm_head.weight", [vocabulary, width])? };
+    let output = output(checkpoint, config, &embedding, "lm_head.weight")?;
     let positions = Some(checkpoint.matrix(&names.name("embed_positions.weight"), [context + OPT_OFFSET, width])?);
     let norm = names.scales("final_layer_norm", width, norm, true)?;
     Ok(Parts { embedding, positions, embedding_norm: None, layers, norm, output })

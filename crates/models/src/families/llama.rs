@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Fields, Names};
+use super::{Fields, Names, output};
 use crate::checkpoint::Checkpoint;
 use crate::config::{
     Activation, DecoderConfig, FeedForward, LayerKind, Norm, NormPlaces, Pairs, Positions, QueryKeyNorm, Rotary,
@@ -216,7 +216,6 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
         })
     };
     let layers = (0..config.layers).map(layer).collect::<Result<_, ModelError>>()?;
-    let output =
-        if config.tied { embedding.clone() } else { checkpoint.matrix("lm_head.weight", [vocabulary, width])? };
+    let output = output(checkpoint, config, &embedding, "lm_head.weight")?;
     Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm: scales("norm", width)?, output })
 }

@@ -15,6 +15,7 @@ use crate::checkpoint::Checkpoint;
 use crate::config::{DecoderConfig, Norm};
 use crate::cpu::{Parts, Projection, Scales};
 use crate::error::ModelError;
+use crate::matrix::Matrix;
 
 pub(crate) use fields::Fields;
 
@@ -60,6 +61,16 @@ pub(crate) fn family(model_type: &str) -> Result<Family, String> {
         "falcon" => Family { config: fused::falcon_config, parts: fused::falcon_parts },
         other => return Err(format!("model_type {other:?} is not supported; these are: {}", TYPES.join(", "))),
     })
+}
+
+/// The output matrix: the embedding, or one of its own.
+fn output(
+    checkpoint: &Checkpoint,
+    config: &DecoderConfig,
+    embedding: &Matrix,
+    name: &str,
+) -> Result<Matrix, ModelError> {
+    if config.tied { Ok(embedding.clone()) } else { checkpoint.matrix(name, [config.vocabulary, config.width]) }
 }
 
 /// Weights under a prefix that some files have and some have not.

@@ -43,11 +43,9 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
     if let Ok(window) = size("attention.sliding_window") {
         put("sliding_window", window.into());
     }
-    for (ours, theirs) in
-        [("attn_logit_softcapping", "attn_logit_softcapping"), ("final_logit_softcapping", "final_logit_softcapping")]
-    {
-        if let Some(cap) = number(theirs) {
-            put(ours, cap.into());
+    for name in ["attn_logit_softcapping", "final_logit_softcapping"] {
+        if let Some(cap) = number(name) {
+            put(name, cap.into());
         }
     }
     match gguf.text(&of("rope.scaling.type")) {
@@ -69,10 +67,10 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
     if gguf.has_tensor("rope_freqs.weight") {
         put("rope_has_factors", true.into());
     }
-    for (ours, theirs) in [("eos_token_id", "eos_token_id"), ("bos_token_id", "bos_token_id")] {
-        let id = gguf.get(&format!("tokenizer.ggml.{theirs}")).and_then(Value::integer);
+    for name in ["eos_token_id", "bos_token_id"] {
+        let id = gguf.get(&format!("tokenizer.ggml.{name}")).and_then(Value::integer);
         if let Some(id) = id.and_then(|id| TokenId::try_from(id).ok()) {
-            put(ours, id.into());
+            put(name, id.into());
         }
     }
     Ok(Fields::of(fields))
