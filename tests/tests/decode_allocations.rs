@@ -9,9 +9,7 @@ use verdigris::models::{Batch, Device, Rows, Wanted};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// One test, so that nothing else runs beside it.
-#[test]
-fn a_token_allocates_nothing() {
+fn main() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-small");
     let model = ModelFolder::at(folder).model(&Device::Cpu).unwrap();
     let mut sequence = model.begin(200).unwrap();
