@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use verdigris::{Acceptance, Key, Stop};
+use verdigris::{Acceptance, Key, Request, Stop, Written};
 
 use crate::error::Failure;
 use crate::form::FormOptions;
@@ -28,7 +29,8 @@ Examples:
   verdigris generate \"The captain: \" --json-schema person.schema.json
   verdigris generate \"The captain\" --draft fixtures/models/tale-small
   verdigris generate --expert fixtures/models/tale-expert --anti fixtures/models/tale-small
-  verdigris generate --seed 7 --temperature 1 --top-p 1 --json")]
+  verdigris generate --seed 7 --temperature 1 --top-p 1 --json
+  verdigris generate \"The captain\" --texts 8 --json > eight.jsonl")]
 pub(crate) struct Generate {
     /// The text to go on from [default: begin a new text]
     #[arg(default_value = "", hide_default_value = true)]
@@ -51,7 +53,11 @@ pub(crate) struct Generate {
     /// Repeat a text: the same seed gives the same one [default: a new one each time]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Print one JSON object at the end instead of text as it comes
+    /// Write so many texts side by side, with this seed and the ones after it
+    #[arg(long, value_name = "N", default_value = "1", hide_default_value = true,
+          value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["draft", "lookup"])]
+    texts: u16,
+    /// Print a JSON object for each text at its end instead of text as it comes
     #[arg(long)]
     json: bool,
     // Groups with a heading come last: it would hold for what follows.
@@ -132,6 +138,15 @@ impl Generate {
             request = request.repeatable();
         }
         request = self.form.apply(request)?;
+        let key_id = key.as_ref().map(Key::id);
+        match self.texts {
+            1 => self.stream(request, seed, key_id),
+            _ => self.side_by_side(request, seed, key_id),
+        }
+    }
+
+    /// Writes one text as it comes.
+    fn stream(&self, request: Request<'_>, seed: u64, key_id: Option<&str>) -> Result<ExitCode, Failure> {
         let mut out = anstream::stdout();
         let (mut fault, mut started_text) = (None, false);
         let show_prompt = out.is_terminal() && !self.json && !self.prompt.is_empty();
@@ -158,42 +173,89 @@ impl Generate {
         }
         let seconds = started.elapsed().as_secs_f64();
         if self.json {
-            let stop = match written.stop {
-                Some(Stop::End) => "end",
-                Some(Stop::Length) => "length",
-                Some(Stop::Context) => "context",
-                None => "cancelled",
-            };
-            let output = Output {
-                prompt: &self.prompt,
-                text: &written.text,
-                tokens: &written.tokens,
-                prompt_tokens: written.prompt_tokens,
-                stop,
-                seed,
-                key_id: key.as_ref().map(Key::id),
-                seconds,
-                calls: written.acceptance.map(|a| a.calls),
-                drafted: written.acceptance.map(|a| a.drafted),
-                accepted: written.acceptance.map(|a| a.accepted),
-            };
-            writeln!(out, "{}", serde_json::to_string(&output).expect("the output serialises"))?;
+            self.print(&mut out, &written, seed, key_id, seconds)?;
             return Ok(ExitCode::SUCCESS);
         }
         writeln!(out)?;
         if std::io::stderr().is_terminal() {
-            let tokens = written.tokens.len();
-            let marked = key.as_ref().map(|key| format!(", marked with {}", key.id())).unwrap_or_default();
-            let drafts = |a: Acceptance| format!(", {} of {} drafts accepted", a.accepted, a.drafted);
-            let drafts = written.acceptance.map(drafts).unwrap_or_default();
-            let dim = anstyle::Style::new().dimmed();
-            anstream::eprintln!(
-                "{dim}{tokens} tokens in {seconds:.1} s ({:.0} a second), seed {seed}{marked}{drafts}{dim:#}",
-                tokens as f64 / seconds
-            );
+            report(written.tokens.len(), seconds, seed, key_id, written.acceptance);
         }
         Ok(ExitCode::SUCCESS)
     }
+
+    /// Writes several texts together, and prints them when all are there.
+    fn side_by_side(&self, request: Request<'_>, seed: u64, key_id: Option<&str>) -> Result<ExitCode, Failure> {
+        let count = usize::from(self.texts);
+        let style = ProgressStyle::with_template("{bar:32.green/dim} {msg}").expect("the template is well-formed");
+        let bar = ProgressBar::new((count * self.max_tokens) as u64).with_style(style);
+        let started = Instant::now();
+        let mut pieces = 0u64;
+        let texts = request.seed(seed).stream_texts(count, |_, _| {
+            pieces += 1;
+            bar.set_position(pieces);
+            bar.set_message(format!("{:.0} tokens a second", pieces as f64 / started.elapsed().as_secs_f64()));
+            ControlFlow::Continue(())
+        })?;
+        bar.finish_and_clear();
+        let seconds = started.elapsed().as_secs_f64();
+        let mut out = anstream::stdout();
+        let dim = anstyle::Style::new().dimmed();
+        for (seed, written) in (seed..).zip(&texts) {
+            match self.json {
+                true => self.print(&mut out, written, seed, key_id, seconds)?,
+                false => writeln!(out, "{dim}seed {seed}{dim:#}\n{dim}{}{dim:#}{}\n", self.prompt, written.text)?,
+            }
+        }
+        if std::io::stderr().is_terminal() && !self.json {
+            let tokens = texts.iter().map(|written| written.tokens.len()).sum();
+            report(tokens, seconds, seed, key_id, None);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Prints a text as JSON.
+    fn print(
+        &self,
+        out: &mut impl Write,
+        written: &Written,
+        seed: u64,
+        key_id: Option<&str>,
+        seconds: f64,
+    ) -> Result<(), Failure> {
+        let stop = match written.stop {
+            Some(Stop::End) => "end",
+            Some(Stop::Length) => "length",
+            Some(Stop::Context) => "context",
+            None => "cancelled",
+        };
+        let output = Output {
+            prompt: &self.prompt,
+            text: &written.text,
+            tokens: &written.tokens,
+            prompt_tokens: written.prompt_tokens,
+            stop,
+            seed,
+            key_id,
+            seconds,
+            calls: written.acceptance.map(|a| a.calls),
+            drafted: written.acceptance.map(|a| a.drafted),
+            accepted: written.acceptance.map(|a| a.accepted),
+        };
+        writeln!(out, "{}", serde_json::to_string(&output).expect("the output serialises"))?;
+        Ok(())
+    }
+}
+
+/// Says on the terminal how it went.
+fn report(tokens: usize, seconds: f64, seed: u64, key_id: Option<&str>, acceptance: Option<Acceptance>) {
+    let marked = key_id.map(|id| format!(", marked with {id}")).unwrap_or_default();
+    let drafts = |a: Acceptance| format!(", {} of {} drafts accepted", a.accepted, a.drafted);
+    let drafts = acceptance.map(drafts).unwrap_or_default();
+    let dim = anstyle::Style::new().dimmed();
+    anstream::eprintln!(
+        "{dim}{tokens} tokens in {seconds:.1} s ({:.0} a second), seed {seed}{marked}{drafts}{dim:#}",
+        tokens as f64 / seconds
+    );
 }
 
 fn random_seed() -> Result<u64, Failure> {

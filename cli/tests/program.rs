@@ -74,6 +74,23 @@ fn a_text_takes_the_form_that_is_asked_for() {
     assert!(tokens.len() > 50 && distinct.len() == tokens.len(), "{tokens:?}");
 }
 
+/// A line of JSON for each, and each the text of its own seed.
+#[test]
+fn several_texts_are_those_that_are_written_alone() {
+    let folder = Folder::with_key();
+    let common =
+        ["generate", "The captain", "--max-tokens", "40", "--json", "--key", "my.key", "--regex", "[a-zA-Z ,.]*"];
+    let several = folder.run(&[&common[..], &["--seed", "8", "--texts", "3"]].concat()).out;
+    let texts: Vec<serde_json::Value> = several.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(texts.len(), 3);
+    for (seed, text) in (8..).zip(&texts) {
+        let alone = folder.run(&[&common[..], &["--seed", &seed.to_string()]].concat()).out;
+        let alone: serde_json::Value = serde_json::from_str(&alone).unwrap();
+        assert_eq!((&text["tokens"], &text["text"]), (&alone["tokens"], &alone["text"]));
+        assert_eq!((&text["seed"], &text["stop"]), (&alone["seed"], &alone["stop"]));
+    }
+}
+
 #[test]
 fn drafts_leave_a_text_with_a_seed_as_it_is() {
     let folder = Folder::new();

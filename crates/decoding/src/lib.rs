@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`target`] | the law: model, transforms, sampler, seed |
 //! | [`plain`] | one token a step |
+//! | [`together`] | several texts, one call of the model a step |
 //! | [`speculative`] | several drafted tokens a step, and the same law |
 //! | [`draft_length`] | how many guesses pay |
 //! | [`drafter`] | who guesses: a small model, or the text itself |
@@ -31,6 +32,7 @@ pub mod steer;
 #[cfg(test)]
 mod table;
 pub mod target;
+pub mod together;
 pub mod writing;
 
 pub use chance::{Chance, Seeded};
@@ -42,4 +44,5 @@ pub use score::{Score, score};
 pub use speculative::{Acceptance, Speculative};
 pub use steer::{Pair, Steered};
 pub use target::{DecodeError, Target};
+pub use together::Together;
 pub use writing::Writing;

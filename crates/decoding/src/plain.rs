@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_models::{Batch, LanguageModel, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, LanguageModel, Rows, Sequence, Turn, Wanted};
 
 use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
@@ -32,17 +32,22 @@ impl<'a> Plain<'a> {
         limits: Limits,
     ) -> Result<Self, DecodeError> {
         let sequence = limits.begin(model, prompt)?;
-        Ok(Self {
+        Ok(Self::after(target, prompt, limits, sequence))
+    }
+
+    /// Begins a text after `prompt`, whose first tokens a sequence holds.
+    pub(crate) fn after(target: &'a Target, prompt: &[TokenId], limits: Limits, sequence: Box<dyn Sequence>) -> Self {
+        Self {
             target,
             limits,
-            sequence,
             state: target.transforms.start(prompt),
             row: Row::default(),
             rows: Rows::default(),
-            unseen: prompt.to_vec(),
+            unseen: prompt[sequence.len()..].to_vec(),
+            sequence,
             written: 0,
             stop: None,
-        })
+        }
     }
 
     /// What ended the text; `None` while it goes on.
@@ -50,38 +55,64 @@ impl<'a> Plain<'a> {
         self.stop
     }
 
-    fn step(&mut self) -> Result<Option<TokenId>, DecodeError> {
-        if self.stop.is_some() {
-            return Ok(None);
+    /// Whether the text is at its end.
+    pub(crate) fn is_over(&mut self) -> bool {
+        if self.stop.is_none() {
+            self.stop = if self.written >= self.limits.max_tokens {
+                Some(Stop::Length)
+            } else if self.sequence.len() + self.unseen.len() > self.sequence.capacity() {
+                Some(Stop::Context)
+            } else {
+                None
+            };
         }
-        let position = self.sequence.len() + self.unseen.len();
-        self.stop = if self.written >= self.limits.max_tokens {
-            Some(Stop::Length)
-        } else if position > self.sequence.capacity() {
-            Some(Stop::Context)
-        } else {
-            None
-        };
-        if self.stop.is_some() {
-            return Ok(None);
-        }
-        let token = match self.target.decided(&self.state, &mut self.row) {
-            Some(token) => token,
-            None => {
-                self.sequence.forward(&Batch::chain(&self.unseen, Wanted::Last), &mut self.rows)?;
-                self.unseen.clear();
-                self.row.load(self.rows.last());
-                self.target.draw(&self.state, &mut self.row, position)?
-            }
-        };
+        self.stop.is_some()
+    }
+
+    /// The next token, where the model is not needed for it.
+    pub(crate) fn decided(&mut self) -> Option<TokenId> {
+        self.target.decided(&self.state, &mut self.row)
+    }
+
+    /// What the model is to read next.
+    pub(crate) fn turn(&mut self) -> Turn<'_> {
+        let batch = Batch::chain(&self.unseen, Wanted::Last);
+        Turn { sequence: &mut *self.sequence, batch, rows: &mut self.rows }
+    }
+
+    /// Draws a token from the row of that turn.
+    pub(crate) fn drawn(&mut self) -> Result<TokenId, DecodeError> {
+        let position = self.sequence.len();
+        self.unseen.clear();
+        self.row.load(self.rows.last());
+        self.target.draw(&self.state, &mut self.row, position)
+    }
+
+    /// Writes a token, unless it ends the text.
+    pub(crate) fn write(&mut self, token: TokenId) -> Option<TokenId> {
         if self.limits.end.contains(&token) {
             self.stop = Some(Stop::End);
-            return Ok(None);
+            return None;
         }
         self.target.transforms.advance(&mut self.state, token);
         self.unseen.push(token);
         self.written += 1;
-        Ok(Some(token))
+        Some(token)
+    }
+
+    fn step(&mut self) -> Result<Option<TokenId>, DecodeError> {
+        if self.is_over() {
+            return Ok(None);
+        }
+        let token = match self.decided() {
+            Some(token) => token,
+            None => {
+                let Turn { sequence, batch, rows } = self.turn();
+                sequence.forward(&batch, rows)?;
+                self.drawn()?
+            }
+        };
+        Ok(self.write(token))
     }
 }
 

@@ -432,6 +432,9 @@ mod tests {
             fn truncate(&mut self, length: usize) {
                 self.0.truncate(length);
             }
+            fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
+                self.0.keep(from, path)
+            }
             fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
                 Ok(Box::new(Self(self.0.fork()?)))
             }

@@ -121,6 +121,10 @@ impl Sequence for SteeredSequence {
         self.members().for_each(|member| member.truncate(length));
     }
 
+    fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
+        self.members().try_for_each(|member| member.keep(from, path))
+    }
+
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
         let fork = |member: &Member| Member::new(member.sequence.fork()?);
         let pairs = self.pairs.iter().map(|(expert, anti, alpha)| Ok((fork(expert)?, fork(anti)?, *alpha)));

@@ -89,6 +89,13 @@ impl Sequence for TableSequence {
         self.tokens.truncate(length);
     }
 
+    fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
+        let kept: Vec<TokenId> = path.iter().map(|place| self.tokens[from + place]).collect();
+        self.tokens.truncate(from);
+        self.tokens.extend(kept);
+        Ok(())
+    }
+
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
         Ok(Box::new(Self { table: self.table.clone(), tokens: self.tokens.clone(), capacity: self.capacity }))
     }

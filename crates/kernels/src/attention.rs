@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::dispatch::dispatch;
 use crate::linear::{Out, Weights, of_rows};
@@ -26,29 +27,66 @@ pub struct Heads {
     pub head_dim: usize,
 }
 
-/// Keys or values of one layer: `t x kv_heads x head_dim`, as they are stored.
+/// Keys or values of one layer: `t x kv_heads x head_dim`, as they are stored, in one piece or in pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Cached<'a> {
-    /// How they are stored. A head is whole blocks.
-    pub format: Format,
-    /// Their bytes.
-    pub bytes: &'a [u8],
+    format: Format,
+    /// Bytes of them all.
+    bytes: usize,
+    memory: Memory<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Memory<'a> {
+    Piece(&'a [u8]),
+    /// In each page so many bytes, from a place that is the same in all.
+    Pages {
+        pages: &'a [Arc<Vec<u8>>],
+        from: usize,
+        bytes: usize,
+    },
 }
 
 impl<'a> Cached<'a> {
-    /// Keys or values in memory as numbers.
-    pub fn of(numbers: &'a [f32]) -> Self {
-        Self { format: Format::F32, bytes: stored::bytes(numbers) }
+    /// Keys or values that follow each other. A head is whole blocks.
+    pub fn new(format: Format, bytes: &'a [u8]) -> Self {
+        Self { format, bytes: bytes.len(), memory: Memory::Piece(bytes) }
     }
 
-    /// One head of all tokens.
-    fn head(self, shape: Heads, head: usize) -> Weights<'a> {
+    /// Keys or values of `total` bytes in pages: of each page `bytes` from byte `from` on, the last of them only as far as needed.
+    ///
+    /// # Panics
+    /// If the pages do not hold so much.
+    pub fn paged(format: Format, total: usize, pages: &'a [Arc<Vec<u8>>], from: usize, bytes: usize) -> Self {
+        assert!(bytes > 0 && pages.len() * bytes >= total, "{total} bytes in {} pages of {bytes}", pages.len());
+        assert!(pages.iter().all(|page| page.len() >= from + bytes), "pages with {bytes} bytes at {from}");
+        Self { format, bytes: total, memory: Memory::Pages { pages, from, bytes } }
+    }
+
+    /// Keys or values in memory as numbers.
+    pub fn of(numbers: &'a [f32]) -> Self {
+        Self::new(Format::F32, stored::bytes(numbers))
+    }
+
+    /// How many tokens a page holds that has `token` bytes for each.
+    fn tokens_a_page(&self, token: usize) -> usize {
+        match self.memory {
+            Memory::Piece(_) => (self.bytes / token).max(1),
+            Memory::Pages { bytes, .. } => bytes / token,
+        }
+    }
+
+    /// One head of the first tokens of a page.
+    fn head(&self, shape: Heads, head: usize, page: usize, tokens: usize) -> Weights<'a> {
         let row = self.format.bytes(shape.head_dim);
-        let from = (head * row).min(self.bytes.len());
+        let token = shape.kv_heads * row;
+        let of_page = match self.memory {
+            Memory::Piece(bytes) => bytes,
+            Memory::Pages { pages, from, bytes } => &pages[page][from..from + bytes],
+        };
         // The heads after it do not belong to its last row.
-        let behind = (shape.kv_heads - 1 - head) * row;
-        let to = self.bytes.len().saturating_sub(behind).max(from);
-        Weights::strided(self.format, &self.bytes[from..to], shape.head_dim, shape.kv_heads * row)
+        let of_head = &of_page[head * row..(tokens - 1) * token + (head + 1) * row];
+        Weights::strided(self.format, of_head, shape.head_dim, token)
     }
 }
 
@@ -80,16 +118,13 @@ pub fn attend(q: &[f32], k: Cached<'_>, v: Cached<'_>, shape: Heads, sight: Sigh
     let Heads { heads, kv_heads, head_dim } = shape;
     assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads) && head_dim > 0, "{shape:?}");
     let m = q.len() / (heads * head_dim);
-    let t = k.bytes.len() / (kv_heads * k.format.bytes(head_dim));
-    for format in [k.format, v.format] {
-        assert!(head_dim.is_multiple_of(format.block()), "heads of {head_dim} in {format:?}");
-    }
-    assert_eq!(
-        (q.len(), k.bytes.len()),
-        (m * heads * head_dim, t * kv_heads * k.format.bytes(head_dim)),
-        "whole tokens"
-    );
-    assert_eq!(v.bytes.len(), t * kv_heads * v.format.bytes(head_dim), "values as keys");
+    let token = kv_heads * k.format.bytes(head_dim);
+    let t = k.bytes / token;
+    assert_eq!(k.format, v.format, "values as keys");
+    assert!(head_dim.is_multiple_of(k.format.block()), "heads of {head_dim} in {:?}", k.format);
+    assert_eq!((q.len(), k.bytes, v.bytes), (m * heads * head_dim, t * token, t * token), "whole tokens");
+    let page = k.tokens_a_page(token);
+    assert_eq!(v.tokens_a_page(token), page, "values in pages as keys");
     assert_eq!(out.len(), q.len(), "results as queries");
     assert!(m <= t, "{m} new tokens among {t}");
     assert!(sight.visible.is_none_or(|visible| visible.len() == m * m), "a mask over the new tokens");
@@ -105,11 +140,11 @@ pub fn attend(q: &[f32], k: Cached<'_>, v: Cached<'_>, shape: Heads, sight: Sigh
     let task = |task: usize| {
         let (head, block) = (task / blocks, task % blocks);
         let rows = block * ROWS..((block + 1) * ROWS).min(m * group);
-        let work = Work { q, k: k.head(shape, head), v: v.head(shape, head), shape, sight, scale, m, t, head };
+        let work = Work { q, k, v, page, shape, sight, scale, m, t, head };
         // SAFETY: tasks have rows and heads that do not meet.
         unsafe { some_rows(&work, rows.start, rows.end, &out) };
     };
-    if k.bytes.len() * (m * group).div_ceil(8) < PARALLEL {
+    if k.bytes * (m * group).div_ceil(8) < PARALLEL {
         (0..kv_heads * blocks).for_each(task);
     } else {
         pool::run(kv_heads * blocks, &task);
@@ -119,8 +154,10 @@ pub fn attend(q: &[f32], k: Cached<'_>, v: Cached<'_>, shape: Heads, sight: Sigh
 /// What a task reads.
 struct Work<'a> {
     q: &'a [f32],
-    k: Weights<'a>,
-    v: Weights<'a>,
+    k: Cached<'a>,
+    v: Cached<'a>,
+    /// Tokens of a page.
+    page: usize,
     shape: Heads,
     sight: Sight<'a>,
     scale: f32,
@@ -172,14 +209,18 @@ unsafe fn some_rows_body<S: Simd>(unit: S, work: &Work<'_>, from: usize, to: usi
     scores.clear();
     scores.resize(rows * width, 0.0);
     let to_scores = Out::new(scores, width);
-    // SAFETY: the scores are this thread's.
-    unsafe {
-        match work.k.format() {
-            Format::F32 => of_rows::<S, stored::F32>(unit, queries, work.k, 0..seen, 0, &to_scores),
-            Format::F16 => of_rows::<S, stored::F16>(unit, queries, work.k, 0..seen, 0, &to_scores),
-            Format::Bf16 => of_rows::<S, stored::Bf16>(unit, queries, work.k, 0..seen, 0, &to_scores),
-            Format::Q8_0 => of_rows::<S, stored::Q8_0>(unit, queries, work.k, 0..seen, 0, &to_scores),
-            format => unreachable!("caches are not stored as {format:?}"),
+    for (page, first) in (0..seen).step_by(work.page).enumerate() {
+        let tokens = work.page.min(seen - first);
+        let keys = work.k.head(work.shape, work.head, page, tokens);
+        // SAFETY: the scores are this thread's.
+        unsafe {
+            match keys.format() {
+                Format::F32 => of_rows::<S, stored::F32>(unit, queries, keys, 0..tokens, first, &to_scores),
+                Format::F16 => of_rows::<S, stored::F16>(unit, queries, keys, 0..tokens, first, &to_scores),
+                Format::Bf16 => of_rows::<S, stored::Bf16>(unit, queries, keys, 0..tokens, first, &to_scores),
+                Format::Q8_0 => of_rows::<S, stored::Q8_0>(unit, queries, keys, 0..tokens, first, &to_scores),
+                format => unreachable!("caches are not stored as {format:?}"),
+            }
         }
     }
     for (row, scores) in (from..to).zip(scores.chunks_mut(width)) {
@@ -188,13 +229,17 @@ unsafe fn some_rows_body<S: Simd>(unit: S, work: &Work<'_>, from: usize, to: usi
     }
     sums.clear();
     sums.resize(rows * head_dim, 0.0);
-    let mix = Mix { weights: scores, width, rows, v: work.v, seen, out: sums };
-    match work.v.format() {
-        Format::F32 => mix.run::<S, stored::F32>(unit),
-        Format::F16 => mix.run::<S, stored::F16>(unit),
-        Format::Bf16 => mix.run::<S, stored::Bf16>(unit),
-        Format::Q8_0 => mix.run::<S, stored::Q8_0>(unit),
-        format => unreachable!("caches are not stored as {format:?}"),
+    for (page, first) in (0..seen).step_by(work.page).enumerate() {
+        let tokens = work.page.min(seen - first);
+        let values = work.v.head(work.shape, work.head, page, tokens);
+        let mix = Mix { weights: &scores[first..], width, rows, v: values, seen: tokens, out: sums };
+        match values.format() {
+            Format::F32 => mix.run::<S, stored::F32>(unit),
+            Format::F16 => mix.run::<S, stored::F16>(unit),
+            Format::Bf16 => mix.run::<S, stored::Bf16>(unit),
+            Format::Q8_0 => mix.run::<S, stored::Q8_0>(unit),
+            format => unreachable!("caches are not stored as {format:?}"),
+        }
     }
     for (row, sums) in (from..to).zip(sums.chunks(head_dim)) {
         let (token, head) = place(row);
@@ -268,7 +313,7 @@ fn softmax<S: Simd>(unit: S, work: &Work<'_>, token: usize, head: usize, held: u
     }
 }
 
-/// Rows of weights times values.
+/// Rows of weights times the values of a page, added to what the pages before gave.
 struct Mix<'a> {
     weights: &'a [f32],
     width: usize,
@@ -354,6 +399,12 @@ fn some_steps<S: Simd, F: Stored, const M: usize, const N: usize>(
     let k = v.columns();
     // Formats of caches have two lanes a step.
     let mut sums = [[[unit.zero(); 2]; N]; M];
+    for (a, sums) in sums.iter_mut().enumerate() {
+        for (n, sums) in sums.iter_mut().enumerate() {
+            let (lanes, _) = out[a * k + (step + n) * F::STEP..][..F::STEP].as_chunks();
+            *sums = [unit.load(&lanes[0]), unit.load(&lanes[1])];
+        }
+    }
     for j in 0..seen {
         let bytes = &v.rows_from(j, 1)[step * F::STEP_BYTES..][..N * F::STEP_BYTES];
         for (n, bytes) in bytes.chunks_exact(F::STEP_BYTES).enumerate() {
@@ -454,7 +505,7 @@ mod tests {
         let (q, k, v) = (noise(m * 256, 1), noise(t * 128, 2), noise(t * 128, 3));
         let all = |sight, format, k: &[u8], v: &[u8]| {
             let mut out = vec![f32::NAN; q.len()];
-            let [k, v] = [k, v].map(|bytes| Cached { format, bytes });
+            let [k, v] = [k, v].map(|bytes| Cached::new(format, bytes));
             attend(&q, k, v, shape, sight, 0.1, &mut out);
             out
         };
@@ -548,6 +599,39 @@ mod tests {
         assert_eq!(tree[256..], branch);
     }
 
+    /// Pages of any length, with something else before and behind in each.
+    #[test]
+    fn pages_change_no_bit() {
+        let shape = Heads { heads: 6, kv_heads: 2, head_dim: 40 };
+        let (m, t) = (3, 50);
+        let (q, k, v) = (noise(m * 240, 1), noise(t * 80, 2), noise(t * 80, 3));
+        for format in [Format::F32, Format::F16] {
+            let stored = [&k, &v].map(|numbers| {
+                let mut bytes = vec![0; format.bytes(numbers.len())];
+                format.encode(numbers, &mut bytes);
+                bytes
+            });
+            let mut whole = vec![0.0; q.len()];
+            let [k, v] = [0, 1].map(|i: usize| Cached::new(format, &stored[i]));
+            attend(&q, k, v, shape, Sight::default(), 0.2, &mut whole);
+            for page in [1, 4, 7, 16, 49, 50, 64] {
+                let bytes = page * format.bytes(80);
+                let paged = [0, 1].map(|i: usize| {
+                    let around = |some: &[u8]| {
+                        let mut all = vec![0xA5; 12 + bytes + 8];
+                        all[12..12 + some.len()].copy_from_slice(some);
+                        Arc::new(all)
+                    };
+                    stored[i].chunks(bytes).map(around).collect::<Vec<_>>()
+                });
+                let [k, v] = [0, 1].map(|i: usize| Cached::paged(format, stored[i].len(), &paged[i], 12, bytes));
+                let mut got = vec![0.0; q.len()];
+                attend(&q, k, v, shape, Sight::default(), 0.2, &mut got);
+                assert_eq!(got, whole, "{format:?} in pages of {page}");
+            }
+        }
+    }
+
     /// Row by row, all at once, with a causal mask spelled out, without SIMD, and large enough for threads.
     #[test]
     fn rows_have_the_same_bits_together_and_alone() {
@@ -574,8 +658,8 @@ mod tests {
             let out = Out::new(&mut plain, of_q);
             let group = shape.heads / shape.kv_heads;
             for head in 0..shape.kv_heads {
-                let [k, v] = [k, v].map(|all| Cached::of(all).head(shape, head));
-                let work = Work { q: &q, k, v, shape, sight: Sight::default(), scale: 0.2, m, t, head };
+                let [k, v] = [k, v].map(Cached::of);
+                let work = Work { q: &q, k, v, page: t, shape, sight: Sight::default(), scale: 0.2, m, t, head };
                 // SAFETY: there is one thread.
                 unsafe { some_rows_body(crate::simd::Portable, &work, 0, m * group, &out) };
             }

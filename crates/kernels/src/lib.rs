@@ -12,7 +12,7 @@
 //! | [`elements`] | norms, activations, rotary positions |
 //! | [`permutation`] | memberships in torch's random permutations, which watermarks of other systems rest on |
 //! | [`philox`] | random words out of counters, which others of them rest on |
-//! | `mapped` | files as memory |
+//! | `mapped`, `zeroed` | files as memory; memory that may not be there |
 //! | `stored` | formats of weights, GGML's among them |
 //! | `simd`, `dispatch` | sixteen lanes on every CPU; one body of code, compiled for each |
 //! | `pool` | the threads that share a kernel's work |
@@ -28,6 +28,7 @@ pub mod philox;
 mod pool;
 mod simd;
 mod stored;
+mod zeroed;
 
 pub use attention::{Cached, Heads, Sight, attend};
 pub use elements::{Activation, Pairs, activate, layer_norm, rms_norm, rotate};
@@ -35,3 +36,4 @@ pub use linear::{Weights, linear, linear_each};
 pub use mapped::Mapped;
 pub use pool::threads;
 pub use stored::Format;
+pub use zeroed::zeroed;

@@ -9,7 +9,7 @@ use candle_nn::rotary_emb::rope_thd;
 use crate::cache::KvCache;
 use crate::config::{DecoderConfig, FeedForward, Norm, Positions};
 use crate::error::ModelError;
-use crate::language_model::{Batch, LanguageModel, Rows, Sequence, Wanted};
+use crate::language_model::{Batch, LanguageModel, Rows, Sequence, Wanted, kept};
 use crate::ops::{attend, linear};
 use crate::rotary::Tables;
 use crate::weights::Weights;
@@ -206,6 +206,15 @@ impl Sequence for DecoderSequence {
     fn truncate(&mut self, length: usize) {
         assert!(length <= self.length, "truncating {} tokens to {length}", self.length);
         self.length = length;
+    }
+
+    fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
+        let length = kept(self.length, from, path);
+        if length > from {
+            self.caches.iter_mut().try_for_each(|cache| cache.keep(from, path))?;
+        }
+        self.length = length;
+        Ok(())
     }
 
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {

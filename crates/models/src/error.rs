@@ -72,6 +72,17 @@ pub enum ModelError {
         /// Elements of a head.
         head_dim: usize,
     },
+    /// There is not enough memory for keys and values.
+    #[error(
+        "no memory for keys and values: {tokens} tokens of context need {:.1} GiB; ask for fewer tokens, or keep them in fewer bits",
+        *bytes as f64 / (1u64 << 30) as f64
+    )]
+    CacheMemory {
+        /// How many bytes were asked for.
+        bytes: usize,
+        /// For how many tokens.
+        tokens: usize,
+    },
     /// The device does not exist or cannot be used.
     #[error("cannot compute on {name:?}: {fault}")]
     Device {

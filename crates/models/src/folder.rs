@@ -14,7 +14,7 @@ use verdigris_text::Tokenizer;
 
 use crate::checkpoint::Checkpoint;
 use crate::config::{DecoderConfig, Positions, Scaling};
-use crate::cpu::CpuDecoder;
+use crate::cpu::{CacheLayout, CpuDecoder};
 use crate::decoder::Decoder;
 use crate::error::ModelError;
 use crate::families::{Fields, family};
@@ -36,6 +36,7 @@ const MAX_JSON: u64 = 256 << 20;
 pub struct ModelFolder {
     place: Place,
     cached_as: Option<Format>,
+    layout: CacheLayout,
 }
 
 #[derive(Clone, Debug)]
@@ -68,16 +69,20 @@ pub struct LoadedModel {
 }
 
 impl ModelFolder {
+    const fn new(place: Place) -> Self {
+        Self { place, cached_as: None, layout: CacheLayout::DEFAULT }
+    }
+
     /// The folder at a path, or the GGUF file.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         let is_gguf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
-        Self { place: if is_gguf { Place::Gguf(path) } else { Place::Disk(path) }, cached_as: None }
+        Self::new(if is_gguf { Place::Gguf(path) } else { Place::Disk(path) })
     }
 
     /// A GGUF file that is in memory.
     pub fn gguf_in_memory(bytes: Vec<u8>) -> Self {
-        Self { place: Place::Memory(Arc::new(bytes)), cached_as: None }
+        Self::new(Place::Memory(Arc::new(bytes)))
     }
 
     /// A folder whose files are part of the program.
@@ -87,7 +92,7 @@ impl ModelFolder {
         tokenizer: &'static [u8],
         weights: &'static [u8],
     ) -> Self {
-        Self { place: Place::Embedded { name, config, tokenizer, weights }, cached_as: None }
+        Self::new(Place::Embedded { name, config, tokenizer, weights })
     }
 
     /// The same model, whose keys and values are kept in a format, on a CPU: F32, F16, Bf16, or Q8_0 where heads are whole blocks.
@@ -95,6 +100,12 @@ impl ModelFolder {
     #[must_use]
     pub fn cached_as(mut self, format: Format) -> Self {
         self.cached_as = Some(format);
+        self
+    }
+
+    /// How the memory of keys and values is laid out on a CPU; in pages unless told otherwise.
+    pub fn cache_layout(mut self, layout: CacheLayout) -> Self {
+        self.layout = layout;
         self
     }
 
@@ -155,7 +166,7 @@ impl ModelFolder {
             all[0].scaling = Scaling::Each { factors, magnitude: 1.0 };
         }
         let parts = (family.parts)(&checkpoint, config, fields)?;
-        Ok(Arc::new(CpuDecoder::new(config.clone(), parts, self.cached_as)?))
+        Ok(Arc::new(CpuDecoder::new(config.clone(), parts, self.cached_as, self.layout)?))
     }
 
     /// The tokenizer alone, which is all that a detector needs. The path may also be the `tokenizer.json`.

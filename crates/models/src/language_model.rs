@@ -1,5 +1,6 @@
 //! The contract between a model and everything above it.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use verdigris_logits::TokenId;
@@ -16,6 +17,31 @@ pub trait LanguageModel: Send + Sync {
 
     /// Begins an empty sequence with room for `capacity` tokens (at most the context length).
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError>;
+
+    /// Goes on with several sequences of this model, each by a batch of its own, which may be as cheap as one of them. Each has the
+    /// rows that it would have alone (on a CPU: bit for bit). After an error all are as before the call.
+    fn forward_each(&self, turns: &mut [Turn<'_>]) -> Result<(), ModelError> {
+        for i in 0..turns.len() {
+            let Turn { sequence, batch, rows } = &mut turns[i];
+            if let Err(error) = sequence.forward(batch, rows) {
+                for Turn { sequence, batch, .. } in &mut turns[..i] {
+                    sequence.truncate(sequence.len() - batch.tokens.len());
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What one of several sequences is to read: see [`LanguageModel::forward_each`].
+pub struct Turn<'a> {
+    /// The sequence.
+    pub sequence: &'a mut (dyn Sequence + 'static),
+    /// What it reads.
+    pub batch: Batch<'a>,
+    /// Where its rows go.
+    pub rows: &'a mut Rows,
 }
 
 /// One text as a model sees it: the tokens so far, as a cache.
@@ -27,7 +53,8 @@ pub trait LanguageModel: Send + Sync {
 /// - After an error the sequence is as before the call.
 /// - `truncate` takes constant time. Afterwards everything is as if the tokens past `length` had never come.
 /// - A fork and its origin do not influence each other.
-pub trait Sequence: Send {
+/// - A model knows its own sequences again, as [`Any`].
+pub trait Sequence: Any + Send {
     /// The number of tokens held.
     fn len(&self) -> usize;
 
@@ -47,6 +74,13 @@ pub trait Sequence: Send {
     /// # Panics
     /// If fewer are held.
     fn truncate(&mut self, length: usize);
+
+    /// Of the tokens after the first `from` keeps those at the places of `path`, counted from `from`, as if the others had never
+    /// come: what remains of a token tree. They rise, and each is the parent of the next.
+    ///
+    /// # Panics
+    /// If they do not rise or are not held.
+    fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError>;
 
     /// A second sequence that starts from the same tokens.
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError>;
@@ -94,35 +128,41 @@ impl<'a> Batch<'a> {
         if tokens > capacity { Err(ModelError::ContextFull { tokens, capacity }) } else { Ok(tokens) }
     }
 
+    /// How many rows are wanted.
+    pub(crate) fn rows(&self) -> usize {
+        if self.wanted == Wanted::Last { self.tokens.len().min(1) } else { self.tokens.len() }
+    }
+
     /// The positions of the tokens when `held` tokens stand before them.
     pub fn positions(&self, held: usize) -> Vec<u32> {
         let mut positions = Vec::with_capacity(self.tokens.len());
-        self.positions_into(held, &mut positions);
+        self.extend_positions(held, &mut positions);
         positions
     }
 
-    /// As [`Batch::positions`], into memory that is there.
-    pub(crate) fn positions_into(&self, held: usize, positions: &mut Vec<u32>) {
-        positions.clear();
+    /// As [`Batch::positions`], behind those that are there.
+    pub(crate) fn extend_positions(&self, held: usize, positions: &mut Vec<u32>) {
+        let before = positions.len();
         for i in 0..self.tokens.len() {
             let parent = self.parents.map_or(i.checked_sub(1), |parents| parents[i]);
-            positions.push(parent.map_or(held as u32, |parent| positions[parent] + 1));
+            positions.push(parent.map_or(held as u32, |parent| positions[before + parent] + 1));
         }
     }
 
     /// For a tree: which of its tokens (columns) each of its tokens (rows) sees.
     pub fn visibility(&self) -> Option<Vec<bool>> {
         let mut visible = Vec::new();
-        self.visibility_into(&mut visible).then_some(visible)
+        self.extend_visibility(&mut visible).then_some(visible)
     }
 
-    /// As [`Batch::visibility`], into memory that is there; whether it is a tree.
-    pub(crate) fn visibility_into(&self, visible: &mut Vec<bool>) -> bool {
+    /// As [`Batch::visibility`], behind what is there; whether it is a tree.
+    pub(crate) fn extend_visibility(&self, visible: &mut Vec<bool>) -> bool {
         let Some(parents) = self.parents else { return false };
         let m = self.tokens.len();
         assert_eq!(parents.len(), m, "one parent a token");
-        visible.clear();
-        visible.resize(m * m, false);
+        let before = visible.len();
+        visible.resize(before + m * m, false);
+        let visible = &mut visible[before..];
         for i in 0..m {
             if let Some(parent) = parents[i] {
                 assert!(parent < i, "a token comes after its parent");
@@ -133,6 +173,16 @@ impl<'a> Batch<'a> {
         }
         true
     }
+}
+
+/// How many tokens a sequence of `length` has after [`Sequence::keep`].
+///
+/// # Panics
+/// If the places do not rise or are not held.
+pub(crate) fn kept(length: usize, from: usize, path: &[usize]) -> usize {
+    assert!(path.is_sorted_by(|a, b| a < b), "places rise: {path:?}");
+    assert!(path.last().map_or(from, |last| from + last + 1) <= length, "{path:?} after {from} of {length} tokens");
+    from + path.len()
 }
 
 /// Rows of logits, one after the other; the memory is used again by the next call.

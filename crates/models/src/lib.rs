@@ -38,11 +38,11 @@ pub mod weights;
 
 pub use candle_core::{DType, Device};
 pub use config::DecoderConfig;
-pub use cpu::CpuDecoder;
+pub use cpu::{CacheLayout, CpuDecoder};
 pub use decoder::Decoder;
 pub use device::device;
 pub use error::ModelError;
 pub use folder::{LoadedModel, ModelFolder};
-pub use language_model::{Batch, LanguageModel, Rows, Sequence, Wanted};
+pub use language_model::{Batch, LanguageModel, Rows, Sequence, Turn, Wanted};
 pub use verdigris_kernels::Format;
 pub use weights::Weights;

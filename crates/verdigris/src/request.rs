@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use serde_json::Value;
 use verdigris_constrain::{Constraint, ForcedText, Grammar, Registry, Style};
 use verdigris_decoding::{
-    Acceptance, Coupling, DraftLength, DraftModel, Limits, Lookup, Plain, Seeded, Speculative, Stop, Target, Writing,
+    Acceptance, Coupling, DraftLength, DraftModel, Limits, Lookup, Plain, Seeded, Speculative, Stop, Target, Together,
+    Writing,
 };
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId};
@@ -268,9 +269,7 @@ impl<'a> Request<'a> {
         let tokenizer = engine.reader().tokenizer();
         let prompt = self.prompt_tokens()?;
         let target = self.target(prompt.len())?;
-        let end = if self.through_end { Vec::new() } else { engine.end.clone() };
-        let limits = Limits { max_tokens: self.max_tokens, end };
-        let mut writing = self.writing(&target, &prompt, limits)?;
+        let mut writing = self.writing(&target, &prompt, self.limits())?;
         let (mut text, mut tokens) = (String::new(), Vec::new());
         let mut stream = TextStream::new(tokenizer.vocabulary());
         for token in writing.by_ref() {
@@ -296,6 +295,67 @@ impl<'a> Request<'a> {
             stop: writing.stop(),
             acceptance: writing.acceptance(),
         })
+    }
+
+    /// Writes so many texts side by side, which takes far less time than one after the other: those that this request gives with
+    /// its seed and the ones after it. The prompt is read and kept once. Nothing is drafted.
+    pub fn texts(self, count: usize) -> Result<Vec<Written>, Error> {
+        self.stream_texts(count, |_, _| ControlFlow::Continue(()))
+    }
+
+    /// As [`Request::texts`], and hands over each piece of each text, with the text's number, as [`Request::stream`] does.
+    pub fn stream_texts(
+        mut self,
+        count: usize,
+        mut each: impl FnMut(usize, &str) -> ControlFlow<()>,
+    ) -> Result<Vec<Written>, Error> {
+        let prompt = self.prompt_tokens()?;
+        if let Some(form) = &self.form {
+            // Worked out once for all.
+            self.form = Some(Form::Given(self.constraint_of(form)?));
+        }
+        let first = self.seed;
+        let target = |i| {
+            self.seed = first.wrapping_add(i as u64);
+            self.target(prompt.len())
+        };
+        let targets = (0..count).map(target).collect::<Result<Vec<_>, _>>()?;
+        let vocabulary = self.engine.reader().tokenizer().vocabulary();
+        let written = Written {
+            text: String::new(),
+            tokens: Vec::new(),
+            prompt_tokens: prompt.len(),
+            stop: None,
+            acceptance: None,
+        };
+        let mut texts: Vec<_> = targets.iter().map(|_| (written.clone(), TextStream::new(vocabulary))).collect();
+        let mut together = Together::new(self.engine.model.clone(), &targets, &prompt, &self.limits())?;
+        let mut goes_on = ControlFlow::Continue(());
+        while let (Some(step), ControlFlow::Continue(())) = (together.next(), goes_on) {
+            let (i, token) = step?;
+            let (written, stream) = &mut texts[i];
+            written.tokens.push(token);
+            let piece = stream.push(token);
+            if !piece.is_empty() {
+                written.text.push_str(piece);
+                goes_on = each(i, piece);
+            }
+        }
+        let ends = texts.into_iter().enumerate().map(|(i, (mut written, stream))| {
+            written.stop = together.stop(i);
+            let rest = stream.finish();
+            if !rest.is_empty() {
+                written.text.push_str(rest);
+                let _ = each(i, rest);
+            }
+            written
+        });
+        Ok(ends.collect())
+    }
+
+    fn limits(&self) -> Limits {
+        let end = if self.through_end { Vec::new() } else { self.engine.end.clone() };
+        Limits { max_tokens: self.max_tokens, end }
     }
 
     /// The way of writing that was asked for.

@@ -1,0 +1,132 @@
+//! Several texts at a time: each step of all of them is one call of the model.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use verdigris_logits::TokenId;
+use verdigris_models::{Batch, LanguageModel, Rows, Wanted};
+
+use crate::limits::{Limits, Stop};
+use crate::plain::Plain;
+use crate::target::{DecodeError, Target};
+
+/// Texts being written side by side, each the one that [`Plain`] writes alone. As an iterator it gives tokens, each with the number
+/// of its text, and ends with the last text or the first error.
+pub struct Together<'a> {
+    model: Arc<dyn LanguageModel>,
+    texts: Vec<Plain<'a>>,
+    /// Tokens that are written and not handed over.
+    ready: VecDeque<(usize, TokenId)>,
+    failed: bool,
+}
+
+impl<'a> Together<'a> {
+    /// Begins a text for each target after the same prompt, which the model reads once.
+    pub fn new(
+        model: Arc<dyn LanguageModel>,
+        targets: &'a [Target],
+        prompt: &[TokenId],
+        limits: &Limits,
+    ) -> Result<Self, DecodeError> {
+        let mut texts = Vec::with_capacity(targets.len());
+        let mut common = limits.begin(model.clone(), prompt)?;
+        if targets.len() > 1 && prompt.len() > 1 {
+            let all_but_the_last = Batch::chain(&prompt[..prompt.len() - 1], Wanted::Last);
+            common.forward(&all_but_the_last, &mut Rows::default())?;
+        }
+        for target in targets {
+            texts.push(Plain::after(target, prompt, limits.clone(), common.fork()?));
+        }
+        Ok(Self { model, texts, ready: VecDeque::new(), failed: false })
+    }
+
+    /// What ended a text; `None` while it goes on.
+    pub fn stop(&self, text: usize) -> Option<Stop> {
+        self.texts[text].stop()
+    }
+
+    /// Writes a token of each text that is not at its end.
+    fn step(&mut self) -> Result<(), DecodeError> {
+        let mut reading = Vec::with_capacity(self.texts.len());
+        for (i, text) in self.texts.iter_mut().enumerate() {
+            if text.is_over() {
+                continue;
+            }
+            match text.decided() {
+                Some(token) => self.ready.extend(text.write(token).map(|token| (i, token))),
+                None => reading.push((i, text)),
+            }
+        }
+        let mut turns: Vec<_> = reading.iter_mut().map(|(_, text)| text.turn()).collect();
+        self.model.forward_each(&mut turns)?;
+        for (i, text) in reading {
+            let token = text.drawn()?;
+            self.ready.extend(text.write(token).map(|token| (i, token)));
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for Together<'_> {
+    type Item = Result<(usize, TokenId), DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.failed && self.ready.is_empty() && self.texts.iter_mut().any(|text| !text.is_over()) {
+            if let Err(error) = self.step() {
+                self.failed = true;
+                // What the others wrote in this step is handed over no more than what failed.
+                self.ready.clear();
+                return Some(Err(error));
+            }
+        }
+        self.ready.pop_front().map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{Cycle, Table};
+    use verdigris_logits::{Chain, Random, Sampler};
+
+    fn target(seed: u64) -> Target {
+        // Every other text has tokens that are decided without the model.
+        let transforms = Chain::new().then(Cycle { tokens: 7, tells: seed.is_multiple_of(2) });
+        Target { transforms, sampler: Sampler::Categorical, random: Random::new(seed) }
+    }
+
+    /// Texts of different lengths, for an end token ends them.
+    #[test]
+    fn each_text_is_the_one_that_is_written_alone() {
+        let model = Table::noise(7, 3);
+        let targets: Vec<Target> = (0..9).map(target).collect();
+        for prompt in [&[1][..], &[1, 2, 3]] {
+            let limits = Limits { max_tokens: 20, end: vec![4] };
+            let mut texts = vec![Vec::new(); 9];
+            let mut together = Together::new(model.clone(), &targets, prompt, &limits).unwrap();
+            for step in together.by_ref() {
+                let (text, token) = step.unwrap();
+                texts[text].push(token);
+            }
+            let mut lengths = std::collections::BTreeSet::new();
+            for (i, target) in targets.iter().enumerate() {
+                let mut alone = Plain::new(model.clone(), target, prompt, limits.clone()).unwrap();
+                let expected: Vec<u32> = alone.by_ref().map(Result::unwrap).collect();
+                assert_eq!(texts[i], expected, "text {i}");
+                assert_eq!(together.stop(i), alone.stop());
+                lengths.insert(expected.len());
+            }
+            assert!(lengths.len() > 2, "{lengths:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_ends_all() {
+        let dead = Table::new(vec![vec![f32::NEG_INFINITY; 5]; 5], 10);
+        let (targets, limits) = ([target(1), target(3)], Limits { max_tokens: 3, end: Vec::new() });
+        let mut together = Together::new(dead.clone(), &targets, &[1], &limits).unwrap();
+        assert!(matches!(together.next(), Some(Err(DecodeError::DeadEnd { position: 1 }))));
+        assert!(together.next().is_none());
+        assert!(Together::new(dead, &targets, &[], &limits).is_err());
+    }
+}

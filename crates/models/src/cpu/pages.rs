@@ -1,0 +1,208 @@
+//! The keys and values of a sequence on a CPU.
+
+use std::sync::Arc;
+
+use verdigris_kernels::{Cached, Format, zeroed};
+
+use crate::error::ModelError;
+
+/// How the memory of keys and values is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheLayout {
+    /// In pages of so many tokens, made when they are needed. Forks share them: a common beginning is kept once.
+    Paged {
+        /// Tokens of a page; at least one.
+        tokens: usize,
+    },
+    /// In one piece for as many tokens as a sequence may come to hold, made when it begins. No token takes memory after that, and
+    /// a fork copies what it has in common as soon as it goes on.
+    Contiguous,
+}
+
+impl CacheLayout {
+    pub(crate) const DEFAULT: Self = Self::Paged { tokens: 64 };
+}
+
+/// Which half of a layer's cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Half {
+    Keys,
+    Values,
+}
+
+/// Keys and values of all layers. Each page has some tokens of every layer: keys, then values, then the next layer's.
+///
+/// A page that two sequences hold is copied before one of them writes to it. What lies past the tokens in use is left over and
+/// never read, so truncating is setting a number.
+#[derive(Clone, Debug)]
+pub(super) struct Pages {
+    format: Format,
+    /// Numbers of a token's keys in one layer.
+    width: usize,
+    layers: usize,
+    /// Tokens of a page.
+    tokens: usize,
+    pages: Vec<Arc<Vec<u8>>>,
+}
+
+impl Pages {
+    pub(super) fn new(
+        layout: CacheLayout,
+        format: Format,
+        width: usize,
+        layers: usize,
+        capacity: usize,
+    ) -> Result<Self, ModelError> {
+        let tokens = if let CacheLayout::Paged { tokens } = layout { tokens } else { capacity };
+        let tokens = tokens.clamp(1, capacity.max(1));
+        let mut pages = Self { format, width, layers, tokens, pages: Vec::with_capacity(capacity.div_ceil(tokens)) };
+        if layout == CacheLayout::Contiguous {
+            pages.make_own(0, 1)?;
+        }
+        Ok(pages)
+    }
+
+    /// Bytes that a token takes in all layers.
+    pub(super) fn bytes_a_token(format: Format, width: usize, layers: usize) -> usize {
+        2 * layers * format.bytes(width)
+    }
+
+    /// Makes sure that there are pages for the tokens from one to before another that no other sequence holds.
+    pub(super) fn make_own(&mut self, from: usize, to: usize) -> Result<(), ModelError> {
+        let a_token = Self::bytes_a_token(self.format, self.width, self.layers);
+        let a_page = self.tokens.saturating_mul(a_token);
+        let page = || zeroed(a_page).ok_or(ModelError::CacheMemory { bytes: a_page, tokens: self.tokens });
+        for at in from / self.tokens..to.div_ceil(self.tokens) {
+            let Some(held) = self.pages.get_mut(at) else {
+                self.pages.push(Arc::new(page()?));
+                continue;
+            };
+            if Arc::get_mut(held).is_none() {
+                let mut own = page()?;
+                own.copy_from_slice(held);
+                *held = Arc::new(own);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where in each page one half of a layer begins, and how many bytes it has.
+    fn place(&self, layer: usize, half: Half) -> (usize, usize) {
+        let bytes = self.tokens * self.format.bytes(self.width);
+        ((2 * layer + half as usize) * bytes, bytes)
+    }
+
+    /// Writes the keys or values of some tokens, whose pages are this sequence's own.
+    pub(super) fn write(&mut self, layer: usize, half: Half, mut at: usize, mut numbers: &[f32]) {
+        let (from, _) = self.place(layer, half);
+        let a_token = self.format.bytes(self.width);
+        while !numbers.is_empty() {
+            let offset = at % self.tokens;
+            let count = (self.tokens - offset).min(numbers.len() / self.width);
+            let (these, rest) = numbers.split_at(count * self.width);
+            let page = Arc::get_mut(&mut self.pages[at / self.tokens]).expect("an own page");
+            self.format.encode(these, &mut page[from + offset * a_token..][..count * a_token]);
+            (at, numbers) = (at + count, rest);
+        }
+    }
+
+    /// The keys or values of the first so many tokens.
+    pub(super) fn first(&self, layer: usize, half: Half, tokens: usize) -> Cached<'_> {
+        let (from, bytes) = self.place(layer, half);
+        let pages = &self.pages[..tokens.div_ceil(self.tokens)];
+        Cached::paged(self.format, tokens * self.format.bytes(self.width), pages, from, bytes)
+    }
+
+    /// The same first tokens for another sequence.
+    pub(super) fn share(&self, tokens: usize) -> Self {
+        let mut pages = Vec::with_capacity(self.pages.capacity());
+        pages.extend_from_slice(&self.pages[..tokens.div_ceil(self.tokens)]);
+        Self { pages, ..*self }
+    }
+
+    /// Moves the token at one place to another before it. The pages of both are this sequence's own.
+    pub(super) fn move_back(&mut self, from: usize, to: usize) {
+        let a_token = self.format.bytes(self.width);
+        for layer in 0..self.layers {
+            for half in [Half::Keys, Half::Values] {
+                let (begin, _) = self.place(layer, half);
+                let [from, to] = [from, to].map(|at| (at / self.tokens, begin + at % self.tokens * a_token));
+                // Pages of one sequence are apart, so one is written while another is read; within one, bytes move.
+                let mut target = std::mem::take(&mut self.pages[to.0]);
+                let bytes = Arc::get_mut(&mut target).expect("an own page");
+                match from.0 == to.0 {
+                    true => bytes.copy_within(from.1..from.1 + a_token, to.1),
+                    false => bytes[to.1..to.1 + a_token].copy_from_slice(&self.pages[from.0][from.1..][..a_token]),
+                }
+                self.pages[to.0] = target;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands at a token, as the kernels see it: its one head attends to itself alone.
+    fn read(pages: &Pages, layer: usize, half: Half, tokens: usize) -> Vec<u8> {
+        let (from, _) = pages.place(layer, half);
+        let a_token = pages.format.bytes(pages.width);
+        let at = |t: usize| &pages.pages[t / pages.tokens][from + t % pages.tokens * a_token..][..a_token];
+        (0..tokens).flat_map(at).copied().collect()
+    }
+
+    fn numbers(from: usize, count: usize) -> Vec<f32> {
+        (from * 4..(from + count) * 4).map(|x| x as f32).collect()
+    }
+
+    fn expected(tokens: impl Iterator<Item = usize>) -> Vec<u8> {
+        tokens.flat_map(|t| numbers(t, 1)).flat_map(f32::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn tokens_stand_where_they_were_written_in_every_layout() {
+        for layout in [CacheLayout::Paged { tokens: 3 }, CacheLayout::Paged { tokens: 64 }, CacheLayout::Contiguous] {
+            let mut pages = Pages::new(layout, Format::F32, 4, 2, 20).unwrap();
+            for (at, count) in [(0, 7), (7, 1), (8, 12)] {
+                pages.make_own(at, at + count).unwrap();
+                for layer in 0..2 {
+                    pages.write(layer, Half::Keys, at, &numbers(at + 100 * layer, count));
+                    pages.write(layer, Half::Values, at, &numbers(at + 100 * layer + 50, count));
+                }
+            }
+            for layer in 0..2 {
+                assert_eq!(read(&pages, layer, Half::Keys, 20), expected((0..20).map(|t| t + 100 * layer)));
+                assert_eq!(read(&pages, layer, Half::Values, 20), expected((0..20).map(|t| t + 100 * layer + 50)));
+            }
+            for (from, to) in [(10, 9), (17, 2)] {
+                pages.move_back(from, to);
+            }
+            let moved = expected((0..20).map(|t| [(9, 10), (2, 17)].iter().find(|m| m.0 == t).map_or(t, |m| m.1)));
+            assert_eq!(read(&pages, 0, Half::Keys, 20), moved);
+        }
+    }
+
+    /// Only the page that both write to is there twice.
+    #[test]
+    fn forks_share_what_they_have_in_common() {
+        let mut origin = Pages::new(CacheLayout::Paged { tokens: 4 }, Format::F32, 4, 1, 40).unwrap();
+        origin.make_own(0, 10).unwrap();
+        origin.write(0, Half::Keys, 0, &numbers(0, 10));
+        let mut fork = origin.share(10);
+        assert!((0..3).all(|page| Arc::ptr_eq(&origin.pages[page], &fork.pages[page])));
+        fork.make_own(10, 11).unwrap();
+        fork.write(0, Half::Keys, 10, &numbers(77, 1));
+        origin.make_own(10, 11).unwrap();
+        origin.write(0, Half::Keys, 10, &numbers(10, 1));
+        assert!((0..2).all(|page| Arc::ptr_eq(&origin.pages[page], &fork.pages[page])));
+        assert_eq!(read(&origin, 0, Half::Keys, 11), expected(0..11));
+        assert_eq!(read(&fork, 0, Half::Keys, 11), expected((0..10).chain([77])));
+    }
+
+    #[test]
+    fn too_much_memory_is_an_error_that_says_how_much() {
+        let error = Pages::new(CacheLayout::Contiguous, Format::F16, 1 << 20, 1 << 10, 1 << 32).unwrap_err();
+        assert!(error.to_string().contains("GiB"), "{error}");
+    }
+}

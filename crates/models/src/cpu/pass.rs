@@ -1,0 +1,266 @@
+//! One pass through the layers, for tokens of one sequence or of several.
+
+use verdigris_kernels::{Heads, Sight, Weights, activate, attend, linear, linear_each, rms_norm, rotate};
+
+use crate::config::{DecoderConfig, FeedForward, Norm, Parallel, Positions};
+use crate::cpu::pages::Half;
+use crate::cpu::sequence::CpuSequence;
+use crate::cpu::{CpuDecoder, Layer, Projection, Scales};
+use crate::language_model::{Batch, Turn, Wanted};
+
+/// Some tokens of one turn's batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) turn: usize,
+    pub(super) from: usize,
+    pub(super) to: usize,
+}
+
+impl Piece {
+    fn batch<'a>(&self, turn: &Turn<'a>) -> Batch<'a> {
+        // A tree is one piece.
+        Batch { tokens: &turn.batch.tokens[self.from..self.to], ..turn.batch }
+    }
+
+    /// Which of the piece's tokens have rows.
+    fn wanted(&self, turn: &Turn<'_>) -> std::ops::Range<usize> {
+        let count = self.to - self.from;
+        match turn.batch.wanted {
+            Wanted::All => 0..count,
+            Wanted::Last if self.to == turn.batch.tokens.len() => count - 1..count,
+            Wanted::Last => 0..0,
+        }
+    }
+}
+
+/// What a pass works in, used again by the next.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    pub(super) pieces: Vec<Piece>,
+    positions: Vec<u32>,
+    visible: Vec<bool>,
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+    /// The residual stream.
+    h: Vec<f32>,
+    x: Vec<f32>,
+    query: Vec<f32>,
+    key: Vec<f32>,
+    value: Vec<f32>,
+    mixed: Vec<f32>,
+    gate: Vec<f32>,
+    up: Vec<f32>,
+    y: Vec<f32>,
+    normed: Vec<f32>,
+}
+
+/// Reads the tokens of `pieces`, whose sequences have own pages for them, and writes their rows where they belong.
+pub(super) fn pass(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece], work: &mut Work) {
+    let CpuDecoder { config, parts, angles, .. } = decoder;
+    work.positions.clear();
+    work.visible.clear();
+    for piece in pieces {
+        let batch = piece.batch(&turns[piece.turn]);
+        let held = CpuSequence::of(&mut turns[piece.turn], decoder).length;
+        batch.extend_positions(held, &mut work.positions);
+        batch.extend_visibility(&mut work.visible);
+    }
+    embed(decoder, pieces.iter().flat_map(|piece| piece.batch(&turns[piece.turn]).tokens), work);
+    let mut turned_by = None;
+    for (i, layer) in parts.layers.iter().enumerate() {
+        match &layer.attention_norm {
+            Some(scales) => decoder.normalize(&work.h, scales, &mut work.x),
+            None => work.x.clone_from(&work.h),
+        }
+        let heads = [(&layer.query, &mut work.query), (&layer.key, &mut work.key), (&layer.value, &mut work.value)];
+        project_each(&work.x, config.width, heads);
+        if config.query_key_norm.is_some() {
+            for (x, weight) in [(&mut work.query, &layer.query_norm), (&mut work.key, &layer.key_norm)] {
+                let weight = weight.as_deref().unwrap_or_default();
+                let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = config.norm;
+                work.normed.resize(x.len(), 0.0);
+                rms_norm(x, weight, epsilon as f32, &mut work.normed);
+                std::mem::swap(x, &mut work.normed);
+            }
+        }
+        if let (Positions::Rotary(all), Some(which)) = (&config.positions, config.kind(i).rotary) {
+            if turned_by != Some(which) {
+                turned_by = Some(which);
+                work.cos.clear();
+                work.sin.clear();
+                for &position in &work.positions {
+                    angles[which].extend(position, &mut work.cos, &mut work.sin);
+                }
+            }
+            let DecoderConfig { heads, kv_heads, head_dim, .. } = *config;
+            rotate(&mut work.query, heads, head_dim, &work.cos, &work.sin, all[which].pairs);
+            rotate(&mut work.key, kv_heads, head_dim, &work.cos, &work.sin, all[which].pairs);
+        }
+        attend_each(decoder, i, turns, pieces, work);
+        project(&work.mixed, &layer.output, &mut work.y);
+        if config.parallel.is_none() {
+            add(decoder, &mut work.h, &work.y, layer.after_attention.as_ref(), &mut work.normed);
+        }
+        match (&layer.feed_forward_norm, config.parallel) {
+            (_, Some(Parallel::OneNorm)) => {}
+            (Some(scales), _) => decoder.normalize(&work.h, scales, &mut work.x),
+            (None, _) => work.x.clone_from(&work.h),
+        }
+        if config.parallel.is_some() {
+            add(decoder, &mut work.h, &work.y, None, &mut work.normed);
+        }
+        feed_forward(config, layer, &work.x, &mut work.gate, &mut work.up);
+        project(&work.gate, &layer.down, &mut work.y);
+        add(decoder, &mut work.h, &work.y, layer.after_feed_forward.as_ref(), &mut work.normed);
+    }
+    for piece in pieces {
+        CpuSequence::of(&mut turns[piece.turn], decoder).length += piece.to - piece.from;
+    }
+    write_rows(decoder, turns, pieces, work);
+}
+
+/// The residual stream begins as the embeddings.
+fn embed<'a>(decoder: &CpuDecoder, tokens: impl Iterator<Item = &'a u32>, work: &mut Work) {
+    let CpuDecoder { config, parts, .. } = decoder;
+    let width = config.width;
+    work.h.resize(work.positions.len() * width, 0.0);
+    let embedding = parts.embedding.weights();
+    for (row, &token) in work.h.chunks_mut(width).zip(tokens) {
+        embedding.decode(token as usize, row);
+    }
+    if let Some(scale) = config.embedding_scale {
+        work.h.iter_mut().for_each(|x| *x *= scale as f32);
+    }
+    if let (Some(learned), Positions::Learned { offset }) = (&parts.positions, &config.positions) {
+        work.x.resize(width, 0.0);
+        for (row, &position) in work.h.chunks_mut(width).zip(&work.positions) {
+            learned.weights().decode(position as usize + offset, &mut work.x);
+            row.iter_mut().zip(&work.x).for_each(|(x, position)| *x += position);
+        }
+    }
+    if let Some(scales) = &parts.embedding_norm {
+        decoder.normalize(&work.h, scales, &mut work.x);
+        std::mem::swap(&mut work.h, &mut work.x);
+    }
+}
+
+/// Writes keys and values, and attends: each sequence to its own.
+fn attend_each(decoder: &CpuDecoder, layer: usize, turns: &mut [Turn<'_>], pieces: &[Piece], work: &mut Work) {
+    let config = &decoder.config;
+    let DecoderConfig { heads, kv_heads, head_dim, .. } = *config;
+    let window = config.kind(layer).window;
+    work.mixed.resize(work.query.len(), 0.0);
+    let (mut at, mut seen) = (0, 0);
+    for piece in pieces {
+        let m = piece.to - piece.from;
+        let is_tree = turns[piece.turn].batch.parents.is_some();
+        let CpuSequence { pages, length, .. } = CpuSequence::of(&mut turns[piece.turn], decoder);
+        let of = |width: usize| at * width..(at + m) * width;
+        pages.write(layer, Half::Keys, *length, &work.key[of(kv_heads * head_dim)]);
+        pages.write(layer, Half::Values, *length, &work.value[of(kv_heads * head_dim)]);
+        let sight = Sight {
+            visible: is_tree.then(|| &work.visible[seen..seen + m * m]),
+            positions: &work.positions[of(1)],
+            window,
+            slopes: decoder.slopes.as_deref(),
+            cap: config.attention_cap.map(|cap| cap as f32),
+        };
+        let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(layer, half, *length + m));
+        let rows = of(heads * head_dim);
+        let shape = Heads { heads, kv_heads, head_dim };
+        attend(&work.query[rows.clone()], keys, values, shape, sight, config.scale(), &mut work.mixed[rows]);
+        at += m;
+        seen += if is_tree { m * m } else { 0 };
+    }
+}
+
+/// The rows that are wanted: one product for all sequences.
+fn write_rows(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece], work: &mut Work) {
+    let CpuDecoder { config, parts, .. } = decoder;
+    let (width, size) = (config.width, config.vocabulary);
+    work.y.clear();
+    let mut at = 0;
+    for piece in pieces {
+        let wanted = piece.wanted(&turns[piece.turn]);
+        work.y.extend_from_slice(&work.h[(at + wanted.start) * width..(at + wanted.end) * width]);
+        at += piece.to - piece.from;
+    }
+    if work.y.is_empty() {
+        return;
+    }
+    decoder.normalize(&work.y, &parts.norm, &mut work.x);
+    let finish = |logits: &mut [f32]| {
+        if let Some(cap) = config.logit_cap {
+            let cap = cap as f32;
+            logits.iter_mut().for_each(|logit| *logit = cap * (*logit / cap).tanh());
+        }
+    };
+    let place = |piece: &Piece, turn: &Turn<'_>| {
+        let from = if turn.batch.wanted == Wanted::All { piece.from } else { 0 };
+        from * size..(from + piece.wanted(turn).len()) * size
+    };
+    if let [piece] = pieces {
+        let turn = &mut turns[piece.turn];
+        let place = place(piece, turn);
+        let logits = &mut turn.rows.logits[place];
+        linear(&work.x, parts.output.weights(), logits);
+        return finish(logits);
+    }
+    work.up.resize(work.x.len() / width * size, 0.0);
+    linear(&work.x, parts.output.weights(), &mut work.up);
+    finish(&mut work.up);
+    let mut rest = &work.up[..];
+    for piece in pieces {
+        let turn = &mut turns[piece.turn];
+        let place = place(piece, turn);
+        let (these, others) = rest.split_at(place.len());
+        turn.rows.logits[place].copy_from_slice(these);
+        rest = others;
+    }
+}
+
+/// Into `gate`: what the last matrix of the feed-forward part reads.
+fn feed_forward(config: &DecoderConfig, layer: &Layer, x: &[f32], gate: &mut Vec<f32>, up: &mut Vec<f32>) {
+    match (config.feed_forward, &layer.gate) {
+        (FeedForward::Gated { activation, .. }, Some(of_gate)) => {
+            project_each(x, config.width, [(of_gate, &mut *gate), (&layer.up, &mut *up)]);
+            activate(activation, gate, Some(up));
+        }
+        (FeedForward::Gated { activation, .. } | FeedForward::Plain { activation, .. }, _) => {
+            project(x, &layer.up, gate);
+            activate(activation, gate, None);
+        }
+    }
+}
+
+fn project(x: &[f32], projection: &Projection, out: &mut Vec<f32>) {
+    project_each(x, projection.matrix.weights().columns(), [(projection, out)]);
+}
+
+fn project_each<const N: usize>(x: &[f32], width: usize, parts: [(&Projection, &mut Vec<f32>); N]) {
+    let m = x.len() / width;
+    let mut parts = parts.map(|(projection, out)| {
+        let weights = projection.matrix.weights();
+        out.resize(m * weights.rows(), 0.0);
+        (weights, &mut out[..], projection.bias.as_deref())
+    });
+    let mut products: [(Weights<'_>, &mut [f32]); N] = parts.each_mut().map(|(weights, out, _)| (*weights, &mut **out));
+    linear_each(x, width, &mut products);
+    for (_, out, bias) in parts {
+        if let Some(bias) = bias {
+            out.chunks_mut(bias.len()).for_each(|row| row.iter_mut().zip(bias).for_each(|(x, bias)| *x += bias));
+        }
+    }
+}
+
+/// Adds what a part of a layer gives to the residual stream.
+fn add(decoder: &CpuDecoder, h: &mut [f32], y: &[f32], norm: Option<&Scales>, normed: &mut Vec<f32>) {
+    let y = match norm {
+        Some(scales) => {
+            decoder.normalize(y, scales, normed);
+            &normed[..]
+        }
+        None => y,
+    };
+    h.iter_mut().zip(y).for_each(|(h, y)| *h += y);
+}

@@ -1,0 +1,114 @@
+//! Sequences on a CPU, alone or several together.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::cpu::CpuDecoder;
+use crate::cpu::pages::Pages;
+use crate::cpu::pass::{Piece, Work, pass};
+use crate::error::ModelError;
+use crate::language_model::{Batch, Rows, Sequence, Turn, kept};
+
+/// The most tokens of chains that go through the layers together. A longer prompt goes in chunks, so that memory does not grow
+/// with it.
+const CHUNK: usize = 512;
+
+pub(super) struct CpuSequence {
+    decoder: Arc<CpuDecoder>,
+    pub(super) pages: Pages,
+    pub(super) length: usize,
+    capacity: usize,
+    work: Work,
+}
+
+impl CpuSequence {
+    pub(super) fn new(decoder: Arc<CpuDecoder>, pages: Pages, capacity: usize) -> Self {
+        Self { decoder, pages, length: 0, capacity, work: Work::default() }
+    }
+
+    /// The sequence of a turn.
+    ///
+    /// # Panics
+    /// If it is none of this decoder's.
+    pub(super) fn of<'a>(turn: &'a mut Turn<'_>, decoder: &CpuDecoder) -> &'a mut Self {
+        let sequence: &mut dyn Any = turn.sequence;
+        let own = sequence.downcast_mut::<Self>().filter(|sequence| std::ptr::eq(&*sequence.decoder, decoder));
+        own.expect("a sequence of this model")
+    }
+}
+
+/// See [`LanguageModel::forward_each`](crate::LanguageModel::forward_each).
+pub(super) fn forward_each(decoder: &CpuDecoder, turns: &mut [Turn<'_>]) -> Result<(), ModelError> {
+    let size = decoder.config.vocabulary;
+    for turn in &mut *turns {
+        let batch = turn.batch;
+        let CpuSequence { pages, length, capacity, .. } = CpuSequence::of(turn, decoder);
+        pages.make_own(*length, batch.admitted(size, *length, *capacity)?)?;
+    }
+    let Some(first) = turns.first_mut() else { return Ok(()) };
+    let mut work = std::mem::take(&mut CpuSequence::of(first, decoder).work);
+    let mut pieces = std::mem::take(&mut work.pieces);
+    let mut room = CHUNK;
+    let mut flush = |turns: &mut [Turn<'_>], pieces: &mut Vec<Piece>, room: &mut usize| {
+        if !pieces.is_empty() {
+            pass(decoder, turns, pieces, &mut work);
+        }
+        pieces.clear();
+        *room = CHUNK;
+    };
+    for turn in 0..turns.len() {
+        let Turn { batch, rows, .. } = &mut turns[turn];
+        rows.prepare(batch.rows(), size);
+        let (m, is_tree) = (batch.tokens.len(), batch.parents.is_some());
+        let mut from = 0;
+        while from < m {
+            // The tokens of a tree see each other, so it stays whole.
+            let count = if is_tree { m } else { room.min(m - from) };
+            pieces.push(Piece { turn, from, to: from + count });
+            from += count;
+            room = room.saturating_sub(count);
+            if room == 0 {
+                flush(turns, &mut pieces, &mut room);
+            }
+        }
+    }
+    flush(turns, &mut pieces, &mut room);
+    work.pieces = pieces;
+    CpuSequence::of(&mut turns[0], decoder).work = work;
+    Ok(())
+}
+
+impl Sequence for CpuSequence {
+    fn len(&self) -> usize {
+        self.length
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
+        let decoder = self.decoder.clone();
+        forward_each(&decoder, &mut [Turn { sequence: self, batch: *batch, rows }])
+    }
+
+    fn truncate(&mut self, length: usize) {
+        assert!(length <= self.length, "truncating {} tokens to {length}", self.length);
+        self.length = length;
+    }
+
+    fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
+        let length = kept(self.length, from, path);
+        self.pages.make_own(from, self.length)?;
+        for (to, &at) in path.iter().enumerate().filter(|(to, at)| to != *at) {
+            self.pages.move_back(from + at, from + to);
+        }
+        self.length = length;
+        Ok(())
+    }
+
+    fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
+        let pages = self.pages.share(self.length);
+        Ok(Box::new(Self { length: self.length, ..Self::new(self.decoder.clone(), pages, self.capacity) }))
+    }
+}
