@@ -141,13 +141,66 @@ pub enum Scaling {
         /// The context of the first training.
         context: f64,
     },
-    /// Each wavelength has a factor of its own, and the turned elements have one together (LongRoPE: Ding et al. 2024).
-    Each {
-        /// By the number of the pair.
-        factors: Vec<f64>,
+    /// Each wavelength is longer by a factor of its own, by the number of the pair (Llama 3.1's in files of llama.cpp).
+    Each(Vec<f64>),
+    /// Wavelengths that come around often in the first texts stay, long ones are longer by a factor, and there is a slope in between
+    /// (YaRN: Peng et al. 2023, section 3).
+    Yarn {
+        /// How much longer.
+        factor: f64,
+        /// What comes around more often than so is not changed.
+        fast: f64,
+        /// What comes around less often than so is changed in full.
+        slow: f64,
+        /// The context of the first training.
+        context: f64,
+        /// What cosines and sines are multiplied by.
+        magnitude: f64,
+        /// Whether the slope begins and ends at whole pairs.
+        truncate: bool,
+    },
+    /// Each wavelength has a factor of its own, other ones in texts past the context of the first training (LongRoPE: Ding et al.
+    /// 2024).
+    LongRope {
+        /// The factors within that context.
+        short: Vec<f64>,
+        /// And past it.
+        long: Vec<f64>,
+        /// The context of the first training.
+        context: usize,
         /// What cosines and sines are multiplied by.
         magnitude: f64,
     },
+    /// The base grows with the length of the text past the context of the first training ("dynamic NTK").
+    Dynamic {
+        /// How fast.
+        factor: f64,
+        /// The context of the first training.
+        context: usize,
+    },
+}
+
+impl Scaling {
+    fn check(&self, pairs: usize) -> Result<(), String> {
+        let (numbers, lists): (Vec<f64>, Vec<&[f64]>) = match self {
+            Self::None => return Ok(()),
+            &Self::Linear(factor) => (vec![factor], vec![]),
+            &Self::Llama3 { factor, low, high, context } => (vec![factor, low, high, context], vec![]),
+            Self::Each(factors) => (vec![], vec![factors]),
+            &Self::Yarn { factor, fast, slow, context, magnitude, .. } => {
+                (vec![factor, fast, slow, context, magnitude], vec![])
+            }
+            Self::LongRope { short, long, context, magnitude } => {
+                (vec![*context as f64, *magnitude], vec![short, long])
+            }
+            &Self::Dynamic { factor, context } => (vec![factor, context as f64], vec![]),
+        };
+        if let Some(list) = lists.iter().find(|list| list.len() != pairs) {
+            return Err(format!("{} factors for {pairs} rotary wavelengths", list.len()));
+        }
+        let bad = numbers.iter().chain(lists.into_iter().flatten()).find(|x| !(x.is_finite() && **x > 0.0));
+        bad.map_or(Ok(()), |x| Err(format!("rotary wavelengths are scaled by {x}")))
+    }
 }
 
 /// What is particular to a layer.
@@ -311,11 +364,7 @@ impl DecoderConfig {
                         self.head_dim
                     ));
                 }
-                if let Scaling::Each { factors, .. } = &rotary.scaling
-                    && factors.len() != elements / 2
-                {
-                    return Err(format!("{} factors for {} rotary wavelengths", factors.len(), elements / 2));
-                }
+                rotary.scaling.check(elements / 2)?;
             }
         }
         Ok(())

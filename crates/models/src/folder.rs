@@ -163,7 +163,7 @@ impl ModelFolder {
         {
             let pairs = all[0].elements.unwrap_or(config.head_dim) / 2;
             let factors = checkpoint.vector("rope_freqs", pairs)?.into_iter().map(f64::from).collect();
-            all[0].scaling = Scaling::Each { factors, magnitude: 1.0 };
+            all[0].scaling = Scaling::Each(factors);
         }
         let parts = (family.parts)(&checkpoint, config, fields)?;
         Ok(Arc::new(CpuDecoder::new(config.clone(), parts, self.cached_as, self.layout)?))

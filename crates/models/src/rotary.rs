@@ -16,16 +16,18 @@ pub(crate) struct Angles {
 }
 
 impl Angles {
-    pub(crate) fn new(rotary: &Rotary, head_dim: usize) -> Self {
+    /// Those of texts that may become `length` tokens long. It is that and not the length at the moment that counts, where one
+    /// does: all positions of a text are turned alike, however it is split into batches.
+    pub(crate) fn new(rotary: &Rotary, head_dim: usize, length: usize) -> Self {
         let elements = rotary.elements.unwrap_or(head_dim);
+        let theta = base(rotary, elements, length);
         // transformers takes inverse frequencies and angles in f32; the same roundings give the same angles.
-        let inverse = (0..elements / 2)
-            .map(|i| {
-                let inverse = (1.0 / rotary.theta.powf(2.0 * i as f64 / elements as f64)) as f32;
-                slower(inverse, i, &rotary.scaling)
-            })
-            .collect();
-        let magnitude = if let Scaling::Each { magnitude, .. } = rotary.scaling { magnitude } else { 1.0 };
+        let inverse = |i: usize| (1.0 / theta.powf(2.0 * i as f64 / elements as f64)) as f32;
+        let inverse = (0..elements / 2).map(|i| slower(inverse(i), i, elements, rotary, length)).collect();
+        let magnitude = match rotary.scaling {
+            Scaling::Yarn { magnitude, .. } | Scaling::LongRope { magnitude, .. } => magnitude,
+            _ => 1.0,
+        };
         Self { inverse, magnitude }
     }
 
@@ -39,12 +41,38 @@ impl Angles {
     }
 }
 
+/// The base of the wavelengths.
+fn base(rotary: &Rotary, elements: usize, length: usize) -> f64 {
+    let Scaling::Dynamic { factor, context } = rotary.scaling else { return rotary.theta };
+    let stretch = factor * length.max(context) as f64 / context as f64 - (factor - 1.0);
+    rotary.theta * stretch.powf(elements as f64 / (elements as f64 - 2.0))
+}
+
 /// The inverse of a wavelength, changed for longer texts.
-fn slower(inverse: f32, pair: usize, scaling: &Scaling) -> f32 {
-    match scaling {
-        Scaling::None => inverse,
+fn slower(inverse: f32, pair: usize, elements: usize, rotary: &Rotary, length: usize) -> f32 {
+    match &rotary.scaling {
+        Scaling::None | Scaling::Dynamic { .. } => inverse,
         Scaling::Linear(factor) => inverse / *factor as f32,
-        Scaling::Each { factors, .. } => (f64::from(inverse) / factors[pair]) as f32,
+        Scaling::Each(factors) => (f64::from(inverse) / factors[pair]) as f32,
+        Scaling::LongRope { short, long, context, .. } => {
+            let factors = if length > *context { long } else { short };
+            (f64::from(inverse) / factors[pair]) as f32
+        }
+        &Scaling::Yarn { factor, fast, slow, context, truncate, .. } => {
+            // The pair that comes around so often in a text of the first training.
+            let pair_of = |turns: f64| {
+                elements as f64 * (context / (turns * 2.0 * std::f64::consts::PI)).ln() / (2.0 * rotary.theta.ln())
+            };
+            let (mut first, mut last) = (pair_of(fast), pair_of(slow));
+            if truncate {
+                (first, last) = (first.floor(), last.ceil());
+            }
+            (first, last) = (first.max(0.0), last.min(elements as f64 - 1.0));
+            let width = if first == last { 0.001 } else { last - first };
+            let share = ((pair as f64 - first) / width).clamp(0.0, 1.0);
+            let inverse = f64::from(inverse);
+            (inverse / factor * share + inverse * (1.0 - share)) as f32
+        }
         &Scaling::Llama3 { factor, low, high, context } => {
             let inverse = f64::from(inverse);
             let wavelength = 2.0 * std::f64::consts::PI / inverse;
@@ -69,7 +97,7 @@ pub(crate) struct Tables {
 
 impl Tables {
     pub(crate) fn new(rotary: &Rotary, head_dim: usize, context: usize, device: &Device) -> Result<Self> {
-        let angles = Angles::new(rotary, head_dim);
+        let angles = Angles::new(rotary, head_dim, context);
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
         (0..context as u32).for_each(|position| angles.extend(position, &mut cos, &mut sin));
         let table = |values: Vec<f32>| {
@@ -117,7 +145,7 @@ mod tests {
     /// Not two of 131,072 neighbours have one row.
     #[test]
     fn no_two_neighbours_are_alike() {
-        let angles = Angles::new(&Rotary::new(500_000.0), 128);
+        let angles = Angles::new(&Rotary::new(500_000.0), 128, 131_072);
         let row = |position: u32| {
             let (mut cos, mut sin) = (Vec::new(), Vec::new());
             angles.extend(position, &mut cos, &mut sin);

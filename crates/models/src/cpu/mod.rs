@@ -23,7 +23,6 @@ use sequence::CpuSequence;
 pub struct CpuDecoder {
     config: DecoderConfig,
     parts: Parts,
-    angles: Vec<Angles>,
     slopes: Option<Vec<f32>>,
     /// How keys and values are stored.
     cached_as: Format,
@@ -88,8 +87,6 @@ impl CpuDecoder {
         if !is_possible || !config.head_dim.is_multiple_of(cached_as.block()) {
             return Err(ModelError::Cache { format: cached_as, head_dim: config.head_dim });
         }
-        let rotary = if let Positions::Rotary(all) = &config.positions { &all[..] } else { &[] };
-        let angles = rotary.iter().map(|rotary| Angles::new(rotary, config.head_dim)).collect();
         let slopes = match config.positions {
             Positions::Alibi { most, odd_first, by_scale } => {
                 let mut slopes = slopes(config.heads, most, odd_first);
@@ -100,7 +97,7 @@ impl CpuDecoder {
             }
             _ => None,
         };
-        Ok(Self { config, parts, angles, slopes, cached_as, layout })
+        Ok(Self { config, parts, slopes, cached_as, layout })
     }
 
     /// Bytes that the keys and values of one token take.
@@ -153,7 +150,9 @@ impl LanguageModel for CpuDecoder {
             return Err(ModelError::ContextFull { tokens: capacity, capacity: context });
         }
         let pages = Pages::new(self.layout, self.cached_as, kv_heads * head_dim, layers, capacity)?;
-        Ok(Box::new(CpuSequence::new(self, pages, capacity)))
+        let rotary = if let Positions::Rotary(all) = &self.config.positions { &all[..] } else { &[] };
+        let angles = rotary.iter().map(|rotary| Angles::new(rotary, head_dim, capacity)).collect();
+        Ok(Box::new(CpuSequence::new(self, pages, angles, capacity)))
     }
 
     fn forward_each(&self, turns: &mut [Turn<'_>]) -> Result<(), ModelError> {

@@ -56,7 +56,7 @@ pub(super) struct Work {
 
 /// Reads the tokens of `pieces`, whose sequences have own pages for them, and writes their rows where they belong.
 pub(super) fn pass(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece], work: &mut Work) {
-    let CpuDecoder { config, parts, angles, .. } = decoder;
+    let CpuDecoder { config, parts, .. } = decoder;
     work.positions.clear();
     work.visible.clear();
     for piece in pieces {
@@ -86,11 +86,7 @@ pub(super) fn pass(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece
         if let (Positions::Rotary(all), Some(which)) = (&config.positions, config.kind(i).rotary) {
             if turned_by != Some(which) {
                 turned_by = Some(which);
-                work.cos.clear();
-                work.sin.clear();
-                for &position in &work.positions {
-                    angles[which].extend(position, &mut work.cos, &mut work.sin);
-                }
+                turn(decoder, which, turns, pieces, work);
             }
             let DecoderConfig { heads, kv_heads, head_dim, .. } = *config;
             rotate(&mut work.query, heads, head_dim, &work.cos, &work.sin, all[which].pairs);
@@ -141,6 +137,18 @@ fn embed<'a>(decoder: &CpuDecoder, tokens: impl Iterator<Item = &'a u32>, work: 
     if let Some(scales) = &parts.embedding_norm {
         decoder.normalize(&work.h, scales, &mut work.x);
         std::mem::swap(&mut work.h, &mut work.x);
+    }
+}
+
+/// The cosines and sines of all positions, for one of the rotary embeddings.
+fn turn(decoder: &CpuDecoder, which: usize, turns: &mut [Turn<'_>], pieces: &[Piece], work: &mut Work) {
+    work.cos.clear();
+    work.sin.clear();
+    let mut positions = work.positions.iter();
+    for piece in pieces {
+        let angles = &CpuSequence::of(&mut turns[piece.turn], decoder).angles[which];
+        let of_piece = positions.by_ref().take(piece.to - piece.from);
+        of_piece.for_each(|&position| angles.extend(position, &mut work.cos, &mut work.sin));
     }
 }
 

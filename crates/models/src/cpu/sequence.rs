@@ -8,6 +8,7 @@ use crate::cpu::pages::Pages;
 use crate::cpu::pass::{Piece, Work, pass};
 use crate::error::ModelError;
 use crate::language_model::{Batch, Rows, Sequence, Turn, kept};
+use crate::rotary::Angles;
 
 /// The most tokens of chains that go through the layers together. A longer prompt goes in chunks, so that memory does not grow
 /// with it.
@@ -16,14 +17,16 @@ const CHUNK: usize = 512;
 pub(super) struct CpuSequence {
     decoder: Arc<CpuDecoder>,
     pub(super) pages: Pages,
+    /// Those of each rotary embedding.
+    pub(super) angles: Arc<[Angles]>,
     pub(super) length: usize,
     capacity: usize,
     work: Work,
 }
 
 impl CpuSequence {
-    pub(super) fn new(decoder: Arc<CpuDecoder>, pages: Pages, capacity: usize) -> Self {
-        Self { decoder, pages, length: 0, capacity, work: Work::default() }
+    pub(super) fn new(decoder: Arc<CpuDecoder>, pages: Pages, angles: Arc<[Angles]>, capacity: usize) -> Self {
+        Self { decoder, pages, angles, length: 0, capacity, work: Work::default() }
     }
 
     /// The sequence of a turn.
@@ -109,6 +112,7 @@ impl Sequence for CpuSequence {
 
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
         let pages = self.pages.share(self.length);
-        Ok(Box::new(Self { length: self.length, ..Self::new(self.decoder.clone(), pages, self.capacity) }))
+        let fork = Self::new(self.decoder.clone(), pages, self.angles.clone(), self.capacity);
+        Ok(Box::new(Self { length: self.length, ..fork }))
     }
 }

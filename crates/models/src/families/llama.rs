@@ -34,7 +34,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         heads,
         kv_heads: fields.size_or(&["num_key_value_heads"])?.unwrap_or(heads),
         head_dim,
-        context: fields.size(&["max_position_embeddings"])?,
+        context: context(fields, &rotary)?,
         norm: Norm::Rms { epsilon: fields.number("rms_norm_eps")?.unwrap_or(1e-6) },
         norm_places: match model {
             "olmo2" => NormPlaces::After,
@@ -61,6 +61,15 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         logit_cap: fields.number("final_logit_softcapping")?,
         tied: fields.flag("tie_word_embeddings", is_gemma),
         ..DecoderConfig::default()
+    })
+}
+
+/// The longest texts: with a base that grows, longer ones than the model was trained on.
+fn context(fields: &Fields, rotary: &[Rotary]) -> Result<usize, String> {
+    let trained = fields.size(&["max_position_embeddings"])?;
+    Ok(match rotary {
+        [Rotary { scaling: Scaling::Dynamic { factor, .. }, .. }, ..] => (trained as f64 * factor) as usize,
+        _ => trained,
     })
 }
 
@@ -136,14 +145,61 @@ fn rotary(fields: &Fields, parameters: Option<&Fields>, theta: Option<f64>, head
             high: needed("high_freq_factor")?,
             context: needed("original_max_position_embeddings")?,
         },
+        "yarn" => yarn(fields, parameters, needed("factor")?)?,
+        "longrope" | "su" => long_rope(fields, parameters)?,
+        "dynamic" => {
+            Scaling::Dynamic { factor: needed("factor")?, context: fields.size(&["max_position_embeddings"])? }
+        }
         other => {
             return Err(format!(
-                "rotary positions of type {other:?} are not supported; default, linear and llama3 are"
+                "rotary positions of type {other:?} are not supported; default, linear, llama3, yarn, longrope and dynamic are"
             ));
         }
     };
     let pairs = if fields.flag("rope_neighbours", false) { Pairs::Neighbours } else { Pairs::Halves };
     Ok(Rotary { theta, elements, pairs, scaling })
+}
+
+/// The context of the first training, and how much longer texts may be now.
+fn first_context(fields: &Fields, parameters: Option<&Fields>) -> Result<(usize, f64), String> {
+    let name = ["original_max_position_embeddings"];
+    let of = parameters.map_or(Ok(None), |parameters| parameters.size_or(&name))?;
+    let now = fields.size(&["max_position_embeddings"])?;
+    let first = of.or(fields.size_or(&name)?).unwrap_or(now);
+    Ok((first, now as f64 / first as f64))
+}
+
+fn yarn(fields: &Fields, parameters: Option<&Fields>, factor: f64) -> Result<Scaling, String> {
+    let of = |name: &str| parameters.map_or(Ok(None), |parameters| parameters.number(name));
+    // Softmax is sharper the longer the text (section 3.4 of the paper).
+    let sharper = |by: f64| if factor <= 1.0 { 1.0 } else { 0.1 * by * factor.ln() + 1.0 };
+    let magnitude = match (of("attention_factor")?, of("mscale")?, of("mscale_all_dim")?) {
+        (Some(magnitude), ..) => magnitude,
+        (None, Some(some), Some(all)) if some != 0.0 && all != 0.0 => sharper(some) / sharper(all),
+        _ => sharper(1.0),
+    };
+    Ok(Scaling::Yarn {
+        factor,
+        fast: of("beta_fast")?.unwrap_or(32.0),
+        slow: of("beta_slow")?.unwrap_or(1.0),
+        context: first_context(fields, parameters)?.0 as f64,
+        magnitude,
+        truncate: parameters.is_none_or(|parameters| parameters.flag("truncate", true)),
+    })
+}
+
+fn long_rope(fields: &Fields, parameters: Option<&Fields>) -> Result<Scaling, String> {
+    let list = |name: &str| {
+        let list = parameters.and_then(|parameters| parameters.get(name)?.as_array());
+        let numbers = list.and_then(|list| list.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>());
+        numbers.ok_or_else(|| format!("rotary positions of type \"longrope\" have no {name} of numbers"))
+    };
+    let of = |name: &str| parameters.map_or(Ok(None), |parameters| parameters.number(name));
+    let (context, longer) = first_context(fields, parameters)?;
+    let longer = of("factor")?.unwrap_or(longer);
+    let by_length = if longer <= 1.0 { 1.0 } else { (1.0 + longer.ln() / (context as f64).ln()).sqrt() };
+    let magnitude = of("attention_factor")?.unwrap_or(by_length);
+    Ok(Scaling::LongRope { short: list("short_factor")?, long: list("long_factor")?, context, magnitude })
 }
 
 pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fields) -> Result<Parts, ModelError> {

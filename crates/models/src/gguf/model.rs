@@ -53,7 +53,17 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
         Some("linear") => {
             put("rope_scaling", json!({"type": "linear", "factor": number("rope.scaling.factor").unwrap_or(1.0)}));
         }
-        Some(other) => return Err(format!("rotary positions of type {other:?} are not supported")),
+        Some("yarn") => {
+            let scaling = json!({
+                "type": "yarn",
+                "factor": number("rope.scaling.factor").unwrap_or(1.0),
+                "original_max_position_embeddings": size("rope.scaling.original_context_length")?,
+            });
+            put("rope_scaling", scaling);
+        }
+        Some(other) => {
+            return Err(format!("rotary positions of type {other:?} are not supported; linear and yarn are"));
+        }
     }
     if architecture.starts_with("gemma") {
         // A file says nothing of it; but for the largest models it is the head's size.
