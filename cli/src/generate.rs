@@ -75,7 +75,7 @@ pub(crate) struct Generate {
 #[derive(Args)]
 struct DraftOptions {
     /// Let a smaller model draft: the law of the text stays what it is
-    #[arg(long, value_name = "PATH", conflicts_with = "lookup")]
+    #[arg(long, value_name = "PATH|NAME", conflicts_with = "lookup")]
     draft: Option<PathBuf>,
     /// Draft from what followed the last tokens when they stood in the text before
     #[arg(long)]

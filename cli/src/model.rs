@@ -4,6 +4,9 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use verdigris::models::ModelError;
+use verdigris::models::hub::Fetched;
 use verdigris::{Device, Engine, ModelFolder, Reader, device};
 
 use crate::error::Failure;
@@ -18,8 +21,9 @@ const TALE: ModelFolder = ModelFolder::embedded(
 
 #[derive(Args)]
 pub(crate) struct ModelOption {
-    /// A Hugging Face model folder or a GGUF file [default: the small storyteller that is built in]
-    #[arg(long, value_name = "PATH")]
+    /// A model folder, a GGUF file, or a model on the Hugging Face hub such as Qwen/Qwen2.5-0.5B or owner/name:file.gguf
+    /// [default: the small storyteller that is built in]
+    #[arg(long, value_name = "PATH|NAME")]
     pub(crate) model: Option<PathBuf>,
 }
 
@@ -45,25 +49,51 @@ impl DeviceOption {
 }
 
 impl ModelOption {
-    pub(crate) fn folder(&self) -> ModelFolder {
-        self.model.clone().map_or(TALE, ModelFolder::at)
+    pub(crate) fn folder(&self) -> Result<ModelFolder, Failure> {
+        self.model.as_deref().map_or(Ok(TALE), find)
     }
 
     pub(crate) fn engine(&self, device: &Device) -> Result<Engine, Failure> {
+        let folder = self.folder()?;
         let started = std::time::Instant::now();
-        let engine = Engine::from_folder(&self.folder(), device)?;
+        let engine = Engine::from_folder(&folder, device)?;
         tracing::debug!(seconds = started.elapsed().as_secs_f64(), "model loaded");
         Ok(engine)
     }
 
     pub(crate) fn reader(&self) -> Result<Reader, Failure> {
-        Ok(Reader::from_folder(&self.folder())?)
+        let find = |place: &Path| fetching(|each| ModelFolder::find_tokenizer(place, each));
+        Ok(Reader::from_folder(&self.model.as_deref().map_or(Ok(TALE), find)?)?)
     }
 }
 
-/// Loads a model folder.
-pub(crate) fn load(path: &Path, device: &Device) -> Result<Engine, Failure> {
-    Ok(Engine::from_folder(&ModelFolder::at(path), device)?)
+/// A model at a path or on the hub.
+pub(crate) fn find(place: &Path) -> Result<ModelFolder, Failure> {
+    fetching(|each| ModelFolder::find(place, each))
+}
+
+/// Shows how a model is fetched.
+fn fetching(
+    fetch: impl FnOnce(&mut dyn FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError>,
+) -> Result<ModelFolder, Failure> {
+    let template = "{msg} {bar:32.green/dim} {bytes} of {total_bytes}, {eta} left";
+    let style = ProgressStyle::with_template(template).expect("the template is well-formed");
+    let mut bar: Option<ProgressBar> = None;
+    let found = fetch(&mut |fetched| {
+        let bar = bar.get_or_insert_with(|| ProgressBar::new(0).with_style(style.clone()));
+        bar.set_length(fetched.of);
+        bar.set_message(fetched.file.to_owned());
+        bar.set_position(fetched.bytes);
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    Ok(found?)
+}
+
+/// Loads a model.
+pub(crate) fn load(place: &Path, device: &Device) -> Result<Engine, Failure> {
+    Ok(Engine::from_folder(&find(place)?, device)?)
 }
 
 /// What writes: a model on a device, steered or not.
@@ -100,10 +130,10 @@ impl EngineOptions {
 #[derive(Args)]
 struct SteerOptions {
     /// Steer by what this small model has learned (proxy-tuning); may be given several times
-    #[arg(long, value_name = "PATH", requires = "anti")]
+    #[arg(long, value_name = "PATH|NAME", requires = "anti")]
     expert: Vec<PathBuf>,
     /// What the expert was before it learned it; one for each expert
-    #[arg(long, value_name = "PATH", requires = "expert")]
+    #[arg(long, value_name = "PATH|NAME", requires = "expert")]
     anti: Vec<PathBuf>,
     /// How strongly each expert counts; one for all or one for each
     #[arg(long, value_name = "A", default_values_t = [1.0])]

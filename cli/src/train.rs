@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use verdigris::ModelFolder;
 use verdigris_train::{Options, Progress, Summary, train};
 
 use crate::error::Failure;
@@ -92,7 +91,7 @@ impl Train {
 impl Lm {
     fn run(self) -> Result<ExitCode, Failure> {
         let json = self.json;
-        let options = self.options();
+        let options = self.options()?;
         let bar = ProgressBar::new(1000).with_style(
             ProgressStyle::with_template("{bar:30} {percent:>3} %  {elapsed} of about {duration}  {msg}")
                 .expect("a valid template"),
@@ -112,13 +111,13 @@ impl Lm {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn options(self) -> Options {
-        Options {
+    fn options(self) -> Result<Options, Failure> {
+        Ok(Options {
             corpus: self.corpus,
             heldout: self.heldout,
             out: self.out,
-            init: self.init.map(ModelFolder::at),
-            shape: ModelOption { model: self.shape }.folder(),
+            init: self.init.as_deref().map(crate::model::find).transpose()?,
+            shape: ModelOption { model: self.shape }.folder()?,
             steps: self.steps,
             max_minutes: self.max_minutes,
             batch: self.batch,
@@ -130,7 +129,7 @@ impl Lm {
             seed: self.seed,
             checkpoint_minutes: self.checkpoint_minutes,
             heldout_every: self.heldout_every,
-        }
+        })
     }
 }
 

@@ -11,12 +11,20 @@ use verdigris_kernels::Format;
 pub enum ModelError {
     /// The path holds no model.
     #[error(
-        "{path} is not a model folder: {fault}; a Hugging Face model folder has config.json, tokenizer.json and model.safetensors"
+        "{path} is not a model folder: {fault}; a Hugging Face model folder has config.json, tokenizer.json and model.safetensors, and a model on the hub is named owner/name"
     )]
     NotAModel {
         /// Which path.
         path: PathBuf,
         /// What is missing.
+        fault: String,
+    },
+    /// A model could not be fetched.
+    #[error("{name} on the Hugging Face hub: {fault}")]
+    Hub {
+        /// The name of its repository.
+        name: String,
+        /// What is wrong, and what to do.
         fault: String,
     },
     /// A file could not be read.

@@ -19,14 +19,15 @@ use crate::decoder::Decoder;
 use crate::error::ModelError;
 use crate::families::{Fields, family};
 use crate::gguf::{self, Gguf};
+use crate::hub::{Fetched, HubName};
 use crate::language_model::LanguageModel;
 use crate::matrix::Bytes;
 use crate::weights::Weights;
 
-const CONFIG: &str = "config.json";
-const TOKENIZER: &str = "tokenizer.json";
-const WEIGHTS: &str = "model.safetensors";
-const INDEX: &str = "model.safetensors.index.json";
+pub(crate) const CONFIG: &str = "config.json";
+pub(crate) const TOKENIZER: &str = "tokenizer.json";
+pub(crate) const WEIGHTS: &str = "model.safetensors";
+pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
 /// No `config.json`, `tokenizer.json` or index is longer than this.
 const MAX_JSON: u64 = 256 << 20;
@@ -78,6 +79,31 @@ impl ModelFolder {
         let path = path.into();
         let is_gguf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
         Self::new(if is_gguf { Place::Gguf(path) } else { Place::Disk(path) })
+    }
+
+    /// The folder or file at a path; where there is nothing, the model of that name on the [`hub`](crate::hub), which is fetched.
+    pub fn find(place: impl AsRef<Path>, each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
+        match Self::hub_name(place.as_ref()) {
+            Some(name) => name.fetch(each),
+            None => Ok(Self::at(place.as_ref())),
+        }
+    }
+
+    /// As [`ModelFolder::find`], but of a model on the hub its tokenizer alone.
+    pub fn find_tokenizer(place: impl AsRef<Path>, each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
+        match Self::hub_name(place.as_ref()) {
+            Some(name) => name.fetch_tokenizer(each),
+            None => Ok(Self::at(place.as_ref())),
+        }
+    }
+
+    fn hub_name(place: &Path) -> Option<HubName> {
+        // What begins with a folder that is there is a path, perhaps with a slip.
+        let is_path = place.exists() || place.parent().is_some_and(Path::exists);
+        if is_path {
+            return None;
+        }
+        HubName::parse(place.to_str()?)
     }
 
     /// A GGUF file that is in memory.
@@ -280,7 +306,7 @@ impl ModelFolder {
         }
     }
 
-    fn shards(&self) -> Result<Vec<PathBuf>, ModelError> {
+    pub(crate) fn shards(&self) -> Result<Vec<PathBuf>, ModelError> {
         #[derive(Deserialize)]
         struct Index {
             weight_map: HashMap<String, String>,

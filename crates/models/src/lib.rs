@@ -14,7 +14,7 @@
 //! | `checkpoint`, `matrix` | weights in files, as they are stored |
 //! | [`mod@device`] | where a model computes |
 //! | [`differentiable`] | the same decoder for training: whole sequences, gradients everywhere |
-//! | [`folder`] | Hugging Face model folders |
+//! | [`folder`], [`hub`] | Hugging Face model folders, and where they come from |
 //! | [`weights`] | safetensors files as tensors |
 //! | `cache`, `ops`, `rotary` | keys and values; kernels as tensor operations; rotary positions |
 #![forbid(unsafe_code)]
@@ -30,6 +30,7 @@ mod error;
 mod families;
 pub mod folder;
 mod gguf;
+pub mod hub;
 pub mod language_model;
 mod matrix;
 mod ops;
@@ -43,6 +44,7 @@ pub use decoder::Decoder;
 pub use device::device;
 pub use error::ModelError;
 pub use folder::{LoadedModel, ModelFolder};
+pub use hub::HubName;
 pub use language_model::{Batch, LanguageModel, Rows, Sequence, Turn, Wanted};
 pub use verdigris_kernels::Format;
 pub use weights::Weights;

@@ -26,9 +26,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Loads a Hugging Face model folder for the CPU.
-    pub fn load(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::from_folder(&ModelFolder::at(path.as_ref()), &Device::Cpu)
+    /// Loads a model for the CPU: a Hugging Face model folder, a GGUF file, or the name of a model on the
+    /// [`hub`](verdigris_models::hub), which is fetched where it is not there yet.
+    pub fn load(place: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::from_folder(&ModelFolder::find(place, |_| ())?, &Device::Cpu)
     }
 
     /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device).
