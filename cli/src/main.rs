@@ -3,6 +3,7 @@
 
 mod attack;
 mod bench;
+mod convert;
 mod demo;
 mod detect;
 mod error;
@@ -50,6 +51,7 @@ enum Command {
     Attack(attack::AttackCommand),
     #[command(subcommand)]
     Key(key::KeyCommand),
+    Convert(convert::Convert),
     #[command(subcommand)]
     Train(train::Train),
     Demo(demo::Demo),
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Payload(payload) => payload.run(),
         Command::Attack(attack) => attack.run(),
         Command::Key(key) => key.run(),
+        Command::Convert(convert) => convert.run(),
         Command::Train(train) => train.run(),
         Command::Demo(demo) => demo.run(),
         Command::Bench(bench) => bench.run(),

@@ -13,7 +13,7 @@
 //! | [`permutation`] | memberships in torch's random permutations, which watermarks of other systems rest on |
 //! | [`philox`] | random words out of counters, which others of them rest on |
 //! | `mapped`, `zeroed` | files as memory; memory that may not be there |
-//! | `stored` | formats of weights, GGML's among them |
+//! | `stored`, `encode` | formats of weights, GGML's among them, and the way into them |
 //! | `simd`, `dispatch` | sixteen lanes on every CPU; one body of code, compiled for each |
 //! | `pool` | the threads that share a kernel's work |
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -21,6 +21,7 @@
 pub mod attention;
 mod dispatch;
 pub mod elements;
+mod encode;
 pub mod linear;
 mod mapped;
 pub mod permutation;

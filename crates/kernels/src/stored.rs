@@ -60,38 +60,6 @@ impl Format {
     }
 }
 
-impl Format {
-    /// Stores numbers, each rounded to the nearest that can be; of the block formats those with 8 bits. What is beyond half
-    /// precision becomes its largest number.
-    ///
-    /// # Panics
-    /// If the numbers are no whole blocks, the bytes are not theirs, or the format is one of fewer bits.
-    pub fn encode(self, numbers: &[f32], out: &mut [u8]) {
-        assert!(numbers.len().is_multiple_of(self.block()), "whole blocks");
-        assert_eq!(out.len(), self.bytes(numbers.len()), "the bytes of {} numbers in {self:?}", numbers.len());
-        match self {
-            Self::F32 => out.copy_from_slice(bytes(numbers)),
-            Self::F16 => {
-                let most = 65504.0;
-                out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, x)| *out = to_half(x.clamp(-most, most)));
-            }
-            Self::Bf16 => out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, &x)| *out = to_bf16(x)),
-            Self::Q8_0 => {
-                for (out, block) in out.chunks_mut(34).zip(numbers.chunks(32)) {
-                    let most = block.iter().fold(0f32, |most, x| most.max(x.abs()));
-                    let scale = most / 127.0;
-                    let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
-                    out[..2].copy_from_slice(&to_half(scale));
-                    for (out, x) in out[2..].iter_mut().zip(block) {
-                        *out = (x * inverse).round() as i8 as u8;
-                    }
-                }
-            }
-            format => panic!("numbers are not stored as {format:?} while a model runs"),
-        }
-    }
-}
-
 /// The bytes of numbers in memory.
 pub(crate) fn bytes(numbers: &[f32]) -> &[u8] {
     const { assert!(cfg!(target_endian = "little"), "stored numbers are little-endian") };
@@ -330,67 +298,9 @@ pub(crate) fn half(bytes: [u8; 2]) -> f32 {
     f32::from_bits(value.to_bits() | sign)
 }
 
-/// The nearest number in half precision; of two the even one.
-fn to_half(x: f32) -> [u8; 2] {
-    let (sign, magnitude) = ((x.to_bits() >> 16 & 0x8000) as u16, x.abs());
-    let bits = if magnitude.is_nan() {
-        0x7e00
-    } else if magnitude >= 65520.0 {
-        0x7c00
-    } else if magnitude < 6.103_515_6e-5 {
-        // Steps of 2^-24: added to a number whose own steps are that large, it is rounded as it should be.
-        ((magnitude + 0.5).to_bits() - 0.5f32.to_bits()) as u16
-    } else {
-        let bits = magnitude.to_bits() - (112 << 23);
-        ((bits + 0xfff + (bits >> 13 & 1)) >> 13) as u16
-    };
-    (sign | bits).to_le_bytes()
-}
-
-/// The nearest number of which the lower half is zero; of two the even one.
-fn to_bf16(x: f32) -> [u8; 2] {
-    let bits = x.to_bits();
-    let rounded = if x.is_nan() { bits >> 16 | 0x40 } else { (bits + 0x7fff + (bits >> 16 & 1)) >> 16 };
-    (rounded as u16).to_le_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Every number in half precision comes back, and what is between two goes to the nearer, or to the even one.
-    #[test]
-    fn halves_are_rounded_to_the_nearest() {
-        for bits in 0..0x7c00u16 {
-            let (low, high) = (half(bits.to_le_bytes()), half((bits + 1).to_le_bytes()));
-            assert_eq!(to_half(low), bits.to_le_bytes());
-            assert_eq!(to_half(-low), (bits | 0x8000).to_le_bytes());
-            let high = if bits == 0x7bff { 65536.0 } else { high };
-            let middle = ((f64::from(low) + f64::from(high)) / 2.0) as f32;
-            let even = if bits % 2 == 0 { bits } else { bits + 1 };
-            assert_eq!(to_half(middle), even.to_le_bytes(), "{middle}");
-            assert_eq!(to_half(middle.next_down()), bits.to_le_bytes(), "{middle}");
-            assert_eq!(to_half(middle.next_up()), (bits + 1).to_le_bytes(), "{middle}");
-        }
-        assert!(half(to_half(f32::NAN)).is_nan() && half(to_half(f32::INFINITY)) == f32::INFINITY);
-        let mut stored = [0; 4];
-        Format::F16.encode(&[1e9, f32::NEG_INFINITY], &mut stored);
-        assert_eq!(stored.as_chunks().0.iter().map(|&bytes| half(bytes)).collect::<Vec<_>>(), [65504.0, -65504.0]);
-    }
-
-    #[test]
-    fn upper_halves_are_rounded_to_the_nearest() {
-        let value = |bytes: [u8; 2]| f32::from_le_bytes([0, 0, bytes[0], bytes[1]]);
-        for x in (0..100_000).map(|i| (i as f32 * 0.7).sin() * 10f32.powi(i % 60 - 30)) {
-            let got = value(to_bf16(x));
-            let (below, above) =
-                (f32::from_bits(x.to_bits() & !0xffff), f32::from_bits((x.to_bits() & !0xffff) + 0x1_0000));
-            let nearest = (f64::from(below) - f64::from(x)).abs().min((f64::from(above) - f64::from(x)).abs());
-            assert_eq!((f64::from(got) - f64::from(x)).abs(), nearest, "{x}");
-        }
-        assert_eq!(to_bf16(1.0 + 1.0 / 256.0), to_bf16(1.0), "the even one");
-        assert!(value(to_bf16(f32::NAN)).is_nan());
-    }
 
     #[test]
     fn half_precision_is_exact() {

@@ -80,6 +80,20 @@ pub enum ModelError {
         /// Elements of a head.
         head_dim: usize,
     },
+    /// A model cannot be written as a GGUF file.
+    #[error("it cannot be converted: {fault}")]
+    Convert {
+        /// Why.
+        fault: String,
+    },
+    /// A file could not be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// There is not enough memory for keys and values.
     #[error(
         "no memory for keys and values: {tokens} tokens of context need {:.1} GiB; ask for fewer tokens, or keep them in fewer bits",

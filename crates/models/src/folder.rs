@@ -18,6 +18,7 @@ use crate::cpu::{CacheLayout, CpuDecoder};
 use crate::decoder::Decoder;
 use crate::error::ModelError;
 use crate::families::{Fields, family};
+use crate::gguf::convert::{Converted, Model, convert};
 use crate::gguf::{self, Gguf};
 use crate::hub::{Fetched, HubName};
 use crate::language_model::LanguageModel;
@@ -163,6 +164,26 @@ impl ModelFolder {
         let gguf = self.gguf()?;
         let fields = self.fields(gguf.as_ref())?;
         self.model_of(gguf.as_ref(), &fields, &mut self.config_of(&fields)?, device)
+    }
+
+    /// Writes the model as a GGUF file, whose matrices are stored in a format as far as their rows are whole blocks of it, in Q8_0
+    /// or F16 where not; with 4 bits, the embedding and the output matrix have 6. `each` hears how many of how many weights are
+    /// written.
+    pub fn convert(&self, to: &Path, format: Format, mut each: impl FnMut(u64, u64)) -> Result<Converted, ModelError> {
+        if self.gguf()?.is_some() {
+            return Err(ModelError::Convert {
+                fault: "it is a GGUF file already; convert the folder that it was made of".into(),
+            });
+        }
+        let fields = self.fields(None)?;
+        let config = self.config_of(&fields)?;
+        let family = family(fields.text("model_type").unwrap_or_default());
+        let family = family.map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })?;
+        let parts = (family.parts)(&self.checkpoint()?, &config, &fields)?;
+        let tokenizer = self.file(TOKENIZER)?;
+        let chat_template = None;
+        let model = Model { config: &config, fields: &fields, parts: &parts, tokenizer: &tokenizer, chat_template };
+        convert(&model, to, format, &mut each)
     }
 
     fn model_of(

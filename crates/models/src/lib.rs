@@ -44,6 +44,7 @@ pub use decoder::Decoder;
 pub use device::device;
 pub use error::ModelError;
 pub use folder::{LoadedModel, ModelFolder};
+pub use gguf::convert::Converted;
 pub use hub::HubName;
 pub use language_model::{Batch, LanguageModel, Rows, Sequence, Turn, Wanted};
 pub use verdigris_kernels::Format;

@@ -31,6 +31,11 @@ impl Angles {
         Self { inverse, magnitude }
     }
 
+    /// By how much the wavelengths of others are longer.
+    pub(crate) fn ratios(&self, longer: &Self) -> Vec<f32> {
+        self.inverse.iter().zip(&longer.inverse).map(|(ours, theirs)| ours / theirs).collect()
+    }
+
     /// Adds the cosines and sines of a position.
     pub(crate) fn extend(&self, position: u32, cos: &mut Vec<f32>, sin: &mut Vec<f32>) {
         for inverse in &self.inverse {

@@ -3,8 +3,11 @@
 //! The format is that of `docs/gguf.md` in the ggml repository: named values, then the names, shapes and places of tensors, then
 //! their bytes, aligned.
 
+pub(crate) mod convert;
 pub(crate) mod model;
+mod split;
 pub(crate) mod tokenizer;
+pub(crate) mod write;
 
 use std::collections::HashMap;
 

@@ -70,9 +70,15 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
         put("query_pre_attn_scalar", size("attention.key_length")?.into());
         put("norms_are_whole", true.into());
     }
-    if architecture == "llama" {
-        // Files of Llama have the elements of heads in another order.
+    if architecture == "llama" || architecture == "smollm3" {
+        // These files have the elements of heads in another order.
         put("rope_neighbours", true.into());
+    }
+    if architecture == "smollm3" {
+        // A file says nothing of it: every fourth layer knows no positions.
+        let layers = size("block_count")?.min(1 << 16);
+        let turns: Vec<u8> = (1..=layers).map(|layer| u8::from(!layer.is_multiple_of(4))).collect();
+        put("no_rope_layers", turns.into());
     }
     if gguf.has_tensor("rope_freqs.weight") {
         put("rope_has_factors", true.into());

@@ -2,26 +2,16 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Gguf, Value};
+use super::write::Put;
+use super::{Gguf, Value, split};
 
 /// Token types, as ggml numbers them.
+const NORMAL: i64 = 1;
 const UNKNOWN: i64 = 2;
 const CONTROL: i64 = 3;
+const USER_DEFINED: i64 = 4;
+const UNUSED: i64 = 5;
 const BYTE: i64 = 6;
-
-/// How texts are split before tokens are looked for, by the name in the file.
-fn split(pre: &str) -> Option<&'static str> {
-    Some(match pre {
-        "gpt-2" | "default" | "" => r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-        "qwen2" | "deepseek-r1-qwen" => {
-            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-        }
-        "llama-bpe" | "llama3" | "llama-v3" | "smaug-bpe" | "dbrx" => {
-            r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-        }
-        _ => return None,
-    })
-}
 
 /// The `tokenizer.json`; what cannot be understood.
 pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
@@ -29,14 +19,15 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
     let tokens: Vec<&str> =
         list("tokens").ok_or("it has no tokens")?.iter().map(|token| token.text().unwrap_or_default()).collect();
     let types: Vec<i64> = list("token_type").unwrap_or_default().iter().filter_map(Value::integer).collect();
-    let kind = |id: usize| types.get(id).copied().unwrap_or(1);
-    let vocabulary: Map<String, Json> =
-        tokens.iter().enumerate().map(|(id, token)| ((*token).to_owned(), id.into())).collect();
+    let kind = |id: usize| types.get(id).copied().unwrap_or(NORMAL);
+    // Rows of the model without a token are no tokens.
+    let used = tokens.iter().enumerate().filter(|(id, _)| kind(*id) != UNUSED);
+    let vocabulary: Map<String, Json> = used.map(|(id, token)| ((*token).to_owned(), id.into())).collect();
     let added: Vec<Json> = (0..tokens.len())
-        .filter(|&id| matches!(kind(id), CONTROL | UNKNOWN))
+        .filter(|&id| matches!(kind(id), CONTROL | UNKNOWN | USER_DEFINED))
         .map(|id| {
             json!({"id": id, "content": tokens[id], "single_word": false, "lstrip": false, "rstrip": false,
-                "normalized": false, "special": true})
+                "normalized": false, "special": kind(id) != USER_DEFINED})
         })
         .collect();
     let begin = gguf.get("tokenizer.ggml.bos_token_id").and_then(Value::integer);
@@ -53,12 +44,11 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
             let merges = list("merges").ok_or("it has no merges")?;
             let merges: Vec<&str> = merges.iter().filter_map(Value::text).collect();
             let pre = gguf.text("tokenizer.ggml.pre").unwrap_or_default();
-            let pattern = split(pre).ok_or_else(|| format!("its way to split texts, {pre:?}, is not supported"))?;
+            let split =
+                split::named(pre).ok_or_else(|| format!("its way to split texts, {pre:?}, is not supported"))?;
             json!({
                 "normalizer": null,
-                "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-                    {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false},
-                    {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]},
+                "pre_tokenizer": split.json(),
                 "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
                 "model": {"type": "BPE", "ignore_merges": pre.starts_with("llama"), "vocab": vocabulary, "merges": merges},
             })
@@ -102,4 +92,54 @@ fn merges(tokens: &[&str], scores: &[f64], is_text: impl Fn(usize) -> bool) -> V
     }
     merges.sort_by(|x, y| y.0.total_cmp(&x.0).then((x.1, x.2).cmp(&(y.1, y.2))));
     merges.into_iter().map(|(_, a, b)| [tokens[a].to_owned(), tokens[b].to_owned()]).collect()
+}
+
+/// What a file says of the tokenizer of a `tokenizer.json`, whose model has so many rows; why it cannot.
+pub(crate) fn values(json: &[u8], rows: usize) -> Result<Vec<(String, Put)>, String> {
+    let json: Json = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    let model = &json["model"];
+    let only = "only tokenizers of bytes and merges (GPT-2's kind) can be written";
+    let vocabulary = model["vocab"].as_object().filter(|_| model["type"] == "BPE" && model["byte_fallback"] != true);
+    let vocabulary = vocabulary.ok_or(only)?;
+    let normalizer = json["normalizer"]["type"].as_str();
+    if normalizer.is_some_and(|kind| kind != "NFC") {
+        return Err(format!("its normalizer, {}, cannot be said in a GGUF file", normalizer.unwrap_or_default()));
+    }
+    let pre = split::name_of(&json["pre_tokenizer"]).ok_or("its way to split texts has no name in GGUF files")?;
+    let mut tokens: Vec<String> = (0..rows).map(|id| format!("[unused {id}]")).collect();
+    let mut kinds = vec![UNUSED as i32; rows];
+    let mut set = |id: Option<u64>, token: &str, kind: i64| {
+        let id = id.and_then(|id| usize::try_from(id).ok()).filter(|&id| id < rows);
+        let id = id.ok_or_else(|| format!("the token {token:?} has no row in the model"))?;
+        (tokens[id], kinds[id]) = (token.to_owned(), kind as i32);
+        Ok::<_, String>(())
+    };
+    for (token, id) in vocabulary {
+        set(id.as_u64(), token, NORMAL)?;
+    }
+    for added in json["added_tokens"].as_array().into_iter().flatten() {
+        let kind = if added["special"] == true { CONTROL } else { USER_DEFINED };
+        set(added["id"].as_u64(), added["content"].as_str().unwrap_or_default(), kind)?;
+    }
+    let merges = model["merges"].as_array().ok_or(only)?.iter().map(|merge| match merge {
+        Json::String(both) => Some(both.clone()),
+        both => Some(format!("{} {}", both[0].as_str()?, both[1].as_str()?)),
+    });
+    let merges: Option<Vec<String>> = merges.collect();
+    let named = |name: &str, value: Put| (format!("tokenizer.ggml.{name}"), value);
+    Ok(vec![
+        named("model", Put::Text("gpt2".into())),
+        named("pre", Put::Text(pre.into())),
+        named("tokens", Put::Texts(tokens)),
+        named("token_type", Put::Integers(kinds)),
+        named("merges", Put::Texts(merges.ok_or(only)?)),
+        named("add_bos_token", Put::Truth(adds_begin(&json["post_processor"]))),
+    ])
+}
+
+/// Whether a template puts a token before a text.
+fn adds_begin(post_processor: &Json) -> bool {
+    let one = std::slice::from_ref(post_processor);
+    let steps = post_processor["processors"].as_array().map_or(one, |steps| steps);
+    steps.iter().any(|step| step["type"] == "TemplateProcessing" && step["single"][0]["SpecialToken"].is_object())
 }

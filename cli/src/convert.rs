@@ -1,0 +1,106 @@
+//! `verdigris convert`: a model in fewer bits.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use verdigris::models::Format;
+
+use crate::error::Failure;
+use crate::model::find;
+
+/// Write a model as a GGUF file, in fewer bits: half the size or less, and faster
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  verdigris convert fixtures/models/tale --out tale.gguf
+  verdigris convert Qwen/Qwen2.5-0.5B-Instruct --out qwen.gguf --format q4_k
+  verdigris generate \"The captain\" --model tale.gguf")]
+pub(crate) struct Convert {
+    /// A model folder, or a model on the Hugging Face hub
+    #[arg(value_name = "PATH|NAME")]
+    model: PathBuf,
+    /// Where the file goes
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// How weights are stored; rows that are not whole blocks are stored in the next larger way
+    #[arg(long, value_enum, default_value = "q8_0")]
+    format: Stored,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+    /// Print what was written as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Stored {
+    /// 8 bits and a scale for 32 weights
+    #[value(name = "q8_0")]
+    Q8_0,
+    /// 4 bits, with scales and offsets for 32 and for 256 weights
+    #[value(name = "q4_k")]
+    Q4K,
+    /// 6 bits, with scales for 16 and for 256 weights
+    #[value(name = "q6_k")]
+    Q6K,
+    /// 4 bits and a scale for 32 weights
+    #[value(name = "q4_0")]
+    Q4_0,
+    Bf16,
+    F16,
+    F32,
+}
+
+#[derive(Serialize)]
+struct Output {
+    file: PathBuf,
+    bytes: u64,
+    bits_a_weight: f64,
+    /// Weights by how they are stored.
+    weights: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Convert {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.out.exists() && !self.force {
+            let message = format!("{} exists already; --force replaces it", self.out.display());
+            return Err(Failure::Usage(message));
+        }
+        let format = match self.format {
+            Stored::Q8_0 => Format::Q8_0,
+            Stored::Q4K => Format::Q4K,
+            Stored::Q6K => Format::Q6K,
+            Stored::Q4_0 => Format::Q4_0,
+            Stored::Bf16 => Format::Bf16,
+            Stored::F16 => Format::F16,
+            Stored::F32 => Format::F32,
+        };
+        let template = "{bar:32.green/dim} {percent:>3} %, {eta} left";
+        let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template(template).expect("a valid template"));
+        let converted = find(&self.model)?.convert(&self.out, format, |done, of| {
+            bar.set_length(of);
+            bar.set_position(done);
+        })?;
+        bar.finish_and_clear();
+        let all: u64 = converted.weights.iter().map(|(_, count)| count).sum();
+        let output = Output {
+            bytes: converted.bytes,
+            bits_a_weight: converted.bytes as f64 * 8.0 / all as f64,
+            weights: converted.weights.iter().map(|(f, count)| (format!("{f:?}"), (*count).into())).collect(),
+            file: self.out,
+        };
+        if self.json {
+            anstream::println!("{}", serde_json::to_string(&output).expect("the output serialises"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let parts: Vec<String> = output.weights.iter().map(|(format, count)| format!("{count} as {format}")).collect();
+        anstream::println!("{}", output.file.display());
+        anstream::println!("  {:.1} MB, {:.2} bits a weight", output.bytes as f64 / 1e6, output.bits_a_weight);
+        anstream::println!("  weights: {}", parts.join(", "));
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,303 @@
+//! Numbers as they are stored: the way back from [`stored`](crate::stored).
+
+use crate::stored::{Format, bytes, half};
+
+impl Format {
+    /// Stores numbers as well as the format can: each rounded to the nearest, scales and offsets of blocks chosen for the least
+    /// squared error. What is beyond half precision becomes its largest number.
+    ///
+    /// # Panics
+    /// If the numbers are no whole blocks, or the bytes are not theirs.
+    pub fn encode(self, numbers: &[f32], out: &mut [u8]) {
+        assert!(numbers.len().is_multiple_of(self.block()), "whole blocks");
+        assert_eq!(out.len(), self.bytes(numbers.len()), "the bytes of {} numbers in {self:?}", numbers.len());
+        let to_half_finite = |x: f32| to_half(x.clamp(-65504.0, 65504.0));
+        let blocks = out.chunks_exact_mut(self.block_bytes()).zip(numbers.chunks_exact(self.block()));
+        match self {
+            Self::F32 => out.copy_from_slice(bytes(numbers)),
+            Self::F16 => {
+                out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, &x)| *out = to_half_finite(x));
+            }
+            Self::Bf16 => out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, &x)| *out = to_bf16(x)),
+            Self::Q8_0 => blocks.for_each(|(out, block)| q8_0(block, out)),
+            Self::Q4_0 => blocks.for_each(|(out, block)| q4_0(block, out)),
+            Self::Q4K => blocks.for_each(|(out, block)| q4_k(block, out)),
+            Self::Q6K => blocks.for_each(|(out, block)| q6_k(block, out)),
+        }
+    }
+}
+
+fn q8_0(block: &[f32], out: &mut [u8]) {
+    let most = block.iter().fold(0f32, |most, x| most.max(x.abs()));
+    let scale = most / 127.0;
+    out[..2].copy_from_slice(&to_half(scale.min(65504.0)));
+    let inverse = inverse(scale);
+    for (out, x) in out[2..].iter_mut().zip(block) {
+        *out = (x * inverse).round() as i8 as u8;
+    }
+}
+
+fn q4_0(block: &[f32], out: &mut [u8]) {
+    let scale = signed(block, 8.0);
+    out[..2].copy_from_slice(&to_half(scale));
+    let inverse = inverse(half([out[0], out[1]]));
+    let q = |i: usize| (block[i] * inverse + 8.0).round().clamp(0.0, 15.0) as u8;
+    for i in 0..16 {
+        out[2 + i] = q(i) | q(i + 16) << 4;
+    }
+}
+
+fn q4_k(block: &[f32], out: &mut [u8]) {
+    let mut fits = [(0f32, 0f32); 8];
+    for (fit, some) in fits.iter_mut().zip(block.chunks_exact(32)) {
+        *fit = with_offset(some);
+    }
+    let most = fits.iter().fold((0f32, 0f32), |most, fit| (most.0.max(fit.0), most.1.max(fit.1)));
+    let (scale, offset) = (to_half((most.0 / 63.0).min(65504.0)), to_half((most.1 / 63.0).min(65504.0)));
+    out[..2].copy_from_slice(&scale);
+    out[2..4].copy_from_slice(&offset);
+    let (scale, offset) = (half(scale), half(offset));
+    let six_bits = |x: f32, of: f32| (x * inverse(of)).round().clamp(0.0, 63.0) as u8;
+    let fine = fits.map(|fit| (six_bits(fit.0, scale), six_bits(fit.1, offset)));
+    for i in 0..4 {
+        let ((s, m), (upper_s, upper_m)) = (fine[i], fine[i + 4]);
+        out[4 + i] = s | upper_s >> 4 << 6;
+        out[8 + i] = m | upper_m >> 4 << 6;
+        out[12 + i] = upper_s & 15 | (upper_m & 15) << 4;
+    }
+    let q = |i: usize| {
+        let (s, m) = fine[i / 32];
+        let (s, m) = (scale * f32::from(s), offset * f32::from(m));
+        ((block[i] + m) * inverse(s)).round().clamp(0.0, 15.0) as u8
+    };
+    for (i, out) in out[16..].iter_mut().enumerate() {
+        let at = i / 32 * 64 + i % 32;
+        *out = q(at) | q(at + 32) << 4;
+    }
+}
+
+fn q6_k(block: &[f32], out: &mut [u8]) {
+    let mut scales = [0f32; 16];
+    for (scale, some) in scales.iter_mut().zip(block.chunks_exact(16)) {
+        *scale = signed(some, 32.0);
+    }
+    let most = scales.iter().fold(0f32, |most, &scale| if scale.abs() > most.abs() { scale } else { most });
+    let scale = to_half((most / -128.0).clamp(-65504.0, 65504.0));
+    out[208..].copy_from_slice(&scale);
+    let scale = half(scale);
+    let fine = scales.map(|fine| (fine * inverse(scale)).round().clamp(-128.0, 127.0) as i8);
+    let q = |i: usize| {
+        let scale = scale * f32::from(fine[i / 16]);
+        (block[i] * inverse(scale)).round().clamp(-32.0, 31.0) as i8 as u8 ^ 0x80 ^ 0xa0
+    };
+    for i in 0..64 {
+        let at = i / 32 * 32 + i % 32;
+        for n in 0..2 {
+            out[64 * n + i] = q(128 * n + at) & 15 | (q(128 * n + at + 64) & 15) << 4;
+        }
+    }
+    for i in 0..32 {
+        for n in 0..2 {
+            let upper = |quarter: usize| (q(128 * n + 32 * quarter + i) >> 4 & 3) << (2 * quarter);
+            out[128 + 32 * n + i] = upper(0) | upper(1) | upper(2) | upper(3);
+        }
+    }
+    out[192..208].iter_mut().zip(fine).for_each(|(out, fine)| *out = fine as u8);
+}
+
+fn inverse(scale: f32) -> f32 {
+    if scale == 0.0 { 0.0 } else { 1.0 / scale }
+}
+
+/// What counts more in a weight: to be large. (So it is in GGML too.)
+fn importance(x: f32, mean_square: f32) -> f32 {
+    mean_square.sqrt() + x.abs()
+}
+
+fn mean_square(some: &[f32]) -> f32 {
+    some.iter().map(|x| x * x).sum::<f32>() / some.len() as f32
+}
+
+/// The scale of `scale * q`, with `q` from `-most` to `most - 1`, that comes nearest to some numbers. It has the sign for which the
+/// largest of them is a multiple of the lowest `q`.
+fn signed(some: &[f32], most: f32) -> f32 {
+    let largest = some.iter().fold(0f32, |largest, &x| if x.abs() > largest.abs() { x } else { largest });
+    if largest == 0.0 {
+        return 0.0;
+    }
+    let mean_square = mean_square(some);
+    let mut best = (0.0, f32::NEG_INFINITY);
+    for step in -9..=9 {
+        let inverse = -(most + 0.1 * step as f32) / largest;
+        let (mut product, mut square) = (0.0, 0.0);
+        for &x in some {
+            let (q, weight) = ((x * inverse).round().clamp(-most, most - 1.0), importance(x, mean_square));
+            product += weight * x * q;
+            square += weight * q * q;
+        }
+        // The best scale for these is product / square; it takes product^2 / square off the error.
+        if square > 0.0 && product * product / square > best.1 {
+            best = (product / square, product * product / square);
+        }
+    }
+    best.0
+}
+
+/// Scale and offset of `scale * q - offset`, with `q` from 0 to 15 and neither below zero, that come nearest to 32 numbers.
+fn with_offset(some: &[f32]) -> (f32, f32) {
+    let low = some.iter().copied().fold(0f32, f32::min);
+    let high = some.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    if high <= low {
+        return (0.0, -low);
+    }
+    let mean_square = mean_square(some);
+    let mut best = ((high - low) / 15.0, -low, f32::INFINITY);
+    for step in 0..=20 {
+        let inverse = (14.0 + 0.1 * step as f32) / (high - low);
+        let q = |x: f32| ((x - low) * inverse).round().clamp(0.0, 15.0);
+        let [mut w, mut wx, mut wq, mut wqq, mut wxq] = [0f32; 5];
+        for &x in some {
+            let (weight, q) = (importance(x, mean_square), q(x));
+            w += weight;
+            wx += weight * x;
+            wq += weight * q;
+            wqq += weight * q * q;
+            wxq += weight * x * q;
+        }
+        let determinant = w * wqq - wq * wq;
+        if determinant <= 0.0 {
+            continue;
+        }
+        let (mut scale, mut offset) = ((w * wxq - wx * wq) / determinant, -(wqq * wx - wq * wxq) / determinant);
+        if offset < 0.0 {
+            (scale, offset) = (wxq / wqq, 0.0);
+        }
+        let error = |x: f32| importance(x, mean_square) * (scale * q(x) - offset - x).powi(2);
+        let error = some.iter().map(|&x| error(x)).sum::<f32>();
+        if scale > 0.0 && error < best.2 {
+            best = (scale, offset, error);
+        }
+    }
+    (best.0, best.1)
+}
+
+/// The nearest number in half precision; of two the even one.
+fn to_half(x: f32) -> [u8; 2] {
+    let (sign, magnitude) = ((x.to_bits() >> 16 & 0x8000) as u16, x.abs());
+    let bits = if magnitude.is_nan() {
+        0x7e00
+    } else if magnitude >= 65520.0 {
+        0x7c00
+    } else if magnitude < 6.103_515_6e-5 {
+        // Steps of 2^-24: added to a number whose own steps are that large, it is rounded as it should be.
+        ((magnitude + 0.5).to_bits() - 0.5f32.to_bits()) as u16
+    } else {
+        let bits = magnitude.to_bits() - (112 << 23);
+        ((bits + 0xfff + (bits >> 13 & 1)) >> 13) as u16
+    };
+    (sign | bits).to_le_bytes()
+}
+
+/// The nearest number of which the lower half is zero; of two the even one.
+fn to_bf16(x: f32) -> [u8; 2] {
+    let bits = x.to_bits();
+    let rounded = if x.is_nan() { bits >> 16 | 0x40 } else { (bits + 0x7fff + (bits >> 16 & 1)) >> 16 };
+    (rounded as u16).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Weights;
+    use verdigris_logits::{Purpose, Random};
+
+    /// Sums of twelve, which are as weights are: nearly normal.
+    fn normal(n: usize) -> Vec<f32> {
+        let uniform = |i: usize| Random::new(3).uniform(i as u64, Purpose::Token) as f32;
+        (0..n).map(|i| 0.02 * ((0..12).map(|j| uniform(12 * i + j)).sum::<f32>() - 6.0)).collect()
+    }
+
+    fn there_and_back(format: Format, numbers: &[f32]) -> Vec<f32> {
+        let (mut stored, mut back) = (vec![0; format.bytes(numbers.len())], vec![0.0; numbers.len()]);
+        format.encode(numbers, &mut stored);
+        Weights::new(format, &stored, numbers.len()).decode(0, &mut back);
+        back
+    }
+
+    /// The error beside the numbers, as root mean squares. `scripts/quantisation-peers.py` shows those of llama.cpp.
+    #[test]
+    fn errors_are_those_of_the_format() {
+        let numbers = normal(256 * 200);
+        for (format, bound) in [
+            (Format::F16, 2.5e-4),
+            (Format::Bf16, 2e-3),
+            (Format::Q8_0, 5.5e-3),
+            (Format::Q6K, 1.9e-2),
+            (Format::Q4K, 7.6e-2),
+            (Format::Q4_0, 9.5e-2),
+        ] {
+            let back = there_and_back(format, &numbers);
+            let errors: f64 = numbers.iter().zip(&back).map(|(a, b)| f64::from(a - b).powi(2)).sum();
+            let squares: f64 = numbers.iter().map(|a| f64::from(*a).powi(2)).sum();
+            let error = (errors / squares).sqrt();
+            println!("{format:?}: {error:.2e}");
+            assert!(error < bound && error > bound / 3.0, "{format:?}: {error}");
+        }
+    }
+
+    /// What a format can hold comes back as it is; so do zeros, and nothing breaks at the ends.
+    #[test]
+    fn blocks_at_the_ends() {
+        for format in Format::ALL {
+            let zeros = vec![0.0; 256];
+            assert_eq!(there_and_back(format, &zeros), zeros, "{format:?}");
+            let one = |x: f32| (0..256).map(|i| if i == 77 { x } else { 0.0 }).collect::<Vec<f32>>();
+            // Far smaller ones have scales below what half precision has in full.
+            for x in [1.0, -1.0, 0.1, 3e4, -3e4] {
+                let back = there_and_back(format, &one(x));
+                assert!((back[77] - x).abs() <= x.abs() / 50.0, "{format:?} {x}: {}", back[77]);
+                assert!(back.iter().enumerate().all(|(i, y)| i == 77 || y.abs() <= x.abs() / 30.0), "{format:?} {x}");
+            }
+            for hostile in [f32::MAX, f32::INFINITY, f32::NAN, f32::MIN_POSITIVE] {
+                there_and_back(format, &one(hostile));
+            }
+        }
+        let steps: Vec<f32> = (0..256).map(|i| 0.5 * (i % 16) as f32 - 2.0).collect();
+        let back = there_and_back(Format::Q4K, &steps);
+        assert!(steps.iter().zip(&back).all(|(a, b)| (a - b).abs() < 0.04), "{back:?}");
+    }
+
+    /// Every number in half precision comes back, and what is between two goes to the nearer, or to the even one.
+    #[test]
+    fn halves_are_rounded_to_the_nearest() {
+        for bits in 0..0x7c00u16 {
+            let (low, high) = (half(bits.to_le_bytes()), half((bits + 1).to_le_bytes()));
+            assert_eq!(to_half(low), bits.to_le_bytes());
+            assert_eq!(to_half(-low), (bits | 0x8000).to_le_bytes());
+            let high = if bits == 0x7bff { 65536.0 } else { high };
+            let middle = ((f64::from(low) + f64::from(high)) / 2.0) as f32;
+            let even = if bits % 2 == 0 { bits } else { bits + 1 };
+            assert_eq!(to_half(middle), even.to_le_bytes(), "{middle}");
+            assert_eq!(to_half(middle.next_down()), bits.to_le_bytes(), "{middle}");
+            assert_eq!(to_half(middle.next_up()), (bits + 1).to_le_bytes(), "{middle}");
+        }
+        assert!(half(to_half(f32::NAN)).is_nan() && half(to_half(f32::INFINITY)) == f32::INFINITY);
+        let mut stored = [0; 4];
+        Format::F16.encode(&[1e9, f32::NEG_INFINITY], &mut stored);
+        assert_eq!(stored.as_chunks().0.iter().map(|&bytes| half(bytes)).collect::<Vec<_>>(), [65504.0, -65504.0]);
+    }
+
+    #[test]
+    fn upper_halves_are_rounded_to_the_nearest() {
+        let value = |bytes: [u8; 2]| f32::from_le_bytes([0, 0, bytes[0], bytes[1]]);
+        for x in (0..100_000).map(|i| (i as f32 * 0.7).sin() * 10f32.powi(i % 60 - 30)) {
+            let got = value(to_bf16(x));
+            let (below, above) =
+                (f32::from_bits(x.to_bits() & !0xffff), f32::from_bits((x.to_bits() & !0xffff) + 0x1_0000));
+            let nearest = (f64::from(below) - f64::from(x)).abs().min((f64::from(above) - f64::from(x)).abs());
+            assert_eq!((f64::from(got) - f64::from(x)).abs(), nearest, "{x}");
+        }
+        assert_eq!(to_bf16(1.0 + 1.0 / 256.0), to_bf16(1.0), "the even one");
+        assert!(value(to_bf16(f32::NAN)).is_nan());
+    }
+}

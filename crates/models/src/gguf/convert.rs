@@ -1,0 +1,351 @@
+//! A model folder as a GGUF file, in fewer bits.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde_json::Value as Json;
+use verdigris_kernels::Format;
+
+use super::write::{Planned, Put, head, pad};
+use super::{Gguf, model, tokenizer};
+use crate::config::{DecoderConfig, FeedForward, LayerKind, Norm, Pairs, Positions, Rotary, Scaling};
+use crate::cpu::{Parts, Projection, Scales};
+use crate::error::ModelError;
+use crate::families::{Fields, family};
+use crate::matrix::{Bytes, Matrix};
+use crate::rotary::Angles;
+
+/// What [`convert`](crate::ModelFolder::convert) has written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Converted {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// How many weights are stored in which format.
+    pub weights: Vec<(Format, u64)>,
+}
+
+/// A tensor to be written.
+enum Source<'a> {
+    Matrix(Matrix),
+    Vector(&'a [f32]),
+    Numbers(Vec<f32>),
+}
+
+/// What is converted.
+pub(crate) struct Model<'a> {
+    pub(crate) config: &'a DecoderConfig,
+    pub(crate) fields: &'a Fields,
+    pub(crate) parts: &'a Parts,
+    /// Its `tokenizer.json`.
+    pub(crate) tokenizer: &'a [u8],
+    pub(crate) chat_template: Option<String>,
+}
+
+/// Writes the file: matrices in a format as far as their rows are whole blocks of it, all else as it is. `each` hears how many of
+/// how many weights are written.
+pub(crate) fn convert(
+    model: &Model<'_>,
+    to: &Path,
+    format: Format,
+    each: &mut dyn FnMut(u64, u64),
+) -> Result<Converted, ModelError> {
+    let cannot = |fault: String| ModelError::Convert { fault };
+    let architecture = architecture(model).map_err(cannot)?;
+    let mut values = described(model, architecture).map_err(cannot)?;
+    values.extend(tokenizer::values(model.tokenizer, model.config.vocabulary).map_err(cannot)?);
+    is_said(model, &values).map_err(cannot)?;
+    let tensors = tensors(model, architecture);
+    let planned: Vec<Planned> = tensors.iter().map(|(name, source)| plan(name, source, format)).collect();
+    // A file that is not whole has another name.
+    let mut unfinished = to.as_os_str().to_owned();
+    unfinished.push(".part");
+    let unfinished = PathBuf::from(unfinished);
+    let failed = |source| ModelError::Write { path: to.to_owned(), source };
+    let mut write_all = || {
+        let mut file = BufWriter::new(File::create(&unfinished)?);
+        file.write_all(&head(&values, &planned))?;
+        let total: usize = planned.iter().map(|planned| planned.shape.iter().product::<usize>()).sum();
+        let mut done = 0;
+        for ((_, source), planned) in tensors.iter().zip(&planned) {
+            write(&mut file, source, planned, &mut |weights| {
+                done += weights;
+                each(done as u64, total as u64);
+            })?;
+            pad(&mut file, planned.bytes())?;
+        }
+        file.into_inner()?.sync_all()?;
+        std::fs::rename(&unfinished, to)?;
+        to.metadata()
+    };
+    let written = write_all();
+    if written.is_err() {
+        // What is there of it is of no use; that it is there is not what went wrong.
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    let mut weights: Vec<(Format, u64)> = Vec::new();
+    for planned in &planned {
+        let count = planned.shape.iter().product::<usize>() as u64;
+        match weights.iter_mut().find(|(format, _)| *format == planned.format) {
+            Some((_, all)) => *all += count,
+            None => weights.push((planned.format, count)),
+        }
+    }
+    Ok(Converted { bytes: written.map_err(failed)?.len(), weights })
+}
+
+/// What the file calls the architecture.
+fn architecture(model: &Model<'_>) -> Result<&'static str, String> {
+    Ok(match model.fields.text("model_type").unwrap_or_default() {
+        // A matter of where the matrices lie.
+        "llama" | "mistral" | "phi3" => "llama",
+        "qwen2" => "qwen2",
+        "qwen3" => "qwen3",
+        "smollm3" => "smollm3",
+        "gemma2" => "gemma2",
+        "gemma3" | "gemma3_text" => "gemma3",
+        other => {
+            return Err(format!(
+                "models of type {other:?} cannot be written as GGUF files; llama, mistral, phi3, qwen2, qwen3, smollm3, gemma2 and gemma3 can"
+            ));
+        }
+    })
+}
+
+/// The description.
+fn described(model: &Model<'_>, architecture: &str) -> Result<Vec<(String, Put)>, String> {
+    let config = model.config;
+    let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = config.norm;
+    let mut values = vec![("general.architecture".to_owned(), Put::Text(architecture.into()))];
+    let of = |name: &str, value: Put| (format!("{architecture}.{name}"), value);
+    let size = |name: &str, value: usize| {
+        u32::try_from(value).map(|value| of(name, Put::U32(value))).map_err(|_| format!("{name} is too large"))
+    };
+    values.extend([
+        size("context_length", config.context)?,
+        size("embedding_length", config.width)?,
+        size("block_count", config.layers)?,
+        size("feed_forward_length", config.feed_forward.width())?,
+        size("attention.head_count", config.heads)?,
+        size("attention.head_count_kv", config.kv_heads)?,
+        size("attention.key_length", config.head_dim)?,
+        size("attention.value_length", config.head_dim)?,
+        size("vocab_size", config.vocabulary)?,
+        of("attention.layer_norm_rms_epsilon", Put::F32(epsilon as f32)),
+    ]);
+    if let Some(window) = config.kinds.iter().find_map(|kind| kind.window) {
+        values.push(size("attention.sliding_window", window)?);
+    }
+    for (name, cap) in [("attn_logit_softcapping", config.attention_cap), ("final_logit_softcapping", config.logit_cap)]
+    {
+        values.extend(cap.map(|cap| of(name, Put::F32(cap as f32))));
+    }
+    if let Positions::Rotary(all) = &config.positions {
+        let rotary = &all[0];
+        values.push(of("rope.freq_base", Put::F32(rotary.theta as f32)));
+        values.push(size("rope.dimension_count", rotary.elements.unwrap_or(config.head_dim))?);
+        let text = |name: &str, value: &str| of(name, Put::Text(value.into()));
+        match rotary.scaling {
+            Scaling::Linear(factor) => {
+                values.push(text("rope.scaling.type", "linear"));
+                values.push(of("rope.scaling.factor", Put::F32(factor as f32)));
+            }
+            Scaling::Yarn { factor, context, .. } => {
+                values.push(text("rope.scaling.type", "yarn"));
+                values.push(of("rope.scaling.factor", Put::F32(factor as f32)));
+                values.push(size("rope.scaling.original_context_length", context as usize)?);
+            }
+            _ => {}
+        }
+    }
+    for (name, field) in [("bos_token_id", "bos_token_id"), ("eos_token_id", "eos_token_id")] {
+        let id = model.fields.get(field).map(|id| if let Json::Array(ids) = id { &ids[0] } else { id });
+        if let Some(id) = id.and_then(Json::as_u64).and_then(|id| u32::try_from(id).ok()) {
+            values.push((format!("tokenizer.ggml.{name}"), Put::U32(id)));
+        }
+    }
+    let template = model.chat_template.clone();
+    values.extend(template.map(|template| ("tokenizer.chat_template".to_owned(), Put::Text(template))));
+    Ok(values)
+}
+
+/// Whether a file with this description is read as the model that it is of.
+fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
+    let gguf = Gguf::parse(&Bytes::new(std::sync::Arc::new(head(values, &[]))))?;
+    let fields = model::fields(&gguf)?;
+    let read = (family(fields.text("model_type").unwrap_or_default())?.config)(&fields)?;
+    let plain = |config: &DecoderConfig| {
+        let mut config = config.clone();
+        // The file has it by its tensors.
+        config.tied = true;
+        if config.kinds.iter().all(|kind| *kind == LayerKind::default()) {
+            config.kinds.clear();
+        }
+        let number = |number: &mut f64| *number = f64::from(*number as f32);
+        [&mut config.attention_cap, &mut config.logit_cap].into_iter().flatten().for_each(number);
+        let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = &mut config.norm;
+        number(epsilon);
+        // Biases are there where the file has them.
+        (config.attention_bias, config.output_bias) = (false, false);
+        let (FeedForward::Gated { bias, .. } | FeedForward::Plain { bias, .. }) = &mut config.feed_forward;
+        *bias = false;
+        if let Positions::Rotary(all) = &mut config.positions {
+            for rotary in all {
+                number(&mut rotary.theta);
+                rotary.pairs = Pairs::Halves;
+                if let Scaling::Llama3 { .. } | Scaling::Each(_) = rotary.scaling {
+                    rotary.scaling = Scaling::None;
+                }
+            }
+        }
+        config
+    };
+    let (written, read) = (plain(model.config), plain(&read));
+    let biased = |config: &DecoderConfig| {
+        let gated = matches!(config.feed_forward, FeedForward::Gated { bias: true, .. });
+        (config.attention_bias && fields.text("model_type") != Some("qwen2")) || config.output_bias || gated
+    };
+    if biased(model.config) {
+        return Err("its attention or feed-forward parts have biases, which its kind of GGUF file has not".into());
+    }
+    if written.kinds != read.kinds {
+        return Err("a GGUF file of its kind cannot say which of its layers have a sliding window or positions".into());
+    }
+    if written != read {
+        let [ours, theirs] = [written, read].map(|config| format!("{config:#?}"));
+        let differs = ours.lines().zip(theirs.lines()).find(|(ours, theirs)| ours != theirs);
+        let (ours, theirs) = differs.unwrap_or_default();
+        let [ours, theirs] = [ours, theirs].map(|line| line.trim().trim_end_matches(','));
+        return Err(format!("a GGUF file of this kind cannot say that it has {ours}; it would be read as {theirs}"));
+    }
+    Ok(())
+}
+
+/// All tensors under their names.
+fn tensors<'a>(model: &Model<'a>, architecture: &str) -> Vec<(String, Source<'a>)> {
+    let Model { config, parts, .. } = *model;
+    let mut all = vec![("token_embd.weight".to_owned(), Source::Matrix(parts.embedding.clone()))];
+    let Positions::Rotary(rotary) = &config.positions else { unreachable!("these models have rotary positions") };
+    all.extend(factors(&rotary[0], config).map(|factors| ("rope_freqs.weight".to_owned(), Source::Numbers(factors))));
+    // In files of these kinds neighbours are turned together.
+    let moves = ["llama", "smollm3"].contains(&architecture) && rotary[0].pairs == Pairs::Halves;
+    for (i, layer) in parts.layers.iter().enumerate() {
+        let mut norm = |name: &str, scales: &'a Option<Scales>| {
+            let scales = scales.as_ref().map(|scales| Source::Vector(&scales.weight));
+            all.extend(scales.map(|scales| (format!("blk.{i}.{name}.weight"), scales)));
+        };
+        norm("attn_norm", &layer.attention_norm);
+        norm("post_attention_norm", &layer.after_attention);
+        norm("ffn_norm", &layer.feed_forward_norm);
+        norm("post_ffw_norm", &layer.after_feed_forward);
+        for (name, weight) in [("attn_q_norm", &layer.query_norm), ("attn_k_norm", &layer.key_norm)] {
+            all.extend(weight.as_deref().map(|weight| (format!("blk.{i}.{name}.weight"), Source::Vector(weight))));
+        }
+        let mut put = |name: &str, projection: &'a Projection, heads: Option<usize>| {
+            let order = heads.filter(|_| moves).map(|heads| neighbours(heads, config.head_dim));
+            let (matrix, bias) = match order {
+                None => (projection.matrix.clone(), projection.bias.as_deref().map(Source::Vector)),
+                Some(order) => {
+                    let bias = projection.bias.as_ref().map(|bias| order.iter().map(|&row| bias[row]).collect());
+                    (projection.matrix.gather(order.iter().copied()), bias.map(Source::Numbers))
+                }
+            };
+            all.push((format!("blk.{i}.{name}.weight"), Source::Matrix(matrix)));
+            all.extend(bias.map(|bias| (format!("blk.{i}.{name}.bias"), bias)));
+        };
+        put("attn_q", &layer.query, Some(config.heads));
+        put("attn_k", &layer.key, Some(config.kv_heads));
+        put("attn_v", &layer.value, None);
+        put("attn_output", &layer.output, None);
+        if let Some(gate) = &layer.gate {
+            put("ffn_gate", gate, None);
+        }
+        put("ffn_up", &layer.up, None);
+        put("ffn_down", &layer.down, None);
+    }
+    all.push(("output_norm.weight".to_owned(), Source::Vector(&parts.norm.weight)));
+    if !config.tied {
+        all.push(("output.weight".to_owned(), Source::Matrix(parts.output.clone())));
+    }
+    all
+}
+
+/// By how much wavelengths are longer, where that is no matter of numbers in the description.
+fn factors(rotary: &Rotary, config: &DecoderConfig) -> Option<Vec<f32>> {
+    match &rotary.scaling {
+        Scaling::Each(factors) => Some(factors.iter().map(|&factor| factor as f32).collect()),
+        Scaling::Llama3 { .. } => {
+            let plain =
+                Angles::new(&Rotary { scaling: Scaling::None, ..rotary.clone() }, config.head_dim, config.context);
+            Some(plain.ratios(&Angles::new(rotary, config.head_dim, config.context)))
+        }
+        _ => None,
+    }
+}
+
+/// The order of rows in which the halves of each head are neighbours.
+fn neighbours(heads: usize, head_dim: usize) -> Vec<usize> {
+    let row = |i: usize| i / head_dim * head_dim + i % 2 * (head_dim / 2) + i % head_dim / 2;
+    (0..heads * head_dim).map(row).collect()
+}
+
+fn plan(name: &str, source: &Source<'_>, format: Format) -> Planned {
+    let (shape, format) = match source {
+        Source::Vector(numbers) => (vec![numbers.len()], Format::F32),
+        Source::Numbers(numbers) => (vec![numbers.len()], Format::F32),
+        Source::Matrix(matrix) => {
+            // What is drawn from, and read from, counts most.
+            let is_outside = name == "token_embd.weight" || name == "output.weight";
+            let wanted = if is_outside && matches!(format, Format::Q4K | Format::Q4_0) { Format::Q6K } else { format };
+            let columns = matrix.weights().columns();
+            let fits = |format: &Format| columns.is_multiple_of(format.block());
+            let chosen = [wanted, Format::Q8_0, Format::F16].into_iter().find(fits).unwrap_or(Format::F16);
+            (vec![matrix.rows(), columns], chosen)
+        }
+    };
+    Planned { name: name.to_owned(), shape, format }
+}
+
+/// Writes a tensor; `each` hears how many weights more.
+fn write(
+    out: &mut impl Write,
+    source: &Source<'_>,
+    planned: &Planned,
+    each: &mut dyn FnMut(usize),
+) -> std::io::Result<()> {
+    /// Weights that are in memory as numbers at a time, for each thread.
+    const CHUNK: usize = 1 << 18;
+    let matrix = match source {
+        Source::Matrix(matrix) => matrix,
+        Source::Vector(numbers) => return write_numbers(out, numbers, each),
+        Source::Numbers(numbers) => return write_numbers(out, numbers, each),
+    };
+    let (weights, columns) = (matrix.weights(), matrix.weights().columns());
+    let rows = (CHUNK / columns).max(1);
+    let starts: Vec<usize> = (0..matrix.rows()).step_by(rows).collect();
+    for starts in starts.chunks(2 * rayon::current_num_threads()) {
+        let encode = |&from: &usize| {
+            let count = rows.min(matrix.rows() - from);
+            let mut numbers = vec![0.0; count * columns];
+            for (j, row) in numbers.chunks_exact_mut(columns).enumerate() {
+                weights.decode(from + j, row);
+            }
+            let mut bytes = vec![0; count * planned.format.bytes(columns)];
+            planned.format.encode(&numbers, &mut bytes);
+            (numbers.len(), bytes)
+        };
+        let encoded: Vec<(usize, Vec<u8>)> = starts.par_iter().map(encode).collect();
+        for (weights, bytes) in encoded {
+            out.write_all(&bytes)?;
+            each(weights);
+        }
+    }
+    Ok(())
+}
+
+fn write_numbers(out: &mut impl Write, numbers: &[f32], each: &mut dyn FnMut(usize)) -> std::io::Result<()> {
+    numbers.iter().try_for_each(|number| out.write_all(&number.to_le_bytes()))?;
+    each(numbers.len());
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! GGUF files being written: named values, names and places of tensors, their bytes.
+
+use std::io::{self, Write};
+
+use verdigris_kernels::Format;
+
+/// Tensors begin at multiples of so many bytes.
+const ALIGNMENT: u64 = 32;
+
+/// A named value, as large as the format wants it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Put {
+    U32(u32),
+    F32(f32),
+    Truth(bool),
+    Text(String),
+    Texts(Vec<String>),
+    Integers(Vec<i32>),
+}
+
+/// A tensor that will be written.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) name: String,
+    /// Rows first.
+    pub(crate) shape: Vec<usize>,
+    pub(crate) format: Format,
+}
+
+impl Planned {
+    pub(crate) fn bytes(&self) -> u64 {
+        let columns = self.shape.last().copied().unwrap_or(0);
+        let rows: usize = self.shape.iter().rev().skip(1).product();
+        rows as u64 * self.format.bytes(columns) as u64
+    }
+}
+
+/// Everything before the tensors' bytes.
+pub(crate) fn head(values: &[(String, Put)], tensors: &[Planned]) -> Vec<u8> {
+    let mut out = b"GGUF".to_vec();
+    out.extend(3u32.to_le_bytes());
+    out.extend((tensors.len() as u64).to_le_bytes());
+    out.extend((values.len() as u64).to_le_bytes());
+    for (name, value) in values {
+        text(&mut out, name);
+        put(&mut out, value);
+    }
+    let mut offset = 0u64;
+    for tensor in tensors {
+        text(&mut out, &tensor.name);
+        out.extend((tensor.shape.len() as u32).to_le_bytes());
+        // Here the length of a row comes first.
+        tensor.shape.iter().rev().for_each(|&n| out.extend((n as u64).to_le_bytes()));
+        out.extend(number(tensor.format).to_le_bytes());
+        out.extend(offset.to_le_bytes());
+        offset += tensor.bytes().next_multiple_of(ALIGNMENT);
+    }
+    out.resize(out.len().next_multiple_of(ALIGNMENT as usize), 0);
+    out
+}
+
+/// What fills up a tensor of so many bytes.
+pub(crate) fn pad(out: &mut impl Write, bytes: u64) -> io::Result<()> {
+    let missing = bytes.next_multiple_of(ALIGNMENT) - bytes;
+    out.write_all(&[0; ALIGNMENT as usize][..missing as usize])
+}
+
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend((text.len() as u64).to_le_bytes());
+    out.extend(text.as_bytes());
+}
+
+fn put(out: &mut Vec<u8>, value: &Put) {
+    let mut kind = |number: u32| out.extend(number.to_le_bytes());
+    match value {
+        Put::U32(value) => {
+            kind(4);
+            out.extend(value.to_le_bytes());
+        }
+        Put::F32(value) => {
+            kind(6);
+            out.extend(value.to_le_bytes());
+        }
+        Put::Truth(value) => {
+            kind(7);
+            out.push(u8::from(*value));
+        }
+        Put::Text(value) => {
+            kind(8);
+            text(out, value);
+        }
+        Put::Texts(values) => {
+            kind(9);
+            kind(8);
+            out.extend((values.len() as u64).to_le_bytes());
+            values.iter().for_each(|value| text(out, value));
+        }
+        Put::Integers(values) => {
+            kind(9);
+            kind(5);
+            out.extend((values.len() as u64).to_le_bytes());
+            values.iter().for_each(|value| out.extend(value.to_le_bytes()));
+        }
+    }
+}
+
+/// As ggml numbers them.
+fn number(format: Format) -> u32 {
+    match format {
+        Format::F32 => 0,
+        Format::F16 => 1,
+        Format::Q4_0 => 2,
+        Format::Q8_0 => 8,
+        Format::Q4K => 12,
+        Format::Q6K => 14,
+        Format::Bf16 => 30,
+        other => unreachable!("{other:?} has a number"),
+    }
+}

@@ -1,0 +1,133 @@
+//! Folders as GGUF files, read again.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use verdigris_models::{Batch, Device, Format, ModelFolder, Rows, Wanted};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
+}
+
+fn rows(model: &ModelFolder, ids: &[u32]) -> Vec<f32> {
+    let mut rows = Rows::default();
+    let model = model.clone().cached_as(Format::F32).model(&Device::Cpu).unwrap_or_else(|error| panic!("{error}"));
+    model.begin(ids.len()).unwrap().forward(&Batch::chain(ids, Wanted::All), &mut rows).unwrap();
+    (0..rows.count()).flat_map(|i| rows.row(i).to_vec()).collect()
+}
+
+/// One of the random checkpoints, with a tokenizer of as many tokens as there are bytes up to Z.
+fn with_tokenizer(name: &str, folder: &Path) -> ModelFolder {
+    let from = fixtures().join("golden/architectures").join(name);
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(from.join(file), folder.join(file)).unwrap();
+    }
+    let vocabulary: serde_json::Map<String, serde_json::Value> =
+        (0..58u8).map(|i| (char::from(b'!' + i).to_string(), i.into())).collect();
+    let added = json!({"id": 58, "content": "<end>", "single_word": false, "lstrip": false, "rstrip": false,
+        "normalized": false, "special": true});
+    let tokenizer = json!({
+        "version": "1.0", "added_tokens": [added], "normalizer": null, "post_processor": null,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+    });
+    std::fs::write(folder.join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    ModelFolder::at(folder)
+}
+
+#[test]
+fn what_is_written_is_what_is_read() {
+    let ids: Vec<u32> = (1..25).map(|i| i * 7 % 61).collect();
+    for name in ["llama", "qwen2", "qwen2-yarn", "qwen3", "smollm3", "gemma2", "gemma3", "llama-3-scaled"] {
+        let folder = tempfile::tempdir().unwrap();
+        let model = match name {
+            // Llama 3's wavelengths without biases, of which a file knows nothing; nor does it know of other slopes than the usual.
+            // And Gemma's scores are scaled by the size of heads.
+            "llama-3-scaled" | "qwen2-yarn" | "gemma3" => {
+                let model = with_tokenizer(if name == "llama-3-scaled" { "llama" } else { name }, folder.path());
+                let path = folder.path().join("config.json");
+                let mut config: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+                if name == "gemma3" {
+                    config["query_pre_attn_scalar"] = 16.into();
+                }
+                config["rope_parameters"] = match name {
+                    "gemma3" => config["rope_parameters"].take(),
+                    "qwen2-yarn" => json!({"rope_type": "yarn", "factor": 4.0,
+                        "original_max_position_embeddings": 16, "rope_theta": 100.0}),
+                    _ => json!({"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0,
+                        "high_freq_factor": 4.0, "original_max_position_embeddings": 8, "rope_theta": 100.0}),
+                };
+                std::fs::write(path, config.to_string()).unwrap();
+                model
+            }
+            name => with_tokenizer(name, folder.path()),
+        };
+        let file = folder.path().join("model.gguf");
+        let mut last = 0;
+        let converted = model.convert(&file, Format::F32, |done, of| {
+            assert!(last < done && done <= of);
+            last = done;
+        });
+        let converted = converted.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(converted.bytes, file.metadata().unwrap().len());
+        let (ours, theirs) = (rows(&ModelFolder::at(&file), &ids), rows(&model, &ids));
+        let worst = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+        println!("{name}: largest difference {worst:e}");
+        assert!(worst < 1e-4, "{name}: {worst}");
+        let [ours, theirs] = [ModelFolder::at(&file), model].map(|model| model.tokenizer().unwrap());
+        assert_eq!(ours.vocabulary().fingerprint(), theirs.vocabulary().fingerprint(), "{name}");
+    }
+}
+
+/// A model that has learned something loses little of it.
+#[test]
+fn fewer_bits_are_nearly_as_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = ModelFolder::at(fixtures().join("models/tale"));
+    let text = "It was a bright cold day, and the captain of the ship looked out over the sea with great care.";
+    let ids = model.tokenizer().unwrap().encode(text);
+    let loss = |model: &ModelFolder| {
+        let rows = rows(model, &ids);
+        let width = rows.len() / ids.len();
+        let surprise = |(row, &next): (&[f32], &u32)| {
+            let total: f64 = row.iter().map(|&z| f64::from(z).exp()).sum();
+            total.ln() - f64::from(row[next as usize])
+        };
+        rows.chunks(width).zip(&ids[1..]).map(surprise).sum::<f64>() / (ids.len() - 1) as f64
+    };
+    let whole = loss(&model);
+    for (format, bound, most) in [(Format::Bf16, 0.01, 2.1), (Format::Q8_0, 0.01, 1.2), (Format::Q4K, 0.2, 0.9)] {
+        let file = folder.path().join(format!("{format:?}.gguf"));
+        let converted = model.convert(&file, format, |_, _| ()).unwrap();
+        let weights: u64 = converted.weights.iter().map(|(_, count)| count).sum();
+        let per_weight = converted.bytes as f64 / weights as f64;
+        let worse = loss(&ModelFolder::at(&file)) - whole;
+        println!("{format:?}: {worse:+.4} nats a token over {whole:.4}, {per_weight:.2} bytes a weight, {converted:?}");
+        assert!(worse.abs() < bound && per_weight < most, "{format:?}: {worse} {per_weight}");
+    }
+}
+
+#[test]
+fn what_cannot_be_converted_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.gguf");
+    let fault = |model: ModelFolder| model.convert(&file, Format::Q8_0, |_, _| ()).unwrap_err().to_string();
+    assert!(fault(with_tokenizer("bloom", folder.path())).contains("\"bloom\" cannot be written"));
+    assert!(fault(with_tokenizer("mistral", folder.path())).contains("sliding window"));
+    assert!(fault(with_tokenizer("llama-long", folder.path())).contains("biases"));
+    assert!(
+        fault(with_tokenizer("qwen2-yarn", folder.path())).contains("it has fast: 4.0; it would be read as fast: 32.0")
+    );
+    assert!(fault(with_tokenizer("llama-dynamic", folder.path())).contains("Dynamic"));
+    let model = with_tokenizer("llama", folder.path());
+    let tokenizer = std::fs::read_to_string(folder.path().join("tokenizer.json")).unwrap();
+    std::fs::write(folder.path().join("tokenizer.json"), tokenizer.replace("\"BPE\"", "\"WordLevel\"")).unwrap();
+    assert!(fault(model.clone()).contains("only tokenizers of bytes"), "{}", fault(model.clone()));
+    std::fs::write(folder.path().join("tokenizer.json"), tokenizer).unwrap();
+    let nowhere = model.convert(&folder.path().join("no/where.gguf"), Format::Q8_0, |_, _| ()).unwrap_err();
+    assert!(nowhere.to_string().contains("cannot write"), "{nowhere}");
+    assert!(!file.exists() && std::fs::read_dir(folder.path()).unwrap().count() == 3);
+    model.convert(&file, Format::Q8_0, |_, _| ()).unwrap();
+    assert!(fault(ModelFolder::at(&file)).contains("GGUF file already"));
+}
