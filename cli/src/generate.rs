@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use verdigris::{Acceptance, Key, Request, Stop, Written};
+use verdigris::{Acceptance, Key, Message, Request, Stop, Written};
 
 use crate::error::Failure;
 use crate::form::FormOptions;
@@ -30,11 +30,18 @@ Examples:
   verdigris generate \"The captain\" --draft fixtures/models/tale-small
   verdigris generate --expert fixtures/models/tale-expert --anti fixtures/models/tale-small
   verdigris generate --seed 7 --temperature 1 --top-p 1 --json
+  verdigris generate --model Qwen/Qwen2.5-0.5B-Instruct --chat \"What is a spar?\" --system \"Be brief.\"
   verdigris generate \"The captain\" --texts 8 --json > eight.jsonl")]
 pub(crate) struct Generate {
     /// The text to go on from [default: begin a new text]
     #[arg(default_value = "", hide_default_value = true)]
     prompt: String,
+    /// Take the prompt for a message to the model, and write its answer, as its chat template has it
+    #[arg(long)]
+    chat: bool,
+    /// In a conversation: what the model is told to be
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    system: Option<String>,
     /// Mark the text with this key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -117,7 +124,11 @@ impl Generate {
         }
         let engine = self.engine.engine()?;
         let seed = self.seed.map_or_else(random_seed, Ok)?;
-        let mut request = self.sampling.apply(engine.request(&self.prompt).max_tokens(self.max_tokens));
+        let request = match self.chat {
+            true => engine.chat(self.system.iter().map(Message::system).chain([Message::user(&self.prompt)])),
+            false => engine.request(&self.prompt),
+        };
+        let mut request = self.sampling.apply(request.max_tokens(self.max_tokens));
         if let Some(key) = &key {
             request = request.watermark(key);
             if let Some(payload) = self.payload {
@@ -149,7 +160,7 @@ impl Generate {
     fn stream(&self, request: Request<'_>, seed: u64, key_id: Option<&str>) -> Result<ExitCode, Failure> {
         let mut out = anstream::stdout();
         let (mut fault, mut started_text) = (None, false);
-        let show_prompt = out.is_terminal() && !self.json && !self.prompt.is_empty();
+        let show_prompt = out.is_terminal() && !self.json && !self.chat && !self.prompt.is_empty();
         let started = Instant::now();
         let written = request.seed(seed).stream(|piece| {
             if self.json {
@@ -200,10 +211,11 @@ impl Generate {
         let seconds = started.elapsed().as_secs_f64();
         let mut out = anstream::stdout();
         let dim = anstyle::Style::new().dimmed();
+        let prompt = if self.chat { "" } else { &self.prompt };
         for (seed, written) in (seed..).zip(&texts) {
             match self.json {
                 true => self.print(&mut out, written, seed, key_id, seconds)?,
-                false => writeln!(out, "{dim}seed {seed}{dim:#}\n{dim}{}{dim:#}{}\n", self.prompt, written.text)?,
+                false => writeln!(out, "{dim}seed {seed}{dim:#}\n{dim}{prompt}{dim:#}{}\n", written.text)?,
             }
         }
         if std::io::stderr().is_terminal() && !self.json {

@@ -74,6 +74,27 @@ fn a_text_takes_the_form_that_is_asked_for() {
     assert!(tokens.len() > 50 && distinct.len() == tokens.len(), "{tokens:?}");
 }
 
+/// By a template that a model has, and not by one that it has not.
+#[test]
+fn a_conversation_is_a_prompt() {
+    let folder = Folder::new();
+    let run = folder.run(&["generate", "--chat", "Who are you?", "--max-tokens", "5"]);
+    assert!(run.status == 2 && run.err.contains("no chat template"), "{run:?}");
+    folder.copy_model(TALE_SMALL, "chat");
+    let template = "{% for m in messages %}{{ m.role }}: {{ m.content | trim }}{{ eos_token }}{% endfor %}assistant:";
+    let config = serde_json::json!({"eos_token": "<|endoftext|>", "chat_template": template});
+    folder.write("chat/tokenizer_config.json", &config.to_string());
+    let common = ["generate", "--model", "chat", "--max-tokens", "20", "--seed", "1", "--json"];
+    let run = folder.run(&[&common[..], &["--chat", " Who<|endoftext|>? ", "--system", "Be brief."]].concat());
+    let written: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    let length = |text: &str| {
+        let run = folder.run(&[&common[..], &[text]].concat());
+        serde_json::from_str::<serde_json::Value>(&run.out).unwrap()["prompt_tokens"].as_u64().unwrap()
+    };
+    let parts = length("system: Be brief.") + length("user: Who<|endoftext|>?") + length("assistant:");
+    assert_eq!(written["prompt_tokens"].as_u64().unwrap(), parts + 2, "two control tokens, and text");
+}
+
 /// A line of JSON for each, and each the text of its own seed.
 #[test]
 fn several_texts_are_those_that_are_written_alone() {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use candle_core::Device;
 use serde::Deserialize;
-use serde_json::Value;
 use verdigris_kernels::{Format, Mapped};
 use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 
+use crate::chat::{ChatSource, ids};
 use crate::checkpoint::Checkpoint;
 use crate::config::{DecoderConfig, Positions, Scaling};
 use crate::cpu::{CacheLayout, CpuDecoder};
@@ -66,8 +66,10 @@ pub struct LoadedModel {
     pub tokenizer: Arc<Tokenizer>,
     /// The tokens that end a text.
     pub end: Vec<TokenId>,
-    /// The first of them, which also begins a text without a prompt.
+    /// The token that begins a text without a prompt.
     pub begin: Option<TokenId>,
+    /// How it wants conversations.
+    pub chat: Option<ChatSource>,
 }
 
 impl ModelFolder {
@@ -150,13 +152,13 @@ impl ModelFolder {
         }
         let mut config = config;
         let model = self.model_of(gguf.as_ref(), &fields, &mut config, device)?;
-        let id = |value: &Value| value.as_u64().and_then(|id| TokenId::try_from(id).ok());
-        let end: Vec<TokenId> = match fields.get("eos_token_id") {
-            Some(Value::Array(ids)) => ids.iter().filter_map(id).collect(),
-            one => one.and_then(id).into_iter().collect(),
-        };
-        let begin = fields.get("bos_token_id").and_then(id).or(end.first().copied());
-        Ok(LoadedModel { model, config, tokenizer: Arc::new(tokenizer), end, begin })
+        let mut end = ids(fields.get("eos_token_id"));
+        let begin = ids(fields.get("bos_token_id")).first().or(end.first()).copied();
+        end.extend(self.more_ends()?);
+        end.sort_unstable();
+        end.dedup();
+        let chat = self.chat_of(gguf.as_ref())?;
+        Ok(LoadedModel { model, config, tokenizer: Arc::new(tokenizer), end, begin, chat })
     }
 
     /// The model alone, for those who have the tokens.
@@ -181,7 +183,7 @@ impl ModelFolder {
         let family = family.map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })?;
         let parts = (family.parts)(&self.checkpoint()?, &config, &fields)?;
         let tokenizer = self.file(TOKENIZER)?;
-        let chat_template = None;
+        let chat_template = self.chat_of(None)?.map(|chat| chat.template);
         let model = Model { config: &config, fields: &fields, parts: &parts, tokenizer: &tokenizer, chat_template };
         convert(&model, to, format, &mut each)
     }
@@ -251,7 +253,7 @@ impl ModelFolder {
     }
 
     /// The file of one with everything, mapped.
-    fn gguf(&self) -> Result<Option<Gguf>, ModelError> {
+    pub(crate) fn gguf(&self) -> Result<Option<Gguf>, ModelError> {
         let damaged = |fault: String| ModelError::Damaged { path: self.path(""), fault };
         let path = match &self.place {
             Place::Gguf(path) => path,
@@ -344,7 +346,7 @@ impl ModelFolder {
         Ok(names.into_iter().map(|name| self.path(&name)).collect())
     }
 
-    fn path(&self, file: &str) -> PathBuf {
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
         match &self.place {
             Place::Disk(folder) => folder.join(file),
             Place::Gguf(path) => path.clone(),

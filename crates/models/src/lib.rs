@@ -11,6 +11,7 @@
 //! | [`decoder`] | Llama's out of tensor operations, for GPUs and training |
 //! | `families` | how each architecture names its choices and its weights |
 //! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
+//! | `chat` | where a model's chat template lies |
 //! | `checkpoint`, `matrix` | weights in files, as they are stored |
 //! | [`mod@device`] | where a model computes |
 //! | [`differentiable`] | the same decoder for training: whole sequences, gradients everywhere |
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod chat;
 mod checkpoint;
 pub mod config;
 pub mod cpu;
@@ -38,6 +40,7 @@ mod rotary;
 pub mod weights;
 
 pub use candle_core::{DType, Device};
+pub use chat::ChatSource;
 pub use config::DecoderConfig;
 pub use cpu::{CacheLayout, CpuDecoder};
 pub use decoder::Decoder;

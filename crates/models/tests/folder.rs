@@ -126,3 +126,35 @@ fn a_tokenizer_loads_from_its_folder_and_its_file() {
         assert_eq!(ModelFolder::at(path).tokenizer().unwrap().vocabulary().size(), 4096);
     }
 }
+
+/// From a file of its own, or out of the tokenizer's configuration; and what ends a turn beside the end of a text.
+#[test]
+fn chat_templates_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["config.json", "tokenizer.json", "model.safetensors"] {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/tale-small").join(file);
+        fs::copy(from, folder.path().join(file)).unwrap();
+    }
+    let put = |file: &str, text: &str| fs::write(folder.path().join(file), text).unwrap();
+    let model = ModelFolder::at(folder.path());
+    assert_eq!((model.chat().unwrap(), model.load(&Device::Cpu).unwrap().end), (None, vec![0]));
+    put(
+        "tokenizer_config.json",
+        r#"{"bos_token": {"content": "<s>"}, "eos_token": "</s>",
+            "chat_template": [{"name": "rag", "template": "a"}, {"name": "default", "template": "b"}]}"#,
+    );
+    put("generation_config.json", r#"{"eos_token_id": [7, 0, 9]}"#);
+    let loaded = model.load(&Device::Cpu).unwrap();
+    let chat = loaded.chat.unwrap();
+    assert_eq!((chat.template.as_str(), chat.begin.as_deref(), chat.end.as_deref()), ("b", Some("<s>"), Some("</s>")));
+    assert_eq!((loaded.end, loaded.begin), (vec![0, 7, 9], Some(0)));
+    put("chat_template.jinja", "c");
+    assert_eq!(model.chat().unwrap().unwrap().template, "c");
+    let file = folder.path().join("m.gguf");
+    model.convert(&file, verdigris_models::Format::Q8_0, |_, _| ()).unwrap();
+    let chat = ModelFolder::at(&file).chat().unwrap().unwrap();
+    assert_eq!((chat.template.as_str(), chat.end.as_deref()), ("c", Some("<|endoftext|>")));
+    put("generation_config.json", "{");
+    let error = model.load(&Device::Cpu).err().unwrap().to_string();
+    assert!(error.contains("generation_config.json"), "{error}");
+}

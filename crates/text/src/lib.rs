@@ -5,14 +5,17 @@
 //! | [`tokenizer`] | text to tokens, whole or from a reader in bounded memory |
 //! | [`vocabulary`] | the bytes of each token, and the fingerprint of all of them |
 //! | [`stream`] | tokens to text, one at a time |
+//! | [`chat`] | conversations as prompts, by a model's own template |
 //! | [`pieces`] | cutting a long text where a tokenizer would cut it too |
 #![forbid(unsafe_code)]
 
+pub mod chat;
 pub mod pieces;
 pub mod stream;
 pub mod tokenizer;
 pub mod vocabulary;
 
+pub use chat::{ChatError, ChatTemplate, Message};
 pub use pieces::{Pieces, ReadError};
 pub use stream::TextStream;
 pub use tokenizer::{Tokenizer, TokenizerError};

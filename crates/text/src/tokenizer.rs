@@ -20,6 +20,17 @@ const IN_FLIGHT: usize = 16;
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     vocabulary: Vocabulary,
+    controls: Vec<Control>,
+}
+
+/// A control token, which texts cannot write.
+#[derive(Debug)]
+struct Control {
+    id: TokenId,
+    name: String,
+    /// Whether white space before it, and after it, belongs to it.
+    strips_before: bool,
+    strips_after: bool,
 }
 
 /// Why a tokenizer could not be loaded.
@@ -52,7 +63,16 @@ impl Tokenizer {
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| TokenizerError(error.to_string()))?;
         let vocabulary = Vocabulary::of(&inner);
-        Ok(Self { inner, vocabulary })
+        let special = inner.get_added_tokens_decoder().into_iter().filter(|(_, token)| token.special);
+        let control = |(id, token): (TokenId, tokenizers::AddedToken)| Control {
+            id,
+            name: token.content,
+            strips_before: token.lstrip,
+            strips_after: token.rstrip,
+        };
+        let mut controls: Vec<Control> = special.map(control).filter(|control| !control.name.is_empty()).collect();
+        controls.sort_unstable_by_key(|control| control.id);
+        Ok(Self { inner, vocabulary, controls })
     }
 
     /// The bytes of all tokens.
@@ -98,6 +118,35 @@ impl Tokenizer {
     /// template adds (a begin-of-text token, in many families).
     pub fn encode_prompt(&self, text: &str) -> Vec<TokenId> {
         self.inner.encode_fast(text, true).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
+    }
+
+    /// The tokens of a text in which the names of control tokens stand for them, as in a rendered chat template. What must not be
+    /// taken for one is broken by `guard`, which is left out.
+    pub(crate) fn encode_with_controls(&self, text: &str, guard: char) -> Vec<TokenId> {
+        let plain = |text: &str| self.encode(&text.replace(guard, ""));
+        let (mut tokens, mut rest) = (Vec::new(), text);
+        while let Some((at, control)) = self.next_control(rest) {
+            let before = &rest[..at];
+            rest = &rest[at + control.name.len()..];
+            tokens.extend(plain(if control.strips_before { before.trim_end() } else { before }));
+            tokens.push(control.id);
+            if control.strips_after {
+                rest = rest.trim_start();
+            }
+        }
+        tokens.extend(plain(rest));
+        tokens
+    }
+
+    /// The first control token that a text names; of several there the one with the longest name.
+    fn next_control(&self, text: &str) -> Option<(usize, &Control)> {
+        let found = self.controls.iter().filter_map(|control| Some((text.find(&control.name)?, control)));
+        found.min_by_key(|(at, control)| (*at, std::cmp::Reverse(control.name.len())))
+    }
+
+    /// The names of all control tokens.
+    pub(crate) fn controls(&self) -> impl Iterator<Item = &str> {
+        self.controls.iter().map(|control| control.name.as_str())
     }
 
     /// The text of some tokens; bytes that make no character become U+FFFD.

@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 use verdigris_constrain::{Constraint, Grammar, Lexicon};
 use verdigris_decoding::{Pair, Score, Steered, score};
 use verdigris_logits::TokenId;
-use verdigris_models::{Device, LanguageModel, LoadedModel, ModelFolder};
-use verdigris_text::Vocabulary;
+use verdigris_models::{ChatSource, Device, LanguageModel, LoadedModel, ModelFolder};
+use verdigris_text::{ChatTemplate, Message, Vocabulary};
 
 use crate::error::Error;
 use crate::reader::Reader;
-use crate::request::Request;
+use crate::request::{Prompt, Request};
 
 /// A loaded model with its tokenizer. Shared by any number of requests.
 pub struct Engine {
@@ -21,6 +21,8 @@ pub struct Engine {
     pub(crate) end: Vec<TokenId>,
     /// The token that begins a text without a prompt.
     pub(crate) begin: Option<TokenId>,
+    /// How the model wants conversations.
+    chat: Option<ChatSource>,
     /// The vocabulary for constraints, made when the first of them needs it.
     lexicon: OnceLock<Lexicon>,
 }
@@ -34,8 +36,8 @@ impl Engine {
 
     /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device).
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
-        let LoadedModel { model, tokenizer, end, begin, .. } = folder.load(device)?;
-        Ok(Self { model, reader: Reader::new(tokenizer), end, begin, lexicon: OnceLock::new() })
+        let LoadedModel { model, tokenizer, end, begin, chat, .. } = folder.load(device)?;
+        Ok(Self { model, reader: Reader::new(tokenizer), end, begin, chat, lexicon: OnceLock::new() })
     }
 
     /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must write the
@@ -79,7 +81,19 @@ impl Engine {
 
     /// Begins a request to go on from `prompt`. An empty prompt begins a new text.
     pub fn request(&self, prompt: impl Into<String>) -> Request<'_> {
-        Request::new(self, prompt.into())
+        Request::new(self, Prompt::Text(prompt.into()))
+    }
+
+    /// Begins a request for the model's next message in a conversation, by its chat template. What a message says stays text:
+    /// `<|im_end|>` in it ends nothing.
+    pub fn chat(&self, messages: impl IntoIterator<Item = Message>) -> Request<'_> {
+        Request::new(self, Prompt::Chat(messages.into_iter().collect()))
+    }
+
+    /// The model's chat template.
+    pub fn chat_template(&self) -> Result<ChatTemplate, Error> {
+        let ChatSource { template, begin, end } = self.chat.as_ref().ok_or(Error::NoChatTemplate)?;
+        Ok(ChatTemplate::new(template, begin.as_deref(), end.as_deref())?)
     }
 
     /// The detector's side of this model: its tokenizer.

@@ -4,7 +4,7 @@ use verdigris_constrain::{BadChoice, BadRegex, BadSchema};
 use verdigris_decoding::DecodeError;
 use verdigris_logits::warp::OutOfRange;
 use verdigris_models::ModelError;
-use verdigris_text::ReadError;
+use verdigris_text::{ChatError, ReadError};
 use verdigris_watermark::{KeyError, TooShort};
 
 /// Why a text could not be written or judged. Each message is one line that names the cause and the cure.
@@ -17,6 +17,12 @@ pub enum Error {
     /// The key could not be read, made or written.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The model's chat template does not take the conversation.
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+    /// The model knows no conversations.
+    #[error("this model has no chat template: it was not made for conversations; give it a text to go on from")]
+    NoChatTemplate,
     /// A sampling parameter is out of range.
     #[error(transparent)]
     Parameter(#[from] OutOfRange),

@@ -44,7 +44,7 @@ pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Registry, 
 pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder, device};
-pub use verdigris_text as text;
+pub use verdigris_text::{self as text, Message};
 pub use verdigris_watermark::{
     self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, Marking, Repeats, Strength, Verdict,
 };

@@ -10,7 +10,7 @@ use verdigris_decoding::{
 };
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId};
-use verdigris_text::TextStream;
+use verdigris_text::{Message, TextStream};
 use verdigris_watermark::scheme::Stage;
 use verdigris_watermark::{Embed, Key};
 
@@ -21,7 +21,7 @@ use crate::error::Error;
 #[must_use = "a request does nothing until its text is asked for"]
 pub struct Request<'a> {
     engine: &'a Engine,
-    prompt: String,
+    prompt: Prompt,
     key: Option<&'a Key>,
     payload: Option<u32>,
     form: Option<Form>,
@@ -41,6 +41,12 @@ pub struct Request<'a> {
     drafter: Option<Drafter<'a>>,
     draft_length: DraftLength,
     coupling: Coupling,
+}
+
+/// What stands before the text.
+pub(crate) enum Prompt {
+    Text(String),
+    Chat(Vec<Message>),
 }
 
 /// What the text must look like.
@@ -74,7 +80,7 @@ pub struct Written {
 }
 
 impl<'a> Request<'a> {
-    pub(crate) fn new(engine: &'a Engine, prompt: String) -> Self {
+    pub(crate) fn new(engine: &'a Engine, prompt: Prompt) -> Self {
         Self {
             engine,
             prompt,
@@ -385,7 +391,11 @@ impl<'a> Request<'a> {
     }
 
     fn prompt_tokens(&self) -> Result<Vec<TokenId>, Error> {
-        let mut tokens = self.engine.reader().tokenizer().encode_prompt(&self.prompt);
+        let tokenizer = self.engine.reader().tokenizer();
+        let mut tokens = match &self.prompt {
+            Prompt::Text(prompt) => tokenizer.encode_prompt(prompt),
+            Prompt::Chat(messages) => self.engine.chat_template()?.tokens(messages, tokenizer)?,
+        };
         if tokens.is_empty() {
             tokens.push(self.engine.begin.ok_or(Error::NoPrompt)?);
         }

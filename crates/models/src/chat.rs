@@ -1,0 +1,85 @@
+//! Where a model's chat template lies, and what ends its turns.
+
+use serde_json::Value;
+use verdigris_logits::TokenId;
+
+use crate::error::ModelError;
+use crate::folder::ModelFolder;
+use crate::gguf::{self, Gguf};
+
+const TEMPLATE: &str = "chat_template.jinja";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+const GENERATION: &str = "generation_config.json";
+
+/// A chat template as a model has it: see [`verdigris_text::ChatTemplate`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChatSource {
+    /// The template.
+    pub template: String,
+    /// The name of the token that begins a text.
+    pub begin: Option<String>,
+    /// The name of the token that ends a text.
+    pub end: Option<String>,
+}
+
+impl ModelFolder {
+    /// The model's chat template, if it has one.
+    pub fn chat(&self) -> Result<Option<ChatSource>, ModelError> {
+        self.chat_of(self.gguf()?.as_ref())
+    }
+
+    pub(crate) fn chat_of(&self, gguf: Option<&Gguf>) -> Result<Option<ChatSource>, ModelError> {
+        if let Some(gguf) = gguf {
+            let name = |id: &str| {
+                let id = gguf.get(&format!("tokenizer.ggml.{id}")).and_then(gguf::Value::integer)?;
+                let tokens = gguf.get("tokenizer.ggml.tokens").and_then(gguf::Value::list)?;
+                Some(tokens.get(usize::try_from(id).ok()?)?.text()?.to_owned())
+            };
+            let template = gguf.text("tokenizer.chat_template").map(str::to_owned);
+            let [begin, end] = ["bos_token_id", "eos_token_id"].map(name);
+            return Ok(template.map(|template| ChatSource { template, begin, end }));
+        }
+        let config = self.optional(TOKENIZER_CONFIG)?.unwrap_or_default();
+        let token = |name: &str| config[name].as_str().or(config[name]["content"].as_str()).map(str::to_owned);
+        let inside = || match &config["chat_template"] {
+            Value::String(template) => Some(template.clone()),
+            // Several for several ends.
+            Value::Array(named) => {
+                let usual = named.iter().find(|named| named["name"] == "default").or(named.first())?;
+                usual["template"].as_str().map(str::to_owned)
+            }
+            _ => None,
+        };
+        let beside = if self.has(TEMPLATE) { Some(self.file(TEMPLATE)?) } else { None };
+        let template = beside.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).or_else(inside);
+        let [begin, end] = ["bos_token", "eos_token"].map(token);
+        Ok(template.map(|template| ChatSource { template, begin, end }))
+    }
+
+    /// The tokens that end what the model writes, beside those that its configuration names.
+    pub(crate) fn more_ends(&self) -> Result<Vec<TokenId>, ModelError> {
+        Ok(self.optional(GENERATION)?.map(|config| ids(Some(&config["eos_token_id"]))).unwrap_or_default())
+    }
+
+    /// A JSON file that need not be there.
+    fn optional(&self, name: &str) -> Result<Option<Value>, ModelError> {
+        if !self.has(name) {
+            return Ok(None);
+        }
+        let fault = |error: serde_json::Error| ModelError::Config { path: self.path(name), fault: error.to_string() };
+        serde_json::from_slice(&self.file(name)?).map(Some).map_err(fault)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.path(name).is_file()
+    }
+}
+
+/// One token or several.
+pub(crate) fn ids(value: Option<&Value>) -> Vec<TokenId> {
+    let id = |value: &Value| value.as_u64().and_then(|id| TokenId::try_from(id).ok());
+    match value {
+        Some(Value::Array(ids)) => ids.iter().filter_map(id).collect(),
+        one => one.and_then(id).into_iter().collect(),
+    }
+}
