@@ -9,6 +9,7 @@
 //! | [`config`] | a decoder described as data |
 //! | [`cpu`] | the one decoder that runs the description on a CPU |
 //! | [`decoder`] | Llama's out of tensor operations, for GPUs and training |
+//! | [`foreign`] | models of other libraries behind the same contract |
 //! | `families` | how each architecture names its choices and its weights |
 //! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
 //! | `chat` | where a model's chat template lies |
@@ -31,6 +32,7 @@ pub mod differentiable;
 mod error;
 mod families;
 pub mod folder;
+pub mod foreign;
 mod gguf;
 pub mod hub;
 pub mod language_model;
@@ -47,6 +49,7 @@ pub use decoder::Decoder;
 pub use device::device;
 pub use error::ModelError;
 pub use folder::{LoadedModel, ModelFolder};
+pub use foreign::{Foreign, Forward};
 pub use gguf::convert::Converted;
 pub use hub::HubName;
 pub use language_model::{Batch, LanguageModel, Rows, Sequence, Turn, Wanted};

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use verdigris_models::{
-    Batch, CacheLayout, Decoder, Device, Format, LanguageModel, ModelFolder, Rows, Sequence, Turn, Wanted,
+    Batch, CacheLayout, Decoder, Device, Foreign, Format, Forward, LanguageModel, ModelFolder, Rows, Sequence, Turn,
+    Wanted,
 };
 
 fn fixtures() -> PathBuf {
@@ -13,6 +14,21 @@ fn fixtures() -> PathBuf {
 
 fn folder() -> ModelFolder {
     ModelFolder::at(fixtures().join("models/tale-small"))
+}
+
+/// The same model as another library would have it: it cannot go back, and tells of the last token alone.
+struct Stubborn(Box<dyn Sequence>);
+
+impl Forward for Stubborn {
+    fn forward(&mut self, tokens: &[u32], held: usize) -> candle_core::Result<Vec<f32>> {
+        assert_eq!(held, self.0.len());
+        Ok(read(&mut *self.0, Batch::chain(tokens, Wanted::Last)))
+    }
+
+    fn clear(&mut self) -> candle_core::Result<()> {
+        self.0.truncate(0);
+        Ok(())
+    }
 }
 
 /// The same model in every way that it can run.
@@ -25,6 +41,11 @@ fn models() -> Vec<(&'static str, Arc<dyn LanguageModel>)> {
         ("in one piece", on_cpu(CacheLayout::Contiguous, Format::F32)),
         ("in pages of half precision", on_cpu(CacheLayout::Paged { tokens: 7 }, Format::F16)),
         ("of tensors", Arc::new(tensors.unwrap())),
+        ("of another library", {
+            let model = on_cpu(CacheLayout::Contiguous, Format::F32);
+            let (size, context) = (model.vocabulary_size(), model.context_length());
+            Arc::new(Foreign::new(size, context, move || Ok(Stubborn(model.clone().begin(100).unwrap()))))
+        }),
     ]
 }
 

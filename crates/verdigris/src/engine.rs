@@ -7,7 +7,7 @@ use verdigris_constrain::{Constraint, Grammar, Lexicon};
 use verdigris_decoding::{Pair, Score, Steered, score};
 use verdigris_logits::TokenId;
 use verdigris_models::{ChatSource, Device, LanguageModel, LoadedModel, ModelFolder};
-use verdigris_text::{ChatTemplate, Message, Vocabulary};
+use verdigris_text::{ChatTemplate, Message, Tokenizer, Vocabulary};
 
 use crate::error::Error;
 use crate::reader::Reader;
@@ -38,6 +38,13 @@ impl Engine {
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
         let LoadedModel { model, tokenizer, end, begin, chat, .. } = folder.load(device)?;
         Ok(Self { model, reader: Reader::new(tokenizer), end, begin, chat, lexicon: OnceLock::new() })
+    }
+
+    /// A model of one's own, such as a [`Foreign`](verdigris_models::Foreign) one, with its tokenizer and the tokens that end a text,
+    /// of which the first also begins one without a prompt.
+    pub fn new(model: Arc<dyn LanguageModel>, tokenizer: Tokenizer, end: Vec<TokenId>) -> Self {
+        let begin = end.first().copied();
+        Self { model, reader: Reader::new(Arc::new(tokenizer)), end, begin, chat: None, lexicon: OnceLock::new() }
     }
 
     /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must write the
