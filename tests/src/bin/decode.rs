@@ -1,12 +1,13 @@
 //! How fast models read and write on this CPU: `decode FILE...` (folders or GGUF files).
 //!
 //! 512 tokens read at once, and 32 written one by one after 128 and after 2,048; the best of three each. With `BATCHES=1` in
-//! the environment also what more rows a call cost beside one, after 128.
+//! the environment also, after 128, what more rows a call cost beside one, and how much several texts give together.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
-use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
+use verdigris::models::{Batch, Device, LanguageModel, ModelFolder, Rows, Sequence, Turn, Wanted};
 
 fn tokens(count: usize) -> Vec<u32> {
     (0..count as u32).map(|i| i * 37 % 40_000 + 1).collect()
@@ -21,13 +22,48 @@ fn best(mut f: impl FnMut()) -> f64 {
     (0..3).map(time).fold(f64::INFINITY, f64::min)
 }
 
+/// What more rows a call cost.
+fn rows_beside_one(sequence: &mut dyn Sequence) {
+    let (mut rows, mut one) = (Rows::default(), None);
+    for m in [1, 2, 4, 8, 16] {
+        let some = tokens(m);
+        let seconds = best(|| {
+            for _ in 0..8 {
+                sequence.forward(&Batch::chain(&some, Wanted::All), &mut rows).expect("there is room");
+                sequence.truncate(128);
+            }
+        }) / 8.0;
+        let one = *one.get_or_insert(seconds);
+        println!("    {m} rows of a text: {:.1} ms, {:.2} of one", seconds * 1e3, seconds / one);
+    }
+}
+
+/// How much more several texts give together.
+fn sequences_beside_one(model: &Arc<dyn LanguageModel>, beginning: &dyn Sequence) {
+    let mut one = None;
+    for n in [1, 2, 4, 8, 16] {
+        let mut texts: Vec<_> = (0..n).map(|_| (beginning.fork().expect("there is room"), Rows::default())).collect();
+        let token = tokens(1);
+        let seconds = best(|| {
+            for _ in 0..8 {
+                let batch = Batch::chain(&token, Wanted::Last);
+                let turns = texts.iter_mut().map(|(text, rows)| Turn { sequence: &mut **text, batch, rows });
+                model.forward_each(&mut turns.collect::<Vec<_>>()).expect("there is room");
+            }
+        }) / 8.0;
+        let one = *one.get_or_insert(seconds);
+        let (rate, ratio) = (n as f64 / seconds, n as f64 * one / seconds);
+        println!("    {n} texts: {rate:.1} tokens/s, {ratio:.2} times one");
+    }
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("| verdigris | prompt of 512, tokens/s | writing at 128 | at 2,048 |\n|---|--:|--:|--:|");
     let shows_batches = std::env::var_os("BATCHES").is_some();
     for path in std::env::args().skip(1) {
         let model = ModelFolder::at(&path).model(&Device::Cpu)?;
-        let (mut sequence, mut rows) = (model.begin(2304)?, Rows::default());
-        let mut read = |sequence: &mut dyn verdigris::models::Sequence, some: &[u32]| {
+        let (mut sequence, mut rows) = (model.clone().begin(2304)?, Rows::default());
+        let mut read = |sequence: &mut dyn Sequence, some: &[u32]| {
             sequence.forward(&Batch::chain(some, Wanted::Last), &mut rows).expect("there is room");
         };
         let prompt = tokens(512);
@@ -53,19 +89,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("| {name} | {} |", figures.join(" | "));
         if shows_batches {
             sequence.truncate(128);
-            let mut rows = Rows::default();
-            let mut one = None;
-            for m in [1, 2, 4, 8, 16] {
-                let some = tokens(m);
-                let seconds = best(|| {
-                    for _ in 0..8 {
-                        sequence.forward(&Batch::chain(&some, Wanted::All), &mut rows).expect("there is room");
-                        sequence.truncate(128);
-                    }
-                }) / 8.0;
-                let one = *one.get_or_insert(seconds);
-                println!("    {m} rows: {:.1} ms, {:.2} of one", seconds * 1e3, seconds / one);
-            }
+            rows_beside_one(&mut *sequence);
+            sequences_beside_one(&model, &*sequence);
         }
     }
     Ok(())
