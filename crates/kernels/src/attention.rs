@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::bytewise::Bytewise;
 use crate::dispatch::dispatch;
 use crate::linear::{Out, Weights, of_rows};
 use crate::pool;
@@ -360,7 +361,7 @@ struct MixRows<'a, F, const M: usize> {
 
 impl<F: Stored, const M: usize> Body for MixRows<'_, F, M> {
     #[inline(always)]
-    fn run<S: Simd>(self, unit: S) {
+    fn run<S: Bytewise>(self, unit: S) {
         let Self { weights, width, v, seen, out, .. } = self;
         let k = v.columns();
         let steps = k / F::STEP;

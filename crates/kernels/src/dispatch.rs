@@ -2,7 +2,7 @@
 
 /// Defines `$name` as a function that runs `$body` with the widest SIMD unit that the CPU has.
 ///
-/// `$body` is an `#[inline(always)]` function whose first argument is the [`Simd`](crate::simd::Simd) unit. Where it is
+/// `$body` is an `#[inline(always)]` function whose first argument is the [`Bytewise`](crate::bytewise::Bytewise) unit. Where it is
 /// `unsafe`, so is `$name`, for the body's reason.
 macro_rules! dispatch {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:path) => {
@@ -11,7 +11,7 @@ macro_rules! dispatch {
         $vis fn $name($($arg: $type),*) {
             #[allow(clippy::too_many_arguments)]
             #[inline(always)]
-            unsafe fn body<S: crate::simd::Simd>(unit: S, $($arg: $type),*) { $body(unit, $($arg),*) }
+            unsafe fn body<S: crate::bytewise::Bytewise>(unit: S, $($arg: $type),*) { $body(unit, $($arg),*) }
             crate::dispatch::dispatch!(@ body; $($arg: $type),*)
         }
     };
@@ -21,7 +21,7 @@ macro_rules! dispatch {
         $vis unsafe fn $name($($arg: $type),*) {
             #[allow(clippy::too_many_arguments)]
             #[inline(always)]
-            unsafe fn body<S: crate::simd::Simd>(unit: S, $($arg: $type),*) {
+            unsafe fn body<S: crate::bytewise::Bytewise>(unit: S, $($arg: $type),*) {
                 // SAFETY: the caller's promise.
                 unsafe { $body(unit, $($arg),*) }
             }
@@ -32,7 +32,7 @@ macro_rules! dispatch {
         #[cfg(target_arch = "x86_64")]
         {
             use crate::simd::{Avx2, Avx512};
-            #[target_feature(enable = "avx512f,fma,f16c")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,fma,f16c")]
             #[allow(clippy::too_many_arguments)]
             unsafe fn avx512(unit: Avx512, $($arg: $type),*) {
                 // SAFETY: the caller's promise.
@@ -45,7 +45,7 @@ macro_rules! dispatch {
                 unsafe { $body(unit, $($arg),*) }
             }
             if let Some(unit) = Avx512::detect() {
-                // SAFETY: the unit proves that the CPU has avx512f, fma and f16c; the body is safe, or the caller's promise.
+                // SAFETY: the unit proves that the CPU has all of these; the body is safe, or the caller's promise.
                 return unsafe { avx512(unit, $($arg),*) };
             }
             if let Some(unit) = Avx2::detect() {

@@ -14,12 +14,15 @@
 //! | [`philox`] | random words out of counters, which others of them rest on |
 //! | `mapped`, `zeroed` | files as memory; memory that may not be there |
 //! | `stored`, `encode` | formats of weights, GGML's among them, and the way into them |
-//! | `simd`, `dispatch` | sixteen lanes on every CPU; one body of code, compiled for each |
+//! | `dotted` | products with weights in blocks, as whole numbers |
+//! | `simd`, `bytewise`, `dispatch` | sixteen lanes, or 64 bytes, on every CPU; one body of code, compiled for each |
 //! | `pool` | the threads that share a kernel's work |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod attention;
+mod bytewise;
 mod dispatch;
+mod dotted;
 pub mod elements;
 mod encode;
 pub mod linear;

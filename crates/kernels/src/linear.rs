@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use crate::bytewise::Bytewise;
 use crate::dispatch::dispatch;
+use crate::dotted::{self, Dotted, Rounded};
 use crate::pool;
 use crate::simd::{Body, LANES, Simd};
 use crate::stored::{self, Format, Stored};
@@ -87,8 +89,8 @@ impl<'a> Weights<'a> {
 /// Multiplies rows by a weight matrix: `out[i][j] = sum over c of x[i][c] * w[j][c]`.
 ///
 /// Shapes, row by row: `x` is `m x k`, `w` is `n x k`, `out` is `m x n`. Each element is one sum over `c` in an
-/// order that depends on `k` alone, so it has the same bits for every `m`, `n` and number of threads, and those of the
-/// product with the weights decoded.
+/// order that depends on `k` alone, so it has the same bits for every `m`, `n` and number of threads. For weights without blocks they
+/// are those of the product with the weights decoded; for weights in blocks rows are rounded too: see [`dotted`](crate::dotted).
 ///
 /// # Panics
 /// If the lengths do not fit together.
@@ -122,22 +124,41 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
     };
     const MOST: usize = 4;
     assert!(parts.len() <= MOST, "at most {MOST} matrices");
-    let mut outs: [Option<(Weights<'_>, Out<'_>)>; MOST] = [const { None }; MOST];
-    for (to, (w, out)) in outs.iter_mut().zip(parts) {
-        *to = Some((*w, Out::new(out, w.rows())));
+    thread_local!(static ROUNDED: Cell<[Rounded; MOST]> = Cell::default());
+    let mut rounded = ROUNDED.take();
+    let formats: [Option<Format>; MOST] = std::array::from_fn(|i| parts.get(i).map(|(w, _)| w.format));
+    // Parts in one format share what it makes of the rows.
+    let first = |i: usize| formats.iter().position(|format| *format == formats[i]).unwrap_or(i);
+    for (i, rounded) in rounded.iter_mut().enumerate() {
+        if let Some(format) = formats[i].filter(|format| format.block() > 1 && first(i) == i) {
+            rounded.set(x, k, format);
+        }
+    }
+    let mut outs: [Option<(Weights<'_>, Rows<'_>, Out<'_>)>; MOST] = [const { None }; MOST];
+    for (i, (to, (w, out))) in outs.iter_mut().zip(parts).enumerate() {
+        let rows = if w.format.block() > 1 { Rows::Rounded(&rounded[first(i)]) } else { Rows::Exact(x) };
+        *to = Some((*w, rows, Out::new(out, w.rows())));
     }
     pool::run(columns.div_ceil(step), &|task| {
         let mut all = task * step..((task + 1) * step).min(columns);
-        for (w, out) in outs.iter().flatten() {
+        for (w, rows, out) in outs.iter().flatten() {
             let n = w.rows();
             let own = all.start.min(n)..all.end.min(n);
             if !own.is_empty() {
                 // SAFETY: tasks have ranges of columns that do not meet.
-                unsafe { of_columns(x, *w, own, out) };
+                unsafe { of_columns(*rows, *w, own, out) };
             }
             all = all.start.saturating_sub(n)..all.end.saturating_sub(n);
         }
     });
+    ROUNDED.set(rounded);
+}
+
+/// Rows as a format of weights needs them.
+#[derive(Clone, Copy)]
+enum Rows<'a> {
+    Exact(&'a [f32]),
+    Rounded(&'a Rounded),
 }
 
 /// A result of rows of `n`, of which each task writes some columns.
@@ -172,23 +193,88 @@ dispatch! {
     ///
     /// # Safety
     /// No other thread writes these columns.
-    unsafe fn of_columns(x: &[f32], w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) = of_columns_body
+    unsafe fn of_columns(x: Rows<'_>, w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) = of_columns_body
 }
 
 /// # Safety
 /// No other thread writes these columns.
 #[inline(always)]
-unsafe fn of_columns_body<S: Simd>(unit: S, x: &[f32], w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) {
+unsafe fn of_columns_body<S: Bytewise>(unit: S, x: Rows<'_>, w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
-        match w.format {
-            Format::F32 => of_format::<S, stored::F32>(unit, x, w, columns, out),
-            Format::F16 => of_format::<S, stored::F16>(unit, x, w, columns, out),
-            Format::Bf16 => of_format::<S, stored::Bf16>(unit, x, w, columns, out),
-            Format::Q8_0 => of_format::<S, stored::Q8_0>(unit, x, w, columns, out),
-            Format::Q4_0 => of_format::<S, stored::Q4_0>(unit, x, w, columns, out),
-            Format::Q4K => of_format::<S, stored::Q4K>(unit, x, w, columns, out),
-            Format::Q6K => of_format::<S, stored::Q6K>(unit, x, w, columns, out),
+        match (w.format, x) {
+            (Format::F32, Rows::Exact(x)) => of_format::<S, stored::F32>(unit, x, w, columns, out),
+            (Format::F16, Rows::Exact(x)) => of_format::<S, stored::F16>(unit, x, w, columns, out),
+            (Format::Bf16, Rows::Exact(x)) => of_format::<S, stored::Bf16>(unit, x, w, columns, out),
+            (Format::Q8_0, Rows::Rounded(x)) => of_blocks::<S, dotted::Q8_0>(unit, x, w, columns, out),
+            (Format::Q4_0, Rows::Rounded(x)) => of_blocks::<S, dotted::Q4_0>(unit, x, w, columns, out),
+            (Format::Q4K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q4K>(unit, x, w, columns, out),
+            (Format::Q6K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q6K>(unit, x, w, columns, out),
+            (format, _) => unreachable!("rows for {format:?}"),
+        }
+    }
+}
+
+/// Every row against some columns of weights in blocks.
+///
+/// # Safety
+/// No other thread writes these columns.
+#[inline(always)]
+unsafe fn of_blocks<S: Bytewise, F: Dotted>(
+    unit: S,
+    x: &Rounded,
+    w: Weights<'_>,
+    columns: Range<usize>,
+    out: &Out<'_>,
+) {
+    let (m, mut row) = (x.rows(), 0);
+    while row < m {
+        let place = Blocks { x, w, from: columns.start, to: columns.end, row, out };
+        // A column at a time: its bytes come from memory in the order in which memory expects to be asked for them.
+        row += match (m - row, S::IS_WIDE) {
+            (1, _) => place.run::<S, F, 1>(unit),
+            (2, _) => place.run::<S, F, 2>(unit),
+            (3, true) => place.run::<S, F, 3>(unit),
+            (4, true) | (_, false) => place.run::<S, F, 4>(unit),
+            (5 | 6, true) => place.run::<S, F, 6>(unit),
+            (_, true) => place.run::<S, F, 8>(unit),
+        };
+    }
+}
+
+/// Where a run of tiles over blocks stands, as [`Place`].
+#[derive(Clone, Copy)]
+struct Blocks<'a> {
+    x: &'a Rounded,
+    w: Weights<'a>,
+    from: usize,
+    to: usize,
+    row: usize,
+    out: &'a Out<'a>,
+}
+
+impl Blocks<'_> {
+    /// Up to `M` rows against all columns; gives how many rows there were.
+    #[inline(always)]
+    fn run<S: Bytewise, F: Dotted, const M: usize>(self, unit: S) -> usize {
+        unit.run(BlockTiles::<F, M>(self, PhantomData));
+        M.min(self.x.rows() - self.row)
+    }
+}
+
+struct BlockTiles<'a, F, const M: usize>(Blocks<'a>, PhantomData<F>);
+
+impl<F: Dotted, const M: usize> Body for BlockTiles<'_, F, M> {
+    #[inline(always)]
+    fn run<S: Bytewise>(self, unit: S) {
+        let Self(Blocks { x, w, from, to, row, out }, _) = self;
+        let rows = M.min(x.rows() - row);
+        for j in from..to {
+            let sums = dotted::tile::<S, F, M>(unit, x, row, rows, w.rows_from(j, 1), w.k);
+            for (a, &sum) in sums[..rows].iter().enumerate() {
+                // SAFETY: these columns are this task's, as whoever called `of_columns` has promised.
+                unsafe { out.set(row + a, j, sum) };
+            }
         }
     }
 }
@@ -279,7 +365,7 @@ struct Tiles<'a, F, const M: usize, const N: usize>(Place<'a>, PhantomData<F>);
 
 impl<F: Stored, const M: usize, const N: usize> Body for Tiles<'_, F, M, N> {
     #[inline(always)]
-    fn run<S: Simd>(self, unit: S) {
+    fn run<S: Bytewise>(self, unit: S) {
         let Self(Place { x, w, from, to, row, shift, out }, _) = self;
         let k = w.k;
         let rows = M.min(x.len() / k);
@@ -499,8 +585,18 @@ mod tests {
         }
     }
 
-    /// Every format, shape of tile and remainder, every unit, few rows and many: the bits of one row alone times the
-    /// weights as numbers; and those within rounding of the sum in f64.
+    /// Some rows as a format needs them.
+    fn with_rows<T>(format: Format, x: &[f32], k: usize, f: impl FnOnce(Rows<'_>) -> T) -> T {
+        let mut rounded = Rounded::default();
+        if format.block() == 1 {
+            return f(Rows::Exact(x));
+        }
+        rounded.set(x, k, format);
+        f(Rows::Rounded(&rounded))
+    }
+
+    /// Every format, shape of tile and remainder, every unit, few rows and many: the bits of one row alone; and those within rounding
+    /// of the sum in f64, of rows as they are or as blocks of whole numbers.
     #[test]
     fn every_path_gives_the_same_bits_and_they_are_right() {
         const ROWS: usize = 19;
@@ -514,7 +610,13 @@ mod tests {
                     let x = noise(ROWS * k, 2);
                     let mut alone = Vec::new();
                     for row in x.chunks(k) {
-                        alone.extend(numbers.chunks(k).map(|w| Portable.dot(row, w)));
+                        let mut out = vec![f32::NAN; n];
+                        linear(row, w, &mut out);
+                        if format.block() == 1 {
+                            let decoded: Vec<f32> = numbers.chunks(k).map(|w| Portable.dot(row, w)).collect();
+                            assert_eq!(out, decoded, "{format:?} n {n} k {k}");
+                        }
+                        alone.extend(out);
                     }
                     for m in (0..=10).chain([16, 17, ROWS]) {
                         let mut out = vec![f32::NAN; m * n];
@@ -522,19 +624,62 @@ mod tests {
                         assert_eq!(out, alone[..m * n], "{format:?} m {m} n {n} k {k}");
                         let mut plain = vec![f32::NAN; m * n];
                         if m > 0 {
-                            // SAFETY: there is one thread.
-                            unsafe { of_columns_body(Portable, &x[..m * k], w, 0..n, &Out::new(&mut plain, n)) };
+                            with_rows(format, &x[..m * k], k, |rows| {
+                                // SAFETY: there is one thread.
+                                unsafe { of_columns_body(Portable, rows, w, 0..n, &Out::new(&mut plain, n)) };
+                            });
                         }
                         assert_eq!(plain, out, "{format:?} without SIMD: m {m} n {n} k {k}");
+                        #[cfg(target_arch = "x86_64")]
+                        if let Some(unit) = crate::simd::Avx2::detect().filter(|_| m > 0) {
+                            let mut narrow = vec![f32::NAN; m * n];
+                            with_rows(format, &x[..m * k], k, |rows| {
+                                // SAFETY: there is one thread.
+                                unsafe { of_columns_body(unit, rows, w, 0..n, &Out::new(&mut narrow, n)) };
+                            });
+                            assert_eq!(narrow, out, "{format:?} with half the SIMD: m {m} n {n} k {k}");
+                        }
                     }
                     for (i, row) in x.chunks(k).enumerate() {
+                        let seen = with_rows(format, &x, k, |rows| match rows {
+                            Rows::Exact(_) => row.iter().map(|&x| f64::from(x)).collect(),
+                            Rows::Rounded(rounded) => rounded.numbers(i),
+                        });
+                        // To half of a 127th of the largest of a block.
+                        assert!(
+                            row.iter().zip(&seen).all(|(x, seen)| (f64::from(*x) - seen).abs() <= 0.5 / 127.0 + 1e-6)
+                        );
                         for (j, w) in numbers.chunks(k).enumerate() {
-                            let exact: f64 = row.iter().zip(w).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-                            let scale: f64 = row.iter().zip(w).map(|(a, b)| f64::from(a * b).abs()).sum();
-                            assert!((f64::from(alone[i * n + j]) - exact).abs() <= 1e-6 * scale + 1e-12);
+                            let exact: f64 = seen.iter().zip(w).map(|(a, b)| a * f64::from(*b)).sum();
+                            // Offsets of weights are added apart.
+                            let largest = w.iter().fold(0f32, |most, w| most.max(w.abs()));
+                            let scale: f64 = seen.iter().map(|a| a.abs() * f64::from(largest)).sum();
+                            let got = f64::from(alone[i * n + j]);
+                            assert!((got - exact).abs() <= 1e-6 * scale + 1e-12, "{format:?} {got} {exact}");
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// Rows with what is no number, or too large or too small, give answers that say so, or nothing.
+    #[test]
+    fn strange_rows() {
+        for format in Format::ALL {
+            let bytes = stored(format, 2, 256);
+            let w = Weights::new(format, &bytes, 256);
+            for (strange, is_number) in
+                [(f32::NAN, false), (f32::INFINITY, false), (1e-45, true), (0.0, true), (1e30, true)]
+            {
+                let mut x = noise(256, 5);
+                x[77] = strange;
+                let mut out = vec![0.0; 2];
+                linear(&x, w, &mut out);
+                assert_eq!(out.iter().all(|y| y.is_finite()), is_number, "{format:?} {strange}: {out:?}");
+                x.fill(if is_number { strange } else { 0.0 });
+                linear(&x, w, &mut out);
+                assert!(out.iter().all(|y| y.is_finite()), "{format:?} {strange}");
             }
         }
     }
@@ -548,8 +693,10 @@ mod tests {
         let weights: [_; 4] = std::array::from_fn(|i| Weights::new(formats[i].0, &stored[i], k));
         let mut alone: [Vec<f32>; 4] = formats.map(|(_, n)| vec![0.0; m * n]);
         for (w, out) in weights.iter().zip(&mut alone) {
-            // SAFETY: there is one thread.
-            unsafe { of_columns(&x, *w, 0..w.rows(), &Out::new(out, w.rows())) };
+            with_rows(w.format, &x, k, |rows| {
+                // SAFETY: there is one thread.
+                unsafe { of_columns(rows, *w, 0..w.rows(), &Out::new(out, w.rows())) };
+            });
         }
         let mut together: [Vec<f32>; 4] = formats.map(|(_, n)| vec![f32::NAN; m * n]);
         let [a, b, c, d] = &mut together;

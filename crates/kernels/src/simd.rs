@@ -5,6 +5,7 @@
 
 use std::fmt::Debug;
 
+use crate::bytewise::Bytewise;
 use crate::stored::half;
 
 /// The width of every sum.
@@ -159,7 +160,7 @@ pub(crate) trait Simd: Copy + Debug {
 /// What a unit runs.
 pub(crate) trait Body {
     /// Always inlined.
-    fn run<S: Simd>(self, unit: S);
+    fn run<S: Bytewise>(self, unit: S);
 }
 
 /// For CPUs that are not known here.
@@ -325,8 +326,11 @@ mod x86 {
 
     impl Avx512 {
         pub(crate) fn detect() -> Option<Self> {
-            let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("fma");
-            (has && is_x86_feature_detected!("f16c")).then_some(Self(()))
+            // All of them from Cascade Lake and Zen 4 on. What came before does as well with the other unit.
+            let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni");
+            let has = has && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl");
+            let has = has && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+            has.then_some(Self(()))
         }
     }
 
@@ -346,11 +350,11 @@ mod x86 {
         #[inline(always)]
         fn run<B: Body>(self, body: B) {
             #[inline(never)]
-            #[target_feature(enable = "avx512f,fma,f16c")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,fma,f16c")]
             fn compiled<B: Body>(unit: Avx512, body: B) {
                 body.run(unit);
             }
-            // SAFETY: `self` exists only where the CPU has all three.
+            // SAFETY: `self` exists only where the CPU has all of them.
             unsafe { compiled(self, body) }
         }
 
@@ -539,7 +543,7 @@ mod x86 {
             fn compiled<B: Body>(unit: Avx2, body: B) {
                 body.run(unit);
             }
-            // SAFETY: `self` exists only where the CPU has all three.
+            // SAFETY: `self` exists only where the CPU has all of them.
             unsafe { compiled(self, body) }
         }
 

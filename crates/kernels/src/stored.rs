@@ -95,7 +95,7 @@ pub(crate) trait Stored {
 }
 
 #[inline(always)]
-fn at<const N: usize>(bytes: &[u8], from: usize) -> &[u8; N] {
+pub(crate) fn at<const N: usize>(bytes: &[u8], from: usize) -> &[u8; N] {
     bytes[from..from + N].try_into().expect("the length is that of the range")
 }
 
