@@ -90,7 +90,8 @@ impl<'a> Weights<'a> {
 ///
 /// Shapes, row by row: `x` is `m x k`, `w` is `n x k`, `out` is `m x n`. Each element is one sum over `c` in an
 /// order that depends on `k` alone, so it has the same bits for every `m`, `n` and number of threads. For weights without blocks they
-/// are those of the product with the weights decoded; for weights in blocks rows are rounded too: see [`dotted`](crate::dotted).
+/// are those of the product with the weights decoded; for weights in blocks rows are rounded too,
+/// to 8 bits and a scale for each 32 elements, and the products within a block are exact.
 ///
 /// # Panics
 /// If the lengths do not fit together.
