@@ -323,20 +323,17 @@ pub(crate) unsafe fn of_rows<S: Simd, F: Stored>(
     while row < m {
         let x = &x[row * k..];
         let place = Place { x, w, from: columns.start, to: columns.end, row, shift, out };
-        // Sums, and the weights of a part of each column, should all have registers.
-        row += match (m - row, S::IS_WIDE, F::LANES) {
-            (1, true, _) => place.run::<S, F, 1, 4>(unit),
-            (2, true, _) => place.run::<S, F, 2, 4>(unit),
-            (3, true, 2) => place.run::<S, F, 3, 4>(unit),
-            (4, true, 2) => place.run::<S, F, 4, 4>(unit),
-            (3, true, _) => place.run::<S, F, 3, 2>(unit),
-            (4, true, _) => place.run::<S, F, 4, 2>(unit),
-            (5 | 6, true, 2) => place.run::<S, F, 6, 3>(unit),
-            (5 | 6, true, _) => place.run::<S, F, 6, 2>(unit),
-            (_, true, _) => place.run::<S, F, 8, 2>(unit),
-            (1, false, _) => place.run::<S, F, 1, 2>(unit),
-            (2, false, _) => place.run::<S, F, 2, 1>(unit),
-            (_, false, _) => place.run::<S, F, 4, 1>(unit),
+        // Sums, and the weights of each column, should all have registers. What comes here has two lanes a step.
+        row += match (m - row, S::IS_WIDE) {
+            (1, true) => place.run::<S, F, 1, 4>(unit),
+            (2, true) => place.run::<S, F, 2, 4>(unit),
+            (3, true) => place.run::<S, F, 3, 4>(unit),
+            (4, true) => place.run::<S, F, 4, 4>(unit),
+            (5 | 6, true) => place.run::<S, F, 6, 3>(unit),
+            (_, true) => place.run::<S, F, 8, 2>(unit),
+            (1, false) => place.run::<S, F, 1, 2>(unit),
+            (2, false) => place.run::<S, F, 2, 1>(unit),
+            (_, false) => place.run::<S, F, 4, 1>(unit),
         };
     }
 }
