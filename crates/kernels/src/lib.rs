@@ -10,6 +10,7 @@
 //! | [`mod@linear`] | `x * w^T` for few rows, of weights as they are stored |
 //! | [`attention`] | attention over a cache of keys and values |
 //! | [`elements`] | norms, activations, rotary positions |
+//! | `cuda` | the same for NVIDIA GPUs, and the draw of a token (feature `cuda`) |
 //! | [`permutation`] | memberships in torch's random permutations, which watermarks of other systems rest on |
 //! | [`philox`] | random words out of counters, which others of them rest on |
 //! | `mapped`, `zeroed` | files as memory; memory that may not be there |
@@ -21,6 +22,8 @@
 
 pub mod attention;
 mod bytewise;
+#[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+pub mod cuda;
 mod dispatch;
 mod dotted;
 pub mod elements;

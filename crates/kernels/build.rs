@@ -1,0 +1,56 @@
+//! Compiles the kernels in `cuda/`: with `nvcc` for GPUs, with a C++ compiler for their emulation. Without either feature there is
+//! nothing to do.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+    println!("cargo:rerun-if-changed=cuda");
+    #[cfg(feature = "cuda")]
+    for_gpus();
+    #[cfg(feature = "emulated-cuda")]
+    cc::Build::new()
+        .cpp(true)
+        .std("c++17")
+        .define("VERDIGRIS_EMULATED", None)
+        .flag("-xc++")
+        .flag("-Wno-unknown-pragmas")
+        // A debug build would be slow beyond use.
+        .opt_level(2)
+        .files(["cuda/emulator.cpp", "cuda/kernels.cu"])
+        // Kernels register themselves: nothing names them.
+        .link_lib_modifier("+whole-archive")
+        .compile("verdigris_emulator");
+}
+
+/// Intermediate code for every GPU since compute capability 8.0, which the driver compiles when the program first starts; and machine
+/// code for that of `CUDA_COMPUTE_CAP`, which starts at once.
+#[cfg(feature = "cuda")]
+fn for_gpus() {
+    use std::env;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    println!("cargo:rerun-if-env-changed=CUDA_COMPUTE_CAP");
+    println!("cargo:rerun-if-env-changed=CUDA_HOME");
+    println!("cargo:rerun-if-env-changed=NVCC");
+    let nvcc = env::var_os("NVCC").map(PathBuf::from).or_else(|| {
+        let home = env::var_os("CUDA_HOME").or_else(|| env::var_os("CUDA_PATH"));
+        home.map(|home| Path::new(&home).join("bin/nvcc"))
+    });
+    let nvcc = nvcc.unwrap_or_else(|| "nvcc".into());
+    let out = Path::new(&env::var_os("OUT_DIR").expect("cargo sets it")).join("kernels.fatbin");
+    let mut command = Command::new(&nvcc);
+    command.args(["-std=c++17", "-fatbin", "-gencode=arch=compute_80,code=compute_80", "cuda/kernels.cu", "-o"]);
+    command.arg(&out);
+    if let Ok(cap) = env::var("CUDA_COMPUTE_CAP") {
+        command.arg(format!("-gencode=arch=compute_{cap},code=sm_{cap}"));
+    }
+    match command.status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!("{} ended with {status}", nvcc.display()),
+        Err(error) => panic!(
+            "{}: {error}\nThe feature `cuda` needs NVIDIA's compiler: put it on the PATH, or set CUDA_HOME (docs/building-for-cuda.md)",
+            nvcc.display()
+        ),
+    }
+}

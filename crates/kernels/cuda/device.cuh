@@ -1,0 +1,50 @@
+// What the kernels need of CUDA C++. Each takes one struct, which lib.rs's side has byte for byte, so that a launch is a name,
+// a shape and some bytes. With VERDIGRIS_EMULATED the same source is C++ for a CPU: see emulator.h.
+#pragma once
+
+#include <cstdint>
+
+#ifdef VERDIGRIS_EMULATED
+#include "emulator.h"
+#else
+#include <cuda_fp16.h>
+#define KERNEL(name, Args) extern "C" __global__ void name(const __grid_constant__ Args a)
+// Memory of the block, whose size comes with the launch.
+extern __shared__ __align__(16) unsigned char shared_memory[];
+#define SHARED(Type, name) Type *name = reinterpret_cast<Type *>(shared_memory)
+#endif
+
+constexpr unsigned WARP = 32;
+constexpr unsigned ALL_LANES = 0xffffffff;
+// For what is not there.
+constexpr uint32_t NONE = 0xffffffff;
+
+// One row of a pass: a token, where it stands, and whom it sees.
+struct Row {
+  uint32_t token;
+  // Counted along its path.
+  uint32_t position;
+  // Where its keys and values lie, counted in tokens of its sequence; NONE for a row that fills up a pass.
+  uint32_t slot;
+  // The number of its sequence's first page in the table.
+  uint32_t table;
+  // Tokens of its sequence before the pass.
+  uint32_t held;
+  // The number of the row that stands at slot `held`.
+  uint32_t first;
+  // The number of its first word among the masks: which of the rows since `first` it sees. NONE: all up to itself.
+  uint32_t mask;
+  uint32_t unused;
+  // By how much each pair of elements turns from one position to the next, for all rotary embeddings.
+  const float *angles;
+};
+
+static __device__ inline float warp_sum(float x) {
+  for (unsigned lane = WARP / 2; lane > 0; lane /= 2) x += __shfl_xor_sync(ALL_LANES, x, lane);
+  return x;
+}
+
+static __device__ inline float warp_max(float x) {
+  for (unsigned lane = WARP / 2; lane > 0; lane /= 2) x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, lane));
+  return x;
+}

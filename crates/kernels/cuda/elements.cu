@@ -1,0 +1,212 @@
+// What a layer does element by element: embeddings, norms, activations, rotary positions, and the way into the cache.
+#include "formats.cuh"
+
+struct Embed {
+  const Row *rows;
+  const uint8_t *embedding;
+  float *out;
+  uint32_t vocabulary;
+  uint32_t width;
+  float scale;
+  // Whether it is of positions, the first of which stands in this row, and is added.
+  uint32_t adds;
+  uint32_t offset;
+};
+
+template <class F> static __device__ inline void embed(const Embed &a) {
+  const Row row = a.rows[blockIdx.x];
+  uint32_t at = a.adds ? row.position + a.offset : row.token;
+  const uint8_t *from = a.embedding + static_cast<size_t>(min(at, a.vocabulary - 1)) * (a.width / F::BLOCK * F::BYTES);
+  float *out = a.out + static_cast<size_t>(blockIdx.x) * a.width;
+  for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) {
+    float x = F::one(from, i) * a.scale;
+    out[i] = a.adds ? out[i] + x : x;
+  }
+}
+
+KERNEL(embed_f32, Embed) { embed<F32>(a); }
+KERNEL(embed_f16, Embed) { embed<F16>(a); }
+KERNEL(embed_bf16, Embed) { embed<Bf16>(a); }
+KERNEL(embed_q8_0, Embed) { embed<Q8_0>(a); }
+KERNEL(embed_q4_0, Embed) { embed<Q4_0>(a); }
+KERNEL(embed_q4k, Embed) { embed<Q4K>(a); }
+KERNEL(embed_q6k, Embed) { embed<Q6K>(a); }
+
+struct Norm {
+  const float *x;
+  const float *weight;
+  // Nothing: division by the root of the mean square. Else the mean is taken away first, and this is added.
+  const float *bias;
+  float *out;
+  // Nothing, or which rows of `x`.
+  const uint32_t *which;
+  uint32_t width;
+  float epsilon;
+};
+
+// The sum of what the threads of a block have, for all of them.
+static __device__ inline float block_sum(float x, float *memory) {
+  unsigned warps = blockDim.x / WARP;
+  x = warp_sum(x);
+  __syncthreads();
+  if (threadIdx.x % WARP == 0) memory[threadIdx.x / WARP] = x;
+  __syncthreads();
+  float sum = 0;
+  for (unsigned i = 0; i < warps; i++) sum += memory[i];
+  return sum;
+}
+
+KERNEL(normalize, Norm) {
+  SHARED(float, memory);
+  size_t row = a.which ? a.which[blockIdx.x] : blockIdx.x;
+  const float *x = a.x + row * a.width;
+  float *out = a.out + static_cast<size_t>(blockIdx.x) * a.width;
+  float mean = 0, squares = 0;
+  if (a.bias) {
+    for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) mean += x[i];
+    mean = block_sum(mean, memory) / a.width;
+  }
+  for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) squares = fmaf(x[i] - mean, x[i] - mean, squares);
+  float scale = 1 / sqrtf(block_sum(squares, memory) / a.width + a.epsilon);
+  for (unsigned i = threadIdx.x; i < a.width; i += blockDim.x) {
+    float y = (x[i] - mean) * scale;
+    out[i] = a.bias ? fmaf(y, a.weight[i], a.bias[i]) : y * a.weight[i];
+  }
+}
+
+struct Heads {
+  float *query;
+  const float *key;
+  const float *value;
+  const Row *rows;
+  uint8_t *const *pages;
+  uint64_t keys;
+  uint64_t values;
+  uint32_t heads;
+  uint32_t kv_heads;
+  uint32_t dim;
+  uint32_t page;
+  // Pairs of elements that turn; none: no positions here.
+  uint32_t pairs;
+  // Whether neighbours are pairs, or each of the first half with its like of the second.
+  uint32_t neighbours;
+  // Which of the angles of a sequence.
+  uint32_t angles;
+  float magnitude;
+};
+
+// Numbers to where they are stored, by the threads of one warp.
+template <class F> static __device__ inline void store(const float *from, unsigned count, uint8_t *to) {
+  for (unsigned i = threadIdx.x; i < count; i += WARP) F::set(to, i, from[i]);
+}
+
+template <> __device__ inline void store<Q8_0>(const float *from, unsigned count, uint8_t *to) {
+  for (unsigned i = threadIdx.x; i < count; i += WARP) {
+    float scale = warp_max(fabsf(from[i])) / 127;
+    uint8_t *block = to + i / Q8_0::BLOCK * Q8_0::BYTES;
+    if (threadIdx.x == 0) F16::set(block, 0, scale);
+    block[2 + threadIdx.x] = static_cast<uint8_t>(static_cast<int8_t>(scale > 0 ? roundf(from[i] * (1 / scale)) : 0));
+  }
+}
+
+// Queries and keys are turned by their positions (Su et al. 2021); keys and values go into the cache. A warp has one head.
+template <class F> static __device__ inline void heads(const Heads &a) {
+  const Row row = a.rows[blockIdx.x];
+  if (row.slot == NONE) return;
+  SHARED(float, head);
+  unsigned which = blockIdx.y, lane = threadIdx.x;
+  bool is_query = which < a.heads, is_key = !is_query && which < a.heads + a.kv_heads;
+  unsigned number = is_query ? which : is_key ? which - a.heads : which - a.heads - a.kv_heads;
+  size_t at = (static_cast<size_t>(blockIdx.x) * (is_query ? a.heads : a.kv_heads) + number) * a.dim;
+  const float *from = is_query ? a.query : is_key ? a.key : a.value;
+  for (unsigned i = lane; i < a.dim; i += WARP) head[i] = from[at + i];
+  __syncwarp();
+  if (is_query || is_key) {
+    for (unsigned pair = lane; pair < a.pairs; pair += WARP) {
+      float sine, cosine;
+      sincosf(static_cast<float>(row.position) * row.angles[a.angles + pair], &sine, &cosine);
+      sine *= a.magnitude, cosine *= a.magnitude;
+      unsigned one = a.neighbours ? 2 * pair : pair, other = a.neighbours ? one + 1 : pair + a.pairs;
+      float x = head[one], y = head[other];
+      head[one] = x * cosine - y * sine, head[other] = y * cosine + x * sine;
+    }
+    __syncwarp();
+  }
+  if (is_query) {
+    for (unsigned i = lane; i < a.dim; i += WARP) a.query[at + i] = head[i];
+    return;
+  }
+  size_t a_head = a.dim / F::BLOCK * F::BYTES;
+  uint8_t *token = a.pages[row.table + row.slot / a.page] + (is_key ? a.keys : a.values) + row.slot % a.page * a_head * a.kv_heads;
+  store<F>(head, a.dim, token + number * a_head);
+}
+
+KERNEL(heads_f32, Heads) { heads<F32>(a); }
+KERNEL(heads_f16, Heads) { heads<F16>(a); }
+KERNEL(heads_bf16, Heads) { heads<Bf16>(a); }
+KERNEL(heads_q8_0, Heads) { heads<Q8_0>(a); }
+
+struct Activate {
+  float *x;
+  // Nothing, or what it is multiplied by.
+  const float *up;
+  uint64_t count;
+  // As elements.rs numbers them.
+  uint32_t activation;
+};
+
+KERNEL(activate, Activate) {
+  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < a.count; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) {
+    float x = a.x[i], y;
+    switch (a.activation) {
+    case 0: y = x / (1 + expf(-x)); break;
+    case 1: y = 0.5f * x * (1 + erff(x * 0.70710678f)); break;
+    case 2: y = 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x))); break;
+    default: y = fmaxf(x, 0); break;
+    }
+    a.x[i] = a.up ? y * a.up[i] : y;
+  }
+}
+
+struct Add {
+  float *to;
+  const float *from;
+  uint64_t count;
+};
+
+KERNEL(add, Add) {
+  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < a.count; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) a.to[i] += a.from[i];
+}
+
+struct Cap {
+  float *x;
+  uint64_t count;
+  float cap;
+};
+
+// `cap * tanh(x / cap)` (Gemma 2).
+KERNEL(cap, Cap) {
+  for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < a.count; i += static_cast<uint64_t>(gridDim.x) * blockDim.x) a.x[i] = a.cap * tanhf(a.x[i] / a.cap);
+}
+
+struct Move {
+  uint8_t *const *pages;
+  // Slots, two by two: from and to. In rising order, and each moves back.
+  const uint32_t *slots;
+  uint32_t moves;
+  uint32_t page;
+  // Bytes of a token in one half of a layer.
+  uint64_t bytes;
+};
+
+// Keys and values of some tokens move to earlier slots: what remains of a token tree. A block has one half of one layer.
+KERNEL(move_back, Move) {
+  size_t half = static_cast<size_t>(blockIdx.x) * a.page * a.bytes;
+  for (unsigned move = 0; move < a.moves; move++) {
+    unsigned from = a.slots[2 * move], to = a.slots[2 * move + 1];
+    const uint8_t *source = a.pages[from / a.page] + half + from % a.page * a.bytes;
+    uint8_t *target = a.pages[to / a.page] + half + to % a.page * a.bytes;
+    for (uint64_t i = threadIdx.x; i < a.bytes; i += blockDim.x) target[i] = source[i];
+    __syncthreads();
+  }
+}

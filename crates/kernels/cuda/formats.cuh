@@ -1,0 +1,160 @@
+// Formats of weights, and of keys and values, read eight numbers at a time: those of GGML's `ggml-common.h`, as stored.rs has them.
+#pragma once
+
+#include "device.cuh"
+
+static __device__ inline float half_at(const uint8_t *at) {
+  return __half2float(__ushort_as_half(*reinterpret_cast<const unsigned short *>(at)));
+}
+
+static __device__ inline float from_bf16(uint32_t bits) { return __uint_as_float(bits << 16); }
+
+// A format has `BLOCK` numbers in `BYTES` bytes. `eight(row, i, w)` reads numbers 8 i to 8 i + 7 of a row; `one(row, i)` a single one.
+// Rows of numbers that are no blocks begin where their length says, so eight of them are read at once only where that is a
+// multiple of eight (`whole` of linear.cu).
+
+struct F32 {
+  static constexpr unsigned BLOCK = 1, BYTES = 4;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const float4 *from = reinterpret_cast<const float4 *>(row) + 2 * i;
+    float4 a = from[0], b = from[1];
+    w[0] = a.x, w[1] = a.y, w[2] = a.z, w[3] = a.w, w[4] = b.x, w[5] = b.y, w[6] = b.z, w[7] = b.w;
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) { return reinterpret_cast<const float *>(row)[i]; }
+  static __device__ inline void set(uint8_t *row, unsigned i, float x) { reinterpret_cast<float *>(row)[i] = x; }
+};
+
+struct F16 {
+  static constexpr unsigned BLOCK = 1, BYTES = 2;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    uint4 words = reinterpret_cast<const uint4 *>(row)[i];
+    const uint32_t four[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (unsigned j = 0; j < 4; j++) {
+      w[2 * j] = __half2float(__ushort_as_half(four[j] & 0xffff));
+      w[2 * j + 1] = __half2float(__ushort_as_half(four[j] >> 16));
+    }
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) { return half_at(row + 2 * i); }
+  static __device__ inline void set(uint8_t *row, unsigned i, float x) {
+    reinterpret_cast<unsigned short *>(row)[i] = __half_as_ushort(__float2half_rn(x));
+  }
+};
+
+struct Bf16 {
+  static constexpr unsigned BLOCK = 1, BYTES = 2;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    uint4 words = reinterpret_cast<const uint4 *>(row)[i];
+    const uint32_t four[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (unsigned j = 0; j < 4; j++) {
+      w[2 * j] = from_bf16(four[j] & 0xffff);
+      w[2 * j + 1] = from_bf16(four[j] >> 16);
+    }
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    return from_bf16(reinterpret_cast<const unsigned short *>(row)[i]);
+  }
+  // To the nearest, and to even between two.
+  static __device__ inline void set(uint8_t *row, unsigned i, float x) {
+    uint32_t bits = __float_as_uint(x);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    reinterpret_cast<unsigned short *>(row)[i] = x == x ? rounded : 0x7fc0;
+  }
+};
+
+// Bytes of a place that is a multiple of two only.
+static __device__ inline void eight_bytes(const uint8_t *from, uint8_t *to) {
+#pragma unroll
+  for (unsigned j = 0; j < 4; j++) {
+    uint32_t two = reinterpret_cast<const unsigned short *>(from)[j];
+    to[2 * j] = two & 0xff, to[2 * j + 1] = two >> 8;
+  }
+}
+
+// A scale and 32 whole numbers.
+struct Q8_0 {
+  static constexpr unsigned BLOCK = 32, BYTES = 34;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 4 * BYTES;
+    float scale = half_at(block);
+    uint8_t q[8];
+    eight_bytes(block + 2 + i % 4 * 8, q);
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) w[j] = scale * static_cast<int8_t>(q[j]);
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    const uint8_t *block = row + i / BLOCK * BYTES;
+    return half_at(block) * static_cast<int8_t>(block[2 + i % BLOCK]);
+  }
+};
+
+// A scale and 32 numbers of four bits: the first half in the low ones.
+struct Q4_0 {
+  static constexpr unsigned BLOCK = 32, BYTES = 18;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 4 * BYTES;
+    float scale = half_at(block);
+    uint8_t q[8];
+    eight_bytes(block + 2 + i % 2 * 8, q);
+    unsigned shift = i % 4 / 2 * 4;
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) w[j] = scale * (static_cast<int>(q[j] >> shift & 15) - 8);
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};
+
+// 256 numbers of four bits in eight parts, each with a scale and a minimum of six bits.
+struct Q4K {
+  static constexpr unsigned BLOCK = 256, BYTES = 144;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 32 * BYTES, *scales = block + 4, *numbers = block + 16;
+    unsigned part = i % 32 / 4;
+    uint32_t scale, least;
+    if (part < 4) {
+      scale = scales[part] & 63, least = scales[part + 4] & 63;
+    } else {
+      scale = (scales[part + 4] & 15) | scales[part - 4] >> 6 << 4;
+      least = scales[part + 4] >> 4 | scales[part] >> 6 << 4;
+    }
+    float d = half_at(block) * scale, below = half_at(block + 2) * least;
+    uint8_t q[8];
+    eight_bytes(numbers + part / 2 * 32 + i % 4 * 8, q);
+    unsigned shift = part % 2 * 4;
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) w[j] = d * (q[j] >> shift & 15) - below;
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};
+
+// 256 numbers of six bits in sixteen parts, each with a scale of eight.
+struct Q6K {
+  static constexpr unsigned BLOCK = 256, BYTES = 210;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 32 * BYTES;
+    // Of 128 numbers, which 32, and which eight of those.
+    unsigned half = i % 32 / 16, quarter = i % 16 / 4, at = i % 4 * 8;
+    uint8_t low[8], high[8];
+    eight_bytes(block + half * 64 + quarter % 2 * 32 + at, low);
+    eight_bytes(block + 128 + half * 32 + at, high);
+    float scale = half_at(block + 208) * static_cast<int8_t>(block[192 + i % 32 / 2]);
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) {
+      int q = (low[j] >> quarter / 2 * 4 & 15) | (high[j] >> quarter * 2 & 3) << 4;
+      w[j] = scale * (q - 32);
+    }
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};

@@ -1,0 +1,5 @@
+// All kernels, as one module.
+#include "attention.cu"
+#include "draw.cu"
+#include "elements.cu"
+#include "linear.cu"

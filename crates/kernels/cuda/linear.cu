@@ -1,0 +1,107 @@
+// Rows times a matrix of weights as they are stored, in f32: `out = x * w^T`.
+//
+// A warp has `N` rows of the matrix. Its lanes read eight numbers each, side by side, so the matrix is read once and in order, and the
+// sums over lanes come in one order: a row's bits do not depend on how many rows go with it.
+#include "formats.cuh"
+
+struct Part {
+  const uint8_t *weights;
+  // Nothing, or a number for each row of the matrix.
+  const float *bias;
+  float *out;
+  // Rows of the matrix.
+  uint32_t rows;
+  // The first block of threads that has to do with it.
+  uint32_t from;
+};
+
+constexpr unsigned PARTS = 3;
+
+struct Linear {
+  const float *x;
+  Part parts[PARTS];
+  // Of `x` and of the results.
+  uint32_t rows;
+  uint32_t columns;
+  uint32_t count;
+  // Whether results are added to what is there.
+  uint32_t adds;
+};
+
+constexpr unsigned LINEAR_WARPS = 4;
+
+template <class F, unsigned M, unsigned N> static __device__ inline void linear(const Linear &a) {
+  unsigned which = 0;
+  while (which + 1 < a.count && blockIdx.x >= a.parts[which + 1].from) which++;
+  const Part part = a.parts[which];
+  unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  unsigned first = ((blockIdx.x - part.from) * LINEAR_WARPS + warp) * N, row = blockIdx.y * M;
+  if (first >= part.rows) return;
+  // Past the end the last is computed again, and not written.
+  const uint8_t *weights[N];
+  const float *x[M];
+#pragma unroll
+  for (unsigned n = 0; n < N; n++) {
+    size_t at = min(first + n, part.rows - 1);
+    weights[n] = part.weights + at * (a.columns / F::BLOCK * F::BYTES);
+  }
+#pragma unroll
+  for (unsigned m = 0; m < M; m++) x[m] = a.x + static_cast<size_t>(min(row + m, a.rows - 1)) * a.columns;
+  float sums[M][N] = {};
+  // Without whole eights no row but the first begins at a multiple of sixteen bytes.
+  bool whole = a.columns % 8 == 0;
+  if (whole) {
+#pragma unroll 2
+    for (unsigned i = lane; i < a.columns / 8; i += WARP) {
+      float w[N][8];
+#pragma unroll
+      for (unsigned n = 0; n < N; n++) F::eight(weights[n], i, w[n]);
+#pragma unroll
+      for (unsigned m = 0; m < M; m++) {
+        float eight[8];
+        F32::eight(reinterpret_cast<const uint8_t *>(x[m]), i, eight);
+#pragma unroll
+        for (unsigned n = 0; n < N; n++) {
+#pragma unroll
+          for (unsigned j = 0; j < 8; j++) sums[m][n] = fmaf(eight[j], w[n][j], sums[m][n]);
+        }
+      }
+    }
+  } else {
+    for (unsigned i = lane; i < a.columns; i += WARP) {
+#pragma unroll
+      for (unsigned n = 0; n < N; n++) {
+        float w = F::one(weights[n], i);
+#pragma unroll
+        for (unsigned m = 0; m < M; m++) sums[m][n] = fmaf(x[m][i], w, sums[m][n]);
+      }
+    }
+  }
+#pragma unroll
+  for (unsigned m = 0; m < M; m++) {
+#pragma unroll
+    for (unsigned n = 0; n < N; n++) {
+      float sum = warp_sum(sums[m][n]);
+      if (lane == 0 && row + m < a.rows && first + n < part.rows) {
+        float *out = part.out + static_cast<size_t>(row + m) * part.rows + first + n;
+        if (part.bias) sum += part.bias[first + n];
+        *out = a.adds ? *out + sum : sum;
+      }
+    }
+  }
+}
+
+#define LINEAR(F, name)                                                                                                          \
+  KERNEL(linear_##name##_1, Linear) { linear<F, 1, 2>(a); }                                                                        \
+  KERNEL(linear_##name##_2, Linear) { linear<F, 2, 2>(a); }                                                                        \
+  KERNEL(linear_##name##_4, Linear) { linear<F, 4, 2>(a); }                                                                        \
+  KERNEL(linear_##name##_8, Linear) { linear<F, 8, 2>(a); }                                                                        \
+  KERNEL(linear_##name##_16, Linear) { linear<F, 16, 2>(a); }
+
+LINEAR(F32, f32)
+LINEAR(F16, f16)
+LINEAR(Bf16, bf16)
+LINEAR(Q8_0, q8_0)
+LINEAR(Q4_0, q4_0)
+LINEAR(Q4K, q4k)
+LINEAR(Q6K, q6k)

@@ -1,0 +1,208 @@
+//! From rows of logits to tokens, where the rows are.
+
+use super::{Buffer, CudaError, Gpu, small};
+
+/// A step on a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    /// Forbids what is not in the set.
+    Restrict(Set),
+    /// Adds a number to what is in the set.
+    Bias(Set, f32),
+    /// Divides all by a number.
+    Divide(f32),
+    /// Divides by a number what is positive, and multiplies what is not, of the tokens in the upper halves of some words.
+    Repetition(Set, f32),
+    /// Takes from the tokens in the upper halves of some words the numbers in their lower halves.
+    Subtract(Set),
+    /// Keeps so many of the largest, and what is equal to the last of them.
+    TopK(usize),
+    /// Keeps the smallest set of the largest whose share of the mass reaches a number.
+    TopP(f64),
+    /// Keeps what is at most so far below the largest; the number is not positive.
+    MinP(f64),
+}
+
+/// Some of the words that go with the steps: a bit for each token, or a word for each, in rising order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// The first.
+    pub from: usize,
+    /// How many.
+    pub count: usize,
+}
+
+/// A token to be drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    /// From which row of the logits.
+    pub row: usize,
+    /// What is done to it before.
+    pub steps: &'a [Step],
+    /// The words of those steps.
+    pub words: &'a [u64],
+    /// In [0, 1): which token; `None`: the largest.
+    pub number: Option<f64>,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Args {
+    logits: u64,
+    rows: u64,
+    items: u64,
+    steps: u64,
+    words: u64,
+    taken: u64,
+    tokens: u64,
+    vocabulary: u32,
+    fresh: u32,
+}
+
+/// Threads of a block that has a row to itself, and what they share, as in `draw.cu`.
+const THREADS: u32 = 512;
+const SHARED: usize = 256 * 8 + 16 * 8 + 16 * 4 + 8 + 8;
+
+/// Draws tokens, in memory that is used again.
+#[derive(Debug)]
+pub struct Drawer {
+    vocabulary: usize,
+    rows: Buffer,
+    /// Items, steps and words.
+    input: Buffer,
+    /// How far steps are taken, then tokens.
+    output: Buffer,
+    bytes: Vec<u8>,
+}
+
+fn padded(bytes: &mut Vec<u8>) -> usize {
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes.len()
+}
+
+impl Drawer {
+    /// For rows of so many logits.
+    pub fn new(gpu: &Gpu, vocabulary: usize) -> Result<Self, CudaError> {
+        assert!((1..1 << 23).contains(&vocabulary), "a vocabulary of {vocabulary}");
+        let nothing = gpu.allocate(0)?;
+        let (rows, input, output) = (nothing.clone(), nothing.clone(), nothing);
+        Ok(Self { vocabulary, rows, input, output, bytes: Vec::new() })
+    }
+
+    /// The token of each item; `None` where none is allowed. The logits stay as they are.
+    ///
+    /// # Panics
+    /// If a row or a set is not there.
+    pub fn draw(&mut self, gpu: &Gpu, logits: &Buffer, items: &[Item<'_>]) -> Result<Vec<Option<u32>>, CudaError> {
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
+        let size = self.vocabulary;
+        let last = items.iter().map(|item| item.row).max().unwrap_or(0);
+        let (steps_at, words_at) = self.set(items);
+        grow(gpu, &mut self.rows, items.len() * size * 4)?;
+        grow(gpu, &mut self.input, self.bytes.len())?;
+        grow(gpu, &mut self.output, items.len() * 8)?;
+        self.input.write(0, &self.bytes)?;
+        let args = Args {
+            logits: logits.numbers((last + 1) * size),
+            rows: self.rows.numbers(items.len() * size),
+            items: self.input.address(),
+            steps: self.input.address() + steps_at as u64,
+            words: self.input.address() + words_at as u64,
+            taken: self.output.address(),
+            tokens: self.output.address() + items.len() as u64 * 4,
+            vocabulary: small(size),
+            fresh: 1,
+        };
+        let buffers = [logits, &self.rows, &self.input, &self.output];
+        let rounds = items.iter().map(|item| rounds(item.steps)).max().unwrap_or(1);
+        for round in 0..rounds {
+            let args = Args { fresh: (round == 0).into(), ..args };
+            let grid = [size.div_ceil(256), items.len(), 1];
+            // SAFETY: the struct is that of `draw.cu`, all is as long as it takes it to be, and `set` has checked the rest; so below.
+            unsafe { gpu.launch("edit", grid, (256, 0), &args, &buffers)? };
+            // SAFETY: as above.
+            unsafe { gpu.launch("cut", [items.len(), 1, 1], (THREADS, SHARED), &args, &buffers)? };
+        }
+        // SAFETY: as above.
+        unsafe { gpu.launch("choose", [items.len(), 1, 1], (THREADS, SHARED), &args, &buffers)? };
+        let mut tokens = vec![0; items.len() * 4];
+        self.output.0.read(items.len() * 4, &mut tokens)?;
+        let token = |bytes: &[u8; 4]| Some(u32::from_le_bytes(*bytes)).filter(|&token| token != u32::MAX);
+        Ok(tokens.as_chunks().0.iter().map(token).collect())
+    }
+
+    /// Items, steps and words as bytes; where the latter two begin.
+    fn set(&mut self, items: &[Item<'_>]) -> (usize, usize) {
+        self.bytes.clear();
+        let (mut first, mut words) = (0, 0);
+        for item in items {
+            let (from, to) = (small(first), small(first + item.steps.len()));
+            let number = item.number.unwrap_or(0.0);
+            assert!((0.0..1.0).contains(&number), "a draw by {number}");
+            for part in [small(item.row), from, to, item.number.is_none().into()] {
+                self.bytes.extend(part.to_le_bytes());
+            }
+            self.bytes.extend(number.to_le_bytes());
+            first += item.steps.len();
+        }
+        let steps_at = padded(&mut self.bytes);
+        for item in items {
+            for step in item.steps {
+                let StepArgs { kind, number, from, count } = args_of(*step, item.words.len(), words);
+                self.bytes.extend([kind, number.to_bits(), from, count].into_iter().flat_map(u32::to_le_bytes));
+            }
+            words += item.words.len();
+        }
+        let words_at = padded(&mut self.bytes);
+        self.bytes.extend(items.iter().flat_map(|item| item.words).flat_map(|word| word.to_le_bytes()));
+        (steps_at, words_at)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct StepArgs {
+    kind: u32,
+    number: f32,
+    from: u32,
+    count: u32,
+}
+
+/// A step whose number has 64 bits, where others have their words.
+fn exact(kind: u32, number: f64) -> StepArgs {
+    let bits = number.to_bits();
+    StepArgs { kind, number: 0.0, from: bits as u32, count: (bits >> 32) as u32 }
+}
+
+/// A step as the kernels have it, whose words stand behind so many of others.
+fn args_of(step: Step, own: usize, others: usize) -> StepArgs {
+    let (kind, number, set) = match step {
+        Step::Restrict(set) => (0, 0.0, set),
+        Step::Bias(set, number) => (1, number, set),
+        Step::Divide(number) => return StepArgs { kind: 2, number, from: 0, count: 0 },
+        Step::Repetition(set, number) => (3, number, set),
+        Step::Subtract(set) => (4, 0.0, set),
+        Step::TopK(k) => {
+            return StepArgs { kind: 5, number: 0.0, from: u32::try_from(k).unwrap_or(u32::MAX), count: 0 };
+        }
+        Step::TopP(number) => return exact(6, number),
+        Step::MinP(number) => return exact(7, number),
+    };
+    assert!(set.from + set.count <= own, "{set:?} of {own} words");
+    StepArgs { kind, number, from: small(others + set.from), count: small(set.count) }
+}
+
+/// How often edits and then cuts are taken, until no step is left: once at least.
+fn rounds(steps: &[Step]) -> usize {
+    let is_cut = |step: &Step| matches!(step, Step::TopK(_) | Step::TopP(_) | Step::MinP(_));
+    // After the first round a new one begins with an edit that follows a cut.
+    1 + steps.windows(2).filter(|pair| is_cut(&pair[0]) && !is_cut(&pair[1])).count()
+}
+
+fn grow(gpu: &Gpu, buffer: &mut Buffer, bytes: usize) -> Result<(), CudaError> {
+    if buffer.len() < bytes {
+        *buffer = gpu.allocate(bytes.next_power_of_two())?;
+    }
+    Ok(())
+}

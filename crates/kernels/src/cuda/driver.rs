@@ -1,0 +1,169 @@
+//! Kernels on an NVIDIA GPU, through its driver.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::sys::{CUfunction_attribute_enum, CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
+use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DriverError, result};
+use cudarc::nvrtc::Ptx;
+
+use super::CudaError;
+use super::backend::{Backend, Launch, Memory, Recording};
+
+static KERNELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin"));
+
+/// What a block may share without asking for it.
+const SHARED: u32 = 48 << 10;
+
+impl From<DriverError> for CudaError {
+    fn from(error: DriverError) -> Self {
+        let text = error.to_string();
+        Self::Driver(text.lines().next().unwrap_or_default().to_owned())
+    }
+}
+
+pub(super) struct Driver {
+    context: Arc<CudaContext>,
+    stream: Arc<CudaStream>,
+    /// Where launches go to be recorded, so that what other threads do is not.
+    recorder: Arc<CudaStream>,
+    module: Arc<CudaModule>,
+    /// Kernels that have been launched, and how many bytes their blocks may share.
+    functions: Mutex<HashMap<&'static str, (CudaFunction, u32)>>,
+}
+
+impl Driver {
+    pub(super) fn open(number: usize) -> Result<Self, CudaError> {
+        // SAFETY: it only looks for the library, whose initialisation is the driver's own.
+        if !unsafe { cudarc::driver::sys::is_culib_present() } {
+            return Err(CudaError::Driver("there is no NVIDIA driver".into()));
+        }
+        let context = CudaContext::new(number)?;
+        // SAFETY: one stream does everything in order, so there is nothing to wait for.
+        unsafe { context.disable_event_tracking() };
+        let (stream, recorder) = (context.new_stream()?, context.new_stream()?);
+        let module = context.load_module(Ptx::from_binary(KERNELS.to_vec()))?;
+        Ok(Self { context, stream, recorder, module, functions: Mutex::default() })
+    }
+
+    fn function(&self, launch: &Launch<'_>) -> Result<CudaFunction, CudaError> {
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if !functions.contains_key(launch.kernel) {
+            functions.insert(launch.kernel, (self.module.load_function(launch.kernel)?, SHARED));
+        }
+        let (function, shared) = functions.get_mut(launch.kernel).expect("it is there");
+        if launch.shared > *shared {
+            let attribute = CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            function.set_attribute(attribute, launch.shared as i32)?;
+            *shared = launch.shared;
+        }
+        Ok(function.clone())
+    }
+}
+
+impl Backend for Driver {
+    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Memory>>, CudaError> {
+        // SAFETY: any content is valid for bytes, and what reads them is said to set them before.
+        match unsafe { self.stream.alloc::<u8>(bytes.max(1)) } {
+            Ok(slice) => Ok(Some(Box::new(OnDevice { slice, bytes }))),
+            Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn free_memory(&self) -> Result<u64, CudaError> {
+        Ok(self.context.mem_get_info()?.0 as u64)
+    }
+
+    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), CudaError> {
+        let function = self.function(&launch)?;
+        self.context.bind_to_thread()?;
+        let Launch { grid: [x, y, z], threads, shared, args, recorded, .. } = launch;
+        let mut args = [args.as_ptr().cast_mut().cast::<c_void>()];
+        let stream = if recorded { &self.recorder } else { &self.stream };
+        let (function, stream) = (function.cu_function(), stream.cu_stream());
+        // SAFETY: the caller's promise; the function's module lives as long as `self`.
+        unsafe { result::launch_kernel(function, (x, y, z), (threads, 1, 1), shared, stream, &mut args)? };
+        Ok(())
+    }
+
+    fn begin_recording(&self) -> Result<(), CudaError> {
+        Ok(self.recorder.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?)
+    }
+
+    fn end_recording(&self) -> Result<Box<dyn Recording>, CudaError> {
+        let graph = self.recorder.end_capture(CUgraphInstantiate_flags(0))?;
+        let graph = graph.ok_or_else(|| CudaError::Driver("nothing was recorded".into()))?;
+        Ok(Box::new(Graph { graph, stream: self.stream.clone() }))
+    }
+}
+
+struct Graph {
+    graph: CudaGraph,
+    stream: Arc<CudaStream>,
+}
+
+// SAFETY: it is used by one thread at a time, as the driver wants it: there is no way to it but through the one that owns it.
+unsafe impl Send for Graph {}
+
+impl Recording for Graph {
+    unsafe fn replay(&self) -> Result<(), CudaError> {
+        self.stream.context().bind_to_thread()?;
+        // SAFETY: the graph is there, and the rest is the caller's promise.
+        unsafe { result::graph::launch(self.graph.cu_graph_exec(), self.stream.cu_stream()) }.map_err(CudaError::from)
+    }
+}
+
+struct OnDevice {
+    slice: CudaSlice<u8>,
+    bytes: usize,
+}
+
+impl OnDevice {
+    /// The address of some of its bytes.
+    fn at(&self, at: usize, bytes: usize) -> Result<u64, CudaError> {
+        assert!(at.checked_add(bytes).is_some_and(|end| end <= self.bytes), "{bytes} bytes at {at} of {}", self.bytes);
+        self.slice.context().bind_to_thread()?;
+        Ok(self.address() + at as u64)
+    }
+}
+
+impl Memory for OnDevice {
+    fn address(&self) -> u64 {
+        use cudarc::driver::DevicePtr;
+        // The guard would record an event, and there are none.
+        self.slice.device_ptr(self.slice.stream()).0
+    }
+
+    fn len(&self) -> usize {
+        self.bytes
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) -> Result<(), CudaError> {
+        let to = self.at(at, bytes.len())?;
+        // SAFETY: it is within the memory; the driver has copied memory that is not pinned when it returns.
+        unsafe { result::memcpy_htod_async(to, bytes, self.slice.stream().cu_stream()) }.map_err(CudaError::from)
+    }
+
+    fn read(&self, at: usize, bytes: &mut [u8]) -> Result<(), CudaError> {
+        let (from, stream) = (self.at(at, bytes.len())?, self.slice.stream());
+        // SAFETY: it is within the memory, and the bytes are there until it is done.
+        unsafe { result::memcpy_dtoh_async(bytes, from, stream.cu_stream())? };
+        Ok(stream.synchronize()?)
+    }
+
+    fn zero(&self) -> Result<(), CudaError> {
+        let to = self.at(0, self.bytes)?;
+        // SAFETY: it is all of the memory.
+        unsafe { result::memset_d8_async(to, 0, self.bytes, self.slice.stream().cu_stream()) }.map_err(CudaError::from)
+    }
+
+    fn copy(&self, from: &dyn Memory) -> Result<(), CudaError> {
+        assert_eq!(self.bytes, from.len(), "memories of one length");
+        let to = self.at(0, self.bytes)?;
+        // SAFETY: both are of that length, and of one device.
+        unsafe { result::memcpy_dtod_async(to, from.address(), self.bytes, self.slice.stream().cu_stream()) }
+            .map_err(CudaError::from)
+    }
+}

@@ -1,0 +1,308 @@
+//! What a layer does element by element.
+
+use super::rows::Rows;
+use super::{Buffer, CudaError, Gpu, Matrix, by_format, small};
+use crate::elements::{Activation, Pairs};
+use crate::stored::Format;
+
+/// Threads of a block, and the most blocks, where elements are independent.
+const THREADS: u32 = 256;
+const MOST_BLOCKS: usize = 1 << 16;
+
+fn blocks(count: usize) -> [usize; 3] {
+    [count.div_ceil(THREADS as usize).clamp(1, MOST_BLOCKS), 1, 1]
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct EmbedArgs {
+    rows: u64,
+    embedding: u64,
+    out: u64,
+    vocabulary: u32,
+    width: u32,
+    scale: f32,
+    adds: u32,
+    offset: u32,
+    unused: u32,
+}
+
+fn embed_with(gpu: &Gpu, rows: &Rows, matrix: &Matrix, out: &Buffer, args: EmbedArgs) -> Result<(), CudaError> {
+    let args = EmbedArgs {
+        rows: rows.address(),
+        embedding: matrix.bytes.address(),
+        out: out.numbers(rows.most() * matrix.columns),
+        vocabulary: small(matrix.rows),
+        width: small(matrix.columns),
+        ..args
+    };
+    let kernel = by_format!(matrix.format, "embed", "");
+    // SAFETY: the struct is that of `elements.cu`, and it reads no row past the last.
+    unsafe { gpu.launch(kernel, [rows.most(), 1, 1], (THREADS, 0), &args, &[rows.buffer(), &matrix.bytes, out]) }
+}
+
+/// The embedding of each row's token, times `scale`: `out` is `rows x width`.
+pub fn embed(gpu: &Gpu, rows: &Rows, embedding: &Matrix, scale: f32, out: &Buffer) -> Result<(), CudaError> {
+    assert!(rows.vocabulary() <= embedding.rows, "{} tokens", rows.vocabulary());
+    let args =
+        EmbedArgs { rows: 0, embedding: 0, out: 0, vocabulary: 0, width: 0, scale, adds: 0, offset: 0, unused: 0 };
+    embed_with(gpu, rows, embedding, out, args)
+}
+
+/// Adds the embedding of each row's position, the first of which is row `offset`.
+pub fn add_positions(gpu: &Gpu, rows: &Rows, positions: &Matrix, offset: usize, out: &Buffer) -> Result<(), CudaError> {
+    let offset = small(offset);
+    let args =
+        EmbedArgs { rows: 0, embedding: 0, out: 0, vocabulary: 0, width: 0, scale: 1.0, adds: 1, offset, unused: 0 };
+    embed_with(gpu, rows, positions, out, args)
+}
+
+/// A norm: divided by the root of the mean square, or, with a bias, less the mean first.
+#[derive(Clone, Copy, Debug)]
+pub struct Norm<'a> {
+    /// What is multiplied by.
+    pub weight: &'a Buffer,
+    /// What is added.
+    pub bias: Option<&'a Buffer>,
+    /// Elements of a row.
+    pub width: usize,
+    /// Added to the mean square.
+    pub epsilon: f32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct NormArgs {
+    x: u64,
+    weight: u64,
+    bias: u64,
+    out: u64,
+    which: u64,
+    width: u32,
+    epsilon: f32,
+}
+
+fn norm_with(
+    gpu: &Gpu,
+    x: &Buffer,
+    count: usize,
+    norm: Norm<'_>,
+    out: &Buffer,
+    which: Option<&Rows>,
+) -> Result<(), CudaError> {
+    let Norm { weight, bias, width, epsilon } = norm;
+    let rows = which.map_or(count, Rows::most);
+    let args = NormArgs {
+        x: x.numbers(rows * width),
+        weight: weight.numbers(width),
+        bias: bias.map_or(0, |bias| bias.numbers(width)),
+        out: out.numbers(count * width),
+        which: which.map_or(0, Rows::wanted),
+        width: small(width),
+        epsilon,
+    };
+    let mut buffers = vec![x, weight, out];
+    buffers.extend(bias.into_iter().chain(which.map(Rows::buffer)));
+    // A number for each warp is shared.
+    let shared = THREADS as usize / 32 * 4;
+    // SAFETY: the struct is that of `elements.cu`; wanted rows are among those of `x`.
+    unsafe { gpu.launch("normalize", [count, 1, 1], (THREADS, shared), &args, &buffers) }
+}
+
+/// Normalises `count` rows; `out` may be `x`.
+pub fn normalize(gpu: &Gpu, x: &Buffer, count: usize, norm: Norm<'_>, out: &Buffer) -> Result<(), CudaError> {
+    norm_with(gpu, x, count, norm, out, None)
+}
+
+/// Normalises the first `count` rows that are wanted, into as many rows of `out`. Of more than are wanted the rest is the first row's.
+pub fn normalize_wanted(
+    gpu: &Gpu,
+    x: &Buffer,
+    rows: &Rows,
+    count: usize,
+    norm: Norm<'_>,
+    out: &Buffer,
+) -> Result<(), CudaError> {
+    assert!(count <= rows.most(), "{count} rows of {}", rows.most());
+    norm_with(gpu, x, count, norm, out, Some(rows))
+}
+
+/// How queries and keys are turned in a layer.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// How many pairs of elements of a head.
+    pub pairs: usize,
+    /// Which elements are pairs.
+    pub which: Pairs,
+    /// Where among a sequence's angles those of this embedding begin.
+    pub angles: usize,
+    /// What cosines and sines are multiplied by.
+    pub magnitude: f32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct HeadsArgs {
+    query: u64,
+    key: u64,
+    value: u64,
+    rows: u64,
+    pages: u64,
+    keys: u64,
+    values: u64,
+    heads: u32,
+    kv_heads: u32,
+    dim: u32,
+    page: u32,
+    pairs: u32,
+    neighbours: u32,
+    angles: u32,
+    magnitude: f32,
+}
+
+/// Turns queries in place, and writes turned keys, and values, into the pages.
+pub fn into_pages(
+    gpu: &Gpu,
+    rows: &Rows,
+    layer: usize,
+    heads: usize,
+    [query, key, value]: [&Buffer; 3],
+    turn: Option<Turn>,
+) -> Result<(), CudaError> {
+    let (layout, m) = (rows.layout(), rows.most());
+    let (kv_heads, dim) = (layout.kv_heads, layout.head_dim);
+    let turn = turn.unwrap_or(Turn { pairs: 0, which: Pairs::Halves, angles: 0, magnitude: 1.0 });
+    assert!(2 * turn.pairs <= dim && turn.angles + turn.pairs <= rows.angles(), "{turn:?} in heads of {dim}");
+    let [keys, values] = layout.places(layer);
+    let args = HeadsArgs {
+        query: query.numbers(m * heads * dim),
+        key: key.numbers(m * kv_heads * dim),
+        value: value.numbers(m * kv_heads * dim),
+        rows: rows.address(),
+        pages: rows.table(),
+        keys,
+        values,
+        heads: small(heads),
+        kv_heads: small(kv_heads),
+        dim: small(dim),
+        page: small(layout.tokens),
+        pairs: small(turn.pairs),
+        neighbours: (turn.which == Pairs::Neighbours).into(),
+        angles: small(turn.angles),
+        magnitude: turn.magnitude,
+    };
+    let kernel = match layout.format {
+        Format::F32 => "heads_f32",
+        Format::F16 => "heads_f16",
+        Format::Bf16 => "heads_bf16",
+        Format::Q8_0 => "heads_q8_0",
+        format => unreachable!("caches are not stored as {format:?}"),
+    };
+    let grid = [m, heads + 2 * kv_heads, 1];
+    // SAFETY: the struct is that of `elements.cu`, and `Rows` has checked what rows reach.
+    unsafe { gpu.launch(kernel, grid, (32, dim * 4), &args, &[query, key, value, rows.buffer()]) }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ActivateArgs {
+    x: u64,
+    up: u64,
+    count: u64,
+    activation: u32,
+    unused: u32,
+}
+
+/// Puts the first `count` elements of `x` through an activation, and multiplies them by those of `up`.
+pub fn activate(
+    gpu: &Gpu,
+    activation: Activation,
+    x: &Buffer,
+    up: Option<&Buffer>,
+    count: usize,
+) -> Result<(), CudaError> {
+    let number = match activation {
+        Activation::Silu => 0,
+        Activation::Gelu => 1,
+        Activation::GeluTanh => 2,
+        Activation::Relu => 3,
+    };
+    let up_at = up.map_or(0, |up| up.numbers(count));
+    let args = ActivateArgs { x: x.numbers(count), up: up_at, count: count as u64, activation: number, unused: 0 };
+    let buffers: Vec<_> = [x].into_iter().chain(up).collect();
+    // SAFETY: the struct is that of `elements.cu`, and all is as long as it takes it to be; so in what follows.
+    unsafe { gpu.launch("activate", blocks(count), (THREADS, 0), &args, &buffers) }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct AddArgs {
+    to: u64,
+    from: u64,
+    count: u64,
+}
+
+/// Adds the first `count` elements.
+pub fn add(gpu: &Gpu, to: &Buffer, from: &Buffer, count: usize) -> Result<(), CudaError> {
+    let args = AddArgs { to: to.numbers(count), from: from.numbers(count), count: count as u64 };
+    // SAFETY: as above.
+    unsafe { gpu.launch("add", blocks(count), (THREADS, 0), &args, &[to, from]) }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct CapArgs {
+    x: u64,
+    count: u64,
+    cap: f32,
+    unused: u32,
+}
+
+/// The first `count` elements `x` become `cap * tanh(x / cap)`.
+pub fn cap(gpu: &Gpu, x: &Buffer, count: usize, cap: f32) -> Result<(), CudaError> {
+    let args = CapArgs { x: x.numbers(count), count: count as u64, cap, unused: 0 };
+    // SAFETY: as above.
+    unsafe { gpu.launch("cap", blocks(count), (THREADS, 0), &args, &[x]) }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct MoveArgs {
+    pages: u64,
+    slots: u64,
+    moves: u32,
+    page: u32,
+    bytes: u64,
+}
+
+/// Moves the keys and values of tokens to earlier places: `moves` are pairs of from and to, which rise.
+///
+/// # Panics
+/// If they do not, or are not in the pages.
+pub fn move_back(
+    gpu: &Gpu,
+    layout: super::rows::Pages,
+    pages: &[Buffer],
+    moves: &[(usize, usize)],
+) -> Result<(), CudaError> {
+    let fits = |slot: usize| slot / layout.tokens < pages.len();
+    let in_order = moves.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1);
+    assert!(in_order && moves.iter().all(|&(from, to)| to < from && fits(from)), "{moves:?}");
+    assert!(pages.iter().all(|page| page.len() >= layout.page_bytes()), "pages");
+    if moves.is_empty() {
+        return Ok(());
+    }
+    let table: Vec<u8> = pages.iter().flat_map(|page| page.address().to_le_bytes()).collect();
+    let slots: Vec<u8> =
+        moves.iter().flat_map(|&(from, to)| [small(from), small(to)]).flat_map(u32::to_le_bytes).collect();
+    let (table, slots) = (gpu.upload(&table)?, gpu.upload(&slots)?);
+    let args = MoveArgs {
+        pages: table.address(),
+        slots: slots.address(),
+        moves: small(moves.len()),
+        page: small(layout.tokens),
+        bytes: layout.token_bytes() as u64,
+    };
+    // SAFETY: the struct is that of `elements.cu`, and memory is freed after what was asked for before.
+    unsafe { gpu.launch("move_back", [2 * layout.layers, 1, 1], (THREADS, 0), &args, &[&table, &slots]) }
+}

@@ -1,0 +1,164 @@
+//! Kernels on a CPU, one thread after the other: see `cuda/emulator.h`. For tests.
+
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::mem::MaybeUninit;
+use std::sync::{Mutex, PoisonError};
+
+use super::CudaError;
+use super::backend::{Backend, Launch, Memory, Recording};
+
+unsafe extern "C" {
+    fn verdigris_emulate(
+        name: *const c_char,
+        grid: *const c_uint,
+        threads: c_uint,
+        shared: usize,
+        args: *const c_void,
+    ) -> c_int;
+}
+
+#[derive(Default)]
+pub(super) struct Emulated {
+    recording: Mutex<Vec<OwnedLaunch>>,
+}
+
+struct OwnedLaunch {
+    kernel: &'static str,
+    grid: [u32; 3],
+    threads: u32,
+    shared: u32,
+    /// Aligned as structs with pointers are.
+    args: Vec<MaybeUninit<u64>>,
+}
+
+impl OwnedLaunch {
+    fn new(launch: Launch<'_>) -> Self {
+        let Launch { kernel, grid, threads, shared, args: bytes, .. } = launch;
+        let mut args = vec![MaybeUninit::new(0u64); bytes.len().div_ceil(8)];
+        // SAFETY: there is room for the bytes, and they overlap with nothing.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), args.as_mut_ptr().cast(), bytes.len()) };
+        Self { kernel, grid, threads, shared, args }
+    }
+
+    /// # Safety
+    /// As for a launch.
+    unsafe fn run(&self) -> Result<(), CudaError> {
+        // A device refuses what the emulation could do.
+        if self.grid.contains(&0) || self.threads == 0 || self.threads > 1024 || self.shared > 99 << 10 {
+            return Err(CudaError::Driver(format!("{}: no such shape of launch", self.kernel)));
+        }
+        let name = CString::new(self.kernel).expect("no zero in a name");
+        let (grid, args) = (self.grid.as_ptr(), self.args.as_ptr().cast());
+        // SAFETY: the name and the shape are as it wants them, and the rest is the caller's promise.
+        let status = unsafe { verdigris_emulate(name.as_ptr(), grid, self.threads, self.shared as usize, args) };
+        if status == 0 { Ok(()) } else { Err(CudaError::Driver(format!("there is no kernel {}", self.kernel))) }
+    }
+}
+
+impl Backend for Emulated {
+    fn allocate(&self, bytes: usize) -> Result<Option<Box<dyn Memory>>, CudaError> {
+        // What is not yet set is not a number.
+        let mut words = Vec::new();
+        if words.try_reserve_exact(bytes.div_ceil(16)).is_err() {
+            return Ok(None);
+        }
+        words.resize(bytes.div_ceil(16), u128::MAX);
+        Ok(Some(Box::new(Host { words: Box::into_raw(words.into_boxed_slice()), bytes })))
+    }
+
+    fn free_memory(&self) -> Result<u64, CudaError> {
+        Ok(4 << 30)
+    }
+
+    unsafe fn launch(&self, launch: Launch<'_>) -> Result<(), CudaError> {
+        let is_recorded = launch.recorded;
+        let launch = OwnedLaunch::new(launch);
+        if is_recorded {
+            self.recording.lock().unwrap_or_else(PoisonError::into_inner).push(launch);
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { launch.run() }
+    }
+
+    fn begin_recording(&self) -> Result<(), CudaError> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(())
+    }
+
+    fn end_recording(&self) -> Result<Box<dyn Recording>, CudaError> {
+        Ok(Box::new(Recorded(std::mem::take(&mut *self.recording.lock().unwrap_or_else(PoisonError::into_inner)))))
+    }
+}
+
+struct Recorded(Vec<OwnedLaunch>);
+
+impl Recording for Recorded {
+    unsafe fn replay(&self) -> Result<(), CudaError> {
+        for launch in &self.0 {
+            // SAFETY: the caller's promise.
+            unsafe { launch.run()? };
+        }
+        Ok(())
+    }
+}
+
+struct Host {
+    words: *mut [u128],
+    bytes: usize,
+}
+
+// SAFETY: it owns its memory, which kernels change as a device's would be: whoever shares it takes care that they do not meet.
+unsafe impl Send for Host {}
+// SAFETY: as above.
+unsafe impl Sync for Host {}
+
+impl Host {
+    fn at(&self, at: usize, bytes: usize) -> *mut u8 {
+        assert!(at.checked_add(bytes).is_some_and(|end| end <= self.bytes), "{bytes} bytes at {at} of {}", self.bytes);
+        // SAFETY: it is within the memory.
+        unsafe { self.words.cast::<u8>().add(at) }
+    }
+}
+
+impl Memory for Host {
+    fn address(&self) -> u64 {
+        self.words.cast::<u8>() as u64
+    }
+
+    fn len(&self) -> usize {
+        self.bytes
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) -> Result<(), CudaError> {
+        // SAFETY: it is within the memory, and no kernel runs: each is done when its launch returns.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at(at, bytes.len()), bytes.len()) };
+        Ok(())
+    }
+
+    fn read(&self, at: usize, bytes: &mut [u8]) -> Result<(), CudaError> {
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(self.at(at, bytes.len()), bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    fn zero(&self) -> Result<(), CudaError> {
+        // SAFETY: as above.
+        unsafe { self.at(0, self.bytes).write_bytes(0, self.bytes) };
+        Ok(())
+    }
+
+    fn copy(&self, from: &dyn Memory) -> Result<(), CudaError> {
+        assert_eq!(self.bytes, from.len(), "memories of one length");
+        // SAFETY: as above, and two memories are apart.
+        unsafe { std::ptr::copy_nonoverlapping(from.address() as *const u8, self.at(0, self.bytes), self.bytes) };
+        Ok(())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // SAFETY: it came out of a box.
+        drop(unsafe { Box::from_raw(self.words) });
+    }
+}

@@ -1,0 +1,91 @@
+//! Rows times matrices of weights as they are stored.
+
+use super::{Buffer, CudaError, Gpu, Matrix, by_format, small};
+use crate::stored::Format;
+
+/// One of the matrices that the same rows are multiplied with.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// `n x k`.
+    pub matrix: &'a Matrix,
+    /// `n` numbers that are added to each row.
+    pub bias: Option<&'a Buffer>,
+    /// `m x n`: the results.
+    pub out: &'a Buffer,
+}
+
+/// The most matrices of one call.
+pub const PARTS: usize = 3;
+
+/// Warps of a block, and rows of a matrix that a warp has, as in `linear.cu`.
+const ROWS_A_BLOCK: usize = 4 * 2;
+const THREADS: u32 = 4 * 32;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct PartArgs {
+    weights: u64,
+    bias: u64,
+    out: u64,
+    rows: u32,
+    from: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Args {
+    x: u64,
+    parts: [PartArgs; PARTS],
+    rows: u32,
+    columns: u32,
+    count: u32,
+    adds: u32,
+}
+
+/// `out = x * w^T + bias` for the first `m` rows of `x` (`m x k`), or that is added to what `out` holds.
+///
+/// A row's bits do not depend on how many rows go with it. Matrices of one format are one launch.
+///
+/// # Panics
+/// If the shapes do not fit together, or there are more parts than [`PARTS`].
+pub fn linear(gpu: &Gpu, x: &Buffer, m: usize, parts: &[Part<'_>], adds: bool) -> Result<(), CudaError> {
+    assert!((1..=PARTS).contains(&parts.len()), "{} matrices", parts.len());
+    let first = parts[0].matrix;
+    if parts.iter().any(|part| part.matrix.format != first.format) {
+        return parts.iter().try_for_each(|part| linear(gpu, x, m, std::slice::from_ref(part), adds));
+    }
+    let k = first.columns;
+    let mut args = Args {
+        x: x.numbers(m * k),
+        parts: Default::default(),
+        rows: small(m),
+        columns: small(k),
+        count: small(parts.len()),
+        adds: adds.into(),
+    };
+    let mut buffers = vec![x];
+    let mut blocks = 0;
+    for (part, args) in parts.iter().zip(&mut args.parts) {
+        let n = part.matrix.rows;
+        assert_eq!(part.matrix.columns, k, "matrices for the same rows");
+        *args = PartArgs {
+            weights: part.matrix.bytes.address(),
+            bias: part.bias.map_or(0, |bias| bias.numbers(n)),
+            out: part.out.numbers(m * n),
+            rows: small(n),
+            from: small(blocks),
+        };
+        blocks += n.div_ceil(ROWS_A_BLOCK);
+        buffers.extend([&part.matrix.bytes, part.out].into_iter().chain(part.bias));
+    }
+    let (kernel, tile) = match m {
+        0 => return Ok(()),
+        1 => (by_format!(first.format, "linear", "_1"), 1),
+        2 => (by_format!(first.format, "linear", "_2"), 2),
+        3..=4 => (by_format!(first.format, "linear", "_4"), 4),
+        5..=8 => (by_format!(first.format, "linear", "_8"), 8),
+        _ => (by_format!(first.format, "linear", "_16"), 16),
+    };
+    // SAFETY: the struct is that of `linear.cu`, and all is as long as it takes it to be.
+    unsafe { gpu.launch(kernel, [blocks, m.div_ceil(tile), 1], (THREADS, 0), &args, &buffers) }
+}

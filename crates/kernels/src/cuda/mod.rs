@@ -1,0 +1,292 @@
+//! Kernels for NVIDIA GPUs: those of a decoder, and the draw of a token out of a row of logits, which then never leaves the GPU.
+//!
+//! The kernels are written in CUDA C++ (`cuda/` of this crate), and are compiled twice: for GPUs (feature `cuda`), and as C++ for a CPU
+//! that runs the threads of a block as fibres (feature `emulated-cuda`), so that tests see the same source at work where there is no
+//! GPU. A [`Gpu`] is one or the other.
+//!
+//! Calls return before the work is done; what is asked of a GPU is done in order. [`Gpu::record`] keeps the launches of a closure as
+//! a [`Graph`], which does them again at the price of one.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`rows`] | what a pass reads: tokens, places, pages, who sees whom |
+//! | [`linear`] | `x * w^T` of weights as they are stored |
+//! | [`attention`] | attention over pages of keys and values |
+//! | [`elements`] | embeddings, norms, activations, positions |
+//! | [`draw`] | sets of tokens, cuts, and the draw |
+
+pub mod attention;
+mod backend;
+pub mod draw;
+#[cfg(feature = "cuda")]
+mod driver;
+pub mod elements;
+#[cfg(feature = "emulated-cuda")]
+mod emulated;
+pub mod linear;
+pub mod rows;
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+use backend::{Backend, Launch, Memory, Recording};
+
+use crate::stored::{self, Format};
+
+/// What can go wrong on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CudaError {
+    /// There is not so much memory.
+    Memory {
+        /// Bytes that were asked for.
+        bytes: usize,
+    },
+    /// The driver says so.
+    Driver(String),
+}
+
+impl fmt::Display for CudaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory { bytes } => write!(f, "the GPU has no memory for {bytes} bytes more"),
+            Self::Driver(fault) => f.write_str(fault),
+        }
+    }
+}
+
+impl std::error::Error for CudaError {}
+
+/// A GPU, with one stream of work. Clones are the same one.
+#[derive(Clone)]
+pub struct Gpu {
+    backend: Arc<dyn Backend>,
+    recorder: Arc<Recorder>,
+}
+
+#[derive(Default)]
+struct Recorder {
+    /// Held by the one thread that records.
+    turn: Mutex<()>,
+    /// That thread, and what its launches reach.
+    reached: Mutex<Option<(ThreadId, Vec<Buffer>)>>,
+}
+
+impl fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gpu")
+    }
+}
+
+/// Memory on a GPU. Clones are the same memory.
+#[derive(Clone)]
+pub struct Buffer(Arc<dyn Memory>);
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes on a GPU", self.len())
+    }
+}
+
+/// Launches that can be done again: with the same memory, which may hold other numbers then.
+pub struct Graph {
+    recording: Box<dyn Recording>,
+    /// What they reach.
+    _buffers: Vec<Buffer>,
+}
+
+impl Gpu {
+    /// The GPU of a number, counted from zero.
+    #[cfg(feature = "cuda")]
+    pub fn open(number: usize) -> Result<Self, CudaError> {
+        Ok(Self { backend: Arc::new(driver::Driver::open(number)?), recorder: Arc::default() })
+    }
+
+    /// One that is emulated on the CPU: slow, for tests.
+    #[cfg(feature = "emulated-cuda")]
+    pub fn emulated() -> Self {
+        Self { backend: Arc::new(emulated::Emulated::default()), recorder: Arc::default() }
+    }
+
+    /// Memory with any content.
+    pub fn allocate(&self, bytes: usize) -> Result<Buffer, CudaError> {
+        self.backend.allocate(bytes)?.map(|memory| Buffer(memory.into())).ok_or(CudaError::Memory { bytes })
+    }
+
+    /// Memory of zeros.
+    pub fn zeroed(&self, bytes: usize) -> Result<Buffer, CudaError> {
+        let buffer = self.allocate(bytes)?;
+        buffer.0.zero()?;
+        Ok(buffer)
+    }
+
+    /// Memory that holds bytes.
+    pub fn upload(&self, bytes: &[u8]) -> Result<Buffer, CudaError> {
+        let buffer = self.allocate(bytes.len())?;
+        buffer.write(0, bytes)?;
+        Ok(buffer)
+    }
+
+    /// Memory that holds numbers.
+    pub fn upload_numbers(&self, numbers: &[f32]) -> Result<Buffer, CudaError> {
+        self.upload(stored::bytes(numbers))
+    }
+
+    /// Bytes of memory that are free.
+    pub fn free_memory(&self) -> Result<u64, CudaError> {
+        self.backend.free_memory()
+    }
+
+    /// Keeps the launches of `work`, which are not done now. It must do nothing else on this GPU, in this thread.
+    pub fn record(&self, work: impl FnOnce() -> Result<(), CudaError>) -> Result<Graph, CudaError> {
+        let _turn = self.recorder.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.backend.begin_recording()?;
+        *self.reached() = Some((thread::current().id(), Vec::new()));
+        let done = work();
+        let buffers = self.reached().take().map(|(_, buffers)| buffers).unwrap_or_default();
+        let recording = self.backend.end_recording();
+        done?;
+        Ok(Graph { recording: recording?, _buffers: buffers })
+    }
+
+    fn reached(&self) -> MutexGuard<'_, Option<(ThreadId, Vec<Buffer>)>> {
+        self.recorder.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// # Safety
+    /// The arguments are the struct that the kernel takes. All that it reaches through them lies in `buffers`, or in memory that those
+    /// hold the addresses of and that is there until it is done, be it by a graph.
+    unsafe fn launch<A: Copy>(
+        &self,
+        kernel: &'static str,
+        grid: [usize; 3],
+        (threads, shared): (u32, usize),
+        args: &A,
+        buffers: &[&Buffer],
+    ) -> Result<(), CudaError> {
+        let mut reached = self.reached();
+        let reached = reached.as_mut().filter(|(recording, _)| *recording == thread::current().id());
+        let recorded = reached.map(|(_, all)| all.extend(buffers.iter().copied().cloned())).is_some();
+        // SAFETY: bytes that may not be set, as padding is not.
+        let args = unsafe { std::slice::from_raw_parts((&raw const *args).cast::<MaybeUninit<u8>>(), size_of::<A>()) };
+        let grid = grid.map(|blocks| u32::try_from(blocks).expect("a grid has fewer blocks"));
+        let shared = u32::try_from(shared).expect("less memory is shared");
+        // SAFETY: the caller's promise.
+        unsafe { self.backend.launch(Launch { kernel, grid, threads, shared, args, recorded }) }
+    }
+}
+
+impl Buffer {
+    /// Bytes of it.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Writes bytes at a place.
+    ///
+    /// # Panics
+    /// If they reach past the end; so in what follows.
+    pub fn write(&self, at: usize, bytes: &[u8]) -> Result<(), CudaError> {
+        self.0.write(at, bytes)
+    }
+
+    /// Reads numbers from a place (in bytes), once everything before is done.
+    pub fn read_numbers(&self, at: usize, numbers: &mut [f32]) -> Result<(), CudaError> {
+        // SAFETY: any bytes are numbers.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().cast(), size_of_val(numbers)) };
+        self.0.read(at, bytes)
+    }
+
+    /// Copies all of another buffer of the same length.
+    pub fn copy(&self, from: &Self) -> Result<(), CudaError> {
+        self.0.copy(&*from.0)
+    }
+
+    /// Whether no clone of it is anywhere else.
+    pub fn is_own(&mut self) -> bool {
+        Arc::get_mut(&mut self.0).is_some()
+    }
+
+    fn address(&self) -> u64 {
+        self.0.address()
+    }
+
+    /// Its address, for a kernel that reads or writes so many numbers there.
+    fn numbers(&self, count: usize) -> u64 {
+        let bytes = count.checked_mul(4).expect("fewer numbers");
+        assert!(self.len() >= bytes, "{bytes} bytes of {}", self.len());
+        self.address()
+    }
+}
+
+impl Graph {
+    /// Does the launches again, in order.
+    ///
+    /// Whoever recorded them answers for what is in the memory that they reach, as for the launches themselves.
+    pub fn replay(&self) -> Result<(), CudaError> {
+        // SAFETY: the memory is here; what it holds is checked by what writes it (see `rows`).
+        unsafe { self.recording.replay() }
+    }
+}
+
+/// A matrix of weights on a GPU, row by row, as it is stored.
+#[derive(Clone, Debug)]
+pub struct Matrix {
+    format: Format,
+    bytes: Buffer,
+    rows: usize,
+    columns: usize,
+}
+
+impl Matrix {
+    /// Rows of so many columns.
+    ///
+    /// # Panics
+    /// If the bytes are no whole rows.
+    pub fn new(format: Format, bytes: Buffer, columns: usize) -> Self {
+        let row = format.bytes(columns);
+        assert!(
+            row > 0 && columns.is_multiple_of(format.block()) && bytes.len().is_multiple_of(row),
+            "rows of {columns}"
+        );
+        Self { format, rows: bytes.len() / row, bytes, columns }
+    }
+
+    /// Rows of it.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Columns of it.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+}
+
+/// The name of the kernel for a format.
+macro_rules! by_format {
+    ($format:expr, $prefix:literal, $suffix:literal) => {
+        match $format {
+            Format::F32 => concat!($prefix, "_f32", $suffix),
+            Format::F16 => concat!($prefix, "_f16", $suffix),
+            Format::Bf16 => concat!($prefix, "_bf16", $suffix),
+            Format::Q8_0 => concat!($prefix, "_q8_0", $suffix),
+            Format::Q4_0 => concat!($prefix, "_q4_0", $suffix),
+            Format::Q4K => concat!($prefix, "_q4k", $suffix),
+            Format::Q6K => concat!($prefix, "_q6k", $suffix),
+        }
+    };
+}
+use by_format;
+
+/// As a kernel counts.
+fn small(count: usize) -> u32 {
+    u32::try_from(count).expect("a kernel counts in 32 bits")
+}

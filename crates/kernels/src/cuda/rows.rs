@@ -1,0 +1,329 @@
+//! What a pass reads: its rows, each a token of some sequence, the pages of those sequences, and who sees whom.
+//!
+//! All of it lies in one piece of memory of fixed places, so a graph that was recorded with it reads what is set next.
+
+use super::{Buffer, CudaError, Gpu, small};
+use crate::stored::Format;
+
+/// For what is not there, as in `device.cuh`.
+const NONE: u32 = u32::MAX;
+
+/// How keys and values lie in a page: for each layer its keys, then its values, each `tokens x kv_heads x head_dim`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// Tokens of a page.
+    pub tokens: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Key and value heads.
+    pub kv_heads: usize,
+    /// Elements of one head.
+    pub head_dim: usize,
+    /// F32, F16, Bf16 or Q8_0.
+    pub format: Format,
+}
+
+impl Pages {
+    /// Bytes of a token in one half of a layer.
+    pub fn token_bytes(&self) -> usize {
+        self.kv_heads * self.format.bytes(self.head_dim)
+    }
+
+    /// Bytes of a page.
+    pub fn page_bytes(&self) -> usize {
+        2 * self.layers * self.half_bytes()
+    }
+
+    pub(super) fn half_bytes(&self) -> usize {
+        self.tokens * self.token_bytes()
+    }
+
+    /// Where in a page a layer's keys and values begin.
+    pub(super) fn places(&self, layer: usize) -> [u64; 2] {
+        assert!(layer < self.layers, "layer {layer} of {}", self.layers);
+        [2 * layer, 2 * layer + 1].map(|half| (half * self.half_bytes()) as u64)
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Row {
+    token: u32,
+    position: u32,
+    slot: u32,
+    table: u32,
+    held: u32,
+    first: u32,
+    mask: u32,
+    unused: u32,
+    angles: u64,
+}
+
+/// Some tokens of one sequence.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// Tokens of the sequence before these.
+    pub held: usize,
+    /// The tokens.
+    pub tokens: &'a [u32],
+    /// Their places in the text.
+    pub positions: &'a [u32],
+    /// Row by row, which of these tokens each one sees; without this, those up to itself.
+    pub visible: Option<&'a [bool]>,
+    /// The sequence's pages, with room for these tokens.
+    pub pages: &'a [Buffer],
+    /// By how much pairs of elements turn, for all rotary embeddings.
+    pub angles: &'a Buffer,
+}
+
+/// The rows of a pass.
+#[derive(Debug)]
+pub struct Rows {
+    layout: Pages,
+    most: usize,
+    most_pages: usize,
+    rows_a_tile: usize,
+    vocabulary: usize,
+    angles: usize,
+    buffer: Buffer,
+    bytes: Vec<u8>,
+    /// What the rows reach, until others are set.
+    reached: Vec<Buffer>,
+    rows: usize,
+    tiles: usize,
+    masks: usize,
+    table: usize,
+    wanted: usize,
+}
+
+/// What rows are for, which bounds them.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Rows, at most.
+    pub rows: usize,
+    /// Pages of all sequences, at most.
+    pub pages: usize,
+    /// Query heads that share a head of keys.
+    pub group: usize,
+    /// One more than the highest token.
+    pub vocabulary: usize,
+    /// Numbers of the angles of a sequence.
+    pub angles: usize,
+}
+
+/// Queries that a block of threads attends with, at most, unless one token has more.
+const QUERIES: usize = 16;
+
+impl Rows {
+    /// Room for rows.
+    pub fn new(gpu: &Gpu, layout: Pages, bounds: Bounds) -> Result<Self, CudaError> {
+        let Bounds { rows, pages, group, vocabulary, angles } = bounds;
+        let mut new = Self {
+            layout,
+            most: rows,
+            most_pages: pages,
+            rows_a_tile: (QUERIES / group).max(1),
+            vocabulary,
+            angles,
+            buffer: gpu.allocate(0)?,
+            bytes: Vec::new(),
+            reached: Vec::new(),
+            rows: 0,
+            tiles: 0,
+            masks: 0,
+            table: 0,
+            wanted: 0,
+        };
+        new.bytes = vec![0; new.table_at() + pages * 8];
+        new.buffer = gpu.zeroed(new.bytes.len())?;
+        Ok(new)
+    }
+
+    /// The most rows.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// How keys and values lie.
+    pub fn layout(&self) -> Pages {
+        self.layout
+    }
+
+    pub(super) fn rows_a_tile(&self) -> usize {
+        self.rows_a_tile
+    }
+
+    fn words_a_row(&self) -> usize {
+        self.most.div_ceil(64)
+    }
+
+    fn tiles_at(&self) -> usize {
+        self.most * size_of::<Row>()
+    }
+
+    fn wanted_at(&self) -> usize {
+        self.tiles_at() + self.most * 8
+    }
+
+    fn masks_at(&self) -> usize {
+        (self.wanted_at() + self.most * 4).next_multiple_of(8)
+    }
+
+    fn table_at(&self) -> usize {
+        self.masks_at() + self.most * self.words_a_row() * 8
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn put_row(&mut self, at: usize, row: Row) {
+        let Row { token, position, slot, table, held, first, mask, unused, angles } = row;
+        let begin = at * size_of::<Row>();
+        for (i, number) in [token, position, slot, table, held, first, mask, unused].into_iter().enumerate() {
+            self.put(begin + 4 * i, &number.to_le_bytes());
+        }
+        self.put(begin + 32, &angles.to_le_bytes());
+    }
+
+    /// Forgets the rows.
+    pub fn clear(&mut self) {
+        (self.rows, self.tiles, self.masks, self.table, self.wanted) = (0, 0, 0, 0, 0);
+        self.reached.clear();
+    }
+
+    /// Adds the rows of some tokens.
+    ///
+    /// # Panics
+    /// If there is no room for them, in the pages or here, or lengths do not fit together.
+    pub fn push(&mut self, piece: Piece<'_>) {
+        let Piece { held, tokens, positions, visible, pages, angles } = piece;
+        let (m, first) = (tokens.len(), self.rows);
+        assert!(first + m <= self.most, "{m} rows more than {first} of {}", self.most);
+        assert!(
+            m == positions.len() && visible.is_none_or(|visible| visible.len() == m * m),
+            "a position for each token"
+        );
+        let used = (held + m).div_ceil(self.layout.tokens);
+        assert!(used <= pages.len() && self.table + used <= self.most_pages, "{used} pages");
+        assert!(angles.len() >= 4 * self.angles, "angles");
+        for page in &pages[..used] {
+            assert!(page.len() >= self.layout.page_bytes(), "a page of {} bytes", page.len());
+            self.put(self.table_at() + (self.table) * 8, &page.address().to_le_bytes());
+            self.table += 1;
+        }
+        for (i, (&token, &position)) in tokens.iter().zip(positions).enumerate() {
+            assert!((token as usize) < self.vocabulary, "token {token} of {}", self.vocabulary);
+            let mask = match visible {
+                None => NONE,
+                Some(visible) => self.put_mask(&visible[i * m..(i + 1) * m]),
+            };
+            let row = Row {
+                token,
+                position,
+                slot: small(held + i),
+                table: small(self.table - used),
+                held: small(held),
+                first: small(first),
+                mask,
+                unused: 0,
+                angles: angles.address(),
+            };
+            self.put_row(first + i, row);
+        }
+        for from in (0..m).step_by(self.rows_a_tile) {
+            let count = self.rows_a_tile.min(m - from);
+            let at = self.tiles_at() + self.tiles * 8;
+            self.put(at, &small(first + from).to_le_bytes());
+            self.put(at + 4, &small(count).to_le_bytes());
+            self.tiles += 1;
+        }
+        self.rows += m;
+        self.reached.extend(pages[..used].iter().chain([angles]).cloned());
+    }
+
+    /// The number of the first word of a row's mask.
+    fn put_mask(&mut self, sees: &[bool]) -> u32 {
+        let first = self.masks;
+        for chunk in sees.chunks(64) {
+            let word = chunk.iter().enumerate().fold(0u64, |word, (bit, &sees)| word | u64::from(sees) << bit);
+            self.put(self.masks_at() + self.masks * 8, &word.to_le_bytes());
+            self.masks += 1;
+        }
+        small(first)
+    }
+
+    /// Wants the row of a token, by number.
+    pub fn want(&mut self, row: usize) {
+        assert!(row < self.rows && self.wanted < self.most, "row {row} of {}", self.rows);
+        self.put(self.wanted_at() + self.wanted * 4, &small(row).to_le_bytes());
+        self.wanted += 1;
+    }
+
+    /// How many rows are there.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The most tokens that one of the sequences has, in pages.
+    pub fn longest(&self) -> usize {
+        (0..self.rows).map(|row| self.slot(row) / self.layout.tokens + 1).max().unwrap_or(0)
+    }
+
+    fn slot(&self, row: usize) -> usize {
+        let at = row * size_of::<Row>() + 8;
+        u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes")) as usize
+    }
+
+    /// Fills up with rows that do nothing, and hands all to the GPU.
+    pub fn finish(&mut self) -> Result<(), CudaError> {
+        let nothing =
+            Row { token: 0, position: 0, slot: NONE, table: 0, held: 0, first: 0, mask: NONE, unused: 0, angles: 0 };
+        for row in self.rows..self.most {
+            self.put_row(row, nothing);
+        }
+        let (tiles, wanted, end) =
+            (self.tiles_at() + self.tiles * 8, self.wanted_at() + self.wanted * 4, self.masks_at());
+        let first_wanted = self.wanted_at();
+        self.bytes[tiles..first_wanted].fill(0);
+        self.bytes[wanted..end].fill(0);
+        self.buffer.write(0, &self.bytes[..self.table_at() + self.table * 8])
+    }
+
+    pub(super) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    pub(super) fn address(&self) -> u64 {
+        self.buffer.address()
+    }
+
+    pub(super) fn tiles(&self) -> u64 {
+        self.address() + self.tiles_at() as u64
+    }
+
+    pub(super) fn wanted(&self) -> u64 {
+        self.address() + self.wanted_at() as u64
+    }
+
+    pub(super) fn masks(&self) -> u64 {
+        self.address() + self.masks_at() as u64
+    }
+
+    pub(super) fn table(&self) -> u64 {
+        self.address() + self.table_at() as u64
+    }
+
+    pub(super) fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    pub(super) fn angles(&self) -> usize {
+        self.angles
+    }
+}

@@ -1,0 +1,436 @@
+//! The kernels for GPUs, against those of the CPU and against f64: emulated, or on the GPU whose number is in `VERDIGRIS_GPU`.
+#![cfg(feature = "emulated-cuda")]
+
+use verdigris_kernels::cuda::attention::{Attention, Splits, attend};
+use verdigris_kernels::cuda::draw::{Drawer, Item, Set, Step};
+use verdigris_kernels::cuda::elements::{self, Norm, Turn};
+use verdigris_kernels::cuda::linear::{Part, linear};
+use verdigris_kernels::cuda::rows::{Bounds, Pages, Piece, Rows};
+use verdigris_kernels::cuda::{Buffer, Gpu, Matrix};
+use verdigris_kernels::{Activation, Cached, Format, Heads, Pairs, Sight, Weights};
+use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
+use verdigris_logits::{Purpose, Random, Row, Sampler, TokenSet, Transform};
+
+fn gpu() -> Gpu {
+    #[cfg(feature = "cuda")]
+    if let Ok(number) = std::env::var("VERDIGRIS_GPU") {
+        return Gpu::open(number.parse().expect("a number")).expect("a GPU");
+    }
+    Gpu::emulated()
+}
+
+fn noise(n: usize, seed: u64) -> Vec<f32> {
+    (0..n as u64).map(|i| Random::new(seed).uniform(i, Purpose::Token) as f32 * 4.0 - 2.0).collect()
+}
+
+fn numbers(buffer: &Buffer, count: usize) -> Vec<f32> {
+    let mut numbers = vec![0.0; count];
+    buffer.read_numbers(0, &mut numbers).unwrap();
+    numbers
+}
+
+fn close(got: &[f32], expected: &[f32], bound: f32) {
+    assert_eq!(got.len(), expected.len());
+    for (i, (got, expected)) in got.iter().zip(expected).enumerate() {
+        let most = bound * expected.abs().max(1.0);
+        assert!((got - expected).abs() <= most, "number {i}: {got}, but expected {expected}");
+    }
+}
+
+fn stored(format: Format, numbers: &[f32]) -> Vec<u8> {
+    let mut bytes = vec![0; format.bytes(numbers.len())];
+    format.encode(numbers, &mut bytes);
+    bytes
+}
+
+#[test]
+fn products_are_those_of_the_definition_whatever_goes_with_a_row() {
+    let gpu = gpu();
+    for format in Format::ALL {
+        let shapes = match format.block() {
+            1 => &[(1, 1), (5, 24), (9, 37), (33, 520)][..],
+            32 => &[(5, 32), (9, 544)],
+            _ => &[(5, 256), (9, 768)],
+        };
+        for &(n, k) in shapes {
+            let bytes = stored(format, &noise(n * k, 1));
+            let matrix = Matrix::new(format, gpu.upload(&bytes).unwrap(), k);
+            let weights = Weights::new(format, &bytes, k);
+            let bias = noise(n, 2);
+            let bias_there = gpu.upload_numbers(&bias).unwrap();
+            let x = noise(19 * k, 3);
+            let mut alone: Vec<f32> = Vec::new();
+            for m in [1, 2, 3, 8, 16, 19] {
+                let (x_there, out) = (gpu.upload_numbers(&x[..m * k]).unwrap(), gpu.allocate(m * n * 4).unwrap());
+                let part = Part { matrix: &matrix, bias: Some(&bias_there), out: &out };
+                linear(&gpu, &x_there, m, &[part], false).unwrap();
+                let got = numbers(&out, m * n);
+                let mut row = vec![0.0; k];
+                for j in 0..n {
+                    weights.decode(j, &mut row);
+                    for r in 0..m {
+                        let exact: f64 = x[r * k..].iter().zip(&row).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                        let exact = exact + f64::from(bias[j]);
+                        let most = 1e-6 * k.max(8) as f64;
+                        assert!((f64::from(got[r * n + j]) - exact).abs() < most, "{format:?} {n}x{k} {m} {r} {j}");
+                    }
+                }
+                if m == 1 {
+                    alone = got;
+                } else {
+                    assert_eq!(got[..n], alone, "{format:?}: the first row of {m} has the bits that it has alone");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn several_matrices_and_sums_are_one_call() {
+    let gpu = gpu();
+    let (m, k) = (3, 40);
+    let x = noise(m * k, 1);
+    let x_there = gpu.upload_numbers(&x).unwrap();
+    let sizes = [(7, Format::F32), (20, Format::F32), (1, Format::Bf16)];
+    let weights: Vec<Vec<u8>> = sizes.iter().map(|&(n, format)| stored(format, &noise(n * k, n as u64))).collect();
+    let matrices: Vec<Matrix> = (sizes.iter().zip(&weights))
+        .map(|(&(_, format), bytes)| Matrix::new(format, gpu.upload(bytes).unwrap(), k))
+        .collect();
+    let outs: Vec<Buffer> = sizes.iter().map(|&(n, _)| gpu.upload_numbers(&vec![1.0; m * n]).unwrap()).collect();
+    let parts: Vec<Part<'_>> =
+        matrices.iter().zip(&outs).map(|(matrix, out)| Part { matrix, bias: None, out }).collect();
+    for calls in 1..=2 {
+        linear(&gpu, &x_there, m, &parts, true).unwrap();
+        for (((n, format), bytes), out) in sizes.iter().zip(&weights).zip(&outs) {
+            let mut expected = vec![0.0; m * n];
+            verdigris_kernels::linear(&x, Weights::new(*format, bytes, k), &mut expected);
+            expected.iter_mut().for_each(|y| *y = *y * calls as f32 + 1.0);
+            close(&numbers(out, m * n), &expected, 1e-5);
+        }
+    }
+}
+
+/// A sequence on both sides.
+struct Text {
+    pages: Vec<Buffer>,
+    angles: Buffer,
+    keys: Vec<f32>,
+    values: Vec<f32>,
+    held: usize,
+}
+
+const PAIRS: usize = 8;
+const MAGNITUDE: f32 = 1.5;
+
+/// Whom each of three tokens sees that are a fork.
+const TREE: [bool; 9] = [true, false, false, true, true, false, true, false, true];
+
+/// Several texts, in chains and trees, of several lengths, in four passes: as the CPU has it.
+#[test]
+fn attention_is_that_of_the_cpu() {
+    let gpu = gpu();
+    for format in [Format::F32, Format::F16, Format::Bf16, Format::Q8_0] {
+        attend_as(&gpu, 8, format, Pairs::Halves, None, false, None);
+        attend_as(&gpu, 8, format, Pairs::Neighbours, Some(5), false, Some(3.0));
+        attend_as(&gpu, 8, format, Pairs::Halves, None, true, None);
+        // More than a warp has keys for, in one split.
+        attend_as(&gpu, 200, format, Pairs::Halves, None, false, None);
+    }
+}
+
+fn attend_as(
+    gpu: &Gpu,
+    page: usize,
+    format: Format,
+    pairs: Pairs,
+    window: Option<usize>,
+    with_slopes: bool,
+    cap: Option<f32>,
+) {
+    let (heads, kv_heads, dim, total) = (6, 2, 32, 64);
+    let layout = Pages { tokens: page, layers: 2, kv_heads, head_dim: dim, format };
+    let inverse: Vec<f32> = (0..PAIRS).map(|i| 1.0 / 100f32.powf(i as f32 / 8.0)).collect();
+    // Those of another embedding stand before.
+    let angles = [vec![7.0; 3], inverse.clone()].concat();
+    let turn = Turn { pairs: PAIRS, which: pairs, angles: 3, magnitude: MAGNITUDE };
+    let bounds = Bounds { rows: total, pages: 64, group: heads / kv_heads, vocabulary: 10, angles: angles.len() };
+    let mut rows = Rows::new(gpu, layout, bounds).unwrap();
+    let splits = Splits::new(gpu, total, heads, dim, 512 / page).unwrap();
+    let slopes: Vec<f32> = (0..heads).map(|head| 0.1 * head as f32).collect();
+    let slopes_there = gpu.upload_numbers(&slopes).unwrap();
+    let mut texts: Vec<Text> = (0..3)
+        .map(|_| Text {
+            pages: (0..64 / page + 1).map(|_| gpu.zeroed(layout.page_bytes()).unwrap()).collect(),
+            angles: gpu.upload_numbers(&angles).unwrap(),
+            keys: Vec::new(),
+            values: Vec::new(),
+            held: 0,
+        })
+        .collect();
+    for (pass, lengths) in [[9, 1, 36], [1, 3, 0], [1, 10, 3], [1, 1, 20]].into_iter().enumerate() {
+        rows.clear();
+        let mut places = Vec::new();
+        for (text, &m) in texts.iter().zip(&lengths) {
+            let tree = (m == 3 && pass == 2).then_some(&TREE[..]);
+            let after = |i: usize| if tree.is_some() { i.min(1) } else { i };
+            let positions: Vec<u32> = (0..m).map(|i| (text.held + after(i)) as u32).collect();
+            let (tokens, pages, angles) = (vec![3; m], &text.pages, &text.angles);
+            rows.push(Piece { held: text.held, tokens: &tokens, positions: &positions, visible: tree, pages, angles });
+            places.push((positions, tree));
+        }
+        rows.finish().unwrap();
+        let of = |heads: usize, seed: u64| noise(total * heads * dim, 10 * pass as u64 + seed);
+        let (query, key, value) = (of(heads, 1), of(kv_heads, 2), of(kv_heads, 3));
+        let there = [&query, &key, &value].map(|x| gpu.upload_numbers(x).unwrap());
+        let out = gpu.zeroed(total * heads * dim * 4).unwrap();
+        elements::into_pages(gpu, &rows, 1, heads, [&there[0], &there[1], &there[2]], Some(turn)).unwrap();
+        let slopes_there = with_slopes.then_some(&slopes_there);
+        let attention = Attention { layer: 1, heads, window, slopes: slopes_there, scale: 0.3, cap };
+        attend(gpu, &rows, &there[0], attention, &splits, &out).unwrap();
+        let got = numbers(&out, total * heads * dim);
+        let mut at = 0;
+        for ((text, (positions, tree)), &m) in texts.iter_mut().zip(&places).zip(&lengths) {
+            let part = |x: &[f32], heads: usize| x[at * heads * dim..(at + m) * heads * dim].to_vec();
+            let table = |f: fn(f32) -> f32| -> Vec<f32> {
+                let of = |&p: &u32| inverse.iter().map(move |angle| MAGNITUDE * f(p as f32 * angle));
+                positions.iter().flat_map(of).collect()
+            };
+            let (cos, sin) = (table(f32::cos), table(f32::sin));
+            let (mut q, mut k) = (part(&query, heads), part(&key, kv_heads));
+            verdigris_kernels::rotate(&mut q, heads, dim, &cos, &sin, pairs);
+            verdigris_kernels::rotate(&mut k, kv_heads, dim, &cos, &sin, pairs);
+            text.keys.extend(k);
+            text.values.extend(part(&value, kv_heads));
+            let [keys, values] = [&text.keys, &text.values].map(|x| stored(format, x));
+            let sight = Sight { visible: *tree, positions, window, slopes: with_slopes.then_some(&slopes), cap };
+            let mut expected = vec![0.0; m * heads * dim];
+            let (keys, values) = (Cached::new(format, &keys), Cached::new(format, &values));
+            let shape = Heads { heads, kv_heads, head_dim: dim };
+            verdigris_kernels::attend(&q, keys, values, shape, sight, 0.3, &mut expected);
+            // A turned key that falls between two numbers of its format may be stored as the other.
+            let bound = if format == Format::F32 { 2e-5 } else { 2e-3 };
+            close(&part(&got, heads), &expected, bound);
+            at += m;
+            text.held += m;
+        }
+    }
+}
+
+#[test]
+fn norms_and_activations_are_those_of_the_cpu() {
+    let gpu = gpu();
+    for (rows, width) in [(1, 1), (3, 7), (4, 300)] {
+        let count = rows * width;
+        let (x, weight, bias) = (noise(count, 1), noise(width, 2), noise(width, 3));
+        let there = [&x, &weight, &bias].map(|x| gpu.upload_numbers(x).unwrap());
+        let out = gpu.allocate(count * 4).unwrap();
+        let mut expected = vec![0.0; count];
+        let norm = Norm { weight: &there[1], bias: None, width, epsilon: 1e-5 };
+        elements::normalize(&gpu, &there[0], rows, norm, &out).unwrap();
+        verdigris_kernels::rms_norm(&x, &weight, 1e-5, &mut expected);
+        close(&numbers(&out, count), &expected, 1e-5);
+        elements::normalize(&gpu, &there[0], rows, Norm { bias: Some(&there[2]), ..norm }, &out).unwrap();
+        verdigris_kernels::layer_norm(&x, &weight, &bias, 1e-5, &mut expected);
+        let up = numbers(&out, count);
+        close(&up, &expected, 2e-5);
+        for activation in [Activation::Silu, Activation::Gelu, Activation::GeluTanh, Activation::Relu] {
+            for with_up in [false, true] {
+                let y = gpu.upload_numbers(&x).unwrap();
+                let mut expected = x.clone();
+                elements::activate(&gpu, activation, &y, with_up.then_some(&out), count).unwrap();
+                verdigris_kernels::activate(activation, &mut expected, with_up.then_some(&up));
+                close(&numbers(&y, count), &expected, 1e-5);
+            }
+        }
+        elements::add(&gpu, &there[0], &out, count).unwrap();
+        let sums: Vec<f32> = x.iter().zip(&up).map(|(x, y)| x + y).collect();
+        assert_eq!(numbers(&there[0], count), sums);
+        elements::cap(&gpu, &out, count, 0.5).unwrap();
+        let capped: Vec<f32> = up.iter().map(|y| 0.5 * (y / 0.5).tanh()).collect();
+        close(&numbers(&out, count), &capped, 1e-6);
+    }
+}
+
+#[test]
+fn embeddings_are_rows_and_positions_are_added() {
+    let gpu = gpu();
+    let layout = Pages { tokens: 4, layers: 1, kv_heads: 1, head_dim: 4, format: Format::F32 };
+    let bounds = Bounds { rows: 4, pages: 8, group: 1, vocabulary: 6, angles: 0 };
+    let mut rows = Rows::new(&gpu, layout, bounds).unwrap();
+    let pages: Vec<Buffer> = (0..3).map(|_| gpu.zeroed(layout.page_bytes()).unwrap()).collect();
+    let (angles, positions) = (gpu.allocate(0).unwrap(), [5, 6, 7]);
+    rows.push(Piece {
+        held: 5,
+        tokens: &[5, 0, 3],
+        positions: &positions,
+        visible: None,
+        pages: &pages,
+        angles: &angles,
+    });
+    rows.want(2);
+    rows.finish().unwrap();
+    for format in Format::ALL {
+        let width = 256;
+        let [tokens, places] = [6, 12].map(|n| stored(format, &noise(n * width, n as u64)));
+        let [there, places_there] =
+            [&tokens, &places].map(|bytes| Matrix::new(format, gpu.upload(bytes).unwrap(), width));
+        let out = gpu.allocate(4 * width * 4).unwrap();
+        elements::embed(&gpu, &rows, &there, 2.0, &out).unwrap();
+        elements::add_positions(&gpu, &rows, &places_there, 2, &out).unwrap();
+        let got = numbers(&out, 3 * width);
+        let (tokens, places) = (Weights::new(format, &tokens, width), Weights::new(format, &places, width));
+        let (mut row, mut place) = (vec![0.0; width], vec![0.0; width]);
+        for (i, (token, position)) in [(5, 5), (0, 6), (3, 7)].into_iter().enumerate() {
+            tokens.decode(token, &mut row);
+            places.decode(position + 2, &mut place);
+            let expected: Vec<f32> = row.iter().zip(&place).map(|(x, y)| x * 2.0 + y).collect();
+            close(&got[i * width..(i + 1) * width], &expected, 1e-6);
+        }
+        // The row that is wanted comes first.
+        let (ones, wanted) = (gpu.upload_numbers(&vec![1.0; width]).unwrap(), gpu.allocate(width * 4).unwrap());
+        let norm = Norm { weight: &ones, bias: None, width, epsilon: 0.0 };
+        elements::normalize_wanted(&gpu, &out, &rows, 1, norm, &wanted).unwrap();
+        let mut expected = vec![0.0; width];
+        verdigris_kernels::rms_norm(&got[2 * width..], &vec![1.0; width], 0.0, &mut expected);
+        close(&numbers(&wanted, width), &expected, 1e-5);
+    }
+}
+
+/// A graph does what was recorded, with what its memory holds then, and keeps that memory.
+#[test]
+fn graphs_do_it_again() {
+    let gpu = gpu();
+    let (to, from) = (gpu.upload_numbers(&[1.0, 2.0]).unwrap(), gpu.upload_numbers(&[10.0, 20.0]).unwrap());
+    let graph = gpu.record(|| elements::add(&gpu, &to, &from, 2)).unwrap();
+    assert_eq!(numbers(&to, 2), [1.0, 2.0], "it is not done when it is recorded");
+    graph.replay().unwrap();
+    from.write(0, &100f32.to_le_bytes()).unwrap();
+    drop(from);
+    graph.replay().unwrap();
+    assert_eq!(numbers(&to, 2), [111.0, 42.0]);
+}
+
+#[test]
+fn tokens_move_back_in_all_layers() {
+    let gpu = gpu();
+    let layout = Pages { tokens: 4, layers: 3, kv_heads: 1, head_dim: 2, format: Format::F32 };
+    let pages: Vec<Buffer> = (0..3).map(|_| gpu.zeroed(layout.page_bytes()).unwrap()).collect();
+    let token = |half: usize, slot: usize| (half * 100 + slot) as f32;
+    for (p, page) in pages.iter().enumerate() {
+        let tokens = (0..6).flat_map(|half| (0..4).map(move |i| token(half, 4 * p + i)));
+        let bytes: Vec<u8> = tokens.flat_map(|token| [token; 2]).flat_map(f32::to_le_bytes).collect();
+        page.write(0, &bytes).unwrap();
+    }
+    elements::move_back(&gpu, layout, &pages, &[(3, 1), (6, 2), (11, 4)]).unwrap();
+    for half in 0..6 {
+        for slot in 0..12 {
+            let from = [(1, 3), (2, 6), (4, 11)].iter().find(|pair| pair.0 == slot).map_or(slot, |pair| pair.1);
+            let mut got = [0.0; 2];
+            pages[slot / 4].read_numbers((half * 4 + slot % 4) * 8, &mut got).unwrap();
+            assert_eq!(got, [token(half, from); 2], "half {half}, slot {slot}");
+        }
+    }
+}
+
+fn some_set(size: usize, seed: u64) -> TokenSet {
+    let mut set = TokenSet::new(size);
+    (0..size as u32).filter(|&t| Random::new(seed).uniform(t.into(), Purpose::Token) < 0.4).for_each(|t| set.insert(t));
+    set
+}
+
+/// What the steps that name tokens do to two of them.
+fn change_two(row: &mut Row, change: impl Fn(usize, f32) -> f32) {
+    for token in [4, 5] {
+        if let Some(z) = row.logits_mut().get_mut(token).filter(|z| **z > f32::NEG_INFINITY) {
+            *z = change(token, *z);
+        }
+    }
+}
+
+/// Steps of every kind, in several orders, and draws by many numbers: the tokens that the CPU draws.
+#[test]
+fn draws_are_those_of_the_cpu() {
+    let gpu = gpu();
+    for (size, spread) in [(1, 1.0), (65, 1.0), (700, 0.5), (5000, 3.0)] {
+        // Some are equal, and some impossible.
+        let each = |(i, z): (usize, f32)| match i % 11 {
+            3 => f32::NEG_INFINITY,
+            5 => 0.25,
+            _ => z * spread,
+        };
+        let row = |seed: u64| noise(size, seed + 50).into_iter().enumerate().map(each).collect();
+        let mut rows: Vec<Vec<f32>> = (0..3).map(row).collect();
+        rows[2].iter_mut().for_each(|z| *z = z.round() / 2.0);
+        let logits = gpu.upload_numbers(&rows.concat()).unwrap();
+        let (allowed, green) = (some_set(size.max(2) - 1, 8), some_set(size + 70, 9));
+        let words = [allowed.words(), green.words(), &[4 << 32, 5 << 32 | u64::from(1.5f32.to_bits())]].concat();
+        let (a, g) = (allowed.words().len(), green.words().len());
+        let (allow, like) = (Step::Restrict(Set { from: 0, count: a }), Step::Bias(Set { from: a, count: g }, 2.0));
+        let listed = Set { from: a + g, count: 2 };
+        let plans: Vec<Vec<Step>> = vec![
+            vec![],
+            vec![like],
+            vec![allow, like, Step::Divide(0.7)],
+            vec![Step::Repetition(listed, 1.3), Step::Subtract(listed), Step::TopK(5)],
+            vec![Step::TopK(50), Step::TopP(0.9)],
+            vec![Step::TopP(0.5), Step::Divide(1.4), Step::MinP(0.02f64.ln()), like],
+            vec![Step::TopP(1e-9)],
+            vec![Step::MinP(0.3f64.ln()), Step::TopK(usize::MAX), allow],
+        ];
+        let on_cpu = |plan: &[Step], row: &mut Row| {
+            for step in plan {
+                match *step {
+                    Step::Restrict(_) => row.restrict(&allowed),
+                    Step::Bias(_, delta) => row.bias(&green, delta),
+                    Step::Divide(t) => Temperature::new(t.into()).unwrap().apply(&(), row),
+                    Step::TopK(k) => TopK::new(k).unwrap().apply(&(), row),
+                    Step::TopP(p) => TopP::new(p).unwrap().apply(&(), row),
+                    Step::MinP(bound) => MinP::new(bound.exp()).unwrap().apply(&(), row),
+                    Step::Repetition(_, by) => change_two(row, |_, z| if z > 0.0 { z / by } else { z * by }),
+                    Step::Subtract(_) => change_two(row, |token, z| z - if token == 5 { 1.5 } else { 0.0 }),
+                }
+            }
+        };
+        let mut drawer = Drawer::new(&gpu, size).unwrap();
+        let draws = if size > 1000 { 4 } else { 40 };
+        let (mut expected, mut items) = (Vec::new(), Vec::new());
+        for (i, plan) in plans.iter().enumerate() {
+            for draw in 0..draws {
+                let (row, number) = (draw % 3, Random::new(i as u64).uniform(draw as u64, Purpose::Token));
+                let number = (draw != 3).then_some(number);
+                let mut here = Row::from(rows[row].clone());
+                on_cpu(plan, &mut here);
+                let sampler = if number.is_some() { Sampler::Categorical } else { Sampler::Greedy };
+                expected.push(sampler.sample(&here, number.unwrap_or(0.0)));
+                items.push(Item { row, steps: plan, words: &words, number });
+            }
+        }
+        let got = drawer.draw(&gpu, &logits, &items).unwrap();
+        for ((item, got), expected) in items.iter().zip(&got).zip(&expected) {
+            assert_eq!(got, expected, "{size}: {:?} of row {} by {:?}", item.steps, item.row, item.number);
+        }
+        assert_eq!(numbers(&logits, size), rows[0], "the logits stay");
+    }
+}
+
+#[test]
+fn what_is_impossible_has_no_token() {
+    let gpu = gpu();
+    let logits = gpu.upload_numbers(&[f32::NEG_INFINITY; 9]).unwrap();
+    let mut drawer = Drawer::new(&gpu, 9).unwrap();
+    let plans = [vec![], vec![Step::TopK(2), Step::TopP(0.5), Step::MinP(-1.0)]];
+    let each = |steps| [None, Some(0.5)].map(|number| Item { row: 0, steps, words: &[], number });
+    let items: Vec<Item<'_>> = plans.iter().flat_map(|steps| each(&steps[..])).collect();
+    assert_eq!(drawer.draw(&gpu, &logits, &items).unwrap(), [None; 4]);
+}
+
+/// What nobody else has may be written to.
+#[test]
+fn buffers_know_whether_they_are_shared() {
+    let mut buffer = gpu().zeroed(8).unwrap();
+    assert!(buffer.is_own());
+    let other = buffer.clone();
+    assert!(!buffer.is_own());
+    drop(other);
+    assert!(buffer.is_own() && numbers(&buffer, 2) == [0.0, 0.0]);
+}
