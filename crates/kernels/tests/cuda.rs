@@ -1,6 +1,8 @@
 //! The kernels for GPUs, against those of the CPU and against f64: emulated, or on the GPU whose number is in `VERDIGRIS_GPU`.
 #![cfg(feature = "emulated-cuda")]
 
+use std::sync::Arc;
+
 use verdigris_kernels::cuda::attention::{Attention, Splits, attend};
 use verdigris_kernels::cuda::draw::{Drawer, Item, Set, Step};
 use verdigris_kernels::cuda::elements::{self, Norm, Turn};
@@ -112,7 +114,7 @@ fn several_matrices_and_sums_are_one_call() {
 
 /// A sequence on both sides.
 struct Text {
-    pages: Vec<Buffer>,
+    pages: Vec<Arc<Buffer>>,
     angles: Buffer,
     keys: Vec<f32>,
     values: Vec<f32>,
@@ -160,7 +162,7 @@ fn attend_as(
     let slopes_there = gpu.upload_numbers(&slopes).unwrap();
     let mut texts: Vec<Text> = (0..3)
         .map(|_| Text {
-            pages: (0..64 / page + 1).map(|_| gpu.zeroed(layout.page_bytes()).unwrap()).collect(),
+            pages: (0..64 / page + 1).map(|_| gpu.zeroed(layout.page_bytes()).unwrap().into()).collect(),
             angles: gpu.upload_numbers(&angles).unwrap(),
             keys: Vec::new(),
             values: Vec::new(),
@@ -257,7 +259,7 @@ fn embeddings_are_rows_and_positions_are_added() {
     let layout = Pages { tokens: 4, layers: 1, kv_heads: 1, head_dim: 4, format: Format::F32 };
     let bounds = Bounds { rows: 4, pages: 8, group: 1, vocabulary: 6, angles: 0 };
     let mut rows = Rows::new(&gpu, layout, bounds).unwrap();
-    let pages: Vec<Buffer> = (0..3).map(|_| gpu.zeroed(layout.page_bytes()).unwrap()).collect();
+    let pages: Vec<Arc<Buffer>> = (0..3).map(|_| gpu.zeroed(layout.page_bytes()).unwrap().into()).collect();
     let (angles, positions) = (gpu.allocate(0).unwrap(), [5, 6, 7]);
     rows.push(Piece {
         held: 5,
@@ -314,7 +316,7 @@ fn graphs_do_it_again() {
 fn tokens_move_back_in_all_layers() {
     let gpu = gpu();
     let layout = Pages { tokens: 4, layers: 3, kv_heads: 1, head_dim: 2, format: Format::F32 };
-    let pages: Vec<Buffer> = (0..3).map(|_| gpu.zeroed(layout.page_bytes()).unwrap()).collect();
+    let pages: Vec<Arc<Buffer>> = (0..3).map(|_| gpu.zeroed(layout.page_bytes()).unwrap().into()).collect();
     let token = |half: usize, slot: usize| (half * 100 + slot) as f32;
     for (p, page) in pages.iter().enumerate() {
         let tokens = (0..6).flat_map(|half| (0..4).map(move |i| token(half, 4 * p + i)));
@@ -422,15 +424,4 @@ fn what_is_impossible_has_no_token() {
     let each = |steps| [None, Some(0.5)].map(|number| Item { row: 0, steps, words: &[], number });
     let items: Vec<Item<'_>> = plans.iter().flat_map(|steps| each(&steps[..])).collect();
     assert_eq!(drawer.draw(&gpu, &logits, &items).unwrap(), [None; 4]);
-}
-
-/// What nobody else has may be written to.
-#[test]
-fn buffers_know_whether_they_are_shared() {
-    let mut buffer = gpu().zeroed(8).unwrap();
-    assert!(buffer.is_own());
-    let other = buffer.clone();
-    assert!(!buffer.is_own());
-    drop(other);
-    assert!(buffer.is_own() && numbers(&buffer, 2) == [0.0, 0.0]);
 }

@@ -12,6 +12,7 @@
 //! | [`transform`] | the contract of a step, and chains of steps |
 //! | [`warp`] | temperature, top-k, top-p, min-p |
 //! | [`penalty`] | tokens that came before become less probable |
+//! | [`steps`] | steps as data, for rows that are elsewhere |
 //! | [`forbid`] | tokens that never come |
 //! | [`sampler`] | greedy choice and categorical draws |
 //! | [`random`] | Philox, keyed by (seed, position, purpose) |
@@ -33,6 +34,7 @@ pub mod penalty;
 pub mod random;
 pub mod row;
 pub mod sampler;
+pub mod steps;
 pub mod token_set;
 pub mod transform;
 pub mod warp;
@@ -42,6 +44,7 @@ pub use penalty::{CountPenalty, RepetitionPenalty};
 pub use random::{Purpose, Random};
 pub use row::Row;
 pub use sampler::Sampler;
+pub use steps::Steps;
 pub use token_set::TokenSet;
 pub use transform::{Chain, Transform};
 

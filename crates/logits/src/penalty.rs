@@ -50,14 +50,37 @@ impl Counts {
             Err(at) => self.0.insert(at, (token, 1)),
         }
     }
+}
 
-    /// Lets `change` alter the logit of each token that came, given how often.
-    fn apply(&self, row: &mut Row, change: impl Fn(f32, u32) -> f32) {
-        let logits = row.logits_mut();
-        for &(token, count) in &self.0 {
-            if let Some(logit) = logits.get_mut(token as usize).filter(|logit| **logit > f32::NEG_INFINITY) {
-                *logit = change(*logit, count);
-            }
+impl Row {
+    /// Divides the logits of tokens where they are positive, and multiplies them where not.
+    pub(crate) fn repetition(&mut self, tokens: impl Iterator<Item = TokenId>, by: f32) {
+        if let Some(steps) = self.recorded() {
+            return steps.repetition(tokens, by);
+        }
+        change(self, tokens, |token| token, |logit, _| if logit > 0.0 { logit / by } else { logit * by });
+    }
+
+    /// Takes from the logit of each token a number.
+    pub(crate) fn subtract(&mut self, each: impl Iterator<Item = (TokenId, f32)>) {
+        if let Some(steps) = self.recorded() {
+            return steps.subtract(each);
+        }
+        change(self, each, |(token, _)| token, |logit, (_, number)| logit - number);
+    }
+}
+
+/// Alters the logits of some tokens, but not those of forbidden ones.
+fn change<T: Copy>(
+    row: &mut Row,
+    each: impl Iterator<Item = T>,
+    token: impl Fn(T) -> TokenId,
+    change: impl Fn(f32, T) -> f32,
+) {
+    let logits = row.logits_mut();
+    for item in each {
+        if let Some(logit) = logits.get_mut(token(item) as usize).filter(|logit| **logit > f32::NEG_INFINITY) {
+            *logit = change(*logit, item);
         }
     }
 }
@@ -72,7 +95,7 @@ impl Transform for RepetitionPenalty {
     }
 
     fn apply(&self, state: &Counts, row: &mut Row) {
-        state.apply(row, |logit, _| if logit > 0.0 { logit / self.0 } else { logit * self.0 });
+        row.repetition(state.0.iter().map(|&(token, _)| token), self.0);
     }
 
     fn advance(&self, state: &mut Counts, token: TokenId) {
@@ -88,7 +111,7 @@ impl Transform for CountPenalty {
     }
 
     fn apply(&self, state: &Counts, row: &mut Row) {
-        state.apply(row, |logit, count| logit - self.presence - self.frequency * count as f32);
+        row.subtract(state.0.iter().map(|&(token, count)| (token, self.presence + self.frequency * count as f32)));
     }
 
     fn advance(&self, state: &mut Counts, token: TokenId) {

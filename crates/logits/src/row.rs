@@ -1,6 +1,8 @@
 //! One row of logits and the workspace that the steps on it share.
 
-use crate::{TokenId, TokenSet};
+use std::cell::Cell;
+
+use crate::{Steps, TokenId, TokenSet};
 
 /// The logits of the next token, one `f32` a token of the vocabulary. `-inf` forbids a token.
 ///
@@ -14,6 +16,10 @@ pub struct Row {
     order: Vec<TokenId>,
     /// For steps that make a set of tokens.
     set: TokenSet,
+    /// What is done to the row, where that is kept instead of done.
+    recorded: Option<Steps>,
+    /// Whether somebody has looked at the logits, which are not there while steps are recorded.
+    looked: Cell<bool>,
 }
 
 impl From<Vec<f32>> for Row {
@@ -29,6 +35,28 @@ impl Row {
         self.logits.extend_from_slice(logits);
     }
 
+    /// Keeps in `steps` what `work` does to a row of so many logits, which is elsewhere. `false` where the logits themselves are
+    /// needed: then `steps` is not what is done.
+    pub fn record(&mut self, size: usize, steps: &mut Steps, work: impl FnOnce(&mut Self)) -> bool {
+        self.logits.clear();
+        self.logits.resize(size, 0.0);
+        steps.clear();
+        self.recorded = Some(std::mem::take(steps));
+        self.looked.set(false);
+        work(self);
+        *steps = self.recorded.take().unwrap_or_default();
+        !self.looked.get()
+    }
+
+    /// Where to keep a step that is not to be done now.
+    pub(crate) fn recorded(&mut self) -> Option<&mut Steps> {
+        self.recorded.as_mut()
+    }
+
+    fn look(&self) {
+        self.looked.set(true);
+    }
+
     /// The size of the vocabulary.
     pub fn len(&self) -> usize {
         self.logits.len()
@@ -41,16 +69,21 @@ impl Row {
 
     /// The logits by token.
     pub fn logits(&self) -> &[f32] {
+        self.look();
         &self.logits
     }
 
     /// The logits by token, to be changed by a step that needs the whole row.
     pub fn logits_mut(&mut self) -> &mut [f32] {
+        self.look();
         &mut self.logits
     }
 
     /// Forbids every token outside `set`. Tokens past the capacity of the set are forbidden too.
     pub fn restrict(&mut self, set: &TokenSet) {
+        if let Some(steps) = self.recorded() {
+            return steps.restrict(set);
+        }
         let mut words = set.words().iter();
         for chunk in self.logits.chunks_mut(64) {
             let word = words.next().copied().unwrap_or(0);
@@ -62,6 +95,9 @@ impl Row {
 
     /// Adds `delta` to every token of `set`.
     pub fn bias(&mut self, set: &TokenSet, delta: f32) {
+        if let Some(steps) = self.recorded() {
+            return steps.bias(set, delta);
+        }
         for (chunk, &word) in self.logits.chunks_mut(64).zip(set.words()) {
             for (bit, logit) in chunk.iter_mut().enumerate() {
                 *logit += if word >> bit & 1 == 1 { delta } else { 0.0 };
@@ -80,6 +116,7 @@ impl Row {
 
     /// Lends the ids of all allowed tokens, to be put in any order, beside the logits.
     pub fn with_allowed<R>(&mut self, f: impl FnOnce(&mut [TokenId], &mut [f32]) -> R) -> R {
+        self.look();
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         order.extend((0..self.len() as TokenId).filter(|&t| self.logits[t as usize] > f32::NEG_INFINITY));
@@ -102,6 +139,7 @@ impl Row {
 
     /// The largest logit, or `None` where no token is allowed (all `-inf`, or `NaN`).
     pub fn max(&self) -> Option<f32> {
+        self.look();
         let max = self.logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         (max > f32::NEG_INFINITY).then_some(max)
     }
@@ -143,6 +181,35 @@ mod tests {
         row.restrict(&set);
         for (t, &z) in row.logits().iter().enumerate() {
             assert_eq!(z, if set.contains(t as u32) { logits[t] + 2.0 } else { f32::NEG_INFINITY });
+        }
+    }
+
+    /// What is recorded is done later as if it had been done at once; what looks at logits cannot be recorded.
+    #[test]
+    fn steps_are_kept_instead_of_done() {
+        use crate::warp::{MinP, Temperature, TopK, TopP};
+        use crate::{Chain, CountPenalty, Forbid, RepetitionPenalty, Transform};
+        let chain = Chain::new()
+            .then(RepetitionPenalty::new(1.5).unwrap())
+            .then(CountPenalty::new(0.25, 0.125).unwrap())
+            .then(Forbid::new(&[3], 50))
+            .then(Temperature::new(0.7).unwrap())
+            .then(TopK::new(30).unwrap())
+            .then(TopP::new(0.8).unwrap())
+            .then(MinP::new(0.05).unwrap());
+        let mut state = chain.start(&[1, 2, 200]);
+        [7, 2, 7].into_iter().for_each(|token| chain.advance(&mut state, token));
+        let logits: Vec<f32> = (0..70).map(|t| ((t * 37 % 70) as f32 - 35.0) / 9.0).collect();
+        let (mut there, mut steps) = (Row::default(), Steps::default());
+        assert!(there.record(70, &mut steps, |row| chain.apply(&state, row)));
+        assert_eq!(steps.steps().len(), 7);
+        let (mut now, mut later) = (Row::from(logits.clone()), Row::from(logits));
+        chain.apply(&state, &mut now);
+        steps.apply(&mut later);
+        assert_eq!(later.logits(), now.logits());
+        for look in [|row: &mut Row| drop(row.max()), |row| drop(row.logits_mut()), |row| row.with_best(1, |_, _| ())] {
+            assert!(!there.record(70, &mut steps, look));
+            assert!(there.record(70, &mut steps, |_| ()) && steps == Steps::default());
         }
     }
 

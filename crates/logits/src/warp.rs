@@ -4,6 +4,7 @@
 //! (`generation/logits_process.py`), so a pipeline can be compared with it row by row.
 
 use crate::row::descending;
+use crate::steps::Step;
 use crate::{Row, TokenId, Transform};
 
 /// A parameter that its warper cannot use.
@@ -85,56 +86,82 @@ macro_rules! stateless {
 
 stateless!(Temperature, |warper, row| {
     if warper.0 != 1.0 {
-        row.logits_mut().iter_mut().for_each(|z| *z /= warper.0);
+        row.divide(warper.0);
     }
 });
 
 stateless!(TopK, |warper, row| {
-    if warper.0 >= row.len() {
-        return;
+    if warper.0 < row.len() {
+        row.top_k(warper.0);
     }
-    row.with_allowed(|order, logits| {
-        if warper.0 < order.len() {
-            let (_, &mut kth, _) = order.select_nth_unstable_by(warper.0 - 1, |&a, &b| descending(logits, a, b));
-            forbid_below(logits, logits[kth as usize]);
-        }
-    });
 });
 
 stateless!(TopP, |warper, row| {
-    let (mass, Some(max)) = (warper.0, row.max()) else { return };
-    if mass >= 1.0 {
-        return;
+    if warper.0 < 1.0 {
+        row.top_p(warper.0);
     }
-    row.with_allowed(|order, logits| {
-        let weight = |t: TokenId| f64::from(logits[t as usize] - max).exp();
-        let total: f64 = order.iter().map(|&t| weight(t)).sum();
-        // Quickselect on mass: each round halves the tokens still in question and decides one half whole.
-        let (mut open, mut need) = (0..order.len(), mass * total);
-        while open.len() > 1 {
-            let part = &mut order[open.clone()];
-            let middle = part.len() / 2;
-            part.select_nth_unstable_by(middle, |&a, &b| descending(logits, a, b));
-            let upper: f64 = part[..middle].iter().map(|&t| weight(t)).sum();
-            if upper >= need {
-                open.end = open.start + middle;
-            } else {
-                need -= upper;
-                open.start += middle;
-            }
-        }
-        for &token in &order[open.start + 1..] {
-            logits[token as usize] = f32::NEG_INFINITY;
-        }
-    });
 });
 
-stateless!(MinP, |warper, row| {
-    let Some(max) = row.max() else { return };
-    // p >= min_p * p_max  <=>  z >= z_max + ln(min_p)
-    let bound = f64::from(max) + warper.0.ln();
-    row.logits_mut().iter_mut().filter(|z| f64::from(**z) < bound).for_each(|z| *z = f32::NEG_INFINITY);
-});
+stateless!(MinP, |warper, row| row.min_p(warper.0));
+
+impl Row {
+    pub(crate) fn divide(&mut self, by: f32) {
+        if let Some(steps) = self.recorded() {
+            return steps.push(Step::Divide(by));
+        }
+        self.logits_mut().iter_mut().for_each(|z| *z /= by);
+    }
+
+    pub(crate) fn top_k(&mut self, k: usize) {
+        if let Some(steps) = self.recorded() {
+            return steps.push(Step::TopK(k));
+        }
+        self.with_allowed(|order, logits| {
+            if k < order.len() {
+                let (_, &mut kth, _) = order.select_nth_unstable_by(k - 1, |&a, &b| descending(logits, a, b));
+                forbid_below(logits, logits[kth as usize]);
+            }
+        });
+    }
+
+    pub(crate) fn top_p(&mut self, mass: f64) {
+        if let Some(steps) = self.recorded() {
+            return steps.push(Step::TopP(mass));
+        }
+        let Some(max) = self.max() else { return };
+        self.with_allowed(|order, logits| {
+            let weight = |t: TokenId| f64::from(logits[t as usize] - max).exp();
+            let total: f64 = order.iter().map(|&t| weight(t)).sum();
+            // Quickselect on mass: each round halves the tokens still in question and decides one half whole.
+            let (mut open, mut need) = (0..order.len(), mass * total);
+            while open.len() > 1 {
+                let part = &mut order[open.clone()];
+                let middle = part.len() / 2;
+                part.select_nth_unstable_by(middle, |&a, &b| descending(logits, a, b));
+                let upper: f64 = part[..middle].iter().map(|&t| weight(t)).sum();
+                if upper >= need {
+                    open.end = open.start + middle;
+                } else {
+                    need -= upper;
+                    open.start += middle;
+                }
+            }
+            for &token in &order[open.start + 1..] {
+                logits[token as usize] = f32::NEG_INFINITY;
+            }
+        });
+    }
+
+    pub(crate) fn min_p(&mut self, p: f64) {
+        if let Some(steps) = self.recorded() {
+            return steps.push(Step::MinP(p));
+        }
+        let Some(max) = self.max() else { return };
+        // p >= min_p * p_max  <=>  z >= z_max + ln(min_p)
+        let bound = f64::from(max) + p.ln();
+        self.logits_mut().iter_mut().filter(|z| f64::from(**z) < bound).for_each(|z| *z = f32::NEG_INFINITY);
+    }
+}
 
 fn forbid_below(logits: &mut [f32], bound: f32) {
     logits.iter_mut().filter(|z| **z < bound).for_each(|z| *z = f32::NEG_INFINITY);

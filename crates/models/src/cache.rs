@@ -12,8 +12,8 @@ pub(crate) struct KvCache {
 }
 
 impl KvCache {
-    pub(crate) fn new(capacity: usize, kv_heads: usize, head_dim: usize, kind: DType, device: &Device) -> Result<Self> {
-        let room = || Tensor::zeros((capacity, kv_heads, head_dim), kind, device);
+    pub(crate) fn new(capacity: usize, kv_heads: usize, head_dim: usize, kind: DType) -> Result<Self> {
+        let room = || Tensor::zeros((capacity, kv_heads, head_dim), kind, &Device::Cpu);
         Ok(Self { keys: room()?, values: room()? })
     }
 

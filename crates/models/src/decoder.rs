@@ -1,4 +1,4 @@
-//! A decoder out of candle's operations, for GPUs and for training: Llama and what differs from it in shape alone.
+//! A decoder out of candle's operations, for training: Llama and what differs from it in shape alone.
 
 use std::sync::Arc;
 
@@ -23,7 +23,6 @@ pub struct Decoder {
     pub(crate) norm: Tensor,
     pub(crate) output: Tensor,
     rotary: Tables,
-    device: Device,
 }
 
 /// A matrix (`out x in`) and, in some families, a bias.
@@ -64,7 +63,7 @@ impl Projection {
 
 impl Decoder {
     /// Builds a decoder from weights named as in a Hugging Face Llama checkpoint.
-    pub fn new(config: DecoderConfig, weights: &Weights, device: &Device) -> Result<Self, ModelError> {
+    pub fn new(config: DecoderConfig, weights: &Weights) -> Result<Self, ModelError> {
         let DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, .. } = config;
         let (FeedForward::Gated { bias: feed_forward_bias, .. } | FeedForward::Plain { bias: feed_forward_bias, .. }) =
             config.feed_forward;
@@ -74,7 +73,7 @@ impl Decoder {
         if !config.is_like_llama() {
             return Err(ModelError::OfTensors);
         }
-        let rotary = Tables::new(&rotary[0], head_dim, config.context, device)?;
+        let rotary = Tables::new(&rotary[0], head_dim, config.context)?;
         let embedding = weights.get("model.embed_tokens.weight", &[vocabulary, width])?;
         let output =
             if config.tied { embedding.clone() } else { weights.get("lm_head.weight", &[vocabulary, width])? };
@@ -102,7 +101,7 @@ impl Decoder {
             })
             .collect::<Result<_, ModelError>>()?;
         let norm = weights.get("model.norm.weight", &[width])?;
-        Ok(Self { config, embedding, layers, norm, output, rotary, device: device.clone() })
+        Ok(Self { config, embedding, layers, norm, output, rotary })
     }
 
     /// The description it was built from.
@@ -132,7 +131,7 @@ impl Decoder {
         let rotate = |x: Tensor, heads: usize| {
             rope_thd(&split(x, heads)?.to_dtype(DType::F32)?, &cos, &sin)?.squeeze(0)?.to_dtype(kind)
         };
-        let ids = Tensor::from_slice(batch.tokens, m, &self.device)?;
+        let ids = Tensor::from_slice(batch.tokens, m, &Device::Cpu)?;
         let mut h = self.embedding.index_select(&ids, 0)?;
         for (layer, cache) in self.layers.iter().zip(caches) {
             let x = self.normalize(&h, &layer.attention_norm)?;
@@ -169,7 +168,7 @@ impl LanguageModel for Decoder {
         let caches = self
             .layers
             .iter()
-            .map(|_| KvCache::new(capacity.max(1), kv_heads, head_dim, self.embedding.dtype(), &self.device))
+            .map(|_| KvCache::new(capacity.max(1), kv_heads, head_dim, self.embedding.dtype()))
             .collect::<candle_core::Result<_>>()?;
         Ok(Box::new(DecoderSequence { decoder: self, caches, length: 0, capacity }))
     }

@@ -1,37 +1,60 @@
 //! Where a model computes.
 
-use candle_core::{DType, Device};
+use std::fmt;
+
+#[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+use verdigris_kernels::cuda::Gpu;
 
 use crate::error::ModelError;
 
-/// The device of a name: `cpu`, `cuda` (the first GPU) or `cuda:1`.
+/// Where a model computes.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Device {
+    /// On the CPU.
+    #[default]
+    Cpu,
+    /// On an NVIDIA GPU, or its emulation.
+    #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+    Gpu(Gpu),
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cpu => "cpu",
+            #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+            Self::Gpu(_) => "cuda",
+        })
+    }
+}
+
+/// The device of a name: `cpu`, `cuda` (the first GPU) or `cuda:1`. With the feature `emulated-cuda` there is `cuda:emulated`.
 pub fn device(name: &str) -> Result<Device, ModelError> {
     let fault = |fault: String| ModelError::Device { name: name.to_owned(), fault };
-    let number = match name {
+    let number: Option<usize> = match name {
         "cpu" => return Ok(Device::Cpu),
+        #[cfg(feature = "emulated-cuda")]
+        "cuda:emulated" => return Ok(Device::Gpu(Gpu::emulated())),
         "cuda" => Some(0),
         _ => name.strip_prefix("cuda:").and_then(|number| number.parse().ok()),
     };
     let number = number.ok_or_else(|| fault("a device is cpu, cuda or cuda:1".into()))?;
-    if !candle_core::utils::cuda_is_available() {
-        return Err(fault(
-            "this program was built without CUDA; docs/building-for-cuda.md says how to build it".into(),
-        ));
-    }
-    Device::new_cuda(number).map_err(|error| {
-        let cause = error.to_string();
-        let cause = cause.lines().next().unwrap_or_default();
-        fault(format!("no usable GPU ({cause}); check that the NVIDIA driver is installed and that `nvidia-smi` lists it, or choose cpu"))
+    gpu(number).map_err(fault)
+}
+
+#[cfg(feature = "cuda")]
+fn gpu(number: usize) -> Result<Device, String> {
+    Gpu::open(number).map(Device::Gpu).map_err(|error| {
+        format!(
+            "no usable GPU ({error}); check that the NVIDIA driver is installed and that `nvidia-smi` lists it, or choose cpu"
+        )
     })
 }
 
-/// The type that weights stored as `stored` have on a device. The kernels for the CPU compute in f32; on a GPU
-/// weights stay as they are.
-pub(crate) fn weight_type(device: &Device, stored: DType) -> DType {
-    match stored {
-        DType::F16 | DType::BF16 if !device.is_cpu() => stored,
-        _ => DType::F32,
-    }
+#[cfg(not(feature = "cuda"))]
+fn gpu(_: usize) -> Result<Device, String> {
+    Err("this program was built without CUDA; docs/building-for-cuda.md says how to build it".into())
 }
 
 #[cfg(test)]
@@ -40,7 +63,7 @@ mod tests {
 
     #[test]
     fn names_are_understood_or_refused() {
-        assert!(device("cpu").unwrap().is_cpu());
+        assert!(matches!(device("cpu"), Ok(Device::Cpu)));
         for name in ["", "gpu", "cuda:", "cuda:x", "cuda:-1", "CPU"] {
             let fault = device(name).unwrap_err().to_string();
             assert!(fault.contains("cpu, cuda or cuda:1"), "{fault}");

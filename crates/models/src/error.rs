@@ -68,8 +68,30 @@ pub enum ModelError {
         fault: String,
     },
     /// A decoder that the operations of tensors do not cover.
-    #[error("on a GPU, and for training, decoders like Llama's are supported, and this one is another; choose cpu")]
+    #[error("for training, decoders like Llama's in Hugging Face folders are supported, and this one is another")]
     OfTensors,
+    /// A GPU has keys and values in pages.
+    #[error("keys and values on a GPU are kept in pages")]
+    PagesOnly,
+    /// A token tree that is too large for a GPU.
+    #[error("a tree of {tokens} tokens, but on a GPU it can have {most} at most")]
+    Tree {
+        /// Its tokens.
+        tokens: usize,
+        /// As many as there can be.
+        most: usize,
+    },
+    /// There is not enough memory on a GPU.
+    #[error("no memory on the GPU: {:.1} GiB are needed{}; choose a smaller model, one in fewer bits, or cpu", gib(*bytes as u64), but_free(*free))]
+    DeviceMemory {
+        /// Bytes that were asked for.
+        bytes: usize,
+        /// Bytes that were free, where that is known.
+        free: Option<u64>,
+    },
+    /// The GPU failed.
+    #[error("the GPU failed: {0}")]
+    Gpu(String),
     /// Keys and values cannot be kept so.
     #[error(
         "keys and values of {head_dim} elements cannot be kept as {format:?}; F32, F16 and Bf16 can, and Q8_0 for multiples of 32"
@@ -132,4 +154,22 @@ pub enum ModelError {
     /// The tensor library failed.
     #[error("computation failed: {0}")]
     Compute(#[from] candle_core::Error),
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / (1u64 << 30) as f64
+}
+
+fn but_free(free: Option<u64>) -> String {
+    free.map_or_else(String::new, |free| format!(", and {:.1} GiB are free", gib(free)))
+}
+
+#[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+impl From<verdigris_kernels::cuda::CudaError> for ModelError {
+    fn from(error: verdigris_kernels::cuda::CudaError) -> Self {
+        match error {
+            verdigris_kernels::cuda::CudaError::Memory { bytes } => Self::DeviceMemory { bytes, free: None },
+            other => Self::Gpu(other.to_string()),
+        }
+    }
 }

@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use candle_core::Device;
 use serde::Deserialize;
 use verdigris_kernels::{Format, Mapped};
 use verdigris_logits::TokenId;
@@ -15,11 +14,13 @@ use crate::chat::{ChatSource, ids};
 use crate::checkpoint::Checkpoint;
 use crate::config::{DecoderConfig, Positions, Scaling};
 use crate::cpu::{CacheLayout, CpuDecoder};
-use crate::decoder::Decoder;
+use crate::device::Device;
 use crate::error::ModelError;
 use crate::families::{Fields, family};
 use crate::gguf::convert::{Converted, Model, convert};
 use crate::gguf::{self, Gguf};
+#[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+use crate::gpu::GpuDecoder;
 use crate::hub::{Fetched, HubName};
 use crate::language_model::LanguageModel;
 use crate::matrix::Bytes;
@@ -195,12 +196,6 @@ impl ModelFolder {
         config: &mut DecoderConfig,
         device: &Device,
     ) -> Result<Arc<dyn LanguageModel>, ModelError> {
-        if !device.is_cpu() {
-            if gguf.is_some() {
-                return Err(ModelError::OfTensors);
-            }
-            return Ok(Arc::new(Decoder::new(config.clone(), &self.weights(device)?, device)?));
-        }
         let family = family(fields.text("model_type").unwrap_or_default());
         let family = family.map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })?;
         let checkpoint = match gguf {
@@ -215,7 +210,13 @@ impl ModelFolder {
             all[0].scaling = Scaling::Each(factors);
         }
         let parts = (family.parts)(&checkpoint, config, fields)?;
-        Ok(Arc::new(CpuDecoder::new(config.clone(), parts, self.cached_as, self.layout)?))
+        Ok(match device {
+            Device::Cpu => Arc::new(CpuDecoder::new(config.clone(), parts, self.cached_as, self.layout)?),
+            #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+            Device::Gpu(gpu) => {
+                Arc::new(GpuDecoder::new(gpu.clone(), config.clone(), &parts, self.cached_as, self.layout)?)
+            }
+        })
     }
 
     /// The tokenizer alone, which is all that a detector needs. The path may also be the `tokenizer.json`.
@@ -283,18 +284,16 @@ impl ModelFolder {
     }
 
     /// All weights as tensors, from one file or from the shards that an index lists.
-    pub fn weights(&self, device: &Device) -> Result<Weights, ModelError> {
+    pub fn weights(&self) -> Result<Weights, ModelError> {
         match &self.place {
-            Place::Embedded { weights, .. } => {
-                Weights::read([Ok((self.path(WEIGHTS), Cow::Borrowed(*weights)))], device)
-            }
+            Place::Embedded { weights, .. } => Weights::read([Ok((self.path(WEIGHTS), Cow::Borrowed(*weights)))]),
             Place::Gguf(_) | Place::Memory(_) => Err(ModelError::OfTensors),
             Place::Disk(_) => {
                 let read = |path: PathBuf| match std::fs::read(&path) {
                     Ok(bytes) => Ok((path, Cow::Owned(bytes))),
                     Err(source) => Err(self.unreadable(path, source)),
                 };
-                Weights::read(self.weight_files()?.into_iter().map(read), device)
+                Weights::read(self.weight_files()?.into_iter().map(read))
             }
         }
     }

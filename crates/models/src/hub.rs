@@ -342,7 +342,7 @@ mod tests {
         assert!(error.contains("HF_HUB_OFFLINE") && server.asked.lock().unwrap().is_empty(), "{error}");
         let (model, bytes) = fetch(&server, folder.path(), false, "o/n").unwrap();
         assert_eq!(bytes, weights);
-        assert_eq!(model.model(&candle_core::Device::Cpu).unwrap().vocabulary_size(), 4096);
+        assert_eq!(model.model(&crate::Device::Cpu).unwrap().vocabulary_size(), 4096);
         let asked = server.asked.lock().unwrap().len();
         fetch(&server, folder.path(), true, "o/n").unwrap();
         assert_eq!(server.asked.lock().unwrap().len(), asked, "nothing more is asked for");

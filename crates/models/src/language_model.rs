@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use verdigris_logits::TokenId;
+use verdigris_logits::steps::Steps;
+use verdigris_logits::{Sampler, TokenId};
 
 use crate::error::ModelError;
 
@@ -32,6 +33,29 @@ pub trait LanguageModel: Send + Sync {
         }
         Ok(())
     }
+
+    /// As [`LanguageModel::forward_each`], but tokens are drawn where the rows are, which do not come back. `false`: this model does
+    /// not do that, and nothing has happened.
+    fn draw_each(&self, _turns: &mut [Turn<'_>], _draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+        Ok(false)
+    }
+}
+
+/// A token to be drawn from a row: the law of the row after some steps, and the number that picks.
+#[derive(Debug)]
+pub struct Drawn<'a> {
+    /// Which of several turns; 0 of one.
+    pub turn: usize,
+    /// Which of the turn's rows that are wanted.
+    pub row: usize,
+    /// What is done to the row.
+    pub steps: &'a Steps,
+    /// How the token is taken.
+    pub sampler: Sampler,
+    /// In [0, 1): which token a categorical draw takes.
+    pub number: f64,
+    /// The token, when it is drawn; `None` where none is allowed.
+    pub token: Option<TokenId>,
 }
 
 /// What one of several sequences is to read: see [`LanguageModel::forward_each`].
@@ -68,6 +92,12 @@ pub trait Sequence: Any + Send {
 
     /// Appends tokens and writes the rows of those asked for.
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError>;
+
+    /// As [`Sequence::forward`], but tokens are drawn where the rows are, which do not come back. `false`: this sequence does not do
+    /// that, and nothing has happened.
+    fn draw(&mut self, _batch: &Batch<'_>, _draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+        Ok(false)
+    }
 
     /// Forgets all tokens past the first `length`.
     ///

@@ -8,7 +8,8 @@
 //! | [`language_model`] | the contract between a model and everything above it |
 //! | [`config`] | a decoder described as data |
 //! | [`cpu`] | the one decoder that runs the description on a CPU |
-//! | [`decoder`] | Llama's out of tensor operations, for GPUs and training |
+//! | `gpu` | the same on NVIDIA GPUs (feature `cuda`) |
+//! | [`decoder`] | Llama's out of tensor operations, for training |
 //! | [`foreign`] | models of other libraries behind the same contract |
 //! | `families` | how each architecture names its choices and its weights |
 //! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
@@ -18,6 +19,7 @@
 //! | [`differentiable`] | the same decoder for training: whole sequences, gradients everywhere |
 //! | [`folder`], [`hub`] | Hugging Face model folders, and where they come from |
 //! | [`weights`] | safetensors files as tensors |
+//! | `pieces` | tokens of several sequences, shared out to passes |
 //! | `cache`, `ops`, `rotary` | keys and values; kernels as tensor operations; rotary positions |
 #![forbid(unsafe_code)]
 
@@ -34,24 +36,27 @@ mod families;
 pub mod folder;
 pub mod foreign;
 mod gguf;
+#[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+pub mod gpu;
 pub mod hub;
 pub mod language_model;
 mod matrix;
 mod ops;
+mod pieces;
 mod rotary;
 pub mod weights;
 
-pub use candle_core::{DType, Device};
+pub use candle_core::DType;
 pub use chat::ChatSource;
 pub use config::DecoderConfig;
 pub use cpu::{CacheLayout, CpuDecoder};
 pub use decoder::Decoder;
-pub use device::device;
+pub use device::{Device, device};
 pub use error::ModelError;
 pub use folder::{LoadedModel, ModelFolder};
 pub use foreign::{Foreign, Forward};
 pub use gguf::convert::Converted;
 pub use hub::HubName;
-pub use language_model::{Batch, LanguageModel, Rows, Sequence, Turn, Wanted};
+pub use language_model::{Batch, Drawn, LanguageModel, Rows, Sequence, Turn, Wanted};
 pub use verdigris_kernels::Format;
 pub use weights::Weights;

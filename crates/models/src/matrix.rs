@@ -61,6 +61,15 @@ impl Matrix {
         self.format
     }
 
+    /// All of it, as it is stored.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes.get()
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
     pub(crate) fn rows(&self) -> usize {
         self.weights().rows()
     }

@@ -31,6 +31,18 @@ impl Angles {
         Self { inverse, magnitude }
     }
 
+    /// For each pair, how far it turns from one position to the next.
+    #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+    pub(crate) fn inverse(&self) -> &[f32] {
+        &self.inverse
+    }
+
+    /// What cosines and sines are multiplied by.
+    #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+    pub(crate) fn magnitude(&self) -> f64 {
+        self.magnitude
+    }
+
     /// By how much the wavelengths of others are longer.
     pub(crate) fn ratios(&self, longer: &Self) -> Vec<f32> {
         self.inverse.iter().zip(&longer.inverse).map(|(ours, theirs)| ours / theirs).collect()
@@ -101,13 +113,13 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub(crate) fn new(rotary: &Rotary, head_dim: usize, context: usize, device: &Device) -> Result<Self> {
+    pub(crate) fn new(rotary: &Rotary, head_dim: usize, context: usize) -> Result<Self> {
         let angles = Angles::new(rotary, head_dim, context);
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
         (0..context as u32).for_each(|position| angles.extend(position, &mut cos, &mut sin));
         let table = |values: Vec<f32>| {
             let pairs = values.len() / context;
-            Tensor::from_vec(values, (context, pairs), device)
+            Tensor::from_vec(values, (context, pairs), &Device::Cpu)
         };
         Ok(Self { cos: table(cos)?, sin: table(sin)? })
     }
@@ -130,7 +142,7 @@ mod tests {
 
     #[test]
     fn neighbours_differ_and_angles_are_exact_far_out() {
-        let rotary = Tables::new(&Rotary::new(10_000.0), 8, 5000, &Device::Cpu).unwrap();
+        let rotary = Tables::new(&Rotary::new(10_000.0), 8, 5000).unwrap();
         for position in [1u32, 257, 1025, 4097] {
             let (cos, sin) = rotary.at(&[position, position + 1]).unwrap();
             let (cos, sin) = (cos.to_vec2::<f32>().unwrap(), sin.to_vec2::<f32>().unwrap());

@@ -8,10 +8,9 @@ use candle_core::safetensors::Load;
 use candle_core::{DType, Device, Tensor};
 use safetensors::SafeTensors;
 
-use crate::device::weight_type;
 use crate::error::ModelError;
 
-/// Named weights on a device: in f32 on the CPU, elsewhere as they are stored.
+/// Named weights, in f32.
 #[derive(Clone, Debug)]
 pub struct Weights {
     tensors: HashMap<String, Tensor>,
@@ -26,7 +25,6 @@ impl Weights {
     /// Reads one or more safetensors files that together hold a model. Each is dropped before the next is read.
     pub fn read<'a>(
         files: impl IntoIterator<Item = Result<(PathBuf, Cow<'a, [u8]>), ModelError>>,
-        device: &Device,
     ) -> Result<Self, ModelError> {
         let mut tensors = HashMap::new();
         for file in files {
@@ -37,9 +35,7 @@ impl Weights {
             };
             let parsed = SafeTensors::deserialize(&bytes).map_err(damaged)?;
             for (name, view) in parsed.iter() {
-                let tensor = view.load(device)?;
-                let kind = weight_type(device, tensor.dtype());
-                tensors.insert(name.to_owned(), tensor.to_dtype(kind)?);
+                tensors.insert(name.to_owned(), view.load(&Device::Cpu)?.to_dtype(DType::F32)?);
             }
         }
         Ok(Self { tensors })

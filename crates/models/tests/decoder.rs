@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Tensor};
-use verdigris_models::{Batch, Decoder, Format, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
+use candle_core::{DType, Tensor};
+use verdigris_models::{Batch, Decoder, Device, Format, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
 
 fn folder(name: &str) -> ModelFolder {
     ModelFolder::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name))
@@ -30,7 +30,7 @@ const TEXT: [u32; 12] = [412, 7, 1999, 88, 1024, 300, 12, 12, 4095, 2, 777, 51];
 #[test]
 fn logits_equal_transformers() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/tale_logits.safetensors");
-    let golden = candle_core::safetensors::load(path, &Device::Cpu).unwrap();
+    let golden = candle_core::safetensors::load(path, &candle_core::Device::Cpu).unwrap();
     let ids: Vec<u32> = golden["ids"].to_vec1::<i64>().unwrap().iter().map(|&id| id as u32).collect();
     let got = rows(&mut *sequence(&decoder("tale")), Batch::chain(&ids, Wanted::All));
     assert_eq!(got.len(), 320);
@@ -132,9 +132,9 @@ fn a_tree_is_its_paths() {
 fn the_differentiable_path_computes_the_same() {
     let decoder = decoder("tale-small");
     let folder = folder("tale-small");
-    let weights = folder.weights(&Device::Cpu).unwrap();
-    let tensors = Decoder::new(folder.config().unwrap(), &weights, &Device::Cpu).unwrap();
-    let ids = Tensor::new(&[TEXT], &Device::Cpu).unwrap();
+    let weights = folder.weights().unwrap();
+    let tensors = Decoder::new(folder.config().unwrap(), &weights).unwrap();
+    let ids = Tensor::new(&[TEXT], &candle_core::Device::Cpu).unwrap();
     let slow = tensors.forward_differentiable(&ids).unwrap().squeeze(0).unwrap().to_vec2::<f32>().unwrap();
     let fast = rows(&mut *sequence(&decoder), Batch::chain(&TEXT, Wanted::All));
     let worst = slow.iter().flatten().zip(fast.iter().flatten()).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -159,10 +159,10 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 #[test]
 fn half_precision_is_near_full_precision() {
     let folder = folder("tale-small");
-    let (config, weights) = (folder.config().unwrap(), folder.weights(&Device::Cpu).unwrap());
+    let (config, weights) = (folder.config().unwrap(), folder.weights().unwrap());
     let full = rows(&mut *sequence(&decoder("tale-small")), Batch::chain(&TEXT, Wanted::All));
     for (kind, bound) in [(DType::F16, 0.05), (DType::BF16, 0.5)] {
-        let half = Decoder::new(config.clone(), &weights.to_dtype(kind).unwrap(), &Device::Cpu).unwrap();
+        let half = Decoder::new(config.clone(), &weights.to_dtype(kind).unwrap()).unwrap();
         let mut half = Arc::new(half).begin(400).unwrap();
         let mut got = rows(&mut *half, Batch::chain(&TEXT[..5], Wanted::All));
         half.truncate(3);

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Tensor};
 use serde_json::json;
 use verdigris_logits::{Purpose, Random};
-use verdigris_models::{Batch, Decoder, Format, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, Decoder, Device, Format, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
 
 const FAR: [usize; 6] = [256, 257, 1025, 2000, 4097, 4098];
 
@@ -24,7 +24,7 @@ fn model(folder: &Path, kind: DType) -> ModelFolder {
         let count: usize = shape.iter().product();
         let noise = |i: usize| around + 0.5 * (random.uniform(i as u64, Purpose::Weight) as f32 - 0.5);
         let numbers: Vec<f32> = (0..count).map(noise).collect();
-        let tensor = Tensor::from_vec(numbers, shape, &Device::Cpu).unwrap();
+        let tensor = Tensor::from_vec(numbers, shape, &candle_core::Device::Cpu).unwrap();
         weights.insert(name, tensor.to_dtype(DType::BF16).unwrap().to_dtype(kind).unwrap());
     };
     put("model.embed_tokens.weight".into(), &[vocabulary, width], 0.0);
@@ -87,8 +87,8 @@ fn bf16_is_as_good_far_out_as_at_the_beginning() {
     println!("bf16, keys and values in f16: {with_cache:?}");
     assert!(with_cache.iter().all(|&difference| difference > 0.0 && difference < 4e-3), "{with_cache:?}");
     // Tensors of bf16, as on a GPU, round everything but positions and softmax.
-    let weights = half.weights(&Device::Cpu).unwrap().to_dtype(DType::BF16).unwrap();
-    let tensors = Decoder::new(half.config().unwrap(), &weights, &Device::Cpu).unwrap();
+    let weights = half.weights().unwrap().to_dtype(DType::BF16).unwrap();
+    let tensors = Decoder::new(half.config().unwrap(), &weights).unwrap();
     let rounded = differences(&rows(Arc::new(tensors)), &expected);
     println!("bf16 throughout: {rounded:?}");
     assert!(rounded.iter().all(|&difference| difference < 0.08), "{rounded:?}");

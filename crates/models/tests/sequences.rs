@@ -34,7 +34,7 @@ impl Forward for Stubborn {
 /// The same model in every way that it can run.
 fn models() -> Vec<(&'static str, Arc<dyn LanguageModel>)> {
     let on_cpu = |layout, format| folder().cache_layout(layout).cached_as(format).model(&Device::Cpu).unwrap();
-    let tensors = Decoder::new(folder().config().unwrap(), &folder().weights(&Device::Cpu).unwrap(), &Device::Cpu);
+    let tensors = Decoder::new(folder().config().unwrap(), &folder().weights().unwrap());
     vec![
         ("in pages", on_cpu(CacheLayout::Paged { tokens: 64 }, Format::F32)),
         ("in small pages", on_cpu(CacheLayout::Paged { tokens: 5 }, Format::F32)),

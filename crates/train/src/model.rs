@@ -20,9 +20,9 @@ pub struct TrainedModel {
 
 impl TrainedModel {
     /// A model that goes on from given weights.
-    pub fn new(config: DecoderConfig, weights: &Weights, device: &Device) -> Result<Self, TrainError> {
+    pub fn new(config: DecoderConfig, weights: &Weights) -> Result<Self, TrainError> {
         // Built once to check that all weights are there and have the right shapes.
-        Decoder::new(config.clone(), weights, device)?;
+        Decoder::new(config.clone(), weights)?;
         let variables = weights
             .tensors()
             .iter()
@@ -30,14 +30,14 @@ impl TrainedModel {
             .map(|(name, tensor)| Ok((name.clone(), Var::from_tensor(tensor)?)))
             .collect::<Result<BTreeMap<_, _>, TrainError>>()?;
         let tensors = variables.iter().map(|(name, var)| (name.clone(), var.as_tensor().clone())).collect();
-        let decoder = Decoder::new(config, &Weights::from_tensors(tensors), device)?;
+        let decoder = Decoder::new(config, &Weights::from_tensors(tensors))?;
         Ok(Self { decoder, variables })
     }
 
     /// A model with fresh weights: normal with deviation 0.02, norms at one, and the matrices that write into
     /// the residual stream smaller by `sqrt(2 * layers)` (Radford et al. 2019, section 2.3). The shapes are
     /// those of `like`.
-    pub fn fresh(config: DecoderConfig, like: &Weights, seed: u64, device: &Device) -> Result<Self, TrainError> {
+    pub fn fresh(config: DecoderConfig, like: &Weights, seed: u64) -> Result<Self, TrainError> {
         let random = Random::new(seed);
         let mut draw = 0;
         let mut names: Vec<&String> = like.tensors().keys().collect();
@@ -59,9 +59,9 @@ impl TrainedModel {
                     (center + deviation * normal(&random, draw)) as f32
                 })
                 .collect();
-            tensors.insert(name.clone(), Tensor::from_vec(values, shape.clone(), device)?);
+            tensors.insert(name.clone(), Tensor::from_vec(values, shape.clone(), &Device::Cpu)?);
         }
-        Self::new(config, &Weights::from_tensors(tensors), device)
+        Self::new(config, &Weights::from_tensors(tensors))
     }
 
     /// The decoder that reads the variables.
@@ -78,12 +78,11 @@ impl TrainedModel {
     /// predicted from those before it.
     pub fn loss(&self, windows: &[&[TokenId]]) -> Result<Tensor, TrainError> {
         let length = windows[0].len() - 1;
-        let device = self.variables.values().next().map_or(Device::Cpu, |var| var.device().clone());
         let flat = |from: usize| -> Vec<TokenId> {
             windows.iter().flat_map(|window| &window[from..from + length]).copied().collect()
         };
-        let inputs = Tensor::from_vec(flat(0), (windows.len(), length), &device)?;
-        let targets = Tensor::from_vec(flat(1), windows.len() * length, &device)?;
+        let inputs = Tensor::from_vec(flat(0), (windows.len(), length), &Device::Cpu)?;
+        let targets = Tensor::from_vec(flat(1), windows.len() * length, &Device::Cpu)?;
         let logits = self.decoder.forward_differentiable(&inputs)?.flatten_to(1)?;
         Ok(candle_nn::loss::cross_entropy(&logits, &targets)?)
     }

@@ -129,19 +129,18 @@ impl Options {
 /// An interrupted run is taken up where its last checkpoint was.
 pub fn train(options: &Options, mut watch: impl FnMut(&Progress) -> bool) -> Result<Option<Summary>, TrainError> {
     options.check()?;
-    let device = Device::Cpu;
     let source = options.init.as_ref().unwrap_or(&options.shape);
-    let loaded = source.load(&device)?;
+    let loaded = source.load(&Device::Cpu)?;
     let end = loaded.end.first().copied().unwrap_or(0);
     let config = loaded.config.clone();
     if options.window > config.context {
         let range = "at most the model's context length";
         return Err(TrainError::Option { name: "--window", value: options.window as f64, range });
     }
-    let weights = source.weights(&device)?;
+    let weights = source.weights()?;
     let model = match options.init {
-        Some(_) => TrainedModel::new(config, &weights, &device)?,
-        None => TrainedModel::fresh(config, &weights, options.seed, &device)?,
+        Some(_) => TrainedModel::new(config, &weights)?,
+        None => TrainedModel::fresh(config, &weights, options.seed)?,
     };
     let read = |path: &Path| -> Result<Corpus, TrainError> {
         let corpus = Corpus::read(path, &loaded.tokenizer, end)?;

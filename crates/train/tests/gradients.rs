@@ -77,7 +77,7 @@ fn weights(config: &DecoderConfig) -> Weights {
 fn every_weight_has_the_gradient_of_finite_differences() {
     for (bias, tied) in [(false, true), (true, false)] {
         let config = config(bias, tied);
-        let model = TrainedModel::new(config.clone(), &weights(&config), &Device::Cpu).unwrap();
+        let model = TrainedModel::new(config.clone(), &weights(&config)).unwrap();
         let windows: [&[u32]; 2] = [&[1, 5, 2, 10, 0, 7], &[3, 3, 8, 1, 4, 9]];
         let loss = || model.loss(&windows).unwrap().to_scalar::<f64>().unwrap();
         let gradients = model.loss(&windows).unwrap().backward().unwrap();

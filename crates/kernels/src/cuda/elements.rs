@@ -1,5 +1,7 @@
 //! What a layer does element by element.
 
+use std::sync::Arc;
+
 use super::rows::Rows;
 use super::{Buffer, CudaError, Gpu, Matrix, by_format, small};
 use crate::elements::{Activation, Pairs};
@@ -282,7 +284,7 @@ struct MoveArgs {
 pub fn move_back(
     gpu: &Gpu,
     layout: super::rows::Pages,
-    pages: &[Buffer],
+    pages: &[Arc<Buffer>],
     moves: &[(usize, usize)],
 ) -> Result<(), CudaError> {
     let fits = |slot: usize| slot / layout.tokens < pages.len();

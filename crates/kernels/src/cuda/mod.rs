@@ -209,11 +209,6 @@ impl Buffer {
         self.0.copy(&*from.0)
     }
 
-    /// Whether no clone of it is anywhere else.
-    pub fn is_own(&mut self) -> bool {
-        Arc::get_mut(&mut self.0).is_some()
-    }
-
     fn address(&self) -> u64 {
         self.0.address()
     }
@@ -228,10 +223,8 @@ impl Buffer {
 
 impl Graph {
     /// Does the launches again, in order.
-    ///
-    /// Whoever recorded them answers for what is in the memory that they reach, as for the launches themselves.
     pub fn replay(&self) -> Result<(), CudaError> {
-        // SAFETY: the memory is here; what it holds is checked by what writes it (see `rows`).
+        // SAFETY: the memory is here; where it holds addresses, `Rows` has what is there, until it writes others.
         unsafe { self.recording.replay() }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! All of it lies in one piece of memory of fixed places, so a graph that was recorded with it reads what is set next.
 
+use std::sync::Arc;
+
 use super::{Buffer, CudaError, Gpu, small};
 use crate::stored::Format;
 
@@ -71,7 +73,7 @@ pub struct Piece<'a> {
     /// Row by row, which of these tokens each one sees; without this, those up to itself.
     pub visible: Option<&'a [bool]>,
     /// The sequence's pages, with room for these tokens.
-    pub pages: &'a [Buffer],
+    pub pages: &'a [Arc<Buffer>],
     /// By how much pairs of elements turn, for all rotary embeddings.
     pub angles: &'a Buffer,
 }
@@ -87,8 +89,9 @@ pub struct Rows {
     angles: usize,
     buffer: Buffer,
     bytes: Vec<u8>,
-    /// What the rows reach, until others are set.
+    /// What the rows reach that the GPU has, and those that are being set.
     reached: Vec<Buffer>,
+    next: Vec<Buffer>,
     rows: usize,
     tiles: usize,
     masks: usize,
@@ -128,6 +131,7 @@ impl Rows {
             buffer: gpu.allocate(0)?,
             bytes: Vec::new(),
             reached: Vec::new(),
+            next: Vec::new(),
             rows: 0,
             tiles: 0,
             masks: 0,
@@ -189,7 +193,7 @@ impl Rows {
     /// Forgets the rows.
     pub fn clear(&mut self) {
         (self.rows, self.tiles, self.masks, self.table, self.wanted) = (0, 0, 0, 0, 0);
-        self.reached.clear();
+        self.next.clear();
     }
 
     /// Adds the rows of some tokens.
@@ -239,7 +243,7 @@ impl Rows {
             self.tiles += 1;
         }
         self.rows += m;
-        self.reached.extend(pages[..used].iter().chain([angles]).cloned());
+        self.next.extend(pages[..used].iter().map(|page| Buffer::clone(page)).chain([angles.clone()]));
     }
 
     /// The number of the first word of a row's mask.
@@ -292,7 +296,9 @@ impl Rows {
         let first_wanted = self.wanted_at();
         self.bytes[tiles..first_wanted].fill(0);
         self.bytes[wanted..end].fill(0);
-        self.buffer.write(0, &self.bytes[..self.table_at() + self.table * 8])
+        self.buffer.write(0, &self.bytes[..self.table_at() + self.table * 8])?;
+        std::mem::swap(&mut self.reached, &mut self.next);
+        Ok(())
     }
 
     pub(super) fn buffer(&self) -> &Buffer {

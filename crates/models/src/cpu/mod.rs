@@ -81,23 +81,8 @@ impl CpuDecoder {
         cached_as: Option<Format>,
         layout: CacheLayout,
     ) -> Result<Self, ModelError> {
-        let exact = parts.layers[0].key.matrix.format() == Format::F32;
-        let cached_as = cached_as.unwrap_or(if exact { Format::F32 } else { Format::F16 });
-        let is_possible = matches!(cached_as, Format::F32 | Format::F16 | Format::Bf16 | Format::Q8_0);
-        if !is_possible || !config.head_dim.is_multiple_of(cached_as.block()) {
-            return Err(ModelError::Cache { format: cached_as, head_dim: config.head_dim });
-        }
-        let slopes = match config.positions {
-            Positions::Alibi { most, odd_first, by_scale } => {
-                let mut slopes = slopes(config.heads, most, odd_first);
-                if by_scale {
-                    slopes.iter_mut().for_each(|slope| *slope *= config.scale());
-                }
-                Some(slopes)
-            }
-            _ => None,
-        };
-        Ok(Self { config, parts, slopes, cached_as, layout })
+        let cached_as = self::cached_as(&config, &parts, cached_as)?;
+        Ok(Self { slopes: slopes_of(&config), config, parts, cached_as, layout })
     }
 
     /// Bytes that the keys and values of one token take.
@@ -118,6 +103,27 @@ impl CpuDecoder {
             Norm::Layer { epsilon } => layer_norm(x, &scales.weight, &scales.bias, epsilon as f32, out),
         }
     }
+}
+
+/// As what keys and values are kept.
+pub(crate) fn cached_as(config: &DecoderConfig, parts: &Parts, said: Option<Format>) -> Result<Format, ModelError> {
+    let exact = parts.layers[0].key.matrix.format() == Format::F32;
+    let format = said.unwrap_or(if exact { Format::F32 } else { Format::F16 });
+    let is_possible = matches!(format, Format::F32 | Format::F16 | Format::Bf16 | Format::Q8_0);
+    if is_possible && config.head_dim.is_multiple_of(format.block()) {
+        return Ok(format);
+    }
+    Err(ModelError::Cache { format, head_dim: config.head_dim })
+}
+
+/// What is taken from a score for each position back, where positions are ALiBi's.
+pub(crate) fn slopes_of(config: &DecoderConfig) -> Option<Vec<f32>> {
+    let Positions::Alibi { most, odd_first, by_scale } = config.positions else { return None };
+    let mut slopes = slopes(config.heads, most, odd_first);
+    if by_scale {
+        slopes.iter_mut().for_each(|slope| *slope *= config.scale());
+    }
+    Some(slopes)
 }
 
 /// The slopes of ALiBi: a geometric series from the number of heads, if that is a power of two. Else that of the power below, and

@@ -6,32 +6,8 @@ use crate::config::{DecoderConfig, FeedForward, Norm, Parallel, Positions};
 use crate::cpu::pages::Half;
 use crate::cpu::sequence::CpuSequence;
 use crate::cpu::{CpuDecoder, Layer, Projection, Scales};
-use crate::language_model::{Batch, Turn, Wanted};
-
-/// Some tokens of one turn's batch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    pub(super) turn: usize,
-    pub(super) from: usize,
-    pub(super) to: usize,
-}
-
-impl Piece {
-    fn batch<'a>(&self, turn: &Turn<'a>) -> Batch<'a> {
-        // A tree is one piece.
-        Batch { tokens: &turn.batch.tokens[self.from..self.to], ..turn.batch }
-    }
-
-    /// Which of the piece's tokens have rows.
-    fn wanted(&self, turn: &Turn<'_>) -> std::ops::Range<usize> {
-        let count = self.to - self.from;
-        match turn.batch.wanted {
-            Wanted::All => 0..count,
-            Wanted::Last if self.to == turn.batch.tokens.len() => count - 1..count,
-            Wanted::Last => 0..0,
-        }
-    }
-}
+use crate::language_model::Turn;
+use crate::pieces::Piece;
 
 /// What a pass works in, used again by the next.
 #[derive(Debug, Default)]
@@ -110,7 +86,7 @@ pub(super) fn pass(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece
         add(decoder, &mut work.h, &work.y, layer.after_feed_forward.as_ref(), &mut work.normed);
     }
     for piece in pieces {
-        CpuSequence::of(&mut turns[piece.turn], decoder).length += piece.to - piece.from;
+        CpuSequence::of(&mut turns[piece.turn], decoder).length += piece.len();
     }
     write_rows(decoder, turns, pieces, work);
 }
@@ -147,7 +123,7 @@ fn turn(decoder: &CpuDecoder, which: usize, turns: &mut [Turn<'_>], pieces: &[Pi
     let mut positions = work.positions.iter();
     for piece in pieces {
         let angles = &CpuSequence::of(&mut turns[piece.turn], decoder).angles[which];
-        let of_piece = positions.by_ref().take(piece.to - piece.from);
+        let of_piece = positions.by_ref().take(piece.len());
         of_piece.for_each(|&position| angles.extend(position, &mut work.cos, &mut work.sin));
     }
 }
@@ -160,7 +136,7 @@ fn attend_each(decoder: &CpuDecoder, layer: usize, turns: &mut [Turn<'_>], piece
     work.mixed.resize(work.query.len(), 0.0);
     let (mut at, mut seen) = (0, 0);
     for piece in pieces {
-        let m = piece.to - piece.from;
+        let m = piece.len();
         let is_tree = turns[piece.turn].batch.parents.is_some();
         let CpuSequence { pages, length, .. } = CpuSequence::of(&mut turns[piece.turn], decoder);
         let of = |width: usize| at * width..(at + m) * width;
@@ -191,7 +167,7 @@ fn write_rows(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece], wo
     for piece in pieces {
         let wanted = piece.wanted(&turns[piece.turn]);
         work.y.extend_from_slice(&work.h[(at + wanted.start) * width..(at + wanted.end) * width]);
-        at += piece.to - piece.from;
+        at += piece.len();
     }
     if work.y.is_empty() {
         return;
@@ -204,8 +180,8 @@ fn write_rows(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece], wo
         }
     };
     let place = |piece: &Piece, turn: &Turn<'_>| {
-        let from = if turn.batch.wanted == Wanted::All { piece.from } else { 0 };
-        from * size..(from + piece.wanted(turn).len()) * size
+        let rows = piece.place(turn);
+        rows.start * size..rows.end * size
     };
     if let [piece] = pieces {
         let turn = &mut turns[piece.turn];

@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use crate::cpu::CpuDecoder;
 use crate::cpu::pages::Pages;
-use crate::cpu::pass::{Piece, Work, pass};
+use crate::cpu::pass::{Work, pass};
 use crate::error::ModelError;
 use crate::language_model::{Batch, Rows, Sequence, Turn, kept};
+use crate::pieces::in_passes;
 use crate::rotary::Angles;
-
-/// The most tokens of chains that go through the layers together. A longer prompt goes in chunks, so that memory does not grow
-/// with it.
-const CHUNK: usize = 512;
 
 pub(super) struct CpuSequence {
     decoder: Arc<CpuDecoder>,
@@ -51,34 +48,16 @@ pub(super) fn forward_each(decoder: &CpuDecoder, turns: &mut [Turn<'_>]) -> Resu
     let Some(first) = turns.first_mut() else { return Ok(()) };
     let mut work = std::mem::take(&mut CpuSequence::of(first, decoder).work);
     let mut pieces = std::mem::take(&mut work.pieces);
-    let mut room = CHUNK;
-    let mut flush = |turns: &mut [Turn<'_>], pieces: &mut Vec<Piece>, room: &mut usize| {
-        if !pieces.is_empty() {
-            pass(decoder, turns, pieces, &mut work);
-        }
-        pieces.clear();
-        *room = CHUNK;
-    };
-    for turn in 0..turns.len() {
-        let Turn { batch, rows, .. } = &mut turns[turn];
+    for Turn { batch, rows, .. } in &mut *turns {
         rows.prepare(batch.rows(), size);
-        let (m, is_tree) = (batch.tokens.len(), batch.parents.is_some());
-        let mut from = 0;
-        while from < m {
-            // The tokens of a tree see each other, so it stays whole.
-            let count = if is_tree { m } else { room.min(m - from) };
-            pieces.push(Piece { turn, from, to: from + count });
-            from += count;
-            room = room.saturating_sub(count);
-            if room == 0 {
-                flush(turns, &mut pieces, &mut room);
-            }
-        }
     }
-    flush(turns, &mut pieces, &mut room);
+    let done = in_passes(turns, &mut pieces, |turns, pieces| {
+        pass(decoder, turns, pieces, &mut work);
+        Ok(())
+    });
     work.pieces = pieces;
     CpuSequence::of(&mut turns[0], decoder).work = work;
-    Ok(())
+    done
 }
 
 impl Sequence for CpuSequence {

@@ -1,0 +1,246 @@
+//! Sequences on a GPU, alone or several together.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use verdigris_kernels::cuda::draw::{Item, Set, Step};
+use verdigris_kernels::cuda::elements::move_back;
+use verdigris_kernels::cuda::rows;
+use verdigris_kernels::cuda::{Buffer, CudaError};
+use verdigris_logits::Sampler;
+use verdigris_logits::steps::{self, Steps};
+
+use crate::error::ModelError;
+use crate::gpu::pass::pass;
+use crate::gpu::work::{Span, Work, bucket, is_recorded};
+use crate::gpu::{GpuDecoder, Shared};
+use crate::language_model::{Batch, Drawn, Rows, Sequence, Turn, kept};
+use crate::pieces::{CHUNK, Piece, in_passes};
+
+pub(super) struct GpuSequence {
+    decoder: Arc<GpuDecoder>,
+    /// Those that other sequences have too are copied before this one writes to them.
+    pages: Vec<Arc<Buffer>>,
+    angles: Buffer,
+    length: usize,
+    capacity: usize,
+}
+
+impl GpuSequence {
+    pub(super) fn new(decoder: Arc<GpuDecoder>, capacity: usize) -> Result<Self, ModelError> {
+        let angles = decoder.gpu.upload_numbers(&decoder.angles(capacity))?;
+        Ok(Self { decoder, pages: Vec::new(), angles, length: 0, capacity })
+    }
+
+    /// The sequence of a turn.
+    ///
+    /// # Panics
+    /// If it is none of this decoder's.
+    fn of<'a>(turn: &'a mut Turn<'_>, decoder: &GpuDecoder) -> &'a mut Self {
+        let sequence: &mut dyn Any = turn.sequence;
+        let own = sequence.downcast_mut::<Self>().filter(|sequence| std::ptr::eq(&*sequence.decoder, decoder));
+        own.expect("a sequence of this model")
+    }
+
+    /// Makes sure that there are pages for the tokens from one to before another that no other sequence holds.
+    fn make_own(&mut self, from: usize, to: usize) -> Result<(), CudaError> {
+        let GpuDecoder { gpu, layout, .. } = &*self.decoder;
+        for at in from / layout.tokens..to.div_ceil(layout.tokens) {
+            let Some(held) = self.pages.get_mut(at) else {
+                self.pages.push(gpu.allocate(layout.page_bytes())?.into());
+                continue;
+            };
+            if Arc::get_mut(held).is_none() {
+                let own = gpu.allocate(layout.page_bytes())?;
+                own.copy(held)?;
+                *held = own.into();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Goes on with several sequences, and draws tokens from their rows, or, without draws, writes their rows.
+pub(super) fn forward_each(
+    decoder: &GpuDecoder,
+    turns: &mut [Turn<'_>],
+    draws: &mut [Drawn<'_>],
+) -> Result<(), ModelError> {
+    let mut lengths = Vec::with_capacity(turns.len());
+    for turn in &mut *turns {
+        let batch = turn.batch;
+        if batch.parents.is_some() && batch.tokens.len() > CHUNK {
+            return Err(ModelError::Tree { tokens: batch.tokens.len(), most: CHUNK });
+        }
+        let sequence = GpuSequence::of(turn, decoder);
+        let size = decoder.config.vocabulary;
+        sequence.make_own(sequence.length, batch.admitted(size, sequence.length, sequence.capacity)?)?;
+        lengths.push(sequence.length);
+    }
+    if draws.is_empty() {
+        turns.iter_mut().for_each(|Turn { batch, rows, .. }| {
+            rows.prepare(batch.rows(), decoder.config.vocabulary);
+        });
+    }
+    let mut shared = decoder.shared();
+    let done =
+        in_passes(turns, &mut Vec::new(), |turns, pieces| Ok(one_pass(decoder, &mut shared, turns, pieces, draws)?));
+    if done.is_err() {
+        turns.iter_mut().zip(lengths).for_each(|(turn, length)| GpuSequence::of(turn, decoder).length = length);
+    }
+    done
+}
+
+fn one_pass(
+    decoder: &GpuDecoder,
+    Shared { works, drawer }: &mut Shared,
+    turns: &mut [Turn<'_>],
+    pieces: &[Piece],
+    draws: &mut [Drawn<'_>],
+) -> Result<(), CudaError> {
+    let (gpu, size) = (&decoder.gpu, decoder.config.vocabulary);
+    let bucket = bucket(pieces.iter().map(Piece::len).sum());
+    if !works.contains_key(&bucket) {
+        works.insert(bucket, Work::new(decoder, bucket)?);
+    }
+    let work = works.get_mut(&bucket).expect("it is there");
+    let wanted = set_rows(decoder, &mut work.rows, turns, pieces)?;
+    if !is_recorded(bucket) && work.buffers.logits.len() < wanted * size * 4 {
+        work.buffers.logits = gpu.allocate(wanted * size * 4)?;
+    }
+    let span = work.span(decoder)?;
+    let Work { rows, buffers, spans } = work;
+    let Span { splits, is_warm, graph } = spans.get_mut(&span).expect("it is there");
+    match graph {
+        Some(graph) => graph.replay()?,
+        None if *is_warm && is_recorded(bucket) => {
+            let recorded = gpu.record(|| pass(decoder, rows, buffers, splits, bucket))?;
+            graph.insert(recorded).replay()?;
+        }
+        None => pass(decoder, rows, buffers, splits, if is_recorded(bucket) { bucket } else { wanted })?,
+    }
+    *is_warm = true;
+    let (mut at, mut items, mut drawn) = (0, Vec::new(), Vec::new());
+    let steps: Vec<Vec<Step>> = draws.iter().map(|draw| steps_of(draw.steps)).collect();
+    for piece in pieces {
+        let turn = &mut turns[piece.turn];
+        let place = piece.place(turn);
+        if draws.is_empty() && !place.is_empty() {
+            let numbers = &mut turn.rows.logits[place.start * size..place.end * size];
+            buffers.logits.read_numbers(at * size * 4, numbers)?;
+        }
+        for (i, draw) in draws.iter().enumerate() {
+            if draw.turn == piece.turn && place.contains(&draw.row) {
+                let number = (draw.sampler == Sampler::Categorical).then_some(draw.number);
+                let row = at + draw.row - place.start;
+                items.push(Item { row, steps: &steps[i], words: draw.steps.words(), number });
+                drawn.push(i);
+            }
+        }
+        at += place.len();
+        GpuSequence::of(turn, decoder).length += piece.len();
+    }
+    let tokens = drawer.draw(gpu, &buffers.logits, &items)?;
+    drawn.into_iter().zip(tokens).for_each(|(i, token)| draws[i].token = token);
+    Ok(())
+}
+
+/// Sets the rows of a pass; how many are wanted.
+fn set_rows(
+    decoder: &GpuDecoder,
+    rows: &mut rows::Rows,
+    turns: &mut [Turn<'_>],
+    pieces: &[Piece],
+) -> Result<usize, CudaError> {
+    let (mut positions, mut visible, mut wanted) = (Vec::new(), Vec::new(), 0);
+    rows.clear();
+    for piece in pieces {
+        let batch = piece.batch(&turns[piece.turn]);
+        let those = piece.wanted(&turns[piece.turn]);
+        let GpuSequence { pages, angles, length, .. } = GpuSequence::of(&mut turns[piece.turn], decoder);
+        // Another piece of the same turn may stand before it in this pass.
+        let before: usize = pieces
+            .iter()
+            .take_while(|other| !std::ptr::eq(*other, piece))
+            .filter(|other| other.turn == piece.turn)
+            .map(Piece::len)
+            .sum();
+        let held = *length + before;
+        positions.clear();
+        visible.clear();
+        batch.extend_positions(held, &mut positions);
+        let is_tree = batch.extend_visibility(&mut visible);
+        let first = rows.len();
+        rows.push(rows::Piece {
+            held,
+            tokens: batch.tokens,
+            positions: &positions,
+            visible: is_tree.then_some(&visible),
+            pages,
+            angles,
+        });
+        wanted += those.len();
+        those.for_each(|row| rows.want(first + row));
+    }
+    rows.finish()?;
+    Ok(wanted)
+}
+
+/// Steps as the kernels have them.
+fn steps_of(steps: &Steps) -> Vec<Step> {
+    let set = |set: steps::Set| Set { from: set.from, count: set.count };
+    let each = |step: &steps::Step| match *step {
+        steps::Step::Restrict(words) => Step::Restrict(set(words)),
+        steps::Step::Bias(words, delta) => Step::Bias(set(words), delta),
+        steps::Step::Divide(by) => Step::Divide(by),
+        steps::Step::Repetition(words, by) => Step::Repetition(set(words), by),
+        steps::Step::Subtract(words) => Step::Subtract(set(words)),
+        steps::Step::TopK(k) => Step::TopK(k),
+        steps::Step::TopP(p) => Step::TopP(p),
+        steps::Step::MinP(p) => Step::MinP(p.ln()),
+    };
+    steps.steps().iter().map(each).collect()
+}
+
+impl Sequence for GpuSequence {
+    fn len(&self) -> usize {
+        self.length
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
+        let decoder = self.decoder.clone();
+        forward_each(&decoder, &mut [Turn { sequence: self, batch: *batch, rows }], &mut [])
+    }
+
+    fn draw(&mut self, batch: &Batch<'_>, draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+        let decoder = self.decoder.clone();
+        let turn = Turn { sequence: self, batch: *batch, rows: &mut Rows::default() };
+        forward_each(&decoder, &mut [turn], draws)?;
+        Ok(true)
+    }
+
+    fn truncate(&mut self, length: usize) {
+        assert!(length <= self.length, "truncating {} tokens to {length}", self.length);
+        self.length = length;
+    }
+
+    fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
+        let length = kept(self.length, from, path);
+        self.make_own(from, self.length)?;
+        let moves = path.iter().enumerate().filter(|(to, at)| to != *at).map(|(to, at)| (from + at, from + to));
+        let moves: Vec<(usize, usize)> = moves.collect();
+        move_back(&self.decoder.gpu, self.decoder.layout, &self.pages, &moves)?;
+        self.length = length;
+        Ok(())
+    }
+
+    fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
+        let used = self.length.div_ceil(self.decoder.layout.tokens);
+        let (decoder, angles) = (self.decoder.clone(), self.angles.clone());
+        Ok(Box::new(Self { decoder, pages: self.pages[..used].to_vec(), angles, ..*self }))
+    }
+}

@@ -1,0 +1,95 @@
+//! The memory of passes of so many rows, and what was recorded of them.
+
+use std::collections::HashMap;
+
+use verdigris_kernels::cuda::attention::Splits;
+use verdigris_kernels::cuda::rows::{Bounds, Rows};
+use verdigris_kernels::cuda::{Buffer, CudaError, Graph};
+
+use crate::config::DecoderConfig;
+use crate::gpu::GpuDecoder;
+use crate::pieces::CHUNK;
+
+/// Passes of up to so many rows are recorded as graphs; each has the rows of the next of these.
+const BUCKETS: [usize; 6] = [1, 2, 4, 8, 16, 64];
+
+/// As many rows as a pass has that is asked for so many.
+pub(super) fn bucket(rows: usize) -> usize {
+    BUCKETS.into_iter().find(|&bucket| rows <= bucket).unwrap_or(CHUNK)
+}
+
+/// Whether passes of so many rows are recorded.
+pub(super) fn is_recorded(bucket: usize) -> bool {
+    bucket < CHUNK
+}
+
+/// What passes of so many rows work in.
+pub(super) struct Work {
+    pub(super) rows: Rows,
+    pub(super) buffers: Buffers,
+    /// By the most pages that a sequence may have.
+    pub(super) spans: HashMap<usize, Span>,
+}
+
+/// Numbers of each row.
+pub(super) struct Buffers {
+    /// The residual stream.
+    pub(super) h: Buffer,
+    pub(super) x: Buffer,
+    pub(super) query: Buffer,
+    pub(super) key: Buffer,
+    pub(super) value: Buffer,
+    pub(super) mixed: Buffer,
+    pub(super) gate: Buffer,
+    pub(super) up: Buffer,
+    pub(super) y: Buffer,
+    /// Of the rows that are wanted.
+    pub(super) logits: Buffer,
+}
+
+/// What depends on how long sequences are.
+pub(super) struct Span {
+    pub(super) splits: Splits,
+    /// Passes are done once before one is recorded: a kernel may have to be loaded, which cannot be.
+    pub(super) is_warm: bool,
+    pub(super) graph: Option<Graph>,
+}
+
+impl Work {
+    pub(super) fn new(decoder: &GpuDecoder, bucket: usize) -> Result<Self, CudaError> {
+        let GpuDecoder { gpu, config, layout, .. } = decoder;
+        let DecoderConfig { heads, kv_heads, head_dim, width, vocabulary, context, .. } = *config;
+        let bounds = Bounds {
+            rows: bucket,
+            pages: bucket * context.div_ceil(layout.tokens),
+            group: heads / kv_heads,
+            vocabulary,
+            angles: decoder.turns.last().map_or(0, |turn| turn.angles + turn.pairs),
+        };
+        let rows = |numbers: usize| gpu.zeroed(bucket * numbers * 4);
+        let buffers = Buffers {
+            h: rows(width)?,
+            x: rows(width)?,
+            query: rows(heads * head_dim)?,
+            key: rows(kv_heads * head_dim)?,
+            value: rows(kv_heads * head_dim)?,
+            mixed: rows(heads * head_dim)?,
+            gate: rows(config.feed_forward.width())?,
+            up: rows(config.feed_forward.width())?,
+            y: rows(width)?,
+            logits: if is_recorded(bucket) { rows(vocabulary)? } else { gpu.allocate(0)? },
+        };
+        Ok(Self { rows: Rows::new(gpu, *layout, bounds)?, buffers, spans: HashMap::new() })
+    }
+
+    /// The span for the rows that are set: the power of two that their pages are at most.
+    pub(super) fn span(&mut self, decoder: &GpuDecoder) -> Result<usize, CudaError> {
+        let span = self.rows.longest().next_power_of_two().max(4);
+        if !self.spans.contains_key(&span) {
+            let DecoderConfig { heads, head_dim, .. } = decoder.config;
+            let splits = Splits::new(&decoder.gpu, self.rows.most(), heads, head_dim, span)?;
+            self.spans.insert(span, Span { splits, is_warm: false, graph: None });
+        }
+        Ok(span)
+    }
+}

@@ -1,0 +1,239 @@
+//! Every architecture and format on a GPU, or its emulation, against `transformers` and the CPU: `VERDIGRIS_GPU=0` names a real one.
+#![cfg(feature = "emulated-cuda")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use verdigris_logits::steps::Steps;
+use verdigris_logits::warp::{Temperature, TopK, TopP};
+use verdigris_logits::{Chain, Forbid, Purpose, Random, Row, Sampler, Transform};
+use verdigris_models::{
+    Batch, CacheLayout, Device, Drawn, Format, LanguageModel, ModelError, ModelFolder, Rows, Sequence, Turn, Wanted,
+    device,
+};
+
+fn gpu() -> Device {
+    let number = std::env::var("VERDIGRIS_GPU").unwrap_or_else(|_| "emulated".into());
+    device(&format!("cuda:{number}")).unwrap()
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
+}
+
+fn architectures() -> Vec<PathBuf> {
+    let all = std::fs::read_dir(fixtures().join("golden/architectures")).unwrap();
+    let mut all: Vec<PathBuf> = all.map(|entry| entry.unwrap().path()).collect();
+    all.sort();
+    assert!(all.len() >= 25, "{all:?}");
+    all
+}
+
+/// The same model on both.
+fn both(folder: &ModelFolder) -> [Arc<dyn LanguageModel>; 2] {
+    // Pages so small that texts have several.
+    let folder = folder.clone().cache_layout(CacheLayout::Paged { tokens: 8 });
+    [Device::Cpu, gpu()].map(|device| folder.model(&device).unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn read(sequence: &mut dyn Sequence, batch: Batch<'_>) -> Vec<f32> {
+    let mut rows = Rows::default();
+    sequence.forward(&batch, &mut rows).unwrap();
+    (0..rows.count()).flat_map(|i| rows.row(i).to_vec()).collect()
+}
+
+fn distance(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, |worst, d| if d > worst || d.is_nan() { d } else { worst })
+}
+
+fn text(length: usize, seed: u32, size: usize) -> Vec<u32> {
+    (0..length as u32).map(|i| (i * i * 31 + i * 7 + seed * 113) % size as u32).collect()
+}
+
+/// At once, one at a time, in chunks, after cutting back, and as a branch of a tree, also of one of which a path is kept.
+#[test]
+fn logits_are_those_of_transformers() {
+    for folder in architectures() {
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let golden = candle_core::safetensors::load(folder.join("logits.safetensors"), &candle_core::Device::Cpu);
+        let golden = golden.unwrap();
+        let ids: Vec<u32> = golden["ids"].to_vec1::<i64>().unwrap().iter().map(|&id| id as u32).collect();
+        let logits: Vec<f32> = golden["logits"].flatten_all().unwrap().to_vec1().unwrap();
+        let [_, model] = both(&ModelFolder::at(&folder));
+        let size = model.vocabulary_size();
+        let begin = || model.clone().begin(ids.len() + 3).unwrap();
+        let close = |got: &[f32], from: usize, how: &str| {
+            let worst = distance(got, &logits[from * size..]);
+            assert!(worst <= 1e-4, "{name} {how}: {worst}");
+        };
+        let mut exactly = model.clone().begin(ids.len()).unwrap();
+        close(&read(&mut *exactly, Batch::chain(&ids, Wanted::All)), 0, "at once");
+        // Angles of some depend on how long a text may become; these are the same ones for all below.
+        if name.contains("dynamic") || name.contains("long") || name.contains("short") {
+            continue;
+        }
+        for chunk in [1, 5] {
+            let mut sequence = begin();
+            let all = ids.chunks(chunk).flat_map(|ids| read(&mut *sequence, Batch::chain(ids, Wanted::All)));
+            close(&all.collect::<Vec<_>>(), 0, "in chunks");
+        }
+        let mut sequence = begin();
+        read(&mut *sequence, Batch::chain(&ids, Wanted::Last));
+        sequence.truncate(9);
+        let mut fork = sequence.fork().unwrap();
+        close(&read(&mut *sequence, Batch::chain(&ids[9..], Wanted::All)), 9, "after cutting back");
+        // Two branches: a wrong one, and the text.
+        let tokens: Vec<u32> = [1, 2].into_iter().chain(ids[9..].iter().copied()).collect();
+        let parent = |i: usize| if i == 0 || i == 2 { None } else { Some(i - 1) };
+        let parents: Vec<Option<usize>> = (0..tokens.len()).map(parent).collect();
+        let mut tree = fork.fork().unwrap();
+        let rows = read(&mut *tree, Batch::tree(&tokens, &parents));
+        close(&rows[2 * size..], 9, "as a branch");
+        let path: Vec<usize> = (2..8).collect();
+        tree.keep(9, &path).unwrap();
+        close(&read(&mut *tree, Batch::chain(&ids[15..], Wanted::All)), 15, "after a path that is kept");
+        close(&read(&mut *fork, Batch::chain(&ids[9..], Wanted::All)), 9, "in a fork");
+    }
+}
+
+/// Files of llama.cpp, in every format that they have there.
+#[test]
+fn stored_weights_are_those_of_the_cpu() {
+    for name in ["gemma2", "llama", "qwen2", "qwen3"] {
+        let folder = ModelFolder::at(fixtures().join(format!("golden/gguf/{name}.gguf")));
+        let [cpu, gpu] = both(&folder);
+        let ids = text(20, 1, cpu.vocabulary_size());
+        let [expected, got] =
+            [cpu, gpu].map(|model| read(&mut *model.begin(20).unwrap(), Batch::chain(&ids, Wanted::All)));
+        let scale = expected.iter().fold(0f32, |most, x| most.max(x.abs()));
+        let worst = distance(&got, &expected);
+        println!("{name}: {worst} of {scale}");
+        // A CPU rounds rows to 8 bits where weights are in blocks, a GPU does not.
+        assert!(worst <= 0.05 * scale, "{name}: {worst} of {scale}");
+    }
+}
+
+#[test]
+fn caches_may_be_in_fewer_bits() {
+    let folder = ModelFolder::at(fixtures().join("models/tale-small"));
+    let ids = text(40, 2, 4096);
+    for (format, bound) in [(Format::F32, 1e-3), (Format::F16, 0.02), (Format::Bf16, 0.1), (Format::Q8_0, 0.3)] {
+        let [cpu, gpu] = both(&folder.clone().cached_as(format));
+        let [expected, got] =
+            [cpu, gpu].map(|model| read(&mut *model.begin(40).unwrap(), Batch::chain(&ids, Wanted::All)));
+        let worst = distance(&got, &expected);
+        println!("{format:?}: {worst}");
+        assert!(worst <= bound, "{format:?}: {worst}");
+    }
+    let in_one_piece = folder.cache_layout(CacheLayout::Contiguous).model(&gpu()).err().unwrap().to_string();
+    assert!(in_one_piece.contains("in pages"), "{in_one_piece}");
+}
+
+/// Sequences of different lengths, with a chunk of a prompt, a tree, one token, and nothing at all; again and again, so that what was
+/// recorded is used for other texts.
+#[test]
+fn several_sequences_have_the_rows_that_each_has_alone() {
+    for name in ["bloom", "gemma2", "mistral"] {
+        let [cpu, gpu] = both(&ModelFolder::at(fixtures().join("golden/architectures").join(name)));
+        let size = cpu.vocabulary_size();
+        let tokens: Vec<Vec<u32>> = (0..5).map(|i| text([3, 11, 1, 6, 0][i], i as u32, size)).collect();
+        let parents = [None, Some(0), Some(0), Some(1), None, Some(4)];
+        let batches = [
+            Batch::chain(&tokens[0], Wanted::Last),
+            Batch::chain(&tokens[1], Wanted::All),
+            Batch::chain(&tokens[2], Wanted::Last),
+            Batch::tree(&tokens[3], &parents),
+            Batch::chain(&tokens[4], Wanted::Last),
+        ];
+        let begin = |model: &Arc<dyn LanguageModel>| -> Vec<Box<dyn Sequence>> {
+            let one = |i: u32| {
+                let mut sequence = model.clone().begin(60).unwrap();
+                read(&mut *sequence, Batch::chain(&text(1 + 4 * i as usize, 9 + i, size), Wanted::Last));
+                sequence
+            };
+            (0..5).map(one).collect()
+        };
+        let (mut alone, mut together) = (begin(&cpu), begin(&gpu));
+        for _ in 0..4 {
+            let mut rows: [Rows; 5] = Default::default();
+            let turns = together.iter_mut().zip(&batches).zip(&mut rows);
+            let mut turns: Vec<Turn<'_>> =
+                turns.map(|((sequence, &batch), rows)| Turn { sequence: &mut **sequence, batch, rows }).collect();
+            gpu.forward_each(&mut turns).unwrap();
+            for ((sequence, batch), rows) in alone.iter_mut().zip(batches).zip(&rows) {
+                let expected = read(&mut **sequence, batch);
+                let got: Vec<f32> = (0..rows.count()).flat_map(|i| rows.row(i).to_vec()).collect();
+                let worst = distance(&got, &expected);
+                assert!(worst < 1e-4, "{name}: {worst}");
+            }
+            for sequence in [&mut together[3], &mut alone[3]] {
+                let held = sequence.len() - 6;
+                sequence.truncate(held + 1);
+            }
+        }
+        // All or none.
+        let bad = [size as u32];
+        let mut rows: [Rows; 2] = Default::default();
+        let [rows, other] = &mut rows;
+        let [first, second, ..] = &mut together[..] else { unreachable!() };
+        let lengths = [first.len(), second.len()];
+        let mut turns = [
+            Turn { sequence: &mut **first, batch: Batch::chain(&[1], Wanted::Last), rows },
+            Turn { sequence: &mut **second, batch: Batch::chain(&bad, Wanted::Last), rows: other },
+        ];
+        assert!(matches!(gpu.forward_each(&mut turns), Err(ModelError::UnknownToken { .. })));
+        assert_eq!([first.len(), second.len()], lengths);
+    }
+}
+
+/// Longer than what goes through the layers at once, and then token by token.
+#[test]
+fn a_long_prompt_is_read_in_chunks() {
+    let [cpu, gpu] = both(&ModelFolder::at(fixtures().join("models/tale-small")).cached_as(Format::F32));
+    let size = cpu.vocabulary_size();
+    let prompt = text(cpu.context_length().min(540), 3, size);
+    assert!(prompt.len() > 516, "longer than a chunk");
+    let [expected, got] = [&cpu, &gpu].map(|model| {
+        let mut sequence = model.clone().begin(prompt.len()).unwrap();
+        let first = read(&mut *sequence, Batch::chain(&prompt[..prompt.len() - 4], Wanted::Last));
+        let rest =
+            prompt[prompt.len() - 4..].iter().flat_map(|&id| read(&mut *sequence, Batch::chain(&[id], Wanted::All)));
+        [first, rest.collect()].concat()
+    });
+    let worst = distance(&got, &expected);
+    assert!(worst < 1e-3, "{worst}");
+}
+
+/// Tokens are drawn on the GPU: those that its rows give when they come back.
+#[test]
+fn tokens_are_drawn_where_the_rows_are() {
+    let [_, model] = both(&ModelFolder::at(fixtures().join("golden/architectures/qwen3")));
+    let size = model.vocabulary_size();
+    let law = Chain::new()
+        .then(Forbid::new(&[5, 6], size))
+        .then(Temperature::new(0.8).unwrap())
+        .then(TopK::new(40).unwrap())
+        .then(TopP::new(0.9).unwrap());
+    let (mut row, mut steps) = (Row::default(), Steps::default());
+    assert!(row.record(size, &mut steps, |row| law.apply(&law.start(&[]), row)));
+    let ids = text(6, 4, size);
+    let (mut drawing, mut reading) = (model.clone().begin(40).unwrap(), model.clone().begin(40).unwrap());
+    for round in 0..6 {
+        let number = |i: usize| Random::new(round).uniform(i as u64, Purpose::Token);
+        let sampler = |i: usize| if i == 2 { Sampler::Greedy } else { Sampler::Categorical };
+        let draw =
+            |i: usize| Drawn { turn: 0, row: i, steps: &steps, sampler: sampler(i), number: number(i), token: None };
+        let mut draws: Vec<Drawn<'_>> = (0..ids.len()).map(draw).collect();
+        let batch = Batch::chain(&ids, Wanted::All);
+        assert!(drawing.draw(&batch, &mut draws).unwrap());
+        let mut rows = Rows::default();
+        reading.forward(&batch, &mut rows).unwrap();
+        for (i, drawn) in draws.iter().enumerate() {
+            row.load(rows.row(i));
+            law.apply(&law.start(&[]), &mut row);
+            assert_eq!(drawn.token, sampler(i).sample(&row, number(i)), "round {round}, row {i}");
+        }
+    }
+    assert_eq!(drawing.len(), reading.len());
+}
