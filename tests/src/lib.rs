@@ -5,6 +5,7 @@ pub mod dialects;
 pub mod foreign;
 pub mod fuzz;
 pub mod oracle;
+pub mod random_model;
 
 use verdigris::constrain::Machine;
 

@@ -10,6 +10,11 @@ pub trait Chance {
     /// A token from the law of a row, or `None` where the row allows none.
     fn token(&mut self, sampler: Sampler, row: &Row, position: usize) -> Option<TokenId>;
 
+    /// The number in [0, 1) by which [`Chance::token`] picks, where there is one: for those who draw elsewhere.
+    fn number(&self, _position: usize) -> Option<f64> {
+        None
+    }
+
     /// A draft from a law that sums to one.
     fn draft(&mut self, law: &[f64], position: usize) -> TokenId;
 
@@ -27,6 +32,10 @@ pub struct Seeded(pub Random);
 impl Chance for Seeded {
     fn token(&mut self, sampler: Sampler, row: &Row, position: usize) -> Option<TokenId> {
         sampler.sample(row, self.0.uniform(position as u64, Purpose::Token))
+    }
+
+    fn number(&self, position: usize) -> Option<f64> {
+        Some(self.0.uniform(position as u64, Purpose::Token))
     }
 
     fn draft(&mut self, law: &[f64], position: usize) -> TokenId {

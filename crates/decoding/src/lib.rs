@@ -22,6 +22,7 @@
 pub mod chance;
 pub mod draft_length;
 pub mod drafter;
+mod draws;
 #[cfg(test)]
 mod enumerate;
 pub mod limits;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use verdigris_logits::transform::ChainState;
-use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_models::{Batch, LanguageModel, Rows, Sequence, Turn, Wanted};
+use verdigris_logits::{Purpose, Row, Steps, TokenId, Transform};
+use verdigris_models::{Batch, Drawn, LanguageModel, Rows, Sequence, Turn, Wanted};
 
+use crate::draws::Draws;
 use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
 
@@ -17,6 +18,9 @@ pub struct Plain<'a> {
     state: ChainState,
     row: Row,
     rows: Rows,
+    /// What is done to the next row, for a model that draws.
+    steps: Steps,
+    draws: Draws,
     /// Tokens that the model has not seen yet: the prompt, then the last token written and those that were decided.
     unseen: Vec<TokenId>,
     written: usize,
@@ -31,18 +35,27 @@ impl<'a> Plain<'a> {
         prompt: &[TokenId],
         limits: Limits,
     ) -> Result<Self, DecodeError> {
+        let size = model.vocabulary_size();
         let sequence = limits.begin(model, prompt)?;
-        Ok(Self::after(target, prompt, limits, sequence))
+        Ok(Self::after(target, prompt, limits, sequence, size))
     }
 
     /// Begins a text after `prompt`, whose first tokens a sequence holds.
-    pub(crate) fn after(target: &'a Target, prompt: &[TokenId], limits: Limits, sequence: Box<dyn Sequence>) -> Self {
+    pub(crate) fn after(
+        target: &'a Target,
+        prompt: &[TokenId],
+        limits: Limits,
+        sequence: Box<dyn Sequence>,
+        size: usize,
+    ) -> Self {
         Self {
             target,
             limits,
             state: target.transforms.start(prompt),
             row: Row::default(),
             rows: Rows::default(),
+            steps: Steps::default(),
+            draws: Draws::new(size),
             unseen: prompt[sequence.len()..].to_vec(),
             sequence,
             written: 0,
@@ -74,10 +87,32 @@ impl<'a> Plain<'a> {
         self.target.decided(&self.state, &mut self.row)
     }
 
-    /// What the model is to read next.
-    pub(crate) fn turn(&mut self) -> Turn<'_> {
+    /// What the model is to read next, as a turn of a number; and what it is to draw, if it may be that it does.
+    pub(crate) fn turn(&mut self, number: usize) -> (Turn<'_>, Option<Drawn<'_>>) {
+        let position = self.sequence.len() + self.unseen.len();
         let batch = Batch::chain(&self.unseen, Wanted::Last);
-        Turn { sequence: &mut *self.sequence, batch, rows: &mut self.rows }
+        let recorded =
+            self.draws.size().is_some_and(|size| self.target.record(&self.state, &mut self.row, size, &mut self.steps));
+        let drawn = recorded.then(|| Drawn {
+            turn: number,
+            row: 0,
+            steps: &self.steps,
+            sampler: self.target.sampler,
+            number: self.target.random.uniform(position as u64, Purpose::Token),
+            token: None,
+        });
+        (Turn { sequence: &mut *self.sequence, batch, rows: &mut self.rows }, drawn)
+    }
+
+    /// The model does not draw: it need not be asked again.
+    pub(crate) fn has_to_draw(&mut self) {
+        self.draws.never();
+    }
+
+    /// Takes the token that the model has drawn in that turn.
+    pub(crate) fn took(&mut self, token: Option<TokenId>) -> Result<TokenId, DecodeError> {
+        self.unseen.clear();
+        token.ok_or(DecodeError::DeadEnd { position: self.sequence.len() })
     }
 
     /// Draws a token from the row of that turn.
@@ -100,17 +135,28 @@ impl<'a> Plain<'a> {
         Some(token)
     }
 
+    fn computed(&mut self) -> Result<TokenId, DecodeError> {
+        let (Turn { sequence, batch, .. }, drawn) = self.turn(0);
+        if let Some(drawn) = drawn {
+            let mut draws = [drawn];
+            if sequence.draw(&batch, &mut draws)? {
+                let token = draws[0].token;
+                return self.took(token);
+            }
+            self.has_to_draw();
+        }
+        let (Turn { sequence, batch, rows }, _) = self.turn(0);
+        sequence.forward(&batch, rows)?;
+        self.drawn()
+    }
+
     fn step(&mut self) -> Result<Option<TokenId>, DecodeError> {
         if self.is_over() {
             return Ok(None);
         }
         let token = match self.decided() {
             Some(token) => token,
-            None => {
-                let Turn { sequence, batch, rows } = self.turn();
-                sequence.forward(&batch, rows)?;
-                self.drawn()?
-            }
+            None => self.computed()?,
         };
         Ok(self.write(token))
     }

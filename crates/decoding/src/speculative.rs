@@ -14,12 +14,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use verdigris_logits::transform::ChainState;
-use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_models::{Batch, LanguageModel, Rows, Sequence, Wanted};
+use verdigris_logits::{Row, Steps, TokenId, Transform};
+use verdigris_models::{Batch, Drawn, LanguageModel, Rows, Sequence, Wanted};
 
 use crate::chance::Chance;
 use crate::draft_length::{Call, Chooser, DraftLength};
 use crate::drafter::{Draft, Drafter};
+use crate::draws::Draws;
 use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
 
@@ -52,6 +53,9 @@ pub struct Speculative<'a, D, C> {
     stop: Option<Stop>,
     row: Row,
     rows: Rows,
+    /// What is done to each row of a call, for a model that draws.
+    steps: Vec<Steps>,
+    draws: Draws,
 }
 
 impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
@@ -65,6 +69,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         length: DraftLength,
         chance: C,
     ) -> Result<Self, DecodeError> {
+        let draws = Draws::new(model.vocabulary_size());
         let sequence = limits.begin(model, prompt)?;
         Ok(Self {
             target,
@@ -81,6 +86,8 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             stop: None,
             row: Row::default(),
             rows: Rows::default(),
+            steps: Vec::new(),
+            draws,
         })
     }
 
@@ -117,14 +124,22 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         let held = self.sequence.len();
         let unseen = self.text.len() - held;
         let batch: Vec<TokenId> = self.text[held..].iter().copied().chain(drafts.iter().map(|d| d.token)).collect();
-        self.sequence.forward(&Batch::chain(&batch, Wanted::All), &mut self.rows)?;
+        let drawn = self.drawn(&drafts, &batch)?;
+        if drawn.is_none() {
+            self.sequence.forward(&Batch::chain(&batch, Wanted::All), &mut self.rows)?;
+        }
         let accepted_before = self.acceptance.accepted;
         self.acceptance.calls += 1;
         self.acceptance.drafted += drafts.len();
         for (i, draft) in drafts.iter().map(Some).chain([None]).enumerate() {
-            self.row.load(self.rows.row(unseen - 1 + i));
-            self.target.transforms.apply(&self.state, &mut self.row);
-            let token = self.decide(draft)?;
+            let token = match &drawn {
+                Some(tokens) => tokens[i].ok_or(DecodeError::DeadEnd { position: self.text.len() })?,
+                None => {
+                    self.row.load(self.rows.row(unseen - 1 + i));
+                    self.target.transforms.apply(&self.state, &mut self.row);
+                    self.decide(draft)?
+                }
+            };
             if !self.push(token) {
                 break;
             }
@@ -143,6 +158,33 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         // The cache keeps what stands; the last token's row is computed with the next call.
         self.sequence.truncate((self.text.len() - 1).min(self.sequence.len()));
         Ok(())
+    }
+
+    /// The target's own token after each of the drafts, drawn by the model, if it does that and the drafts are guesses: then they
+    /// are compared with those.
+    fn drawn(&mut self, drafts: &[Draft], batch: &[TokenId]) -> Result<Option<Vec<Option<TokenId>>>, DecodeError> {
+        let Some(size) = self.draws.size().filter(|_| drafts.iter().all(|draft| draft.law.is_none())) else {
+            return Ok(None);
+        };
+        self.steps.resize_with(drafts.len() + 1, Steps::default);
+        let (first, mut state) = (batch.len() - 1 - drafts.len(), self.state.clone());
+        let mut draws = Vec::with_capacity(self.steps.len());
+        for (i, steps) in self.steps.iter_mut().enumerate() {
+            let Some(number) = self.chance.number(self.text.len() + i) else { return Ok(None) };
+            if !self.target.record(&state, &mut self.row, size, steps) {
+                return Ok(None);
+            }
+            let sampler = self.target.sampler;
+            draws.push(Drawn { turn: 0, row: first + i, steps, sampler, number, token: None });
+            if let Some(draft) = drafts.get(i) {
+                self.target.transforms.advance(&mut state, draft.token);
+            }
+        }
+        if self.sequence.draw(&Batch::chain(batch, Wanted::All), &mut draws)? {
+            return Ok(Some(draws.into_iter().map(|drawn| drawn.token).collect()));
+        }
+        self.draws.never();
+        Ok(None)
     }
 
     /// Goes on by a token; `false` if that is the end.
@@ -214,6 +256,7 @@ mod tests {
     use crate::plain::Plain;
     use crate::steer::{Pair, Steered};
     use crate::table::Table;
+    use crate::together::Together;
     use verdigris_constrain::{Constraint, Lexicon};
     use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
     use verdigris_logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler};
@@ -338,6 +381,38 @@ mod tests {
                     });
                     assert!(distance(&plain, &lookup) < 1e-12, "{name}, lookup of {length:?}");
                 }
+            }
+        }
+    }
+
+    /// Where the model draws, texts are the same, token for token: plain, several at a time, and with guesses.
+    #[test]
+    fn a_model_that_draws_writes_the_same_texts() {
+        for name in chains().into_iter().map(|(name, _)| name) {
+            for sampler in [Sampler::Categorical, Sampler::Greedy] {
+                let model = Table::noise(TOKENS, 1);
+                let mut drawn = [0; 3];
+                for seed in 0..20 {
+                    let target = Target { random: Random::new(seed), ..target(chain(name), sampler) };
+                    let drawing = [(); 3].map(|()| model.drawing());
+                    let alone = |model: &Arc<Table>| -> Vec<u32> {
+                        Plain::new(model.clone(), &target, &PROMPT, limits(12)).unwrap().map(Result::unwrap).collect()
+                    };
+                    let expected = alone(&model);
+                    assert_eq!(alone(&drawing[0]), expected, "{name}");
+                    let targets = [target];
+                    let together = Together::new(drawing[1].clone(), &targets, &PROMPT, &limits(12)).unwrap();
+                    assert_eq!(together.map(|step| step.unwrap().1).collect::<Vec<u32>>(), expected, "{name}");
+                    let (lookup, length) = (Lookup { min_match: 1, max_match: 3 }, DraftLength::Fixed(3));
+                    let (chance, model) = (Seeded(targets[0].random), drawing[2].clone());
+                    let run =
+                        Speculative::new(model, &targets[0], &PROMPT, limits(12), lookup, length, chance).unwrap();
+                    assert_eq!(run.map(Result::unwrap).collect::<Vec<u32>>(), expected, "{name} with guesses");
+                    drawn.iter_mut().zip(&drawing).for_each(|(drawn, model)| *drawn += model.drawn());
+                }
+                // A hard mark has to know whether a green token is possible.
+                let needs_logits = name == "hard watermark";
+                assert!(drawn.iter().all(|&drawn| (drawn == 0) == needs_logits), "{name}: {drawn:?}");
             }
         }
     }

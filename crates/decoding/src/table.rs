@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use verdigris_logits::{Purpose, Random, Row, TokenId, Transform};
-use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, Drawn, LanguageModel, ModelError, Rows, Sequence, Turn, Wanted};
 
 pub(crate) struct Table {
     rows: Vec<Vec<f32>>,
     context: usize,
     calls: AtomicUsize,
+    /// How many tokens it has drawn itself; `None`: it does not.
+    drawn: Option<AtomicUsize>,
 }
 
 struct TableSequence {
@@ -20,7 +22,7 @@ struct TableSequence {
 
 impl Table {
     pub(crate) fn new(rows: Vec<Vec<f32>>, context: usize) -> Arc<Self> {
-        Arc::new(Self { rows, context, calls: AtomicUsize::new(0) })
+        Arc::new(Self { rows, context, calls: AtomicUsize::new(0), drawn: None })
     }
 
     /// A table of `size` tokens filled from a seed.
@@ -32,6 +34,17 @@ impl Table {
         let random = Random::new(seed);
         let logit = |i: usize, j: usize| 4.0 * random.uniform((i * size + j) as u64, Purpose::Weight) as f32;
         Self::new((0..size).map(|i| (0..size).map(|j| logit(i, j)).collect()).collect(), context)
+    }
+
+    /// The same table as a model that draws tokens itself.
+    pub(crate) fn drawing(&self) -> Arc<Self> {
+        let drawn = Some(AtomicUsize::new(0));
+        Arc::new(Self { rows: self.rows.clone(), context: self.context, calls: AtomicUsize::new(0), drawn })
+    }
+
+    /// How many tokens it has drawn itself.
+    pub(crate) fn drawn(&self) -> usize {
+        self.drawn.as_ref().map_or(0, |drawn| drawn.load(Ordering::Relaxed))
     }
 
     /// How many calls all its sequences have had.
@@ -51,6 +64,20 @@ impl LanguageModel for Table {
 
     fn context_length(&self) -> usize {
         self.context
+    }
+
+    fn draw_each(&self, turns: &mut [Turn<'_>], draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+        if self.drawn.is_none() {
+            return Ok(false);
+        }
+        for (number, turn) in turns.iter_mut().enumerate() {
+            let batch = turn.batch;
+            let mut own: Vec<Drawn<'_>> = Vec::new();
+            own.extend(draws.iter().filter(|draw| draw.turn == number).map(|draw| Drawn { ..*draw }));
+            turn.sequence.draw(&batch, &mut own)?;
+            draws.iter_mut().filter(|draw| draw.turn == number).zip(own).for_each(|(to, from)| to.token = from.token);
+        }
+        Ok(true)
     }
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
@@ -82,6 +109,19 @@ impl Sequence for TableSequence {
         let logits = wanted.iter().flat_map(|&token| self.table.row(token)).copied().collect();
         rows.set(logits, self.table.vocabulary_size());
         Ok(())
+    }
+
+    fn draw(&mut self, batch: &Batch<'_>, draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+        let Some(count) = &self.table.clone().drawn else { return Ok(false) };
+        let (mut rows, mut row) = (Rows::default(), Row::default());
+        self.forward(batch, &mut rows)?;
+        for draw in draws {
+            row.load(rows.row(draw.row));
+            draw.steps.apply(&mut row);
+            draw.token = draw.sampler.sample(&row, draw.number);
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(true)
     }
 
     fn truncate(&mut self, length: usize) {

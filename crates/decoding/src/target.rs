@@ -1,7 +1,7 @@
 //! The law of a text.
 
 use verdigris_logits::transform::ChainState;
-use verdigris_logits::{Chain, Purpose, Random, Row, Sampler, TokenId, Transform};
+use verdigris_logits::{Chain, Purpose, Random, Row, Sampler, Steps, TokenId, Transform};
 use verdigris_models::ModelError;
 
 /// The law of the next token given the tokens so far: transforms on the model's row, in order, and the
@@ -42,6 +42,12 @@ impl Target {
         self.transforms.apply(state, row);
         let u = self.random.uniform(position as u64, Purpose::Token);
         self.sampler.sample(row, u).ok_or(DecodeError::DeadEnd { position })
+    }
+
+    /// What is done to the row of the token at a place, as steps for a model that draws where its rows are. `false` where the
+    /// logits themselves are needed.
+    pub(crate) fn record(&self, state: &ChainState, row: &mut Row, size: usize, steps: &mut Steps) -> bool {
+        row.record(size, steps, |row| self.transforms.apply(state, row))
     }
 
     /// The next token, where it does not depend on the model: a step leaves it alone, and the others let it be. `row` is

@@ -35,7 +35,7 @@ impl<'a> Together<'a> {
             common.forward(&all_but_the_last, &mut Rows::default())?;
         }
         for target in targets {
-            texts.push(Plain::after(target, prompt, limits.clone(), common.fork()?));
+            texts.push(Plain::after(target, prompt, limits.clone(), common.fork()?, model.vocabulary_size()));
         }
         Ok(Self { model, texts, ready: VecDeque::new(), failed: false })
     }
@@ -43,6 +43,22 @@ impl<'a> Together<'a> {
     /// What ended a text; `None` while it goes on.
     pub fn stop(&self, text: usize) -> Option<Stop> {
         self.texts[text].stop()
+    }
+
+    /// The tokens that the model draws, if it does and all texts let it.
+    fn model_draws(
+        model: &dyn LanguageModel,
+        reading: &mut [(usize, &mut Plain<'a>)],
+    ) -> Result<Option<Vec<Option<TokenId>>>, DecodeError> {
+        let asked = reading.iter_mut().enumerate().map(|(number, (_, text))| text.turn(number));
+        let (mut turns, draws): (Vec<_>, Vec<_>) = asked.unzip();
+        let Some(mut draws) = draws.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
+        if model.draw_each(&mut turns, &mut draws)? {
+            return Ok(Some(draws.into_iter().map(|drawn| drawn.token).collect()));
+        }
+        drop((turns, draws));
+        reading.iter_mut().for_each(|(_, text)| text.has_to_draw());
+        Ok(None)
     }
 
     /// Writes a token of each text that is not at its end.
@@ -57,10 +73,16 @@ impl<'a> Together<'a> {
                 None => reading.push((i, text)),
             }
         }
-        let mut turns: Vec<_> = reading.iter_mut().map(|(_, text)| text.turn()).collect();
-        self.model.forward_each(&mut turns)?;
-        for (i, text) in reading {
-            let token = text.drawn()?;
+        let tokens = Self::model_draws(&*self.model, &mut reading)?;
+        if tokens.is_none() {
+            let mut turns: Vec<_> = reading.iter_mut().map(|(_, text)| text.turn(0).0).collect();
+            self.model.forward_each(&mut turns)?;
+        }
+        for (nth, (i, text)) in reading.into_iter().enumerate() {
+            let token = match &tokens {
+                Some(tokens) => text.took(tokens[nth])?,
+                None => text.drawn()?,
+            };
             self.ready.extend(text.write(token).map(|token| (i, token)));
         }
         Ok(())

@@ -30,6 +30,25 @@ struct Linear {
 
 constexpr unsigned LINEAR_WARPS = 4;
 
+// Of `S` sums, of which each lane has a part, one over all lanes comes to stand first: sum `lane / (WARP / S)`. Lanes half a warp
+// apart exchange halves of what they have, and so on, so it takes few more exchanges than one sum does. Parts are added in the same
+// order whatever `S` is.
+template <unsigned S, unsigned APART = WARP / 2> static __device__ inline void add_lanes(float *sums, unsigned lane) {
+  if constexpr (APART > 0) {
+    if constexpr (S == 1) {
+      sums[0] += __shfl_xor_sync(ALL_LANES, sums[0], APART);
+    } else {
+      bool upper = lane & APART;
+#pragma unroll
+      for (unsigned i = 0; i < S / 2; i++) {
+        float given = upper ? sums[i] : sums[i + S / 2], kept = upper ? sums[i + S / 2] : sums[i];
+        sums[i] = kept + __shfl_xor_sync(ALL_LANES, given, APART);
+      }
+    }
+    add_lanes<(S > 1 ? S / 2 : 1), APART / 2>(sums, lane);
+  }
+}
+
 template <class F, unsigned M, unsigned N> static __device__ inline void linear(const Linear &a) {
   unsigned which = 0;
   while (which + 1 < a.count && blockIdx.x >= a.parts[which + 1].from) which++;
@@ -77,17 +96,14 @@ template <class F, unsigned M, unsigned N> static __device__ inline void linear(
       }
     }
   }
-#pragma unroll
-  for (unsigned m = 0; m < M; m++) {
-#pragma unroll
-    for (unsigned n = 0; n < N; n++) {
-      float sum = warp_sum(sums[m][n]);
-      if (lane == 0 && row + m < a.rows && first + n < part.rows) {
-        float *out = part.out + static_cast<size_t>(row + m) * part.rows + first + n;
-        if (part.bias) sum += part.bias[first + n];
-        *out = a.adds ? *out + sum : sum;
-      }
-    }
+  add_lanes<M * N>(sums[0], lane);
+  float sum = sums[0][0];
+  constexpr unsigned LANES_A_SUM = WARP / (M * N);
+  unsigned m = lane / LANES_A_SUM / N, n = lane / LANES_A_SUM % N;
+  if (lane % LANES_A_SUM == 0 && row + m < a.rows && first + n < part.rows) {
+    float *out = part.out + static_cast<size_t>(row + m) * part.rows + first + n;
+    if (part.bias) sum += part.bias[first + n];
+    *out = a.adds ? *out + sum : sum;
   }
 }
 

@@ -207,7 +207,9 @@ mod tests {
         chain.apply(&state, &mut now);
         steps.apply(&mut later);
         assert_eq!(later.logits(), now.logits());
-        for look in [|row: &mut Row| drop(row.max()), |row| drop(row.logits_mut()), |row| row.with_best(1, |_, _| ())] {
+        let looks: [fn(&mut Row); 3] =
+            [|row| assert!(row.max().is_some()), |row| row.logits_mut().fill(0.0), |row| row.with_best(1, |_, _| ())];
+        for look in looks {
             assert!(!there.record(70, &mut steps, look));
             assert!(there.record(70, &mut steps, |_| ()) && steps == Steps::default());
         }

@@ -62,10 +62,12 @@ impl Matrix {
     }
 
     /// All of it, as it is stored.
+    #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get()
     }
 
+    #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     pub(crate) fn columns(&self) -> usize {
         self.columns
     }

@@ -4,8 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use candle_core::Device;
-use verdigris_models::{Batch, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, Device, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
 
 fn folders() -> Vec<PathBuf> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/architectures");
@@ -25,7 +24,8 @@ struct Case {
 impl Case {
     fn all() -> impl Iterator<Item = Self> {
         folders().into_iter().map(|folder| {
-            let golden = candle_core::safetensors::load(folder.join("logits.safetensors"), &Device::Cpu).unwrap();
+            let golden =
+                candle_core::safetensors::load(folder.join("logits.safetensors"), &candle_core::Device::Cpu).unwrap();
             Self {
                 name: folder.file_name().unwrap().to_string_lossy().into_owned(),
                 model: ModelFolder::at(&folder).model(&Device::Cpu).unwrap_or_else(|error| panic!("{error}")),

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use tempfile::TempDir;
-use verdigris_models::{Batch, ModelFolder, Rows, Wanted};
+use verdigris_models::{Batch, Device, ModelFolder, Rows, Wanted};
 
 fn fixture(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/tale-small").join(file)
@@ -35,7 +35,7 @@ fn edit(folder: &TempDir, file: &str, change: impl Fn(String) -> String) {
 fn shards_are_one_model() {
     let folder = copy();
     let whole = ModelFolder::at(folder.path()).load(&Device::Cpu).unwrap();
-    let weights = candle_core::safetensors::load(fixture("model.safetensors"), &Device::Cpu).unwrap();
+    let weights = candle_core::safetensors::load(fixture("model.safetensors"), &candle_core::Device::Cpu).unwrap();
     let mut shards: [HashMap<String, Tensor>; 2] = Default::default();
     let mut map = serde_json::Map::new();
     for (i, (name, tensor)) in weights.into_iter().enumerate() {

@@ -2,9 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_core::Device;
 use verdigris_kernels::{Format, Weights};
-use verdigris_models::{Batch, ModelFolder, Rows, Wanted};
+use verdigris_models::{Batch, Device, ModelFolder, Rows, Wanted};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden").join(name)
@@ -12,7 +11,7 @@ fn golden(name: &str) -> PathBuf {
 
 #[test]
 fn blocks_are_decoded_as_ggml_does() {
-    let blocks = candle_core::safetensors::load(golden("gguf/blocks.safetensors"), &Device::Cpu).unwrap();
+    let blocks = candle_core::safetensors::load(golden("gguf/blocks.safetensors"), &candle_core::Device::Cpu).unwrap();
     for (name, format) in [("Q8_0", Format::Q8_0), ("Q4_0", Format::Q4_0), ("Q4_K", Format::Q4K), ("Q6_K", Format::Q6K)]
     {
         let bytes: Vec<u8> = blocks[&format!("{name}.bytes")].flatten_all().unwrap().to_vec1().unwrap();

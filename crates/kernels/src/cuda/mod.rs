@@ -28,6 +28,7 @@ pub mod rows;
 
 use std::fmt;
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -72,6 +73,8 @@ struct Recorder {
     turn: Mutex<()>,
     /// That thread, and what its launches reach.
     reached: Mutex<Option<(ThreadId, Vec<Buffer>)>>,
+    /// Kernels and graphs that were launched.
+    launches: Arc<AtomicU64>,
 }
 
 impl fmt::Debug for Gpu {
@@ -95,6 +98,7 @@ pub struct Graph {
     recording: Box<dyn Recording>,
     /// What they reach.
     _buffers: Vec<Buffer>,
+    launches: Arc<AtomicU64>,
 }
 
 impl Gpu {
@@ -134,6 +138,11 @@ impl Gpu {
         self.upload(stored::bytes(numbers))
     }
 
+    /// How often a kernel or a graph was launched.
+    pub fn launches(&self) -> u64 {
+        self.recorder.launches.load(Ordering::Relaxed)
+    }
+
     /// Bytes of memory that are free.
     pub fn free_memory(&self) -> Result<u64, CudaError> {
         self.backend.free_memory()
@@ -148,7 +157,7 @@ impl Gpu {
         let buffers = self.reached().take().map(|(_, buffers)| buffers).unwrap_or_default();
         let recording = self.backend.end_recording();
         done?;
-        Ok(Graph { recording: recording?, _buffers: buffers })
+        Ok(Graph { recording: recording?, _buffers: buffers, launches: self.recorder.launches.clone() })
     }
 
     fn reached(&self) -> MutexGuard<'_, Option<(ThreadId, Vec<Buffer>)>> {
@@ -169,6 +178,9 @@ impl Gpu {
         let mut reached = self.reached();
         let reached = reached.as_mut().filter(|(recording, _)| *recording == thread::current().id());
         let recorded = reached.map(|(_, all)| all.extend(buffers.iter().copied().cloned())).is_some();
+        if !recorded {
+            self.recorder.launches.fetch_add(1, Ordering::Relaxed);
+        }
         // SAFETY: bytes that may not be set, as padding is not.
         let args = unsafe { std::slice::from_raw_parts((&raw const *args).cast::<MaybeUninit<u8>>(), size_of::<A>()) };
         let grid = grid.map(|blocks| u32::try_from(blocks).expect("a grid has fewer blocks"));
@@ -224,6 +236,7 @@ impl Buffer {
 impl Graph {
     /// Does the launches again, in order.
     pub fn replay(&self) -> Result<(), CudaError> {
+        self.launches.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the memory is here; where it holds addresses, `Rows` has what is there, until it writes others.
         unsafe { self.recording.replay() }
     }

@@ -1,0 +1,48 @@
+//! Whole requests on a GPU, or its emulation: the texts that the CPU writes. `VERDIGRIS_GPU=0` names a real one.
+#![cfg(feature = "emulated-cuda")]
+
+use std::path::Path;
+
+use verdigris::models::Format;
+use verdigris::{Device, Engine, Key, Marking, ModelFolder, Request, device};
+
+fn gpu() -> Device {
+    let number = std::env::var("VERDIGRIS_GPU").unwrap_or_else(|_| "emulated".into());
+    device(&format!("cuda:{number}")).unwrap()
+}
+
+fn engine(name: &str, device: &Device) -> Engine {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name);
+    Engine::from_folder(&ModelFolder::at(folder).cached_as(Format::F32), device).unwrap()
+}
+
+/// Marked, constrained, penalised, cut, drawn, several at a time and with guesses: token for token those of the CPU. A difference in
+/// the last bits of a logit moves a draw only where its number falls between.
+#[test]
+fn texts_are_those_of_the_cpu() {
+    let [cpu, there] = [Device::Cpu, gpu()].map(|device| engine("tale-small", &device));
+    let key = Key::from_secret([4; 32], "gpu", Marking::default(), cpu.reader().vocabulary());
+    let ways: [(&str, fn(Request<'_>) -> Request<'_>); 5] = [
+        ("greedy", |request| request.temperature(0.0)),
+        ("drawn", |request| request.temperature(0.9).top_k(60).top_p(0.95).min_p(0.01)),
+        ("penalised", |request| request.temperature(0.8).repetition_penalty(1.2)),
+        ("constrained", |request| {
+            request.json_schema(serde_json::json!({"type": "array", "items": {"type": "integer"}}))
+        }),
+        ("guessed", |request| request.temperature(0.7).lookup()),
+    ];
+    for (name, way) in ways {
+        for marked in [false, true] {
+            let [expected, got] = [&cpu, &there].map(|engine| {
+                let request = way(engine.request("The captain said that").max_tokens(24).seed(5));
+                if marked { request.watermark(&key) } else { request }.text().unwrap().tokens
+            });
+            assert_eq!(got, expected, "{name}, marked: {marked}");
+        }
+    }
+    let [expected, got] =
+        [&cpu, &there].map(|engine| engine.request("A ship").max_tokens(12).seed(2).texts(3).unwrap());
+    for (got, expected) in got.iter().zip(&expected) {
+        assert_eq!(got.tokens, expected.tokens);
+    }
+}
