@@ -53,8 +53,16 @@ macro_rules! dispatch {
                 return unsafe { avx2(unit, $($arg),*) };
             }
         }
+        #[cfg(target_arch = "aarch64")]
         // SAFETY: the body is safe, or the caller's promise.
-        unsafe { $body(crate::simd::Portable, $($arg),*) }
+        unsafe {
+            $body(crate::simd::Neon, $($arg),*)
+        }
+        #[cfg(not(target_arch = "aarch64"))]
+        // SAFETY: the body is safe, or the caller's promise.
+        unsafe {
+            $body(crate::simd::Portable, $($arg),*)
+        }
     }};
 }
 

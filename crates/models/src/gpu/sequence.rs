@@ -1,6 +1,7 @@
 //! Sequences on a GPU, alone or several together.
 
 use std::any::Any;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use verdigris_kernels::cuda::draw::{Item, Set, Step};
@@ -100,17 +101,15 @@ fn one_pass(
 ) -> Result<(), CudaError> {
     let (gpu, size) = (&decoder.gpu, decoder.config.vocabulary);
     let bucket = bucket(pieces.iter().map(Piece::len).sum());
-    if !works.contains_key(&bucket) {
-        works.insert(bucket, Work::new(decoder, bucket)?);
-    }
-    let work = works.get_mut(&bucket).expect("it is there");
+    let work = match works.entry(bucket) {
+        Entry::Occupied(work) => work.into_mut(),
+        Entry::Vacant(place) => place.insert(Work::new(decoder, bucket)?),
+    };
     let wanted = set_rows(decoder, &mut work.rows, turns, pieces)?;
     if !is_recorded(bucket) && work.buffers.logits.len() < wanted * size * 4 {
         work.buffers.logits = gpu.allocate(wanted * size * 4)?;
     }
-    let span = work.span(decoder)?;
-    let Work { rows, buffers, spans } = work;
-    let Span { splits, is_warm, graph } = spans.get_mut(&span).expect("it is there");
+    let (rows, buffers, Span { splits, is_warm, graph }) = work.for_these_rows(decoder)?;
     match graph {
         Some(graph) => graph.replay()?,
         None if *is_warm && is_recorded(bucket) => {

@@ -1,6 +1,7 @@
 //! The memory of passes of so many rows, and what was recorded of them.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use verdigris_kernels::cuda::attention::Splits;
 use verdigris_kernels::cuda::rows::{Bounds, Rows};
@@ -28,7 +29,7 @@ pub(super) struct Work {
     pub(super) rows: Rows,
     pub(super) buffers: Buffers,
     /// By the most pages that a sequence may have.
-    pub(super) spans: HashMap<usize, Span>,
+    spans: HashMap<usize, Span>,
 }
 
 /// Numbers of each row.
@@ -82,14 +83,17 @@ impl Work {
         Ok(Self { rows: Rows::new(gpu, *layout, bounds)?, buffers, spans: HashMap::new() })
     }
 
-    /// The span for the rows that are set: the power of two that their pages are at most.
-    pub(super) fn span(&mut self, decoder: &GpuDecoder) -> Result<usize, CudaError> {
-        let span = self.rows.longest().next_power_of_two().max(4);
-        if !self.spans.contains_key(&span) {
-            let DecoderConfig { heads, head_dim, .. } = decoder.config;
-            let splits = Splits::new(&decoder.gpu, self.rows.most(), heads, head_dim, span)?;
-            self.spans.insert(span, Span { splits, is_warm: false, graph: None });
-        }
-        Ok(span)
+    /// What a pass of the rows that are set works in. Spans are powers of two, which the pages of no sequence exceed.
+    pub(super) fn for_these_rows(&mut self, decoder: &GpuDecoder) -> Result<(&Rows, &Buffers, &mut Span), CudaError> {
+        let pages = self.rows.longest().next_power_of_two().max(4);
+        let span = match self.spans.entry(pages) {
+            Entry::Occupied(span) => span.into_mut(),
+            Entry::Vacant(place) => {
+                let DecoderConfig { heads, head_dim, .. } = decoder.config;
+                let splits = Splits::new(&decoder.gpu, self.rows.most(), heads, head_dim, pages)?;
+                place.insert(Span { splits, is_warm: false, graph: None })
+            }
+        };
+        Ok((&self.rows, &self.buffers, span))
     }
 }

@@ -1,0 +1,363 @@
+//! Sixteen lanes of f32 on every kind of CPU, with the same bits on each.
+//!
+//! A [`Simd`] value is a proof that the CPU has what the implementation needs: it can only be made by
+//! [`dispatch`](crate::dispatch), after asking the CPU. So the kernels are safe code over this trait.
+
+use std::fmt::Debug;
+
+use crate::bytewise::Bytewise;
+use crate::stored::half;
+
+/// The width of every sum.
+pub(crate) const LANES: usize = 16;
+
+/// A word for each lane.
+pub(crate) type Words = [u32; LANES];
+
+/// Computes each lane alike: simple loops, which the compiler makes vectors of wherever the unit has them.
+#[inline(always)]
+pub(crate) fn lanes(f: impl Fn(usize) -> u32) -> Words {
+    let mut out = [0; LANES];
+    for (l, out) in out.iter_mut().enumerate() {
+        *out = f(l);
+    }
+    out
+}
+
+/// A kind of SIMD unit.
+///
+/// # Contract
+/// `fma` rounds once, lane by lane, so every implementation gives the same bits.
+pub(crate) trait Simd: Copy + Debug {
+    /// Sixteen lanes.
+    type Lanes: Copy;
+
+    /// Sixteen whole numbers of 32 bits.
+    type Ints: Copy;
+
+    /// Sixteen numbers to be looked up.
+    type Table: Copy;
+
+    fn zero(self) -> Self::Lanes;
+
+    fn load(self, from: &[f32; LANES]) -> Self::Lanes;
+
+    /// Sixteen numbers, as little-endian bytes.
+    fn f32(self, from: &[u8; 4 * LANES]) -> Self::Lanes;
+
+    /// Sixteen numbers in half precision.
+    fn f16(self, from: &[u8; 2 * LANES]) -> Self::Lanes;
+
+    /// Sixteen upper halves of numbers.
+    fn bf16(self, from: &[u8; 2 * LANES]) -> Self::Lanes;
+
+    /// One number in half precision.
+    fn half(self, from: [u8; 2]) -> f32;
+
+    /// The same number in each lane.
+    fn splat(self, x: f32) -> Self::Lanes;
+
+    fn add(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
+
+    fn mul(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
+
+    fn div(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
+
+    /// The larger numbers. There are none that are no numbers.
+    fn max(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
+
+    fn to_bits(self, a: Self::Lanes) -> Self::Ints;
+
+    fn of_bits(self, a: Self::Ints) -> Self::Lanes;
+
+    /// The sums, as far as they fit.
+    fn add_ints(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
+
+    /// Sixteen bytes without signs.
+    fn bytes(self, from: &[u8; LANES]) -> Self::Ints;
+
+    /// Sixteen bytes with signs.
+    fn signed(self, from: &[u8; LANES]) -> Self::Ints;
+
+    fn and(self, a: Self::Ints, mask: u32) -> Self::Ints;
+
+    fn or(self, a: Self::Ints, b: Self::Ints) -> Self::Ints;
+
+    fn shift_left(self, a: Self::Ints, bits: u32) -> Self::Ints;
+
+    /// Zeros come in from the left.
+    fn shift_right(self, a: Self::Ints, bits: u32) -> Self::Ints;
+
+    /// The numbers, which have signs, as floats.
+    fn float(self, a: Self::Ints) -> Self::Lanes;
+
+    /// `q * scale + offset` for each `q` from 0 to 15, rounded once.
+    fn table(self, scale: f32, offset: f32) -> Self::Table;
+
+    /// What a table has at the lowest four bits of each number.
+    fn look(self, table: Self::Table, at: Self::Ints) -> Self::Lanes;
+
+    /// Whether there are registers for some thirty lanes at a time, or for eight.
+    const IS_WIDE: bool;
+
+    /// Runs a body as a function of its own, compiled for this unit: the registers are its alone.
+    fn run<B: Body>(self, body: B);
+
+    /// `a * b + sum`, rounded once.
+    fn fma(self, a: Self::Lanes, b: Self::Lanes, sum: Self::Lanes) -> Self::Lanes;
+
+    fn store(self, lanes: Self::Lanes) -> [f32; LANES];
+
+    /// `e^x` for `x` up to 80, to about 1e-7 of it; below -87 it is 1.6e-38.
+    #[inline(always)]
+    fn exp(self, x: Self::Lanes) -> Self::Lanes {
+        // Added to a number of this size, what is behind the point is rounded away, and the number stands in the lowest bits.
+        const ROUND: f32 = 12_582_912.0;
+        let x = self.max(x, self.splat(-87.0));
+        let rounded = self.fma(x, self.splat(std::f32::consts::LOG2_E), self.splat(ROUND));
+        let n = self.add(rounded, self.splat(-ROUND));
+        // x = n ln 2 + r; ln 2 in two parts, of which the first has few bits.
+        let r = self.fma(n, self.splat(-0.693_359_4), x);
+        let r = self.fma(n, self.splat(2.121_944_4e-4), r);
+        let mut sum = self.splat(1.0 / 5040.0);
+        for factor in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+            sum = self.fma(sum, r, self.splat(factor));
+        }
+        self.of_bits(self.add_ints(self.to_bits(sum), self.shift_left(self.to_bits(rounded), 23)))
+    }
+
+    /// The dot product of two slices of equal length: lane by lane, the rest past a multiple of [`LANES`] in
+    /// the first lanes, and then the lanes together.
+    #[inline(always)]
+    fn dot(self, a: &[f32], b: &[f32]) -> f32 {
+        let (a, a_rest) = a.as_chunks::<LANES>();
+        let (b, b_rest) = b.as_chunks::<LANES>();
+        let mut sum = self.zero();
+        for (a, b) in a.iter().zip(b) {
+            sum = self.fma(self.load(a), self.load(b), sum);
+        }
+        self.finish(sum, a_rest, b_rest)
+    }
+
+    /// Ends a dot product: adds the rest, then halves the number of lanes four times.
+    #[inline(always)]
+    fn finish(self, sum: Self::Lanes, a_rest: &[f32], b_rest: &[f32]) -> f32 {
+        let mut lanes = self.store(sum);
+        for (lane, (a, b)) in lanes.iter_mut().zip(a_rest.iter().zip(b_rest)) {
+            *lane = a.mul_add(*b, *lane);
+        }
+        let mut half = LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                lanes[i] += lanes[i + half];
+            }
+            half /= 2;
+        }
+        lanes[0]
+    }
+}
+
+/// What a unit runs.
+pub(crate) trait Body {
+    /// Always inlined.
+    fn run<S: Bytewise>(self, unit: S);
+}
+
+/// For CPUs that are not known here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portable;
+
+impl Simd for Portable {
+    type Lanes = [f32; LANES];
+    type Ints = Words;
+    /// Scale and offset.
+    type Table = (f32, f32);
+    const IS_WIDE: bool = false;
+
+    #[inline(always)]
+    fn run<B: Body>(self, body: B) {
+        body.run(self);
+    }
+
+    #[inline(always)]
+    fn f32(self, from: &[u8; 4 * LANES]) -> [f32; LANES] {
+        let (numbers, _) = from.as_chunks();
+        std::array::from_fn(|i| f32::from_le_bytes(numbers[i]))
+    }
+
+    #[inline(always)]
+    fn f16(self, from: &[u8; 2 * LANES]) -> [f32; LANES] {
+        let (numbers, _) = from.as_chunks();
+        std::array::from_fn(|i| half(numbers[i]))
+    }
+
+    #[inline(always)]
+    fn bf16(self, from: &[u8; 2 * LANES]) -> [f32; LANES] {
+        let (numbers, _) = from.as_chunks();
+        std::array::from_fn(|i| f32::from_bits(u32::from(u16::from_le_bytes(numbers[i])) << 16))
+    }
+
+    #[inline(always)]
+    fn half(self, from: [u8; 2]) -> f32 {
+        half(from)
+    }
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> [f32; LANES] {
+        [x; LANES]
+    }
+
+    #[inline(always)]
+    fn add(self, a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+
+    #[inline(always)]
+    fn mul(self, a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
+        std::array::from_fn(|i| a[i] * b[i])
+    }
+
+    #[inline(always)]
+    fn div(self, a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
+        std::array::from_fn(|i| a[i] / b[i])
+    }
+
+    #[inline(always)]
+    fn max(self, a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
+    fn to_bits(self, a: [f32; LANES]) -> Words {
+        lanes(|i| a[i].to_bits())
+    }
+
+    #[inline(always)]
+    fn of_bits(self, a: Words) -> [f32; LANES] {
+        std::array::from_fn(|i| f32::from_bits(a[i]))
+    }
+
+    #[inline(always)]
+    fn add_ints(self, a: Words, b: Words) -> Words {
+        lanes(|i| a[i].wrapping_add(b[i]))
+    }
+
+    #[inline(always)]
+    fn bytes(self, from: &[u8; LANES]) -> Words {
+        lanes(|i| from[i].into())
+    }
+
+    #[inline(always)]
+    fn signed(self, from: &[u8; LANES]) -> Words {
+        lanes(|i| i32::from(from[i] as i8) as u32)
+    }
+
+    #[inline(always)]
+    fn and(self, a: Words, mask: u32) -> Words {
+        lanes(|i| a[i] & mask)
+    }
+
+    #[inline(always)]
+    fn or(self, a: Words, b: Words) -> Words {
+        lanes(|i| a[i] | b[i])
+    }
+
+    #[inline(always)]
+    fn shift_left(self, a: Words, bits: u32) -> Words {
+        lanes(|i| a[i] << bits)
+    }
+
+    #[inline(always)]
+    fn shift_right(self, a: Words, bits: u32) -> Words {
+        lanes(|i| a[i] >> bits)
+    }
+
+    #[inline(always)]
+    fn float(self, a: Words) -> [f32; LANES] {
+        std::array::from_fn(|i| a[i] as i32 as f32)
+    }
+
+    #[inline(always)]
+    fn table(self, scale: f32, offset: f32) -> (f32, f32) {
+        (scale, offset)
+    }
+
+    #[inline(always)]
+    fn look(self, (scale, offset): (f32, f32), at: Words) -> [f32; LANES] {
+        std::array::from_fn(|i| ((at[i] & 15) as f32).mul_add(scale, offset))
+    }
+
+    #[inline(always)]
+    fn zero(self) -> [f32; LANES] {
+        [0.0; LANES]
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32; LANES]) -> [f32; LANES] {
+        *from
+    }
+
+    #[inline(always)]
+    fn fma(self, a: [f32; LANES], b: [f32; LANES], sum: [f32; LANES]) -> [f32; LANES] {
+        std::array::from_fn(|i| a[i].mul_add(b[i], sum[i]))
+    }
+
+    #[inline(always)]
+    fn store(self, lanes: [f32; LANES]) -> [f32; LANES] {
+        lanes
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use neon::Neon;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Avx2, Avx512};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exponentials_are_right_and_the_same_on_every_unit() {
+        for i in 0..200_000 {
+            let x: [f32; LANES] = std::array::from_fn(|l| -87.0 + 167.0 * (16 * i + l) as f32 / 3_200_000.0);
+            let got = Portable.exp(x);
+            for (x, got) in x.into_iter().zip(got) {
+                let exact = f64::from(x).exp();
+                assert!((f64::from(got) - exact).abs() <= 2e-7 * exact, "{x}: {got} {exact}");
+            }
+            #[cfg(target_arch = "x86_64")]
+            {
+                assert!(Avx2::detect().is_none_or(|unit| unit.store(unit.exp(unit.load(&x))) == got));
+                assert!(Avx512::detect().is_none_or(|unit| unit.store(unit.exp(unit.load(&x))) == got));
+            }
+            #[cfg(target_arch = "aarch64")]
+            assert_eq!(Neon.store(Neon.exp(Neon.load(&x))), got);
+        }
+        assert_eq!(Portable.exp([0.0; LANES]), [1.0; LANES]);
+        assert!(Portable.exp([-1e30; LANES])[0] < 2e-38);
+    }
+
+    #[test]
+    fn every_unit_gives_the_same_bits() {
+        let a: Vec<f32> = (0..77).map(|i| (i as f32 * 0.37).sin()).collect();
+        let b: Vec<f32> = (0..77).map(|i| (i as f32 * 1.13).cos()).collect();
+        for n in 0..77 {
+            let portable = Portable.dot(&a[..n], &b[..n]);
+            let exact: f64 = a[..n].iter().zip(&b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+            assert!((f64::from(portable) - exact).abs() < 1e-5);
+            #[cfg(target_arch = "x86_64")]
+            {
+                assert!(Avx2::detect().is_none_or(|unit| unit.dot(&a[..n], &b[..n]) == portable));
+                assert!(Avx512::detect().is_none_or(|unit| unit.dot(&a[..n], &b[..n]) == portable));
+            }
+            #[cfg(target_arch = "aarch64")]
+            assert_eq!(Neon.dot(&a[..n], &b[..n]), portable);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Sixteen lanes on 64-bit ARM, which always has NEON: four 128-bit registers.
+
+use std::arch::aarch64::*;
+
+use super::{Body, LANES, Simd};
+
+/// Four 128-bit registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Neon;
+
+/// Bytes of a register.
+const BYTES: usize = 16;
+
+impl Simd for Neon {
+    type Lanes = [float32x4_t; 4];
+    type Ints = [uint32x4_t; 4];
+    /// Scale and offset.
+    type Table = (float32x4_t, float32x4_t);
+    const IS_WIDE: bool = false;
+
+    #[inline(always)]
+    fn run<B: Body>(self, body: B) {
+        #[inline(never)]
+        fn compiled<B: Body>(unit: Neon, body: B) {
+            body.run(unit);
+        }
+        compiled(self, body);
+    }
+
+    #[inline(always)]
+    fn f32(self, from: &[u8; 4 * LANES]) -> [float32x4_t; 4] {
+        let (registers, _) = from.as_chunks::<BYTES>();
+        // SAFETY: NEON is there, each chunk is 16 bytes, and the load asks for no alignment.
+        [0, 1, 2, 3].map(|i| unsafe { vreinterpretq_f32_u8(vld1q_u8(registers[i].as_ptr())) })
+    }
+
+    #[inline(always)]
+    fn f16(self, from: &[u8; 2 * LANES]) -> [float32x4_t; 4] {
+        halves(from).map(|bits| {
+            // SAFETY: NEON is there.
+            unsafe {
+                // As the one number of stored.rs.
+                let magnitude = vandq_u32(bits, vdupq_n_u32(0x7fff));
+                let sign = vshlq_n_u32::<16>(vandq_u32(bits, vdupq_n_u32(0x8000)));
+                let shifted = vshlq_n_u32::<13>(magnitude);
+                let finite = vmulq_n_f32(vreinterpretq_f32_u32(shifted), f32::from_bits((127 + 112) << 23));
+                let other = vorrq_u32(shifted, vdupq_n_u32(0x7f80_0000));
+                let is_other = vcgeq_u32(magnitude, vdupq_n_u32(0x7c00));
+                let value = vbslq_u32(is_other, other, vreinterpretq_u32_f32(finite));
+                vreinterpretq_f32_u32(vorrq_u32(value, sign))
+            }
+        })
+    }
+
+    #[inline(always)]
+    fn bf16(self, from: &[u8; 2 * LANES]) -> [float32x4_t; 4] {
+        // SAFETY: NEON is there.
+        halves(from).map(|bits| unsafe { vreinterpretq_f32_u32(vshlq_n_u32::<16>(bits)) })
+    }
+
+    #[inline(always)]
+    fn half(self, from: [u8; 2]) -> f32 {
+        crate::stored::half(from)
+    }
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> [float32x4_t; 4] {
+        // SAFETY: NEON is there; so in what follows.
+        unsafe { [vdupq_n_f32(x); 4] }
+    }
+
+    #[inline(always)]
+    fn add(self, a: [float32x4_t; 4], b: [float32x4_t; 4]) -> [float32x4_t; 4] {
+        // SAFETY: as above.
+        [0, 1, 2, 3].map(|i| unsafe { vaddq_f32(a[i], b[i]) })
+    }
+
+    #[inline(always)]
+    fn mul(self, a: [float32x4_t; 4], b: [float32x4_t; 4]) -> [float32x4_t; 4] {
+        // SAFETY: as above.
+        [0, 1, 2, 3].map(|i| unsafe { vmulq_f32(a[i], b[i]) })
+    }
+
+    #[inline(always)]
+    fn div(self, a: [float32x4_t; 4], b: [float32x4_t; 4]) -> [float32x4_t; 4] {
+        // SAFETY: as above.
+        [0, 1, 2, 3].map(|i| unsafe { vdivq_f32(a[i], b[i]) })
+    }
+
+    #[inline(always)]
+    fn max(self, a: [float32x4_t; 4], b: [float32x4_t; 4]) -> [float32x4_t; 4] {
+        // SAFETY: as above.
+        [0, 1, 2, 3].map(|i| unsafe { vbslq_f32(vcgtq_f32(a[i], b[i]), a[i], b[i]) })
+    }
+
+    #[inline(always)]
+    fn to_bits(self, a: [float32x4_t; 4]) -> [uint32x4_t; 4] {
+        // SAFETY: as above.
+        a.map(|a| unsafe { vreinterpretq_u32_f32(a) })
+    }
+
+    #[inline(always)]
+    fn of_bits(self, a: [uint32x4_t; 4]) -> [float32x4_t; 4] {
+        // SAFETY: as above.
+        a.map(|a| unsafe { vreinterpretq_f32_u32(a) })
+    }
+
+    #[inline(always)]
+    fn add_ints(self, a: [uint32x4_t; 4], b: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
+        // SAFETY: as above.
+        [0, 1, 2, 3].map(|i| unsafe { vaddq_u32(a[i], b[i]) })
+    }
+
+    #[inline(always)]
+    fn bytes(self, from: &[u8; LANES]) -> [uint32x4_t; 4] {
+        // SAFETY: as above; the array is 16 bytes, and the load asks for no alignment.
+        unsafe {
+            let bytes = vld1q_u8(from.as_ptr());
+            let (low, high) = (vmovl_u8(vget_low_u8(bytes)), vmovl_high_u8(bytes));
+            let [a, b] = [low, high].map(|words| [vmovl_u16(vget_low_u16(words)), vmovl_high_u16(words)]);
+            [a[0], a[1], b[0], b[1]]
+        }
+    }
+
+    #[inline(always)]
+    fn signed(self, from: &[u8; LANES]) -> [uint32x4_t; 4] {
+        // SAFETY: as above.
+        unsafe {
+            let bytes = vreinterpretq_s8_u8(vld1q_u8(from.as_ptr()));
+            let (low, high) = (vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes));
+            let [a, b] = [low, high].map(|words| [vmovl_s16(vget_low_s16(words)), vmovl_high_s16(words)]);
+            [a[0], a[1], b[0], b[1]].map(|ints| vreinterpretq_u32_s32(ints))
+        }
+    }
+
+    #[inline(always)]
+    fn and(self, a: [uint32x4_t; 4], mask: u32) -> [uint32x4_t; 4] {
+        // SAFETY: as above.
+        a.map(|a| unsafe { vandq_u32(a, vdupq_n_u32(mask)) })
+    }
+
+    #[inline(always)]
+    fn or(self, a: [uint32x4_t; 4], b: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
+        // SAFETY: as above.
+        [0, 1, 2, 3].map(|i| unsafe { vorrq_u32(a[i], b[i]) })
+    }
+
+    #[inline(always)]
+    fn shift_left(self, a: [uint32x4_t; 4], bits: u32) -> [uint32x4_t; 4] {
+        // SAFETY: as above.
+        a.map(|a| unsafe { vshlq_u32(a, vdupq_n_s32(bits as i32)) })
+    }
+
+    #[inline(always)]
+    fn shift_right(self, a: [uint32x4_t; 4], bits: u32) -> [uint32x4_t; 4] {
+        // SAFETY: as above. To the left by less than nothing is to the right.
+        a.map(|a| unsafe { vshlq_u32(a, vdupq_n_s32(-(bits as i32))) })
+    }
+
+    #[inline(always)]
+    fn float(self, a: [uint32x4_t; 4]) -> [float32x4_t; 4] {
+        // SAFETY: as above.
+        a.map(|a| unsafe { vcvtq_f32_s32(vreinterpretq_s32_u32(a)) })
+    }
+
+    #[inline(always)]
+    fn table(self, scale: f32, offset: f32) -> (float32x4_t, float32x4_t) {
+        // SAFETY: as above.
+        unsafe { (vdupq_n_f32(scale), vdupq_n_f32(offset)) }
+    }
+
+    #[inline(always)]
+    fn look(self, (scale, offset): (float32x4_t, float32x4_t), at: [uint32x4_t; 4]) -> [float32x4_t; 4] {
+        // SAFETY: as above.
+        self.float(self.and(at, 15)).map(|q| unsafe { vfmaq_f32(offset, q, scale) })
+    }
+
+    #[inline(always)]
+    fn zero(self) -> [float32x4_t; 4] {
+        self.splat(0.0)
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32; LANES]) -> [float32x4_t; 4] {
+        let (registers, _) = from.as_chunks::<4>();
+        // SAFETY: as above; each chunk is four floats.
+        [0, 1, 2, 3].map(|i| unsafe { vld1q_f32(registers[i].as_ptr()) })
+    }
+
+    #[inline(always)]
+    fn fma(self, a: [float32x4_t; 4], b: [float32x4_t; 4], sum: [float32x4_t; 4]) -> [float32x4_t; 4] {
+        // SAFETY: as above.
+        [0, 1, 2, 3].map(|i| unsafe { vfmaq_f32(sum[i], a[i], b[i]) })
+    }
+
+    #[inline(always)]
+    fn store(self, lanes: [float32x4_t; 4]) -> [f32; LANES] {
+        let mut to = [0.0; LANES];
+        for (to, lanes) in to.as_chunks_mut::<4>().0.iter_mut().zip(lanes) {
+            // SAFETY: as above; each chunk is four floats.
+            unsafe { vst1q_f32(to.as_mut_ptr(), lanes) };
+        }
+        to
+    }
+}
+
+/// Sixteen numbers of sixteen bits, as words.
+#[inline(always)]
+fn halves(from: &[u8; 2 * LANES]) -> [uint32x4_t; 4] {
+    let (registers, _) = from.as_chunks::<BYTES>();
+    // SAFETY: NEON is there, each chunk is 16 bytes, and the load asks for no alignment.
+    unsafe {
+        let [a, b] = [0, 1].map(|i| {
+            let words = vreinterpretq_u16_u8(vld1q_u8(registers[i].as_ptr()));
+            [vmovl_u16(vget_low_u16(words)), vmovl_high_u16(words)]
+        });
+        [a[0], a[1], b[0], b[1]]
+    }
+}

@@ -1,0 +1,427 @@
+//! Sixteen lanes on x86-64: AVX-512, and AVX2 with FMA.
+
+use super::{Body, LANES, Simd};
+use std::arch::x86_64::*;
+
+/// One 512-bit register.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512(());
+
+/// Two 256-bit registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx2(());
+
+impl Avx512 {
+    pub(crate) fn detect() -> Option<Self> {
+        // All of them from Cascade Lake and Zen 4 on. What came before does as well with the other unit.
+        let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni");
+        let has = has && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl");
+        let has = has && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+        has.then_some(Self(()))
+    }
+}
+
+impl Avx2 {
+    pub(crate) fn detect() -> Option<Self> {
+        let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        (has && is_x86_feature_detected!("f16c")).then_some(Self(()))
+    }
+}
+
+impl Simd for Avx512 {
+    type Lanes = __m512;
+    type Ints = __m512i;
+    type Table = __m512;
+    const IS_WIDE: bool = true;
+
+    #[inline(always)]
+    fn run<B: Body>(self, body: B) {
+        #[inline(never)]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,fma,f16c")]
+        fn compiled<B: Body>(unit: Avx512, body: B) {
+            body.run(unit);
+        }
+        // SAFETY: `self` exists only where the CPU has all of them.
+        unsafe { compiled(self, body) }
+    }
+
+    #[inline(always)]
+    fn f32(self, from: &[u8; 4 * LANES]) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and an unaligned load asks for no
+        // more. x86 is little-endian.
+        unsafe { _mm512_loadu_ps(from.as_ptr().cast()) }
+    }
+
+    #[inline(always)]
+    fn f16(self, from: &[u8; 2 * LANES]) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 32 bytes, and an unaligned load asks for no
+        // more.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    fn bf16(self, from: &[u8; 2 * LANES]) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 32 bytes, and an unaligned load asks for no
+        // more.
+        unsafe {
+            let halves = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(halves))
+        }
+    }
+
+    #[inline(always)]
+    fn half(self, from: [u8; 2]) -> f32 {
+        // SAFETY: `self` exists only where the CPU has f16c.
+        unsafe { half_f16c(from) }
+    }
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn max(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn to_bits(self, a: __m512) -> __m512i {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_castps_si512(a) }
+    }
+
+    #[inline(always)]
+    fn of_bits(self, a: __m512i) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_castsi512_ps(a) }
+    }
+
+    #[inline(always)]
+    fn add_ints(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_add_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    fn bytes(self, from: &[u8; LANES]) -> __m512i {
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and an unaligned load asks for no
+        // more.
+        unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    fn signed(self, from: &[u8; LANES]) -> __m512i {
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and an unaligned load asks for no
+        // more.
+        unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast())) }
+    }
+
+    #[inline(always)]
+    fn and(self, a: __m512i, mask: u32) -> __m512i {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_and_si512(a, _mm512_set1_epi32(mask as i32)) }
+    }
+
+    #[inline(always)]
+    fn or(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_or_si512(a, b) }
+    }
+
+    #[inline(always)]
+    fn shift_left(self, a: __m512i, bits: u32) -> __m512i {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_sll_epi32(a, _mm_cvtsi32_si128(bits as i32)) }
+    }
+
+    #[inline(always)]
+    fn shift_right(self, a: __m512i, bits: u32) -> __m512i {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_srl_epi32(a, _mm_cvtsi32_si128(bits as i32)) }
+    }
+
+    #[inline(always)]
+    fn float(self, a: __m512i) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_cvtepi32_ps(a) }
+    }
+
+    #[inline(always)]
+    fn table(self, scale: f32, offset: f32) -> __m512 {
+        const NUMBERS: [f32; LANES] =
+            [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
+        self.fma(self.load(&NUMBERS), self.splat(scale), self.splat(offset))
+    }
+
+    #[inline(always)]
+    fn look(self, table: __m512, at: __m512i) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f. Of each index the lowest four bits count.
+        unsafe { _mm512_permutexvar_ps(at, table) }
+    }
+
+    #[inline(always)]
+    fn zero(self) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_setzero_ps() }
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32; LANES]) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is sixteen floats, and an
+        // unaligned load asks for no more.
+        unsafe { _mm512_loadu_ps(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn fma(self, a: __m512, b: __m512, sum: __m512) -> __m512 {
+        // SAFETY: `self` exists only where the CPU has avx512f.
+        unsafe { _mm512_fmadd_ps(a, b, sum) }
+    }
+
+    #[inline(always)]
+    fn store(self, lanes: __m512) -> [f32; LANES] {
+        let mut to = [0.0; LANES];
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is sixteen floats, and an
+        // unaligned store asks for no more.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), lanes) };
+        to
+    }
+}
+
+/// One number in half precision.
+#[inline]
+#[target_feature(enable = "f16c")]
+fn half_f16c(from: [u8; 2]) -> f32 {
+    _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(u16::from_le_bytes(from).into())))
+}
+
+impl Simd for Avx2 {
+    type Lanes = [__m256; 2];
+    type Ints = [__m256i; 2];
+    /// Scale and offset.
+    type Table = (__m256, __m256);
+    const IS_WIDE: bool = false;
+
+    #[inline(always)]
+    fn run<B: Body>(self, body: B) {
+        #[inline(never)]
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn compiled<B: Body>(unit: Avx2, body: B) {
+            body.run(unit);
+        }
+        // SAFETY: `self` exists only where the CPU has all of them.
+        unsafe { compiled(self, body) }
+    }
+
+    #[inline(always)]
+    fn f32(self, from: &[u8; 4 * LANES]) -> [__m256; 2] {
+        let (low, high) = from.split_at(2 * LANES);
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 32 bytes, and an unaligned load asks for no
+        // more. x86 is little-endian.
+        unsafe { [_mm256_loadu_ps(low.as_ptr().cast()), _mm256_loadu_ps(high.as_ptr().cast())] }
+    }
+
+    #[inline(always)]
+    fn f16(self, from: &[u8; 2 * LANES]) -> [__m256; 2] {
+        let (low, high) = from.split_at(LANES);
+        // SAFETY: `self` exists only where the CPU has f16c; both halves are 16 bytes, and an unaligned load asks for no
+        // more.
+        unsafe {
+            let (low, high) = (_mm_loadu_si128(low.as_ptr().cast()), _mm_loadu_si128(high.as_ptr().cast()));
+            [_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)]
+        }
+    }
+
+    #[inline(always)]
+    fn bf16(self, from: &[u8; 2 * LANES]) -> [__m256; 2] {
+        let (low, high) = from.split_at(LANES);
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 16 bytes, and an unaligned load asks for no
+        // more.
+        unsafe {
+            let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(low.as_ptr().cast()));
+            let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(high.as_ptr().cast()));
+            let (low, high) = (_mm256_slli_epi32::<16>(low), _mm256_slli_epi32::<16>(high));
+            [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
+        }
+    }
+
+    #[inline(always)]
+    fn half(self, from: [u8; 2]) -> f32 {
+        // SAFETY: `self` exists only where the CPU has f16c.
+        unsafe { half_f16c(from) }
+    }
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> [__m256; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { [_mm256_set1_ps(x); 2] }
+    }
+
+    #[inline(always)]
+    fn add(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn mul(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn div(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { [_mm256_div_ps(a[0], b[0]), _mm256_div_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn max(self, a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn to_bits(self, a: [__m256; 2]) -> [__m256i; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { [_mm256_castps_si256(a[0]), _mm256_castps_si256(a[1])] }
+    }
+
+    #[inline(always)]
+    fn of_bits(self, a: [__m256i; 2]) -> [__m256; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { [_mm256_castsi256_ps(a[0]), _mm256_castsi256_ps(a[1])] }
+    }
+
+    #[inline(always)]
+    fn add_ints(self, a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn bytes(self, from: &[u8; LANES]) -> [__m256i; 2] {
+        let (low, high) = from.split_at(LANES / 2);
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 8 bytes, and the load asks for no more.
+        unsafe {
+            let (low, high) = (_mm_loadl_epi64(low.as_ptr().cast()), _mm_loadl_epi64(high.as_ptr().cast()));
+            [_mm256_cvtepu8_epi32(low), _mm256_cvtepu8_epi32(high)]
+        }
+    }
+
+    #[inline(always)]
+    fn signed(self, from: &[u8; LANES]) -> [__m256i; 2] {
+        let (low, high) = from.split_at(LANES / 2);
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 8 bytes, and the load asks for no more.
+        unsafe {
+            let (low, high) = (_mm_loadl_epi64(low.as_ptr().cast()), _mm_loadl_epi64(high.as_ptr().cast()));
+            [_mm256_cvtepi8_epi32(low), _mm256_cvtepi8_epi32(high)]
+        }
+    }
+
+    #[inline(always)]
+    fn and(self, a: [__m256i; 2], mask: u32) -> [__m256i; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe {
+            let mask = _mm256_set1_epi32(mask as i32);
+            [_mm256_and_si256(a[0], mask), _mm256_and_si256(a[1], mask)]
+        }
+    }
+
+    #[inline(always)]
+    fn or(self, a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn shift_left(self, a: [__m256i; 2], bits: u32) -> [__m256i; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe {
+            let bits = _mm_cvtsi32_si128(bits as i32);
+            [_mm256_sll_epi32(a[0], bits), _mm256_sll_epi32(a[1], bits)]
+        }
+    }
+
+    #[inline(always)]
+    fn shift_right(self, a: [__m256i; 2], bits: u32) -> [__m256i; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe {
+            let bits = _mm_cvtsi32_si128(bits as i32);
+            [_mm256_srl_epi32(a[0], bits), _mm256_srl_epi32(a[1], bits)]
+        }
+    }
+
+    #[inline(always)]
+    fn float(self, a: [__m256i; 2]) -> [__m256; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { [_mm256_cvtepi32_ps(a[0]), _mm256_cvtepi32_ps(a[1])] }
+    }
+
+    #[inline(always)]
+    fn table(self, scale: f32, offset: f32) -> (__m256, __m256) {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { (_mm256_set1_ps(scale), _mm256_set1_ps(offset)) }
+    }
+
+    #[inline(always)]
+    fn look(self, (scale, offset): (__m256, __m256), at: [__m256i; 2]) -> [__m256; 2] {
+        let q = self.float(self.and(at, 15));
+        // SAFETY: `self` exists only where the CPU has fma.
+        unsafe { [_mm256_fmadd_ps(q[0], scale, offset), _mm256_fmadd_ps(q[1], scale, offset)] }
+    }
+
+    #[inline(always)]
+    fn zero(self) -> [__m256; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2.
+        unsafe { [_mm256_setzero_ps(); 2] }
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32; LANES]) -> [__m256; 2] {
+        let (low, high) = from.split_at(LANES / 2);
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are eight floats, and an unaligned
+        // load asks for no more.
+        unsafe { [_mm256_loadu_ps(low.as_ptr()), _mm256_loadu_ps(high.as_ptr())] }
+    }
+
+    #[inline(always)]
+    fn fma(self, a: [__m256; 2], b: [__m256; 2], sum: [__m256; 2]) -> [__m256; 2] {
+        // SAFETY: `self` exists only where the CPU has fma.
+        unsafe { [_mm256_fmadd_ps(a[0], b[0], sum[0]), _mm256_fmadd_ps(a[1], b[1], sum[1])] }
+    }
+
+    #[inline(always)]
+    fn store(self, lanes: [__m256; 2]) -> [f32; LANES] {
+        let mut to = [0.0; LANES];
+        let (low, high) = to.split_at_mut(LANES / 2);
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are eight floats, and an unaligned
+        // store asks for no more.
+        unsafe {
+            _mm256_storeu_ps(low.as_mut_ptr(), lanes[0]);
+            _mm256_storeu_ps(high.as_mut_ptr(), lanes[1]);
+        }
+        to
+    }
+}
