@@ -11,8 +11,8 @@ use crate::pool;
 use crate::simd::{Body, LANES, Simd};
 use crate::stored::{self, Format, Stored};
 
-/// Bytes of keys, times sets of eight rows, below which one thread is faster than two.
-const PARALLEL: usize = 1 << 15;
+/// Bytes of keys, times sets of eight rows, below which one thread is faster than two. Miri is to see several.
+const PARALLEL: usize = if cfg!(miri) { 1 } else { 1 << 15 };
 
 /// Rows of queries that one task computes.
 const ROWS: usize = 64;
@@ -472,6 +472,29 @@ mod tests {
     fn close(got: &[f32], expected: &[f64]) {
         for (got, expected) in got.iter().zip(expected) {
             assert!((f64::from(*got) - expected).abs() < 2e-6, "{got} {expected}");
+        }
+    }
+
+    /// For Miri, which is slow: a chain and a tree in pages, on several threads.
+    #[test]
+    fn in_small() {
+        let (shape, m, t) = (Heads { heads: 4, kv_heads: 2, head_dim: 5 }, 3, 7);
+        let (q, k, v) = (noise(m * 20, 1), noise(t * 10, 2), noise(t * 10, 3));
+        let pages = |x: &[f32]| -> Vec<Arc<Vec<u8>>> {
+            let mut bytes = stored::bytes(x).to_vec();
+            bytes.resize(8 * 40, 0);
+            bytes.chunks(2 * 40).map(|page| Arc::new(page.to_vec())).collect()
+        };
+        let [keys, values] = [pages(&k), pages(&v)];
+        let tree = [true, false, false, true, true, false, true, false, true];
+        for visible in [None, Some(&tree[..])] {
+            let [keys, values] = [&keys, &values].map(|pages| Cached::paged(Format::F32, t * 40, pages, 0, 80));
+            let mut out = vec![f32::NAN; q.len()];
+            attend(&q, keys, values, shape, Sight { visible, ..Sight::default() }, 0.3, &mut out);
+            let sees = |r: usize, j: usize| {
+                j < t - m || visible.map_or(j <= t - m + r, |visible| visible[r * m + j - (t - m)])
+            };
+            close(&out, &exact(&q, &k, &v, shape, sees, 0.3));
         }
     }
 

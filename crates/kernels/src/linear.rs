@@ -11,8 +11,8 @@ use crate::pool;
 use crate::simd::{Body, LANES, Simd};
 use crate::stored::{self, Format, Stored};
 
-/// Bytes of weights, times sets of eight rows, below which one thread is faster than two.
-const PARALLEL: usize = 1 << 16;
+/// Bytes of weights, times sets of eight rows, below which one thread is faster than two. Miri is to see several.
+const PARALLEL: usize = if cfg!(miri) { 1 } else { 1 << 16 };
 
 /// With more rows than that it pays to decode weights into memory before they are used.
 const MANY: usize = 16;
@@ -523,6 +523,20 @@ mod tests {
             }
         }
         bytes
+    }
+
+    /// For Miri, which is slow: every format, alone and together, on several threads.
+    #[test]
+    fn in_small() {
+        for format in Format::ALL {
+            let (n, k) = (9, if format.block() == 1 { 20 } else { format.block() });
+            let bytes = stored(format, n, k);
+            let (x, w) = (noise(3 * k, 2), Weights::new(format, &bytes, k));
+            let (mut alone, mut together) = (vec![f32::NAN; 3 * n], vec![f32::NAN; 3 * n]);
+            x.chunks(k).zip(alone.chunks_mut(n)).for_each(|(x, out)| linear(x, w, out));
+            linear(&x, w, &mut together);
+            assert_eq!(together, alone, "{format:?}");
+        }
     }
 
     /// A weight by its definition.

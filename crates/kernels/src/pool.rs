@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
 use std::thread;
 
 /// How often a thread without work looks for some before it sleeps: about a tenth of a millisecond.
-const LOOKS: usize = 1 << 12;
+const LOOKS: usize = if cfg!(miri) { 2 } else { 1 << 12 };
 
 /// Work that is split into tasks with numbers.
 type Work<'a> = dyn Fn(usize) + Sync + 'a;
@@ -46,7 +46,8 @@ unsafe impl Sync for Shared {}
 // SAFETY: as above; the pointer is followed only while the thread that owns what it points to waits.
 unsafe impl Send for Shared {}
 
-static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::new(rayon::current_num_threads()));
+// Miri does not like rayon's threads.
+static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::new(if cfg!(miri) { 2 } else { rayon::current_num_threads() }));
 
 /// Runs `work` for each of so many tasks, on several threads where they are free; returns when all are done.
 ///
@@ -177,7 +178,8 @@ mod tests {
     #[test]
     fn every_task_is_done_once() {
         let pool = Pool::new(4);
-        for tasks in (0..200).chain([5000]) {
+        let (rounds, many) = if cfg!(miri) { (6, 20) } else { (200, 5000) };
+        for tasks in (0..rounds).chain([many]) {
             let done: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
             pool.run(tasks, &|task| {
                 done[task].fetch_add(1, SeqCst);
@@ -191,12 +193,13 @@ mod tests {
 
     #[test]
     fn several_threads_and_tasks_inside_tasks() {
+        const ROUNDS: usize = if cfg!(miri) { 2 } else { 100 };
         let pool = Pool::new(3);
         let count = AtomicUsize::new(0);
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    for _ in 0..100 {
+                    for _ in 0..ROUNDS {
                         pool.run(7, &|_| {
                             pool.run(3, &|_| {
                                 count.fetch_add(1, SeqCst);
@@ -206,7 +209,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(count.load(SeqCst), 4 * 100 * 7 * 3);
+        assert_eq!(count.load(SeqCst), 4 * ROUNDS * 7 * 3);
     }
 
     #[test]

@@ -25,8 +25,10 @@ mod tests {
         assert!(some.iter().all(|&byte| byte == 0));
         some.push(1);
         // A compiler that sees that memory is not used does not ask for it.
-        for too_many in [usize::MAX, isize::MAX as usize] {
-            assert!(std::hint::black_box(zeroed(too_many)).is_none());
+        // Miri ends a program that asks for so much.
+        let too_many = [usize::MAX, isize::MAX as usize];
+        for too_many in if cfg!(miri) { &too_many[..1] } else { &too_many[..] } {
+            assert!(std::hint::black_box(zeroed(*too_many)).is_none());
         }
     }
 }
