@@ -53,7 +53,8 @@ def main():
             read(tokens(depth), cache)
 
             def write():
-                cache.crop(depth)
+                if cache.get_seq_length() > depth:
+                    cache.crop(depth - cache.get_seq_length())
                 for token in tokens(32)[0]:
                     read(token.view(1, 1), cache)
 

@@ -4,8 +4,12 @@
 //! product is exact; blocks are added in f32, lane by lane, in an order that depends on the length of the row alone. (llama.cpp rounds
 //! rows as well, for some formats with one scale for 256.)
 
+use std::marker::PhantomData;
+use std::ops::Range;
+
 use crate::bytewise::{BYTES, Bytewise};
-use crate::simd::LANES;
+use crate::linear::{Out, Weights};
+use crate::simd::{Body, LANES};
 use crate::stored::{Format, at};
 
 /// Elements of a row that are worked on together: two blocks.
@@ -270,7 +274,7 @@ impl Dotted for Q6K {
 /// `M` rows from `row` on against a column of weights, with sums in registers; of the rows there are `rows`, and where that is less the
 /// last one is computed again.
 #[inline(always)]
-pub(crate) fn tile<S: Bytewise, F: Dotted, const M: usize>(
+fn tile<S: Bytewise, F: Dotted, const M: usize>(
     unit: S,
     x: &Rounded,
     row: usize,
@@ -321,4 +325,68 @@ fn add<S: Bytewise, F: Dotted>(unit: S, x: &Step, weights: S::Bytes, scales: S::
     let start = if F::HAS_START { unit.ints(&x.start) } else { unit.ints(&[0; LANES]) };
     let products = F::dot(unit, weights, unit.bytes64(&x.numbers), start);
     unit.fma(unit.float(products), unit.mul(scales, unit.load(&x.scale)), sum)
+}
+
+/// Every row against some columns of weights in blocks.
+///
+/// # Safety
+/// No other thread writes these columns.
+#[inline(always)]
+pub(crate) unsafe fn of_blocks<S: Bytewise, F: Dotted>(
+    unit: S,
+    x: &Rounded,
+    w: Weights<'_>,
+    columns: Range<usize>,
+    out: &Out<'_>,
+) {
+    let (m, mut row) = (x.rows(), 0);
+    while row < m {
+        let place = Blocks { x, w, from: columns.start, to: columns.end, row, out };
+        // A column at a time: its bytes come from memory in the order in which memory expects to be asked for them.
+        row += match (m - row, S::IS_WIDE) {
+            (1, _) => place.run::<S, F, 1>(unit),
+            (2, _) => place.run::<S, F, 2>(unit),
+            (3, true) => place.run::<S, F, 3>(unit),
+            (4, true) | (_, false) => place.run::<S, F, 4>(unit),
+            (5 | 6, true) => place.run::<S, F, 6>(unit),
+            (_, true) => place.run::<S, F, 8>(unit),
+        };
+    }
+}
+
+/// Where a run of tiles stands: the rows from `row` on, against columns of the weights from one to before another.
+#[derive(Clone, Copy)]
+struct Blocks<'a> {
+    x: &'a Rounded,
+    w: Weights<'a>,
+    from: usize,
+    to: usize,
+    row: usize,
+    out: &'a Out<'a>,
+}
+
+impl Blocks<'_> {
+    /// Up to `M` rows against all columns; gives how many rows there were.
+    #[inline(always)]
+    fn run<S: Bytewise, F: Dotted, const M: usize>(self, unit: S) -> usize {
+        unit.run(BlockTiles::<F, M>(self, PhantomData));
+        M.min(self.x.rows() - self.row)
+    }
+}
+
+struct BlockTiles<'a, F, const M: usize>(Blocks<'a>, PhantomData<F>);
+
+impl<F: Dotted, const M: usize> Body for BlockTiles<'_, F, M> {
+    #[inline(always)]
+    fn run<S: Bytewise>(self, unit: S) {
+        let Self(Blocks { x, w, from, to, row, out }, _) = self;
+        let rows = M.min(x.rows() - row);
+        for j in from..to {
+            let sums = tile::<S, F, M>(unit, x, row, rows, w.rows_from(j, 1), w.columns());
+            for (a, &sum) in sums[..rows].iter().enumerate() {
+                // SAFETY: these columns are this task's, as whoever called `of_columns` has promised.
+                unsafe { out.set(row + a, j, sum) };
+            }
+        }
+    }
 }

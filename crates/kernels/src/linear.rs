@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::bytewise::Bytewise;
 use crate::dispatch::dispatch;
-use crate::dotted::{self, Dotted, Rounded};
+use crate::dotted::{self, Rounded, of_blocks};
 use crate::pool;
 use crate::simd::{Body, LANES, Simd};
 use crate::stored::{self, Format, Stored};
@@ -212,70 +212,6 @@ unsafe fn of_columns_body<S: Bytewise>(unit: S, x: Rows<'_>, w: Weights<'_>, col
             (Format::Q4K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q4K>(unit, x, w, columns, out),
             (Format::Q6K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q6K>(unit, x, w, columns, out),
             (format, _) => unreachable!("rows for {format:?}"),
-        }
-    }
-}
-
-/// Every row against some columns of weights in blocks.
-///
-/// # Safety
-/// No other thread writes these columns.
-#[inline(always)]
-unsafe fn of_blocks<S: Bytewise, F: Dotted>(
-    unit: S,
-    x: &Rounded,
-    w: Weights<'_>,
-    columns: Range<usize>,
-    out: &Out<'_>,
-) {
-    let (m, mut row) = (x.rows(), 0);
-    while row < m {
-        let place = Blocks { x, w, from: columns.start, to: columns.end, row, out };
-        // A column at a time: its bytes come from memory in the order in which memory expects to be asked for them.
-        row += match (m - row, S::IS_WIDE) {
-            (1, _) => place.run::<S, F, 1>(unit),
-            (2, _) => place.run::<S, F, 2>(unit),
-            (3, true) => place.run::<S, F, 3>(unit),
-            (4, true) | (_, false) => place.run::<S, F, 4>(unit),
-            (5 | 6, true) => place.run::<S, F, 6>(unit),
-            (_, true) => place.run::<S, F, 8>(unit),
-        };
-    }
-}
-
-/// Where a run of tiles over blocks stands, as [`Place`].
-#[derive(Clone, Copy)]
-struct Blocks<'a> {
-    x: &'a Rounded,
-    w: Weights<'a>,
-    from: usize,
-    to: usize,
-    row: usize,
-    out: &'a Out<'a>,
-}
-
-impl Blocks<'_> {
-    /// Up to `M` rows against all columns; gives how many rows there were.
-    #[inline(always)]
-    fn run<S: Bytewise, F: Dotted, const M: usize>(self, unit: S) -> usize {
-        unit.run(BlockTiles::<F, M>(self, PhantomData));
-        M.min(self.x.rows() - self.row)
-    }
-}
-
-struct BlockTiles<'a, F, const M: usize>(Blocks<'a>, PhantomData<F>);
-
-impl<F: Dotted, const M: usize> Body for BlockTiles<'_, F, M> {
-    #[inline(always)]
-    fn run<S: Bytewise>(self, unit: S) {
-        let Self(Blocks { x, w, from, to, row, out }, _) = self;
-        let rows = M.min(x.rows() - row);
-        for j in from..to {
-            let sums = dotted::tile::<S, F, M>(unit, x, row, rows, w.rows_from(j, 1), w.k);
-            for (a, &sum) in sums[..rows].iter().enumerate() {
-                // SAFETY: these columns are this task's, as whoever called `of_columns` has promised.
-                unsafe { out.set(row + a, j, sum) };
-            }
         }
     }
 }

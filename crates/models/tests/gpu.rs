@@ -132,6 +132,13 @@ fn caches_may_be_in_fewer_bits() {
     assert!(in_one_piece.contains("in pages"), "{in_one_piece}");
 }
 
+#[test]
+fn memory_that_is_not_there_is_an_error_that_says_how_much() {
+    let Device::Gpu(gpu) = gpu() else { unreachable!("a GPU was asked for") };
+    let error = ModelError::from(gpu.allocate(1 << 50).err().expect("nobody has so much")).to_string();
+    assert!(error.contains("1048576.0 GiB are needed"), "{error}");
+}
+
 /// Sequences of different lengths, with a chunk of a prompt, a tree, one token, and nothing at all; again and again, so that what was
 /// recorded is used for other texts.
 #[test]
