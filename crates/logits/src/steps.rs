@@ -1,6 +1,6 @@
 //! Steps on a row as data, for those who have the row elsewhere.
 //!
-//! What most transforms do is a set of tokens and a number. A [`Row`](crate::Row) that records ([`Row::record`](crate::Row::record))
+//! What most transforms do is a set of tokens and a number. A [`Row`] that records ([`Row::record`])
 //! keeps what is done to it as such steps instead of doing it, so a GPU can do it where its row is.
 
 use crate::{Row, TokenId, TokenSet};
