@@ -105,7 +105,7 @@ impl<'a> Plain<'a> {
     }
 
     /// The model does not draw: it need not be asked again.
-    pub(crate) fn has_to_draw(&mut self) {
+    pub(crate) fn never_ask_to_draw(&mut self) {
         self.draws.never();
     }
 
@@ -143,7 +143,7 @@ impl<'a> Plain<'a> {
                 let token = draws[0].token;
                 return self.took(token);
             }
-            self.has_to_draw();
+            self.never_ask_to_draw();
         }
         let (Turn { sequence, batch, rows }, _) = self.turn(0);
         sequence.forward(&batch, rows)?;

@@ -57,7 +57,7 @@ impl<'a> Together<'a> {
             return Ok(Some(draws.into_iter().map(|drawn| drawn.token).collect()));
         }
         drop((turns, draws));
-        reading.iter_mut().for_each(|(_, text)| text.has_to_draw());
+        reading.iter_mut().for_each(|(_, text)| text.never_ask_to_draw());
         Ok(None)
     }
 

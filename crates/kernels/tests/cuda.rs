@@ -4,14 +4,17 @@
 use std::sync::Arc;
 
 use verdigris_kernels::cuda::attention::{Attention, Splits, attend};
-use verdigris_kernels::cuda::draw::{Drawer, Item, Set, Step};
+use verdigris_kernels::cuda::draw::{Drawer, Item};
 use verdigris_kernels::cuda::elements::{self, Norm, Turn};
 use verdigris_kernels::cuda::linear::{Part, linear};
 use verdigris_kernels::cuda::rows::{Bounds, Pages, Piece, Rows};
 use verdigris_kernels::cuda::{Buffer, Gpu, Matrix};
 use verdigris_kernels::{Activation, Cached, Format, Heads, Pairs, Sight, Weights};
+use verdigris_logits::transform::ChainState;
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
-use verdigris_logits::{Purpose, Random, Row, Sampler, TokenSet, Transform};
+use verdigris_logits::{
+    Chain, CountPenalty, Purpose, Random, RepetitionPenalty, Row, Sampler, Steps, TokenSet, Transform,
+};
 
 fn gpu() -> Gpu {
     #[cfg(feature = "cuda")]
@@ -340,13 +343,33 @@ fn some_set(size: usize, seed: u64) -> TokenSet {
     set
 }
 
-/// What the steps that name tokens do to two of them.
-fn change_two(row: &mut Row, change: impl Fn(usize, f32) -> f32) {
-    for token in [4, 5] {
-        if let Some(z) = row.logits_mut().get_mut(token).filter(|z| **z > f32::NEG_INFINITY) {
-            *z = change(token, *z);
+/// After some tokens of a prompt and of a text.
+fn state(chain: &Chain) -> ChainState {
+    let mut state = chain.start(&[4, 5]);
+    [5, 9, 5, 60].into_iter().for_each(|token| chain.advance(&mut state, token));
+    state
+}
+
+/// What a chain does to a row, as steps.
+fn recorded(chain: &Chain, size: usize) -> Steps {
+    let mut steps = Steps::default();
+    assert!(Row::default().record(size, &mut steps, |row| chain.apply(&state(chain), row)));
+    steps
+}
+
+/// Forbids, or prefers, what is in a set.
+struct Marks(TokenSet, Option<f32>);
+
+impl Transform for Marks {
+    type State = ();
+    fn start(&self, _: &[u32]) {}
+    fn apply(&self, (): &(), row: &mut Row) {
+        match self.1 {
+            Some(delta) => row.bias(&self.0, delta),
+            None => row.restrict(&self.0),
         }
     }
+    fn advance(&self, (): &mut (), _: u32) {}
 }
 
 /// Steps of every kind, in several orders, and draws by many numbers: the tokens that the CPU draws.
@@ -364,52 +387,41 @@ fn draws_are_those_of_the_cpu() {
         let mut rows: Vec<Vec<f32>> = (0..3).map(row).collect();
         rows[2].iter_mut().for_each(|z| *z = z.round() / 2.0);
         let logits = gpu.upload_numbers(&rows.concat()).unwrap();
-        let (allowed, green) = (some_set(size.max(2) - 1, 8), some_set(size + 70, 9));
-        let words = [allowed.words(), green.words(), &[4 << 32, 5 << 32 | u64::from(1.5f32.to_bits())]].concat();
-        let (a, g) = (allowed.words().len(), green.words().len());
-        let (allow, like) = (Step::Restrict(Set { from: 0, count: a }), Step::Bias(Set { from: a, count: g }, 2.0));
-        let listed = Set { from: a + g, count: 2 };
-        let plans: Vec<Vec<Step>> = vec![
-            vec![],
-            vec![like],
-            vec![allow, like, Step::Divide(0.7)],
-            vec![Step::Repetition(listed, 1.3), Step::Subtract(listed), Step::TopK(5)],
-            vec![Step::TopK(50), Step::TopP(0.9)],
-            vec![Step::TopP(0.5), Step::Divide(1.4), Step::MinP(0.02f64.ln()), like],
-            vec![Step::TopP(1e-9)],
-            vec![Step::MinP(0.3f64.ln()), Step::TopK(usize::MAX), allow],
-        ];
-        let on_cpu = |plan: &[Step], row: &mut Row| {
-            for step in plan {
-                match *step {
-                    Step::Restrict(_) => row.restrict(&allowed),
-                    Step::Bias(_, delta) => row.bias(&green, delta),
-                    Step::Divide(t) => Temperature::new(t.into()).unwrap().apply(&(), row),
-                    Step::TopK(k) => TopK::new(k).unwrap().apply(&(), row),
-                    Step::TopP(p) => TopP::new(p).unwrap().apply(&(), row),
-                    Step::MinP(bound) => MinP::new(bound.exp()).unwrap().apply(&(), row),
-                    Step::Repetition(_, by) => change_two(row, |_, z| if z > 0.0 { z / by } else { z * by }),
-                    Step::Subtract(_) => change_two(row, |token, z| z - if token == 5 { 1.5 } else { 0.0 }),
-                }
-            }
+        // One set is shorter than the vocabulary, the other longer.
+        let allow = || Marks(some_set(size.max(2) - 1, 8), None);
+        let like = || Marks(some_set(size + 70, 9), Some(2.0));
+        let temperature = |by| Temperature::new(by).unwrap();
+        let (top_k, top_p) = (|k| TopK::new(k).unwrap(), |p| TopP::new(p).unwrap());
+        let penalties = || {
+            let chain = Chain::new().then(RepetitionPenalty::new(1.3).unwrap());
+            chain.then(CountPenalty::new(0.5, 0.25).unwrap())
         };
-        let mut drawer = Drawer::new(&gpu, size).unwrap();
+        let chains = [
+            Chain::new(),
+            Chain::new().then(like()),
+            Chain::new().then(allow()).then(like()).then(temperature(0.7)),
+            penalties().then(top_k(5)),
+            Chain::new().then(top_k(50)).then(top_p(0.9)),
+            Chain::new().then(top_p(0.5)).then(temperature(1.4)).then(MinP::new(0.02).unwrap()).then(like()),
+            Chain::new().then(top_p(1e-9)),
+            Chain::new().then(MinP::new(0.3).unwrap()).then(top_k(usize::MAX)).then(allow()),
+        ];
+        let steps: Vec<Steps> = chains.iter().map(|chain| recorded(chain, size)).collect();
         let draws = if size > 1000 { 4 } else { 40 };
         let (mut expected, mut items) = (Vec::new(), Vec::new());
-        for (i, plan) in plans.iter().enumerate() {
+        for (i, (chain, steps)) in chains.iter().zip(&steps).enumerate() {
             for draw in 0..draws {
                 let (row, number) = (draw % 3, Random::new(i as u64).uniform(draw as u64, Purpose::Token));
-                let number = (draw != 3).then_some(number);
+                let sampler = if draw == 3 { Sampler::Greedy } else { Sampler::Categorical };
                 let mut here = Row::from(rows[row].clone());
-                on_cpu(plan, &mut here);
-                let sampler = if number.is_some() { Sampler::Categorical } else { Sampler::Greedy };
-                expected.push(sampler.sample(&here, number.unwrap_or(0.0)));
-                items.push(Item { row, steps: plan, words: &words, number });
+                chain.apply(&state(chain), &mut here);
+                expected.push(sampler.sample(&here, number));
+                items.push(Item { row, steps, sampler, number });
             }
         }
-        let got = drawer.draw(&gpu, &logits, &items).unwrap();
+        let got = Drawer::new(&gpu, size).unwrap().draw(&gpu, &logits, &items).unwrap();
         for ((item, got), expected) in items.iter().zip(&got).zip(&expected) {
-            assert_eq!(got, expected, "{size}: {:?} of row {} by {:?}", item.steps, item.row, item.number);
+            assert_eq!(got, expected, "{size}: {:?} of row {} by {}", item.steps.steps(), item.row, item.number);
         }
         assert_eq!(numbers(&logits, size), rows[0], "the logits stay");
     }
@@ -420,8 +432,10 @@ fn what_is_impossible_has_no_token() {
     let gpu = gpu();
     let logits = gpu.upload_numbers(&[f32::NEG_INFINITY; 9]).unwrap();
     let mut drawer = Drawer::new(&gpu, 9).unwrap();
-    let plans = [vec![], vec![Step::TopK(2), Step::TopP(0.5), Step::MinP(-1.0)]];
-    let each = |steps| [None, Some(0.5)].map(|number| Item { row: 0, steps, words: &[], number });
-    let items: Vec<Item<'_>> = plans.iter().flat_map(|steps| each(&steps[..])).collect();
+    let cut = Chain::new().then(TopK::new(2).unwrap()).then(TopP::new(0.5).unwrap()).then(MinP::new(0.4).unwrap());
+    let plans = [Steps::default(), recorded(&cut, 9)];
+    let each =
+        |steps| [Sampler::Greedy, Sampler::Categorical].map(|sampler| Item { row: 0, steps, sampler, number: 0.5 });
+    let items: Vec<Item<'_>> = plans.iter().flat_map(each).collect();
     assert_eq!(drawer.draw(&gpu, &logits, &items).unwrap(), [None; 4]);
 }

@@ -135,7 +135,7 @@ fn caches_may_be_in_fewer_bits() {
 #[test]
 fn memory_that_is_not_there_is_an_error_that_says_how_much() {
     let Device::Gpu(gpu) = gpu() else { unreachable!("a GPU was asked for") };
-    let error = ModelError::from(gpu.allocate(1 << 50).err().expect("nobody has so much")).to_string();
+    let error = ModelError::from(gpu.allocate(1 << 50).expect_err("nobody has so much")).to_string();
     assert!(error.contains("1048576.0 GiB are needed"), "{error}");
 }
 

@@ -1,36 +1,9 @@
 //! From rows of logits to tokens, where the rows are.
 
+use verdigris_logits::steps::{Step, Steps};
+use verdigris_logits::{Sampler, TokenId};
+
 use super::{Buffer, CudaError, Gpu, small};
-
-/// A step on a row.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step {
-    /// Forbids what is not in the set.
-    Restrict(Set),
-    /// Adds a number to what is in the set.
-    Bias(Set, f32),
-    /// Divides all by a number.
-    Divide(f32),
-    /// Divides by a number what is positive, and multiplies what is not, of the tokens in the upper halves of some words.
-    Repetition(Set, f32),
-    /// Takes from the tokens in the upper halves of some words the numbers in their lower halves.
-    Subtract(Set),
-    /// Keeps so many of the largest, and what is equal to the last of them.
-    TopK(usize),
-    /// Keeps the smallest set of the largest whose share of the mass reaches a number.
-    TopP(f64),
-    /// Keeps what is at most so far below the largest; the number is not positive.
-    MinP(f64),
-}
-
-/// Some of the words that go with the steps: a bit for each token, or a word for each, in rising order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Set {
-    /// The first.
-    pub from: usize,
-    /// How many.
-    pub count: usize,
-}
 
 /// A token to be drawn.
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +11,11 @@ pub struct Item<'a> {
     /// From which row of the logits.
     pub row: usize,
     /// What is done to it before.
-    pub steps: &'a [Step],
-    /// The words of those steps.
-    pub words: &'a [u64],
-    /// In [0, 1): which token; `None`: the largest.
-    pub number: Option<f64>,
+    pub steps: &'a Steps,
+    /// How the token is taken.
+    pub sampler: Sampler,
+    /// In [0, 1): which token a categorical draw takes.
+    pub number: f64,
 }
 
 #[repr(C)]
@@ -93,7 +66,7 @@ impl Drawer {
     ///
     /// # Panics
     /// If a row or a set is not there.
-    pub fn draw(&mut self, gpu: &Gpu, logits: &Buffer, items: &[Item<'_>]) -> Result<Vec<Option<u32>>, CudaError> {
+    pub fn draw(&mut self, gpu: &Gpu, logits: &Buffer, items: &[Item<'_>]) -> Result<Vec<Option<TokenId>>, CudaError> {
         if items.is_empty() {
             return Ok(Vec::new());
         }
@@ -116,11 +89,11 @@ impl Drawer {
             fresh: 1,
         };
         let buffers = [logits, &self.rows, &self.input, &self.output];
-        let rounds = items.iter().map(|item| rounds(item.steps)).max().unwrap_or(1);
+        let rounds = items.iter().map(|item| rounds(item.steps.steps())).max().unwrap_or(1);
         for round in 0..rounds {
             let args = Args { fresh: (round == 0).into(), ..args };
             let grid = [size.div_ceil(256), items.len(), 1];
-            // SAFETY: the struct is that of `draw.cu`, all is as long as it takes it to be, and `set` has checked the rest; so below.
+            // SAFETY: the struct is that of `draw.cu`, all is as long as it takes it to be, and sets are of the words of their steps; so below.
             unsafe { gpu.launch("edit", grid, (256, 0), &args, &buffers)? };
             // SAFETY: as above.
             unsafe { gpu.launch("cut", [items.len(), 1, 1], (THREADS, SHARED), &args, &buffers)? };
@@ -138,25 +111,25 @@ impl Drawer {
         self.bytes.clear();
         let (mut first, mut words) = (0, 0);
         for item in items {
-            let (from, to) = (small(first), small(first + item.steps.len()));
-            let number = item.number.unwrap_or(0.0);
+            let Item { row, steps, sampler, number } = *item;
+            let (from, to) = (small(first), small(first + steps.steps().len()));
             assert!((0.0..1.0).contains(&number), "a draw by {number}");
-            for part in [small(item.row), from, to, item.number.is_none().into()] {
+            for part in [small(row), from, to, (sampler == Sampler::Greedy).into()] {
                 self.bytes.extend(part.to_le_bytes());
             }
             self.bytes.extend(number.to_le_bytes());
-            first += item.steps.len();
+            first += steps.steps().len();
         }
         let steps_at = padded(&mut self.bytes);
         for item in items {
-            for step in item.steps {
-                let StepArgs { kind, number, from, count } = args_of(*step, item.words.len(), words);
+            for step in item.steps.steps() {
+                let StepArgs { kind, number, from, count } = args_of(*step, words);
                 self.bytes.extend([kind, number.to_bits(), from, count].into_iter().flat_map(u32::to_le_bytes));
             }
-            words += item.words.len();
+            words += item.steps.words().len();
         }
         let words_at = padded(&mut self.bytes);
-        self.bytes.extend(items.iter().flat_map(|item| item.words).flat_map(|word| word.to_le_bytes()));
+        self.bytes.extend(items.iter().flat_map(|item| item.steps.words()).flat_map(|word| word.to_le_bytes()));
         (steps_at, words_at)
     }
 }
@@ -176,7 +149,7 @@ fn exact(kind: u32, number: f64) -> StepArgs {
 }
 
 /// A step as the kernels have it, whose words stand behind so many of others.
-fn args_of(step: Step, own: usize, others: usize) -> StepArgs {
+fn args_of(step: Step, others: usize) -> StepArgs {
     let (kind, number, set) = match step {
         Step::Restrict(set) => (0, 0.0, set),
         Step::Bias(set, number) => (1, number, set),
@@ -187,9 +160,9 @@ fn args_of(step: Step, own: usize, others: usize) -> StepArgs {
             return StepArgs { kind: 5, number: 0.0, from: u32::try_from(k).unwrap_or(u32::MAX), count: 0 };
         }
         Step::TopP(number) => return exact(6, number),
-        Step::MinP(number) => return exact(7, number),
+        // What is compared are logits.
+        Step::MinP(share) => return exact(7, share.ln()),
     };
-    assert!(set.from + set.count <= own, "{set:?} of {own} words");
     StepArgs { kind, number, from: small(others + set.from), count: small(set.count) }
 }
 

@@ -4,12 +4,10 @@ use std::any::Any;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use verdigris_kernels::cuda::draw::{Item, Set, Step};
+use verdigris_kernels::cuda::draw::Item;
 use verdigris_kernels::cuda::elements::move_back;
 use verdigris_kernels::cuda::rows;
 use verdigris_kernels::cuda::{Buffer, CudaError};
-use verdigris_logits::Sampler;
-use verdigris_logits::steps::{self, Steps};
 
 use crate::error::ModelError;
 use crate::gpu::pass::pass;
@@ -120,7 +118,6 @@ fn one_pass(
     }
     *is_warm = true;
     let (mut at, mut items, mut drawn) = (0, Vec::new(), Vec::new());
-    let steps: Vec<Vec<Step>> = draws.iter().map(|draw| steps_of(draw.steps)).collect();
     for piece in pieces {
         let turn = &mut turns[piece.turn];
         let place = piece.place(turn);
@@ -130,9 +127,8 @@ fn one_pass(
         }
         for (i, draw) in draws.iter().enumerate() {
             if draw.turn == piece.turn && place.contains(&draw.row) {
-                let number = (draw.sampler == Sampler::Categorical).then_some(draw.number);
-                let row = at + draw.row - place.start;
-                items.push(Item { row, steps: &steps[i], words: draw.steps.words(), number });
+                let Drawn { steps, sampler, number, .. } = *draw;
+                items.push(Item { row: at + draw.row - place.start, steps, sampler, number });
                 drawn.push(i);
             }
         }
@@ -183,22 +179,6 @@ fn set_rows(
     }
     rows.finish()?;
     Ok(wanted)
-}
-
-/// Steps as the kernels have them.
-fn steps_of(steps: &Steps) -> Vec<Step> {
-    let set = |set: steps::Set| Set { from: set.from, count: set.count };
-    let each = |step: &steps::Step| match *step {
-        steps::Step::Restrict(words) => Step::Restrict(set(words)),
-        steps::Step::Bias(words, delta) => Step::Bias(set(words), delta),
-        steps::Step::Divide(by) => Step::Divide(by),
-        steps::Step::Repetition(words, by) => Step::Repetition(set(words), by),
-        steps::Step::Subtract(words) => Step::Subtract(set(words)),
-        steps::Step::TopK(k) => Step::TopK(k),
-        steps::Step::TopP(p) => Step::TopP(p),
-        steps::Step::MinP(p) => Step::MinP(p.ln()),
-    };
-    steps.steps().iter().map(each).collect()
 }
 
 impl Sequence for GpuSequence {
