@@ -153,14 +153,7 @@ fn set_rows(
         let batch = piece.batch(&turns[piece.turn]);
         let those = piece.wanted(&turns[piece.turn]);
         let GpuSequence { pages, angles, length, .. } = GpuSequence::of(&mut turns[piece.turn], decoder);
-        // Another piece of the same turn may stand before it in this pass.
-        let before: usize = pieces
-            .iter()
-            .take_while(|other| !std::ptr::eq(*other, piece))
-            .filter(|other| other.turn == piece.turn)
-            .map(Piece::len)
-            .sum();
-        let held = *length + before;
+        let held = *length;
         positions.clear();
         visible.clear();
         batch.extend_positions(held, &mut positions);
