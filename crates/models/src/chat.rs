@@ -69,10 +69,6 @@ impl ModelFolder {
         let fault = |error: serde_json::Error| ModelError::Config { path: self.path(name), fault: error.to_string() };
         serde_json::from_slice(&self.file(name)?).map(Some).map_err(fault)
     }
-
-    fn has(&self, name: &str) -> bool {
-        self.path(name).is_file()
-    }
 }
 
 /// One token or several.

@@ -318,7 +318,7 @@ impl ModelFolder {
     }
 
     fn weight_files(&self) -> Result<Vec<PathBuf>, ModelError> {
-        if self.path(INDEX).is_file() { self.shards() } else { Ok(vec![self.path(WEIGHTS)]) }
+        if self.has(INDEX) { self.shards() } else { Ok(vec![self.path(WEIGHTS)]) }
     }
 
     fn unreadable(&self, path: PathBuf, source: std::io::Error) -> ModelError {
@@ -352,6 +352,11 @@ impl ModelFolder {
             Place::Memory(_) => PathBuf::from("a GGUF file in memory"),
             Place::Embedded { name, .. } => Path::new(name).join(file),
         }
+    }
+
+    /// Whether there is a file of that name beside the others: in a folder on disk alone, for a GGUF file is one file.
+    pub(crate) fn has(&self, file: &str) -> bool {
+        matches!(&self.place, Place::Disk(folder) if folder.join(file).is_file())
     }
 
     fn not_a_model(&self, fault: String) -> ModelError {
