@@ -133,8 +133,9 @@ fn a_look_from_every_side() {
     let (before, after) = (write(None, 50), write(None, 51));
     let mixed = format!("{before}\n\n{marked}\n\n{after}");
     let judgement = reader.judge(&[&key], &mixed, &look).unwrap();
-    let [(range, passage)] = &judgement.passages[..] else { panic!("{:?}", judgement.passages) };
-    assert!(passage.ln_p < 1e-5f64.ln());
+    let [passage] = &judgement.passages[..] else { panic!("{:?}", judgement.passages) };
+    let range = &passage.range;
+    assert!(passage.ln_p < 1e-5f64.ln() && passage.key.id() == key.id());
     assert!(
         range.start.abs_diff(before.len()) < 150 && range.end.abs_diff(before.len() + marked.len()) < 150,
         "{range:?}"

@@ -106,7 +106,7 @@ impl Robustness {
                     let look = Look { passages: windows.then_some(1e-5), ..Look::default() };
                     let judgement = engine.reader().judge(&[key], &attacked, &look)?;
                     let ln_p = judgement.evidence.ln_p_corrected();
-                    let best = judgement.passages.iter().map(|(_, passage)| passage.ln_p).fold(ln_p, f64::min);
+                    let best = judgement.passages.iter().map(|passage| passage.ln_p).fold(ln_p, f64::min);
                     found += u32::from(best <= 1e-5f64.ln());
                     digits -= best / std::f64::consts::LN_10;
                 }

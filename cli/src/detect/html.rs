@@ -81,14 +81,7 @@ fn text(judged: &Judged<'_>, level: f64, outcome: Outcome) -> Text {
             out.facts = facts(judgement);
             (out.spans, out.cut) = spans(&judged.text, judgement);
             out.plot = plot(judgement);
-            out.passages = judgement
-                .passages
-                .iter()
-                .map(|(range, passage)| {
-                    let p = report::p_value(passage.ln_p);
-                    format!("bytes {} to {}: z {:.1}, p {p}", range.start, range.end, passage.z)
-                })
-                .collect();
+            out.passages = judgement.passages.iter().map(words::passage).collect();
         }
     }
     out
@@ -104,9 +97,14 @@ fn sentence(judgement: &Judgement<'_>, level: f64, outcome: Outcome) -> String {
         (Outcome::Marked, Ok(Verdict::Marked)) => format!(
             "This text carries the mark of the key {key}. A text written without that key would look as marked as this one with a probability of at most {p}: {odds}. {who}"
         ),
-        (Outcome::Marked, _) => format!(
-            "Parts of this text carry the mark of the key {key}: the passages listed below. In a text written without that key any such passage would be found with a probability of at most {level}. {who}"
-        ),
+        (Outcome::Marked, _) => {
+            let ids = words::keys_of_passages(judgement);
+            let keys = if let [id] = ids[..] { format!("key {id}") } else { format!("keys {}", ids.join(", ")) };
+            let (which, whoever) = if ids.len() == 1 { ("that key", "the key") } else { ("these keys", "a key") };
+            format!(
+                "Parts of this text carry the mark of the {keys}: the passages listed below. In a text written without {which} any such passage would be found with a probability of at most {level}. Whoever holds {whoever} can write such text, so this does not say who did."
+            )
+        }
         (Outcome::TooShort, _) => {
             "This text is too short to say anything: even one that is marked throughout could not be told from chance."
                 .into()
@@ -172,7 +170,7 @@ fn spans(text: &str, judgement: &Judgement<'_>) -> (Vec<Span>, bool) {
             Mark::Repeated { green: true, .. } => ("g f", "not counted again".to_owned()),
             Mark::Repeated { green: false, .. } => ("r f", "not counted again".to_owned()),
         };
-        let passage = judgement.passages.iter().any(|(range, _)| range.start <= start && end <= range.end);
+        let passage = judgement.passages.iter().any(|other| other.range.start <= start && end <= other.range.end);
         spans.push(Span { class, text: piece.to_owned(), title, passage });
         shown = end;
     }
@@ -217,8 +215,8 @@ fn plot(judgement: &Judgement<'_>) -> Option<Plot> {
     let points = line.iter().step_by(step).chain(line.last());
     let path: Vec<String> = points.map(|&(at, z)| format!("{:.1},{:.1}", x(at), y(z))).collect();
     let position = |byte: usize| judgement.tokens.partition_point(|(range, _)| range.start < byte);
-    let shades = judgement.passages.iter().map(|(range, _)| {
-        let (from, to) = (x(position(range.start)), x(position(range.end)));
+    let shades = judgement.passages.iter().map(|passage| {
+        let (from, to) = (x(position(passage.range.start)), x(position(passage.range.end)));
         (from, to - from)
     });
     Some(Plot {

@@ -134,18 +134,21 @@ struct Found<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    passages: Option<Vec<FoundPassage>>,
+    passages: Option<Vec<FoundPassage<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<u32>,
 }
 
 #[derive(Serialize)]
-struct FoundPassage {
+struct FoundPassage<'a> {
+    key_id: &'a str,
     start: usize,
     end: usize,
     scored: u64,
     z: f64,
     log10_p: f64,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    repairs: &'a [(Repair, usize)],
 }
 
 /// A text that was judged, or why it was not.
@@ -310,9 +313,7 @@ impl Detect {
     fn outcome(&self, judged: &Judged<'_>) -> Outcome {
         match &judged.result {
             Err(_) => Outcome::Faulty,
-            // A marked passage marks the text: its p-value pays for that.
-            Ok(judgement) if !judgement.passages.is_empty() => Outcome::Marked,
-            Ok(judgement) => match judgement.evidence.verdict(self.level) {
+            Ok(judgement) => match judgement.verdict(self.level) {
                 Ok(Verdict::Marked) => Outcome::Marked,
                 Ok(Verdict::NotMarked) => Outcome::NotMarked,
                 Err(_) => Outcome::TooShort,
@@ -354,15 +355,16 @@ impl Detect {
     fn found<'a>(&self, judgement: &'a Judgement<'_>) -> Found<'a> {
         let evidence = &judgement.evidence;
         let log10 = |ln: f64| ln / std::f64::consts::LN_10;
-        let passage =
-            |(range, passage): &(std::ops::Range<usize>, verdigris::watermark::windows::Passage)| FoundPassage {
-                start: range.start,
-                end: range.end,
-                scored: passage.scored,
-                z: passage.z,
-                log10_p: log10(passage.ln_p),
-            };
         let windows = self.windows || self.html.is_some();
+        let passages = judgement.passages.iter().map(|passage| FoundPassage {
+            key_id: passage.key.id(),
+            start: passage.range.start,
+            end: passage.range.end,
+            scored: passage.scored,
+            z: passage.z,
+            log10_p: log10(passage.ln_p),
+            repairs: &passage.repairs,
+        });
         Found {
             key_id: judgement.key.id(),
             dialect: judgement.key.dialect().name(),
@@ -378,7 +380,7 @@ impl Detect {
             sampled: evidence.sampled,
             repairs: &judgement.repairs,
             skipped: Some(judgement.skipped).filter(|&skipped| skipped > 0),
-            passages: windows.then(|| judgement.passages.iter().map(passage).collect()),
+            passages: windows.then(|| passages.collect()),
             payload: judgement.payload.map(|read| read.payload),
         }
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anstyle::AnsiColor;
 use verdigris::watermark::normalize::Repair;
-use verdigris::{Evidence, Judgement};
+use verdigris::{Evidence, Judgement, MarkedPassage};
 
 use super::{Judged, Outcome};
 use crate::error::Failure;
@@ -44,9 +44,8 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, level: f
             read.payload, read.doubt
         )?;
     }
-    for (range, passage) in &judgement.passages {
-        let p = report::p_value(passage.ln_p);
-        writeln!(out, "passage   bytes {} to {}: z {:.2}, p {p}", range.start, range.end, passage.z)?;
+    for passage in &judgement.passages {
+        writeln!(out, "passage   {}", self::passage(passage))?;
     }
     let whole = evidence.verdict(level);
     let (style, verdict) = match whole {
@@ -55,8 +54,32 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, level: f
         Ok(verdigris::Verdict::Marked) => (report::style(AnsiColor::Green).bold(), "marked"),
         _ => (report::style(AnsiColor::Green).bold(), "marked in part"),
     };
-    writeln!(out, "verdict   {style}{verdict}{style:#} ({}, level {level})", judgement.key.id())?;
+    let whose = match whole {
+        Ok(verdigris::Verdict::Marked) => judgement.key.id().to_owned(),
+        _ if judgement.passages.is_empty() => judgement.key.id().to_owned(),
+        _ => keys_of_passages(judgement).join(", "),
+    };
+    writeln!(out, "verdict   {style}{verdict}{style:#} ({whose}, level {level})")?;
     Ok(())
+}
+
+/// A passage with its key.
+pub(super) fn passage(passage: &MarkedPassage<'_>) -> String {
+    let MarkedPassage { key, range, z, ln_p, repairs, .. } = passage;
+    let repaired = if repairs.is_empty() { "" } else { ", repaired" };
+    let p = report::p_value(*ln_p);
+    format!("bytes {} to {}: z {z:.2}, p {p} ({}{repaired})", range.start, range.end, key.id())
+}
+
+/// The ids of the keys that passages are marked with, each once, in the order of the passages.
+pub(super) fn keys_of_passages<'k>(judgement: &Judgement<'k>) -> Vec<&'k str> {
+    let mut ids = Vec::new();
+    for passage in &judgement.passages {
+        if !ids.contains(&passage.key.id()) {
+            ids.push(passage.key.id());
+        }
+    }
+    ids
 }
 
 fn sampled(evidence: &Evidence) -> String {

@@ -60,6 +60,9 @@ pub enum Error {
     /// The text is too short for a verdict.
     #[error(transparent)]
     TooShort(#[from] TooShort),
+    /// A text was to be judged under no key.
+    #[error("there is no key to judge by: give at least one")]
+    NoKey,
     /// The key was made for another tokenizer than the one at hand.
     #[error(
         "the key {id} was made for a vocabulary of {key_size} tokens ({key_fingerprint:.8}), but this tokenizer has {size} ({fingerprint:.8}): choose the model that goes with the key"

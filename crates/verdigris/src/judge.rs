@@ -1,11 +1,13 @@
 //! Judging a text from every side, and paying for each look.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use verdigris_logits::TokenId;
+use verdigris_text::Tokenizer;
 use verdigris_watermark::normalize::{Normalized, Repair, normalize};
 use verdigris_watermark::windows::{self, Passage};
-use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, payload};
+use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, TooShort, Verdict, payload};
 
 use crate::error::Error;
 use crate::reader::Reader;
@@ -20,9 +22,10 @@ pub struct Look {
     /// From how many places the text is tokenized: the first is its beginning, each next one a character later. For
     /// texts that were cut out in the middle of a token.
     pub offsets: usize,
-    /// Whether [`Judgement::tokens`] are wanted. Passages need them.
+    /// Whether [`Judgement::tokens`] are wanted.
     pub places: bool,
-    /// Whether marked passages are looked for, found if their family-wise p-value is at or under this.
+    /// Whether marked passages are looked for, found if their family-wise p-value, which pays for all looks, is at or
+    /// under this.
     pub passages: Option<f64>,
 }
 
@@ -33,12 +36,13 @@ impl Default for Look {
     }
 }
 
-/// What a text is under the best of some keys.
+/// What a text is under some keys.
 #[derive(Debug)]
 pub struct Judgement<'k> {
-    /// The key with the least p-value.
+    /// The key with the least p-value of the whole text. Where that is no mark but a passage is, the key of the most
+    /// striking passage.
     pub key: &'k Key,
-    /// The evidence of the whole text, which pays for all looks.
+    /// The evidence of the whole text under that key, which pays for all looks.
     pub evidence: Evidence,
     /// What the mark carries, for keys that carry something.
     pub payload: Option<payload::Reading>,
@@ -48,8 +52,25 @@ pub struct Judgement<'k> {
     pub skipped: usize,
     /// What the key sees in each token, with the bytes of the text as it came; empty where it is not wanted.
     pub tokens: Vec<(Range<usize>, Mark)>,
-    /// Marked passages, with the bytes of the text as it came. Their p-values pay for all looks.
-    pub passages: Vec<(Range<usize>, Passage)>,
+    /// The marked passages of all keys, in order. Those of one key do not overlap.
+    pub passages: Vec<MarkedPassage<'k>>,
+}
+
+/// A marked passage of a text.
+#[derive(Clone, Debug)]
+pub struct MarkedPassage<'k> {
+    /// The key that it is marked with.
+    pub key: &'k Key,
+    /// Its bytes, of the text as it came.
+    pub range: Range<usize>,
+    /// Draws counted in it.
+    pub scored: u64,
+    /// Standard deviations of their sum above that of unmarked text.
+    pub z: f64,
+    /// The natural logarithm of the p-value of the window that found it, which pays for all windows and all looks.
+    pub ln_p: f64,
+    /// The repairs that the look needed which found it.
+    pub repairs: Vec<(Repair, usize)>,
 }
 
 impl<'k> Judgement<'k> {
@@ -57,6 +78,12 @@ impl<'k> Judgement<'k> {
     pub fn of(key: &'k Key, evidence: Evidence) -> Self {
         let (repairs, tokens, passages) = (Vec::new(), Vec::new(), Vec::new());
         Self { key, evidence, payload: None, repairs, skipped: 0, tokens, passages }
+    }
+
+    /// Whether there is a mark at a level: in the whole text, or in a passage.
+    pub fn verdict(&self, level: f64) -> Result<Verdict, TooShort> {
+        // A passage was found at a level that pays for all looks.
+        if self.passages.is_empty() { self.evidence.verdict(level) } else { Ok(Verdict::Marked) }
     }
 }
 
@@ -68,30 +95,111 @@ struct Reading<'t> {
     tokens: Vec<TokenId>,
 }
 
+impl Reading<'_> {
+    /// The bytes of each token, of the text as it came.
+    fn places(&self, tokenizer: &Tokenizer, original: &str) -> Vec<Range<usize>> {
+        let origin = |at: usize| match self.repaired {
+            Some(normalized) => normalized.origin(at + self.skipped),
+            None => at + self.skipped,
+        };
+        let places = tokenizer.encode_with_places(self.text).into_iter();
+        places.map(|(_, range)| origin(range.start)..origin(range.end).min(original.len())).collect()
+    }
+
+    fn repairs(&self) -> Vec<(Repair, usize)> {
+        self.repaired.map_or(Vec::new(), Normalized::summary)
+    }
+}
+
+/// What one key sees in one reading.
+#[derive(Clone, Copy)]
+struct Sight {
+    key: usize,
+    reading: usize,
+    evidence: Evidence,
+    payload: Option<payload::Reading>,
+}
+
+impl Sight {
+    /// The p-value's logarithm, not cut off at 1: so p-values are told apart that are 1 after all looks are paid for.
+    fn rank(&self) -> f64 {
+        self.evidence.ln_p + self.evidence.tried.ln()
+    }
+}
+
 impl Reader {
-    /// Judges a text under some keys, of which there must be at least one.
+    /// Judges a text under some keys, each of which looks at every reading of it.
     ///
-    /// # Panics
-    /// If there is no key.
+    /// # Errors
+    /// [`Error::NoKey`] without a key, and [`Error::ForeignKey`] where one was made for another tokenizer.
     pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, Error> {
         let repaired = look.normalize.then(|| normalize(text)).filter(|normalized| !normalized.changes.is_empty());
         let mut readings = self.readings(text, None, look.offsets);
         if let Some(normalized) = &repaired {
             readings.extend(self.readings(&normalized.text, repaired.as_ref(), look.offsets));
         }
-        let looks = readings.len() * keys.len() * (1 + usize::from(look.passages.is_some()));
-        let mut best: Option<(f64, usize, usize)> = None;
-        for (r, reading) in readings.iter().enumerate() {
-            for (k, key) in keys.iter().enumerate() {
-                let evidence = self.evidence(key, &reading.tokens, look.repeats)?;
-                let ln_p = evidence.ln_p_corrected();
-                if best.is_none_or(|best| ln_p < best.0) {
-                    best = Some((ln_p, r, k));
+        let looks = (readings.len() * keys.len() * (1 + usize::from(look.passages.is_some()))) as f64;
+        let mut whole: Option<Sight> = None;
+        let mut part: Option<(f64, Sight)> = None;
+        let mut passages = Vec::new();
+        let mut places: Vec<Option<Vec<Range<usize>>>> = vec![None; readings.len()];
+        for (k, &key) in keys.iter().enumerate() {
+            self.fits(key)?;
+            let scheme = if key.payload_bits().is_none() { Some(key.scheme()?) } else { None };
+            let mut found = Vec::new();
+            for (r, reading) in readings.iter().enumerate() {
+                let (scheme, payload, tried) = match &scheme {
+                    Some(scheme) => (scheme.clone(), None, looks),
+                    None => {
+                        let (carrier, read, payloads) = carrier(key, &reading.tokens)?;
+                        (carrier, Some(read), looks * payloads)
+                    }
+                };
+                let mut detector = Detector::new(scheme).repeats(look.repeats);
+                if look.passages.is_some() {
+                    detector = detector.recording();
+                }
+                detector.push(&reading.tokens);
+                let sight = Sight { key: k, reading: r, evidence: detector.evidence().best_of(tried), payload };
+                if whole.is_none_or(|best| sight.rank() < best.rank()) {
+                    whole = Some(sight);
+                }
+                let Some(level) = look.passages else { continue };
+                for passage in windows::passages(detector.law(), detector.record(), level / tried) {
+                    let places = places[r].get_or_insert_with(|| reading.places(self.tokenizer(), text));
+                    let range = places[passage.start].start..places[passage.end - 1].end;
+                    let Passage { scored, z, .. } = passage;
+                    let ln_p = passage.ln_p + tried.ln();
+                    if part.is_none_or(|(best, _)| ln_p < best) {
+                        part = Some((ln_p, sight));
+                    }
+                    found.push(MarkedPassage { key, range, scored, z, ln_p, repairs: reading.repairs() });
                 }
             }
+            passages.extend(apart(found));
         }
-        let (_, r, k) = best.expect("at least one key");
-        self.report(keys[k], text, &readings[r], look, looks as f64)
+        passages.sort_by_key(|passage| (passage.range.start, passage.range.end));
+        let mut sight = whole.ok_or(Error::NoKey)?;
+        if let (Some(level), Some((_, of_passage))) = (look.passages, part)
+            && sight.evidence.ln_p_corrected() > level.ln()
+        {
+            sight = of_passage;
+        }
+        let (key, reading) = (keys[sight.key], &readings[sight.reading]);
+        let mut tokens = Vec::new();
+        if look.places {
+            let scheme = match sight.payload {
+                Some(read) => key.carrier(read.payload)?,
+                None => key.scheme()?,
+            };
+            let mut detector = Detector::new(scheme).repeats(look.repeats);
+            let marks = detector.push(&reading.tokens).iter().copied();
+            let places = places[sight.reading].take().unwrap_or_else(|| reading.places(self.tokenizer(), text));
+            tokens = places.into_iter().zip(marks).collect();
+        }
+        let Sight { evidence, payload, .. } = sight;
+        let (repairs, skipped) = (reading.repairs(), reading.skipped);
+        Ok(Judgement { key, evidence, payload, repairs, skipped, tokens, passages })
     }
 
     /// A text from each of its first places.
@@ -109,73 +217,40 @@ impl Reader {
         self.fits(key)?;
         evidence(key, tokens, repeats)
     }
+}
 
-    fn report<'k>(
-        &self,
-        key: &'k Key,
-        text: &str,
-        reading: &Reading<'_>,
-        look: &Look,
-        looks: f64,
-    ) -> Result<Judgement<'k>, Error> {
-        let wanted = look.places || look.passages.is_some();
-        let places = if wanted { self.tokenizer().encode_with_places(reading.text) } else { Vec::new() };
-        let tokens = &reading.tokens;
-        let (mut payload, mut tried) = (None, looks);
-        let scheme = match key.payload_bits() {
-            Some(bits) => {
-                let mut reader = key.payload_reader()?;
-                reader.push(tokens);
-                let read = reader.read();
-                payload = Some(read);
-                tried *= 2f64.powi(i32::from(bits));
-                key.carrier(read.payload)?
-            }
-            None => self.scheme(key)?,
-        };
-        let mut detector = Detector::new(scheme).repeats(look.repeats);
-        if wanted {
-            detector = detector.recording();
+/// Of passages that overlap, as those do that several readings show, the most striking ones.
+fn apart(mut found: Vec<MarkedPassage<'_>>) -> Vec<MarkedPassage<'_>> {
+    found.sort_by(|a, b| a.ln_p.total_cmp(&b.ln_p));
+    let mut kept: Vec<MarkedPassage<'_>> = Vec::new();
+    for passage in found {
+        let Range { start, end } = passage.range;
+        if kept.iter().all(|other| end <= other.range.start || other.range.end <= start) {
+            kept.push(passage);
         }
-        let marks = detector.push(tokens).to_vec();
-        let evidence = detector.evidence().best_of(tried);
-        let origin = |at: usize| match reading.repaired {
-            Some(normalized) => normalized.origin(at + reading.skipped),
-            None => at + reading.skipped,
-        };
-        let place = |range: &Range<usize>| origin(range.start)..origin(range.end).min(text.len());
-        let tokens: Vec<_> = places.iter().map(|(_, range)| place(range)).zip(marks).collect();
-        let level = look.passages.map(|level| level / tried);
-        let found = level.map_or(Vec::new(), |level| windows::passages(detector.law(), detector.record(), level));
-        let passages = found
-            .into_iter()
-            .map(|passage| {
-                let range = tokens[passage.start].0.start..tokens[passage.end - 1].0.end;
-                (range, Passage { ln_p: passage.ln_p + tried.ln(), ..passage })
-            })
-            .collect();
-        let repairs = reading.repaired.map_or(Vec::new(), Normalized::summary);
-        Ok(Judgement { key, evidence, payload, repairs, skipped: reading.skipped, tokens, passages })
     }
+    kept
+}
+
+/// The scheme of the payload that a text under a key most likely carries, that payload, and of how many it is the
+/// best.
+fn carrier(key: &Key, tokens: &[TokenId]) -> Result<(Arc<dyn Scheme>, payload::Reading, f64), Error> {
+    let mut reader = key.payload_reader()?;
+    reader.push(tokens);
+    let read = reader.read();
+    Ok((key.carrier(read.payload)?, read, reader.payloads()))
 }
 
 /// The evidence of some tokens under a key of whatever tokenizer.
 fn evidence(key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, Error> {
-    if let Some(bits) = key.payload_bits() {
+    if key.payload_bits().is_some() {
         let mut reader = key.payload_reader()?;
         reader.push(tokens);
-        return Ok(payload_evidence(&reader.read(), bits, tokens.len() as u64));
+        return Ok(reader.evidence(tokens.len() as u64));
     }
     let mut detector = Detector::new(key.scheme()?).repeats(repeats);
     detector.push(tokens);
     Ok(detector.evidence())
-}
-
-/// The evidence that a text carries some payload: all of them were tried.
-pub(crate) fn payload_evidence(read: &payload::Reading, bits: u8, tokens: u64) -> Evidence {
-    let law = verdigris_watermark::Law::Green { gamma: 0.25 };
-    let evidence = Evidence::from_sum(&law, read.scored, read.green as f64);
-    evidence.of_tokens(tokens).best_of(2f64.powi(i32::from(bits)))
 }
 
 /// Whether an origin goes with a name: which key wrote a text, if any did.

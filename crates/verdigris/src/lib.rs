@@ -36,7 +36,7 @@ mod typed;
 
 pub use engine::Engine;
 pub use error::Error;
-pub use judge::{Finding, Judgement, Look};
+pub use judge::{Finding, Judgement, Look, MarkedPassage};
 pub use reader::Reader;
 pub use request::{Request, Written};
 

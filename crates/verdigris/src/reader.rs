@@ -8,7 +8,6 @@ use verdigris_text::Tokenizer;
 use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, Vocabulary};
 
 use crate::error::Error;
-use crate::judge::payload_evidence;
 
 /// Reads texts and judges them. Needs a tokenizer, but no model.
 #[derive(Clone)]
@@ -70,14 +69,14 @@ impl Reader {
 
     /// As [`Reader::detect`], with another rule for repeats. Payloads are always counted by context.
     pub fn detect_repeats(&self, key: &Key, text: impl Read, repeats: Repeats) -> Result<Evidence, Error> {
-        if let Some(bits) = key.payload_bits() {
+        if key.payload_bits().is_some() {
             self.fits(key)?;
             let (mut reader, mut count) = (key.payload_reader()?, 0);
             self.tokenizer.encode_reader(text, |_, tokens| {
                 reader.push(tokens);
                 count += tokens.len() as u64;
             })?;
-            return Ok(payload_evidence(&reader.read(), bits, count));
+            return Ok(reader.evidence(count));
         }
         let mut detector = Detector::new(self.scheme(key)?).repeats(repeats);
         self.tokenizer.encode_reader(text, |_, tokens| {

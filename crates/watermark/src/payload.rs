@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use verdigris_logits::{Row, TokenId};
 
+use crate::detect::Evidence;
 use crate::dialects::native::{Context, ContextFunction, Native};
 use crate::distinct::Distinct;
 use crate::embed::Strength;
@@ -169,11 +170,24 @@ impl Reader {
         tail.drain(..tail.len().saturating_sub(width));
     }
 
+    /// How many payloads there are, all of which are tried.
+    pub fn payloads(&self) -> f64 {
+        2f64.powi(i32::from(self.bits))
+    }
+
+    /// The evidence that a text of so many tokens carries any payload: it pays for all of them.
+    pub fn evidence(&self, tokens: u64) -> Evidence {
+        let read = self.read();
+        Evidence::from_sum(&self.native.law(), read.scored, read.green as f64)
+            .of_tokens(tokens)
+            .best_of(self.payloads())
+    }
+
     /// What the text carries, if it carries anything.
     pub fn read(&self) -> Reading {
         let scored = self.counts.iter().flatten().sum();
         let (payload, green) = decode(&self.counts, self.bits);
-        let ln_p = ln_corrected(binomial::ln_tail(scored, green, 0.25), 2f64.powi(i32::from(self.bits)));
+        let ln_p = ln_corrected(binomial::ln_tail(scored, green, 0.25), self.payloads());
         // Green tokens are more probable by this factor, each, than the others together.
         let share = ((green as f64 + 0.25) / (scored as f64 + 1.0)).clamp(0.25, 0.99);
         let odds = (share / (1.0 - share) * 3.0).ln();
