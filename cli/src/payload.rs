@@ -51,7 +51,7 @@ impl Payload {
         reader.fits(&key)?;
         let mut payloads = key.payload_reader()?;
         let text = crate::text::read(&self.file)?;
-        payloads.push(&reader.tokenizer().encode(&text));
+        payloads.push(&reader.tokenizer().encode(&text).map_err(verdigris::Error::from)?);
         let read = payloads.read();
         let found = read.ln_p <= self.level.ln();
         if self.json {

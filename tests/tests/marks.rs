@@ -163,7 +163,7 @@ fn a_payload_comes_back_from_the_text() {
     let text = request.watermark(&key).payload(0xbeef).text().unwrap().text;
     let read = |key: &Key| {
         let mut reader = key.payload_reader().unwrap();
-        reader.push(&ENGINE.reader().tokenizer().encode(&text));
+        reader.push(&ENGINE.reader().tokenizer().encode(&text).unwrap());
         reader.read()
     };
     assert_eq!(read(&key).payload, 0xbeef);

@@ -134,7 +134,7 @@ impl Power {
                     None => request.text()?.text,
                 };
                 bar.inc(1);
-                let mut tokens_of_text = engine.reader().tokenizer().encode(&text);
+                let mut tokens_of_text = engine.reader().tokenizer().encode(&text).map_err(verdigris::Error::from)?;
                 tokens_of_text.truncate(tokens);
                 Ok(tokens_of_text)
             })

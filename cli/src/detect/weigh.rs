@@ -49,7 +49,8 @@ pub(super) fn detect(
         Method::Ewd => Weighting::Ewd,
         Method::Sweet => Weighting::Sweet(0.9),
     };
-    let tokens = engine.reader().tokenizer().encode(&text);
+    let source = |source: verdigris::text::ReadError| Failure::Text { name: name.clone(), source: source.into() };
+    let tokens = engine.reader().tokenizer().encode(&text).map_err(source)?;
     let evidence = engine.weigh(key, &tokens, weighting, temperature, options.repeats.into())?;
     let Some(evidence) = evidence else {
         let message = format!("--weigh is for keys with colours, and {} is {}", key.id(), key.dialect().name());

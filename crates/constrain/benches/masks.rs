@@ -44,7 +44,7 @@ fn masks(criterion: &mut Criterion) {
     }
 
     // All that a text needs once another has gone the same way: masks and steps.
-    let (machine, tokens) = (Machine::new(grammar(), trie), tokenizer.encode(text));
+    let (machine, tokens) = (Machine::new(grammar(), trie), tokenizer.encode(text).unwrap());
     let walk = || {
         tokens.iter().fold(machine.start(), |state, &token| {
             black_box(machine.mask(state));

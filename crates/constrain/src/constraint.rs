@@ -278,7 +278,7 @@ mod tests {
         ] {
             let constraint = Constraint::regex(&lexicon, pattern).unwrap();
             for text in texts {
-                let tokens = tokenizer.encode(text);
+                let tokens = tokenizer.encode(text).unwrap();
                 let mut cursor = constraint.cursor(&[]);
                 let mut count = 0;
                 for (i, &token) in tokens.iter().enumerate() {
@@ -294,7 +294,7 @@ mod tests {
         let canonical = Constraint::regex(&lexicon, "Chapter the first").unwrap().forced_text(ForcedText::Canonical);
         for seed in 0..20 {
             let (_, text) = random_text(&canonical, 40, seed);
-            assert_eq!(text, tokenizer.encode("Chapter the first"));
+            assert_eq!(text, tokenizer.encode("Chapter the first").unwrap());
         }
     }
 
@@ -303,7 +303,7 @@ mod tests {
         let lexicon = lexicon();
         let constraint = Constraint::choice(&lexicon, &["a", "b"]).unwrap();
         let mut cursor = constraint.cursor(&[]);
-        let token = |text: &str| lexicon.tokenizer().encode(text)[0] as usize;
+        let token = |text: &str| lexicon.tokenizer().encode(text).unwrap()[0] as usize;
         let mut logits = vec![f32::NEG_INFINITY; 4096];
         (logits[token("a")], logits[token("c")]) = (1.0f32.ln(), 3.0f32.ln());
         cursor.weigh(&logits);
@@ -322,8 +322,8 @@ mod tests {
         let constraint = Constraint::json_schema(&lexicon, &schema, Style::default()).unwrap();
         let said = |begun: &str, token: &str| {
             let mut cursor = constraint.cursor(&[]);
-            lexicon.tokenizer().encode(begun).into_iter().for_each(|token| cursor.advance(token));
-            cursor.explain(lexicon.tokenizer().encode(token)[0]).to_string()
+            lexicon.tokenizer().encode(begun).unwrap().into_iter().for_each(|token| cursor.advance(token));
+            cursor.explain(lexicon.tokenizer().encode(token).unwrap()[0]).to_string()
         };
         assert_eq!(said("{", "a"), "\"a\" cannot come here; expected: the name \"age\" \"name\" (#)");
         assert_eq!(

@@ -60,11 +60,12 @@ pub(crate) fn forced(machine: &Machine, lexicon: &Lexicon, state: State, recent:
     let known = |skip: usize| {
         let before = &recent[skip..];
         let bytes: Vec<u8> = before.iter().flat_map(|&token| lexicon.bytes(token)).copied().collect();
-        let tokens = lexicon.tokenizer().encode(&(String::from_utf8(bytes).ok()? + text));
+        let tokens = lexicon.tokenizer().encode(&(String::from_utf8(bytes).ok()? + text)).ok()?;
         tokens.strip_prefix(before).map(<[TokenId]>::to_vec)
     };
+    // None where the tokenizer has no tokens for it at all.
+    let Some(mut tokens) = (0..=recent.len()).find_map(known) else { return Vec::new() };
     // Control tokens are never written so.
-    let mut tokens = (0..=recent.len()).find_map(known).expect("nothing is written as it was");
     let written = || tokens.iter().flat_map(|&token| lexicon.bytes(token));
     if !written().eq(text.as_bytes()) {
         return Vec::new();

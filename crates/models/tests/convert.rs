@@ -86,7 +86,7 @@ fn fewer_bits_are_nearly_as_good() {
     let folder = tempfile::tempdir().unwrap();
     let model = ModelFolder::at(fixtures().join("models/tale"));
     let text = "It was a bright cold day, and the captain of the ship looked out over the sea with great care.";
-    let ids = model.tokenizer().unwrap().encode(text);
+    let ids = model.tokenizer().unwrap().encode(text).unwrap();
     let loss = |model: &ModelFolder| {
         let rows = rows(model, &ids);
         let width = rows.len() / ids.len();

@@ -6,10 +6,12 @@
 //! | [`vocabulary`] | the bytes of each token, and the fingerprint of all of them |
 //! | [`stream`] | tokens to text, one at a time |
 //! | [`chat`] | conversations as prompts, by a model's own template |
+//! | `controls` | control tokens by their names in a text |
 //! | [`pieces`] | cutting a long text where a tokenizer would cut it too |
 #![forbid(unsafe_code)]
 
 pub mod chat;
+mod controls;
 pub mod pieces;
 pub mod stream;
 pub mod tokenizer;

@@ -11,6 +11,7 @@ const PIECE: usize = 64 << 10;
 
 /// Why a text could not be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The reader failed.
     #[error(transparent)]
@@ -20,6 +21,14 @@ pub enum ReadError {
     NotUtf8 {
         /// How many bytes before it are fine.
         offset: u64,
+    },
+    /// The tokenizer does not take the text.
+    #[error(
+        "the model's tokenizer cannot read this text: {fault}; its file must have a token for what it does not know"
+    )]
+    NoTokens {
+        /// What the tokenizer says.
+        fault: String,
     },
 }
 

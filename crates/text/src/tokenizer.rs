@@ -2,13 +2,14 @@
 
 use std::io::Read;
 use std::ops::Range;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::Value;
 use verdigris_logits::TokenId;
 
+use crate::controls::{Control, Controls, Part};
 use crate::pieces::{Pieces, ReadError};
 use crate::vocabulary::Vocabulary;
 
@@ -20,23 +21,13 @@ const IN_FLIGHT: usize = 16;
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     vocabulary: Vocabulary,
-    controls: Vec<Control>,
-}
-
-/// A control token, which texts cannot write.
-#[derive(Debug)]
-struct Control {
-    id: TokenId,
-    name: String,
-    /// Whether white space before it, and after it, belongs to it.
-    strips_before: bool,
-    strips_after: bool,
+    controls: Controls,
 }
 
 /// Why a tokenizer could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[error("not a `tokenizer.json` of Hugging Face tokenizers: {0}")]
-pub struct TokenizerError(String);
+pub struct TokenizerError(pub(crate) String);
 
 /// The parts of a tokenizer file beside its model, each of which may be absent.
 #[derive(Deserialize)]
@@ -62,7 +53,7 @@ impl Tokenizer {
         inner.set_encode_special_tokens(true);
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|error| TokenizerError(error.to_string()))?;
-        let vocabulary = Vocabulary::of(&inner);
+        let vocabulary = Vocabulary::of(&inner)?;
         let special = inner.get_added_tokens_decoder().into_iter().filter(|(_, token)| token.special);
         let control = |(id, token): (TokenId, tokenizers::AddedToken)| Control {
             id,
@@ -70,8 +61,8 @@ impl Tokenizer {
             strips_before: token.lstrip,
             strips_after: token.rstrip,
         };
-        let mut controls: Vec<Control> = special.map(control).filter(|control| !control.name.is_empty()).collect();
-        controls.sort_unstable_by_key(|control| control.id);
+        let controls = Controls::new(special.map(control).collect());
+        let controls = controls.map_err(|error| TokenizerError(error.to_string()))?;
         Ok(Self { inner, vocabulary, controls })
     }
 
@@ -86,67 +77,72 @@ impl Tokenizer {
     }
 
     /// The tokens of a text. Control tokens are neither added nor recognised.
-    pub fn encode(&self, text: &str) -> Vec<TokenId> {
-        // The only errors are those of models that have no token for some character and none for 'unknown'.
-        self.inner.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
+    ///
+    /// # Errors
+    ///
+    /// Where the tokenizer has no token for something in it, and none for what it does not know.
+    pub fn encode(&self, text: &str) -> Result<Vec<TokenId>, ReadError> {
+        let encoding = read(|| self.inner.encode_fast(text, false))?;
+        Ok(encoding.get_ids().to_vec())
     }
 
     /// The tokens of a text, each with the bytes of the text that it stands for. A token that holds a part of a
     /// character has all of its bytes.
-    pub fn encode_with_places(&self, text: &str) -> Vec<(TokenId, Range<usize>)> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Tokenizer::encode`].
+    pub fn encode_with_places(&self, text: &str) -> Result<Vec<(TokenId, Range<usize>)>, ReadError> {
         // In pieces, as a reader is: what the library keeps of a token takes a hundred times its bytes.
         let (mut all, mut before) = (Vec::new(), 0);
         for piece in Pieces::new(text.as_bytes()) {
-            let piece = piece.expect("a string is UTF-8, and memory can be read");
-            if let Ok(encoding) = self.inner.encode(piece.as_str(), false) {
-                let places = encoding.get_offsets().iter().map(|&(start, end)| before + start..before + end.max(start));
-                all.extend(encoding.get_ids().iter().copied().zip(places));
-            }
+            let piece = piece?;
+            let encoding = read(|| self.inner.encode(piece.as_str(), false))?;
+            let places = encoding.get_offsets().iter().map(|&(start, end)| before + start..before + end.max(start));
+            all.extend(encoding.get_ids().iter().copied().zip(places));
             before += piece.len();
         }
-        all
+        Ok(all)
     }
 
     /// The tokens of a text of any length, on all cores: those that a reader would get.
-    pub fn encode_long(&self, text: &str) -> Vec<TokenId> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Tokenizer::encode`].
+    pub fn encode_long(&self, text: &str) -> Result<Vec<TokenId>, ReadError> {
         let mut all = Vec::new();
-        self.encode_reader(text.as_bytes(), |_, tokens| all.extend_from_slice(tokens)).expect("a string is UTF-8");
-        all
+        self.encode_reader(text.as_bytes(), |_, tokens| all.extend_from_slice(tokens))?;
+        Ok(all)
     }
 
     /// The tokens of a prompt: those of the text, with the control tokens around it that the tokenizer's own
     /// template adds (a begin-of-text token, in many families).
-    pub fn encode_prompt(&self, text: &str) -> Vec<TokenId> {
-        self.inner.encode_fast(text, true).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
+    ///
+    /// # Errors
+    ///
+    /// As [`Tokenizer::encode`].
+    pub fn encode_prompt(&self, text: &str) -> Result<Vec<TokenId>, ReadError> {
+        let encoding = read(|| self.inner.encode_fast(text, true))?;
+        Ok(encoding.get_ids().to_vec())
     }
 
-    /// The tokens of a text in which the names of control tokens stand for them, as in a rendered chat template. What must not be
-    /// taken for one is broken by `guard`, which is left out.
-    pub(crate) fn encode_with_controls(&self, text: &str, guard: char) -> Vec<TokenId> {
-        let plain = |text: &str| self.encode(&text.replace(guard, ""));
-        let (mut tokens, mut rest) = (Vec::new(), text);
-        while let Some((at, control)) = self.next_control(rest) {
-            let before = &rest[..at];
-            rest = &rest[at + control.name.len()..];
-            tokens.extend(plain(if control.strips_before { before.trim_end() } else { before }));
-            tokens.push(control.id);
-            if control.strips_after {
-                rest = rest.trim_start();
+    /// The tokens of a text in which the names of control tokens stand for them, as in a rendered chat template. What
+    /// must not be taken for one is broken by `guard`, which is left out.
+    pub(crate) fn encode_with_controls(&self, text: &str, guard: char) -> Result<Vec<TokenId>, ReadError> {
+        let mut tokens = Vec::new();
+        for part in self.controls.parts(text, guard) {
+            match part {
+                Part::Control(id) => tokens.push(id),
+                Part::Text(text) => tokens.extend(self.encode(&text.replace(guard, ""))?),
             }
         }
-        tokens.extend(plain(rest));
-        tokens
+        Ok(tokens)
     }
 
-    /// The first control token that a text names; of several there the one with the longest name.
-    fn next_control(&self, text: &str) -> Option<(usize, &Control)> {
-        let found = self.controls.iter().filter_map(|control| Some((text.find(&control.name)?, control)));
-        found.min_by_key(|(at, control)| (*at, std::cmp::Reverse(control.name.len())))
-    }
-
-    /// The names of all control tokens.
-    pub(crate) fn controls(&self) -> impl Iterator<Item = &str> {
-        self.controls.iter().map(|control| control.name.as_str())
+    /// The control tokens.
+    pub(crate) fn controls(&self) -> &Controls {
+        &self.controls
     }
 
     /// The text of some tokens; bytes that make no character become U+FFFD.
@@ -157,6 +153,10 @@ impl Tokenizer {
 
     /// Tokenizes what a reader holds, on all cores and in bounded memory, and hands the tokens to `each` in
     /// order, piece by piece.
+    ///
+    /// # Errors
+    ///
+    /// Where the reader fails, where it holds no UTF-8, and as [`Tokenizer::encode`].
     pub fn encode_reader(&self, reader: impl Read, mut each: impl FnMut(&str, &[TokenId])) -> Result<(), ReadError> {
         let mut pieces = Pieces::new(reader);
         loop {
@@ -170,7 +170,7 @@ impl Tokenizer {
                     }
                 }
             }
-            let tokens: Vec<Vec<TokenId>> = texts.par_iter().map(|text| self.encode(text)).collect();
+            let tokens: Vec<_> = texts.par_iter().map(|text| self.encode(text)).collect::<Result<_, _>>()?;
             texts.iter().zip(&tokens).for_each(|(text, tokens)| each(text, tokens));
             match fault {
                 Some(fault) => return Err(fault),
@@ -179,6 +179,17 @@ impl Tokenizer {
             }
         }
     }
+}
+
+/// What the library makes of a text. It gives up where a model has no token for some word and none for 'unknown', and
+/// where an expression of its file goes back and forth too long; some files make it panic.
+fn read<T>(encode: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, ReadError> {
+    let fault = match catch_unwind(AssertUnwindSafe(encode)) {
+        Ok(Ok(encoding)) => return Ok(encoding),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "its file is not what the library expects".into(),
+    };
+    Err(ReadError::NoTokens { fault })
 }
 
 #[cfg(test)]
@@ -194,7 +205,7 @@ mod tests {
     fn text_survives_the_way_there_and_back() {
         let tokenizer = tale();
         let text = "It was a dark night -- über \u{1F600}\u{200D} naïve\n\n\"Go!\" <|endoftext|> ok";
-        let tokens = tokenizer.encode(text);
+        let tokens = tokenizer.encode(text).unwrap();
         assert_eq!(tokenizer.decode(&tokens), text);
         assert!(!tokens.contains(&tokenizer.id("<|endoftext|>").unwrap()), "control tokens come from nobody's text");
         let mut stream = TextStream::new(tokenizer.vocabulary());
@@ -206,8 +217,8 @@ mod tests {
     fn tokens_know_their_places() {
         let tokenizer = tale();
         let text = "The naïve captain — über all, \u{1F600} he said.\n\nNew line";
-        let places = tokenizer.encode_with_places(text);
-        assert_eq!(places.iter().map(|(token, _)| *token).collect::<Vec<_>>(), tokenizer.encode(text));
+        let places = tokenizer.encode_with_places(text).unwrap();
+        assert_eq!(places.iter().map(|(token, _)| *token).collect::<Vec<_>>(), tokenizer.encode(text).unwrap());
         for (token, place) in &places {
             let bytes = tokenizer.vocabulary().bytes(*token);
             let written = &text.as_bytes()[place.clone()];
@@ -246,7 +257,7 @@ mod tests {
             .unwrap();
         assert_eq!(read, text);
         assert!(text.len() > 200_000);
-        assert!(tokens == tokenizer.encode(&text));
+        assert!(tokens == tokenizer.encode(&text).unwrap());
     }
 
     #[test]
@@ -265,5 +276,46 @@ mod tests {
         for bad in [&b""[..], b"{}", b"\xff", b"[[[[", br#"{"model":{"type":"BPE"}}"#] {
             assert!(Tokenizer::from_json(bad).is_err());
         }
+    }
+
+    /// A tokenizer of whole words.
+    fn words(vocabulary: &Value, unknown: &str) -> Result<Tokenizer, TokenizerError> {
+        let json = serde_json::json!({
+            "version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "Whitespace"},
+            "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": unknown},
+        });
+        Tokenizer::from_json(&serde_json::to_vec(&json).unwrap())
+    }
+
+    #[test]
+    fn a_word_without_a_token_is_an_error() {
+        let tokenizer = words(&serde_json::json!({"hello": 0, "world": 1}), "<unk>").unwrap();
+        assert_eq!(tokenizer.encode("hello world").unwrap(), [0, 1]);
+        let text = "hello strange world";
+        let reader = tokenizer.encode_reader(text.as_bytes(), |_, _| panic!("a part of it is read"));
+        let faults = [
+            tokenizer.encode(text).unwrap_err(),
+            tokenizer.encode_prompt(text).unwrap_err(),
+            tokenizer.encode_long(text).unwrap_err(),
+            tokenizer.encode_with_places(text).unwrap_err(),
+            tokenizer.encode_with_controls(text, '\u{FDD0}').unwrap_err(),
+            reader.unwrap_err(),
+        ];
+        for fault in faults {
+            assert!(matches!(&fault, ReadError::NoTokens { .. }), "{fault}");
+        }
+        let tokenizer = words(&serde_json::json!({"hello": 0, "world": 1, "<unk>": 2}), "<unk>").unwrap();
+        assert_eq!(tokenizer.encode(text).unwrap(), [0, 2, 1]);
+    }
+
+    #[test]
+    fn ids_far_beyond_the_tokens_are_errors() {
+        for id in [4_000_000_000u32, u32::MAX, 1 << 24] {
+            let fault = words(&serde_json::json!({"hello": 0, "zzz": id}), "zzz").unwrap_err().to_string();
+            assert!(fault.contains(&format!("\"zzz\" has the id {id}")), "{fault}");
+        }
+        assert_eq!(words(&serde_json::json!({"hello": 0, "zzz": 60_000}), "zzz").unwrap().vocabulary().size(), 60_001);
+        let fault = words(&serde_json::json!({}), "zzz").unwrap_err().to_string();
+        assert!(fault.contains("has no tokens"), "{fault}");
     }
 }

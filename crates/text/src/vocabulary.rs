@@ -7,6 +7,15 @@ use sha3::{Digest, Sha3_256};
 use tokenizers::DecoderWrapper;
 use verdigris_logits::TokenId;
 
+use crate::tokenizer::TokenizerError;
+
+/// Ids that a tokenizer may leave out for each token that it has, beside [`HOLES`]. What is kept of an id that no token
+/// has takes a few bytes, so a file takes memory by its own size, whatever ids it names.
+const HOLES_A_TOKEN: usize = 16;
+
+/// Ids that any tokenizer may leave out.
+const HOLES: usize = 1 << 16;
+
 /// The bytes of every token of a tokenizer, by id.
 ///
 /// Tokens are byte strings and need not be text on their own: a token may end in the middle of a character.
@@ -23,13 +32,19 @@ pub struct Vocabulary {
 
 impl Vocabulary {
     /// Reads the vocabulary of a tokenizer: byte-level BPE, or pieces with `▁` for a space and `<0x..>` bytes.
-    pub(crate) fn of(tokenizer: &tokenizers::Tokenizer) -> Self {
+    pub(crate) fn of(tokenizer: &tokenizers::Tokenizer) -> Result<Self, TokenizerError> {
         let added = tokenizer.get_added_tokens_decoder();
         let byte_level = tokenizer.get_decoder().is_some_and(is_byte_level);
         let mut tokens: Vec<(u32, String)> =
             tokenizer.get_vocab(true).into_iter().map(|(token, id)| (id, token)).collect();
         tokens.sort_unstable();
-        let size = tokens.last().map_or(0, |(id, _)| *id as usize + 1);
+        let Some((last, name)) = tokens.last() else { return Err(TokenizerError("it has no tokens".into())) };
+        let (last, most) = (*last as usize, HOLES + tokens.len().saturating_mul(HOLES_A_TOKEN));
+        if last > most {
+            let fault = format!("{name:?} has the id {last}, beyond {most}, though there are {} tokens", tokens.len());
+            return Err(TokenizerError(fault));
+        }
+        let size = last + 1;
         let mut vocabulary = Self {
             bytes: Vec::with_capacity(size * 8),
             ends: Vec::with_capacity(size),
@@ -50,7 +65,7 @@ impl Vocabulary {
             }
             vocabulary.ends.push(vocabulary.bytes.len() as u32);
         }
-        vocabulary
+        Ok(vocabulary)
     }
 
     /// One more than the highest token id.

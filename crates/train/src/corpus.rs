@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use verdigris_logits::{Purpose, Random, TokenId};
-use verdigris_text::Tokenizer;
+use verdigris_text::{ReadError, Tokenizer};
 
 use crate::error::TrainError;
 
@@ -28,19 +28,21 @@ impl Corpus {
             false => bytes,
         };
         let text = String::from_utf8(bytes).map_err(|_| TrainError::NotText { path: path.into() })?;
-        Ok(Self::from_text(&text, tokenizer, end))
+        Self::from_text(&text, tokenizer, end).map_err(|source| TrainError::Tokens { path: path.into(), source })
     }
 
     /// Tokenizes a text whose documents are separated by [`END_OF_DOCUMENT`].
-    pub fn from_text(text: &str, tokenizer: &Tokenizer, end: TokenId) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// As [`Tokenizer::encode`].
+    pub fn from_text(text: &str, tokenizer: &Tokenizer, end: TokenId) -> Result<Self, ReadError> {
         let mut tokens = Vec::new();
         for document in text.split(END_OF_DOCUMENT).map(str::trim).filter(|document| !document.is_empty()) {
-            tokenizer
-                .encode_reader(document.as_bytes(), |_, ids| tokens.extend_from_slice(ids))
-                .expect("a string reads without faults");
+            tokenizer.encode_reader(document.as_bytes(), |_, ids| tokens.extend_from_slice(ids))?;
             tokens.push(end);
         }
-        Self { tokens }
+        Ok(Self { tokens })
     }
 
     /// The number of tokens.
@@ -95,8 +97,9 @@ mod tests {
     #[test]
     fn documents_end_with_the_end_token() {
         let tokenizer = tokenizer();
-        let corpus = Corpus::from_text("One.<|endoftext|>\n\nTwo two.\n<|endoftext|>\n", &tokenizer, 0);
-        let expected = [tokenizer.encode("One."), vec![0], tokenizer.encode("Two two."), vec![0]].concat();
+        let corpus = Corpus::from_text("One.<|endoftext|>\n\nTwo two.\n<|endoftext|>\n", &tokenizer, 0).unwrap();
+        let expected =
+            [tokenizer.encode("One.").unwrap(), vec![0], tokenizer.encode("Two two.").unwrap(), vec![0]].concat();
         assert_eq!(corpus.tokens, expected);
     }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use verdigris_models::ModelError;
+use verdigris_text::ReadError;
 
 /// Why a model could not be trained.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,14 @@ pub enum TrainError {
     NotText {
         /// Which file.
         path: PathBuf,
+    },
+    /// The tokenizer has no tokens for the corpus.
+    #[error("{path}: {source}")]
+    Tokens {
+        /// Which file.
+        path: PathBuf,
+        /// What the tokenizer says.
+        source: ReadError,
     },
     /// The corpus is too short to take one window from.
     #[error("{path} has {tokens} tokens, but one training window takes {needed}: use more text or a shorter --window")]

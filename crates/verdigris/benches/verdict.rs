@@ -24,7 +24,7 @@ fn verdict(c: &mut Criterion) {
         b.iter(|| one.install(|| engine.reader().detect(&key, black_box(text.as_bytes())).unwrap()));
     });
     group.bench_function("text-to-tokens", |b| {
-        b.iter(|| one.install(|| engine.reader().tokenizer().encode(black_box(&text))));
+        b.iter(|| one.install(|| engine.reader().tokenizer().encode(black_box(&text)).unwrap()));
     });
     group.finish();
 }

@@ -97,13 +97,13 @@ struct Reading<'t> {
 
 impl Reading<'_> {
     /// The bytes of each token, of the text as it came.
-    fn places(&self, tokenizer: &Tokenizer, original: &str) -> Vec<Range<usize>> {
+    fn places(&self, tokenizer: &Tokenizer, original: &str) -> Result<Vec<Range<usize>>, Error> {
         let origin = |at: usize| match self.repaired {
             Some(normalized) => normalized.origin(at + self.skipped),
             None => at + self.skipped,
         };
-        let places = tokenizer.encode_with_places(self.text).into_iter();
-        places.map(|(_, range)| origin(range.start)..origin(range.end).min(original.len())).collect()
+        let places = tokenizer.encode_with_places(self.text)?.into_iter();
+        Ok(places.map(|(_, range)| origin(range.start)..origin(range.end).min(original.len())).collect())
     }
 
     fn repairs(&self) -> Vec<(Repair, usize)> {
@@ -134,9 +134,9 @@ impl Reader {
     /// [`Error::NoKey`] without a key, and [`Error::ForeignKey`] where one was made for another tokenizer.
     pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, Error> {
         let repaired = look.normalize.then(|| normalize(text)).filter(|normalized| !normalized.changes.is_empty());
-        let mut readings = self.readings(text, None, look.offsets);
+        let mut readings = self.readings(text, None, look.offsets)?;
         if let Some(normalized) = &repaired {
-            readings.extend(self.readings(&normalized.text, repaired.as_ref(), look.offsets));
+            readings.extend(self.readings(&normalized.text, repaired.as_ref(), look.offsets)?);
         }
         let looks = (readings.len() * keys.len() * (1 + usize::from(look.passages.is_some()))) as f64;
         let mut whole: Option<Sight> = None;
@@ -166,7 +166,10 @@ impl Reader {
                 }
                 let Some(level) = look.passages else { continue };
                 for passage in windows::passages(detector.law(), detector.record(), level / tried) {
-                    let places = places[r].get_or_insert_with(|| reading.places(self.tokenizer(), text));
+                    let places = match &mut places[r] {
+                        Some(places) => places,
+                        none => none.insert(reading.places(self.tokenizer(), text)?),
+                    };
                     let range = places[passage.start].start..places[passage.end - 1].end;
                     let Passage { scored, z, .. } = passage;
                     let ln_p = passage.ln_p + tried.ln();
@@ -194,7 +197,10 @@ impl Reader {
             };
             let mut detector = Detector::new(scheme).repeats(look.repeats);
             let marks = detector.push(&reading.tokens).iter().copied();
-            let places = places[sight.reading].take().unwrap_or_else(|| reading.places(self.tokenizer(), text));
+            let places = match places[sight.reading].take() {
+                Some(places) => places,
+                None => reading.places(self.tokenizer(), text)?,
+            };
             tokens = places.into_iter().zip(marks).collect();
         }
         let Sight { evidence, payload, .. } = sight;
@@ -203,11 +209,16 @@ impl Reader {
     }
 
     /// A text from each of its first places.
-    fn readings<'t>(&self, text: &'t str, repaired: Option<&'t Normalized>, offsets: usize) -> Vec<Reading<'t>> {
+    fn readings<'t>(
+        &self,
+        text: &'t str,
+        repaired: Option<&'t Normalized>,
+        offsets: usize,
+    ) -> Result<Vec<Reading<'t>>, Error> {
         let starts = text.char_indices().map(|(at, _)| at).skip(1).take(offsets.max(1) - 1);
         let read = |skipped| {
             let text = &text[skipped..];
-            Reading { repaired, skipped, text, tokens: self.tokenizer().encode_long(text) }
+            Ok(Reading { repaired, skipped, text, tokens: self.tokenizer().encode_long(text)? })
         };
         std::iter::once(0).chain(starts).map(read).collect()
     }
@@ -267,7 +278,7 @@ impl Reader {
     /// not know this tokenizer: the text is tokenized by it all the same.
     pub fn identify(&self, candidates: &[(String, Key)], text: &str, repeats: Repeats) -> Result<Vec<Finding>, Error> {
         use rayon::prelude::*;
-        let tokens = self.tokenizer().encode_long(text);
+        let tokens = self.tokenizer().encode_long(text)?;
         let tried = candidates.len() as f64;
         let mut findings = candidates
             .par_iter()

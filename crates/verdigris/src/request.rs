@@ -393,7 +393,7 @@ impl<'a> Request<'a> {
     fn prompt_tokens(&self) -> Result<Vec<TokenId>, Error> {
         let tokenizer = self.engine.reader().tokenizer();
         let mut tokens = match &self.prompt {
-            Prompt::Text(prompt) => tokenizer.encode_prompt(prompt),
+            Prompt::Text(prompt) => tokenizer.encode_prompt(prompt)?,
             Prompt::Chat(messages) => self.engine.chat_template()?.tokens(messages, tokenizer)?,
         };
         if tokens.is_empty() {

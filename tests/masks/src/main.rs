@@ -342,7 +342,7 @@ fn main() {
     let factory = peer.then(|| factory(vocabulary));
     let mut tallies = [Tally::default(), Tally::default()];
     for case in cases {
-        let text = |(valid, text): &(bool, String)| (*valid, text.clone(), tokenizer.encode(text));
+        let text = |(valid, text): &(bool, String)| (*valid, text.clone(), tokenizer.encode(text).unwrap());
         let texts: Vec<_> = case.texts.iter().map(text).collect();
         ours(&case, &texts, &tokenizer, &trie, &mut tallies[0]);
         if let Some((factory, end)) = &factory {
@@ -398,7 +398,7 @@ fn count_forced(tokenizer: Tokenizer, cases: impl Iterator<Item = Case>) {
             for (_, text) in case.texts.iter().filter(|(valid, _)| *valid) {
                 let Ok(value) = serde_json::from_str::<Value>(text) else { continue };
                 let written = if style.whitespace == Whitespace::Compact { value.to_string() } else { text.clone() };
-                let written = lexicon.tokenizer().encode(&written);
+                let written = lexicon.tokenizer().encode(&written).unwrap();
                 let mut cursor = constraint.cursor(&[]);
                 let (mut count, mut ahead) = (0, 0usize);
                 for (i, &token) in written.iter().enumerate() {

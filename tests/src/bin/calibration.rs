@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let reader = Reader::from_folder(&ModelFolder::at(root.join("fixtures/models/tale"))).expect("the fixture");
     let tokens = |text: &str, windows: usize| {
-        let mut tokens = reader.tokenizer().encode(text);
+        let mut tokens = reader.tokenizer().encode(text).expect("a token for every text");
         tokens.truncate(windows * WINDOW);
         tokens.truncate(tokens.len() / WINDOW * WINDOW);
         tokens

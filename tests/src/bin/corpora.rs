@@ -44,7 +44,7 @@ fn foreign_tokenizers(shared: &Path, text: &str) -> bool {
     for name in ["gpt2", "qwen2", "o200k"] {
         let json = std::fs::read(shared.join("tokenizers").join(name).join("tokenizer.json")).expect("a tokenizer");
         let tokenizer = Tokenizer::from_json(&json).expect("a tokenizer");
-        let tokens = tokenizer.encode(text);
+        let tokens = tokenizer.encode(text).expect("a token for every text");
         let back = tokenizer.decode(&tokens) == text;
         let mut pieces = Vec::new();
         tokenizer.encode_reader(text.as_bytes(), |_, ids| pieces.extend_from_slice(ids)).expect("UTF-8");

@@ -161,7 +161,7 @@ fn greedy_texts(device: &Device) -> Result<()> {
                 continue;
             };
             // Where they part, the two tokens must be nearly equal.
-            let prompt_tokens = cpu.reader().tokenizer().encode_prompt(prompt);
+            let prompt_tokens = cpu.reader().tokenizer().encode_prompt(prompt).expect("a token for every text");
             let prompt_tokens = if prompt_tokens.is_empty() { cpu.end().to_vec() } else { prompt_tokens };
             let before = [&prompt_tokens[..], &expected.tokens[..at]].concat();
             let rows =

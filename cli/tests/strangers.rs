@@ -1,0 +1,80 @@
+//! Tokenizers and chat templates of strangers: whatever they are, the program answers, soon and in bounded memory.
+
+mod support;
+
+use std::fs;
+
+use serde_json::{Value, json};
+use support::{Folder, TALE_SMALL};
+
+/// A model whose tokenizer is changed.
+fn with_tokenizer(change: impl FnOnce(&mut Value)) -> Folder {
+    let folder = Folder::with_key();
+    folder.copy_model(TALE_SMALL, "model");
+    let path = folder.path("model/tokenizer.json");
+    let mut tokenizer = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut tokenizer);
+    fs::write(&path, tokenizer.to_string()).unwrap();
+    folder
+}
+
+#[test]
+fn a_token_with_an_id_of_billions() {
+    for id in [4_000_000_000u32, 1 << 31, u32::MAX] {
+        let folder = with_tokenizer(|tokenizer| tokenizer["model"]["vocab"]["zzz"] = id.into());
+        folder.write("text.txt", "Some text.");
+        let said = format!("\"zzz\" has the id {id}, beyond ");
+        folder.run(&["generate", "The captain", "--model", "model"]).fails(&said);
+        folder.run(&["detect", "text.txt", "--key", "my.key", "--model", "model"]).fails(&said);
+    }
+}
+
+#[test]
+fn a_tokenizer_without_tokens() {
+    let folder = with_tokenizer(|tokenizer| {
+        tokenizer["model"]["vocab"] = json!({});
+        tokenizer["model"]["merges"] = json!([]);
+        tokenizer["added_tokens"] = json!([]);
+    });
+    folder.run(&["generate", "The captain", "--model", "model"]).fails("it has no tokens");
+}
+
+#[test]
+fn a_tokenizer_that_does_not_know_a_word() {
+    let folder = with_tokenizer(|tokenizer| {
+        let words: serde_json::Map<String, Value> = (0..4096).map(|id| (format!("word{id}"), id.into())).collect();
+        tokenizer["model"] = json!({"type": "WordLevel", "vocab": words, "unk_token": "<unk>"});
+        tokenizer["pre_tokenizer"] = json!({"type": "Whitespace"});
+        tokenizer["decoder"] = Value::Null;
+        tokenizer["added_tokens"] = json!([]);
+    });
+    folder.run(&["key", "new", "words.key", "--model", "model"]);
+    folder.write("text.txt", &"word1 word2 unheard ".repeat(2000));
+    let said = "the model's tokenizer cannot read this text";
+    let run = folder.run(&["detect", "text.txt", "--key", "words.key", "--model", "model"]);
+    assert!(run.status == 2 && run.err.contains(said), "{run:?}");
+    folder.run(&["generate", "word1 unheard", "--model", "model"]).fails(said);
+}
+
+/// Where the rest is searched for each of 256 names after each name found, this takes hours.
+#[test]
+fn a_chat_of_four_megabytes() {
+    let folder = with_tokenizer(|tokenizer| {
+        let vocabulary = tokenizer["model"]["vocab"].as_object().unwrap().clone();
+        let names = vocabulary.iter().filter(|(name, _)| name.starts_with("Ġ") && name.len() > 5).take(256);
+        for (name, id) in names {
+            let token = json!({"id": id, "content": name, "single_word": false, "lstrip": false, "rstrip": false,
+                "normalized": false, "special": true});
+            tokenizer["added_tokens"].as_array_mut().unwrap().push(token);
+        }
+    });
+    let name = fs::read_to_string(folder.path("model/tokenizer.json")).unwrap();
+    let tokenizer: Value = serde_json::from_str(&name).unwrap();
+    let name = tokenizer["added_tokens"][256]["content"].as_str().unwrap();
+    folder.write(
+        "model/chat_template.jinja",
+        &format!("{{% for i in range(2000) %}}{name}{{{{ messages[0].content }}}}{{% endfor %}}"),
+    );
+    let message = "It was a dark and stormy night. ".repeat(64);
+    folder.run(&["generate", "--chat", &message, "--model", "model"]).fails("the prompt is ");
+}

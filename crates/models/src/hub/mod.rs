@@ -1,0 +1,537 @@
+//! Models by their names on the Hugging Face hub, which are fetched once and kept.
+//!
+//! They lie where other programs keep them (`~/.cache/huggingface/hub`, or below `HF_HOME`), so what one of them has fetched needs
+//! no network here. `HF_TOKEN`, or the token that `hf auth login` has left there, opens models that ask for one; `HF_ENDPOINT` is
+//! another hub; with `HF_HUB_OFFLINE=1` nothing is asked of any.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `cached` | where the files lie, and which are known not to be |
+//! | `checked` | whether a file is what the hub says it is |
+
+mod cached;
+mod checked;
+
+use std::path::PathBuf;
+
+use hf_hub::api::Progress;
+use hf_hub::api::sync::{Api, ApiBuilder, ApiError, ApiRepo};
+use hf_hub::{Cache, Repo, RepoType};
+
+use cached::{Cached, Snapshot, is_word};
+use checked::check;
+
+use crate::error::ModelError;
+use crate::folder::{CONFIG, INDEX, ModelFolder, TOKENIZER, WEIGHTS};
+
+/// Files that a model may have beside those that it must have.
+const OPTIONAL: [&str; 3] = ["generation_config.json", "tokenizer_config.json", "chat_template.jinja"];
+
+/// A model on the hub: `owner/name`, `owner/name@revision`, and, for a file of llama.cpp, `owner/name:file.gguf`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HubName {
+    repository: String,
+    revision: String,
+    file: Option<String>,
+}
+
+/// What of a model is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parts {
+    All,
+    Tokenizer,
+}
+
+/// How much of a file is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetched<'a> {
+    /// The name of the file.
+    pub file: &'a str,
+    /// Bytes that are there.
+    pub bytes: u64,
+    /// Bytes of the whole.
+    pub of: u64,
+}
+
+impl HubName {
+    /// Reads such a name; `None` where the text is none, but perhaps a path.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (text, file) = match text.split_once(':') {
+            Some((text, file)) => (text, Some(file)),
+            None => (text, None),
+        };
+        let (repository, revision) = text.split_once('@').unwrap_or((text, "main"));
+        let (owner, name) = repository.split_once('/')?;
+        let is_word = |word: &str| {
+            let known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            !word.is_empty() && !word.starts_with('.') && word.chars().all(known)
+        };
+        let is_file = |file: &str| is_word(file) && file.to_ascii_lowercase().ends_with(".gguf");
+        let is_revision = revision.split('/').all(is_word);
+        (is_word(owner) && is_word(name) && is_revision && file.is_none_or(is_file)).then(|| Self {
+            repository: repository.to_owned(),
+            revision: revision.to_owned(),
+            file: file.map(str::to_owned),
+        })
+    }
+
+    /// The model's files, fetched where they are not there yet. `each` hears of progress.
+    pub fn fetch(&self, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
+        self.fetch_parts(Parts::All, each)
+    }
+
+    /// As [`HubName::fetch`], but of a folder the tokenizer alone, which is all that a detector needs.
+    pub fn fetch_tokenizer(&self, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
+        self.fetch_parts(Parts::Tokenizer, each)
+    }
+
+    fn fetch_parts(&self, parts: Parts, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
+        let cache = Cache::from_env();
+        let mut builder = ApiBuilder::from_env().with_progress(false).with_retries(2);
+        if let Ok(token) = std::env::var("HF_TOKEN") {
+            builder = builder.with_token(Some(token));
+        }
+        let is_offline = std::env::var("HF_HUB_OFFLINE").is_ok_and(|value| !["", "0", "false"].contains(&&*value));
+        self.fetch_with(parts, &cache, builder, is_offline, each)
+    }
+
+    fn fetch_with(
+        &self,
+        parts: Parts,
+        cache: &Cache,
+        builder: ApiBuilder,
+        is_offline: bool,
+        mut each: impl FnMut(Fetched<'_>),
+    ) -> Result<ModelFolder, ModelError> {
+        let cached = Cached::new(cache, &self.repository, &self.revision);
+        let here = cached.current().and_then(|snapshot| Some((self.held(parts, &snapshot)?, snapshot)));
+        if let Some((path, snapshot)) = &here
+            && (is_offline || self.is_settled(parts, snapshot))
+        {
+            return Ok(ModelFolder::at(path));
+        }
+        let fault = |fault: String| ModelError::Hub { name: self.repository.clone(), fault };
+        if is_offline {
+            return Err(fault("not all of its files are there, and HF_HUB_OFFLINE is set".into()));
+        }
+        let cure = |error: ApiError| match here {
+            Some(_) => fault(format!("{error}; set HF_HUB_OFFLINE=1 to do with the files that are here")),
+            None => fault(said(&error)),
+        };
+        // What is fetched is no model's before it is checked, and all of it is of one commit.
+        let api = builder.with_cache_dir(cached.waiting()).build().map_err(cure)?;
+        let named = |revision: &str| Repo::with_revision(self.repository.clone(), RepoType::Model, revision.to_owned());
+        let info = api.repo(named(&self.revision)).info().map_err(cure)?;
+        let there: Vec<String> = info.siblings.into_iter().map(|sibling| sibling.rfilename).collect();
+        let snapshot = cached.snapshot(&info.sha).ok_or_else(|| fault("the hub names no commit".into()))?;
+        let source = Source { api: &api, repo: api.repo(named(&info.sha)), cached: &cached, snapshot: &snapshot };
+        for file in self.wanted(parts, &there).map_err(fault)? {
+            source.fetch(&file, &mut each).map_err(fault)?;
+        }
+        // Which shards there are stands in a file that is there now.
+        for shard in shards(&snapshot) {
+            source.fetch(&shard, &mut each).map_err(fault)?;
+        }
+        let path = self.held(parts, &snapshot).ok_or_else(|| fault("files of it are missing on the hub".into()))?;
+        let absent = OPTIONAL.into_iter().filter(|name| !there.iter().any(|file| file == name));
+        cached.settle(&snapshot, absent).map_err(|error| fault(error.to_string()))?;
+        Ok(ModelFolder::at(path))
+    }
+
+    /// Which of the files that are there are fetched, the shards excepted.
+    fn wanted(&self, parts: Parts, there: &[String]) -> Result<Vec<String>, String> {
+        let has = |name: &str| there.iter().any(|file| file == name);
+        let ggufs = || there.iter().filter(|file| file.ends_with(".gguf")).cloned().collect::<Vec<_>>();
+        if let Some(file) = &self.file {
+            return if has(file) {
+                Ok(vec![file.clone()])
+            } else {
+                Err(format!("it has no {file}, but {}", list(ggufs())))
+            };
+        }
+        let weights = if has(INDEX) { INDEX } else { WEIGHTS };
+        let needed = match parts {
+            Parts::All => &[CONFIG, TOKENIZER, weights][..],
+            Parts::Tokenizer => &[TOKENIZER],
+        };
+        if let Some(missing) = needed.iter().find(|file| !has(file)) {
+            return Err(match &ggufs()[..] {
+                [] => format!("it has no {missing}"),
+                [first, ..] => {
+                    format!(
+                        "it has files of llama.cpp; choose one, such as {}:{first}, of {}",
+                        self.repository,
+                        list(ggufs())
+                    )
+                }
+            });
+        }
+        let optional = OPTIONAL.iter().filter(|file| parts == Parts::All && has(file));
+        Ok(needed.iter().chain(optional).map(|file| (*file).to_owned()).collect())
+    }
+
+    /// The path of the model, where all that it needs is there.
+    fn held(&self, parts: Parts, snapshot: &Snapshot) -> Option<PathBuf> {
+        if let Some(file) = &self.file {
+            return snapshot.get(file);
+        }
+        let tokenizer = snapshot.get(TOKENIZER)?;
+        if parts == Parts::Tokenizer {
+            return Some(tokenizer);
+        }
+        snapshot.get(CONFIG)?;
+        match snapshot.get(INDEX) {
+            None => drop(snapshot.get(WEIGHTS)?),
+            Some(_) => {
+                let shards = shards(snapshot);
+                if shards.is_empty() || shards.iter().any(|shard| snapshot.get(shard).is_none()) {
+                    return None;
+                }
+            }
+        }
+        Some(snapshot.folder().to_owned())
+    }
+
+    /// Whether of all files that a model may have it is known whether it has them: one of them may have failed while
+    /// the others came, and other programs fetch what they need.
+    fn is_settled(&self, parts: Parts, snapshot: &Snapshot) -> bool {
+        self.file.is_some() || parts == Parts::Tokenizer || OPTIONAL.iter().all(|name| snapshot.knows(name))
+    }
+}
+
+/// The shards that an index lists.
+fn shards(snapshot: &Snapshot) -> Vec<String> {
+    if snapshot.get(INDEX).is_none() {
+        return vec![];
+    }
+    let paths = ModelFolder::at(snapshot.folder()).shards().unwrap_or_default();
+    paths.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect()
+}
+
+/// One commit of a model on the hub, and where its files go.
+struct Source<'a> {
+    api: &'a Api,
+    repo: ApiRepo,
+    cached: &'a Cached,
+    snapshot: &'a Snapshot,
+}
+
+impl Source<'_> {
+    /// Fetches a file that is not there, checks it, and keeps it.
+    fn fetch(&self, name: &str, each: &mut impl FnMut(Fetched<'_>)) -> Result<(), String> {
+        if self.snapshot.get(name).is_some() {
+            return Ok(());
+        }
+        let metadata = self.api.metadata(&self.repo.url(name)).map_err(|error| said(&error))?;
+        let tag = metadata.etag();
+        if !is_word(tag) {
+            return Err(format!("the hub gives {name} the tag {tag:?}, which is none"));
+        }
+        let progress = Heard { each, file: String::new(), bytes: 0, of: 0 };
+        let link = self.repo.download_with_progress(name, progress).map_err(|error| said(&error))?;
+        let failed = |error: std::io::Error| format!("{name}: {error}");
+        let path = link.canonicalize().map_err(failed)?;
+        if link.is_symlink() {
+            std::fs::remove_file(&link).map_err(failed)?;
+        }
+        if let Err(fault) = check(&path, tag).map_err(failed)? {
+            std::fs::remove_file(&path).map_err(failed)?;
+            return Err(format!("{name} came broken: {fault}; nothing of it is kept, try again"));
+        }
+        self.cached.keep(&path, tag, self.snapshot, name).map_err(failed)
+    }
+}
+
+fn list(names: Vec<String>) -> String {
+    if names.is_empty() { "nothing of the kind".into() } else { names.join(", ") }
+}
+
+/// What went wrong, and what to do about it.
+fn said(error: &ApiError) -> String {
+    let text = error.to_string();
+    let cure = if text.contains("status: 404") {
+        "there is no such model or revision"
+    } else if text.contains("status: 401") || text.contains("status: 403") {
+        "it is not there, or it needs permission: ask for it on the hub, and set HF_TOKEN"
+    } else {
+        "without a network, fetch the model's files elsewhere and give the path of their folder"
+    };
+    format!("{text}; {cure}")
+}
+
+/// Hands on what the library tells.
+struct Heard<'a, F> {
+    each: &'a mut F,
+    file: String,
+    bytes: u64,
+    of: u64,
+}
+
+impl<F: FnMut(Fetched<'_>)> Progress for Heard<'_, F> {
+    fn init(&mut self, size: usize, file: &str) {
+        (self.file, self.bytes, self.of) = (file.to_owned(), 0, size as u64);
+        self.update(0);
+    }
+
+    fn update(&mut self, size: usize) {
+        self.bytes += size as u64;
+        (self.each)(Fetched { file: &self.file, bytes: self.bytes, of: self.of });
+    }
+
+    fn finish(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::path::Path;
+    use std::sync::{Arc, Mutex, MutexGuard};
+    use std::thread;
+
+    use sha1::Sha1;
+    use sha2::{Digest, Sha256};
+
+    #[test]
+    fn names_are_told_from_paths() {
+        let name = |text| HubName::parse(text).map(|name| (name.repository, name.revision, name.file));
+        let of = |repository: &str, revision: &str, file: Option<&str>| {
+            Some((repository.to_owned(), revision.to_owned(), file.map(str::to_owned)))
+        };
+        assert_eq!(name("Qwen/Qwen2.5-0.5B"), of("Qwen/Qwen2.5-0.5B", "main", None));
+        assert_eq!(name("a/b@refs/pr/1"), of("a/b", "refs/pr/1", None));
+        assert_eq!(name("a/b@v1:c-Q8_0.gguf"), of("a/b", "v1", Some("c-Q8_0.gguf")));
+        for path in
+            ["model", "./model", "../a", "a/b/c", "/a/b", "a/", "C:/models", "a/b:c.txt", "a/b:../c.gguf", "~/a", ""]
+        {
+            assert_eq!(name(path), None, "{path:?}");
+        }
+    }
+
+    /// A hub on this machine, which counts what it is asked for.
+    struct Server {
+        address: String,
+        state: Arc<Mutex<State>>,
+    }
+
+    struct State {
+        files: HashMap<&'static str, Vec<u8>>,
+        commit: &'static str,
+        asked: Vec<String>,
+        /// A file that it fails to give, and one of which it gives other bytes.
+        failing: Option<&'static str>,
+        broken: Option<&'static str>,
+    }
+
+    impl Server {
+        fn of(files: HashMap<&'static str, Vec<u8>>) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = format!("http://{}", listener.local_addr().unwrap());
+            let state = State { files, commit: "c0ffee", asked: Vec::new(), failing: None, broken: None };
+            let state = Arc::new(Mutex::new(state));
+            let heard = state.clone();
+            thread::spawn(move || listener.incoming().for_each(|stream| answer(stream.unwrap(), &heard)));
+            Self { address, state }
+        }
+
+        fn state(&self) -> MutexGuard<'_, State> {
+            self.state.lock().unwrap()
+        }
+    }
+
+    fn answer(mut stream: TcpStream, state: &Mutex<State>) {
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+        let Some(path) = lines.next().and_then(|line| line.split(' ').nth(1).map(str::to_owned)) else { return };
+        let range = lines.take_while(|line| !line.is_empty()).find_map(|line| {
+            let line = line.to_ascii_lowercase();
+            let (from, to) = line.strip_prefix("range: bytes=")?.split_once('-')?;
+            Some((from.parse::<usize>().ok()?, to.parse::<usize>().ok()))
+        });
+        let mut state = state.lock().unwrap();
+        state.asked.push(path.clone());
+        let commit = state.commit;
+        let name = path.strip_prefix(&format!("/o/n/resolve/{commit}/"));
+        let (status, head, body) = if path == "/api/models/o/n/revision/main" {
+            let siblings: Vec<_> = state.files.keys().map(|name| serde_json::json!({"rfilename": name})).collect();
+            let info = serde_json::json!({"sha": commit, "siblings": siblings});
+            ("200 OK", String::new(), serde_json::to_vec(&info).unwrap())
+        } else if name.is_some() && name == state.failing {
+            ("500 Internal Server Error", String::new(), Vec::new())
+        } else if let (Some((name, file)), Some((from, to))) = (name.and_then(|n| state.files.get_key_value(n)), range)
+        {
+            let to = to.unwrap_or(file.len() - 1);
+            // As the hub does: large files have a tag of their own.
+            let tag = match *name {
+                WEIGHTS => format!("etag: \"x\"\r\nx-linked-etag: \"{}\"", hash(Sha256::new_with_prefix(file))),
+                _ => format!(
+                    "etag: \"{}\"",
+                    hash(Sha1::new_with_prefix(format!("blob {}\0", file.len())).chain_update(file))
+                ),
+            };
+            let head =
+                format!("x-repo-commit: {commit}\r\n{tag}\r\ncontent-range: bytes {from}-{to}/{}\r\n", file.len());
+            let mut body = file[from..=to].to_vec();
+            if Some(*name) == state.broken {
+                body[0] ^= 1;
+            }
+            ("206 Partial Content", head, body)
+        } else {
+            ("404 Not Found", String::new(), Vec::new())
+        };
+        write!(stream, "HTTP/1.1 {status}\r\n{head}content-length: {}\r\nconnection: close\r\n\r\n", body.len())
+            .unwrap();
+        stream.write_all(&body).unwrap();
+    }
+
+    fn hash(digest: impl Digest) -> String {
+        digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn of_a_fixture(names: &[&'static str]) -> HashMap<&'static str, Vec<u8>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/tale-small");
+        names.iter().map(|name| (*name, std::fs::read(folder.join(name)).unwrap())).collect()
+    }
+
+    const ENDS: &str = "generation_config.json";
+    const TEMPLATE: &str = "chat_template.jinja";
+
+    fn of_a_model() -> HashMap<&'static str, Vec<u8>> {
+        let mut files = of_a_fixture(&[CONFIG, TOKENIZER, WEIGHTS]);
+        files.extend([(ENDS, b"{}".to_vec()), (TEMPLATE, b"{{ messages }}".to_vec())]);
+        files
+    }
+
+    fn fetch_part(
+        parts: Parts,
+        address: &str,
+        folder: &Path,
+        is_offline: bool,
+        name: &str,
+    ) -> Result<(ModelFolder, u64), String> {
+        let cache = Cache::new(folder.to_owned());
+        let builder = ApiBuilder::from_cache(cache.clone()).with_progress(false).with_endpoint(address.to_owned());
+        let (mut bytes, name) = (0, HubName::parse(name).unwrap());
+        let model = name.fetch_with(parts, &cache, builder, is_offline, |fetched| {
+            assert!(fetched.bytes <= fetched.of);
+            bytes = bytes.max(fetched.bytes);
+        });
+        Ok((model.map_err(|error| error.to_string())?, bytes))
+    }
+
+    fn fetch(server: &Server, folder: &Path, is_offline: bool, name: &str) -> Result<(ModelFolder, u64), String> {
+        fetch_part(Parts::All, &server.address, folder, is_offline, name)
+    }
+
+    #[test]
+    fn a_model_is_fetched_once() {
+        let files = of_a_fixture(&[CONFIG, TOKENIZER, WEIGHTS]);
+        let weights = files[WEIGHTS].len() as u64;
+        let (server, folder) = (Server::of(files), tempfile::tempdir().unwrap());
+        let error = fetch(&server, folder.path(), true, "o/n").unwrap_err();
+        assert!(error.contains("HF_HUB_OFFLINE") && server.state().asked.is_empty(), "{error}");
+        let (model, bytes) = fetch(&server, folder.path(), false, "o/n").unwrap();
+        assert_eq!(bytes, weights);
+        assert_eq!(model.model(&crate::Device::Cpu).unwrap().vocabulary_size(), 4096);
+        let asked = server.state().asked.len();
+        for is_offline in [true, false] {
+            fetch(&server, folder.path(), is_offline, "o/n").unwrap();
+        }
+        assert_eq!(server.state().asked.len(), asked, "nothing more is asked for");
+        // Where other programs look for them.
+        let snapshot = folder.path().join("models--o--n/snapshots/c0ffee");
+        let link = std::fs::read_link(snapshot.join(WEIGHTS)).unwrap();
+        assert!(link.starts_with("../../blobs") && snapshot.join(link).is_file());
+    }
+
+    #[test]
+    fn a_file_that_failed_once_is_fetched_later() {
+        for name in [ENDS, TEMPLATE, WEIGHTS, CONFIG] {
+            let (server, folder) = (Server::of(of_a_model()), tempfile::tempdir().unwrap());
+            server.state().failing = Some(name);
+            let error = fetch(&server, folder.path(), false, "o/n").unwrap_err();
+            assert!(error.contains("500"), "{error}");
+            server.state().failing = None;
+            fetch(&server, folder.path(), false, "o/n").unwrap();
+            let snapshot = folder.path().join("models--o--n/snapshots/c0ffee");
+            assert!([ENDS, TEMPLATE, WEIGHTS, CONFIG].iter().all(|name| snapshot.join(name).is_file()), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_another_program_has_fetched_is_completed() {
+        let (server, folder) = (Server::of(of_a_model()), tempfile::tempdir().unwrap());
+        fetch(&server, folder.path(), false, "o/n").unwrap();
+        let root = folder.path().join("models--o--n");
+        std::fs::remove_file(root.join("snapshots/c0ffee").join(TEMPLATE)).unwrap();
+        std::fs::remove_dir_all(root.join(".no_exist")).unwrap();
+        // Without a hub it does, if it is told to; with one that does not answer it says how.
+        fetch(&server, folder.path(), true, "o/n").unwrap();
+        let error = fetch_part(Parts::All, "http://127.0.0.1:9", folder.path(), false, "o/n").unwrap_err();
+        assert!(error.contains("HF_HUB_OFFLINE=1"), "{error}");
+        let before = server.state().asked.len();
+        fetch(&server, folder.path(), false, "o/n").unwrap();
+        assert!(root.join("snapshots/c0ffee").join(TEMPLATE).is_file());
+        let asked = server.state().asked[before..].to_vec();
+        assert!(asked.iter().skip(1).all(|path| path.ends_with(TEMPLATE)), "only what is missing: {asked:?}");
+        let before = server.state().asked.len();
+        fetch(&server, folder.path(), false, "o/n").unwrap();
+        assert_eq!(server.state().asked.len(), before, "it is known to have no tokenizer_config.json");
+    }
+
+    #[test]
+    fn what_comes_broken_is_not_kept() {
+        for name in [WEIGHTS, TOKENIZER] {
+            let (server, folder) = (Server::of(of_a_model()), tempfile::tempdir().unwrap());
+            server.state().broken = Some(name);
+            let error = fetch(&server, folder.path(), false, "o/n").unwrap_err();
+            assert!(error.contains(&format!("{name} came broken")) && error.contains("SHA"), "{error}");
+            assert!(fetch(&server, folder.path(), true, "o/n").is_err());
+            assert!(!folder.path().join("models--o--n/snapshots/c0ffee").join(name).exists());
+            server.state().broken = None;
+            fetch(&server, folder.path(), false, "o/n").unwrap();
+        }
+    }
+
+    #[test]
+    fn a_model_is_of_one_commit() {
+        let (server, folder) = (Server::of(of_a_model()), tempfile::tempdir().unwrap());
+        server.state().failing = Some(TEMPLATE);
+        fetch(&server, folder.path(), false, "o/n").unwrap_err();
+        // It goes on while a part of the last commit lies here.
+        *server.state() =
+            State { files: of_a_model(), commit: "beef", asked: Vec::new(), failing: Some(WEIGHTS), broken: None };
+        fetch(&server, folder.path(), false, "o/n").unwrap_err();
+        server.state().failing = None;
+        fetch(&server, folder.path(), false, "o/n").unwrap();
+        assert_eq!(std::fs::read_to_string(folder.path().join("models--o--n/refs/main")).unwrap(), "beef");
+        let snapshot = folder.path().join("models--o--n/snapshots/beef");
+        assert!([ENDS, TEMPLATE, WEIGHTS, CONFIG, TOKENIZER].iter().all(|name| snapshot.join(name).is_file()));
+    }
+
+    #[test]
+    fn a_detector_needs_the_tokenizer_alone() {
+        let (server, folder) = (Server::of(of_a_fixture(&[CONFIG, TOKENIZER, WEIGHTS])), tempfile::tempdir().unwrap());
+        let (model, _) = fetch_part(Parts::Tokenizer, &server.address, folder.path(), false, "o/n").unwrap();
+        assert_eq!(model.tokenizer().unwrap().vocabulary().size(), 4096);
+        assert!(!server.state().asked.iter().any(|path| path.ends_with(WEIGHTS)));
+        // The rest comes when it is wanted.
+        fetch(&server, folder.path(), false, "o/n").unwrap();
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = HashMap::from([("README.md", vec![1]), ("n-Q8_0.gguf", vec![1]), ("n-Q4_K.gguf", vec![2, 3])]);
+        let server = Server::of(files);
+        let fault = |name| fetch(&server, folder.path(), false, name).unwrap_err();
+        assert!(fault("o/n").contains("choose one, such as o/n:n-Q"), "{}", fault("o/n"));
+        assert!(fault("o/n:other.gguf").contains("it has no other.gguf, but n-Q"));
+        assert!(fault("o/unknown").contains("there is no such model"), "{}", fault("o/unknown"));
+        let (_, bytes) = fetch(&server, folder.path(), false, "o/n:n-Q4_K.gguf").unwrap();
+        assert_eq!(bytes, 2);
+        let fault = fetch_part(Parts::All, "http://127.0.0.1:9", folder.path(), false, "o/n").unwrap_err();
+        assert!(fault.contains("give the path of their folder"), "{fault}");
+    }
+}

@@ -1,0 +1,147 @@
+//! Control tokens, by their names in a text.
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, Input, MatchKind};
+use verdigris_logits::TokenId;
+
+/// A control token, which texts cannot write.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) id: TokenId,
+    pub(crate) name: String,
+    /// Whether white space before it, and after it, belongs to it.
+    pub(crate) strips_before: bool,
+    pub(crate) strips_after: bool,
+}
+
+/// All control tokens of a tokenizer. A text is searched for all of them at once, and once.
+#[derive(Debug)]
+pub(crate) struct Controls {
+    all: Vec<Control>,
+    /// The first of them in a text; of several there the one with the longest name.
+    first: AhoCorasick,
+    /// Every place where a name begins. Names that begin with another name are left out: one is enough.
+    begins: AhoCorasick,
+    /// By the patterns of `begins`: the bytes of the first character, or 0 where the name has no other.
+    breaks: Vec<usize>,
+}
+
+/// A part of a text.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Part<'t> {
+    /// Text that is no more than that.
+    Text(&'t str),
+    /// The name of a control token.
+    Control(TokenId),
+}
+
+impl Controls {
+    pub(crate) fn new(mut all: Vec<Control>) -> Result<Self, BuildError> {
+        all.retain(|control| !control.name.is_empty());
+        all.sort_unstable_by_key(|control| control.id);
+        // The smallest of the automata: it is the size of the names, whatever they are.
+        let mut builder = AhoCorasick::builder();
+        builder.kind(Some(AhoCorasickKind::ContiguousNFA));
+        let names = || all.iter().map(|control| control.name.as_str());
+        let first = builder.match_kind(MatchKind::LeftmostLongest).build(names())?;
+        let mut starts: Vec<&str> = names().collect();
+        starts.sort_unstable();
+        starts.dedup_by(|name, before| name.starts_with(&**before));
+        let begins = builder.match_kind(MatchKind::Standard).build(&starts)?;
+        let to_break = |name: &&str| name.chars().next().map(char::len_utf8).filter(|&first| first < name.len());
+        let breaks = starts.iter().map(|name| to_break(name).unwrap_or(0)).collect();
+        Ok(Self { first, begins, breaks, all })
+    }
+
+    /// Whether the name of some control token has a character.
+    pub(crate) fn contain(&self, c: char) -> bool {
+        self.all.iter().any(|control| control.name.contains(c))
+    }
+
+    /// A text in which no name of a control token is left: `guard` stands after the first character of each, or
+    /// before a name of one character.
+    pub(crate) fn guarded(&self, text: &str, guard: char) -> String {
+        let found = self.begins.find_overlapping_iter(text);
+        let mut places: Vec<usize> = found.map(|m| m.start() + self.breaks[m.pattern()]).collect();
+        places.sort_unstable();
+        places.dedup();
+        let (mut out, mut from) = (String::with_capacity(text.len() + places.len() * guard.len_utf8()), 0);
+        for place in places {
+            out.push_str(&text[from..place]);
+            out.push(guard);
+            from = place;
+        }
+        out + &text[from..]
+    }
+
+    /// The parts of a text in which the names of control tokens stand for them. What begins after `guard` is no name.
+    pub(crate) fn parts<'t>(&self, text: &'t str, guard: char) -> Vec<Part<'t>> {
+        let (mut parts, mut from, mut searched) = (Vec::new(), 0, 0);
+        let push = |parts: &mut Vec<Part<'t>>, text: &'t str| {
+            if !text.is_empty() {
+                parts.push(Part::Text(text));
+            }
+        };
+        while let Some(found) = self.first.find(Input::new(text).range(searched..)) {
+            let (before, rest) = (&text[from..found.start()], &text[found.end()..]);
+            if text[..found.start()].ends_with(guard) {
+                searched = found.start() + rest_of_character(text, found.start());
+                continue;
+            }
+            let control = &self.all[found.pattern()];
+            push(&mut parts, if control.strips_before { before.trim_end() } else { before });
+            parts.push(Part::Control(control.id));
+            from = if control.strips_after { text.len() - rest.trim_start().len() } else { found.end() };
+            searched = from;
+        }
+        push(&mut parts, &text[from..]);
+        parts
+    }
+}
+
+/// The bytes of the character at a place.
+fn rest_of_character(text: &str, at: usize) -> usize {
+    text[at..].chars().next().map_or(1, char::len_utf8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GUARD: char = '\u{FDD0}';
+
+    fn controls(names: &[&str]) -> Controls {
+        let control = |(id, name): (usize, &&str)| Control {
+            id: id as TokenId,
+            name: (*name).to_owned(),
+            strips_before: false,
+            strips_after: false,
+        };
+        Controls::new(names.iter().enumerate().map(control).collect()).unwrap()
+    }
+
+    /// Searching the rest of the text for each name after each name found would read 250 times 300 GB here.
+    #[test]
+    fn a_text_is_searched_once_for_all_names() {
+        let names: Vec<String> = (0..250).map(|i| format!("<|reserved_{i}|>")).collect();
+        let controls = controls(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let text = "Hi<|reserved_7|>".repeat(200_000);
+        let parts = controls.parts(&text, GUARD);
+        assert_eq!(parts.len(), 400_000);
+        assert!(parts.chunks(2).all(|pair| pair == [Part::Text("Hi"), Part::Control(7)]));
+        let guarded = controls.guarded(&text, GUARD);
+        assert_eq!(controls.parts(&guarded, GUARD), [Part::Text(&guarded)]);
+    }
+
+    #[test]
+    fn what_is_guarded_names_nothing() {
+        // Names that overlap, that begin with one another, and of one character.
+        let controls = controls(&["ab", "bc", "abcd", "x", "xy", "é", "aba"]);
+        for text in ["abc", "abcd", "ababab", "x", "xx", "xyx", "éé", "é", "zabz", "", "abxéabc"] {
+            let guarded = controls.guarded(text, GUARD);
+            assert_eq!(guarded.replace(GUARD, ""), text);
+            assert!(controls.parts(&guarded, GUARD).iter().all(|part| matches!(part, Part::Text(_))), "{text}");
+        }
+        assert_eq!(controls.parts("abcdx", GUARD), [Part::Control(2), Part::Control(3)]);
+        assert_eq!(controls.guarded("plain", GUARD), "plain");
+    }
+}
