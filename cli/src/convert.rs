@@ -15,7 +15,7 @@ use crate::model::find;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  verdigris convert fixtures/models/tale --out tale.gguf
+  verdigris convert tale --out tale.gguf
   verdigris convert Qwen/Qwen2.5-0.5B-Instruct --out qwen.gguf --format q4_k
   verdigris generate \"The captain\" --model tale.gguf")]
 pub(crate) struct Convert {

@@ -27,8 +27,8 @@ Examples:
   verdigris generate \"She was born in\" --regex \" 1[0-9]{3}\"
   verdigris generate \"Was he afraid?\" --choice \" yes, no, perhaps\"
   verdigris generate \"The captain: \" --json-schema person.schema.json
-  verdigris generate \"The captain\" --draft fixtures/models/tale-small
-  verdigris generate --expert fixtures/models/tale-expert --anti fixtures/models/tale-small
+  verdigris generate \"The captain\" --draft tale-small
+  verdigris generate --expert tale-expert --anti tale-small
   verdigris generate --seed 7 --temperature 1 --top-p 1 --json
   verdigris generate --model Qwen/Qwen2.5-0.5B-Instruct --chat \"What is a spar?\" --system \"Be brief.\"
   verdigris generate \"The captain\" --texts 8 --json > eight.jsonl")]

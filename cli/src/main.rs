@@ -3,6 +3,7 @@
 
 mod attack;
 mod bench;
+mod built_in;
 mod convert;
 mod demo;
 mod detect;

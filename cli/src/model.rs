@@ -9,20 +9,13 @@ use verdigris::models::ModelError;
 use verdigris::models::hub::Fetched;
 use verdigris::{Device, Engine, ModelFolder, Reader, device};
 
+use crate::built_in::{named, storyteller};
 use crate::error::Failure;
-
-/// The model that is part of the program, so that it runs from any folder.
-const TALE: ModelFolder = ModelFolder::embedded(
-    "tale (built in)",
-    include_bytes!("../../fixtures/models/tale/config.json"),
-    include_bytes!("../../fixtures/models/tale/tokenizer.json"),
-    include_bytes!("../../fixtures/models/tale/model.safetensors"),
-);
 
 #[derive(Args)]
 pub(crate) struct ModelOption {
-    /// A model folder, a GGUF file, or a model on the Hugging Face hub such as Qwen/Qwen2.5-0.5B or owner/name:file.gguf
-    /// [default: the small storyteller that is built in]
+    /// A model folder, a GGUF file, a model on the Hugging Face hub such as Qwen/Qwen2.5-0.5B or owner/name:file.gguf,
+    /// or one that is built in: tale, tale-small, tale-expert [default: tale, a small storyteller]
     #[arg(long, value_name = "PATH|NAME")]
     pub(crate) model: Option<PathBuf>,
 }
@@ -50,7 +43,7 @@ impl DeviceOption {
 
 impl ModelOption {
     pub(crate) fn folder(&self) -> Result<ModelFolder, Failure> {
-        self.model.as_deref().map_or(Ok(TALE), find)
+        self.model.as_deref().map_or_else(|| Ok(storyteller()), find)
     }
 
     pub(crate) fn engine(&self, device: &Device) -> Result<Engine, Failure> {
@@ -62,14 +55,20 @@ impl ModelOption {
     }
 
     pub(crate) fn reader(&self) -> Result<Reader, Failure> {
-        let find = |place: &Path| fetching(|each| ModelFolder::find_tokenizer(place, each));
-        Ok(Reader::from_folder(&self.model.as_deref().map_or(Ok(TALE), find)?)?)
+        let find = |place: &Path| match named(place) {
+            Some(folder) => Ok(folder),
+            None => fetching(|each| ModelFolder::find_tokenizer(place, each)),
+        };
+        Ok(Reader::from_folder(&self.model.as_deref().map_or_else(|| Ok(storyteller()), find)?)?)
     }
 }
 
-/// A model at a path or on the hub.
+/// A model at a path, on the hub, or part of the program.
 pub(crate) fn find(place: &Path) -> Result<ModelFolder, Failure> {
-    fetching(|each| ModelFolder::find(place, each))
+    match named(place) {
+        Some(folder) => Ok(folder),
+        None => fetching(|each| ModelFolder::find(place, each)),
+    }
 }
 
 /// Shows how a model is fetched.

@@ -24,7 +24,7 @@ where its last checkpoint was when the same command is given again. The folder i
 model folder.
 
 Examples:
-  verdigris train lm --init fixtures/models/tale-small --corpus plays.txt --out my-expert --max-minutes 10
+  verdigris train lm --init tale-small --corpus plays.txt --out my-expert --max-minutes 10
   verdigris train lm --corpus letters.txt --heldout other-letters.txt --out letters --steps 2000")]
 pub(crate) struct Lm {
     /// The text to train on

@@ -17,7 +17,7 @@ The text is plain or .zst, documents separated by <|endoftext|>. Windows are spr
 
 Examples:
   verdigris bench loss --text heldout.txt
-  verdigris bench loss --text plays.txt --expert fixtures/models/tale-expert --anti fixtures/models/tale-small")]
+  verdigris bench loss --text plays.txt --expert tale-expert --anti tale-small")]
 pub(crate) struct Loss {
     /// The text
     #[arg(long, value_name = "FILE")]

@@ -23,7 +23,7 @@ one row. Then texts are written plainly and with drafts, in turn, so that a busy
 The speed-up that is predicted is E / (v(g + 1) + g c), with E the mean number of tokens a call.
 
 Example:
-  verdigris bench speculation --draft fixtures/models/tale-small")]
+  verdigris bench speculation --draft tale-small")]
 pub(crate) struct Speculation {
     #[command(flatten)]
     model: ModelOption,

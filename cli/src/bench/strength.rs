@@ -20,8 +20,8 @@ The same keys and seeds serve all ways of writing. A mark is as strong as the te
 the law of the text as it is leave the mean z as it is, within its error.
 
 Example:
-  verdigris bench strength --draft fixtures/models/tale-small \\
-      --expert fixtures/models/tale-expert --anti fixtures/models/tale-small --alpha 0.75")]
+  verdigris bench strength --draft tale-small \\
+      --expert tale-expert --anti tale-small --alpha 0.75")]
 pub(crate) struct Strength {
     /// The model that drafts
     #[arg(long, value_name = "PATH")]

@@ -1,0 +1,45 @@
+//! The models that are part of the program, so that it runs from any folder.
+
+use std::path::Path;
+
+use verdigris::ModelFolder;
+
+/// All of them have one tokenizer.
+macro_rules! built_in {
+    ($name:literal) => {
+        (
+            $name,
+            ModelFolder::embedded(
+                concat!($name, " (built in)"),
+                include_bytes!(concat!("../../fixtures/models/", $name, "/config.json")),
+                include_bytes!("../../fixtures/models/tale/tokenizer.json"),
+                include_bytes!(concat!("../../fixtures/models/", $name, "/model.safetensors")),
+            ),
+        )
+    };
+}
+
+/// The storyteller; a smaller one, which drafts for it; and an expert, which was trained from the smaller one on plays.
+const MODELS: [(&str, ModelFolder); 3] = [built_in!("tale"), built_in!("tale-small"), built_in!("tale-expert")];
+
+/// The model that is used where none is named.
+pub(crate) fn storyteller() -> ModelFolder {
+    let [(_, storyteller), ..] = MODELS;
+    storyteller
+}
+
+/// The model of this name, unless there is a file or a folder of the same name.
+pub(crate) fn named(place: &Path) -> Option<ModelFolder> {
+    let (_, folder) = MODELS.into_iter().find(|(name, _)| Path::new(name) == place)?;
+    (!place.exists()).then_some(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn one_tokenizer_serves_all() {
+        let tokenizer = |name: &str| std::fs::read(format!("../fixtures/models/{name}/tokenizer.json")).unwrap();
+        assert_eq!(tokenizer("tale"), tokenizer("tale-small"));
+        assert_eq!(tokenizer("tale"), tokenizer("tale-expert"));
+    }
+}

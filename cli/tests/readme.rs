@@ -1,0 +1,64 @@
+//! README's commands, as they stand there, by someone who has installed the program and is in an empty folder.
+
+#![cfg(unix)]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use support::Folder;
+
+const README: &str = include_str!("../../README.md");
+
+/// The blocks of one language, in order.
+fn blocks(language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    let block = |rest: &str| rest.split("\n```").next().expect("a block ends").to_owned();
+    README.split(&fence).skip(1).map(block).collect()
+}
+
+/// Two blocks build the program; what comes after them is run in one shell, command after command.
+#[test]
+fn every_command_works_in_an_empty_folder() {
+    let blocks: Vec<String> = blocks("sh").into_iter().filter(|block| !block.contains("cargo ")).collect();
+    assert!(blocks.len() >= 6, "README has lost its commands: {}", blocks.len());
+    let folder = Folder::new();
+    let program = Path::new(env!("CARGO_BIN_EXE_verdigris"));
+    // A text that is not marked is a result, not a failure: a sampled text is marked with near certainty, not more.
+    let wrapper = "set -e\nverdigris() { command verdigris \"$@\" || { status=$?; [ $status -eq 1 ]; }; }\n";
+    fs::write(folder.path(".commands"), format!("{wrapper}{}\n", blocks.join("\n"))).unwrap();
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut command = std::process::Command::new("bash");
+    // No model is fetched here: what is on the hub is in a block of another kind.
+    command.arg("-x").arg(".commands").current_dir(folder.path(".")).env("PATH", path).env("HF_HUB_OFFLINE", "1");
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n");
+    assert!(output.status.success(), "a command of README fails:\n{last}");
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+/// Each piece of Rust stands in an example, which is compiled.
+#[test]
+fn every_piece_of_rust_is_compiled() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/verdigris/examples");
+    let read = |file: fs::DirEntry| fs::read_to_string(file.path()).unwrap();
+    let examples: Vec<String> = fs::read_dir(examples)
+        .unwrap()
+        .map(Result::unwrap)
+        .filter(|file| file.path().extension().is_some_and(|extension| extension == "rs"))
+        .map(read)
+        .map(|text| lines(&text))
+        .collect();
+    for block in blocks("rust") {
+        let wanted = lines(&block);
+        assert!(examples.iter().any(|example| example.contains(&wanted)), "in no example:\n{block}");
+    }
+}
+
+/// Lines without what stands before and after them, and without empty ones.
+fn lines(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
