@@ -78,3 +78,33 @@ fn a_chat_of_four_megabytes() {
     let message = "It was a dark and stormy night. ".repeat(64);
     folder.run(&["generate", "--chat", &message, "--model", "model"]).fails("the prompt is ");
 }
+
+/// Each of these would take all memory, or hours.
+#[cfg(target_os = "linux")]
+#[test]
+fn templates_that_grow() {
+    let folder = Folder::new();
+    folder.copy_model(TALE_SMALL, "model");
+    for template in [
+        "{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}",
+        "{% set ns = namespace(x='a') %}{% for i in range(40) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{{ messages[0].content * 9999 }}{% endfor %}{% endfor %}",
+        "{{ 'x\n'|indent(9999999999) }}",
+        "{{ \"%1000000000s\"|format(\"x\") }}",
+        "{{ 'x' * 99999999 }}",
+        "{{ range(99999)|join('x' * 99999) }}",
+        "{{ ('x' * 99999)|replace('x', 'x' * 99999) }}",
+        "{{ '{:>1000000000}'.format('x') }}",
+        "{{ [1]|batch(1000000000, 0)|list }}",
+    ] {
+        folder.write("model/chat_template.jinja", template);
+        let mut limited = std::process::Command::new("sh");
+        limited.args(["-c", "ulimit -v 4000000; exec \"$0\" generate --chat Hi --model model"]);
+        let output = limited.arg(env!("CARGO_BIN_EXE_verdigris")).current_dir(folder.path("")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{template}: {said}");
+        assert!(said.starts_with("error: the model's chat template: "), "{template}: {said}");
+        assert!(said.contains("too much"), "{template}: {said}");
+    }
+}

@@ -1,0 +1,346 @@
+//! What a template may call, each of which pays for what it makes before it makes it.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use minijinja::filters as f;
+use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value, escape_formatter};
+use minijinja_contrib::pycompat::unknown_method_callback;
+use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
+
+use super::budget::{Budget, NODE, is_a};
+use super::guarded::{CUT, HELD, JOINED, KEPT, SEEN, TIMES, TURNED};
+
+/// What a filter makes of what it is given.
+#[derive(Clone, Copy)]
+enum Makes {
+    /// Nothing but a list or a number; what is in lists it looks at not at all, or by other filters.
+    Little,
+    /// Text, of so many times the bytes of all that it is given.
+    Text(u64),
+    /// A list of the pieces of a text.
+    Pieces,
+    /// An order of things, for which it compares them.
+    Order,
+    /// What the function of its name below says.
+    Own,
+}
+use Makes::{Little, Order, Own, Pieces, Text};
+
+/// All filters of minijinja but `tojson`, which is ours.
+fn filters() -> Vec<(&'static str, Makes, Value)> {
+    vec![
+        ("safe", Text(1), Value::from_function(f::safe)),
+        ("escape", Text(6), Value::from_function(f::escape)),
+        ("e", Text(6), Value::from_function(f::escape)),
+        ("lower", Text(3), Value::from_function(f::lower)),
+        ("upper", Text(3), Value::from_function(f::upper)),
+        ("title", Text(3), Value::from_function(f::title)),
+        ("capitalize", Text(3), Value::from_function(f::capitalize)),
+        ("trim", Text(5), Value::from_function(f::trim)),
+        ("string", Text(1), Value::from_function(f::string)),
+        ("pprint", Text(16), Value::from_function(f::pprint)),
+        ("replace", Own, Value::from_function(f::replace)),
+        ("join", Own, Value::from_function(f::join)),
+        ("indent", Own, Value::from_function(f::indent)),
+        ("format", Own, Value::from_function(f::format)),
+        ("batch", Own, Value::from_function(f::batch)),
+        ("slice", Own, Value::from_function(f::slice)),
+        ("reverse", Pieces, Value::from_function(f::reverse)),
+        ("split", Pieces, Value::from_function(f::split)),
+        ("lines", Pieces, Value::from_function(f::lines)),
+        ("list", Pieces, Value::from_function(f::list)),
+        ("dictsort", Order, Value::from_function(f::dictsort)),
+        ("sort", Order, Value::from_function(f::sort)),
+        ("groupby", Order, Value::from_function(f::groupby)),
+        ("unique", Order, Value::from_function(f::unique)),
+        ("min", Order, Value::from_function(f::min)),
+        ("max", Order, Value::from_function(f::max)),
+        ("sum", Order, Value::from_function(f::sum)),
+        ("select", Order, Value::from_function(f::select)),
+        ("reject", Order, Value::from_function(f::reject)),
+        ("selectattr", Order, Value::from_function(f::selectattr)),
+        ("rejectattr", Order, Value::from_function(f::rejectattr)),
+        ("length", Little, Value::from_function(f::length)),
+        ("count", Little, Value::from_function(f::length)),
+        ("items", Little, Value::from_function(f::items)),
+        ("default", Little, Value::from_function(f::default)),
+        ("d", Little, Value::from_function(f::default)),
+        ("round", Little, Value::from_function(f::round)),
+        ("abs", Little, Value::from_function(f::abs)),
+        ("int", Little, Value::from_function(f::int)),
+        ("float", Little, Value::from_function(f::float)),
+        ("bool", Little, Value::from_function(f::bool)),
+        ("attr", Little, Value::from_function(f::attr)),
+        ("first", Little, Value::from_function(f::first)),
+        ("last", Little, Value::from_function(f::last)),
+        ("map", Little, Value::from_function(f::map)),
+        ("chain", Little, Value::from_function(f::chain)),
+        ("zip", Little, Value::from_function(f::zip)),
+    ]
+}
+
+/// Gives a template what it may call, all of it on one budget.
+pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
+    for (name, makes, filter) in filters() {
+        let budget = budget.clone();
+        environment.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| {
+            let args = args.into_values();
+            pay(&budget, name, makes, &args)?;
+            filter.call(state, &args)
+        });
+    }
+    let guard = |how: fn(&Budget, Value) -> Result<Value, Error>| {
+        let budget = budget.clone();
+        move |value: Value| how(&budget, value)
+    };
+    environment.add_filter(JOINED, guard(joined));
+    environment.add_filter(SEEN, guard(|budget, value| budget.weigh(&value).map(|_| value)));
+    environment.add_filter(CUT, guard(cut));
+    environment.add_filter(TURNED, guard(turned));
+    environment.add_filter(KEPT, guard(kept));
+    environment.add_filter(HELD, guard(|budget, value| budget.keep(&value)));
+    let by = budget.clone();
+    environment.add_filter(TIMES, move |value: Value, other: Value| times(&by, &value, &other));
+    let json = budget.clone();
+    environment.add_filter("tojson", move |value: Value, options: Kwargs| to_json(&json, &value, options));
+    let methods = budget.clone();
+    environment.set_unknown_method_callback(move |state, value, method, args| {
+        pay_method(&methods, value, method, args)?;
+        unknown_method_callback(state, value, method, args)
+    });
+    let written = budget.clone();
+    environment.set_formatter(move |out, state, value| {
+        // Nothing costs something too: a macro is paid for so. A character is at most six where it is escaped.
+        let each = if matches!(state.auto_escape(), AutoEscape::None) { 1 } else { 6 };
+        written.make(4 * NODE + each * written.weigh(value)?)?;
+        escape_formatter(out, state, value)
+    });
+    // It writes all that there is.
+    environment.remove_global("debug");
+    environment.add_function("raise_exception", raise);
+    environment.add_function("strftime_now", now);
+}
+
+fn pay(budget: &Budget, name: &str, makes: Makes, args: &[Value]) -> Result<(), Error> {
+    match makes {
+        Little => args.iter().try_for_each(|arg| budget.count(arg).map(drop)),
+        Text(times) => budget.make(weigh(budget, args)?.saturating_mul(times)),
+        Pieces => args.iter().try_for_each(|arg| pieces(budget, arg)),
+        Order => {
+            let weight = weigh(budget, args)?;
+            // A sum of texts is as many texts.
+            let count = if name == "sum" { args.first().and_then(Value::len).unwrap_or(0) as u64 } else { 16 };
+            budget.work(weight.saturating_mul(count))?;
+            args.iter().try_for_each(|arg| budget.list(arg).and_then(|bytes| budget.make(2 * bytes)))
+        }
+        Own => {
+            let weight = weigh(budget, args)?;
+            let text = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
+            budget.make(match name {
+                "replace" => replaced(text(0), text(1), text(2)),
+                "join" => joints(budget, args.first(), weight)?,
+                // The widest of all numbers that it is given, for each line.
+                "indent" => {
+                    let lines = text(0).split('\n').count() as u64 + 1;
+                    numbers(args).saturating_mul(lines).saturating_add(weight)
+                }
+                "format" => formatted(text(0), &args[1..], weight),
+                // So many things at most are filled in.
+                _ => numbers(args).saturating_mul(NODE).saturating_add(weight),
+            })
+        }
+    }
+}
+
+fn pay_method(budget: &Budget, value: &Value, method: &str, args: &[Value]) -> Result<(), Error> {
+    let Some(text) = value.as_str() else { return budget.count(value).map(drop) };
+    let weight = weigh(budget, args)?.saturating_add(budget.weigh(value)?);
+    let argument = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
+    budget.make(match method {
+        "replace" => replaced(text, argument(0), argument(1)),
+        "join" => match args.first() {
+            Some(items) => (text.len() as u64).saturating_mul(budget.count(items)?).saturating_add(weight),
+            None => 0,
+        },
+        "format" => formatted(text, args, weight),
+        "split" | "splitlines" => return pieces(budget, value),
+        _ => weight.saturating_mul(5),
+    })
+}
+
+fn weigh(budget: &Budget, args: &[Value]) -> Result<u64, Error> {
+    args.iter().try_fold(0u64, |sum, arg| Ok(sum.saturating_add(budget.weigh(arg)?)))
+}
+
+/// The bytes of a text in which something is replaced.
+fn replaced(text: &str, from: &str, to: &str) -> u64 {
+    let places = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() } as u64;
+    places.saturating_mul(to.len() as u64).saturating_add(text.len() as u64)
+}
+
+/// The bytes of the items of a list with what stands between them: no more than all else for each item.
+fn joints(budget: &Budget, items: Option<&Value>, weight: u64) -> Result<u64, Error> {
+    let Some(items) = items else { return Ok(weight) };
+    let between = weight.saturating_sub(budget.weigh(items)?);
+    Ok(between.saturating_mul(budget.count(items)?).saturating_add(weight))
+}
+
+/// The bytes of what a format makes: each of its places has at most all that it is given, and is at most as wide as all
+/// numbers in the format say.
+fn formatted(format: &str, args: &[Value], weight: u64) -> u64 {
+    let digits = format.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let mut wide = digits.fold(0u64, |sum, digits| sum.saturating_add(digits.parse().unwrap_or(u64::MAX)));
+    if format.contains('*') {
+        wide = wide.saturating_add(numbers(args));
+    }
+    let places = format.matches(['%', '{']).count() as u64 + 1;
+    places.saturating_mul(weight.saturating_mul(6)).saturating_add(wide.saturating_mul(4))
+}
+
+/// The sum of the numbers among some values, and of those that have names.
+fn numbers(args: &[Value]) -> u64 {
+    let number = |value: &Value| value.as_i64().map_or(0, i64::unsigned_abs);
+    let named = |value: &Value| {
+        let keys = value.try_iter().ok().filter(|_| value.is_kwargs()).into_iter().flatten();
+        keys.filter_map(|key| value.get_item(&key).ok()).map(|value| number(&value)).fold(0, u64::saturating_add)
+    };
+    args.iter().fold(0, |sum, arg| sum.saturating_add(number(arg)).saturating_add(named(arg)))
+}
+
+fn pieces(budget: &Budget, value: &Value) -> Result<(), Error> {
+    budget.make(budget.list(value)?)
+}
+
+fn joined(budget: &Budget, value: Value) -> Result<Value, Error> {
+    let weight = budget.weigh(&value)?;
+    if value.kind() != ValueKind::Number {
+        budget.make(weight)?;
+    }
+    Ok(value)
+}
+
+fn cut(budget: &Budget, value: Value) -> Result<Value, Error> {
+    match value.kind() {
+        ValueKind::String => budget.count(&value).and_then(|bytes| budget.make(bytes))?,
+        ValueKind::Iterable => budget.count(&value).map(drop)?,
+        _ => {}
+    }
+    Ok(value)
+}
+
+fn turned(budget: &Budget, value: Value) -> Result<Value, Error> {
+    // The characters of a text are texts.
+    if value.as_str().is_some() {
+        pieces(budget, &value)?
+    } else {
+        budget.count(&value).map(drop)?
+    }
+    Ok(value)
+}
+
+fn kept(budget: &Budget, value: Value) -> Result<Value, Error> {
+    // What is written to, and the loop that goes on, are no copies.
+    if is_a(&value, "Namespace") || is_a(&value, "Loop") { Ok(value) } else { budget.keep(&value) }
+}
+
+/// A product: of numbers, or of a text or a list and a number.
+fn times(budget: &Budget, value: &Value, other: &Value) -> Result<Value, Error> {
+    let fault = |fault: String| Error::new(ErrorKind::InvalidOperation, fault);
+    let is_many = |value: &Value| matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Iterable);
+    let (many, by) = if is_many(value) { (value, other) } else { (other, value) };
+    if !is_many(many) {
+        let whole = |value: &Value| i128::try_from(value.clone()).ok().filter(|_| value.kind() != ValueKind::None);
+        let float = |value: &Value| f64::try_from(value.clone()).ok();
+        let is_float = |value: &Value| value.is_number() && !value.is_integer();
+        if !is_float(value)
+            && !is_float(other)
+            && let (Some(a), Some(b)) = (whole(value), whole(other))
+        {
+            let product = a.checked_mul(b).ok_or_else(|| fault(format!("{a} * {b} is too large")))?;
+            return Ok(i64::try_from(product).map_or_else(|_| Value::from(product), Value::from));
+        }
+        return match (float(value), float(other)) {
+            (Some(a), Some(b)) => Ok(Value::from(a * b)),
+            _ => Err(fault(format!("{} cannot be multiplied with {}", value.kind(), other.kind()))),
+        };
+    }
+    let times = by.as_usize().ok_or_else(|| fault("texts and lists are multiplied with whole numbers".into()))?;
+    let weight = if many.as_str().is_some() { budget.weigh(many)? } else { budget.list(many)? };
+    budget.work(weight.saturating_mul(times as u64))?;
+    budget.make(weight.saturating_mul(times as u64))?;
+    if let Some(text) = many.as_str() {
+        return Ok(Value::from(text.repeat(times)));
+    }
+    let items = many.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?;
+    let times = if items.is_empty() { 0 } else { times };
+    Ok(Value::from(std::iter::repeat_n(items, times).flatten().collect::<Vec<_>>()))
+}
+
+fn raise(message: String) -> Result<String, Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, message))
+}
+
+/// The time where the program runs, in the letters of `strftime`.
+fn now(format: String) -> Result<String, Error> {
+    let now = jiff::Zoned::now();
+    jiff::fmt::strtime::format(&format, &now)
+        .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
+}
+
+/// As Python's `json.dumps`, with a space after commas and colons.
+fn to_json(budget: &Budget, value: &Value, options: Kwargs) -> Result<Value, Error> {
+    let indent: Option<usize> = options.get("indent")?;
+    // What else there is does not change anything here.
+    let (_, _): (Option<bool>, Option<bool>) = (options.get("ensure_ascii")?, options.get("sort_keys")?);
+    options.assert_all_used()?;
+    // Nothing is too deep for what follows.
+    budget.weigh(value)?;
+    let mut out = Paid { budget, bytes: Vec::new() };
+    let written = match indent {
+        Some(indent) => {
+            let spaces = " ".repeat(indent.min(16));
+            let formatter = PrettyFormatter::with_indent(spaces.as_bytes());
+            value.serialize(&mut Serializer::with_formatter(&mut out, formatter))
+        }
+        None => value.serialize(&mut Serializer::with_formatter(&mut out, Spaced)),
+    };
+    written.map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
+    Ok(Value::from_safe_string(String::from_utf8_lossy(&out.bytes).into_owned()))
+}
+
+/// Bytes that are paid for as they come.
+struct Paid<'b> {
+    budget: &'b Budget,
+    bytes: Vec<u8>,
+}
+
+impl Write for Paid<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.budget.make(bytes.len() as u64).map_err(|error| io::Error::other(error.to_string()))?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+}
