@@ -17,6 +17,13 @@ impl Forbid {
     }
 }
 
+impl From<TokenSet> for Forbid {
+    /// Forbids all but these.
+    fn from(allowed: TokenSet) -> Self {
+        Self { allowed }
+    }
+}
+
 impl Transform for Forbid {
     type State = ();
     fn start(&self, _: &[TokenId]) {}
@@ -35,5 +42,9 @@ mod tests {
         let mut row = Row::from(vec![1.0, 2.0, 3.0]);
         Forbid::new(&[1, 99], 3).apply(&(), &mut row);
         assert_eq!(row.logits(), [1.0, f32::NEG_INFINITY, 3.0]);
+        let mut only = TokenSet::new(2);
+        only.insert(0);
+        Forbid::from(only).apply(&(), &mut row);
+        assert_eq!(row.logits(), [1.0, f32::NEG_INFINITY, f32::NEG_INFINITY]);
     }
 }

@@ -38,7 +38,12 @@ impl Random {
 
     /// A number in `[0, 1)`, a multiple of 2^-53, for the token at `position` of the text.
     pub fn uniform(&self, position: u64, purpose: Purpose) -> f64 {
-        let counter = [position as u32, (position >> 32) as u32, purpose as u32, 0];
+        self.uniform_of(position, purpose, 0)
+    }
+
+    /// As [`Random::uniform`], where there may be several draws for a purpose at one position: the one of this number.
+    pub fn uniform_of(&self, position: u64, purpose: Purpose, which: u32) -> f64 {
+        let counter = [position as u32, (position >> 32) as u32, purpose as u32, which];
         let [a, b, ..] = philox4x32(counter, [self.seed as u32, (self.seed >> 32) as u32]);
         let bits = (u64::from(a) << 32 | u64::from(b)) >> 11;
         bits as f64 * (1.0 / (1u64 << 53) as f64)

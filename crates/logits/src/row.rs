@@ -29,23 +29,37 @@ impl From<Vec<f32>> for Row {
 }
 
 impl Row {
-    /// Replaces the logits by a copy of `logits`.
+    /// Replaces the logits by a copy of `logits`. While steps are recorded that ends the record: see [`Row::record`].
     pub fn load(&mut self, logits: &[f32]) {
+        self.recorded = None;
         self.logits.clear();
         self.logits.extend_from_slice(logits);
     }
 
-    /// Keeps in `steps` what `work` does to a row of so many logits, which is elsewhere. `false` where the logits themselves are
-    /// needed: then `steps` is not what is done.
+    /// Keeps in `steps` what `work` does to a row of so many logits, which is elsewhere. `false` where that cannot be said without
+    /// the row: `work` has looked at the logits, or has put others in their place, by [`Row::load`] or by assigning a row. Then
+    /// `steps` is not what is done.
+    ///
+    /// Afterwards, and after a panic of `work`, steps act on the row again.
     pub fn record(&mut self, size: usize, steps: &mut Steps, work: impl FnOnce(&mut Self)) -> bool {
+        /// Ends the record, come what may.
+        struct Recording<'a>(&'a mut Row);
+        impl Drop for Recording<'_> {
+            fn drop(&mut self) {
+                self.0.recorded = None;
+            }
+        }
         self.logits.clear();
         self.logits.resize(size, 0.0);
         steps.clear();
         self.recorded = Some(std::mem::take(steps));
         self.looked.set(false);
-        work(self);
-        *steps = self.recorded.take().unwrap_or_default();
-        !self.looked.get()
+        let recording = Recording(self);
+        work(recording.0);
+        // A row that was loaded or assigned records nothing.
+        let Some(recorded) = recording.0.recorded.take() else { return false };
+        *steps = recorded;
+        !recording.0.looked.get()
     }
 
     /// Where to keep a step that is not to be done now.
@@ -114,12 +128,14 @@ impl Row {
         result
     }
 
-    /// Lends the ids of all allowed tokens, to be put in any order, beside the logits.
+    /// Lends the ids of all allowed tokens, to be put in any order, beside the logits; none where the row [is
+    /// broken](Row::is_broken), which so stays as it is.
     pub fn with_allowed<R>(&mut self, f: impl FnOnce(&mut [TokenId], &mut [f32]) -> R) -> R {
-        self.look();
+        let is_broken = self.is_broken();
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        order.extend((0..self.len() as TokenId).filter(|&t| self.logits[t as usize] > f32::NEG_INFINITY));
+        let allowed = |&t: &TokenId| !is_broken && self.logits[t as usize] > f32::NEG_INFINITY;
+        order.extend((0..self.len() as TokenId).filter(allowed));
         let result = f(&mut order, &mut self.logits);
         self.order = order;
         result
@@ -137,14 +153,20 @@ impl Row {
         })
     }
 
-    /// The largest logit, or `None` where no token is allowed (all `-inf`, or `NaN`).
-    pub fn max(&self) -> Option<f32> {
+    /// Whether a logit is `NaN` or infinite above, as those of a damaged model are: such a row is no law, and no token is drawn
+    /// from it.
+    pub fn is_broken(&self) -> bool {
         self.look();
-        let max = self.logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        (max > f32::NEG_INFINITY).then_some(max)
+        self.logits.iter().fold(false, |broken, z| broken | z.is_nan() | (*z == f32::INFINITY))
     }
 
-    /// The law of the next token: `softmax(logits)` in `f64`. All zero where no token is allowed.
+    /// The largest logit, or `None` where no token can be drawn: all are forbidden, or the row [is broken](Row::is_broken).
+    pub fn max(&self) -> Option<f32> {
+        let max = self.logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        (!self.is_broken() && max > f32::NEG_INFINITY).then_some(max)
+    }
+
+    /// The law of the next token: `softmax(logits)` in `f64`. All zero where no token can be drawn.
     pub fn distribution(&self) -> Vec<f64> {
         let Some(max) = self.max() else { return vec![0.0; self.len()] };
         let weights: Vec<f64> = self.logits.iter().map(|&z| weight(z, max)).collect();
@@ -207,12 +229,81 @@ mod tests {
         chain.apply(&state, &mut now);
         steps.apply(&mut later);
         assert_eq!(later.logits(), now.logits());
-        let looks: [fn(&mut Row); 3] =
-            [|row| assert!(row.max().is_some()), |row| row.logits_mut().fill(0.0), |row| row.with_best(1, |_, _| ())];
+        let looks: [fn(&mut Row); 8] = [
+            |row| assert!(row.max().is_some()),
+            |row| assert!(!row.is_broken()),
+            |row| assert_eq!(row.logits(), [0.0; 70]),
+            |row| row.logits_mut().fill(0.0),
+            |row| row.with_best(1, |_, _| ()),
+            // What takes the place of the row is as little seen from elsewhere.
+            |row| row.load(&[5.0; 70]),
+            |row| *row = Row::from(vec![5.0; 70]),
+            |row| drop(std::mem::take(row)),
+        ];
         for look in looks {
             assert!(!there.record(70, &mut steps, look));
+            assert!(!there.record(70, &mut steps, |row| {
+                row.restrict(&TokenSet::full(70));
+                look(row);
+                row.bias(&TokenSet::full(70), 1.0);
+            }));
             assert!(there.record(70, &mut steps, |_| ()) && steps == Steps::default());
         }
+    }
+
+    /// A constraint that did nothing would be worse than the panic.
+    #[test]
+    fn a_row_does_what_it_is_told_after_a_panic_in_a_record() {
+        let (mut row, mut steps, mut set) = (Row::default(), Steps::default(), TokenSet::new(4));
+        set.insert(2);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            row.record(4, &mut steps, |row| {
+                row.restrict(&TokenSet::full(4));
+                panic!("a step that fails");
+            })
+        }));
+        assert!(caught.is_err());
+        row.logits_mut().copy_from_slice(&[1.0, 2.0, 3.0, 4.0]);
+        row.restrict(&set);
+        assert_eq!(row.logits(), [f32::NEG_INFINITY, f32::NEG_INFINITY, 3.0, f32::NEG_INFINITY]);
+        assert!(row.record(4, &mut steps, |row| row.restrict(&set)));
+        assert_eq!(steps.steps().len(), 1);
+    }
+
+    /// By whatever steps it comes: a row with a NaN or an infinite logit is no law, and says so.
+    #[test]
+    fn a_broken_row_gives_no_token() {
+        use crate::warp::{MinP, Temperature, TopK, TopP};
+        use crate::{Chain, CountPenalty, RepetitionPenalty, Sampler, Transform};
+        let chains = [
+            Chain::new(),
+            Chain::new().then(Temperature::new(0.5).unwrap()),
+            Chain::new().then(TopK::new(2).unwrap()),
+            Chain::new().then(TopP::new(0.5).unwrap()),
+            Chain::new().then(MinP::new(0.5).unwrap()),
+            Chain::new().then(RepetitionPenalty::new(2.0).unwrap()).then(CountPenalty::new(1.0, 1.0).unwrap()),
+        ];
+        for bad in [f32::NAN, -f32::NAN, f32::INFINITY] {
+            for at in [0, 3, 40] {
+                let mut logits: Vec<f32> = (0..41).map(|t| (t % 7) as f32).collect();
+                logits[5] = f32::NEG_INFINITY;
+                logits[at] = bad;
+                for (i, chain) in chains.iter().enumerate() {
+                    let mut state = chain.start(&[at as TokenId]);
+                    chain.advance(&mut state, at as TokenId);
+                    let mut row = Row::from(logits.clone());
+                    chain.apply(&state, &mut row);
+                    assert!(row.is_broken() && row.max().is_none(), "{bad} at {at} after chain {i}");
+                    for sampler in [Sampler::Greedy, Sampler::Categorical] {
+                        for u in [0.0, 0.5, 1.0 - f64::EPSILON] {
+                            assert_eq!(sampler.sample(&row, u), None, "{bad} at {at} after chain {i}");
+                        }
+                        assert!(sampler.distribution(&row).iter().all(|&p| p == 0.0));
+                    }
+                }
+            }
+        }
+        assert!(!Row::from(vec![f32::NEG_INFINITY, f32::MAX, f32::MIN]).is_broken());
     }
 
     #[test]

@@ -13,9 +13,9 @@ pub enum Sampler {
 }
 
 impl Sampler {
-    /// The token that the number `u` in `[0, 1)` picks, or `None` where the row allows no token.
+    /// The token that the number `u` in `[0, 1)` picks, or `None` where the row allows no token or [is broken](Row::is_broken).
     ///
-    /// A categorical draw inverts the distribution function over rising token ids, in `f64`, so it is
+    /// A categorical draw inverts the distribution function over ascending token ids, in `f64`, so it is
     /// monotone in `u` and each token has exactly its own share of the unit interval.
     pub fn sample(self, row: &Row, u: f64) -> Option<TokenId> {
         let max = row.max()?;

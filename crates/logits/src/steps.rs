@@ -14,9 +14,11 @@ pub enum Step {
     Bias(Set, f32),
     /// Divides all by a number.
     Divide(f32),
-    /// Divides what is positive by a number, and multiplies what is not: of some tokens, each in the upper half of a word.
+    /// Divides what is positive by a number, and multiplies what is not, of some tokens: a word for each, with its id in the upper
+    /// half. The ids are strictly ascending.
     Repetition(Set, f32),
-    /// Takes numbers from some tokens, each in the upper half of a word whose lower half is the number.
+    /// Takes a number from each of some tokens: a word for each, with its id in the upper half and the bits of the number, an
+    /// `f32`, in the lower. The ids are strictly ascending.
     Subtract(Set),
     /// As [`TopK`](crate::warp::TopK).
     TopK(usize),
@@ -26,12 +28,12 @@ pub enum Step {
     MinP(f64),
 }
 
-/// Some of the words that go with steps.
+/// Which of the words of [`Steps::words`] belong to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// The first.
+    /// The index of the first.
     pub from: usize,
-    /// How many.
+    /// How many they are.
     pub count: usize,
 }
 
@@ -53,7 +55,7 @@ impl Steps {
         &self.words
     }
 
-    /// Forgets them.
+    /// Forgets all steps and their words, and keeps the memory.
     pub fn clear(&mut self) {
         self.steps.clear();
         self.words.clear();
@@ -79,13 +81,13 @@ impl Steps {
         self.steps.push(Step::Bias(set, delta));
     }
 
-    /// Tokens rise.
+    /// Ids must be strictly ascending.
     pub(crate) fn repetition(&mut self, tokens: impl Iterator<Item = TokenId>, by: f32) {
         let set = self.add_words(tokens.map(|token| u64::from(token) << 32));
         self.steps.push(Step::Repetition(set, by));
     }
 
-    /// Tokens rise.
+    /// Ids must be strictly ascending.
     pub(crate) fn subtract(&mut self, each: impl Iterator<Item = (TokenId, f32)>) {
         let set = self.add_words(each.map(|(token, number)| u64::from(token) << 32 | u64::from(number.to_bits())));
         self.steps.push(Step::Subtract(set));

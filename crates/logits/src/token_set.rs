@@ -93,7 +93,7 @@ impl TokenSet {
         }
     }
 
-    /// The tokens of the set in rising order.
+    /// The tokens of the set in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = TokenId> + '_ {
         self.words.iter().enumerate().flat_map(|(at, &word)| Bits(word).map(move |bit| at as u32 * 64 + bit))
     }
