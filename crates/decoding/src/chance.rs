@@ -15,8 +15,9 @@ pub trait Chance {
         None
     }
 
-    /// A draft from a law that sums to one.
-    fn draft(&mut self, law: &[f64], position: usize) -> TokenId;
+    /// A draft from a law that sums to one. `place` is the number of drafts before it in its call: a position is drafted
+    /// again, at another place, after a draft before it was rejected.
+    fn draft(&mut self, law: &[f64], position: usize, place: usize) -> TokenId;
 
     /// Whether an event of this probability happens.
     fn accept(&mut self, probability: f64, position: usize) -> bool;
@@ -25,7 +26,7 @@ pub trait Chance {
     fn residual(&mut self, law: &[f64], position: usize) -> TokenId;
 }
 
-/// Chance out of a seed: each decision has its own number, whatever was decided before it.
+/// Chance out of a seed: each decision has a number of its own, whatever was decided before it, and no number serves two.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeded(pub Random);
 
@@ -38,8 +39,8 @@ impl Chance for Seeded {
         Some(self.0.uniform(position as u64, Purpose::Token))
     }
 
-    fn draft(&mut self, law: &[f64], position: usize) -> TokenId {
-        invert(law, self.0.uniform(position as u64, Purpose::Draft))
+    fn draft(&mut self, law: &[f64], position: usize, place: usize) -> TokenId {
+        invert(law, self.0.uniform_of(position as u64, Purpose::Draft, place as u32))
     }
 
     fn accept(&mut self, probability: f64, position: usize) -> bool {
@@ -51,7 +52,7 @@ impl Chance for Seeded {
     }
 }
 
-/// Inverts the distribution function of a law over rising ids.
+/// Inverts the distribution function of a law over ascending ids.
 fn invert(law: &[f64], u: f64) -> TokenId {
     let mut left = u;
     let mut chosen = 0;
@@ -65,4 +66,80 @@ fn invert(law: &[f64], u: f64) -> TokenId {
         }
     }
     chosen as TokenId
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number behind a decision that is `true` for those below a bound.
+    fn number(below: impl Fn(f64) -> bool) -> f64 {
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..80 {
+            let middle = (low + high) / 2.0;
+            if below(middle) { high = middle } else { low = middle }
+        }
+        high
+    }
+
+    /// A law of two tokens of which the first has this probability.
+    fn coin(p: f64) -> [f64; 2] {
+        [p, 1.0 - p]
+    }
+
+    /// Decisions of all kinds, at many positions: their numbers are uniform, and no two are the same.
+    #[test]
+    fn every_decision_has_a_number_of_its_own() {
+        const POSITIONS: usize = 2000;
+        let chance = || Seeded(Random::new(5));
+        let accept = |at: usize| number(|p| chance().accept(p, at));
+        let residual = |at: usize| number(|p| chance().residual(&coin(p), at) == 0);
+        let draft = |at: usize, place: usize| number(|p| chance().draft(&coin(p), at, place) == 0);
+        let mut kinds = vec![("token", (0..POSITIONS).map(|at| chance().number(at).unwrap()).collect::<Vec<f64>>())];
+        kinds.push(("accept", (0..POSITIONS).map(accept).collect()));
+        kinds.push(("residual", (0..POSITIONS).map(residual).collect()));
+        for place in 0..4 {
+            kinds.push(("draft", (0..POSITIONS).map(|at| draft(at, place)).collect()));
+        }
+        let mut all: Vec<f64> = kinds.iter().flat_map(|(_, numbers)| numbers).copied().collect();
+        all.sort_unstable_by(f64::total_cmp);
+        // Those of 53 bits meet by chance with a probability of 1e-8.
+        assert!(all.windows(2).all(|pair| pair[1] - pair[0] > 1e-15), "a number is used twice");
+        for (kind, numbers) in kinds {
+            let mut cells = [0.0; 200];
+            numbers.iter().for_each(|number| cells[(number * 200.0) as usize] += 1.0);
+            // Mean 199, standard deviation 20. A cell that is never met costs 10, but the first and the last count by themselves.
+            let chi2: f64 = cells.iter().map(|count: &f64| (count - 10.0).powi(2) / 10.0).sum();
+            assert!(chi2 < 300.0 && cells[0] > 0.0 && cells[199] > 0.0, "{kind}: {chi2}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_picked_by_its_number() {
+        let law = [0.1f64, 0.0, 0.25, 0.4, 0.0, 0.25];
+        let row = Row::from(law.map(|p| p.ln() as f32).to_vec());
+        for at in 0..500 {
+            let mut chance = Seeded(Random::new(6));
+            let expected = Sampler::Categorical.sample(&row, chance.number(at).unwrap());
+            assert_eq!(chance.token(Sampler::Categorical, &row, at), expected);
+        }
+    }
+
+    #[test]
+    fn each_token_has_exactly_its_share_of_the_unit_interval() {
+        let law = [0.1f64, 0.0, 0.25, 0.4, 0.0, 0.25];
+        let mut cumulative = 0.0;
+        for (token, p) in (0..).zip(law).filter(|&(_, p)| p > 0.0) {
+            for inside in [1e-12, p / 2.0, p - 1e-12] {
+                assert_eq!(invert(&law, cumulative + inside), token);
+            }
+            cumulative += p;
+        }
+        assert_eq!(invert(&law, 1.0 - f64::EPSILON / 2.0), 5);
+        assert_eq!(
+            invert(&[0.5, 0.5 - 1e-12, 0.0], 1.0 - f64::EPSILON / 2.0),
+            1,
+            "what rounding leaves is the last token's"
+        );
+    }
 }

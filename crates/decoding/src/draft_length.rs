@@ -38,7 +38,7 @@ const KEPT: f64 = 0.95;
 const PRIOR: f64 = 2.0;
 
 /// The lengths of the first calls, so that there is something to compare.
-const TRIALS: [usize; 5] = [0, 0, 3, 0, 2];
+pub(crate) const TRIALS: [usize; 5] = [0, 0, 3, 0, 2];
 
 /// The first experiment comes after so many calls; each that changes nothing doubles the time to the next.
 const FIRST_EXPERIMENT: usize = 128;

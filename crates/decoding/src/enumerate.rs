@@ -34,7 +34,7 @@ impl Chance for &mut Branch {
         let law = sampler.distribution(row);
         law.iter().any(|&p| p > 0.0).then(|| self.choose(&law) as TokenId)
     }
-    fn draft(&mut self, law: &[f64], _: usize) -> TokenId {
+    fn draft(&mut self, law: &[f64], _: usize, _: usize) -> TokenId {
         self.choose(law) as TokenId
     }
     fn accept(&mut self, probability: f64, _: usize) -> bool {

@@ -10,7 +10,7 @@ use crate::draws::Draws;
 use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
 
-/// A text being written, token by token. As an iterator it ends with the text; [`Plain::stop`] says why.
+/// A text being written, token by token. As an iterator it ends with the text, and [`Plain::stop`] says why; or with the first error.
 pub struct Plain<'a> {
     target: &'a Target,
     limits: Limits,
@@ -25,6 +25,7 @@ pub struct Plain<'a> {
     unseen: Vec<TokenId>,
     written: usize,
     stop: Option<Stop>,
+    failed: bool,
 }
 
 impl<'a> Plain<'a> {
@@ -60,6 +61,7 @@ impl<'a> Plain<'a> {
             sequence,
             written: 0,
             stop: None,
+            failed: false,
         }
     }
 
@@ -111,8 +113,14 @@ impl<'a> Plain<'a> {
 
     /// Takes the token that the model has drawn in that turn.
     pub(crate) fn took(&mut self, token: Option<TokenId>) -> Result<TokenId, DecodeError> {
+        let Some(token) = token else {
+            // The row itself can say why.
+            self.sequence.truncate(self.sequence.len() - self.unseen.len());
+            self.sequence.forward(&Batch::chain(&self.unseen, Wanted::Last), &mut self.rows)?;
+            return self.drawn();
+        };
         self.unseen.clear();
-        token.ok_or(DecodeError::DeadEnd { position: self.sequence.len() })
+        Ok(token)
     }
 
     /// Draws a token from the row of that turn.
@@ -165,7 +173,12 @@ impl<'a> Plain<'a> {
 impl Iterator for Plain<'_> {
     type Item = Result<TokenId, DecodeError>;
     fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
+        if self.failed {
+            return None;
+        }
+        let token = self.step();
+        self.failed = token.is_err();
+        token.transpose()
     }
 }
 

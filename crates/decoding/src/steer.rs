@@ -24,8 +24,8 @@ pub struct Pair {
     pub alpha: f32,
 }
 
-/// A base model with any number of pairs. All must have the base's tokens under the base's ids; experts may
-/// have longer rows (padding), which are cut, but not shorter ones.
+/// A base model with any number of pairs. All must have the same tokens under the same ids, but their rows may be padded
+/// differently: rows are as long as the base's, and a token that one of the experts could not read is never written.
 pub struct Steered {
     base: Arc<dyn LanguageModel>,
     pairs: Vec<Pair>,
@@ -35,13 +35,9 @@ impl Steered {
     /// Steers `base`. Pairs whose alpha is 0 are left out: they cost nothing and change no bit.
     ///
     /// # Panics
-    /// If an expert's rows are shorter than the base's, or an alpha is not a number.
+    /// If an alpha is not a finite number.
     pub fn new(base: Arc<dyn LanguageModel>, mut pairs: Vec<Pair>) -> Self {
-        for Pair { expert, anti, alpha } in &pairs {
-            assert!(alpha.is_finite(), "alpha is {alpha}");
-            let size = base.vocabulary_size();
-            assert!(expert.vocabulary_size() >= size && anti.vocabulary_size() >= size, "an expert knows fewer tokens");
-        }
+        pairs.iter().for_each(|Pair { alpha, .. }| assert!(alpha.is_finite(), "alpha is {alpha}"));
         pairs.retain(|pair| pair.alpha != 0.0);
         Self { base, pairs }
     }
@@ -133,14 +129,23 @@ impl Sequence for SteeredSequence {
     }
 }
 
-/// Adds one pair's difference to a row. A token that the base forbids stays forbidden; two models that both
-/// forbid a token do not differ in it.
+/// Adds one pair's difference to a row.
+///
+/// A token that the base forbids (`-inf`) stays forbidden. One that an expert or an anti-expert forbids is forbidden where the
+/// formula says `-inf`; where it says `+inf`, or nothing at all, for both forbid it, the pair says nothing of that token.
+/// A token past the end of one of their rows cannot be read by it, and is forbidden.
 fn mix(row: &mut [f32], expert: &[f32], anti: &[f32], alpha: f32) {
-    for ((z, &e), &a) in row.iter_mut().zip(expert).zip(anti) {
-        if *z > f32::NEG_INFINITY && e != a {
-            *z += alpha * (e - a);
-        }
+    const NO: f32 = f32::NEG_INFINITY;
+    for ((z, &e), &a) in row.iter_mut().zip(expert).zip(anti).filter(|((z, _), _)| **z != NO) {
+        *z += match (e == NO, a == NO) {
+            (false, false) => alpha * (e - a),
+            (true, false) if alpha > 0.0 => NO,
+            (false, true) if alpha < 0.0 => NO,
+            _ => 0.0,
+        };
     }
+    let read = expert.len().min(anti.len()).min(row.len());
+    row[read..].fill(NO);
 }
 
 #[cfg(test)]
@@ -187,11 +192,53 @@ mod tests {
         }
     }
 
+    /// What the base forbids stays so; what an expert or an anti-expert forbids never makes a token certain.
     #[test]
     fn what_is_forbidden_stays_so() {
-        let mut row = [NO, 1.0, 1.0, 1.0];
-        mix(&mut row, &[9.0, NO, NO, 2.0], &[0.0, NO, 0.0, 1.0], 1.0);
-        assert_eq!(row, [NO, 1.0, NO, 2.0]);
+        let mixed = |alpha| {
+            let mut row = [NO, NO, NO, 1.0, 1.0, 1.0, 1.0];
+            mix(&mut row, &[9.0, NO, 9.0, NO, NO, 0.0, 2.0], &[0.0, 0.0, NO, NO, 0.0, NO, 1.0], alpha);
+            row
+        };
+        assert_eq!(mixed(1.0), [NO, NO, NO, 1.0, NO, 1.0, 2.0]);
+        assert_eq!(mixed(-1.0), [NO, NO, NO, 1.0, 1.0, NO, 0.0]);
+    }
+
+    /// A model whose logits are no numbers is an error, not a preference.
+    #[test]
+    fn what_is_no_number_shows() {
+        for (expert, anti) in [(f32::NAN, 0.0), (0.0, f32::NAN), (f32::INFINITY, 0.0), (f32::INFINITY, f32::INFINITY)] {
+            let mut row = [1.0, 1.0];
+            mix(&mut row, &[expert, 0.0], &[anti, 0.0], 1.0);
+            assert!(!row[0].is_finite() && row[0] != NO && row[1] == 1.0, "{row:?}");
+        }
+    }
+
+    /// Padding differs between models of one tokenizer: a row is as long as the base's, and what an expert could not read is not
+    /// written.
+    #[test]
+    fn rows_may_be_padded_differently() {
+        for (expert, anti) in [(5, 3), (3, 5), (3, 3)] {
+            let pair = pair(Table::noise(expert, 2), Table::noise(anti, 3), 1.0);
+            let steered = Arc::new(Steered::new(Table::noise(4, 1), vec![pair]));
+            for row in rows(steered.clone(), &[0, 2, 1]) {
+                assert!(row.len() == 4 && row[3] == NO && row[..3].iter().all(|z| z.is_finite()), "{row:?}");
+            }
+        }
+    }
+
+    /// What is kept of a tree is kept by all: the next row is the one of the path alone.
+    #[test]
+    fn every_member_keeps_the_same_path() {
+        let (base, expert, anti) = (Table::deep(4, 1, 20), Table::deep(4, 2, 20), Table::deep(4, 3, 20));
+        let steered = Arc::new(Steered::new(base, vec![pair(expert, anti, 0.7)]));
+        let expected = rows(steered.clone(), &[3, 1, 0, 2, 1]);
+        let (mut sequence, mut rows) = (steered.begin(20).unwrap(), Rows::default());
+        sequence.forward(&Batch::chain(&[3, 1, 2, 0, 3, 2, 0], Wanted::Last), &mut rows).unwrap();
+        sequence.keep(2, &[1, 3]).unwrap();
+        assert_eq!(sequence.len(), 4);
+        sequence.forward(&Batch::chain(&[1], Wanted::Last), &mut rows).unwrap();
+        assert_eq!(rows.last(), expected[4]);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use verdigris_models::{Batch, Drawn, LanguageModel, ModelError, Rows, Sequence, 
 
 pub(crate) struct Table {
     rows: Vec<Vec<f32>>,
+    /// Whether a row depends on all tokens before it, so that a cache of other tokens shows.
+    deep: bool,
     context: usize,
     calls: AtomicUsize,
     /// How many tokens it has drawn itself; `None`: it does not.
@@ -22,7 +24,7 @@ struct TableSequence {
 
 impl Table {
     pub(crate) fn new(rows: Vec<Vec<f32>>, context: usize) -> Arc<Self> {
-        Arc::new(Self { rows, context, calls: AtomicUsize::new(0), drawn: None })
+        Arc::new(Self { rows, deep: false, context, calls: AtomicUsize::new(0), drawn: None })
     }
 
     /// A table of `size` tokens filled from a seed.
@@ -36,10 +38,16 @@ impl Table {
         Self::new((0..size).map(|i| (0..size).map(|j| logit(i, j)).collect()).collect(), context)
     }
 
+    /// A table of `size` tokens filled from a seed, in which the rows depend on all tokens before them.
+    pub(crate) fn deep(size: usize, seed: u64, context: usize) -> Arc<Self> {
+        let Self { rows, context, .. } = Arc::into_inner(Self::with_context(size, seed, context)).unwrap();
+        Arc::new(Self { rows, deep: true, context, calls: AtomicUsize::new(0), drawn: None })
+    }
+
     /// The same table as a model that draws tokens itself.
     pub(crate) fn drawing(&self) -> Arc<Self> {
-        let drawn = Some(AtomicUsize::new(0));
-        Arc::new(Self { rows: self.rows.clone(), context: self.context, calls: AtomicUsize::new(0), drawn })
+        let (drawn, calls) = (Some(AtomicUsize::new(0)), AtomicUsize::new(0));
+        Arc::new(Self { rows: self.rows.clone(), deep: self.deep, context: self.context, calls, drawn })
     }
 
     /// How many tokens it has drawn itself.
@@ -54,6 +62,21 @@ impl Table {
 
     pub(crate) fn row(&self, token: TokenId) -> &[f32] {
         &self.rows[token as usize]
+    }
+
+    /// The row after some tokens.
+    fn row_after(&self, tokens: &[TokenId]) -> Vec<f32> {
+        let last = tokens[tokens.len() - 1];
+        if !self.deep {
+            return self.row(last).to_vec();
+        }
+        let hash = tokens.iter().fold(tokens.len() as u64, |hash, &token| {
+            (hash ^ u64::from(token)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)
+        });
+        let mut row = self.rows[hash as usize % self.rows.len()].clone();
+        let shift = (hash >> 32) as usize % row.len();
+        row.rotate_left(shift);
+        row
     }
 }
 
@@ -101,12 +124,16 @@ impl Sequence for TableSequence {
         if tokens > self.capacity {
             return Err(ModelError::ContextFull { tokens, capacity: self.capacity });
         }
+        let size = self.table.rows.len();
+        if let Some(&token) = batch.tokens.iter().find(|&&token| token as usize >= size) {
+            return Err(ModelError::UnknownToken { token, size });
+        }
         self.tokens.extend(batch.tokens);
         let wanted = match batch.wanted {
-            Wanted::Last => &batch.tokens[batch.tokens.len() - 1..],
-            Wanted::All => batch.tokens,
+            Wanted::Last => 1,
+            Wanted::All => batch.tokens.len(),
         };
-        let logits = wanted.iter().flat_map(|&token| self.table.row(token)).copied().collect();
+        let logits = (tokens - wanted..tokens).flat_map(|end| self.table.row_after(&self.tokens[..=end])).collect();
         rows.set(logits, self.table.vocabulary_size());
         Ok(())
     }

@@ -26,13 +26,27 @@ pub enum DecodeError {
     #[error("a prompt needs at least one token")]
     EmptyPrompt,
     /// The transforms forbid every token.
-    #[error(
-        "no token is allowed at position {position}: the constraints contradict each other, or the model's logits are not numbers"
-    )]
+    #[error("no token is allowed at position {position}: the constraints contradict each other")]
     DeadEnd {
         /// How many tokens stand before it.
         position: usize,
     },
+    /// A row of logits that is no law, for one of them is NaN or infinite above.
+    #[error(
+        "a logit of the token at position {position} is NaN or infinite: the model's weights are damaged or too large for their \
+         format, or the temperature is too close to 0"
+    )]
+    NotNumbers {
+        /// How many tokens stand before it.
+        position: usize,
+    },
+}
+
+impl DecodeError {
+    /// Why no token could be drawn from a row.
+    pub(crate) fn no_token(row: &Row, position: usize) -> Self {
+        if row.is_broken() { Self::NotNumbers { position } } else { Self::DeadEnd { position } }
+    }
 }
 
 impl Target {
@@ -41,7 +55,7 @@ impl Target {
     pub fn draw(&self, state: &ChainState, row: &mut Row, position: usize) -> Result<TokenId, DecodeError> {
         self.transforms.apply(state, row);
         let u = self.random.uniform(position as u64, Purpose::Token);
-        self.sampler.sample(row, u).ok_or(DecodeError::DeadEnd { position })
+        self.sampler.sample(row, u).ok_or_else(|| DecodeError::no_token(row, position))
     }
 
     /// What is done to the row of the token at a place, as steps for a model that draws where its rows are. `false` where the

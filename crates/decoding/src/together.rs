@@ -11,12 +11,12 @@ use crate::plain::Plain;
 use crate::target::{DecodeError, Target};
 
 /// Texts being written side by side, each the one that [`Plain`] writes alone. As an iterator it gives tokens, each with the number
-/// of its text, and ends with the last text or the first error.
+/// of its text, and ends with the last text or the first error, which comes after the tokens that were written before it.
 pub struct Together<'a> {
     model: Arc<dyn LanguageModel>,
     texts: Vec<Plain<'a>>,
-    /// Tokens that are written and not handed over.
-    ready: VecDeque<(usize, TokenId)>,
+    /// What is not handed over yet: tokens that are written, and behind them what the texts cannot go on for.
+    ready: VecDeque<Result<(usize, TokenId), DecodeError>>,
     failed: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Together<'a> {
                 continue;
             }
             match text.decided() {
-                Some(token) => self.ready.extend(text.write(token).map(|token| (i, token))),
+                Some(token) => self.ready.extend(text.write(token).map(|token| Ok((i, token)))),
                 None => reading.push((i, text)),
             }
         }
@@ -83,7 +83,7 @@ impl<'a> Together<'a> {
                 Some(tokens) => text.took(tokens[nth])?,
                 None => text.drawn()?,
             };
-            self.ready.extend(text.write(token).map(|token| (i, token)));
+            self.ready.extend(text.write(token).map(|token| Ok((i, token))));
         }
         Ok(())
     }
@@ -96,20 +96,20 @@ impl Iterator for Together<'_> {
         while !self.failed && self.ready.is_empty() && self.texts.iter_mut().any(|text| !text.is_over()) {
             if let Err(error) = self.step() {
                 self.failed = true;
-                // What the others wrote in this step is handed over no more than what failed.
-                self.ready.clear();
-                return Some(Err(error));
+                self.ready.push_back(Err(error));
             }
         }
-        self.ready.pop_front().map(Ok)
+        self.ready.pop_front()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Cycle, Table};
+    use crate::table::{Cycle, Table, Without};
     use verdigris_logits::{Chain, Random, Sampler};
+
+    const NO: f32 = f32::NEG_INFINITY;
 
     fn target(seed: u64) -> Target {
         // Every other text has tokens that are decided without the model.
@@ -144,11 +144,23 @@ mod tests {
 
     #[test]
     fn an_error_ends_all() {
-        let dead = Table::new(vec![vec![f32::NEG_INFINITY; 5]; 5], 10);
+        let dead = Table::new(vec![vec![NO; 5]; 5], 10);
         let (targets, limits) = ([target(1), target(3)], Limits { max_tokens: 3, end: Vec::new() });
         let mut together = Together::new(dead.clone(), &targets, &[1], &limits).unwrap();
         assert!(matches!(together.next(), Some(Err(DecodeError::DeadEnd { position: 1 }))));
         assert!(together.next().is_none());
+        // What the first text has written comes before the error of the second.
+        let targets = [false, true].map(|dead| {
+            let transforms = Chain::new().then(Without(if dead { 2 } else { 99 }));
+            Target { transforms, sampler: Sampler::Greedy, random: Random::new(0) }
+        });
+        let only = Table::new((0..3).map(|_| vec![NO, NO, 1.0]).collect(), 10);
+        for model in [only.clone(), only.drawing()] {
+            let mut together = Together::new(model, &targets, &[1], &limits).unwrap();
+            assert!(matches!(together.next(), Some(Ok((0, 2)))));
+            assert!(matches!(together.next(), Some(Err(DecodeError::DeadEnd { position: 1 }))));
+            assert!(together.next().is_none() && together.next().is_none());
+        }
         assert!(Together::new(dead, &targets, &[], &limits).is_err());
     }
 }

@@ -1,0 +1,98 @@
+//! The exact law where the number of drafts follows from what has been measured, under a clock that makes drafting pay.
+
+use std::cell::Cell;
+
+use super::*;
+use crate::draft_length::TRIALS;
+
+/// A call takes a second however many rows it has, and its drafts a millisecond: the clock is read when a call begins, when its
+/// drafts are there, and at its end.
+fn drafting_pays() -> impl FnMut() -> Duration + Send {
+    let (mut reads, mut now) = (0, Duration::ZERO);
+    move || {
+        now += [Duration::ZERO, Duration::from_millis(1), Duration::from_secs(1)][reads % 3];
+        reads += 1;
+        now
+    }
+}
+
+/// Counts drafts: those of the first calls, whose number is given, and those of later ones.
+struct Counted<'a, D>(D, usize, &'a Cell<[usize; 2]>);
+
+impl<D: Drafter> Drafter for Counted<'_, D> {
+    fn draft(
+        &mut self,
+        text: &[TokenId],
+        state: &ChainState,
+        limit: usize,
+        chance: &mut dyn Chance,
+    ) -> Result<Vec<Draft>, DecodeError> {
+        let drafts = self.0.draft(text, state, limit, chance)?;
+        // Calls without drafts do not come here: those of the trials are two.
+        let mut counts = self.2.get();
+        counts[usize::from(self.1 >= 2)] += drafts.len();
+        self.1 += 1;
+        self.2.set(counts);
+        Ok(drafts)
+    }
+}
+
+/// Two tokens a place keep the branches countable; the text is long enough for calls whose length was found, not tried.
+#[test]
+fn a_measured_number_of_drafts_does_not_change_the_law() {
+    const LENGTH: usize = 8;
+    assert_eq!(TRIALS, [0, 0, 3, 0, 2]);
+    let soft = || watermark(Strength::soft(1.5).unwrap());
+    let chains = [
+        Chain::new().then(TopK::new(2).unwrap()),
+        Chain::new().then(CountPenalty::new(0.4, 0.3).unwrap()).then(soft()).then(TopK::new(2).unwrap()),
+    ];
+    for (i, chain) in chains.into_iter().enumerate() {
+        let target = target(chain, Sampler::Categorical);
+        let model = Table::noise(TOKENS, 1);
+        let plain = plain_law(&model, &target, LENGTH);
+        let counts = Cell::new([0; 2]);
+        for coupling in [Coupling::Independent, Coupling::Shared] {
+            counts.take();
+            let drafts = law(|chance| {
+                let drafter = Counted(drafter(Table::noise(TOKENS, 2), &target, coupling), 0, &counts);
+                let (limits, auto) = (limits(LENGTH), DraftLength::Auto);
+                let mut run = Speculative::new(model.clone(), &target, &PROMPT, limits, drafter, auto, chance).unwrap();
+                run.clock = Box::new(drafting_pays());
+                run.map(Result::unwrap).collect()
+            });
+            assert!(distance(&plain, &drafts) < 1e-12, "chain {i}, {coupling:?}: {}", distance(&plain, &drafts));
+            assert!(counts.get().into_iter().all(|count| count > 100), "chain {i}, {coupling:?}: {counts:?}");
+        }
+    }
+}
+
+/// A rule that looks at what was drawn must show: this drops a draft that its own law finds improbable.
+#[test]
+fn a_choice_by_the_token_drawn_is_seen() {
+    struct Picky<'a>(DraftModel<'a>);
+    impl Drafter for Picky<'_> {
+        fn draft(
+            &mut self,
+            text: &[TokenId],
+            state: &ChainState,
+            limit: usize,
+            chance: &mut dyn Chance,
+        ) -> Result<Vec<Draft>, DecodeError> {
+            let mut drafts = self.0.draft(text, state, limit, chance)?;
+            let kept = |draft: &Draft| draft.law.as_ref().is_some_and(|law| law[draft.token as usize] > 0.4);
+            drafts.truncate(drafts.iter().take_while(|draft| kept(draft)).count());
+            Ok(drafts)
+        }
+    }
+    let target = target(Chain::new().then(TopK::new(2).unwrap()), Sampler::Categorical);
+    let model = Table::noise(TOKENS, 1);
+    let drafts = law(|chance| {
+        let picky = Picky(drafter(Table::noise(TOKENS, 2), &target, Coupling::Independent));
+        let mut run =
+            Speculative::new(model.clone(), &target, &PROMPT, limits(6), picky, DraftLength::Auto, chance).unwrap();
+        run.clock = Box::new(drafting_pays());
+        run.map(Result::unwrap).collect()
+    });
+    assert!(distance(&plain_law(&model, &target, 6), &drafts) > 1e-3);
+}

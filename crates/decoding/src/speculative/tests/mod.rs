@@ -1,0 +1,363 @@
+//! Drafts change no law, no text that is fixed by its seed, and no end or error of a text.
+
+mod auto;
+mod ends;
+mod seeded;
+
+use super::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::chance::Seeded;
+use crate::drafter::{Coupling, DraftModel, Lookup};
+use crate::enumerate::law;
+use crate::plain::Plain;
+use crate::steer::{Pair, Steered};
+use crate::table::Table;
+use crate::together::Together;
+use verdigris_constrain::{Constraint, Lexicon};
+use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
+use verdigris_logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler};
+use verdigris_models::ModelError;
+use verdigris_text::Tokenizer;
+use verdigris_watermark::{Context, ContextFunction, Embed, Gamma, Native, Strength};
+
+type Law = BTreeMap<Vec<u32>, f64>;
+
+const TOKENS: usize = 4;
+const PROMPT: [u32; 3] = [1, 0, 1];
+
+fn limits(max_tokens: usize) -> Limits {
+    Limits { max_tokens, end: vec![3] }
+}
+
+fn target(transforms: Chain, sampler: Sampler) -> Target {
+    Target { transforms, sampler, random: Random::new(0) }
+}
+
+fn watermark(strength: Strength) -> Embed {
+    watermark_of(TOKENS, strength)
+}
+
+fn watermark_of(tokens: usize, strength: Strength) -> Embed {
+    let context = Context { function: ContextFunction::All, width: 2 };
+    let gamma = Gamma::new(0.5).unwrap();
+    Embed::new(Arc::new(Native::new(&[1; 32], "", "", gamma, context, tokens).unwrap()), strength)
+}
+
+/// A constraint on texts of `a`, `b`, `ab` and the end.
+fn constraint(pattern: &str) -> Constraint {
+    let tokenizer = r#"{"version": "1.0", "added_tokens": [{"id": 3, "content": "<end>", "special": true, "single_word": false,
+        "lstrip": false, "rstrip": false, "normalized": false}], "normalizer": null, "pre_tokenizer": null,
+        "post_processor": null, "decoder": null, "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "<end>": 3},
+        "merges": [["a", "b"]]}}"#;
+    let tokenizer = Arc::new(Tokenizer::from_json(tokenizer.as_bytes()).unwrap());
+    Constraint::regex(&Lexicon::new(tokenizer, &[3]), pattern).unwrap()
+}
+
+/// Every kind of transform that a target can have, alone and together.
+fn chains() -> Vec<(&'static str, Chain)> {
+    let soft = || watermark(Strength::soft(1.5).unwrap());
+    vec![
+        ("none", Chain::new()),
+        ("temperature", Chain::new().then(Temperature::new(0.6).unwrap())),
+        ("top-k", Chain::new().then(TopK::new(2).unwrap())),
+        ("top-p", Chain::new().then(TopP::new(0.7).unwrap())),
+        ("min-p", Chain::new().then(MinP::new(0.3).unwrap())),
+        ("soft watermark", Chain::new().then(soft())),
+        ("hard watermark", Chain::new().then(watermark(Strength::Hard))),
+        ("repetition penalty", Chain::new().then(RepetitionPenalty::new(1.7).unwrap())),
+        ("count penalties", Chain::new().then(CountPenalty::new(0.9, 0.7).unwrap())),
+        ("constraint", Chain::new().then(constraint("(ab|b)*a?b"))),
+        ("constraint within three tokens", Chain::new().then(constraint("a(ab|b|a)*bb").within(3))),
+        (
+            "constraint and the rest",
+            Chain::new()
+                .then(CountPenalty::new(0.9, 0.7).unwrap())
+                .then(constraint("(a|bb)+b?"))
+                .then(soft())
+                .then(Temperature::new(1.4).unwrap())
+                .then(TopP::new(0.9).unwrap()),
+        ),
+        ("all", Chain::new().then(soft()).then(Temperature::new(1.4).unwrap()).then(TopP::new(0.9).unwrap())),
+    ]
+}
+
+/// The law of texts by its definition: the product of the laws of their tokens.
+fn plain_law(model: &Arc<Table>, target: &Target, n: usize) -> Law {
+    fn go(model: &Table, target: &Target, state: &ChainState, text: &[u32], p: f64, left: usize, law: &mut Law) {
+        let written = &text[PROMPT.len()..];
+        if left == 0 {
+            *law.entry(written.to_vec()).or_default() += p;
+            return;
+        }
+        let mut row = Row::from(model.row(text[text.len() - 1]).to_vec());
+        target.transforms.apply(state, &mut row);
+        for (token, share) in (0..).zip(target.sampler.distribution(&row)).filter(|&(_, share)| share > 0.0) {
+            if limits(0).end.contains(&token) {
+                *law.entry(written.to_vec()).or_default() += p * share;
+                continue;
+            }
+            let mut state = state.clone();
+            target.transforms.advance(&mut state, token);
+            go(model, target, &state, &[text, &[token]].concat(), p * share, left - 1, law);
+        }
+    }
+    let mut law = Law::new();
+    go(model, target, &target.transforms.start(&PROMPT), &PROMPT, 1.0, n, &mut law);
+    law
+}
+
+fn distance(a: &Law, b: &Law) -> f64 {
+    let keys: BTreeSet<_> = a.keys().chain(b.keys()).collect();
+    let at = |law: &Law, key| law.get(key).copied().unwrap_or(0.0);
+    keys.into_iter().map(|key| (at(a, key) - at(b, key)).abs()).sum::<f64>() / 2.0
+}
+
+/// The law of whole texts, by taking every branch of the code that runs: the same with drafts and without.
+#[test]
+fn speculation_never_changes_the_law() {
+    for name in chains().into_iter().map(|(name, _)| name) {
+        for sampler in [Sampler::Categorical, Sampler::Greedy] {
+            let target = target(chain(name), sampler);
+            let model = Table::noise(TOKENS, 1);
+            let plain = plain_law(&model, &target, 3);
+            let total: f64 = plain.values().sum();
+            assert!((total - 1.0).abs() < 1e-12);
+            for length in [1, 2, 3].map(DraftLength::Fixed).into_iter().chain([DraftLength::Auto]) {
+                for (seed, coupling) in [(2, Coupling::Independent), (3, Coupling::Independent), (2, Coupling::Shared)]
+                {
+                    let drafts = law(|chance| {
+                        let drafter = drafter(Table::noise(TOKENS, seed), &target, coupling);
+                        let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), drafter, length, chance);
+                        run.unwrap().map(Result::unwrap).collect()
+                    });
+                    assert!(distance(&plain, &drafts) < 1e-12, "{name}, {length:?}, {coupling:?}");
+                }
+                let lookup = law(|chance| {
+                    let lookup = Lookup { min_match: 1, max_match: 3 };
+                    let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), lookup, length, chance);
+                    run.unwrap().map(Result::unwrap).collect()
+                });
+                assert!(distance(&plain, &lookup) < 1e-12, "{name}, lookup of {length:?}");
+            }
+        }
+    }
+}
+
+/// Where the model draws, texts are the same, token for token: plain, several at a time, and with guesses.
+#[test]
+fn a_model_that_draws_writes_the_same_texts() {
+    for name in chains().into_iter().map(|(name, _)| name) {
+        for sampler in [Sampler::Categorical, Sampler::Greedy] {
+            let model = Table::noise(TOKENS, 1);
+            let mut drawn = [0; 3];
+            for seed in 0..20 {
+                let target = Target { random: Random::new(seed), ..target(chain(name), sampler) };
+                let drawing = [(); 3].map(|()| model.drawing());
+                let alone = |model: &Arc<Table>| -> Vec<u32> {
+                    Plain::new(model.clone(), &target, &PROMPT, limits(12)).unwrap().map(Result::unwrap).collect()
+                };
+                let expected = alone(&model);
+                assert_eq!(alone(&drawing[0]), expected, "{name}");
+                let targets = [target];
+                let together = Together::new(drawing[1].clone(), &targets, &PROMPT, &limits(12)).unwrap();
+                assert_eq!(together.map(|step| step.unwrap().1).collect::<Vec<u32>>(), expected, "{name}");
+                let (lookup, length) = (Lookup { min_match: 1, max_match: 3 }, DraftLength::Fixed(3));
+                let (chance, model) = (Seeded(targets[0].random), drawing[2].clone());
+                let run = Speculative::new(model, &targets[0], &PROMPT, limits(12), lookup, length, chance).unwrap();
+                assert_eq!(run.map(Result::unwrap).collect::<Vec<u32>>(), expected, "{name} with guesses");
+                drawn.iter_mut().zip(&drawing).for_each(|(drawn, model)| *drawn += model.drawn());
+            }
+            // A hard mark has to know whether a green token is possible.
+            let needs_logits = name == "hard watermark";
+            assert!(drawn.iter().all(|&drawn| (drawn == 0) == needs_logits), "{name}: {drawn:?}");
+        }
+    }
+}
+
+fn drafter(model: Arc<Table>, target: &Target, coupling: Coupling) -> DraftModel<'_> {
+    DraftModel::new(model, 1000, &target.transforms, target.sampler, coupling).unwrap()
+}
+
+fn chain(name: &str) -> Chain {
+    chains().into_iter().find(|(other, _)| *other == name).unwrap().1
+}
+
+#[test]
+fn a_steered_target_keeps_its_law_too() {
+    let (base, expert, anti) = (Table::noise(TOKENS, 1), Table::noise(TOKENS, 5), Table::noise(TOKENS, 6));
+    let pair = Pair { expert: expert.clone(), anti, alpha: 0.8 };
+    let steered: Arc<dyn LanguageModel> = Arc::new(Steered::new(base, vec![pair]));
+    let target = target(chain("all"), Sampler::Categorical);
+    let write = |length| {
+        let length = DraftLength::Fixed(length);
+        law(|chance| {
+            let drafter = drafter(expert.clone(), &target, Coupling::Independent);
+            let run = Speculative::new(steered.clone(), &target, &PROMPT, limits(3), drafter, length, chance);
+            run.unwrap().map(Result::unwrap).collect()
+        })
+    };
+    assert!(distance(&write(0), &write(2)) < 1e-12);
+}
+
+/// A wrong rule must show: the enumeration sees what these three get wrong.
+#[test]
+fn mutations_are_seen() {
+    /// A drafter that lies about the law it drew from.
+    struct Liar<'a>(DraftModel<'a>, fn(Vec<f64>, &[f64]) -> Vec<f64>, Vec<f64>);
+    impl Drafter for Liar<'_> {
+        fn draft(
+            &mut self,
+            text: &[TokenId],
+            state: &ChainState,
+            limit: usize,
+            chance: &mut dyn Chance,
+        ) -> Result<Vec<Draft>, DecodeError> {
+            let mut drafts = self.0.draft(text, state, limit, chance)?;
+            let mut before = self.2.clone();
+            for draft in &mut drafts {
+                let law = draft.law.take().unwrap();
+                draft.law = Some((self.1)(law.clone(), &before));
+                before = law;
+            }
+            Ok(drafts)
+        }
+    }
+    let model = Table::noise(TOKENS, 1);
+    let target = target(chain("top-k"), Sampler::Categorical);
+    let plain = plain_law(&model, &target, 3);
+    let with = |lie: fn(Vec<f64>, &[f64]) -> Vec<f64>| {
+        law(|chance| {
+            let honest = drafter(Table::noise(TOKENS, 2), &target, Coupling::Independent);
+            let liar = Liar(honest, lie, vec![1.0 / TOKENS as f64; TOKENS]);
+            let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), liar, DraftLength::Fixed(2), chance);
+            run.unwrap().map(Result::unwrap).collect()
+        })
+    };
+    assert!(distance(&plain, &with(|law, _| law)) < 1e-12);
+    // The law before the draft's own transforms, flattened here.
+    let raw = with(|law, _| law.iter().map(|q| (q + 0.1) / 1.4).collect());
+    assert!(distance(&plain, &raw) > 1e-3, "raw q");
+    let shifted = with(|_, before| before.iter().map(|q| (q + 1e-3) / (1.0 + 1e-3 * TOKENS as f64)).collect());
+    assert!(distance(&plain, &shifted) > 1e-3, "the law of another position");
+}
+
+/// A target that judges drafts by the row before theirs.
+#[test]
+fn an_off_by_one_in_p_is_seen() {
+    struct OffByOne(Box<dyn Sequence>);
+    impl Sequence for OffByOne {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+        fn capacity(&self) -> usize {
+            self.0.capacity()
+        }
+        fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
+            self.0.forward(batch, rows)?;
+            for i in (1..rows.count()).rev() {
+                let before = rows.row(i - 1).to_vec();
+                rows.row_mut(i).copy_from_slice(&before);
+            }
+            Ok(())
+        }
+        fn truncate(&mut self, length: usize) {
+            self.0.truncate(length);
+        }
+        fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
+            self.0.keep(from, path)
+        }
+        fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
+            Ok(Box::new(Self(self.0.fork()?)))
+        }
+    }
+    let model = Table::noise(TOKENS, 1);
+    let target = target(Chain::new(), Sampler::Categorical);
+    let plain = plain_law(&model, &target, 3);
+    let with = |wrong: bool| {
+        law(|chance| {
+            let drafter = drafter(Table::noise(TOKENS, 2), &target, Coupling::Independent);
+            let length = DraftLength::Fixed(2);
+            let run = Speculative::new(model.clone(), &target, &PROMPT[2..], limits(3), drafter, length, chance);
+            let mut run = run.unwrap();
+            if wrong {
+                let sequence = model.clone().begin(64).unwrap();
+                run.sequence = Box::new(OffByOne(sequence));
+            }
+            run.map(Result::unwrap).collect()
+        })
+    };
+    assert!(distance(&plain, &with(false)) < 1e-12);
+    assert!(distance(&plain, &with(true)) > 1e-3, "p of the position before");
+}
+
+#[test]
+fn a_filtered_residual_is_wrong() {
+    let (p, q) = ([0.5, 0.3, 0.2], [0.1, 0.1, 0.8]);
+    let (accept, residual) = reject(&p, &q, 2).unwrap();
+    let law = |residual: &[f64]| -> Vec<f64> { (0..3).map(|v| q[v].min(p[v]) + (q[2] - p[2]) * residual[v]).collect() };
+    assert!((accept - 0.25).abs() < 1e-15);
+    assert!(law(&residual).iter().zip(p).all(|(got, p)| (got - p).abs() < 1e-15));
+    let best = residual.iter().copied().fold(0.0, f64::max);
+    let filtered: Vec<f64> = residual.iter().map(|&r| if r == best { 1.0 } else { 0.0 }).collect();
+    assert!(law(&filtered).iter().zip(p).any(|(got, p)| (got - p).abs() > 0.1));
+}
+
+/// A draft model that guesses the target's own draw: the text is the plain one, whatever the length does.
+#[test]
+fn shared_chance_gives_the_text_of_plain_decoding() {
+    let model = Table::noise(8, 9);
+    for seed in 0..100 {
+        let transforms = Chain::new().then(Temperature::new(0.7).unwrap()).then(TopP::new(0.95).unwrap());
+        let target = Target { transforms, sampler: Sampler::Categorical, random: Random::new(seed) };
+        let limits = Limits { max_tokens: 30, end: vec![7] };
+        let plain = Plain::new(model.clone(), &target, &PROMPT, limits.clone()).unwrap();
+        let plain: Vec<u32> = plain.map(Result::unwrap).collect();
+        for length in [DraftLength::Auto, DraftLength::Fixed(3)] {
+            let drafter = drafter(Table::noise(8, 10), &target, Coupling::Shared);
+            let chance = Seeded(target.random);
+            let run = Speculative::new(model.clone(), &target, &PROMPT, limits.clone(), drafter, length, chance);
+            assert_eq!(run.unwrap().map(Result::unwrap).collect::<Vec<_>>(), plain, "{length:?}");
+        }
+    }
+}
+
+/// Sample-and-match draws what plain decoding draws.
+#[test]
+fn lookup_gives_the_text_of_plain_decoding() {
+    let model = Table::noise(8, 9);
+    for seed in 0..200 {
+        let target = Target {
+            transforms: Chain::new().then(Temperature::new(0.4).unwrap()),
+            sampler: Sampler::Categorical,
+            random: Random::new(seed),
+        };
+        let (prompt, limits) = ([1, 2, 1, 2], Limits { max_tokens: 30, end: vec![7] });
+        let mut plain = Plain::new(model.clone(), &target, &prompt, limits.clone()).unwrap();
+        let expected: Vec<u32> = plain.by_ref().map(Result::unwrap).collect();
+        let chance = Seeded(target.random);
+        let lookup = Lookup { min_match: 1, max_match: 4 };
+        let length = DraftLength::Fixed(4);
+        let mut run = Speculative::new(model.clone(), &target, &prompt, limits, lookup, length, chance).unwrap();
+        let got: Vec<u32> = run.by_ref().map(Result::unwrap).collect();
+        assert_eq!(got, expected);
+        assert_eq!(run.stop(), plain.stop());
+        let Acceptance { calls, drafted, accepted } = run.acceptance();
+        assert!(accepted <= drafted && calls <= got.len() + 1 && calls + accepted >= got.len());
+    }
+}
+
+#[test]
+fn the_context_ends_both_at_one_place() {
+    let model = Table::with_context(5, 3, 12);
+    let target = target(Chain::new(), Sampler::Greedy);
+    let limits = Limits { max_tokens: 50, end: Vec::new() };
+    let mut plain = Plain::new(model.clone(), &target, &[1, 1], limits.clone()).unwrap();
+    let expected: Vec<u32> = plain.by_ref().map(Result::unwrap).collect();
+    let drafter = drafter(Table::with_context(5, 3, 7), &target, Coupling::Independent);
+    let chance = Seeded(target.random);
+    let mut run = Speculative::new(model, &target, &[1, 1], limits, drafter, DraftLength::Fixed(3), chance).unwrap();
+    assert_eq!(run.by_ref().map(Result::unwrap).collect::<Vec<_>>(), expected);
+    assert_eq!((run.stop(), plain.stop()), (Some(Stop::Context), Some(Stop::Context)));
+    assert!(run.acceptance().calls < expected.len(), "a twin's drafts are accepted");
+}

@@ -1,0 +1,91 @@
+//! Chance out of a seed, as users run it: no number is used for two decisions, and texts have their law.
+
+use super::*;
+
+/// A decision: its kind, its position, and its place for drafts.
+type Decision = (&'static str, usize, usize);
+
+/// Notes every decision on its way to a seed.
+struct Noted<'a>(Seeded, &'a mut Vec<Decision>);
+
+impl Chance for Noted<'_> {
+    fn token(&mut self, sampler: Sampler, row: &Row, position: usize) -> Option<TokenId> {
+        self.1.push(("token", position, 0));
+        self.0.token(sampler, row, position)
+    }
+    fn draft(&mut self, law: &[f64], position: usize, place: usize) -> TokenId {
+        self.1.push(("draft", position, place));
+        self.0.draft(law, position, place)
+    }
+    fn accept(&mut self, probability: f64, position: usize) -> bool {
+        self.1.push(("accept", position, 0));
+        self.0.accept(probability, position)
+    }
+    fn residual(&mut self, law: &[f64], position: usize) -> TokenId {
+        self.1.push(("residual", position, 0));
+        self.0.residual(law, position)
+    }
+}
+
+/// With the test of [`crate::chance`] that different decisions have different numbers, this makes every number new.
+#[test]
+fn no_decision_is_made_twice() {
+    let model = Table::deep(8, 9, 200);
+    let limits = Limits { max_tokens: 120, end: Vec::new() };
+    let lengths = [1, 2, 5].map(DraftLength::Fixed).into_iter().chain([DraftLength::Auto]);
+    for (seed, length) in lengths.enumerate() {
+        let target = Target { random: Random::new(seed as u64), ..target(Chain::new(), Sampler::Categorical) };
+        let drafter = drafter(Table::deep(8, 10, 200), &target, Coupling::Independent);
+        let mut decisions = Vec::new();
+        let chance = Noted(Seeded(target.random), &mut decisions);
+        let run = Speculative::new(model.clone(), &target, &PROMPT, limits.clone(), drafter, length, chance);
+        assert_eq!(run.unwrap().map(Result::unwrap).count(), 120);
+        let distinct: BTreeSet<&Decision> = decisions.iter().collect();
+        assert_eq!(distinct.len(), decisions.len(), "{length:?}");
+        if length != DraftLength::Auto {
+            let of = |kind| decisions.iter().filter(|decision| decision.0 == kind).count();
+            assert!(["draft", "accept", "residual"].into_iter().all(|kind| of(kind) > 30), "{length:?}");
+            // A position that is drafted again is so at another place.
+            let again: BTreeSet<usize> = decisions.iter().filter(|d| d.0 == "draft").map(|d| d.1).collect();
+            assert_eq!(again.len() < of("draft"), length != DraftLength::Fixed(1), "{length:?}");
+        }
+    }
+}
+
+/// Texts of many seeds, against the law by its definition: chi-square over all texts of three tokens.
+#[test]
+fn texts_of_seeds_have_the_law_of_plain_decoding() {
+    const SEEDS: u64 = 40_000;
+    let model = Table::noise(TOKENS, 1);
+    for name in ["none", "all", "constraint"] {
+        let mut target = target(chain(name), Sampler::Categorical);
+        let plain = plain_law(&model, &target, 3);
+        for length in [1, 2, 3] {
+            let mut counts: BTreeMap<Vec<u32>, f64> = BTreeMap::new();
+            for seed in 0..SEEDS {
+                target.random = Random::new(seed);
+                let drafter = drafter(Table::noise(TOKENS, 2), &target, Coupling::Independent);
+                let (length, chance) = (DraftLength::Fixed(length), Seeded(target.random));
+                let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), drafter, length, chance);
+                *counts.entry(run.unwrap().map(Result::unwrap).collect()).or_default() += 1.0;
+            }
+            assert!(counts.keys().all(|text| plain.contains_key(text)), "{name}, {length}");
+            // Rare texts together.
+            let (mut chi2, mut cells, mut rare) = (0.0, 0, (0.0, 0.0));
+            for (text, p) in &plain {
+                let (expected, count) = (p * SEEDS as f64, counts.get(text).copied().unwrap_or(0.0));
+                if expected < 10.0 {
+                    rare = (rare.0 + expected, rare.1 + count);
+                } else {
+                    (chi2, cells) = (chi2 + (count - expected).powi(2) / expected, cells + 1);
+                }
+            }
+            if rare.0 > 10.0 {
+                (chi2, cells) = (chi2 + (rare.1 - rare.0).powi(2) / rare.0, cells + 1);
+            }
+            // Chi-square has mean n and variance 2n: four standard deviations and a half, for its long tail.
+            let n = f64::from(cells - 1);
+            assert!(chi2 < n + 4.5 * (2.0 * n).sqrt(), "{name}, {length} drafts: {chi2} over {n} degrees of freedom");
+        }
+    }
+}
