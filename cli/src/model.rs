@@ -135,7 +135,7 @@ struct SteerOptions {
     #[arg(long, value_name = "PATH|NAME", requires = "expert")]
     anti: Vec<PathBuf>,
     /// How strongly each expert counts; one for all or one for each
-    #[arg(long, value_name = "A", default_values_t = [1.0])]
+    #[arg(long, value_name = "A", default_values_t = [0.75])]
     alpha: Vec<f64>,
 }
 
