@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use verdigris_constrain::{Constraint, Grammar, Lexicon};
 use verdigris_decoding::{Pair, Score, Steered, score};
-use verdigris_logits::TokenId;
+use verdigris_logits::{TokenId, TokenSet};
 use verdigris_models::{ChatSource, Device, LanguageModel, LoadedModel, ModelFolder};
 use verdigris_text::{ChatTemplate, Message, Tokenizer, Vocabulary};
 
@@ -25,6 +25,8 @@ pub struct Engine {
     chat: Option<ChatSource>,
     /// The vocabulary for constraints, made when the first of them needs it.
     lexicon: OnceLock<Lexicon>,
+    /// The ids that a text may hold, where those are not all: see [`Engine::known`].
+    known: OnceLock<Option<TokenSet>>,
 }
 
 impl Engine {
@@ -37,18 +39,20 @@ impl Engine {
     /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device).
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
         let LoadedModel { model, tokenizer, end, begin, chat, .. } = folder.load(device)?;
-        Ok(Self { model, reader: Reader::new(tokenizer), end, begin, chat, lexicon: OnceLock::new() })
+        let (reader, lexicon, known) = (Reader::new(tokenizer), OnceLock::new(), OnceLock::new());
+        Ok(Self { model, reader, end, begin, chat, lexicon, known })
     }
 
     /// A model of one's own, such as a [`Foreign`](verdigris_models::Foreign) one, with its tokenizer and the tokens that end a text,
     /// of which the first also begins one without a prompt.
     pub fn new(model: Arc<dyn LanguageModel>, tokenizer: Tokenizer, end: Vec<TokenId>) -> Self {
         let begin = end.first().copied();
-        Self { model, reader: Reader::new(Arc::new(tokenizer)), end, begin, chat: None, lexicon: OnceLock::new() }
+        let (reader, lexicon, known) = (Reader::new(Arc::new(tokenizer)), OnceLock::new(), OnceLock::new());
+        Self { model, reader, end, begin, chat: None, lexicon, known }
     }
 
     /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must write the
-    /// same tokens under the same ids; an expert's vocabulary may be longer.
+    /// same tokens under the same ids; how far their rows are padded does not matter.
     pub fn steered(self, pairs: &[(&Engine, &Engine, f64)]) -> Result<Self, Error> {
         let mut steer = Vec::new();
         for &(expert, anti, alpha) in pairs {
@@ -63,7 +67,8 @@ impl Engine {
         Ok(Self { model: Arc::new(Steered::new(self.model, steer)), ..self })
     }
 
-    /// Whether another model can be used beside this one: the first token that differs is an error.
+    /// Whether another model can be used beside this one: the first token that differs is an error. Rows of models of one tokenizer
+    /// are often padded to different lengths, which is none.
     pub(crate) fn fits(&self, other: &Self) -> Result<(), Error> {
         let (ours, theirs) = (self.reader.tokenizer().vocabulary(), other.reader.tokenizer().vocabulary());
         let differs = (0..ours.size() as TokenId)
@@ -75,15 +80,25 @@ impl Engine {
             };
             return Err(Error::ForeignExpert { token, ours: show(ours), theirs: show(theirs) });
         }
-        let (ours, theirs) = (self.model.vocabulary_size(), other.model.vocabulary_size());
-        if theirs < ours {
-            return Err(Error::ForeignExpert {
-                token: theirs as TokenId,
-                ours: format!("one of {ours}"),
-                theirs: "outside its vocabulary".into(),
-            });
-        }
         Ok(())
+    }
+
+    /// The ids that a text may hold, where the rows of the model have others too: padding, of which the tokenizer knows nothing.
+    pub(crate) fn known(&self) -> Option<&TokenSet> {
+        let known = self.known.get_or_init(|| {
+            let vocabulary = self.reader.tokenizer().vocabulary();
+            let rows = self.model.vocabulary_size() as TokenId;
+            let is_known = |token: TokenId| {
+                !vocabulary.bytes(token).is_empty() || vocabulary.is_special(token) || self.end.contains(&token)
+            };
+            if (0..rows).all(is_known) {
+                return None;
+            }
+            let mut known = TokenSet::new(rows as usize);
+            (0..rows).filter(|&token| is_known(token)).for_each(|token| known.insert(token));
+            Some(known)
+        });
+        known.as_ref()
     }
 
     /// Begins a request to go on from `prompt`. An empty prompt begins a new text.

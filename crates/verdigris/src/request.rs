@@ -9,7 +9,7 @@ use verdigris_decoding::{
     Writing,
 };
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
-use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId};
+use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId, TokenSet};
 use verdigris_text::{Message, TextStream};
 use verdigris_watermark::scheme::Stage;
 use verdigris_watermark::{Embed, Key};
@@ -337,7 +337,10 @@ impl<'a> Request<'a> {
         let mut texts: Vec<_> = targets.iter().map(|_| (written.clone(), TextStream::new(vocabulary))).collect();
         let mut together = Together::new(self.engine.model.clone(), &targets, &prompt, &self.limits())?;
         let mut goes_on = ControlFlow::Continue(());
-        while let (Some(step), ControlFlow::Continue(())) = (together.next(), goes_on) {
+        // On a break no further step is taken: its tokens would be part of no text.
+        while goes_on.is_continue()
+            && let Some(step) = together.next()
+        {
             let (i, token) = step?;
             let (written, stream) = &mut texts[i];
             written.tokens.push(token);
@@ -385,6 +388,7 @@ impl<'a> Request<'a> {
                 let capacity = prompt.len().saturating_add(limits.max_tokens);
                 let (small, transforms) = (drafter.model.clone(), &target.transforms);
                 let drafter = DraftModel::new(small, capacity, transforms, target.sampler, self.coupling)?;
+                let drafter = drafter.cut(engine.model.vocabulary_size());
                 Box::new(Speculative::new(model, target, prompt, limits, drafter, length, chance)?)
             }
         })
@@ -424,12 +428,15 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// The law: penalties, then constraint, then watermark, then warpers, then the draw. A watermark of noise
+    /// The law: tokens that exist, penalties, then constraint, then watermark, then warpers, then the draw. A watermark of noise
     /// comes after the warpers: it keeps the law that they leave.
     fn target(&self, prompt_tokens: usize) -> Result<Target, Error> {
         let mut transforms = Chain::new();
-        if self.through_end {
-            transforms.push(Forbid::new(&self.engine.end, self.engine.model.vocabulary_size()));
+        let (end, known) = (if self.through_end { &self.engine.end[..] } else { &[] }, self.engine.known());
+        if !end.is_empty() || known.is_some() {
+            let mut allowed = known.cloned().unwrap_or_else(|| TokenSet::full(self.engine.model.vocabulary_size()));
+            end.iter().for_each(|&token| allowed.remove(token));
+            transforms.push(Forbid::from(allowed));
         }
         if let Some(penalty) = self.repetition_penalty {
             transforms.push(RepetitionPenalty::new(penalty)?);
