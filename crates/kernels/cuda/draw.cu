@@ -144,10 +144,15 @@ static __device__ inline uint32_t rank(float z) {
   return bits >> 31 ? ~bits : bits | 0x80000000;
 }
 
+// The largest logit. Where one is no number, or infinite above, the row is no law and has none: -INFINITY, as where no token is allowed.
 static __device__ inline float largest_of(const Draw &a, const float *row, Memory *memory) {
   float largest = -INFINITY;
-  for (unsigned token = threadIdx.x; token < a.vocabulary; token += DRAW_THREADS) largest = fmaxf(largest, row[token]);
-  return block_max(largest, memory);
+  for (unsigned token = threadIdx.x; token < a.vocabulary; token += DRAW_THREADS) {
+    float z = row[token];
+    largest = z < INFINITY ? fmaxf(largest, z) : INFINITY;
+  }
+  largest = block_max(largest, memory);
+  return largest < INFINITY ? largest : -INFINITY;
 }
 
 // The rank of the logit with which the sum, from the largest down, of masses (or of ones, with `counts`) reaches `need`; all of them

@@ -427,15 +427,23 @@ fn draws_are_those_of_the_cpu() {
     }
 }
 
+/// Nor has a row with a logit that is no number, or infinite above.
 #[test]
 fn what_is_impossible_has_no_token() {
     let gpu = gpu();
-    let logits = gpu.upload_numbers(&[f32::NEG_INFINITY; 9]).unwrap();
+    let rows = [
+        [f32::NEG_INFINITY; 9],
+        [1.0, 2.0, f32::NAN, 3.0, f32::NEG_INFINITY, 1.0, 1.0, 1.0, 1.0],
+        [1.0, 2.0, 1.0, 3.0, f32::NEG_INFINITY, 1.0, 1.0, 1.0, f32::INFINITY],
+        [f32::NAN; 9],
+    ];
+    let logits = gpu.upload_numbers(&rows.concat()).unwrap();
     let mut drawer = Drawer::new(&gpu, 9).unwrap();
     let cut = Chain::new().then(TopK::new(2).unwrap()).then(TopP::new(0.5).unwrap()).then(MinP::new(0.4).unwrap());
     let plans = [Steps::default(), recorded(&cut, 9)];
-    let each =
-        |steps| [Sampler::Greedy, Sampler::Categorical].map(|sampler| Item { row: 0, steps, sampler, number: 0.5 });
-    let items: Vec<Item<'_>> = plans.iter().flat_map(each).collect();
-    assert_eq!(drawer.draw(&gpu, &logits, &items).unwrap(), [None; 4]);
+    let samplers = [Sampler::Greedy, Sampler::Categorical];
+    let each = |(steps, row)| samplers.map(|sampler| Item { row, steps, sampler, number: 0.5 });
+    let all = plans.iter().flat_map(|steps| (0..rows.len()).map(move |row| (steps, row)));
+    let items: Vec<Item<'_>> = all.flat_map(each).collect();
+    assert_eq!(drawer.draw(&gpu, &logits, &items).unwrap(), [None; 16]);
 }
