@@ -22,7 +22,7 @@ fn soft(gamma: f64, function: ContextFunction, width: usize) -> Key {
 }
 
 fn write(key: Option<&Key>, seed: u64) -> String {
-    let request = ENGINE.request("").max_tokens(200).through_end().seed(seed);
+    let request = ENGINE.request("").max_tokens(200).through_end().temperature(1.0).top_p(1.0).seed(seed);
     match key {
         Some(key) => request.watermark(key),
         None => request,
@@ -83,7 +83,7 @@ fn a_constrained_text_is_marked_too() {
     let judge_pattern = regex::Regex::new(&format!("^(?:{pattern})$")).unwrap();
     let key = soft(0.25, ContextFunction::Min, 4);
     let write = |marked: bool| {
-        let request = ENGINE.request("").regex(pattern).max_tokens(1500).seed(4);
+        let request = ENGINE.request("").regex(pattern).max_tokens(1500).temperature(1.0).top_p(1.0).seed(4);
         let request = if marked { request.watermark(&key) } else { request };
         request.text().unwrap()
     };
@@ -102,7 +102,8 @@ fn a_constrained_text_is_marked_too() {
 fn noise_leaves_the_law_as_it_is() {
     let kind = every_kind().into_iter().find(|kind| kind.name == "native-gumbel, all 4").unwrap();
     let first = |key: Option<&Key>, seed| {
-        let request = ENGINE.request("The old man went").max_tokens(1).through_end().top_k(4).seed(seed);
+        let request = ENGINE.request("The old man went").max_tokens(1).through_end().temperature(1.0);
+        let request = request.top_k(4).top_p(1.0).seed(seed);
         let request = if let Some(key) = key { request.watermark(key) } else { request };
         request.text().unwrap().tokens[0]
     };
@@ -159,7 +160,7 @@ fn a_payload_comes_back_from_the_text() {
         Key::new(vec![secret; 32], "numbered", dialect.clone(), None, ENGINE.reader().vocabulary()).unwrap()
     };
     let (key, wrong) = (new(1), new(2));
-    let request = ENGINE.request("").max_tokens(400).through_end().seed(3);
+    let request = ENGINE.request("").max_tokens(400).through_end().temperature(1.0).top_p(1.0).seed(3);
     let text = request.watermark(&key).payload(0xbeef).text().unwrap().text;
     let read = |key: &Key| {
         let mut reader = key.payload_reader().unwrap();

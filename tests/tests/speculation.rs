@@ -34,7 +34,8 @@ fn greedy_speculation_is_greedy_decoding() {
     let (mut drafted, mut accepted) = ([0; 2], [0; 2]);
     for seed in 0..200 {
         // A prompt is the beginning of a text that `tale-small` writes.
-        let prompt = SMALL.request("").max_tokens(3 + seed as usize % 9).seed(seed).text().unwrap().text;
+        let prompt = SMALL.request("").max_tokens(3 + seed as usize % 9).temperature(1.0).top_p(1.0).seed(seed);
+        let prompt = prompt.text().unwrap().text;
         let request = || TALE.request(&prompt).temperature(0.0).max_tokens(TOKENS);
         let plain = request().text().unwrap();
         for (i, request) in [request().draft(&SMALL), request().lookup()].into_iter().enumerate() {
@@ -139,7 +140,8 @@ fn everything_at_once() {
     let steered = load("tale").steered(&[(&expert, &anti, 0.75)]).unwrap();
     let key = Key::from_secret([4; 32], "test", Marking::default(), steered.reader().vocabulary());
     let write = |key: Option<&Key>| {
-        let request = steered.request("").draft(&expert).draft_tokens(3).max_tokens(900).seed(5);
+        let request =
+            steered.request("").draft(&expert).draft_tokens(3).max_tokens(900).temperature(1.0).top_p(1.0).seed(5);
         let request = key.into_iter().fold(request, Request::watermark);
         let mut streamed = String::new();
         let (play, written) = request

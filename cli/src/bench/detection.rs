@@ -17,11 +17,11 @@ use crate::model::{DeviceOption, ModelOption};
 /// Write many texts, marked and not, and count how many are found
 #[derive(Args)]
 #[command(after_help = "\
-Each sample begins a new text with its own seed and its own key; every sample is judged with its key whether
-it was marked or not. The same command gives the same table on every machine.
+Each sample begins a new text with its own seed and its own key; every sample is judged with its key whether it was \
+marked or not. The same command gives the same table on every machine.
 
 Examples:
-  verdigris bench detection --gamma 0.5 --delta 2      the setting of the KGW paper's table 2
+  verdigris bench detection --gamma 0.5 --delta 2     as the KGW paper's table 2
   verdigris bench detection --samples 50 --tokens 100 --context all --width 1")]
 pub(crate) struct Detection {
     #[command(flatten)]
@@ -138,8 +138,8 @@ impl Detection {
 
     fn sample(&self, engine: &Engine, key: &Key, watermark: bool, sample: u64) -> Result<Evidence, Failure> {
         let seed = self.seed << 32 | sample;
-        let mut request =
-            engine.request("").max_tokens(self.tokens).through_end().temperature(self.temperature).seed(seed);
+        let request = engine.request("").max_tokens(self.tokens).through_end();
+        let mut request = request.temperature(self.temperature).top_p(1.0).seed(seed);
         if watermark {
             request = request.watermark(key);
         }

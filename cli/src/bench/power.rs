@@ -24,8 +24,8 @@ const STEP: usize = 5;
 /// Count the tokens that a verdict takes, by scheme and strength
 #[derive(Args)]
 #[command(after_help = "\
-Each text has its own seed and key and is judged from its text, tokenized anew, after each length. The cost is the
-difference of the mean surprise of the marked and the plain texts of the same seeds, to the model that wrote them.
+Each text has its own seed and key and is judged from its text, tokenized anew, after each length. The cost is the \
+difference of the mean surprise of the marked and the plain texts of the same seeds, to the model that wrote them. \
 'weighed' rows judge the same texts with the model at hand.
 
 Examples:
@@ -128,7 +128,7 @@ impl Power {
                 let seed = self.seed << 32 | u64::from(i);
                 // A few more, for reading can join tokens.
                 let request = engine.request("").max_tokens(tokens + tokens / 10).through_end().seed(seed);
-                let request = request.temperature(self.temperature);
+                let request = request.temperature(self.temperature).top_p(1.0);
                 let text = match key(i)? {
                     Some(key) => request.watermark(key).text()?.text,
                     None => request.text()?.text,

@@ -18,9 +18,9 @@ const STRENGTHS: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 /// Attack marked texts and count how many are still found, by context function
 #[derive(Args)]
 #[command(after_help = "\
-Each text has its own seed and key. Texts are read with repair of characters, which is paid for; copy-paste also with
-windows. Human text for copy-paste and substitution comes from --human; without it the model's own unmarked text
-stands in for it.
+Each text has its own seed and key. Texts are read with repair of characters, which is paid for; copy-paste also with \
+windows. Human text for copy-paste and substitution comes from --human; without it the model's own unmarked text stands \
+in for it.
 
 Examples:
   verdigris bench robustness --human letters.txt
@@ -61,9 +61,11 @@ impl Robustness {
             return Err(Failure::Usage(format!("--attack must be one of {}", names.join(", "))));
         }
         let engine = self.model.engine(&self.device.device()?)?;
+        let as_the_model_says =
+            |tokens| engine.request("").max_tokens(tokens).through_end().temperature(1.0).top_p(1.0);
         let human = match &self.human {
             Some(file) => crate::text::read(file)?,
-            None => engine.request("").max_tokens(1500).through_end().seed(self.seed ^ 0x68_756d).text()?.text,
+            None => as_the_model_says(1500).seed(self.seed ^ 0x68_756d).text()?.text,
         };
         let ways = by_robustness();
         let bar = progress(u64::from(self.samples) * ways.len() as u64);
@@ -72,7 +74,7 @@ impl Robustness {
             let mut of_way = Vec::new();
             for i in 0..self.samples {
                 let key = way.key(&engine, self.seed, i)?;
-                let request = engine.request("").max_tokens(self.tokens).through_end();
+                let request = as_the_model_says(self.tokens);
                 let text = request.seed(self.seed << 32 | u64::from(i)).watermark(&key).text()?.text;
                 of_way.push((key, text));
                 bar.inc(1);

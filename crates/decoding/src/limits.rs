@@ -44,4 +44,7 @@ pub enum Stop {
     Length,
     /// The model's context is full.
     Context,
+    /// A text that was to end it came. Decoding knows tokens alone: whoever turns them into text tells it of this, as by
+    /// [`Together::end`](crate::Together::end).
+    StopString,
 }

@@ -70,6 +70,11 @@ impl<'a> Plain<'a> {
         self.stop
     }
 
+    /// Ends the text here, for a reason that is not seen in its tokens.
+    pub fn end(&mut self, reason: Stop) {
+        self.stop.get_or_insert(reason);
+    }
+
     /// Whether the text is at its end.
     pub(crate) fn is_over(&mut self) -> bool {
         if self.stop.is_none() {

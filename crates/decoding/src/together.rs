@@ -40,6 +40,21 @@ impl<'a> Together<'a> {
         Ok(Self { model, texts, ready: VecDeque::new(), failed: false })
     }
 
+    /// Begins a text for each target after a prompt of its own, with limits of its own.
+    pub fn each<'p>(
+        model: Arc<dyn LanguageModel>,
+        texts: impl IntoIterator<Item = (&'a Target, &'p [TokenId], Limits)>,
+    ) -> Result<Self, DecodeError> {
+        let begin = |(target, prompt, limits)| Plain::new(model.clone(), target, prompt, limits);
+        let texts = texts.into_iter().map(begin).collect::<Result<_, _>>()?;
+        Ok(Self { model, texts, ready: VecDeque::new(), failed: false })
+    }
+
+    /// Ends a text here, for a reason that is not seen in its tokens; the others go on.
+    pub fn end(&mut self, text: usize, reason: Stop) {
+        self.texts[text].end(reason);
+    }
+
     /// What ended a text; `None` while it goes on.
     pub fn stop(&self, text: usize) -> Option<Stop> {
         self.texts[text].stop()
@@ -139,6 +154,34 @@ mod tests {
                 lengths.insert(expected.len());
             }
             assert!(lengths.len() > 2, "{lengths:?}");
+        }
+    }
+
+    /// Prompts of any lengths, and a text that is ended from outside leaves the others as they are.
+    #[test]
+    fn each_after_a_prompt_of_its_own() {
+        let model = Table::noise(7, 3);
+        let targets: Vec<Target> = (0..5).map(target).collect();
+        let prompts: [&[u32]; 5] = [&[1], &[1, 2, 3], &[5, 5], &[6, 0, 1, 2, 3, 4], &[2]];
+        let limits = |i: usize| Limits { max_tokens: 10 + i, end: vec![4] };
+        let alone = |i: usize| -> Vec<u32> {
+            Plain::new(model.clone(), &targets[i], prompts[i], limits(i)).unwrap().map(Result::unwrap).collect()
+        };
+        let begun = targets.iter().zip(prompts).enumerate().map(|(i, (target, prompt))| (target, prompt, limits(i)));
+        let mut together = Together::each(model.clone(), begun).unwrap();
+        let mut texts = vec![Vec::new(); 5];
+        while let Some(step) = together.next() {
+            let (text, token) = step.unwrap();
+            texts[text].push(token);
+            if text == 3 && texts[3].len() == 2 {
+                together.end(3, Stop::StopString);
+            }
+        }
+        for (i, text) in texts.iter().enumerate() {
+            match i {
+                3 => assert_eq!((&text[..], together.stop(3)), (&alone(3)[..2], Some(Stop::StopString))),
+                _ => assert_eq!(text, &alone(i), "text {i}"),
+            }
         }
     }
 

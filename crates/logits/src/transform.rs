@@ -1,6 +1,7 @@
 //! The contract of a step on a row of logits, and chains of such steps.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use crate::{Row, TokenId};
 
@@ -30,6 +31,27 @@ pub trait Transform {
     /// computed. `None` where there is a choice, or where it is not known.
     fn decided(&self, _state: &Self::State) -> Option<TokenId> {
         None
+    }
+}
+
+/// A step that several chains share.
+impl<T: Transform> Transform for Arc<T> {
+    type State = T::State;
+
+    fn start(&self, prompt: &[TokenId]) -> T::State {
+        T::start(self, prompt)
+    }
+
+    fn apply(&self, state: &T::State, row: &mut Row) {
+        T::apply(self, state, row);
+    }
+
+    fn advance(&self, state: &mut T::State, token: TokenId) {
+        T::advance(self, state, token);
+    }
+
+    fn decided(&self, state: &T::State) -> Option<TokenId> {
+        T::decided(self, state)
     }
 }
 

@@ -14,7 +14,8 @@ fn model(name: &str) -> Engine {
 fn verdict(c: &mut Criterion) {
     let engine = model("tale-small");
     let text: String = (0..30)
-        .map(|seed| engine.request("").max_tokens(1000).through_end().temperature(0.8).seed(seed).text().unwrap().text)
+        .map(|seed| engine.request("").max_tokens(1000).through_end().temperature(0.8).top_p(1.0).seed(seed))
+        .map(|request| request.text().unwrap().text)
         .collect();
     let key = Key::generate(Marking::default(), engine.reader().vocabulary());
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -36,7 +37,8 @@ fn generation(c: &mut Criterion) {
     for name in ["tale-small", "tale"] {
         let engine = model(name);
         let key = Key::generate(Marking::default(), engine.reader().vocabulary());
-        let request = || engine.request("The captain").max_tokens(100).through_end().seed(1);
+        let request =
+            || engine.request("The captain").max_tokens(100).through_end().temperature(1.0).top_p(1.0).seed(1);
         group.throughput(Throughput::Elements(100));
         group.bench_function(format!("{name}/plain"), |b| b.iter(|| request().text().unwrap()));
         group.bench_function(format!("{name}/marked"), |b| b.iter(|| request().watermark(&key).text().unwrap()));

@@ -14,6 +14,16 @@ use crate::reader::Reader;
 use crate::request::{Prompt, Request};
 
 /// A loaded model with its tokenizer. Shared by any number of requests.
+///
+/// ```no_run
+/// use verdigris::{Engine, Message};
+///
+/// // A folder, a GGUF file, or a model on the Hugging Face hub.
+/// let engine = Engine::load("Qwen/Qwen2.5-0.5B-Instruct")?;
+/// let answer = engine.chat([Message::system("Be brief."), Message::user("What is a spar?")]).text()?;
+/// println!("{}", answer.text);
+/// # Ok::<(), verdigris::Error>(())
+/// ```
 pub struct Engine {
     pub(crate) model: Arc<dyn LanguageModel>,
     reader: Reader,

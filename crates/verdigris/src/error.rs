@@ -101,6 +101,36 @@ pub enum Error {
         /// What it is in the expert.
         theirs: String,
     },
+    /// A temperature that is none.
+    #[error("temperature is {0}, but must be above 0, or 0 to take the most probable token every time")]
+    Temperature(f64),
+    /// A stop string that ends every text, or is longer than what is held back.
+    #[error("a stop string is {length} bytes long, but must be 1 to {longest}")]
+    StopString {
+        /// Its length in bytes.
+        length: usize,
+        /// The longest there may be.
+        longest: usize,
+    },
+    /// Something is asked for that would change nothing.
+    #[error("the request asks for {what}, which goes with {needs} alone: ask for that too, or leave it out")]
+    Unused {
+        /// What is asked for.
+        what: &'static str,
+        /// What it goes with.
+        needs: &'static str,
+    },
+    /// No text can be written after one of several prompts.
+    #[error("prompt {index}: {source}")]
+    InPrompt {
+        /// Its number, from 0.
+        index: usize,
+        /// Why.
+        source: Box<Error>,
+    },
+    /// The operating system gives no random numbers.
+    #[error("no random seed: {0}; choose a seed")]
+    NoSeed(String),
     /// A weight of steering that is not a number.
     #[error("alpha is {0}, but must be a number")]
     Alpha(f64),

@@ -1,7 +1,7 @@
 //! Verdigris: text that can be proved and guided.
 //!
-//! A language model writes text that carries a keyed watermark, and whoever has the key proves it from the
-//! text alone.
+//! A language model writes text that carries a keyed watermark, and whoever has the key proves it from the text
+//! alone.
 //!
 //! ```no_run
 //! use verdigris::{Engine, Key, Marking};
@@ -23,6 +23,38 @@
 //! | [`Look`], [`Judgement`] | how a text is looked at from every side, and what that shows |
 //! | [`Key`], [`Marking`], [`Evidence`], [`Verdict`] | the watermark, from [`watermark`] |
 //!
+//! # Threads and async
+//!
+//! Everything here computes where it is called, for seconds or minutes, and waits for nothing. An [`Engine`], a
+//! [`Reader`] and a [`Key`] are `Send + Sync` and are never changed by a request: put an engine into an
+//! [`Arc`](std::sync::Arc) and share it. One request uses all cores, so that several on threads of their own are not
+//! much faster than one after the other; [`Request::texts`] and [`Request::prompts`], which write several texts in
+//! the same calls of the model, are.
+//!
+//! In async code a request belongs on a thread for work that blocks, as `tokio::task::spawn_blocking` has them, and
+//! its pieces into a channel. It ends early where the closure of [`Request::stream`] breaks, as it does when nobody
+//! reads any more:
+//!
+//! ```no_run
+//! use std::ops::ControlFlow;
+//! use std::sync::{Arc, mpsc};
+//! use verdigris::Engine;
+//!
+//! let engine = Arc::new(Engine::load("fixtures/models/tale")?);
+//! let (sender, pieces) = mpsc::sync_channel(16);
+//! // With tokio: its own channel with `blocking_send`, and `spawn_blocking`.
+//! std::thread::spawn(move || {
+//!     engine.request("The captain").stream(|piece| match sender.send(piece.to_owned()) {
+//!         Ok(()) => ControlFlow::Continue(()),
+//!         Err(_) => ControlFlow::Break(()),
+//!     })
+//! });
+//! for piece in pieces {
+//!     print!("{piece}");
+//! }
+//! # Ok::<(), verdigris::Error>(())
+//! ```
+//!
 //! The rooms below are open too: [`constrain`], [`decoding`], [`logits`], [`models`], [`text`], [`watermark`].
 #![forbid(unsafe_code)]
 
@@ -38,7 +70,7 @@ pub use engine::Engine;
 pub use error::Error;
 pub use judge::{Finding, Judgement, Look, MarkedPassage};
 pub use reader::Reader;
-pub use request::{Request, Written};
+pub use request::{Event, Request, Written};
 
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Registry, Style};
 pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop};
@@ -48,3 +80,19 @@ pub use verdigris_text::{self as text, Message};
 pub use verdigris_watermark::{
     self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, Marking, Repeats, Strength, Verdict,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the documentation promises to those with several threads.
+    #[test]
+    fn threads_share_what_does_not_change() {
+        fn is_shared<T: Send + Sync>() {}
+        is_shared::<Engine>();
+        is_shared::<Reader>();
+        is_shared::<Key>();
+        is_shared::<Request<'_>>();
+        is_shared::<Error>();
+    }
+}

@@ -10,6 +10,20 @@ use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, Vocabu
 use crate::error::Error;
 
 /// Reads texts and judges them. Needs a tokenizer, but no model.
+///
+/// ```no_run
+/// use verdigris::{Key, ModelFolder, Reader, Verdict};
+///
+/// // The folder of a model, or one with nothing but its tokenizer.json.
+/// let reader = Reader::from_folder(&ModelFolder::at("fixtures/models/tale"))?;
+/// let key = Key::load("my.key".as_ref())?;
+/// let evidence = reader.detect(&key, std::fs::File::open("tale.txt").unwrap())?;
+/// match evidence.verdict(1e-5)? {
+///     Verdict::Marked => println!("marked, p = {:.1e}", evidence.p()),
+///     Verdict::NotMarked => println!("no sign of a mark, p = {:.2}", evidence.p()),
+/// }
+/// # Ok::<(), verdigris::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Reader {
     tokenizer: Arc<Tokenizer>,

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
-use verdigris_decoding::Stop;
 
 use crate::error::Error;
 use crate::request::{Request, Written};
@@ -13,8 +12,8 @@ use crate::request::{Request, Written};
 impl Request<'_> {
     /// Writes a value of a type: JSON that obeys the type's schema, read by the type.
     ///
-    /// The schema is what [`schemars`] derives. Style have no properties but those of the type. If
-    /// [`Request::max_tokens`] are too few for any value, this is [`Error::CutShort`].
+    /// The schema is what [`schemars`] derives. Objects have no properties but those of the type.
+    /// If [`Request::max_tokens`] are too few for any value, this is [`Error::CutShort`].
     ///
     /// ```no_run
     /// use schemars::JsonSchema;
@@ -46,10 +45,7 @@ impl Request<'_> {
         let written = self.closed_json_schema(schema.into()).stream(each)?;
         match serde_json::from_str(&written.text) {
             Ok(value) => Ok((value, written)),
-            // Its last token may be the last that there was room for.
-            Err(fault) if written.stop != Some(Stop::End) && fault.is_eof() => {
-                Err(Error::CutShort { tokens: written.tokens.len() })
-            }
+            Err(_) if written.complete == Some(false) => Err(Error::CutShort { tokens: written.tokens.len() }),
             Err(source) => Err(Error::Value { json: written.text, source }),
         }
     }

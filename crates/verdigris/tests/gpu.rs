@@ -27,11 +27,12 @@ fn texts_are_those_of_the_cpu() {
     let ways: [(&str, fn(Request<'_>) -> Request<'_>); 5] = [
         ("greedy", |request| request.temperature(0.0)),
         ("drawn", |request| request.temperature(0.9).top_k(60).top_p(0.95).min_p(0.01)),
-        ("penalised", |request| request.temperature(0.8).repetition_penalty(1.2)),
+        ("penalised", |request| request.temperature(0.8).top_p(1.0).repetition_penalty(1.2)),
         ("constrained", |request| {
+            let request = request.temperature(1.0).top_p(1.0);
             request.json_schema(serde_json::json!({"type": "array", "items": {"type": "integer"}}))
         }),
-        ("guessed", |request| request.temperature(0.7).lookup()),
+        ("guessed", |request| request.temperature(0.7).top_p(1.0).lookup()),
     ];
     for (name, way) in ways {
         for marked in [false, true] {

@@ -29,6 +29,19 @@ const FORMAT: &str = "verdigris-key-1";
 pub const MAX_FILE: u64 = 64 << 10;
 
 /// A key: who can read what it marks is who has it.
+///
+/// ```no_run
+/// use verdigris_watermark::{Key, Marking, Vocabulary};
+///
+/// // What it has to know of the tokenizer with which texts are written and read: as `Reader::vocabulary` has it.
+/// let vocabulary = Vocabulary { size: 4096, fingerprint: "e106f5b2af1d8f602ff85a4ace3e36b1".into() };
+/// let key = Key::generate(Marking::default(), vocabulary);
+/// // A new file, which its owner alone can read.
+/// key.save("my.key".as_ref())?;
+/// let same = Key::load("my.key".as_ref())?;
+/// assert_eq!(same.id(), key.id());
+/// # Ok::<(), verdigris_watermark::KeyError>(())
+/// ```
 pub struct Key {
     id: String,
     tenant: String,

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     for case in &cases {
         let write = |seed: u64| {
             let request = engine.request("").constraint(&case.constraint).max_tokens(MAX_TOKENS);
-            let request = request.seed(seed);
+            let request = request.temperature(1.0).top_p(1.0).seed(seed);
             let request = if seed.is_multiple_of(2) { request.watermark(&key) } else { request };
             let request = if seed.is_multiple_of(3) { request.lookup().draft_tokens(3) } else { request };
             let written = request.text().unwrap_or_else(|fault| panic!("{}: {fault}", case.name));

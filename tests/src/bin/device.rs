@@ -185,7 +185,7 @@ fn everything_at_once(device: &Device) -> Result<()> {
         "type": "array", "minItems": 5, "maxItems": 5,
         "items": {"type": "string", "minLength": 60, "maxLength": 120},
     });
-    let request = steered.request("").json_schema(schema.clone()).max_tokens(900).seed(3);
+    let request = steered.request("").json_schema(schema.clone()).max_tokens(900).temperature(1.0).top_p(1.0).seed(3);
     let written = request.watermark(&key).draft(&expert).draft_tokens(3).text()?;
     check(written.stop == Some(Stop::End), || format!("it did not end: {}", written.text))?;
     let judge = jsonschema::draft202012::new(&schema)?;

@@ -1,0 +1,31 @@
+//! Is a text marked? Needs a tokenizer and a key, and no model:
+//! `cargo run --release -p verdigris --example detect -- my.key tale.txt`
+
+use std::error::Error;
+use std::fs::File;
+
+use verdigris::{Key, ModelFolder, Reader, Verdict};
+
+/// Of so many unmarked texts one is called marked.
+const LEVEL: f64 = 1e-5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [key, text] = &arguments[..] else { return Err("give a key file and a text file".into()) };
+    // The folder of the model that the key was made for; of its files, tokenizer.json is all that is read.
+    let folder = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/models/tale"));
+    let (reader, key) = (Reader::from_folder(&folder)?, Key::load(key.as_ref())?);
+
+    let evidence = reader.detect(&key, File::open(text)?)?;
+
+    println!("{} of {} tokens count, p = {:.1e}", evidence.scored, evidence.tokens, evidence.p());
+    // A text that is too short for any verdict is an error.
+    println!(
+        "{}",
+        match evidence.verdict(LEVEL)? {
+            Verdict::Marked => "It carries the mark of this key.",
+            Verdict::NotMarked => "It shows no mark of this key.",
+        }
+    );
+    Ok(())
+}

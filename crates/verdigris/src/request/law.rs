@@ -1,0 +1,147 @@
+//! What a request asks for as tokens, constraint and law.
+
+use verdigris_constrain::{Constraint, Grammar};
+use verdigris_decoding::Target;
+use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
+use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId, TokenSet};
+use verdigris_watermark::scheme::Stage;
+use verdigris_watermark::{Embed, Key};
+
+use crate::error::Error;
+use crate::request::{Form, Prompt, Request};
+
+/// What numbers in JSON hold exactly everywhere: seeds that are made here stay below, with room for those after them.
+const EXACT: u64 = (1 << 53) - (1 << 32);
+
+impl Request<'_> {
+    /// The longest stop string, in bytes.
+    pub const LONGEST_STOP: usize = 1024;
+
+    pub(super) fn prompt_tokens(&self, prompt: &Prompt) -> Result<Vec<TokenId>, Error> {
+        let tokenizer = self.engine.reader().tokenizer();
+        let mut tokens = match prompt {
+            Prompt::Text(prompt) => tokenizer.encode_prompt(prompt)?,
+            Prompt::Chat(messages) => self.engine.chat_template()?.tokens(messages, tokenizer)?,
+        };
+        if tokens.is_empty() {
+            tokens.push(self.engine.begin.ok_or(Error::NoPrompt)?);
+        }
+        let context = self.engine.context_length();
+        if tokens.len() >= context {
+            return Err(Error::PromptTooLong { tokens: tokens.len(), context });
+        }
+        Ok(tokens)
+    }
+
+    pub(super) fn seed_or_a_new_one(&self) -> Result<u64, Error> {
+        if let Some(seed) = self.seed {
+            return Ok(seed);
+        }
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes).map_err(|error| Error::NoSeed(error.to_string()))?;
+        Ok(u64::from_le_bytes(bytes) % EXACT)
+    }
+
+    /// The form, worked out once for all texts of the request.
+    pub(super) fn constraint_asked_for(&self) -> Result<Option<Constraint>, Error> {
+        let is_schema = matches!(self.form, Some(Form::JsonSchema(_)));
+        for (what, is_given) in [("a style of JSON", self.style.is_some()), ("a registry", self.registry.is_some())] {
+            if is_given && !is_schema {
+                return Err(Error::Unused { what, needs: "a JSON schema" });
+            }
+        }
+        let Some(form) = &self.form else {
+            return match self.forced_text {
+                Some(_) => Err(Error::Unused { what: "a way to write forced text", needs: "a form" }),
+                None => Ok(None),
+            };
+        };
+        let constraint = match form {
+            Form::Given(constraint) => constraint.clone(),
+            Form::Regex(pattern) => self.engine.constraint(Grammar::regex(pattern)?),
+            Form::Choice(texts) => self.engine.constraint(Grammar::choice(texts)?),
+            Form::JsonSchema(schema) => {
+                let registry = self.registry.clone().unwrap_or_default();
+                let style = self.style.unwrap_or_default();
+                self.engine.constraint(Grammar::json_schema_with(schema, style, &registry)?)
+            }
+        };
+        Ok(Some(match self.forced_text {
+            Some(forced) => constraint.forced_text(forced),
+            None => constraint,
+        }))
+    }
+
+    fn embed(&self, key: &Key) -> Result<Embed, Error> {
+        self.engine.reader().fits(key)?;
+        Ok(match self.payload {
+            Some(payload) => key.embed_payload(payload)?,
+            None => key.embed()?,
+        })
+    }
+
+    /// The law of a text: the steps in the order in which [`Request`] tells them, then the draw.
+    pub(super) fn target(&self, prompt_tokens: usize, form: Option<&Constraint>, seed: u64) -> Result<Target, Error> {
+        if let Some(text) = self.stops.iter().find(|text| text.is_empty() || text.len() > Self::LONGEST_STOP) {
+            return Err(Error::StopString { length: text.len(), longest: Self::LONGEST_STOP });
+        }
+        if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
+            return Err(Error::Temperature(self.temperature));
+        }
+        let mut transforms = Chain::new();
+        let (end, known) = (if self.through_end { &self.engine.end[..] } else { &[] }, self.engine.known());
+        if !end.is_empty() || known.is_some() {
+            let mut allowed = known.cloned().unwrap_or_else(|| TokenSet::full(self.engine.model.vocabulary_size()));
+            end.iter().for_each(|&token| allowed.remove(token));
+            transforms.push(Forbid::from(allowed));
+        }
+        if let Some(penalty) = self.repetition_penalty {
+            transforms.push(RepetitionPenalty::new(penalty)?);
+        }
+        if (self.presence_penalty, self.frequency_penalty) != (0.0, 0.0) {
+            transforms.push(CountPenalty::new(self.presence_penalty, self.frequency_penalty)?);
+        }
+        if let Some(own) = &self.own {
+            transforms.push(own.clone());
+        }
+        if let Some(form) = form {
+            // So that the text is whole when its tokens are used up.
+            let room = self.engine.context_length() - prompt_tokens;
+            transforms.push(form.within(self.max_tokens.min(room)));
+        }
+        // What is too small for the numbers that rows are made of is none.
+        let greedy = self.temperature as f32 == 0.0;
+        let mut after = None;
+        match self.key {
+            Some(key) => {
+                let embed = self.embed(key)?;
+                match embed.stage() {
+                    Stage::Logits => transforms.push(embed),
+                    Stage::Warped if greedy => {
+                        return Err(Error::NoChance { id: key.id().to_owned(), dialect: key.dialect().name() });
+                    }
+                    Stage::Warped => after = Some(embed),
+                }
+            }
+            None if self.payload.is_some() => {
+                return Err(Error::Unused { what: "a payload", needs: "a key that carries it" });
+            }
+            None => (),
+        }
+        if !greedy {
+            transforms.push(Temperature::new(self.temperature)?);
+        }
+        if let Some(k) = self.top_k {
+            transforms.push(TopK::new(k)?);
+        }
+        transforms.push(TopP::new(self.top_p)?);
+        if let Some(p) = self.min_p {
+            transforms.push(MinP::new(p)?);
+        }
+        if let Some(embed) = after {
+            transforms.push(embed);
+        }
+        let sampler = if greedy { Sampler::Greedy } else { Sampler::Categorical };
+        Ok(Target { transforms, sampler, random: Random::new(seed) })
+    }
+}

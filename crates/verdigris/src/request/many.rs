@@ -1,0 +1,168 @@
+//! Several texts side by side: one step of all of them is one call of the model.
+
+use std::ops::ControlFlow;
+
+use verdigris_constrain::Constraint;
+use verdigris_decoding::{Stop, Target, Together};
+use verdigris_logits::TokenId;
+
+use crate::error::Error;
+use crate::request::text::Text;
+use crate::request::{Prompt, Request, Written};
+
+/// What comes of one of several texts.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'e> {
+    /// A piece of it: never empty, and always whole characters.
+    Piece(&'e str),
+    /// Its end, once for each text, in the order in which they end.
+    End(&'e Written),
+}
+
+impl Request<'_> {
+    /// The most prompts of [`Request::prompts`] that are written for at the same time.
+    pub const SIDE_BY_SIDE: usize = 64;
+
+    /// Writes so many texts side by side, which takes far less time than one after the other: those that this request
+    /// gives with its seed and the ones after it. The prompt is read and kept once. Nothing is drafted.
+    pub fn texts(self, count: usize) -> Result<Vec<Written>, Error> {
+        self.stream_texts(count, |_, _| ControlFlow::Continue(()))
+    }
+
+    /// As [`Request::texts`], and hands over what comes of each text, with the text's number, as soon as it is there.
+    /// On [`ControlFlow::Break`] all end there; texts that have not ended come back without [`Written::stop`], and no
+    /// more is said of them.
+    pub fn stream_texts(
+        self,
+        count: usize,
+        mut each: impl FnMut(usize, Event<'_>) -> ControlFlow<()>,
+    ) -> Result<Vec<Written>, Error> {
+        let prompt = self.prompt_tokens(&self.prompt)?;
+        let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
+        let seeds = (0..count as u64).map(|i| first.wrapping_add(i));
+        let target = |seed| self.target(prompt.len(), form.as_ref(), seed);
+        let targets = seeds.clone().map(target).collect::<Result<Vec<_>, _>>()?;
+        let together = Together::new(self.engine.model.clone(), &targets, &prompt, &self.limits())?;
+        let texts = seeds.map(|seed| self.begun(prompt.len(), seed)).collect();
+        Ok(side_by_side(together, texts, form.as_ref(), &mut each)?.0)
+    }
+
+    /// Writes a text after each of these prompts, which take the place of the request's own. The text after the
+    /// prompt of number `i` is the one that this request gives alone with that prompt and the seed `i` above its own.
+    /// At most [`Request::SIDE_BY_SIDE`] are written for at the same time. Nothing is drafted.
+    ///
+    /// ```no_run
+    /// use verdigris::Engine;
+    ///
+    /// let engine = Engine::load("fixtures/models/tale")?;
+    /// let prompts = ["The captain", "The storm", "\"Where is the key?\""];
+    /// for written in engine.request("").max_tokens(40).prompts(prompts)? {
+    ///     println!("{}", written.text);
+    /// }
+    /// # Ok::<(), verdigris::Error>(())
+    /// ```
+    pub fn prompts(self, prompts: impl IntoIterator<Item = impl Into<String>>) -> Result<Vec<Written>, Error> {
+        self.stream_prompts(prompts, |_, _| ControlFlow::Continue(()))
+    }
+
+    /// As [`Request::prompts`], and hands over what comes of each text, with its prompt's number, as soon as it is
+    /// there. On [`ControlFlow::Break`] all end there; texts that have not begun do not come back.
+    pub fn stream_prompts(
+        self,
+        prompts: impl IntoIterator<Item = impl Into<String>>,
+        mut each: impl FnMut(usize, Event<'_>) -> ControlFlow<()>,
+    ) -> Result<Vec<Written>, Error> {
+        let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
+        let mut begun = Vec::new();
+        // All prompts are looked at before anything is written.
+        for (index, prompt) in prompts.into_iter().enumerate() {
+            let in_prompt = |source| Error::InPrompt { index, source: Box::new(source) };
+            let prompt = self.prompt_tokens(&Prompt::Text(prompt.into())).map_err(in_prompt)?;
+            let seed = first.wrapping_add(index as u64);
+            begun.push((self.target(prompt.len(), form.as_ref(), seed)?, prompt, seed));
+        }
+        let mut all = Vec::with_capacity(begun.len());
+        for some in begun.chunks(Self::SIDE_BY_SIDE) {
+            let before = all.len();
+            let turns =
+                some.iter().map(|(target, prompt, _)| -> (&Target, &[TokenId], _) { (target, prompt, self.limits()) });
+            let together = Together::each(self.engine.model.clone(), turns)?;
+            let texts = some.iter().map(|(_, prompt, seed)| self.begun(prompt.len(), *seed)).collect();
+            let mut each = |i: usize, event: Event<'_>| each(before + i, event);
+            let (written, goes_on) = side_by_side(together, texts, form.as_ref(), &mut each)?;
+            all.extend(written);
+            if goes_on.is_break() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    fn begun(&self, prompt_tokens: usize, seed: u64) -> Text<'_> {
+        Text::new(self.engine.reader().tokenizer().vocabulary(), &self.stops, prompt_tokens, seed)
+    }
+}
+
+/// Writes texts to their ends; a break ends all of them.
+fn side_by_side(
+    mut together: Together<'_>,
+    texts: Vec<Text<'_>>,
+    form: Option<&Constraint>,
+    each: &mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>,
+) -> Result<(Vec<Written>, ControlFlow<()>), Error> {
+    let mut open: Vec<Option<Text<'_>>> = texts.into_iter().map(Some).collect();
+    let mut ended: Vec<Option<Written>> = vec![None; open.len()];
+    let mut goes_on = ControlFlow::Continue(());
+    // The first is beyond any text.
+    let mut last = usize::MAX;
+    while goes_on.is_continue()
+        && let Some(step) = together.next()
+    {
+        let (i, token) = step?;
+        if i <= last {
+            // A new step: some texts have ended with the one before.
+            goes_on = end_those_that_have(&together, &mut open, &mut ended, form, each);
+        }
+        last = i;
+        let Some(text) = open[i].as_mut().filter(|_| goes_on.is_continue()) else { continue };
+        let piece = text.push(token);
+        if !piece.is_empty() {
+            goes_on = each(i, Event::Piece(piece));
+        }
+        if text.is_stopped() {
+            together.end(i, Stop::StopString);
+        }
+    }
+    if goes_on.is_continue() {
+        goes_on = end_those_that_have(&together, &mut open, &mut ended, form, each);
+    }
+    // What a reader has ended.
+    for (open, ended) in open.into_iter().zip(&mut ended) {
+        if let Some(text) = open {
+            *ended = Some(text.end(None, None, form).0);
+        }
+    }
+    Ok((ended.into_iter().flatten().collect(), goes_on))
+}
+
+/// Moves texts that have ended from `open` to `ended`, and says so.
+fn end_those_that_have(
+    together: &Together<'_>,
+    open: &mut [Option<Text<'_>>],
+    ended: &mut [Option<Written>],
+    form: Option<&Constraint>,
+    each: &mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    for (i, text) in open.iter_mut().enumerate() {
+        let Some(stop) = together.stop(i) else { continue };
+        let Some(text) = text.take() else { continue };
+        let (written, rest) = text.end(Some(stop), None, form);
+        let written = ended[i].insert(written);
+        if !rest.is_empty() {
+            each(i, Event::Piece(&rest))?;
+        }
+        each(i, Event::End(written))?;
+    }
+    ControlFlow::Continue(())
+}

@@ -1,0 +1,364 @@
+//! What is to be written, and how.
+
+mod law;
+mod many;
+mod one;
+mod stop;
+mod text;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use verdigris_constrain::{Constraint, ForcedText, Registry, Style};
+use verdigris_decoding::{Acceptance, Coupling, DraftLength, Stop};
+use verdigris_logits::{Chain, TokenId, Transform};
+use verdigris_text::Message;
+use verdigris_watermark::Key;
+
+pub use many::Event;
+
+use crate::engine::Engine;
+
+/// A request to write. Nothing is checked or computed before [`Request::text`] or one of the other methods that
+/// write.
+///
+/// ```no_run
+/// use verdigris::{Engine, Key};
+///
+/// let engine = Engine::load("fixtures/models/tale")?;
+/// let key = Key::load("my.key".as_ref())?;
+/// let request = engine.request("The captain").watermark(&key).max_tokens(100).stop("\n\n");
+/// let written = request.stream(|piece| {
+///     print!("{piece}");
+///     std::ops::ControlFlow::Continue(())
+/// })?;
+/// println!("\n{} tokens, seed {}", written.tokens.len(), written.seed);
+/// # Ok::<(), verdigris::Error>(())
+/// ```
+///
+/// Unless told otherwise it draws as `verdigris generate` does: at most [`Request::MAX_TOKENS`] tokens, at
+/// [`Request::TEMPERATURE`] with [`Request::TOP_P`], and with a seed of its own each time.
+///
+/// # The order of steps
+/// What a model says of the next token goes through these steps, in this order: ids that are no tokens and
+/// [`Request::through_end`], penalties, one's own steps ([`Request::transform`]), the form (as [`Request::regex`]), a
+/// watermark of green lists, temperature, top-k, top-p, min-p, and a watermark of noise, which keeps the law that all
+/// these leave. Then the token is drawn.
+#[must_use = "a request does nothing until its text is asked for"]
+#[derive(Clone)]
+pub struct Request<'a> {
+    engine: &'a Engine,
+    prompt: Prompt,
+    key: Option<&'a Key>,
+    payload: Option<u32>,
+    form: Option<Form>,
+    style: Option<Style>,
+    registry: Option<Registry>,
+    forced_text: Option<ForcedText>,
+    max_tokens: usize,
+    stops: Vec<String>,
+    temperature: f64,
+    top_k: Option<usize>,
+    top_p: f64,
+    min_p: Option<f64>,
+    repetition_penalty: Option<f64>,
+    presence_penalty: f64,
+    frequency_penalty: f64,
+    own: Option<Arc<Chain>>,
+    seed: Option<u64>,
+    through_end: bool,
+    guesser: Option<Guesser<'a>>,
+    draft_length: DraftLength,
+    coupling: Coupling,
+}
+
+/// What stands before the text.
+#[derive(Clone)]
+pub(crate) enum Prompt {
+    Text(String),
+    Chat(Vec<Message>),
+}
+
+/// What the text must look like.
+#[derive(Clone)]
+enum Form {
+    Regex(String),
+    Choice(Vec<String>),
+    JsonSchema(Value),
+    Given(Constraint),
+}
+
+/// Who guesses.
+#[derive(Clone, Copy)]
+enum Guesser<'a> {
+    Model(&'a Engine),
+    Lookup,
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Written {
+    /// The text, without the prompt, and without a stop string and what came after it in the same token.
+    pub text: String,
+    /// Its tokens; those of a stop string are among them.
+    pub tokens: Vec<TokenId>,
+    /// The number of tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// What ended it; `None` where the one who read the stream did.
+    pub stop: Option<Stop>,
+    /// The stop string that ended it, where one did.
+    pub stop_string: Option<String>,
+    /// Whether the text has the form that was asked for as a whole, or was cut short: its tokens were used up, the
+    /// context was full, or a stop string came. `None` where no form was asked for.
+    pub complete: Option<bool>,
+    /// The seed of its draws.
+    pub seed: u64,
+    /// How drafting went; `None` where nothing was drafted.
+    pub acceptance: Option<Acceptance>,
+}
+
+impl<'a> Request<'a> {
+    /// The most tokens that are written, unless told otherwise.
+    pub const MAX_TOKENS: usize = 256;
+
+    /// The temperature, unless told otherwise.
+    pub const TEMPERATURE: f64 = 0.8;
+
+    /// The mass of [`Request::top_p`], unless told otherwise.
+    pub const TOP_P: f64 = 0.95;
+
+    pub(crate) fn new(engine: &'a Engine, prompt: Prompt) -> Self {
+        Self {
+            engine,
+            prompt,
+            key: None,
+            payload: None,
+            form: None,
+            style: None,
+            registry: None,
+            forced_text: None,
+            max_tokens: Self::MAX_TOKENS,
+            stops: Vec::new(),
+            temperature: Self::TEMPERATURE,
+            top_k: None,
+            top_p: Self::TOP_P,
+            min_p: None,
+            repetition_penalty: None,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            own: None,
+            seed: None,
+            through_end: false,
+            guesser: None,
+            draft_length: DraftLength::Auto,
+            coupling: Coupling::Independent,
+        }
+    }
+
+    /// Marks the text with a key, which must be made for this model's tokenizer.
+    pub fn watermark(mut self, key: &'a Key) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// Writes a number into the mark, for keys that carry one.
+    pub fn payload(mut self, payload: u32) -> Self {
+        self.payload = Some(payload);
+        self
+    }
+
+    /// Lets the text be one that matches a regular expression as a whole (the syntax is that of the `regex`
+    /// crate).
+    ///
+    /// Of this and the other forms a text can have, the last one asked for counts. A text that draws near to
+    /// [`Request::max_tokens`] is led to its end in time, if there is time: one that needs more tokens from
+    /// the beginning is cut short.
+    pub fn regex(mut self, pattern: impl Into<String>) -> Self {
+        self.form = Some(Form::Regex(pattern.into()));
+        self
+    }
+
+    /// Lets the text be one of these.
+    pub fn choice(mut self, texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.form = Some(Form::Choice(texts.into_iter().map(Into::into).collect()));
+        self
+    }
+
+    /// Lets the text be JSON that obeys a schema. [`verdigris_constrain::json::schema`] says what is understood.
+    pub fn json_schema(mut self, schema: Value) -> Self {
+        self.form = Some(Form::JsonSchema(schema));
+        self
+    }
+
+    /// How the JSON of [`Request::json_schema`] is written where its schema leaves that open. With another form it is
+    /// an error.
+    pub fn style(mut self, style: Style) -> Self {
+        self.style = Some(style);
+        self
+    }
+
+    /// Where the references of [`Request::json_schema`] may lead beside its own document. With another form it is an
+    /// error.
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = Some(registry);
+        self
+    }
+
+    /// With which tokens a form writes what it leaves no choice about. Without a form it is an error.
+    pub fn forced_text(mut self, forced: ForcedText) -> Self {
+        self.forced_text = Some(forced);
+        self
+    }
+
+    /// As [`Request::json_schema`], but objects have no properties that the schema does not name, unless it says
+    /// that they may.
+    pub(crate) fn closed_json_schema(mut self, schema: Value) -> Self {
+        self.style = Some(self.style.unwrap_or_default().closed());
+        self.json_schema(schema)
+    }
+
+    /// Lets the text obey a constraint of [`Engine::constraint`], which serves any number of requests and is
+    /// worked out once.
+    pub fn constraint(mut self, constraint: &Constraint) -> Self {
+        self.form = Some(Form::Given(constraint.clone()));
+        self
+    }
+
+    /// The most tokens to write; [`Request::MAX_TOKENS`] unless told otherwise. The model's context may end the text
+    /// sooner.
+    pub fn max_tokens(mut self, max_tokens: usize) -> Self {
+        self.max_tokens = max_tokens;
+        self
+    }
+
+    /// Ends the text where this comes in it, wherever tokens begin and end; may be asked for several times. What
+    /// ended it is not part of the text, and no piece of it is handed over before it is known that it goes on
+    /// otherwise. Of several, that counts which is whole first. It is looked for in the text alone, not in the
+    /// prompt, and holds at most [`Request::LONGEST_STOP`] bytes.
+    pub fn stop(mut self, text: impl Into<String>) -> Self {
+        self.stops.push(text.into());
+        self
+    }
+
+    /// Puts a step of one's own into the law of the text, after the penalties and before the form and the watermark:
+    /// what it forbids stays forbidden, and it cannot allow what the form forbids. Several act in the order in which
+    /// they are asked for. [`Transform`] says what a step may do; a form and a step that together forbid every token
+    /// end the text with an error.
+    ///
+    /// ```no_run
+    /// use verdigris::Engine;
+    /// use verdigris::logits::{Row, TokenId, Transform};
+    ///
+    /// /// Adds a number to the logits of some tokens.
+    /// struct Bias(Vec<(TokenId, f32)>);
+    ///
+    /// impl Transform for Bias {
+    ///     type State = ();
+    ///     fn start(&self, _prompt: &[TokenId]) {}
+    ///     fn apply(&self, _: &(), row: &mut Row) {
+    ///         self.0.iter().for_each(|&(token, by)| row.logits_mut()[token as usize] += by);
+    ///     }
+    ///     fn advance(&self, _: &mut (), _: TokenId) {}
+    /// }
+    ///
+    /// let engine = Engine::load("fixtures/models/tale")?;
+    /// let written = engine.request("The captain").transform(Bias(vec![(13, -4.0)])).text()?;
+    /// # Ok::<(), verdigris::Error>(())
+    /// ```
+    pub fn transform<T: Transform + Send + Sync + 'static>(mut self, step: T) -> Self {
+        let before = match self.own.take() {
+            Some(own) => Chain::new().then(own),
+            None => Chain::new(),
+        };
+        self.own = Some(Arc::new(before.then(step)));
+        self
+    }
+
+    /// The temperature; [`Request::TEMPERATURE`] unless told otherwise, and 0 takes the most probable token.
+    pub fn temperature(mut self, temperature: f64) -> Self {
+        self.temperature = temperature;
+        self
+    }
+
+    /// Draws from the `k` most probable tokens.
+    pub fn top_k(mut self, k: usize) -> Self {
+        self.top_k = Some(k);
+        self
+    }
+
+    /// Draws from the smallest set of tokens whose mass reaches `p`; [`Request::TOP_P`] unless told otherwise, and 1
+    /// is all.
+    pub fn top_p(mut self, p: f64) -> Self {
+        self.top_p = p;
+        self
+    }
+
+    /// Draws from the tokens with at least `p` times the probability of the best.
+    pub fn min_p(mut self, p: f64) -> Self {
+        self.min_p = Some(p);
+        self
+    }
+
+    /// The seed of all draws. The same request with the same seed gives the same text. Unless told otherwise it is a
+    /// new one from the operating system each time, below 2^53 so that it survives as a number in JSON;
+    /// [`Written::seed`] tells it.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Forbids the end of the text, so that exactly as many tokens are written as asked for.
+    pub fn through_end(mut self) -> Self {
+        self.through_end = true;
+        self
+    }
+
+    /// Makes tokens that stand in the prompt or the text less probable: 1 is none, 1.1 to 1.3 are usual.
+    pub fn repetition_penalty(mut self, penalty: f64) -> Self {
+        self.repetition_penalty = Some(penalty);
+        self
+    }
+
+    /// Takes this from the logit of every token that stands in the text.
+    pub fn presence_penalty(mut self, penalty: f64) -> Self {
+        self.presence_penalty = penalty;
+        self
+    }
+
+    /// Takes this from the logit of a token for each time that it stands in the text.
+    pub fn frequency_penalty(mut self, penalty: f64) -> Self {
+        self.frequency_penalty = penalty;
+        self
+    }
+
+    /// Lets a smaller model draft, so that the text may be written faster. The law of the text stays what it is.
+    ///
+    /// How many tokens are drafted follows from how long things take, and with it which of the texts of that law
+    /// comes out. For a text that can be repeated, ask for [`Request::draft_tokens`] or [`Request::repeatable`].
+    pub fn draft(mut self, drafter: &'a Engine) -> Self {
+        self.guesser = Some(Guesser::Model(drafter));
+        self
+    }
+
+    /// Drafts from what followed the last few tokens when they stood in the text before. The text is the one
+    /// that is written without drafts under the same seed.
+    pub fn lookup(mut self) -> Self {
+        self.guesser = Some(Guesser::Lookup);
+        self
+    }
+
+    /// Drafts just so many tokens for each call of the model, where otherwise as many are drafted as turn out to
+    /// pay, or none. A seed gives one text for each number.
+    pub fn draft_tokens(mut self, tokens: usize) -> Self {
+        self.draft_length = DraftLength::Fixed(tokens);
+        self
+    }
+
+    /// Lets a draft model guess at the very draws of this request instead of drawing for itself: the text is the
+    /// one that the seed gives without drafts. Fewer drafts are accepted, unless the temperature is 0.
+    pub fn repeatable(mut self) -> Self {
+        self.coupling = Coupling::Shared;
+        self
+    }
+}

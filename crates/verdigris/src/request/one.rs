@@ -1,0 +1,70 @@
+//! One text, as it comes.
+
+use std::ops::ControlFlow;
+
+use verdigris_decoding::{DraftModel, Limits, Lookup, Plain, Seeded, Speculative, Stop, Target, Writing};
+use verdigris_logits::TokenId;
+
+use crate::error::Error;
+use crate::request::text::Text;
+use crate::request::{Guesser, Request, Written};
+
+impl Request<'_> {
+    /// Writes the text.
+    pub fn text(self) -> Result<Written, Error> {
+        self.stream(|_| ControlFlow::Continue(()))
+    }
+
+    /// Writes the text and hands over each piece of it as soon as it is there. A piece is never empty and
+    /// always whole characters. On [`ControlFlow::Break`] the text ends there.
+    pub fn stream(self, mut each: impl FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
+        let prompt = self.prompt_tokens(&self.prompt)?;
+        let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
+        let target = self.target(prompt.len(), form.as_ref(), seed)?;
+        let mut writing = self.writing(&target, &prompt)?;
+        let vocabulary = self.engine.reader().tokenizer().vocabulary();
+        let mut text = Text::new(vocabulary, &self.stops, prompt.len(), seed);
+        let mut stopped = None;
+        while stopped.is_none()
+            && let Some(token) = writing.next()
+        {
+            let piece = text.push(token?);
+            if !piece.is_empty() && each(piece).is_break() {
+                return Ok(text.end(None, writing.acceptance(), form.as_ref()).0);
+            }
+            stopped = text.is_stopped().then_some(Stop::StopString);
+        }
+        let (written, rest) = text.end(stopped.or(writing.stop()), writing.acceptance(), form.as_ref());
+        if !rest.is_empty() {
+            let _ = each(&rest);
+        }
+        Ok(written)
+    }
+
+    /// The way of writing that was asked for.
+    fn writing<'t>(&self, target: &'t Target, prompt: &[TokenId]) -> Result<Box<dyn Writing + 't>, Error> {
+        let (engine, chance, limits) = (self.engine, Seeded(target.random), self.limits());
+        let model = engine.model.clone();
+        let length = self.draft_length;
+        Ok(match self.guesser {
+            None => Box::new(Plain::new(model, target, prompt, limits)?),
+            Some(Guesser::Lookup) => {
+                let lookup = Lookup::default();
+                Box::new(Speculative::new(model, target, prompt, limits, lookup, length, chance)?)
+            }
+            Some(Guesser::Model(small)) => {
+                engine.fits(small)?;
+                let capacity = prompt.len().saturating_add(limits.max_tokens);
+                let (small, transforms) = (small.model.clone(), &target.transforms);
+                let drafter = DraftModel::new(small, capacity, transforms, target.sampler, self.coupling)?;
+                let drafter = drafter.cut(engine.model.vocabulary_size());
+                Box::new(Speculative::new(model, target, prompt, limits, drafter, length, chance)?)
+            }
+        })
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        let end = if self.through_end { Vec::new() } else { self.engine.end.clone() };
+        Limits { max_tokens: self.max_tokens, end }
+    }
+}

@@ -1,0 +1,237 @@
+//! Requests of the library: stop strings, steps of one's own, many prompts, seeds, and what is asked for in vain.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use verdigris::constrain::ForcedText;
+use verdigris::logits::{Row, TokenId, Transform};
+use verdigris::{Engine, Error, Event, Key, Marking, Registry, Request, Stop, Style, Written};
+
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
+    Engine::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small")).unwrap()
+});
+
+const PROMPTS: [&str; 7] =
+    ["The captain", "", "It was a dark night, and", "\"Yes,\"", "A", "In the morning the ship", "The"];
+
+fn key() -> Key {
+    Key::from_secret([3; 32], "test", Marking::default(), ENGINE.reader().vocabulary())
+}
+
+/// Forbids what the state says: each token after itself.
+struct NoRepeat;
+
+impl Transform for NoRepeat {
+    type State = Option<TokenId>;
+    fn start(&self, prompt: &[TokenId]) -> Option<TokenId> {
+        prompt.last().copied()
+    }
+    fn apply(&self, last: &Option<TokenId>, row: &mut Row) {
+        if let &Some(token) = last {
+            row.logits_mut()[token as usize] = f32::NEG_INFINITY;
+        }
+    }
+    fn advance(&self, last: &mut Option<TokenId>, token: TokenId) {
+        *last = Some(token);
+    }
+}
+
+/// Allows one token only, so that a text of it would be the same token again and again.
+struct Only(TokenId);
+
+impl Transform for Only {
+    type State = ();
+    fn start(&self, _: &[TokenId]) {}
+    fn apply(&self, _: &(), row: &mut Row) {
+        let only = self.0 as usize;
+        row.logits_mut().iter_mut().enumerate().filter(|(i, _)| *i != only).for_each(|(_, z)| *z = f32::NEG_INFINITY);
+    }
+    fn advance(&self, _: &mut (), _: TokenId) {}
+}
+
+/// Whatever else is asked for, each text is the one that its prompt and seed give alone, and so is what is told of it.
+#[test]
+fn many_prompts_are_as_each_alone() {
+    let key = key();
+    let ways: [(&str, &dyn for<'a> Fn(Request<'a>) -> Request<'a>); 5] = [
+        ("plain", &|request| request),
+        ("marked form", &|request| request.regex("[A-Za-z ,.]{5,40}")),
+        ("stop", &|request| request.stop("e").stop(". ")),
+        ("own step", &|request| request.transform(NoRepeat)),
+        ("greedy", &|request| request.temperature(0.0)),
+    ];
+    for (name, way) in ways {
+        let request = |prompt: &str, seed| way(ENGINE.request(prompt).watermark(&key).max_tokens(24)).seed(seed);
+        let mut streamed = vec![String::new(); PROMPTS.len()];
+        let mut ended: Vec<Option<Written>> = vec![None; PROMPTS.len()];
+        let together = request("not this one", 40)
+            .stream_prompts(PROMPTS, |i, event| {
+                match event {
+                    Event::Piece(piece) => {
+                        assert!(ended[i].is_none() && !piece.is_empty());
+                        streamed[i] += piece;
+                    }
+                    Event::End(written) => assert!(ended[i].replace(written.clone()).is_none()),
+                    _ => (),
+                }
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!(together.len(), PROMPTS.len());
+        for (i, (written, seed)) in together.iter().zip(40..).enumerate() {
+            let alone = request(PROMPTS[i], seed).text().unwrap();
+            let of = |written: &Written| {
+                let Written { text, tokens, stop, stop_string, complete, seed, prompt_tokens, .. } = written.clone();
+                (text, tokens, stop, stop_string, complete, seed, prompt_tokens)
+            };
+            assert_eq!(of(written), of(&alone), "{name}: {:?}", PROMPTS[i]);
+            assert_eq!(streamed[i], alone.text, "{name}");
+            assert_eq!(of(ended[i].as_ref().unwrap()), of(&alone), "{name}");
+        }
+        let side_by_side = request(PROMPTS[0], 40).texts(3).unwrap();
+        for (written, seed) in side_by_side.iter().zip(40..) {
+            assert_eq!(written.text, request(PROMPTS[0], seed).text().unwrap().text, "{name}");
+        }
+    }
+}
+
+/// More prompts than are written for at the same time; and one that is too long is told by its number.
+#[test]
+fn more_prompts_than_fit_at_once() {
+    let prompts: Vec<String> = (0..Request::SIDE_BY_SIDE + 3).map(|i| format!("Chapter {i}")).collect();
+    let mut last = 0;
+    let count = |i: usize, _: Event<'_>| {
+        last = last.max(i);
+        ControlFlow::Continue(())
+    };
+    let written = ENGINE.request("").max_tokens(2).seed(0).stream_prompts(&prompts, count).unwrap();
+    assert_eq!((written.len(), last), (prompts.len(), prompts.len() - 1));
+    let at = Request::SIDE_BY_SIDE + 1;
+    let alone = ENGINE.request(&prompts[at]).max_tokens(2).seed(at as u64).text().unwrap();
+    assert_eq!(written[at].tokens, alone.tokens);
+    let long = "word ".repeat(3000);
+    let error = ENGINE.request("").prompts(["A", &long]).unwrap_err();
+    assert!(matches!(error, Error::InPrompt { index: 1, .. }), "{error}");
+    assert!(error.to_string().starts_with("prompt 1: the prompt is 3"), "{error}");
+    assert!(ENGINE.request("").prompts(Vec::<String>::new()).unwrap().is_empty());
+}
+
+/// Whoever has enough gets back what he has seen, and no more is computed.
+#[test]
+fn a_break_ends_all_texts() {
+    let mut seen = vec![String::new(); 4];
+    let mut pieces = 0;
+    let texts = ENGINE.request("The").max_tokens(200).seed(1).stream_texts(4, |i, event| {
+        assert!(pieces < 10, "nothing after the break");
+        if let Event::Piece(piece) = event {
+            seen[i] += piece;
+            pieces += 1;
+        }
+        if pieces == 10 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let texts = texts.unwrap();
+    let tokens: usize = texts.iter().map(|written| written.tokens.len()).sum();
+    assert!(tokens <= 14, "{tokens}");
+    for (written, seen) in texts.iter().zip(&seen) {
+        assert_eq!((&written.text, written.stop), (seen, None));
+    }
+}
+
+/// A stop string is found across tokens, with everything else that a request can ask for, and nothing of it is handed
+/// over.
+#[test]
+fn stop_strings_with_all_ways_to_write() {
+    let key = key();
+    let whole = ENGINE.request("The captain").watermark(&key).max_tokens(60).seed(9).text().unwrap().text;
+    for length in [1, 4, 11, 23] {
+        let stop: String = whole.chars().skip(15).take(length).collect();
+        let expected = &whole[..whole.find(&stop).unwrap()];
+        let request = || ENGINE.request("The captain").watermark(&key).max_tokens(60).seed(9).stop(&stop);
+        for request in [request(), request().lookup(), request().draft(&ENGINE).repeatable()] {
+            let mut streamed = String::new();
+            let written = request.stream(|piece| {
+                streamed += piece;
+                ControlFlow::Continue(())
+            });
+            let written = written.unwrap();
+            assert_eq!((written.text.as_str(), streamed.as_str()), (expected, expected), "{stop:?}");
+            assert_eq!((written.stop, written.stop_string.as_ref()), (Some(Stop::StopString), Some(&stop)));
+        }
+    }
+    // One that does not come changes nothing, though some of it does: what was held back comes at the end.
+    let ending: String = whole.chars().rev().take(3).collect::<Vec<_>>().into_iter().rev().chain(['\u{1}']).collect();
+    let written = ENGINE.request("The captain").watermark(&key).max_tokens(60).seed(9).stop(ending).text().unwrap();
+    assert_eq!((written.text, written.stop), (whole, Some(Stop::Length)));
+}
+
+#[test]
+fn a_step_of_ones_own_is_part_of_the_law() {
+    let vocabulary = ENGINE.reader().tokenizer().vocabulary();
+    let token = (0..vocabulary.size() as TokenId).find(|&token| vocabulary.bytes(token) == b" the").unwrap();
+    let written = ENGINE.request("The").max_tokens(5).through_end().transform(Only(token)).text().unwrap();
+    assert_eq!(written.tokens, [token; 5]);
+    // Several, in order; together they leave nothing after the first token.
+    let request = || ENGINE.request("The").max_tokens(5).through_end().transform(Only(token)).transform(NoRepeat);
+    assert!(matches!(request().text(), Err(Error::Decode(_))));
+    assert_eq!(request().max_tokens(1).text().unwrap().tokens, [token]);
+    // Drafts obey them too.
+    let drafted = ENGINE.request("The").max_tokens(40).seed(2).transform(NoRepeat);
+    let text = drafted.clone().draft(&ENGINE).draft_tokens(4).text().unwrap();
+    assert!(text.tokens.windows(2).all(|pair| pair[0] != pair[1]), "{:?}", text.tokens);
+    assert_eq!(drafted.clone().lookup().text().unwrap().tokens, drafted.text().unwrap().tokens);
+}
+
+/// Without a seed there is a new one each time, and the text comes again with the seed that is told.
+#[test]
+fn a_seed_of_its_own() {
+    let request = || ENGINE.request("The captain").max_tokens(30);
+    let (first, second) = (request().text().unwrap(), request().text().unwrap());
+    assert!(first.seed != second.seed && first.text != second.text && first.seed < 1 << 53);
+    assert_eq!(request().seed(first.seed).text().unwrap().text, first.text);
+    let texts = request().texts(2).unwrap();
+    assert_eq!(texts[1].seed, texts[0].seed + 1);
+    // The defaults are what they are called.
+    let told = request().temperature(Request::TEMPERATURE).top_p(Request::TOP_P).seed(first.seed);
+    assert_eq!(told.text().unwrap().text, first.text);
+    assert_eq!(ENGINE.request("").through_end().text().unwrap().tokens.len(), Request::MAX_TOKENS);
+}
+
+/// What would change nothing is an error, not silence.
+#[test]
+fn what_is_asked_for_in_vain_is_said() {
+    let fails = |request: Request<'_>, said: &str| {
+        let error = request.max_tokens(2).text().unwrap_err().to_string();
+        assert!(error.contains(said), "{error:?} should say {said:?}");
+    };
+    let request = || ENGINE.request("The");
+    fails(request().style(Style::default()), "asks for a style of JSON, which goes with a JSON schema alone");
+    fails(request().regex("a").style(Style::default()), "a style of JSON");
+    fails(request().choice(["a"]).registry(Registry::default()), "a registry");
+    fails(request().forced_text(ForcedText::Canonical), "a way to write forced text, which goes with a form");
+    fails(request().payload(3), "a payload, which goes with a key that carries it");
+    fails(request().stop(""), "a stop string is 0 bytes long");
+    fails(request().temperature(-1.0), "temperature is -1, but must be above 0, or 0");
+    fails(request().temperature(f64::NAN), "temperature is NaN");
+    // Above nothing, but less than the numbers that rows are made of can tell: the most probable token.
+    let coldest = request().temperature(1e-60).max_tokens(5).text().unwrap();
+    assert_eq!(coldest.tokens, request().temperature(0.0).max_tokens(5).text().unwrap().tokens);
+    // A constraint of one's own is written as is asked for.
+    let constraint = ENGINE.constraint(verdigris::Grammar::regex("(the captain|the ship)").unwrap());
+    let canonical = request().constraint(&constraint).forced_text(ForcedText::Canonical).seed(1).text().unwrap();
+    assert_eq!(canonical.complete, Some(true));
+}
+
+/// Whether a text has its form is told, also where its last token is the last that there was.
+#[test]
+fn a_form_is_complete_or_not() {
+    let complete = |pattern: &str, tokens| {
+        let written = ENGINE.request("The").regex(pattern).max_tokens(tokens).seed(1).text().unwrap();
+        (written.complete, written.stop)
+    };
+    assert_eq!(complete("[0-9]{3}", 200).0, Some(true));
+    assert_eq!(complete("[a-z]{400}", 5), (Some(false), Some(Stop::Length)));
+    let exactly = ENGINE.request("The").regex("[0-9]{3}").seed(1).text().unwrap().tokens.len();
+    assert_eq!(complete("[0-9]{3}", exactly), (Some(true), Some(Stop::Length)));
+    assert_eq!(ENGINE.request("The").max_tokens(2).text().unwrap().complete, None);
+}
