@@ -1,5 +1,6 @@
 //! `verdigris train`: make models.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,6 +10,8 @@ use verdigris_train::{Options, Progress, Summary, train};
 
 use crate::error::Failure;
 use crate::model::ModelOption;
+use crate::number::whole;
+use crate::run::RunOptions;
 
 /// Train a model on a text
 #[derive(Subcommand)]
@@ -19,13 +22,14 @@ pub(crate) enum Train {
 /// Train a language model, from a given one or from nothing
 #[derive(Args)]
 #[command(after_help = "\
-The corpus is plain text (or .zst), documents separated by <|endoftext|>. A run that is interrupted goes on
-where its last checkpoint was when the same command is given again. The folder it writes is a Hugging Face
-model folder.
+The corpus is plain text (or .zst), documents separated by <|endoftext|>. A run that is interrupted goes on where its \
+last checkpoint was when the same command is given again; a model that is finished is not trained over, unless --force \
+says so. The folder it writes is a Hugging Face model folder.
 
 Examples:
-  verdigris train lm --init tale-small --corpus plays.txt --out my-expert --max-minutes 10
-  verdigris train lm --corpus letters.txt --heldout other-letters.txt --out letters --steps 2000")]
+  verdigris train lm --init tale-small --corpus plays.txt --out my-expert
+  verdigris train lm --corpus letters.txt --heldout other-letters.txt \\
+      --out letters --steps 2000")]
 pub(crate) struct Lm {
     /// The text to train on
     #[arg(long, value_name = "FILE")]
@@ -34,50 +38,55 @@ pub(crate) struct Lm {
     #[arg(long, value_name = "FILE")]
     heldout: Option<PathBuf>,
     /// The model folder to write
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
+    /// Train over a finished model in that folder
+    #[arg(long)]
+    force: bool,
     /// The model folder to go on from [default: fresh weights]
     #[arg(long, value_name = "DIR")]
     init: Option<PathBuf>,
     /// For fresh weights: the model folder whose shape and tokenizer to take [default: the one built in]
     #[arg(long, value_name = "DIR", conflicts_with = "init")]
     shape: Option<PathBuf>,
-    /// Steps at most
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    /// Steps at most, 1 or more
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole::<u64>)]
     steps: u64,
-    /// Minutes at most; the learning rate falls to its end by then
+    /// Minutes at most, above 0; the learning rate falls to its end by then
     #[arg(long, value_name = "M")]
     max_minutes: Option<f64>,
-    /// Windows a step
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    /// Windows a step, 1 or more
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole::<usize>)]
     batch: usize,
-    /// Tokens a window
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    /// Tokens a window, 2 to the model's context
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = whole::<usize>)]
     window: usize,
-    /// The highest learning rate
+    /// The highest learning rate, above 0
     #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
     learning_rate: f64,
-    /// Steps over which the learning rate rises to it
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    /// Steps over which the learning rate rises to it, 0 or more
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = whole::<u64>)]
     warm_up: u64,
-    /// Weight decay of matrices
+    /// Weight decay of matrices, 0 to 1
     #[arg(long, value_name = "W", default_value_t = 0.1)]
     weight_decay: f64,
-    /// The norm to which gradients are clipped
+    /// The norm to which gradients are clipped, above 0
     #[arg(long, value_name = "NORM", default_value_t = 1.0)]
     clip: f64,
     /// The seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>)]
     seed: u64,
-    /// Minutes between checkpoints
+    /// Minutes between checkpoints, above 0
     #[arg(long, value_name = "M", default_value_t = 5.0)]
     checkpoint_minutes: f64,
-    /// Steps between measurements on the held-out text
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    /// Steps between measurements on the held-out text, 1 or more
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = whole::<u64>)]
     heldout_every: u64,
     /// Print the summary as one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    run: RunOptions,
 }
 
 impl Train {
@@ -90,12 +99,12 @@ impl Train {
 
 impl Lm {
     fn run(self) -> Result<ExitCode, Failure> {
-        let json = self.json;
+        self.run.begin()?;
+        let (json, quiet) = (self.json, self.run.quiet);
         let options = self.options()?;
-        let bar = ProgressBar::new(1000).with_style(
-            ProgressStyle::with_template("{bar:30} {percent:>3} %  {elapsed} of about {duration}  {msg}")
-                .expect("a valid template"),
-        );
+        let template = "{bar:30} {percent:>3} %  {elapsed} of about {duration}  {msg}";
+        let style = ProgressStyle::with_template(template).expect("a valid template");
+        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(1000).with_style(style) };
         let summary = train(&options, |progress| {
             bar.set_position((progress.done * 1000.0) as u64);
             bar.set_message(describe(progress));
@@ -103,11 +112,12 @@ impl Lm {
         })?
         .expect("this run is never stopped early");
         bar.finish_and_clear();
-        if json {
-            anstream::println!("{}", serde_json::to_string(&summary).expect("a summary serialises"));
-        } else {
-            print(&options, &summary);
+        let mut out = anstream::stdout();
+        match json {
+            true => writeln!(out, "{}", serde_json::to_string(&summary).expect("a summary serialises"))?,
+            false => print(&mut out, &options, &summary)?,
         }
+        out.flush()?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -116,6 +126,7 @@ impl Lm {
             corpus: self.corpus,
             heldout: self.heldout,
             out: self.out,
+            replace: self.force,
             init: self.init.as_deref().map(crate::model::find).transpose()?,
             shape: ModelOption { model: self.shape }.folder()?,
             steps: self.steps,
@@ -138,16 +149,16 @@ fn describe(progress: &Progress) -> String {
     format!("step {}, loss {:.3}{heldout}, {:.0} tokens/s", progress.step, progress.loss, progress.tokens_per_second)
 }
 
-fn print(options: &Options, summary: &Summary) {
-    anstream::println!("model          {}", options.out.display());
-    anstream::println!("parameters     {}", summary.parameters);
-    anstream::println!("steps          {}", summary.steps);
-    anstream::println!("tokens         {}", summary.tokens);
-    anstream::println!("minutes        {:.1}", summary.minutes);
+fn print(out: &mut impl Write, options: &Options, summary: &Summary) -> std::io::Result<()> {
+    writeln!(out, "model          {}", options.out.display())?;
+    writeln!(out, "parameters     {}", summary.parameters)?;
+    writeln!(out, "steps          {}", summary.steps)?;
+    writeln!(out, "tokens         {}", summary.tokens)?;
+    writeln!(out, "minutes        {:.1}", summary.minutes)?;
     match (summary.heldout_loss_before, summary.heldout_loss) {
         (Some(before), Some(after)) => {
-            anstream::println!("held-out loss  {after:.4} nats a token, {before:.4} before");
+            writeln!(out, "held-out loss  {after:.4} nats a token, {before:.4} before")
         }
-        _ => anstream::println!("held-out loss  not measured: give --heldout"),
+        _ => writeln!(out, "held-out loss  not measured: give --heldout"),
     }
 }

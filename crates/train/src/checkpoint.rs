@@ -42,6 +42,10 @@ impl Checkpoint {
         self.folder.join("checkpoint.json")
     }
 
+    pub(crate) fn is_there(&self) -> bool {
+        self.state_path().exists()
+    }
+
     pub(crate) fn save(&self, mut state: State, model: &TrainedModel, adamw: &AdamW) -> Result<(), TrainError> {
         let mut tensors: HashMap<String, Tensor> =
             model.variables().iter().map(|(name, var)| (format!("weight.{name}"), var.as_tensor().clone())).collect();
@@ -102,11 +106,24 @@ impl Checkpoint {
     }
 }
 
-/// Writes a file beside its place and then moves it there.
+/// Writes a file beside its place and then moves it there. Whoever may read the folder's other files may read it too, and two
+/// runs never write to one file.
 pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&Path) -> Result<(), TrainError>) -> Result<(), TrainError> {
     let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
+    beside.push(format!(".{}.part", std::process::id()));
     let beside = PathBuf::from(beside);
-    write(&beside)?;
-    fs::rename(&beside, path).map_err(TrainError::file("write", path))
+    // Made here, with the mode that the umask leaves to new files: some who write a file make one for its owner alone.
+    let done = fs::File::create(&beside)
+        .and_then(|file| Ok(file.metadata()?.permissions()))
+        .and_then(|permissions| Ok((write(&beside), permissions)));
+    let (written, permissions) = done.map_err(TrainError::file("write", &beside))?;
+    let moved = written.and_then(|()| {
+        let done = fs::set_permissions(&beside, permissions).and_then(|()| fs::rename(&beside, path));
+        done.map_err(TrainError::file("write", path))
+    });
+    if moved.is_err() {
+        // What is half written helps nobody.
+        let _ = fs::remove_file(&beside);
+    }
+    moved
 }

@@ -54,6 +54,12 @@ pub enum TrainError {
         /// What it may be.
         range: &'static str,
     },
+    /// The output folder holds a model, and no checkpoint of a run that made it.
+    #[error("{path} holds a model already: choose another --out, or train over it with --force")]
+    Finished {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The output folder holds the checkpoint of another run.
     #[error(
         "{path} belongs to a run with other settings ({difference}): choose another --out, or remove it to begin anew"

@@ -29,6 +29,8 @@ pub struct Options {
     pub heldout: Option<PathBuf>,
     /// The folder to write.
     pub out: PathBuf,
+    /// Whether a finished model in that folder may be lost.
+    pub replace: bool,
     /// The model to go on from. Without it, weights are fresh.
     pub init: Option<ModelFolder>,
     /// Whose shape and tokenizer fresh weights take.
@@ -111,6 +113,9 @@ impl Options {
         if let Some(minutes) = self.max_minutes {
             range("--max-minutes", minutes, positive(minutes), "above 0")?;
         }
+        let minutes = self.checkpoint_minutes;
+        range("--checkpoint-minutes", minutes, positive(minutes), "above 0")?;
+        range("--heldout-every", self.heldout_every as f64, self.heldout_every >= 1, "at least 1")?;
         Ok(())
     }
 
@@ -129,6 +134,11 @@ impl Options {
 /// An interrupted run is taken up where its last checkpoint was.
 pub fn train(options: &Options, mut watch: impl FnMut(&Progress) -> bool) -> Result<Option<Summary>, TrainError> {
     options.check()?;
+    let checkpoint = Checkpoint::in_folder(&options.out);
+    // Only a run that was interrupted has a checkpoint; then what else is there was to be replaced before.
+    if !options.replace && !checkpoint.is_there() && holds_a_model(&options.out) {
+        return Err(TrainError::Finished { path: options.out.clone() });
+    }
     let source = options.init.as_ref().unwrap_or(&options.shape);
     let loaded = source.load(&Device::Cpu)?;
     let end = loaded.end.first().copied().unwrap_or(0);
@@ -154,7 +164,6 @@ pub fn train(options: &Options, mut watch: impl FnMut(&Progress) -> bool) -> Res
     let parameters = model.variables().values().map(|var| var.elem_count()).sum();
     let settings = options.settings(parameters, corpus.len());
     let mut adamw = AdamW::new(model.variables(), options.weight_decay)?;
-    let checkpoint = Checkpoint::in_folder(&options.out);
     let measure = |model: &TrainedModel| heldout.as_ref().map(|text| heldout_loss(model, text, options)).transpose();
     let heldout_loss_before = measure(&model)?;
     let restored = checkpoint.restore(&settings, &model, &mut adamw)?;
@@ -186,7 +195,7 @@ pub fn train(options: &Options, mut watch: impl FnMut(&Progress) -> bool) -> Res
         state.tokens += (options.batch * options.window) as u64;
         let mean = smooth.map_or(value, |smooth: f64| SMOOTHING * smooth + (1.0 - SMOOTHING) * value);
         smooth = Some(mean);
-        if state.step.is_multiple_of(options.heldout_every.max(1)) {
+        if state.step.is_multiple_of(options.heldout_every) {
             latest = measure(&model)?;
         }
         let tokens_per_second = (state.tokens - tokens_before) as f64 / started.elapsed().as_secs_f64();
@@ -222,6 +231,13 @@ pub fn train(options: &Options, mut watch: impl FnMut(&Progress) -> bool) -> Res
     write_model(options, source, &model, &summary)?;
     checkpoint.remove()?;
     Ok(Some(summary))
+}
+
+/// Whether a folder has what a model folder has, such as the one that a run goes on from.
+fn holds_a_model(folder: &Path) -> bool {
+    ["config.json", "tokenizer.json", "model.safetensors", "model.safetensors.index.json"]
+        .iter()
+        .any(|file| folder.join(file).exists())
 }
 
 /// The mean loss over windows spread evenly over the held-out text.

@@ -20,6 +20,7 @@ fn options(folder: &Path, out: &str) -> Options {
         heldout: Some(corpus.clone()),
         corpus,
         out: folder.join(out),
+        replace: false,
         init: Some(tale_small()),
         shape: tale_small(),
         steps: 8,
