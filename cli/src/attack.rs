@@ -12,12 +12,13 @@ use crate::error::Failure;
 /// Attack a text, to see what its mark stands
 #[derive(Args)]
 #[command(after_help = "\
-The same text, strength and seed give the same result. docs/watermark.md has the table of what is left of a mark after
+The same text, strength and seed give the same result. docs/watermark.md has the table of what is left of a mark after \
 each attack; `verdigris bench robustness` makes it.
 
 Examples:
-  verdigris attack deletion tale.txt --strength 0.2 | verdigris detect --key my.key
-  verdigris attack copy-paste tale.txt --strength 0.8 --human letters.txt > mixed.txt")]
+  verdigris attack deletion tale.txt | verdigris detect --key my.key
+  verdigris attack copy-paste tale.txt --strength 0.8 \\
+      --human letters.txt > mixed.txt")]
 pub(crate) struct AttackCommand {
     /// What to do
     #[arg(value_parser = attacks())]

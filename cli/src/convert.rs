@@ -23,7 +23,7 @@ pub(crate) struct Convert {
     #[arg(value_name = "PATH|NAME")]
     model: PathBuf,
     /// Where the file goes
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
     /// How weights are stored; rows that are not whole blocks are stored in the next larger way
     #[arg(long, value_enum, default_value = "q8_0")]

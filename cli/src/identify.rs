@@ -18,14 +18,15 @@ use crate::report;
 /// Find out which of some keys, vocabulary sizes and green shares a text was marked with
 #[derive(Args)]
 #[command(after_help = "\
-Other systems do not say which vocabulary size they split: the tokenizer's, the model config's, or the width of the
+Other systems do not say which vocabulary size they split: the tokenizer's, the model config's, or the width of the \
 logits. Every combination that is tried is paid for: the p-value is that of the best one times their number.
 
 Exit status: 0 one of them is found, 1 none is, 2 an error.
 
 Examples:
   verdigris identify text.txt --ring keys/
-  verdigris identify text.txt --key kgw.key --vocabulary-sizes 50257,50265,50272 --gammas 0.25,0.5")]
+  verdigris identify text.txt --key kgw.key --gammas 0.25,0.5 \\
+      --vocabulary-sizes 50257,50265,50272")]
 pub(crate) struct Identify {
     /// The text; - for standard input
     file: PathBuf,

@@ -24,17 +24,17 @@ pub(crate) enum KeyCommand {
 /// Make a new key in a file that only you can read
 #[derive(Args)]
 #[command(after_help = "\
-Whoever has the file can detect the mark and can forge it: keep it as you keep a password, and keep it, for
-without it nothing can be proved. A key works with one tokenizer, that of --model.
+Whoever has the file can detect the mark and can forge it: keep it as you keep a password, and keep it, for without it \
+nothing can be proved. A key works with one tokenizer, that of --model.
 
 Examples:
   verdigris key new my.key
   verdigris key new strong.key --gamma 0.5 --delta 4 --context all --width 2
-  verdigris key new numbered.key --payload-bits 16                the mark carries a number
-  verdigris key new keys/2027.key --valid-from 2027-01-01         for a ring: see detect --ring
-  verdigris key new quiet.key --dialect native-gumbel             leaves the model's law as it is
-  verdigris key new kgw.key --dialect kgw --seeding selfhash      reads what the KGW reference wrote
-  verdigris key new theirs.key --dialect vllm --import key.txt    and what vLLM wrote under that key")]
+  verdigris key new numbered.key --payload-bits 16        to carry a number
+  verdigris key new 2027.key --valid-from 2027-01-01      see detect --ring
+  verdigris key new quiet.key --dialect native-gumbel     keeps the model's law
+  verdigris key new kgw.key --dialect kgw --seeding selfhash
+  verdigris key new theirs.key --dialect vllm --import key.txt")]
 pub(crate) struct New {
     /// The file to make; it must not exist
     file: PathBuf,
@@ -92,7 +92,7 @@ pub(crate) struct Show {
 #[group(required = true, multiple = true)]
 pub(crate) struct KeysOption {
     /// The key to look for; give it again for more keys
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub(crate) key: Vec<PathBuf>,
     /// A folder of keys (files that end in .key or .json), all of which are looked for
     #[arg(long, value_name = "DIR")]

@@ -15,21 +15,22 @@ use crate::report;
 /// Read the number that a text's mark carries
 #[derive(Args)]
 #[command(after_help = "\
-The key must be one that carries numbers: key new --payload-bits. The p-value says how sure it is that there is a
-payload at all, and pays for all payloads there are; the doubt is the chance that another one was written, given
-that there is one.
+The key must be one that carries numbers: key new --payload-bits. The p-value says how sure it is that there is a \
+payload at all, and pays for all payloads there are; the doubt is the chance that another one was written, given that \
+there is one.
 
 Exit status: 0 there is one, 1 there is none, 2 an error.
 
 Examples:
   verdigris key new numbered.key --payload-bits 16
-  verdigris generate \"The captain\" --key numbered.key --payload 0xbeef --max-tokens 400 > tale.txt
+  verdigris generate \"The captain\" -n 400 --key numbered.key \\
+      --payload 0xbeef > tale.txt
   verdigris payload tale.txt --key numbered.key")]
 pub(crate) struct Payload {
     /// The text; - for standard input
     file: PathBuf,
     /// The key to read with
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     key: PathBuf,
     #[command(flatten)]
     model: ModelOption,

@@ -18,9 +18,9 @@ use crate::model::{DeviceOption, ModelOption, load};
 /// Measure what drafting costs and gains, and what it should gain
 #[derive(Args)]
 #[command(after_help = "\
-First the costs: v(m), a call of the model with m rows, and c, a drafted token, both as multiples of a call with
-one row. Then texts are written plainly and with drafts, in turn, so that a busy machine is busy for all of them.
-The speed-up that is predicted is E / (v(g + 1) + g c), with E the mean number of tokens a call.
+First the costs: v(m), a call of the model with m rows, and c, a drafted token, both as multiples of a call with one \
+row. Then texts are written plainly and with drafts, in turn, so that a busy machine is busy for all of them. The \
+speed-up that is predicted is E / (v(g + 1) + g c), with E the mean number of tokens a call.
 
 Example:
   verdigris bench speculation --draft tale-small")]

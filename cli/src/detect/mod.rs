@@ -34,16 +34,18 @@ const BATCH: usize = 256;
 Exit status:
   0  the text is marked (of several: at least one)
   1  it is not (none is)
-  2  no verdict: an error, or a text too short to decide (of several: at least one was faulty)
+  2  no verdict: an error, or a text too short to decide (of several: one was
+     faulty, or more)
 
-Every look is paid for: with several keys, with repair of what was done to the characters, with --offsets and with
+Every look is paid for: with several keys, with repair of what was done to the characters, with --offsets and with \
 --windows the p-value is that of one look times the number of looks.
 
 Examples:
   verdigris detect tale.txt --key my.key
   verdigris detect tale.txt --key my.key --color | less -R
   verdigris detect report.txt --ring keys/ --html report.html
-  verdigris detect answers/ more.jsonl archive.parquet --column answer --key my.key --json
+  verdigris detect answers/ more.jsonl archive.parquet --column answer \\
+      --key my.key --json
   curl -s https://example.com/post.txt | verdigris detect --key my.key --json")]
 pub(crate) struct Detect {
     /// Texts; folders of them; .jsonl and .parquet files; - or nothing for standard input
