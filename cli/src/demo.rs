@@ -10,13 +10,19 @@ use verdigris::{Device, Engine, Evidence, Key, Mark, Marking};
 
 use crate::error::Failure;
 use crate::model::ModelOption;
+use crate::number::whole;
 use crate::report;
+use crate::terminal;
 
 /// Jane Austen, *Pride and Prejudice* (1813), chapter 1.
 const HUMAN: &str = "It is a truth universally acknowledged, that a single man in possession of a good fortune, must be in want of a wife. However little known the feelings or views of such a man may be on his first entering a neighbourhood, this truth is so well fixed in the minds of the surrounding families, that he is considered as the rightful property of some one or other of their daughters.\n\n\"My dear Mr. Bennet,\" said his lady to him one day, \"have you heard that Netherfield Park is let at last?\"\n\nMr. Bennet replied that he had not.\n\n\"But it is,\" returned she; \"for Mrs. Long has just been here, and she told me all about it.\"\n\nMr. Bennet made no answer.\n\n\"Do not you want to know who has taken it?\" cried his wife impatiently.\n\n\"You want to tell me, and I have no objection to hearing it.\"\n\nThis was invitation enough.";
 
-/// The widest line.
-const COLUMNS: usize = 96;
+/// The widest line, and the narrowest terminal that lines are made for.
+const WIDEST: usize = 96;
+const NARROWEST: usize = 30;
+
+/// From so many columns on there is a table, and below a line or two for each text.
+const TABLE: usize = 88;
 
 /// See it work: a key, marked text, unmarked text, and what the detector makes of them
 #[derive(Args)]
@@ -24,72 +30,81 @@ pub(crate) struct Demo {
     #[command(flatten)]
     model: ModelOption,
     /// Another story with another key
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(short, long, value_name = "N", default_value_t = 2, value_parser = whole::<u64>)]
     seed: u64,
     /// Tokens of each text
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = whole::<usize>)]
     tokens: usize,
 }
 
 impl Demo {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let width = terminal::width().unwrap_or(WIDEST).clamp(NARROWEST, WIDEST);
         let mut out = anstream::stdout();
         let engine = self.model.engine(&Device::Cpu)?;
         let key = demo_key(&engine, self.seed, 0, "demo");
         let other = demo_key(&engine, self.seed, 1, "another key");
-        let request =
-            || engine.request("").max_tokens(self.tokens).through_end().temperature(0.8).top_p(0.95).seed(self.seed);
+        let request = || engine.request("").max_tokens(self.tokens).through_end().seed(self.seed);
         let marked = request().watermark(&key).text()?.text;
         let plain = request().text()?.text;
 
-        let bold = Style::new().bold();
-        let dim = Style::new().dimmed();
+        let (no, bold, dim) = (Style::new(), Style::new().bold(), Style::new().dimmed());
         let (green, red) = {
             let colour = |green| report::mark_style(Mark::Counted { green, score: 0.0 });
             (colour(true), colour(false))
         };
-        writeln!(out, "{bold}A key{bold:#} that is made for this screen: {}", key.describe())?;
-        writeln!(
-            out,
-            "After each few tokens the key calls a quarter of all tokens {green}green{green:#}, and the writer prefers them.\n"
-        )?;
+        let made = format!(" that is made for this screen: {}", key.describe());
+        wrapped(&mut out, width, &[(bold, "A key"), (no, &made)])?;
+        let before = "After each few tokens the key calls a quarter of all tokens ";
+        wrapped(&mut out, width, &[(no, before), (green, "green"), (no, ", and the writer prefers them.")])?;
         let mut rows = Vec::new();
         for (title, text) in [("Marked", &marked), ("Not marked", &plain)] {
-            writeln!(out, "{bold}{title}{bold:#}, {} tokens, as the key sees them", self.tokens)?;
-            rows.push(colored(&mut out, &engine, &key, text)?);
-            writeln!(out, "\n")?;
+            writeln!(out)?;
+            let count = format!(", {} tokens, as the key sees them", self.tokens);
+            wrapped(&mut out, width, &[(bold, title), (no, &count)])?;
+            rows.push(colored(&mut out, width, &engine, &key, text)?);
         }
         let judge = |key: &Key, text: &str| engine.reader().detect(key, text.as_bytes());
-        writeln!(
-            out,
-            "{green}green{green:#} and {red}red{red:#}{dim}; faint: not counted, since its context repeats or is missing{dim:#}\n"
-        )?;
-        writeln!(out, "{bold}What the detector says{bold:#}, from the text and the key alone\n")?;
-        writeln!(out, "  {dim}{:<36}{:>7}{:>9}{:>9}{:>11}   verdict{dim:#}", "text", "scored", "green", "z", "p")?;
+        writeln!(out)?;
+        let faint = "; faint: not counted, since its context repeats or is missing";
+        wrapped(&mut out, width, &[(green, "green"), (no, " and "), (red, "red"), (dim, faint)])?;
+        writeln!(out)?;
+        wrapped(&mut out, width, &[(bold, "What the detector says"), (no, ", from the text and the key alone")])?;
+        writeln!(out)?;
+        if width >= TABLE {
+            writeln!(out, "  {dim}{:<36}{:>7}{:>9}{:>9}{:>11}   verdict{dim:#}", "text", "scored", "green", "z", "p")?;
+        }
         for (name, evidence) in [
             ("marked", rows[0]),
             ("marked, read with another key", judge(&other, &marked)?),
             ("not marked", rows[1]),
             ("Jane Austen, Pride and Prejudice", judge(&key, HUMAN)?),
         ] {
-            row(&mut out, name, &evidence)?;
+            row(&mut out, width, name, &evidence)?;
         }
-        writeln!(out, "\n{dim}p: how often a text that knows nothing of the key would look so green.{dim:#}")?;
+        writeln!(out)?;
+        let p = "p: how often a text that knows nothing of the key would look so green.";
+        wrapped(&mut out, width, &[(dim, p)])?;
+        out.flush()?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn row(out: &mut impl Write, name: &str, evidence: &Evidence) -> Result<(), Failure> {
+fn row(out: &mut impl Write, width: usize, name: &str, evidence: &Evidence) -> Result<(), Failure> {
     let verdict = evidence.verdict(verdigris::watermark::DEFAULT_LEVEL).map_err(verdigris::Error::from)?;
     let style = report::verdict_style(verdict);
     let share = format!("{:.0} %", 100.0 * evidence.score / evidence.scored as f64);
     let p = report::p_value(evidence.ln_p);
     let verdict = report::verdict(verdict);
-    Ok(writeln!(
-        out,
-        "  {name:<36}{:>7}{share:>9}{:>9.2}{p:>11}   {style}{verdict}{style:#}",
-        evidence.scored, evidence.z
-    )?)
+    let Evidence { scored, z, .. } = evidence;
+    Ok(match width >= TABLE {
+        true => writeln!(out, "  {name:<36}{scored:>7}{share:>9}{z:>9.2}{p:>11}   {style}{verdict}{style:#}")?,
+        false => {
+            let numbers = format!("; {scored} scored, {share} green, z {z:.2}, p {p}");
+            wrapped(out, width, &[(Style::new(), name)])?;
+            wrapped(out, width, &[(Style::new(), "  "), (style, verdict), (Style::new(), &numbers)])?;
+        }
+    })
 }
 
 /// A key for show: whoever knows the seed knows the secret.
@@ -107,35 +122,69 @@ pub(crate) fn secret(seed: u64, index: u32) -> [u8; 32] {
     secret
 }
 
-/// Prints a text in the colours of its tokens, wrapped at words.
-fn colored(out: &mut impl Write, engine: &Engine, key: &Key, text: &str) -> Result<Evidence, Failure> {
+/// Prints a text in the colours of its tokens.
+fn colored(out: &mut impl Write, width: usize, engine: &Engine, key: &Key, text: &str) -> Result<Evidence, Failure> {
     let mut characters = report::Characters::default();
     let mut pieces: Vec<(Style, String)> = Vec::new();
     let evidence = engine.reader().detect_marked(key, text.trim().as_bytes(), |bytes, mark| {
         pieces.push((report::mark_style(mark), characters.push(bytes)));
     })?;
-    let mut column = 0;
-    for i in 0..pieces.len() {
-        let (style, text) = &pieces[i];
-        for (at, line) in text.split('\n').enumerate() {
-            if at > 0 {
-                writeln!(out)?;
-                column = 0;
-            }
-            // A word may go on in the tokens after this one.
-            let word: usize = line.chars().count()
-                + pieces[i + 1..]
-                    .iter()
-                    .map_while(|(_, next)| (!next.starts_with([' ', '\n'])).then(|| next.chars().count()))
-                    .sum::<usize>();
-            let mut line = line;
-            if line.starts_with(' ') && column + word > COLUMNS {
-                writeln!(out)?;
-                (column, line) = (0, &line[1..]);
-            }
-            write!(out, "{style}{line}{style:#}")?;
-            column += line.chars().count();
+    let pieces: Vec<(Style, &str)> = pieces.iter().map(|(style, text)| (*style, &text[..])).collect();
+    wrapped(out, width, &pieces)?;
+    Ok(evidence)
+}
+
+/// Prints text in pieces of some style, wrapped at words, which may go on from one piece to the next; and a line end.
+fn wrapped(out: &mut impl Write, width: usize, pieces: &[(Style, &str)]) -> std::io::Result<()> {
+    // Parts of words, each with the white space before it.
+    let mut parts: Vec<(Style, &str)> = Vec::new();
+    for &(style, text) in pieces {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let word = rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len());
+            let end = rest[word..].find(char::is_whitespace).map_or(rest.len(), |length| word + length);
+            parts.push((style, &rest[..end]));
+            rest = &rest[end..];
         }
     }
-    Ok(evidence)
+    let length = |text: &str| text.chars().count();
+    let mut column = 0;
+    for (i, &(style, part)) in parts.iter().enumerate() {
+        let follows =
+            parts[i + 1..].iter().map_while(|(_, next)| (!next.starts_with(char::is_whitespace)).then_some(next));
+        let word = length(part) + follows.map(|next| length(next)).sum::<usize>();
+        let mut part = part;
+        if part.starts_with(' ') && !part.contains('\n') && column > 0 && column + word > width {
+            writeln!(out)?;
+            (column, part) = (0, part.trim_start());
+        }
+        let shown = terminal::shown(part);
+        write!(out, "{style}{shown}{style:#}")?;
+        column = match shown.rsplit_once('\n') {
+            Some((_, last)) => length(last),
+            None => column + length(&shown),
+        };
+    }
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_between_words() {
+        let (no, bold) = (Style::new(), Style::new().bold());
+        let pieces =
+            [(no, "A wo"), (bold, "rd, and"), (no, " an"), (no, "other one;\n\n  then"), (bold, " the end of it.")];
+        let text: String = pieces.iter().map(|(_, text)| *text).collect();
+        for width in 8..60 {
+            let mut out = anstream::StripStream::new(Vec::new());
+            wrapped(&mut out, width, &pieces).unwrap();
+            let shown = String::from_utf8(out.into_inner()).unwrap();
+            assert!(shown.lines().all(|line| line.chars().count() <= width), "{width}: {shown}");
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(words(&shown), words(&text), "{width}: {shown}");
+        }
+    }
 }

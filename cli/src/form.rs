@@ -42,14 +42,14 @@ pub(crate) struct FormOptions {
 #[group(multiple = false)]
 struct Form {
     /// Write a text that matches this regular expression as a whole
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     regex: Option<String>,
     /// Write one of these texts
-    #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',', allow_hyphen_values = true)]
     choice: Option<Vec<String>>,
-    /// Write JSON that obeys this JSON Schema
-    #[arg(long, value_name = "FILE")]
-    json_schema: Option<PathBuf>,
+    /// Write JSON that obeys this JSON Schema: a file, or the schema itself, which is true, false or begins with {
+    #[arg(long, value_name = "FILE|JSON")]
+    json_schema: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -89,12 +89,16 @@ impl FormOptions {
             request.regex(pattern)
         } else if let Some(texts) = &self.form.choice {
             request.choice(texts)
-        } else if let Some(path) = &self.form.json_schema {
+        } else if let Some(schema) = &self.form.json_schema {
             if let Some(folder) = &self.schemas {
                 request =
                     request.registry(Registry::folder(folder).map_err(|error| Failure::Usage(error.to_string()))?);
             }
-            request.json_schema(read_schema(path)?).style(self.style())
+            let schema = match is_json(schema) {
+                true => parsed("--json-schema", schema.as_bytes())?,
+                false => read_schema(Path::new(schema))?,
+            };
+            request.json_schema(schema).style(self.style())
         } else {
             request
         })
@@ -117,6 +121,11 @@ impl FormOptions {
     }
 }
 
+/// Whether a schema stands on the command line itself. Files of such names are there as `./true`.
+fn is_json(schema: &str) -> bool {
+    schema.trim_start().starts_with('{') || matches!(schema.trim(), "true" | "false")
+}
+
 fn read_schema(path: &Path) -> Result<serde_json::Value, Failure> {
     let open = |source| Failure::Open { path: path.into(), source };
     let file = File::open(path).map_err(open)?;
@@ -125,5 +134,11 @@ fn read_schema(path: &Path) -> Result<serde_json::Value, Failure> {
     if json.len() as u64 > MAX_SCHEMA {
         return Err(Failure::Usage(format!("{}: a schema of more than {MAX_SCHEMA} bytes", path.display())));
     }
-    serde_json::from_slice(&json).map_err(|error| Failure::Usage(format!("{} is not JSON: {error}", path.display())))
+    parsed(&path.display().to_string(), &json)
+}
+
+fn parsed(name: &str, json: &[u8]) -> Result<serde_json::Value, Failure> {
+    // As some editors begin a file.
+    let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
+    serde_json::from_slice(json).map_err(|error| Failure::Usage(format!("{name} is not JSON: {error}")))
 }

@@ -10,18 +10,24 @@ mod detect;
 mod error;
 mod form;
 mod generate;
+#[cfg(test)]
+mod help;
 mod identify;
 mod key;
 mod model;
+mod number;
+mod output;
 mod payload;
 mod report;
+mod run;
 mod sampling;
+mod terminal;
 mod text;
 mod train;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::Failure;
 
@@ -35,10 +41,10 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  verdigris demo                                    see all of it in one screen
-  verdigris key new my.key                          make a key
+  verdigris demo                              see all of it in one screen
+  verdigris key new my.key                    make a key
   verdigris generate \"The captain\" --key my.key > tale.txt
-  verdigris detect tale.txt --key my.key            is it marked, and how sure is that?
+  verdigris detect tale.txt --key my.key      is it marked, and how surely?
 
 Set RUST_LOG=debug for a log on standard error, and NO_COLOR=1 for no colour.";
 
@@ -60,8 +66,21 @@ enum Command {
     Bench(bench::Bench),
 }
 
+/// The commands. Numbers below 0 are numbers to all options, not unknown options: whoever takes one says what is
+/// wrong with it.
+fn commands() -> clap::Command {
+    fn with_numbers_below_0(command: clap::Command) -> clap::Command {
+        let command = command.mut_args(|option| match option.get_action().takes_values() {
+            true => option.allow_negative_numbers(true),
+            false => option,
+        });
+        command.mut_subcommands(with_numbers_below_0)
+    }
+    with_numbers_below_0(Arguments::command())
+}
+
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::from_arg_matches(&commands().get_matches()).unwrap_or_else(|error| error.exit());
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)

@@ -16,7 +16,7 @@ use crate::error::Failure;
 pub(crate) struct ModelOption {
     /// A model folder, a GGUF file, a model on the Hugging Face hub such as Qwen/Qwen2.5-0.5B or owner/name:file.gguf,
     /// or one that is built in: tale, tale-small, tale-expert [default: tale, a small storyteller]
-    #[arg(long, value_name = "PATH|NAME")]
+    #[arg(short, long, value_name = "PATH|NAME")]
     pub(crate) model: Option<PathBuf>,
 }
 

@@ -102,7 +102,9 @@ fn several_texts_are_those_that_are_written_alone() {
     let common =
         ["generate", "The captain", "--max-tokens", "40", "--json", "--key", "my.key", "--regex", "[a-zA-Z ,.]*"];
     let several = folder.run(&[&common[..], &["--seed", "8", "--texts", "3"]].concat()).out;
-    let texts: Vec<serde_json::Value> = several.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut texts: Vec<serde_json::Value> = several.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // They come in the order in which they end.
+    texts.sort_by_key(|text| text["index"].as_u64());
     assert_eq!(texts.len(), 3);
     for (seed, text) in (8..).zip(&texts) {
         let alone = folder.run(&[&common[..], &["--seed", &seed.to_string()]].concat()).out;

@@ -1,0 +1,175 @@
+//! `verdigris generate`: write text.
+
+mod prompt;
+mod texts;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use verdigris::{Key, Message, Request};
+
+use crate::error::Failure;
+use crate::form::FormOptions;
+use crate::generate::prompt::PromptOptions;
+use crate::key::writer_of;
+use crate::model::EngineOptions;
+use crate::number::whole;
+use crate::output::OutputFile;
+use crate::run::RunOptions;
+use crate::sampling::SamplingOptions;
+
+/// Write text, marked with a key or plain, as it comes
+#[derive(Args)]
+#[command(after_help = "\
+The text goes to standard output as it is, byte for byte, and one line end after it. A terminal shows control characters \
+as escapes, and the prompt before the text.
+
+Exit status: 0 when the text is written, 2 on an error, 3 when it was cut short: it is not yet JSON, a match of the \
+expression, or one of the choices.
+
+Examples:
+  verdigris generate                               a tale from its beginning
+  verdigris generate \"The captain\" -n 100
+  verdigris generate \"The captain\" -k my.key > tale.txt
+  verdigris generate -f letter.txt -k my.key -o answer.txt
+  echo \"The captain\" | verdigris generate --stop \".\"
+  verdigris generate \"She was born in\" --regex \" 1[0-9]{3}\"
+  verdigris generate \"Was he afraid?\" --choice \" yes, no, perhaps\"
+  verdigris generate \"The captain: \" --json-schema person.schema.json
+  verdigris generate \"His age: \" --json-schema '{\"type\": \"integer\"}'
+  verdigris generate \"The captain\" --texts 8 --json > eight.jsonl
+  verdigris generate --seed 7 --temperature 1 --top-p 1 --json
+  verdigris generate \"The captain\" --draft tale-small
+  verdigris generate --expert tale-expert --anti tale-small
+  verdigris generate -m Qwen/Qwen2.5-0.5B-Instruct --chat \"What is a spar?\" \\
+      --system \"Be brief.\"")]
+pub(crate) struct Generate {
+    #[command(flatten)]
+    prompt: PromptOptions,
+    /// Take the prompt for a message to the model, and write its answer, as its chat template has it
+    #[arg(long)]
+    chat: bool,
+    /// In a conversation: what the model is told to be
+    #[arg(long, value_name = "TEXT", requires = "chat", allow_hyphen_values = true)]
+    system: Option<String>,
+    /// Mark the text with this key
+    #[arg(short, long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Mark the text with the key of this folder that is to be used today
+    #[arg(long, value_name = "DIR", conflicts_with = "key")]
+    ring: Option<PathBuf>,
+    /// For a ring: whose key
+    #[arg(long, value_name = "NAME", requires = "ring", default_value = "", hide_default_value = true)]
+    tenant: String,
+    /// For a key that carries numbers: the number, such as 0xbeef
+    #[arg(long, value_name = "N", value_parser = crate::payload::number)]
+    payload: Option<u32>,
+    /// The most tokens to write
+    #[arg(short = 'n', long, value_name = "N", default_value_t = Request::MAX_TOKENS, value_parser = whole::<usize>)]
+    max_tokens: usize,
+    /// End the text where this comes in it, which is then not part of it; may be given several times. A line end is
+    /// $'\n' in most shells
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    stop: Vec<String>,
+    /// Repeat a text: the same seed gives the same one [default: a new one each time, below 2^53, for programs that
+    /// read numbers in JSON as fractions]
+    #[arg(short, long, value_name = "N", value_parser = whole::<u64>)]
+    seed: Option<u64>,
+    /// Write so many texts side by side, with this seed and the ones after it, and print each when it ends
+    #[arg(long, value_name = "N", default_value = "1", hide_default_value = true,
+          value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["draft", "lookup"])]
+    texts: u16,
+    /// Print a JSON object for each text at its end instead of text as it comes
+    #[arg(long)]
+    json: bool,
+    /// Write to this file instead of standard output; it is there when all is written
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// With --output: replace a file that is there
+    #[arg(long, requires = "output")]
+    force: bool,
+    #[command(flatten)]
+    run: RunOptions,
+    // Groups with a heading come last: it would hold for what follows.
+    #[command(flatten)]
+    engine: EngineOptions,
+    #[command(flatten, next_help_heading = "Output format")]
+    form: FormOptions,
+    #[command(flatten, next_help_heading = "Drafts")]
+    drafts: DraftOptions,
+    #[command(flatten, next_help_heading = "Sampling")]
+    sampling: SamplingOptions,
+}
+
+/// Who drafts, and how much.
+#[derive(Args)]
+struct DraftOptions {
+    /// Let a smaller model draft: the law of the text stays what it is
+    #[arg(long, value_name = "PATH|NAME", conflicts_with = "lookup")]
+    draft: Option<PathBuf>,
+    /// Draft from what followed the last tokens when they stood in the text before
+    #[arg(long)]
+    lookup: bool,
+    /// Draft just so many tokens for each call of the model [default: as many as turn out to pay, which with
+    /// --seed are fewer]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
+    draft_tokens: Option<usize>,
+}
+
+impl Generate {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        self.run.begin()?;
+        let key = match (&self.key, &self.ring) {
+            (Some(file), _) => Some(Key::load(file)?),
+            (None, Some(ring)) => Some(writer_of(ring, &self.tenant)?),
+            (None, None) => None,
+        };
+        if self.payload.is_some() && key.is_none() {
+            return Err(Failure::Usage("a payload needs a key that carries it: --key FILE".into()));
+        }
+        if self.drafts.draft_tokens.is_some() && self.drafts.draft.is_none() && !self.drafts.lookup {
+            return Err(Failure::Usage("--draft-tokens needs somebody who drafts: --draft MODEL or --lookup".into()));
+        }
+        // Told before anything is computed.
+        let inputs: Vec<_> = self.prompt.file().into_iter().chain(self.key.as_deref()).collect();
+        let file = self.output.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
+        let prompt = self.prompt.read(self.run.quiet)?;
+        if self.chat && prompt.is_empty() {
+            return Err(Failure::Usage("--chat needs a message: generate --chat \"What is a spar?\"".into()));
+        }
+        let engine = self.engine.engine()?;
+        let request = match self.chat {
+            true => engine.chat(self.system.iter().map(Message::system).chain([Message::user(&prompt)])),
+            false => engine.request(&prompt),
+        };
+        let mut request = self.sampling.apply(request.max_tokens(self.max_tokens));
+        for stop in &self.stop {
+            request = request.stop(stop);
+        }
+        if let Some(key) = &key {
+            request = request.watermark(key);
+            if let Some(payload) = self.payload {
+                request = request.payload(payload);
+            }
+        }
+        let drafter = self.drafts.draft.as_deref().map(|path| self.engine.load(path)).transpose()?;
+        if let Some(drafter) = &drafter {
+            request = request.draft(drafter);
+        } else if self.drafts.lookup {
+            request = request.lookup();
+        }
+        if let Some(tokens) = self.drafts.draft_tokens {
+            request = request.draft_tokens(tokens);
+        }
+        if let Some(seed) = self.seed {
+            request = request.seed(seed);
+            if self.drafts.draft_tokens.is_none() {
+                // How many drafts pay is a matter of time, which must not show in a text that is to be repeated.
+                request = request.repeatable();
+            }
+        }
+        request = self.form.apply(request)?;
+        self.write(request, &prompt, key.as_ref(), file)
+    }
+}

@@ -1,0 +1,74 @@
+//! Where the prompt comes from.
+
+#[cfg(not(unix))]
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::error::Failure;
+
+/// How long standard input may be silent before it is said that it is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Args)]
+pub(crate) struct PromptOptions {
+    /// The text to go on from; - reads it from standard input, as does no prompt at all where that is a pipe or a file
+    /// [default: begin a new text]
+    prompt: Option<String>,
+    /// Read the prompt from this file. Of a file as of standard input, one line end at the end is not part of it
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "prompt")]
+    prompt_file: Option<PathBuf>,
+}
+
+impl PromptOptions {
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.prompt_file.as_deref().filter(|path| path.as_os_str() != "-")
+    }
+
+    pub(crate) fn read(&self, quiet: bool) -> Result<String, Failure> {
+        let path = match (&self.prompt, &self.prompt_file) {
+            (Some(prompt), _) if prompt != "-" => return Ok(prompt.clone()),
+            (None, Some(path)) => path,
+            (None, None) if !is_fed() => return Ok(String::new()),
+            _ => Path::new("-"),
+        };
+        // Ends with this function, and the thread with it.
+        let (_reading, done) = mpsc::channel::<()>();
+        if path.as_os_str() == "-" && !quiet {
+            std::thread::spawn(move || {
+                if done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                    crate::terminal::say!(
+                        "waiting for the prompt on standard input; for none, end it (Ctrl-D) or add < /dev/null"
+                    );
+                }
+            });
+        }
+        let mut text = crate::text::read(path)?;
+        // Editors and `echo` write one; it would be a token that nobody meant.
+        if text.ends_with('\n') {
+            text.pop();
+            if text.ends_with('\r') {
+                text.pop();
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// Whether somebody has connected a pipe or a file to standard input. A terminal is none, nor is what programs that
+/// run in the background have there, such as `/dev/null`.
+fn is_fed() -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd;
+        use std::os::unix::fs::FileTypeExt;
+        let Ok(stdin) = std::io::stdin().as_fd().try_clone_to_owned() else { return false };
+        let about = std::fs::File::from(stdin).metadata();
+        about.is_ok_and(|about| about.is_file() || about.file_type().is_fifo())
+    }
+    #[cfg(not(unix))]
+    !std::io::stdin().is_terminal()
+}

@@ -1,0 +1,288 @@
+//! Texts as they are written, and what is said of them.
+
+use std::collections::HashSet;
+use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use verdigris::watermark::scheme::Stage;
+use verdigris::{Event, Key, Request, Stop, Written};
+
+use crate::error::Failure;
+use crate::generate::Generate;
+use crate::output::OutputFile;
+use crate::report;
+use crate::terminal::shown;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Output<'a> {
+    format: &'static str,
+    index: usize,
+    prompt: &'a str,
+    text: &'a str,
+    tokens: &'a [u32],
+    prompt_tokens: usize,
+    stop: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<&'a str>,
+    complete: Option<bool>,
+    seed: u64,
+    key_id: Option<&'a str>,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drafted: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accepted: Option<usize>,
+}
+
+/// What texts are written to.
+struct Paper<'w> {
+    out: &'w mut dyn Write,
+    /// Whether somebody reads it there.
+    terminal: bool,
+}
+
+impl Paper<'_> {
+    /// Text as it is; for eyes, without what would move the cursor.
+    fn text(&mut self, text: &str) -> io::Result<()> {
+        match self.terminal {
+            true => self.out.write_all(shown(text).as_bytes()),
+            false => self.out.write_all(text.as_bytes()),
+        }
+    }
+
+    fn faint(&mut self, text: &str) -> io::Result<()> {
+        match self.terminal && !text.is_empty() {
+            true => {
+                let dim = anstyle::Style::new().dimmed();
+                write!(self.out, "{dim}{}{dim:#}", shown(text))
+            }
+            false => self.text(text),
+        }
+    }
+}
+
+impl Generate {
+    /// Writes what a request asks for.
+    pub(super) fn write(
+        &self,
+        request: Request<'_>,
+        prompt: &str,
+        key: Option<&Key>,
+        file: Option<OutputFile>,
+    ) -> Result<ExitCode, Failure> {
+        let started = Instant::now();
+        let write = |mut paper: Paper<'_>| match self.texts {
+            1 => Ok(vec![self.stream(request, prompt, key, &mut paper, started)?]),
+            _ => self.side_by_side(request, prompt, key, &mut paper, started),
+        };
+        let texts = match file {
+            Some(file) => {
+                let mut written = Err(Failure::Usage("nothing was written".into()));
+                let saved = file.write(|out| {
+                    written = write(Paper { out, terminal: false });
+                    match &mut written {
+                        Err(Failure::Output(fault)) => Err(std::mem::replace(fault, io::ErrorKind::Other.into())),
+                        Err(_) => Err(io::Error::other("the text could not be written to its end")),
+                        Ok(_) => Ok(()),
+                    }
+                });
+                match written {
+                    // What the file says of itself has its name.
+                    Err(Failure::Output(_)) | Ok(_) => saved.and(written)?,
+                    Err(failure) => return Err(failure),
+                }
+            }
+            None if io::stdout().is_terminal() => write(Paper { out: &mut anstream::stdout(), terminal: true })?,
+            None => write(Paper { out: &mut io::stdout(), terminal: false })?,
+        };
+        if io::stderr().is_terminal() && !self.json && !self.run.quiet {
+            report(&texts, started.elapsed().as_secs_f64(), key);
+        }
+        self.warn_of_equal(&texts, key);
+        Ok(self.say_whether_whole(&texts))
+    }
+
+    /// Writes one text as it comes.
+    fn stream(
+        &self,
+        request: Request<'_>,
+        prompt: &str,
+        key: Option<&Key>,
+        paper: &mut Paper<'_>,
+        started: Instant,
+    ) -> Result<Written, Failure> {
+        let mut fault = None;
+        let mut before = if paper.terminal && !self.chat { prompt } else { "" };
+        let written = request.stream(|piece| {
+            if self.json {
+                return ControlFlow::Continue(());
+            }
+            // The prompt comes with the first piece: nothing is printed for a request that fails.
+            let prompt = std::mem::take(&mut before);
+            match paper.faint(prompt).and_then(|()| paper.text(piece)).and_then(|()| paper.out.flush()) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    fault = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        if let Some(fault) = fault {
+            return Err(fault.into());
+        }
+        match self.json {
+            true => self.print(paper, 0, &written, prompt, key, started)?,
+            false => writeln!(paper.out)?,
+        }
+        paper.out.flush()?;
+        Ok(written)
+    }
+
+    /// Writes several texts together, and each of them out when it ends.
+    fn side_by_side(
+        &self,
+        request: Request<'_>,
+        prompt: &str,
+        key: Option<&Key>,
+        paper: &mut Paper<'_>,
+        started: Instant,
+    ) -> Result<Vec<Written>, Failure> {
+        let count = usize::from(self.texts);
+        let style = ProgressStyle::with_template("{bar:32.green/dim} {msg}").expect("the template is well-formed");
+        let bar = match self.run.quiet {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::new((count * self.max_tokens) as u64).with_style(style),
+        };
+        let (mut fault, mut pieces) = (None, 0u64);
+        let texts = request.stream_texts(count, |i, event| {
+            let printed = match event {
+                Event::End(written) => bar.suspend(|| {
+                    match self.json {
+                        true => self.print(paper, i, written, prompt, key, started)?,
+                        false => {
+                            paper.faint(&format!("seed {}\n", written.seed))?;
+                            paper.faint(if self.chat { "" } else { prompt })?;
+                            paper.text(&written.text)?;
+                            paper.out.write_all(b"\n\n")?;
+                        }
+                    }
+                    paper.out.flush()
+                }),
+                _ => {
+                    pieces += 1;
+                    bar.set_position(pieces);
+                    bar.set_message(format!("{:.0} tokens a second", pieces as f64 / started.elapsed().as_secs_f64()));
+                    Ok(())
+                }
+            };
+            match printed {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    fault = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        bar.finish_and_clear();
+        fault.map_or(Ok(texts), |fault| Err(fault.into()))
+    }
+
+    /// Prints a text as JSON.
+    fn print(
+        &self,
+        paper: &mut Paper<'_>,
+        index: usize,
+        written: &Written,
+        prompt: &str,
+        key: Option<&Key>,
+        started: Instant,
+    ) -> io::Result<()> {
+        let output = Output {
+            format: "verdigris-generate-1",
+            index,
+            prompt,
+            text: &written.text,
+            tokens: &written.tokens,
+            prompt_tokens: written.prompt_tokens,
+            stop: match written.stop {
+                Some(Stop::End) => "end",
+                Some(Stop::Length) => "length",
+                Some(Stop::Context) => "context",
+                Some(Stop::StopString) => "stop_string",
+                None => "cancelled",
+            },
+            stop_reason: written.stop_string.as_deref(),
+            complete: written.complete,
+            seed: written.seed,
+            key_id: key.map(Key::id),
+            seconds: started.elapsed().as_secs_f64(),
+            calls: written.acceptance.map(|a| a.calls),
+            drafted: written.acceptance.map(|a| a.drafted),
+            accepted: written.acceptance.map(|a| a.accepted),
+        };
+        writeln!(paper.out, "{}", serde_json::to_string(&output).expect("the output serialises"))
+    }
+
+    /// Says of texts that their seeds did not make different why that is so.
+    fn warn_of_equal(&self, texts: &[Written], key: Option<&Key>) {
+        let different: HashSet<&[u32]> = texts.iter().map(|written| &written.tokens[..]).collect();
+        if self.run.quiet || different.len() == texts.len() {
+            return;
+        }
+        let is_noise = |key: &&Key| key.embed().is_ok_and(|embed| embed.stage() == Stage::Warped);
+        let why = match key.filter(is_noise) {
+            Some(key) => format!(
+                "the key {} chooses each token by those before it, whatever the seed: vary the prompt, or use a key of \
+                 green lists",
+                key.id()
+            ),
+            None if self.sampling.is_greedy() => "at temperature 0 no seed matters: raise --temperature".into(),
+            None => return,
+        };
+        let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
+        crate::terminal::say!(
+            "{yellow}warning:{yellow:#} of {} texts {} are different: {why}",
+            texts.len(),
+            different.len()
+        );
+    }
+
+    /// The status of texts, and why it is not 0.
+    fn say_whether_whole(&self, texts: &[Written]) -> ExitCode {
+        let cut: Vec<&Written> = texts.iter().filter(|written| written.complete == Some(false)).collect();
+        let Some(first) = cut.first() else { return ExitCode::SUCCESS };
+        let which = match texts.len() {
+            1 => "the text".into(),
+            all => format!("{} of {all} texts", cut.len()),
+        };
+        let why = match (&first.stop_string, first.stop) {
+            (Some(stop), _) => format!("the stop string {stop:?} came first; choose another --stop"),
+            (None, Some(Stop::Context)) => "the model's context is full; shorten the prompt".into(),
+            _ => format!("{} tokens do not suffice; raise --max-tokens", self.max_tokens),
+        };
+        let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
+        crate::terminal::say!("{yellow}cut short:{yellow:#} {which} ended before the form was whole: {why}");
+        ExitCode::from(3)
+    }
+}
+
+/// Says on the terminal how it went.
+fn report(texts: &[Written], seconds: f64, key: Option<&Key>) {
+    let tokens: usize = texts.iter().map(|written| written.tokens.len()).sum();
+    let marked = key.map(|key| format!(", marked with {}", key.id())).unwrap_or_default();
+    let acceptance = texts.iter().find_map(|written| written.acceptance);
+    let drafts = acceptance.map(|a| format!(", {} of {} drafts accepted", a.accepted, a.drafted)).unwrap_or_default();
+    let seed = texts.iter().map(|written| written.seed).min().unwrap_or(0);
+    let dim = anstyle::Style::new().dimmed();
+    crate::terminal::say!(
+        "{dim}{tokens} tokens in {seconds:.1} s ({:.0} a second), seed {seed}{marked}{drafts}{dim:#}",
+        tokens as f64 / seconds
+    );
+}

@@ -1,0 +1,156 @@
+//! Files that commands write: whole or not at all, and nothing that was there is lost unasked.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::Failure;
+
+/// Where a file will go. Made before the work whose result it takes, so that what cannot be written is told first.
+#[derive(Debug)]
+pub(crate) struct OutputFile {
+    /// As it was given, for messages.
+    name: PathBuf,
+    /// Where it leads: a link stays a link.
+    path: PathBuf,
+    replace: bool,
+    /// A device or a pipe, which is written to as it is.
+    stream: bool,
+}
+
+impl OutputFile {
+    /// Refuses a file that exists, unless `replace` is set; one of `inputs` under any name, whatever is set; and a folder
+    /// that does not exist.
+    pub(crate) fn new(name: &Path, replace: bool, inputs: &[&Path]) -> Result<Self, Failure> {
+        let write = |source| Failure::Write { path: name.into(), source };
+        let path = name.canonicalize().unwrap_or_else(|_| name.into());
+        let there = match fs::metadata(&path) {
+            Ok(there) => Some(there),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(write(error)),
+        };
+        let stream = there.as_ref().is_some_and(|there| !there.is_file());
+        if there.as_ref().is_some_and(fs::Metadata::is_dir) {
+            return Err(write(io::Error::other("it is a folder")));
+        }
+        if there.is_some() && inputs.iter().any(|input| same_file(input, &path)) {
+            let message = format!("{} is a file that is read here: write to another one", name.display());
+            return Err(Failure::Usage(message));
+        }
+        if there.is_some() && !stream && !replace {
+            return Err(exists(name));
+        }
+        fs::metadata(folder(&path)).map_err(write)?;
+        Ok(Self { name: name.into(), path, replace, stream })
+    }
+
+    /// Lets `fill` write a temporary file in the same folder, which then takes the name at once. Where anything fails
+    /// the folder is left as it was.
+    pub(crate) fn write(self, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+        let write = |source| Failure::Write { path: self.name.clone(), source };
+        if self.stream {
+            let mut stream = OpenOptions::new().write(true).open(&self.path).map_err(write)?;
+            return fill(&mut stream).and_then(|()| stream.flush()).map_err(write);
+        }
+        let mut options = tempfile::Builder::new();
+        options.prefix(".verdigris-").suffix(".part");
+        // As any new file: what the user's umask leaves of it.
+        #[cfg(unix)]
+        options.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut file = options.tempfile_in(folder(&self.path)).map_err(write)?;
+        fill(file.as_file_mut()).and_then(|()| file.as_file_mut().sync_all()).map_err(write)?;
+        let persisted = match self.replace {
+            true => file.persist(&self.path),
+            false => file.persist_noclobber(&self.path),
+        };
+        match persisted {
+            Ok(_) => Ok(()),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&self.name)),
+            Err(error) => Err(write(error.error)),
+        }
+    }
+}
+
+fn exists(name: &Path) -> Failure {
+    Failure::Usage(format!("{} exists already; --force replaces it", name.display()))
+}
+
+/// The folder that a file is in.
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    }
+}
+
+/// Whether two paths lead to one file, by whatever names.
+fn same_file(a: &Path, b: &Path) -> bool {
+    #[cfg(unix)]
+    if let (Ok(a), Ok(b)) = (fs::metadata(a), fs::metadata(b)) {
+        use std::os::unix::fs::MetadataExt;
+        return (a.dev(), a.ino()) == (b.dev(), b.ino());
+    }
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(path: &Path, replace: bool, text: &str) -> Result<(), Failure> {
+        OutputFile::new(path, replace, &[])?.write(|out| out.write_all(text.as_bytes()))
+    }
+
+    #[test]
+    fn nothing_is_lost_unasked_and_nothing_is_half_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        put(&path, false, "one").unwrap();
+        assert!(put(&path, false, "two").unwrap_err().to_string().contains("exists already; --force replaces it"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one");
+        let failing = |out: &mut dyn Write| {
+            out.write_all(b"half")?;
+            Err(io::Error::other("the disk is full"))
+        };
+        let error = OutputFile::new(&path, true, &[]).unwrap().write(failing).unwrap_err();
+        assert!(error.to_string().ends_with("the disk is full"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one");
+        put(&path, true, "two").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no temporary file stays");
+        assert!(put(&folder.path().join("none/a.txt"), false, "").is_err());
+        assert!(put(folder.path(), true, "").is_err());
+    }
+
+    /// A file that came to be after the first look is not replaced either.
+    #[test]
+    fn of_two_writers_one_wins() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        let first = OutputFile::new(&path, false, &[]).unwrap();
+        let second = OutputFile::new(&path, false, &[]).unwrap();
+        first.write(|out| out.write_all(b"first")).unwrap();
+        let error = second.write(|out| out.write_all(b"second")).unwrap_err();
+        assert!(error.to_string().contains("exists already"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_input_is_never_written_to_and_a_link_stays_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (text, link, hard) = (folder.path().join("text"), folder.path().join("link"), folder.path().join("hard"));
+        fs::write(&text, "text").unwrap();
+        std::os::unix::fs::symlink(&text, &link).unwrap();
+        fs::hard_link(&text, &hard).unwrap();
+        for name in [&text, &link, &hard] {
+            let error = OutputFile::new(name, true, &[&text]).unwrap_err();
+            assert!(error.to_string().contains("is a file that is read here"), "{error}");
+        }
+        put(&link, true, "new").unwrap();
+        assert!(link.is_symlink() && fs::read_to_string(&text).unwrap() == "new");
+        put(Path::new("/dev/null"), false, "text").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+}
