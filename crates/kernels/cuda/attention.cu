@@ -28,8 +28,7 @@ struct Attend {
   uint32_t dim;
   // Tokens of a page.
   uint32_t page;
-  // Pages of a split, and splits.
-  uint32_t pages_a_split;
+  // Splits that a row has room for.
   uint32_t splits;
   // Tokens so far back are not seen; none: all are.
   uint32_t window;
@@ -38,7 +37,16 @@ struct Attend {
   float scale;
   // None: scores are as they are.
   float cap;
+  // The row whose sums stand first.
+  uint32_t from;
 };
+
+// Where a split begins, in tokens: the same for every row of every pass, so that a text has the same bits whatever is computed with
+// it. As `attention.rs` has it.
+static __device__ inline unsigned split_begin(unsigned split) {
+  if (split < 16) return split * 128;
+  return (8 + split % 8) * (256u << (split - 16) / 8);
+}
 
 // Keys that are looked at together: one for each lane.
 constexpr unsigned KEYS = WARP;
@@ -74,8 +82,8 @@ template <class F> static __device__ inline void attend(const Attend &a) {
   const Tile tile = a.tiles[blockIdx.z];
   if (tile.count == 0) return;
   const Row first = a.rows[tile.first];
-  unsigned begin = blockIdx.x * a.pages_a_split * a.page;
-  unsigned end = min(begin + a.pages_a_split * a.page, a.rows[tile.first + tile.count - 1].slot + 1);
+  unsigned begin = split_begin(blockIdx.x);
+  unsigned end = min(split_begin(blockIdx.x + 1), a.rows[tile.first + tile.count - 1].slot + 1);
   if (begin >= end) return;
   unsigned group = a.heads / a.kv_heads, queries = tile.count * group, most = a.rows_a_tile * group;
   unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -127,7 +135,7 @@ template <class F> static __device__ inline void attend(const Attend &a) {
   __syncthreads();
   for (unsigned i = threadIdx.x; i < queries * a.dim; i += blockDim.x) {
     unsigned q = i / a.dim, row = tile.first + q / group, head = blockIdx.y * group + q % group;
-    size_t at = (static_cast<size_t>(row) * a.heads + head) * a.splits + blockIdx.x;
+    size_t at = (static_cast<size_t>(row - a.from) * a.heads + head) * a.splits + blockIdx.x;
     a.sums[at * a.dim + i % a.dim] = sums[i];
     if (i % a.dim == 0) a.totals[2 * at] = largest[q], a.totals[2 * at + 1] = totals[q];
   }
@@ -146,18 +154,20 @@ struct Merge {
   uint32_t heads;
   uint32_t dim;
   uint32_t splits;
-  // Tokens of a split.
-  uint32_t tokens;
+  // The row whose sums stand first.
+  uint32_t from;
 };
 
 // The splits of a row and a head, joined.
 KERNEL(merge, Merge) {
-  const Row row = a.rows[blockIdx.y];
+  const Row row = a.rows[a.from + blockIdx.y];
   if (row.slot == NONE) return;
   size_t at = static_cast<size_t>(blockIdx.y) * a.heads + blockIdx.x;
+  float *out = a.out + (static_cast<size_t>(a.from + blockIdx.y) * a.heads + blockIdx.x) * a.dim;
   const float *totals = a.totals + at * a.splits * 2, *sums = a.sums + at * a.splits * a.dim;
   // Those after it saw nothing.
-  unsigned count = row.slot / a.tokens + 1;
+  unsigned count = 1;
+  while (count < a.splits && split_begin(count) <= row.slot) count++;
   float largest = -INFINITY, total = 0;
   for (unsigned split = 0; split < count; split++) largest = fmaxf(largest, totals[2 * split]);
   for (unsigned split = 0; split < count; split++) {
@@ -168,6 +178,6 @@ KERNEL(merge, Merge) {
     for (unsigned split = 0; split < count; split++) {
       if (totals[2 * split] != -INFINITY) sum = fmaf(sums[split * a.dim + i], expf(totals[2 * split] - largest), sum);
     }
-    a.out[at * a.dim + i] = sum / total;
+    out[i] = sum / total;
   }
 }

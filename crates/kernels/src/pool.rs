@@ -105,8 +105,11 @@ impl Pool {
         }
         shared.take_tasks(work);
         shared.epoch.fetch_add(1, SeqCst);
+        let mut looks = 0;
         while shared.active.load(SeqCst) > 0 {
-            std::hint::spin_loop();
+            looks += 1;
+            // One that has no processor gets this one.
+            if looks < LOOKS { std::hint::spin_loop() } else { thread::yield_now() }
         }
         let panicked = shared.panicked.swap(false, SeqCst);
         drop(turn);

@@ -214,6 +214,43 @@ fn a_long_prompt_is_read_in_chunks() {
     assert!(worst < 1e-3, "{worst}");
 }
 
+/// A row has the same bits alone, with guesses after it, with other texts, and at the end of a prompt, where sums over the
+/// keys of a long text are cut in pieces. Passes of as many rows differ in how many are wanted, so that graphs differ too.
+#[test]
+fn company_changes_no_bit() {
+    let [_, model] = both(&ModelFolder::at(fixtures().join("models/tale-small")));
+    let size = model.vocabulary_size();
+    let (prompt, next) = (text(300, 3, size), [7, 8, 9, 10, 11]);
+    let mut held = model.clone().begin(320).unwrap();
+    read(&mut *held, Batch::chain(&prompt, Wanted::Last));
+    let others: Vec<Vec<u32>> = [13, 10, 1].iter().map(|&length| text(length, 5, size)).collect();
+    for round in 0..3 {
+        let alone = read(&mut *held.fork().unwrap(), Batch::chain(&next[..1], Wanted::Last));
+        let guessed = read(&mut *held.fork().unwrap(), Batch::chain(&next, Wanted::All));
+        assert!(alone == guessed[..size], "with guesses, round {round}");
+        for wanted in [Wanted::Last, Wanted::All] {
+            let mut sequences = vec![held.fork().unwrap()];
+            sequences.extend(others.iter().map(|_| model.clone().begin(60).unwrap()));
+            let tokens: Vec<&[u32]> = std::iter::once(&next[..1]).chain(others.iter().map(Vec::as_slice)).collect();
+            let mut rows: [Rows; 4] = Default::default();
+            let turns = sequences.iter_mut().zip(&tokens).zip(&mut rows);
+            let mut turns: Vec<Turn<'_>> = turns
+                .map(|((sequence, tokens), rows)| Turn {
+                    sequence: &mut **sequence,
+                    batch: Batch::chain(tokens, wanted),
+                    rows,
+                })
+                .collect();
+            model.forward_each(&mut turns).unwrap();
+            assert!(alone == rows[0].row(0), "with others, {wanted:?}, round {round}");
+        }
+    }
+    let alone = read(&mut *held.fork().unwrap(), Batch::chain(&next[..1], Wanted::Last));
+    let mut whole = model.clone().begin(320).unwrap();
+    let at_once = read(&mut *whole, Batch::chain(&[&prompt[..], &next[..1]].concat(), Wanted::Last));
+    assert!(alone == at_once, "at the end of a prompt");
+}
+
 /// Tokens are drawn on the GPU: those that its rows give when they come back.
 #[test]
 fn tokens_are_drawn_where_the_rows_are() {

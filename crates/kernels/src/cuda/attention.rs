@@ -21,27 +21,36 @@ pub struct Attention<'a> {
     pub cap: Option<f32>,
 }
 
-/// How the keys of a pass are split among blocks of threads, and where their results lie before they are joined.
+/// How keys are split among blocks of threads, and where their results lie before they are joined.
+///
+/// Where a split begins depends on nothing but its number: sums are rounded the same way whatever else is in a pass, so a
+/// seed's text does not depend on its company. The first sixteen have 128 tokens, and eight more double what is reached: a
+/// text of any length has blocks enough for a GPU, and a long one not too many.
 #[derive(Debug)]
 pub struct Splits {
     rows: usize,
     heads: usize,
-    pages_a_split: usize,
     splits: usize,
     sums: Buffer,
     totals: Buffer,
 }
 
+/// Rows whose results lie there at once, at most; more rows are attended in turns.
+const ROWS: usize = 64;
+
+/// Where a split begins, in tokens, as `attention.cu` has it.
+fn split_begin(split: usize) -> usize {
+    if split < 16 { split * 128 } else { (8 + split % 8) * (256 << ((split - 16) / 8)) }
+}
+
 impl Splits {
-    /// For so many rows of so many heads, over at most so many pages.
-    pub fn new(gpu: &Gpu, rows: usize, heads: usize, head_dim: usize, pages: usize) -> Result<Self, CudaError> {
-        // Few rows need many blocks to fill a GPU; many rows fill it as they are, and would need much memory.
-        let most = if rows <= 4 { 64 } else { (256 / rows).max(4) };
-        let pages_a_split = pages.div_ceil(most).max(1);
-        let splits = pages.div_ceil(pages_a_split).max(1);
+    /// For so many rows of so many heads, each of which sees at most so many tokens.
+    pub fn new(gpu: &Gpu, rows: usize, heads: usize, head_dim: usize, tokens: usize) -> Result<Self, CudaError> {
+        let rows = rows.min(ROWS);
+        let splits = (1..).find(|&split| split_begin(split) >= tokens).expect("splits have no end");
         let results = rows * heads * splits;
         let (sums, totals) = (gpu.allocate(results * head_dim * 4)?, gpu.allocate(results * 2 * 4)?);
-        Ok(Self { rows, heads, pages_a_split, splits, sums, totals })
+        Ok(Self { rows, heads, splits, sums, totals })
     }
 }
 
@@ -62,12 +71,12 @@ struct Args {
     kv_heads: u32,
     dim: u32,
     page: u32,
-    pages_a_split: u32,
     splits: u32,
     window: u32,
     rows_a_tile: u32,
     scale: f32,
     cap: f32,
+    from: u32,
 }
 
 #[repr(C)]
@@ -80,7 +89,7 @@ struct MergeArgs {
     heads: u32,
     dim: u32,
     splits: u32,
-    tokens: u32,
+    from: u32,
 }
 
 /// Attends: for each row and head, the values that it sees, weighted by the softmax of its scores. `query` and `out` are
@@ -99,32 +108,11 @@ pub fn attend(
     let (layout, m) = (rows.layout(), rows.most());
     let Attention { layer, heads, window, slopes, scale, cap } = attention;
     let (kv_heads, dim) = (layout.kv_heads, layout.head_dim);
-    assert!(heads.is_multiple_of(kv_heads) && splits.rows >= m && splits.heads == heads, "{heads} heads of {m} rows");
+    let fits = heads.is_multiple_of(kv_heads) && splits.rows >= m.min(ROWS) && splits.heads == heads;
+    assert!(fits, "{heads} heads of {m} rows");
     // A graph may be replayed when sequences are longer, up to what the splits were made for.
-    assert!(rows.longest() <= splits.splits * splits.pages_a_split, "{} pages", rows.longest());
+    assert!(rows.longest() * layout.tokens <= split_begin(splits.splits), "{} pages", rows.longest());
     let [keys, values] = layout.places(layer);
-    let args = Args {
-        query: query.numbers(m * heads * dim),
-        sums: splits.sums.numbers(m * heads * splits.splits * dim),
-        totals: splits.totals.numbers(m * heads * splits.splits * 2),
-        rows: rows.address(),
-        tiles: rows.tiles(),
-        pages: rows.table(),
-        masks: rows.masks(),
-        slopes: slopes.map_or(0, |slopes| slopes.numbers(heads)),
-        keys,
-        values,
-        heads: small(heads),
-        kv_heads: small(kv_heads),
-        dim: small(dim),
-        page: small(layout.tokens),
-        pages_a_split: small(splits.pages_a_split),
-        splits: small(splits.splits),
-        window: small(window.unwrap_or(0)),
-        rows_a_tile: small(rows.rows_a_tile()),
-        scale,
-        cap: cap.unwrap_or(0.0),
-    };
     let kernel = match layout.format {
         Format::F32 => "attend_f32",
         Format::F16 => "attend_f16",
@@ -135,21 +123,90 @@ pub fn attend(
     // As `attention.cu` shares it out: queries, sums, a set of keys, weights, and what each query has seen.
     let queries = rows.rows_a_tile() * (heads / kv_heads);
     let shared = 4 * (2 * queries * dim + 32 * (dim + 1) + queries * 32 + 2 * queries);
-    let grid = [splits.splits, kv_heads, m];
-    let mut buffers = vec![query, &splits.sums, &splits.totals, rows.buffer()];
-    buffers.extend(slopes);
-    // SAFETY: the struct is that of `attention.cu`, all is as long as it takes it to be, and `Rows` has checked what rows reach.
-    unsafe { gpu.launch(kernel, grid, (128, shared), &args, &buffers)? };
-    let args = MergeArgs {
-        sums: args.sums,
-        totals: args.totals,
-        rows: args.rows,
-        out: out.numbers(m * heads * dim),
-        heads: args.heads,
-        dim: args.dim,
-        splits: args.splits,
-        tokens: small(splits.pages_a_split * layout.tokens),
-    };
-    // SAFETY: as above.
-    unsafe { gpu.launch("merge", [heads, m, 1], (64, 0), &args, &[&splits.sums, &splits.totals, rows.buffer(), out]) }
+    let at_once = splits.rows * heads * splits.splits;
+    let (sums, totals) = (splits.sums.numbers(at_once * dim), splits.totals.numbers(at_once * 2));
+    for Share { tile, tiles, row, count } in shares(rows, m) {
+        let args = Args {
+            query: query.numbers(m * heads * dim),
+            sums,
+            totals,
+            rows: rows.address(),
+            tiles: rows.tiles() + 8 * tile as u64,
+            pages: rows.table(),
+            masks: rows.masks(),
+            slopes: slopes.map_or(0, |slopes| slopes.numbers(heads)),
+            keys,
+            values,
+            heads: small(heads),
+            kv_heads: small(kv_heads),
+            dim: small(dim),
+            page: small(layout.tokens),
+            splits: small(splits.splits),
+            window: small(window.unwrap_or(0)),
+            rows_a_tile: small(rows.rows_a_tile()),
+            scale,
+            cap: cap.unwrap_or(0.0),
+            from: small(row),
+        };
+        let grid = [splits.splits, kv_heads, tiles];
+        let mut buffers = vec![query, &splits.sums, &splits.totals, rows.buffer()];
+        buffers.extend(slopes);
+        // SAFETY: the struct is that of `attention.cu`, all is as long as it takes it to be, and `Rows` has checked what rows reach.
+        unsafe { gpu.launch(kernel, grid, (128, shared), &args, &buffers)? };
+        let args = MergeArgs {
+            sums,
+            totals,
+            rows: args.rows,
+            out: out.numbers(m * heads * dim),
+            heads: args.heads,
+            dim: args.dim,
+            splits: args.splits,
+            from: args.from,
+        };
+        let buffers = [&splits.sums, &splits.totals, rows.buffer(), out];
+        // SAFETY: as above.
+        unsafe { gpu.launch("merge", [heads, count, 1], (64, 0), &args, &buffers)? };
+    }
+    Ok(())
+}
+
+/// Rows that are attended at once, and their tiles.
+struct Share {
+    tile: usize,
+    tiles: usize,
+    row: usize,
+    count: usize,
+}
+
+/// All rows of a pass. Few are one share, whatever they are, so that what is recorded is right for others too; of many,
+/// those that are there, as many at once as there is room for their results.
+fn shares(rows: &Rows, m: usize) -> Vec<Share> {
+    if m <= ROWS {
+        return vec![Share { tile: 0, tiles: m, row: 0, count: m }];
+    }
+    let mut shares: Vec<Share> = Vec::new();
+    for (tile, (row, count)) in rows.all_tiles().enumerate() {
+        match shares.last_mut() {
+            Some(last) if last.count + count <= ROWS => (last.tiles, last.count) = (last.tiles + 1, last.count + count),
+            _ => shares.push(Share { tile, tiles: 1, row, count }),
+        }
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_begin;
+
+    #[test]
+    fn splits_follow_each_other() {
+        assert_eq!(split_begin(0), 0);
+        for split in 0..160 {
+            let (begin, end) = (split_begin(split), split_begin(split + 1));
+            assert!(begin < end && (end - begin).is_power_of_two(), "{begin}..{end}");
+            // None is more than an eighth of what stands before it, but for the first.
+            assert!(end - begin <= (begin / 8).max(128), "{begin}..{end}");
+        }
+        assert_eq!((split_begin(16), split_begin(24), split_begin(64)), (2048, 4096, 1 << 17));
+    }
 }

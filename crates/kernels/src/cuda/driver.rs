@@ -23,6 +23,18 @@ impl From<DriverError> for CudaError {
     }
 }
 
+/// What a driver says that cannot read the kernels.
+fn unloadable(error: DriverError) -> CudaError {
+    let what = match error.0 {
+        CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => {
+            "the NVIDIA driver is older than the compiler of this program's kernels"
+        }
+        CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU => "this GPU is older than compute capability 8.0",
+        _ => return error.into(),
+    };
+    CudaError::Driver(format!("{what}: docs/building-for-cuda.md says what goes together"))
+}
+
 pub(super) struct Driver {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
@@ -43,7 +55,7 @@ impl Driver {
         // SAFETY: one stream does everything in order, so there is nothing to wait for.
         unsafe { context.disable_event_tracking() };
         let (stream, recorder) = (context.new_stream()?, context.new_stream()?);
-        let module = context.load_module(Ptx::from_binary(KERNELS.to_vec()))?;
+        let module = context.load_module(Ptx::from_binary(KERNELS.to_vec())).map_err(unloadable)?;
         Ok(Self { context, stream, recorder, module, functions: Mutex::default() })
     }
 
@@ -142,8 +154,11 @@ impl Memory for OnDevice {
 
     fn write(&self, at: usize, bytes: &[u8]) -> Result<(), CudaError> {
         let to = self.at(at, bytes.len())?;
-        // SAFETY: it is within the memory; the driver has copied memory that is not pinned when it returns.
-        unsafe { result::memcpy_htod_async(to, bytes, self.slice.stream().cu_stream()) }.map_err(CudaError::from)
+        let stream = self.slice.stream();
+        // SAFETY: it is within the memory, and the bytes are there until it is done.
+        unsafe { result::memcpy_htod_async(to, bytes, stream.cu_stream())? };
+        // The driver promises of no memory that it has been read when the call returns.
+        Ok(stream.synchronize()?)
     }
 
     fn read(&self, at: usize, bytes: &mut [u8]) -> Result<(), CudaError> {

@@ -83,6 +83,31 @@ impl fmt::Debug for Gpu {
     }
 }
 
+/// A recording that goes on, and ends however its work does: launches after a panic are launches again.
+struct Recorded<'a> {
+    gpu: &'a Gpu,
+    has_ended: bool,
+}
+
+impl Recorded<'_> {
+    /// What was recorded, and what it reaches.
+    fn end(mut self) -> (Result<Box<dyn Recording>, CudaError>, Vec<Buffer>) {
+        self.has_ended = true;
+        let buffers = self.gpu.reached().take().map(|(_, buffers)| buffers).unwrap_or_default();
+        (self.gpu.backend.end_recording(), buffers)
+    }
+}
+
+impl Drop for Recorded<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.gpu.reached().take();
+            // What there is of it is nothing that anybody asked for.
+            drop(self.gpu.backend.end_recording());
+        }
+    }
+}
+
 /// Memory on a GPU. Clones are the same memory.
 #[derive(Clone)]
 pub struct Buffer(Arc<dyn Memory>);
@@ -153,9 +178,9 @@ impl Gpu {
         let _turn = self.recorder.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.backend.begin_recording()?;
         *self.reached() = Some((thread::current().id(), Vec::new()));
+        let recording = Recorded { gpu: self, has_ended: false };
         let done = work();
-        let buffers = self.reached().take().map(|(_, buffers)| buffers).unwrap_or_default();
-        let recording = self.backend.end_recording();
+        let (recording, buffers) = recording.end();
         done?;
         Ok(Graph { recording: recording?, _buffers: buffers, launches: self.recorder.launches.clone() })
     }

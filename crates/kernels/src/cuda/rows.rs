@@ -301,6 +301,12 @@ impl Rows {
         Ok(())
     }
 
+    /// The first row and the number of rows of each tile.
+    pub(super) fn all_tiles(&self) -> impl Iterator<Item = (usize, usize)> {
+        let number = |at: usize| u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("four bytes")) as usize;
+        (0..self.tiles).map(|tile| self.tiles_at() + tile * 8).map(move |at| (number(at), number(at + 4)))
+    }
+
     pub(super) fn buffer(&self) -> &Buffer {
         &self.buffer
     }

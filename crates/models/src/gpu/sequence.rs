@@ -11,7 +11,7 @@ use verdigris_kernels::cuda::{Buffer, CudaError};
 
 use crate::error::ModelError;
 use crate::gpu::pass::pass;
-use crate::gpu::work::{Span, Work, bucket, is_recorded};
+use crate::gpu::work::{Span, Work, bucket, is_recorded, outputs};
 use crate::gpu::{GpuDecoder, Shared};
 use crate::language_model::{Batch, Drawn, Rows, Sequence, Turn, kept};
 use crate::pieces::{CHUNK, Piece, in_passes};
@@ -107,16 +107,19 @@ fn one_pass(
     if !is_recorded(bucket) && work.buffers.logits.len() < wanted * size * 4 {
         work.buffers.logits = gpu.allocate(wanted * size * 4)?;
     }
-    let (rows, buffers, Span { splits, is_warm, graph }) = work.for_these_rows(decoder)?;
-    match graph {
-        Some(graph) => graph.replay()?,
-        None if *is_warm && is_recorded(bucket) => {
-            let recorded = gpu.record(|| pass(decoder, rows, buffers, splits, bucket))?;
+    let (rows, buffers, Span { splits, done }) = work.for_these_rows(decoder)?;
+    let outputs = if is_recorded(bucket) { outputs(wanted) } else { wanted };
+    match done.get_mut(&outputs) {
+        Some(Some(graph)) => graph.replay()?,
+        Some(graph) if is_recorded(bucket) => {
+            let recorded = gpu.record(|| pass(decoder, rows, buffers, splits, outputs))?;
             graph.insert(recorded).replay()?;
         }
-        None => pass(decoder, rows, buffers, splits, if is_recorded(bucket) { bucket } else { wanted })?,
+        _ => {
+            pass(decoder, rows, buffers, splits, outputs)?;
+            done.insert(outputs, None);
+        }
     }
-    *is_warm = true;
     let (mut at, mut items, mut drawn) = (0, Vec::new(), Vec::new());
     for piece in pieces {
         let turn = &mut turns[piece.turn];

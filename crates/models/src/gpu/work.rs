@@ -19,6 +19,11 @@ pub(super) fn bucket(rows: usize) -> usize {
     BUCKETS.into_iter().find(|&bucket| rows <= bucket).unwrap_or(CHUNK)
 }
 
+/// As many rows as the output matrix is multiplied with where so many are wanted of a pass that is recorded.
+pub(super) fn outputs(wanted: usize) -> usize {
+    if wanted == 0 { 0 } else { bucket(wanted) }
+}
+
 /// Whether passes of so many rows are recorded.
 pub(super) fn is_recorded(bucket: usize) -> bool {
     bucket < CHUNK
@@ -51,9 +56,9 @@ pub(super) struct Buffers {
 /// What depends on how long sequences are.
 pub(super) struct Span {
     pub(super) splits: Splits,
-    /// Passes are done once before one is recorded: a kernel may have to be loaded, which cannot be.
-    pub(super) is_warm: bool,
-    pub(super) graph: Option<Graph>,
+    /// Passes that were done, by how many rows are wanted of them. They are done once before one is recorded: a kernel may
+    /// have to be loaded, which cannot be.
+    pub(super) done: HashMap<usize, Option<Graph>>,
 }
 
 impl Work {
@@ -90,8 +95,9 @@ impl Work {
             Entry::Occupied(span) => span.into_mut(),
             Entry::Vacant(place) => {
                 let DecoderConfig { heads, head_dim, .. } = decoder.config;
-                let splits = Splits::new(&decoder.gpu, self.rows.most(), heads, head_dim, pages)?;
-                place.insert(Span { splits, is_warm: false, graph: None })
+                let tokens = pages * decoder.layout.tokens;
+                let splits = Splits::new(&decoder.gpu, self.rows.most(), heads, head_dim, tokens)?;
+                place.insert(Span { splits, done: HashMap::new() })
             }
         };
         Ok((&self.rows, &self.buffers, span))
