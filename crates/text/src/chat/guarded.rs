@@ -163,6 +163,7 @@ fn expr<'a>(old: &Expr<'a>) -> Expr<'a> {
             Slice { expr: guard(CUT, &s.expr), start: some(&s.start), stop: some(&s.stop), step: some(&s.step) },
         )),
         Expr::UnaryOp(s) => {
+            #[allow(clippy::needless_match, reason = "the kind can't be copied")]
             let op = match s.op {
                 UnaryOpKind::Not => UnaryOpKind::Not,
                 UnaryOpKind::Neg => UnaryOpKind::Neg,
