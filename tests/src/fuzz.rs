@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
 use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, NumberForms, Style, Whitespace};
-use verdigris_text::{Pieces, Tokenizer};
+use verdigris_text::{ChatTemplate, Message, Pieces, Tokenizer};
 use verdigris_watermark::attack::Attack;
 use verdigris_watermark::normalize::normalize;
 use verdigris_watermark::windows::passages;
@@ -25,6 +25,66 @@ pub fn gguf_file(data: &[u8]) -> bool {
     let mut sequence = model.begin(capacity).expect("a sequence within the context");
     sequence.forward(&Batch::chain(&[0], Wanted::Last), &mut rows).expect("a token of the vocabulary");
     true
+}
+
+/// A model of one layer, of which [`safetensors_file`] gets the weights.
+const CONFIG: &str = r#"{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8,
+    "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 5,
+    "max_position_embeddings": 16, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
+    "tie_word_embeddings": true, "eos_token_id": 0}"#;
+
+/// A safetensors file: an error, or a model that reads a token. Whether it is a model.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn safetensors_file(data: &[u8]) -> bool {
+    let folder = tempfile::tempdir().expect("a folder for the model");
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).expect("room for a file");
+    write("config.json", CONFIG.as_bytes());
+    write("model.safetensors", data);
+    let folder = ModelFolder::at(folder.path());
+    let _ = folder.weights();
+    let Ok(model) = folder.model(&Device::Cpu) else { return false };
+    let mut rows = Rows::default();
+    let mut sequence = model.begin(4).expect("a sequence within the context");
+    sequence.forward(&Batch::chain(&[0, 4], Wanted::All), &mut rows).expect("tokens of the vocabulary");
+    true
+}
+
+/// A tokenizer file: an error, or a tokenizer that reads texts or says why not. Whether it is a tokenizer.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn tokenizer_file(data: &[u8]) -> bool {
+    let Ok(tokenizer) = Tokenizer::from_json(data) else { return false };
+    let vocabulary = tokenizer.vocabulary();
+    assert!(vocabulary.size() > 0 && vocabulary.fingerprint().len() == 32);
+    for text in ["", "the captain said: \"Go!\" \u{1F600} <0x0A>\n\tnaïve  1234", "<|end|>the[SEP]<unk>"] {
+        if let Ok(tokens) = tokenizer.encode(text) {
+            let _ = tokenizer.decode(&tokens);
+            assert!(tokens.iter().all(|&token| (token as usize) < vocabulary.size()), "{tokens:?}");
+        }
+        let _ = tokenizer.encode_prompt(text);
+        for (_, place) in tokenizer.encode_with_places(text).unwrap_or_default() {
+            assert!(place.start <= place.end && place.end <= text.len(), "{place:?} of {}", text.len());
+        }
+    }
+    true
+}
+
+/// A chat template: an error, or a prompt of a bounded length.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn chat_template(data: &[u8]) {
+    let Ok(source) = std::str::from_utf8(data) else { return };
+    let Ok(template) = ChatTemplate::new(source, Some("<s>"), Some("</s>")) else { return };
+    let messages = [Message::system("Be brief."), Message::user("a|b <|endoftext|>\n"), Message::assistant("Yes.")];
+    match template.render(&messages) {
+        Ok(prompt) => assert!(prompt.len() < 64 << 20, "{} bytes", prompt.len()),
+        Err(fault) => assert!(!fault.to_string().is_empty()),
+    }
+    let _ = template.tokens(&messages, LEXICON.tokenizer());
 }
 
 /// A key file: parsed, it judges; not parsed, the fault does not quote the secret.

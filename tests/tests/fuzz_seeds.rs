@@ -66,3 +66,18 @@ fn schemas() {
 fn walks() {
     run("walk", fuzz::walk);
 }
+
+#[test]
+fn safetensors_files() {
+    run("safetensors_file", |data| _ = fuzz::safetensors_file(data));
+}
+
+#[test]
+fn tokenizer_files() {
+    run("tokenizer_file", |data| _ = fuzz::tokenizer_file(data));
+}
+
+#[test]
+fn chat_templates() {
+    run("chat_template", fuzz::chat_template);
+}

@@ -121,7 +121,8 @@ pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     // It writes all that there is.
     environment.remove_global("debug");
     environment.add_function("raise_exception", raise);
-    environment.add_function("strftime_now", now);
+    let clock = budget.clone();
+    environment.add_function("strftime_now", move |format: String| now(&clock, &format));
 }
 
 fn pay(budget: &Budget, name: &str, makes: Makes, args: &[Value]) -> Result<(), Error> {
@@ -284,10 +285,11 @@ fn raise(message: String) -> Result<String, Error> {
 }
 
 /// The time where the program runs, in the letters of `strftime`.
-fn now(format: String) -> Result<String, Error> {
+fn now(budget: &Budget, format: &str) -> Result<String, Error> {
+    // No letter stands for more.
+    budget.make((format.len() as u64).saturating_mul(64))?;
     let now = jiff::Zoned::now();
-    jiff::fmt::strtime::format(&format, &now)
-        .map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
+    jiff::fmt::strtime::format(format, &now).map_err(|error| Error::new(ErrorKind::InvalidOperation, error.to_string()))
 }
 
 /// As Python's `json.dumps`, with a space after commas and colons.
