@@ -1,7 +1,7 @@
 //! A constraint as a step on logits.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 use verdigris_logits::{Row, TokenId, Transform};
@@ -12,7 +12,7 @@ use crate::grammar::{BadChoice, Grammar};
 use crate::json::schema::BadSchema;
 use crate::json::style::Style;
 use crate::lexicon::Lexicon;
-use crate::machine::{Machine, State};
+use crate::machine::{MEMORY, Machine, State, TooMuchWork};
 use crate::regex::BadRegex;
 
 /// Forbids every token after which no text of a grammar could come, and the end of the text where it is not
@@ -20,9 +20,15 @@ use crate::regex::BadRegex;
 ///
 /// The prompt is not part of the text that is constrained; this step tells it from the output. What has been worked out
 /// for one text serves all: a constraint that is used again is cheaper than a new one. Clones are one constraint.
+///
+/// # Memory
+/// Masks are forgotten past a bound ([`Constraint::with_memory`]; 64 MiB else), and made again. When the states that texts have
+/// come to take as much, texts that begin then share a new machine, and the old one goes with the last of its texts. So what
+/// is held is bounded by the texts that are being written, and not by those that were: beside the two bounds, a text holds the
+/// states that it has come through itself.
 #[derive(Clone)]
 pub struct Constraint {
-    machine: Arc<Machine>,
+    machines: Arc<Machines>,
     lexicon: Lexicon,
     /// How many tokens there are for a text.
     tokens: u64,
@@ -39,9 +45,61 @@ pub enum ForcedText {
     Canonical,
 }
 
-/// Where a text stands, and how many tokens it may still take.
+/// No text obeys a constraint with so few tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom {
+    /// The tokens that there are.
+    pub tokens: u64,
+    /// So many are enough, where that is known.
+    pub enough: Option<u64>,
+}
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no text of the form that is asked for fits into {} tokens: raise max_tokens", self.tokens)?;
+        if let Some(enough) = self.enough {
+            write!(f, " to {enough}")?;
+        }
+        write!(f, ", or shorten the prompt if the context is full")
+    }
+}
+
+impl std::error::Error for NoRoom {}
+
+/// The machine of the texts that begin now, and what the next one is made of.
+struct Machines {
+    grammar: Grammar,
+    current: RwLock<Arc<Machine>>,
+    /// The bytes that masks may take, and states.
+    memory: usize,
+}
+
+impl Machines {
+    fn new(grammar: Grammar, lexicon: &Lexicon, memory: usize) -> Self {
+        let machine = Machine::with_memory(grammar.renewed(), lexicon.trie().clone(), memory);
+        Self { grammar, current: RwLock::new(Arc::new(machine)), memory }
+    }
+
+    /// The machine for a text that begins.
+    fn current(&self) -> Arc<Machine> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if current.states_memory() <= self.memory {
+            return current;
+        }
+        let mut next = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        // Another text may have been faster.
+        if Arc::ptr_eq(&next, &current) {
+            *next = Arc::new(Machine::with_memory(self.grammar.renewed(), current.trie().clone(), self.memory));
+        }
+        next.clone()
+    }
+}
+
+/// Where a text stands, and how many tokens it may still take.
+#[derive(Clone, Debug)]
 pub struct Standing {
+    /// The machine that knows the state.
+    pub(crate) machine: Arc<Machine>,
     pub(crate) state: State,
     pub(crate) recent: Recent,
     left: u64,
@@ -49,15 +107,22 @@ pub struct Standing {
 
 impl fmt::Debug for Constraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Constraint {{ {:?} }}", self.machine)
+        write!(f, "Constraint {{ {:?} }}", self.machine())
     }
 }
 
 impl Constraint {
     /// The constraint of a grammar over a vocabulary.
     pub fn new(grammar: Grammar, lexicon: &Lexicon) -> Self {
-        let machine = Arc::new(Machine::new(grammar, lexicon.trie().clone()));
-        Self { machine, lexicon: lexicon.clone(), tokens: u64::MAX, forced: ForcedText::Any }
+        let machines = Arc::new(Machines::new(grammar, lexicon, MEMORY));
+        Self { machines, lexicon: lexicon.clone(), tokens: u64::MAX, forced: ForcedText::Any }
+    }
+
+    /// The same constraint, whose masks take up to about so many bytes, and whose states do. It shares nothing with this one.
+    #[must_use]
+    pub fn with_memory(&self, bytes: usize) -> Self {
+        let machines = Arc::new(Machines::new(self.machines.grammar.clone(), &self.lexicon, bytes));
+        Self { machines, ..self.clone() }
     }
 
     /// Texts that match a regular expression as a whole. The syntax is that of the `regex` crate.
@@ -98,7 +163,7 @@ impl Constraint {
 
     /// The share of the probability that logits give to tokens which are allowed.
     pub(crate) fn mass(&self, standing: &Standing, logits: &[f32]) -> f64 {
-        let mask = self.machine.mask(standing.state);
+        let mask = standing.machine.mask(standing.state);
         let ends = if mask.accepts { self.lexicon.end() } else { &[] };
         let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let weight = |token: TokenId| logits.get(token as usize).map_or(0.0, |&logit| f64::from(logit - highest).exp());
@@ -107,30 +172,54 @@ impl Constraint {
         allowed / (0..logits.len() as TokenId).map(weight).sum::<f64>()
     }
 
-    /// The same constraint on texts of at most so many tokens: once the text can be made whole byte by byte,
-    /// it stays so. Only near the end of its tokens does that forbid anything more.
+    /// The same constraint on texts of at most so many tokens: as long as an ending is known for which there is room, every
+    /// token that is allowed leaves one. Only near the end of its tokens does that forbid anything more.
+    ///
+    /// An ending is looked for here, so from its beginning on a text has one, unless [`Constraint::check`] says that there
+    /// is none, or the search came to its budget (a fifth of a second). Then the text goes as far as it may.
     pub fn within(&self, tokens: usize) -> Self {
-        Self { tokens: tokens as u64, ..self.clone() }
+        let within = Self { tokens: tokens as u64, ..self.clone() };
+        let machine = within.machine();
+        machine.ends_within(machine.start(), within.tokens);
+        within
+    }
+
+    /// Whether a text may be as short as [`Constraint::within`] wants it.
+    ///
+    /// # Errors
+    /// It is certain that no text of so few tokens obeys the constraint.
+    pub fn check(&self) -> Result<(), NoRoom> {
+        let machine = self.machine();
+        let start = machine.start();
+        if self.tokens == u64::MAX || machine.ends_within(start, self.tokens) != Some(false) {
+            return Ok(());
+        }
+        Err(NoRoom { tokens: self.tokens, enough: machine.tokens_to_end(start) })
     }
 
     /// Whether the next token may lead too far from the end.
-    fn is_tight(&self, &Standing { state, left, .. }: &Standing) -> bool {
+    fn is_tight(&self, &Standing { ref machine, state, left, .. }: &Standing) -> bool {
         self.tokens != u64::MAX
-            && self.machine.to_end(state) <= left.max(1)
-            && self.machine.to_end_after(state) > left.saturating_sub(1)
+            && !machine.always_ends_within(state, left.saturating_sub(1))
+            && machine.surely_ends_within(state, left.max(1), self.tokens)
     }
 
     /// The next token, if it is forced and the tokenizer writes it so.
-    fn canonical(&self, &Standing { state, ref recent, .. }: &Standing) -> Option<TokenId> {
+    fn canonical(&self, &Standing { ref machine, state, ref recent, .. }: &Standing) -> Option<TokenId> {
         match self.forced {
             ForcedText::Any => None,
-            ForcedText::Canonical => forced(&self.machine, &self.lexicon, state, recent).first().copied(),
+            ForcedText::Canonical => forced(machine, &self.lexicon, state, recent).first().copied(),
         }
     }
 
-    /// What decides.
-    pub fn machine(&self) -> &Machine {
-        &self.machine
+    /// Why no token was allowed to some text, where the machine of the texts that begin now gave up.
+    pub fn fault(&self) -> Option<TooMuchWork> {
+        self.machine().fault()
+    }
+
+    /// What decides about the texts that begin now.
+    pub fn machine(&self) -> Arc<Machine> {
+        self.machines.current()
     }
 }
 
@@ -138,12 +227,17 @@ impl Transform for Constraint {
     type State = Standing;
 
     fn start(&self, prompt: &[TokenId]) -> Standing {
-        Standing { state: self.machine.start(), recent: Recent::of(prompt), left: self.tokens }
+        let machine = self.machine();
+        if self.tokens != u64::MAX {
+            // What has been found about the room is known to each machine by itself.
+            machine.ends_within(machine.start(), self.tokens);
+        }
+        Standing { state: machine.start(), machine, recent: Recent::of(prompt), left: self.tokens }
     }
 
     fn apply(&self, standing: &Standing, row: &mut Row) {
-        let &Standing { state, left, .. } = standing;
-        let mask = self.machine.mask(state);
+        let &Standing { ref machine, state, left, .. } = standing;
+        let mask = machine.mask(state);
         // After the next token.
         let left = left.saturating_sub(1);
         let is_tight = self.is_tight(standing);
@@ -157,9 +251,8 @@ impl Transform for Constraint {
             return row.restrict(&mask.tokens);
         }
         row.with_set(mask.tokens.capacity().max(row.len()), |row, allowed| {
-            // Without a token for the byte that is next nothing may fit; then the text is cut short.
             let fits = is_tight && {
-                self.machine.mask_within(state, left, allowed);
+                machine.mask_ending_within(state, left, self.tokens, allowed);
                 mask.accepts || !allowed.is_empty()
             };
             if !fits {
@@ -184,7 +277,7 @@ impl Transform for Constraint {
         }
         let canonical = self.canonical(standing);
         canonical.or_else(|| {
-            let mask = self.machine.mask(standing.state);
+            let mask = standing.machine.mask(standing.state);
             let ends = if mask.accepts { self.lexicon.end() } else { &[] };
             let mut tokens = mask.tokens.iter().chain(ends.iter().copied());
             tokens.next().filter(|_| tokens.next().is_none())
@@ -192,7 +285,7 @@ impl Transform for Constraint {
     }
 
     fn advance(&self, standing: &mut Standing, token: TokenId) {
-        standing.state = self.machine.advance(standing.state, token, self.lexicon.bytes(token));
+        standing.state = standing.machine.advance(standing.state, token, self.lexicon.bytes(token));
         standing.recent.push(token);
         standing.left = standing.left.saturating_sub(1);
     }
@@ -253,7 +346,7 @@ mod tests {
                 let within = constraint.within(tokens);
                 for seed in 0..100 {
                     let (standing, text) = random_text(&within, tokens as u64, seed);
-                    assert!(within.machine().accepts(standing.state), "{tokens}: {:?}", tokenizer.decode(&text));
+                    assert!(standing.machine.accepts(standing.state), "{tokens}: {:?}", tokenizer.decode(&text));
                 }
             }
         }

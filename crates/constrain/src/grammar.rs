@@ -43,6 +43,7 @@ pub(crate) enum Step {
 ///
 /// Every point that can be reached has a way to the end of the text. Most of a grammar is there from the beginning;
 /// the insides of objects and arrays, of which there are as many as sets of properties, are made as texts come to them.
+#[derive(Clone)]
 pub struct Grammar {
     pub(crate) steps: Vec<Step>,
     pub(crate) terminals: Vec<Arc<Terminal>>,
@@ -56,6 +57,8 @@ pub struct Grammar {
     pub(crate) paths: Vec<Arc<str>>,
     /// The origin of steps that are made now.
     pub(crate) here: u32,
+    /// About how many bytes steps and terminals take.
+    bytes: usize,
 }
 
 /// No number of bytes leads to the end.
@@ -100,7 +103,22 @@ impl Grammar {
             origins: vec![0],
             paths: vec!["".into()],
             here: 0,
+            bytes: 0,
         }
+    }
+
+    /// The same, which shares nothing that grows with texts.
+    pub(crate) fn renewed(&self) -> Self {
+        let renewed = |terminal: &Arc<Terminal>| match terminal.renewed() {
+            Some(renewed) => Arc::new(renewed),
+            None => terminal.clone(),
+        };
+        Self { terminals: self.terminals.iter().map(renewed).collect(), ..self.clone() }
+    }
+
+    /// About how many bytes it takes, apart from tables.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes + self.places.bytes()
     }
 
     /// Says where in a schema the steps that are made next come from.
@@ -112,6 +130,8 @@ impl Grammar {
     }
 
     pub(crate) fn step(&mut self, step: Step) -> At {
+        let ways = if let Step::Fork(ways) = &step { size_of_val(&ways[..]) } else { 0 };
+        self.bytes += size_of::<Step>() + size_of::<Option<u64>>() + size_of::<u32>() + ways;
         self.steps.push(step);
         self.distances.push(None);
         self.origins.push(self.here);
@@ -126,6 +146,7 @@ impl Grammar {
 
     /// Keeps a terminal, which any number of steps can read with.
     pub(crate) fn terminal(&mut self, terminal: Terminal) -> u32 {
+        self.bytes += terminal.bytes();
         self.terminals.push(Arc::new(terminal));
         self.terminals.len() as u32 - 1
     }

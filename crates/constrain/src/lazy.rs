@@ -18,7 +18,7 @@ pub(crate) struct Lazy {
     /// How many classes of bytes there are.
     stride: usize,
     /// The fewest bytes from each place to the end; [`NONE`] where there is no way.
-    to_end: Vec<u32>,
+    to_end: Arc<[u32]>,
     made: Mutex<Made>,
 }
 
@@ -32,24 +32,81 @@ struct Made {
     /// Which places the last round has seen.
     seen: Vec<u32>,
     round: u32,
+    /// About how many bytes all that takes.
+    bytes: usize,
+    walk: Option<Walk>,
 }
+
+/// A walk along the vocabulary, which makes a state for each of its places, and needs none of them later.
+#[derive(Debug)]
+struct Walk {
+    /// How many states there were, and their bytes.
+    states: usize,
+    bytes: usize,
+    /// Whether it came to its bound.
+    is_over: bool,
+}
+
+/// So many bytes of states may one walk make: that bounds its time too, to about a second.
+const WALK: usize = 64 << 20;
+
+/// Past so many bytes the states of a walk are forgotten when it is over.
+const KEPT: usize = 8 << 20;
 
 const NONE: u32 = u32::MAX;
 const UNMADE: u32 = u32::MAX - 1;
 
 impl Lazy {
-    /// `None` where no text matches, or where it depends on what surrounds a place. `cost` is how far a byte is.
+    /// `None` where no text matches. `nfa` does not look around, and `cost` is how far a byte is.
     pub(crate) fn new(nfa: NFA, cost: impl Fn(u8) -> u32) -> Option<Self> {
-        if !nfa.look_set_any().is_empty() {
-            return None;
-        }
-        let to_end = distances(&nfa, cost);
+        let to_end = distances(&nfa, cost).into();
+        Self::unmade(nfa, to_end)
+    }
+
+    fn unmade(nfa: NFA, to_end: Arc<[u32]>) -> Option<Self> {
         let start = nfa.start_anchored();
         let seen = vec![0; nfa.states().len()];
         let stride = nfa.byte_classes().alphabet_len();
         let lazy = Self { nfa, stride, to_end, made: Mutex::new(Made { seen, ..Made::default() }) };
         let first = lazy.state(&mut lazy.made(), vec![start]);
         first.map(|_| lazy)
+    }
+
+    /// The same automaton without the states that have been made.
+    pub(crate) fn renewed(&self) -> Self {
+        Self::unmade(self.nfa.clone(), self.to_end.clone()).expect("it has a first state")
+    }
+
+    /// About how many bytes the states take that have been made.
+    pub(crate) fn made_bytes(&self) -> usize {
+        self.made().bytes
+    }
+
+    /// Begins a walk: until it ends no states are made past a bound.
+    pub(crate) fn begin_walk(&self) {
+        let made = &mut *self.made();
+        made.walk = Some(Walk { states: made.states.len(), bytes: made.bytes, is_over: false });
+    }
+
+    /// Ends it, after which no state is asked for that it has made; whether it came to its bound.
+    pub(crate) fn end_walk(&self) -> bool {
+        let made = &mut *self.made();
+        let Some(walk) = made.walk.take() else { return false };
+        if made.bytes > KEPT {
+            for state in made.states.drain(walk.states..) {
+                made.numbers.remove(&state);
+            }
+            made.next.truncate(walk.states * self.stride);
+            let is_gone = |next: &&mut u32| **next < UNMADE && **next as usize >= walk.states;
+            made.next.iter_mut().filter(is_gone).for_each(|next| *next = UNMADE);
+            made.bytes = walk.bytes;
+        }
+        walk.is_over
+    }
+
+    /// As [`Lazy::end_walk`], after which its states may be asked for.
+    pub(crate) fn end_long_walk(&self) -> bool {
+        self.made().walk.take().is_some_and(|walk| walk.is_over)
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {
@@ -81,6 +138,7 @@ impl Lazy {
         let next = made.states.len() as u32;
         let number = *made.numbers.entry(state.clone()).or_insert(next);
         if number == next {
+            made.bytes += 96 + size_of_val(&*state.0) + self.stride * size_of::<u32>();
             made.states.push(state);
             made.next.resize(made.next.len() + self.stride, UNMADE);
         }
@@ -95,6 +153,12 @@ impl Lazy {
             UNMADE => {}
             NONE => return None,
             next => return Some(next),
+        }
+        if let Some(walk) = &mut made.walk
+            && (walk.is_over || made.bytes > walk.bytes + WALK)
+        {
+            walk.is_over = true;
+            return None;
         }
         let places = made.states[state as usize].0.clone();
         let after = |&place: &u32| match self.nfa.state(StateID::must(place as usize)) {

@@ -16,6 +16,8 @@
 //! | [`grammar`] | pieces that follow each other and nest; choices |
 //! | `compose` | grammars made of others |
 //! | [`regex`] | regular expressions as grammars |
+//! | `syntax` | what is wrong with an expression, in plain words |
+//! | `around` | expressions that look around, as automata that do not |
 //! | `lazy` | regular expressions that have too many states |
 //! | [`json`] | JSON Schema as grammars |
 //! | [`machine`] | a grammar over a vocabulary: states and masks |
@@ -25,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod alphabet;
+mod around;
 mod automaton;
 mod compose;
 pub mod constraint;
@@ -40,10 +43,11 @@ pub mod machine;
 mod piece;
 pub mod regex;
 mod spelled;
+mod syntax;
 mod terminal;
 pub mod trie;
 
-pub use constraint::{Constraint, ForcedText};
+pub use constraint::{Constraint, ForcedText, NoRoom};
 pub use cursor::Cursor;
 pub use explain::{Expected, Explanation};
 pub use grammar::{BadChoice, Grammar, TooLarge};
@@ -51,6 +55,6 @@ pub use json::registry::{BadRegistry, Registry};
 pub use json::schema::BadSchema;
 pub use json::style::{Escapes, Extra, NumberForms, Order, Style, Whitespace};
 pub use lexicon::Lexicon;
-pub use machine::{Machine, Mask, State};
+pub use machine::{Machine, Mask, State, TooMuchWork};
 pub use regex::BadRegex;
 pub use trie::Trie;

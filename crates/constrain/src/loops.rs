@@ -237,6 +237,14 @@ impl Kept {
         Self { tokens, sets, vocabulary, leaving, strangers, nodes }
     }
 
+    /// About how many bytes all that takes, with the sets that are made when they are asked for.
+    pub(crate) fn bytes(&self) -> usize {
+        let lists: usize = self.tokens.iter().map(|tokens| size_of_val(&tokens[..])).sum();
+        let leaving: usize = self.leaving.iter().map(|nodes| size_of_val(&nodes[..])).sum();
+        let sets = self.sets.len() * self.vocabulary.div_ceil(8);
+        lists + leaving + sets + size_of_val(&self.strangers[..]) + size_of_val(&self.nodes[..])
+    }
+
     /// The tokens of at most so many characters.
     pub(crate) fn up_to(&self, most: u32) -> &Arc<TokenSet> {
         let most = (most as usize).min(self.sets.len() - 1);

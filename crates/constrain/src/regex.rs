@@ -3,26 +3,31 @@
 use regex_automata::dfa::{Automaton as _, StartKind, dense};
 use regex_automata::nfa::thompson::{NFA, WhichCaptures};
 use regex_automata::util::primitives::StateID;
-use regex_automata::{Anchored, MatchKind, util::start};
+use regex_automata::util::{look as automata, start};
+use regex_automata::{Anchored, MatchKind};
 use regex_syntax::hir::literal::{Extractor, Literal};
 use regex_syntax::hir::{Hir, Look};
 
+use crate::around::{Kinds, without_looks};
 use crate::automaton::{Automaton, NoAutomaton};
 use crate::grammar::Grammar;
 use crate::lazy::Lazy;
 use crate::spelled::Spelling;
+use crate::syntax::parse;
 use crate::terminal::Terminal;
 
 /// The most memory that one automaton may take, in bytes.
 const SIZE_LIMIT: usize = 16 << 20;
 
-/// Likewise where it can be made as texts come to its states, and of what it is made from then.
+/// Likewise where it can be made as texts come to its states, and of what it is made from then. With the bound on lists below
+/// they bound what an expression costs before its first text: a second and some 100 MB.
 const SOON_LIMIT: usize = 1 << 18;
 const LAZY_LIMIT: usize = 32 << 20;
 
-/// Expressions are taken for lists of up to so many texts, of up to so many bytes.
+/// Expressions are taken for lists of up to so many texts, of up to so many bytes, and up to so many bytes together.
 const MAX_LITERALS: usize = 1 << 17;
 const MAX_LITERAL: usize = 1 << 12;
+const MAX_LIST: usize = 16 << 20;
 
 /// A regular expression that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +40,17 @@ pub enum BadRegex {
         /// What is wrong.
         fault: String,
     },
-    /// It has something that an automaton cannot do, or it is too large.
+    /// It has something that other libraries understand.
+    #[error("the regular expression has {construct} at character {character}, which is not supported: {reason}")]
+    Unsupported {
+        /// Where, counted from 1.
+        character: usize,
+        /// What it is.
+        construct: &'static str,
+        /// Why that is so, or what to write in its place.
+        reason: &'static str,
+    },
+    /// It is too large, or has too many parts of some kind.
     #[error("the regular expression cannot become an automaton: {0}")]
     Automaton(String),
     /// No text matches it.
@@ -53,24 +68,31 @@ impl Grammar {
         }
         // Classes of characters make small automata; not all expressions have only such.
         if let Some(spelling) = Spelling::of(&hir) {
-            let spelled = match automaton(&spelling.hir, |letter| spelling.alphabet.bytes(letter))? {
+            let cost = |letter| spelling.alphabet.bytes(letter);
+            let spelled = match automaton(&spelling.hir, Some(&spelling.kinds), cost)? {
                 Either::Table(automaton) => spelling.table(automaton),
                 Either::Lazy(lazy) => spelling.lazy(lazy),
             };
             return Ok(Self::of_terminal(Terminal::Spelled(Box::new(spelled))));
         }
-        Ok(Self::of_terminal(match automaton(&hir, |_| 1)? {
+        Ok(Self::of_terminal(match automaton(&hir, None, |_| 1)? {
             Either::Table(automaton) => Terminal::Table(automaton),
             Either::Lazy(lazy) => Terminal::Lazy(lazy),
         }))
     }
 }
 
-/// The texts that match an expression, where they are a list.
+/// The texts that match an expression, where they are a list. What looks around is none: a list of literals does not say
+/// where they may stand.
 fn texts(hir: &Hir) -> Option<Vec<String>> {
-    let longest = hir.properties().maximum_len().filter(|&bytes| bytes <= MAX_LITERAL)?;
+    let properties = hir.properties();
+    if !properties.look_set().is_empty() {
+        return None;
+    }
+    let longest = properties.maximum_len().filter(|&bytes| bytes <= MAX_LITERAL)?;
     let mut extractor = Extractor::new();
-    extractor.limit_literal_len(longest).limit_total(MAX_LITERALS).limit_repeat(4);
+    let most = MAX_LITERALS.min(MAX_LIST / longest.max(1));
+    extractor.limit_literal_len(longest).limit_total(most).limit_repeat(4);
     let texts = extractor.extract(hir);
     let texts = texts.literals().filter(|texts| texts.iter().all(Literal::is_exact) && !texts.is_empty())?;
     texts.iter().map(|text| String::from_utf8(text.as_bytes().to_vec()).ok()).collect()
@@ -81,28 +103,42 @@ enum Either {
     Lazy(Box<Lazy>),
 }
 
-/// The automaton of an expression. `cost` is how far each byte is, where the states are made later.
-fn automaton(hir: &Hir, cost: impl Fn(u8) -> u32) -> Result<Either, BadRegex> {
-    let fault = match Dfa::within(hir, SOON_LIMIT) {
-        Err(fault @ BadRegex::Automaton(_)) => fault,
+/// The automaton of an expression, which reads bytes, or letters of these kinds. `cost` is how far each is, where the
+/// states are made later.
+fn automaton(hir: &Hir, kinds: Option<&Kinds>, cost: impl Fn(u8) -> u32) -> Result<Either, BadRegex> {
+    match Dfa::within(hir, kinds, SOON_LIMIT) {
+        Err(BadRegex::Automaton(_)) => {}
         dfa => match dfa?.automaton() {
             Ok(automaton) => return Ok(Either::Table(Box::new(automaton))),
             Err(NoAutomaton::Empty) => return Err(BadRegex::Empty),
-            Err(NoAutomaton::TooLarge) => BadRegex::Automaton("it has too many states".into()),
+            Err(NoAutomaton::TooLarge) => {}
         },
-    };
-    if let Some(lazy) = Lazy::new(nfa(hir)?, cost) {
-        return Ok(Either::Lazy(Box::new(lazy)));
     }
-    // What looks around cannot be made later; it may be small enough all the same.
-    let automaton = Dfa::within(hir, SIZE_LIMIT)?.automaton();
-    automaton.map(|automaton| Either::Table(Box::new(automaton))).map_err(|_| fault)
+    let nfa = plain(&nfa(hir)?, kinds)?;
+    Lazy::new(nfa, cost).map(|lazy| Either::Lazy(Box::new(lazy))).ok_or(BadRegex::Empty)
 }
 
 fn nfa(hir: &Hir) -> Result<NFA, BadRegex> {
     let config = NFA::config().nfa_size_limit(Some(LAZY_LIMIT)).which_captures(WhichCaptures::None);
-    NFA::compiler().configure(config).build_from_hir(hir).map_err(|error| BadRegex::Automaton(root_cause(&error)))
+    NFA::compiler().configure(config).build_from_hir(hir).map_err(|_| too_large())
 }
+
+/// The automaton that does not look around.
+fn plain(nfa: &NFA, kinds: Option<&Kinds>) -> Result<NFA, BadRegex> {
+    let looks = nfa.look_set_any();
+    if looks.is_empty() {
+        return Ok(nfa.clone());
+    }
+    let kinds = match kinds {
+        Some(kinds) => kinds.clone(),
+        None if looks.contains_word_unicode() => return Err(BadRegex::Automaton(WORDS_OF_BYTES.into())),
+        None => Kinds::of_bytes(looks),
+    };
+    without_looks(nfa, &kinds, LAZY_LIMIT).map_err(|_| too_large())
+}
+
+const WORDS_OF_BYTES: &str = "it tells too many kinds of characters apart to tell words beside them; (?-u:\\b) asks after \
+                              ASCII alone";
 
 /// A regular expression that whole texts match, as regex-automata determinises it.
 pub(crate) struct Dfa {
@@ -112,24 +148,30 @@ pub(crate) struct Dfa {
 
 impl Dfa {
     pub(crate) fn new(pattern: &str) -> Result<Self, BadRegex> {
-        Self::within(&parse(pattern)?, SIZE_LIMIT)
+        Self::within(&parse(pattern)?, None, SIZE_LIMIT)
     }
 
-    /// One that takes no more than so many bytes.
-    fn within(hir: &Hir, bytes: usize) -> Result<Self, BadRegex> {
-        let automaton = |error: &dyn std::error::Error| BadRegex::Automaton(root_cause(error));
+    /// One that takes no more than so many bytes, and reads bytes or letters of these kinds.
+    fn within(hir: &Hir, kinds: Option<&Kinds>, bytes: usize) -> Result<Self, BadRegex> {
         // Of `a|ab` the usual kind of match would drop `ab`: here all matches count.
         let config = dense::Config::new()
             .start_kind(StartKind::Anchored)
             .match_kind(MatchKind::All)
             .dfa_size_limit(Some(bytes))
             .determinize_size_limit(Some(bytes));
-        let whole = Hir::concat(vec![hir.clone(), Hir::look(Look::End)]);
-        let dfa =
-            dense::Builder::new().configure(config).build_from_nfa(&nfa(&whole)?).map_err(|error| automaton(&error))?;
-        let start =
-            dfa.start_state(&start::Config::new().anchored(Anchored::Yes)).map_err(|error| automaton(&error))?;
-        Ok(Self { dfa, start })
+        let mut nfa = nfa(&Hir::concat(vec![hir.clone(), Hir::look(Look::End)]))?;
+        let looks = nfa.look_set_any();
+        // The ends of the text are the same for bytes and letters, and words of ASCII are known among bytes.
+        let is_known = |look: automata::Look| match look {
+            automata::Look::Start | automata::Look::End => true,
+            look => kinds.is_none() && !automata::LookSet::singleton(look).contains_word_unicode(),
+        };
+        if !looks.iter().all(is_known) {
+            nfa = plain(&nfa, kinds)?;
+        }
+        let dfa = dense::Builder::new().configure(config).build_from_nfa(&nfa).map_err(|_| too_large())?;
+        let start = dfa.start_state(&start::Config::new().anchored(Anchored::Yes));
+        Ok(Self { dfa, start: start.map_err(|_| too_large())? })
     }
 
     /// Its states without those that lead nowhere.
@@ -153,27 +195,9 @@ impl Dfa {
     }
 }
 
-/// A pattern on its own: one that is wrong may be right inside a larger one.
-pub(crate) fn parse(pattern: &str) -> Result<Hir, BadRegex> {
-    let error = match regex_syntax::parse(pattern) {
-        Ok(hir) => return Ok(hir),
-        Err(error) => error,
-    };
-    let (fault, span) = match &error {
-        regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span()),
-        regex_syntax::Error::Translate(error) => (error.kind().to_string(), error.span()),
-        other => return Err(BadRegex::Automaton(other.to_string())),
-    };
-    let character = pattern[..span.start.offset].chars().count() + 1;
-    Err(BadRegex::Syntax { character, fault })
-}
-
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string().lines().last().unwrap_or_default().to_owned()
+/// All that can go wrong with an expression that has been read: what building cannot do has been turned into what it can.
+fn too_large() -> BadRegex {
+    BadRegex::Automaton("it is too large: repeat less, or less inside of what is repeated".into())
 }
 
 #[cfg(test)]
@@ -226,6 +250,29 @@ mod tests {
         let at = |text: &str| regex.next(regex.start(), text.as_bytes());
         assert!(!regex.accepts(at("a")) && regex.accepts(at("ab")) && regex.accepts(at("abc")));
         assert!(!regex.accepts(at("abcd")) && regex.mask(at("abc")).tokens.is_empty());
+    }
+
+    /// A list of literals does not say what may stand beside them.
+    #[test]
+    fn what_looks_around_is_no_list() {
+        let trie = Arc::new(Trie::new(tokenizer().vocabulary()));
+        for (pattern, texts, others) in [
+            ("(cat|dog)\\b(s)?", &["cat", "dog"][..], &["cats", "dogs"][..]),
+            ("(ab|cd$)[0-9]", &["ab7"], &["cd7", "cd"]),
+            ("(ab|cd$)[0-9]?", &["ab7", "cd", "ab"], &["cd7"]),
+            ("foo\\b-?bar", &["foo-bar"], &["foobar"]),
+            ("(?m)a$\\n?^b|c", &["a\nb", "c"], &["ab"]),
+            ("(é|e)\\b.?", &["é", "e-", "é-"], &["éa", "eé"]),
+            ("(?-u:(?:e|é)\\b)\\w?", &["e", "eé"], &["é", "éé", "ee"]),
+        ] {
+            let regex = Machine::new(Grammar::regex(pattern).unwrap(), trie.clone());
+            let accepts = |text: &str| regex.accepts(regex.next(regex.start(), text.as_bytes()));
+            texts.iter().for_each(|text| assert!(accepts(text), "{pattern:?}: {text:?}"));
+            others.iter().for_each(|text| assert!(!accepts(text), "{pattern:?}: {text:?}"));
+        }
+        for pattern in ["ab$cd", "a^b", "\\Bfoo", "foo\\bbar", "a\\b{start-half}b", "(?m)a$b"] {
+            assert!(matches!(Grammar::regex(pattern), Err(BadRegex::Empty)), "{pattern:?}");
+        }
     }
 
     #[test]

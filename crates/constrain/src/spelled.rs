@@ -2,9 +2,12 @@
 //!
 //! A state is one of the automaton and a place inside a character.
 
-use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Look, Repetition};
+use std::sync::{Arc, LazyLock};
+
+use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Look, LookSet, Repetition};
 
 use crate::alphabet::{Alphabet, Letter, Ranges, Read};
+use crate::around::{CARRIAGE_RETURN, Kinds, LINE_FEED, WORD, WORD_ASCII};
 use crate::automaton::Automaton;
 use crate::json::text::distances_to;
 use crate::lazy::Lazy;
@@ -13,7 +16,7 @@ use crate::loops::{Loop, Signs};
 /// An automaton whose bytes are the letters of an alphabet.
 #[derive(Debug)]
 pub(crate) struct Spelled {
-    alphabet: Alphabet,
+    alphabet: Arc<Alphabet>,
     words: Words,
     /// The bits of a place inside a character, below those of the automaton's state.
     bits: u32,
@@ -30,18 +33,25 @@ enum Words {
 pub(crate) struct Spelling {
     pub(crate) alphabet: Alphabet,
     pub(crate) hir: Hir,
+    /// What is asked after where the expression looks around.
+    pub(crate) kinds: Kinds,
 }
 
 impl Spelling {
-    /// `None` where the expression looks around, matches what is no text, or tells too many classes apart.
+    /// `None` where the expression matches what is no text, or tells too many classes apart.
     pub(crate) fn of(hir: &Hir) -> Option<Self> {
         let mut classes: Vec<Ranges> = Vec::new();
         collect(hir, &mut classes)?;
+        let around = classes_around(hir.properties().look_set());
+        classes.extend(around.iter().map(|(_, ranges)| ranges.clone()));
         classes.sort_unstable();
         classes.dedup();
         let (alphabet, letters) = Alphabet::new(&classes)?;
         let of_class = |ranges: &Ranges| &letters[classes.binary_search(ranges).expect("it has been collected")][..];
-        Some(Self { alphabet, hir: translated(hir, &of_class) })
+        let kinds = Kinds::new(|letter, kind| {
+            around.iter().any(|(of, ranges)| *of == kind && of_class(ranges).contains(&letter))
+        });
+        Some(Self { alphabet, hir: translated(hir, &of_class), kinds })
     }
 
     pub(crate) fn table(self, automaton: Box<Automaton>) -> Spelled {
@@ -55,16 +65,41 @@ impl Spelling {
     }
 }
 
+/// The characters that looks ask after, by what they are asked for.
+fn classes_around(looks: LookSet) -> Vec<(u8, Ranges)> {
+    static WORDS: LazyLock<Ranges> = LazyLock::new(|| {
+        let hir = regex_syntax::parse(r"\w").expect("it is an expression");
+        let HirKind::Class(class) = hir.kind() else { unreachable!("it is a class") };
+        ranges(class).expect("it has characters")
+    });
+    let has = |some: &[Look]| some.iter().any(|&look| looks.contains(look));
+    let in_lines = has(&[Look::StartLF, Look::EndLF]);
+    let in_lines_of_two = has(&[Look::StartCRLF, Look::EndCRLF]);
+    let mut classes = Vec::new();
+    if in_lines || in_lines_of_two {
+        classes.push((LINE_FEED, vec![(0x0a, 0x0a)]));
+    }
+    if in_lines_of_two {
+        classes.push((CARRIAGE_RETURN, vec![(0x0d, 0x0d)]));
+    }
+    if looks.contains_word_ascii() {
+        let ascii = [(b'0', b'9'), (b'A', b'Z'), (b'_', b'_'), (b'a', b'z')];
+        classes.push((WORD_ASCII, ascii.iter().map(|&(from, to)| (from.into(), to.into())).collect()));
+    }
+    if looks.contains_word_unicode() {
+        classes.push((WORD, WORDS.clone()));
+    }
+    classes
+}
+
 /// Adds the classes of an expression.
 fn collect(hir: &Hir, classes: &mut Vec<Ranges>) -> Option<()> {
     match hir.kind() {
-        HirKind::Empty => {}
+        HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(literal) => {
             classes.extend(std::str::from_utf8(&literal.0).ok()?.chars().map(|c| vec![(c.into(), c.into())]));
         }
         HirKind::Class(class) => classes.push(ranges(class)?),
-        HirKind::Look(Look::Start | Look::End) => {}
-        HirKind::Look(_) => return None,
         HirKind::Repetition(repetition) => collect(&repetition.sub, classes)?,
         HirKind::Capture(capture) => collect(&capture.sub, classes)?,
         HirKind::Concat(parts) | HirKind::Alternation(parts) => {
@@ -121,7 +156,19 @@ impl Spelled {
 
     fn new(alphabet: Alphabet, words: Words) -> Self {
         let bits = alphabet.places().next_power_of_two().trailing_zeros();
-        Self { alphabet, words, bits }
+        Self { alphabet: Arc::new(alphabet), words, bits }
+    }
+
+    /// The same without states that have been made as texts came to them; `None` where all are there from the beginning.
+    pub(crate) fn renewed(&self) -> Option<Self> {
+        let Words::Lazy(lazy) = &self.words else { return None };
+        let words = Words::Lazy(Box::new(lazy.renewed()));
+        Some(Self { alphabet: self.alphabet.clone(), words, bits: self.bits })
+    }
+
+    /// The automaton whose states are made as texts come to them.
+    pub(crate) fn lazy_words(&self) -> Option<&Lazy> {
+        if let Words::Lazy(lazy) = &self.words { Some(lazy) } else { None }
     }
 
     /// The state of the automaton, and the place inside a character.

@@ -181,6 +181,39 @@ impl Terminal {
         Some(Free { most: most.min(reach), missing: missing.min(reach), open, escapes })
     }
 
+    /// The same without what has been made as texts came to it; `None` where nothing is made so.
+    pub(crate) fn renewed(&self) -> Option<Self> {
+        match self {
+            Self::Lazy(lazy) => Some(Self::Lazy(Box::new(lazy.renewed()))),
+            Self::Spelled(spelled) => Some(Self::Spelled(Box::new(spelled.renewed()?))),
+            _ => None,
+        }
+    }
+
+    /// Its automaton, where that is made as texts come to its states.
+    pub(crate) fn lazy(&self) -> Option<&Lazy> {
+        match self {
+            Self::Lazy(lazy) => Some(lazy),
+            Self::Spelled(spelled) => spelled.lazy_words(),
+            _ => None,
+        }
+    }
+
+    /// About how many bytes that takes.
+    pub(crate) fn made_bytes(&self) -> usize {
+        self.lazy().map_or(0, Lazy::made_bytes)
+    }
+
+    /// About how many bytes it takes itself, where it is made as a text comes to it.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Names(names) => names.content.bytes(),
+            // With the places of a text inside an item.
+            Self::Fresh(_) => 2048,
+            _ => 0,
+        }
+    }
+
     /// Table cells.
     pub(crate) fn cells(&self) -> usize {
         match self {

@@ -28,12 +28,15 @@ pub struct Trie {
     plain_sets: Box<[OnceLock<Arc<TokenSet>>]>,
     /// Bytes that no token writes alone.
     missing: Vec<u8>,
+    /// The bytes of the longest token.
+    longest: usize,
     /// Pieces of strings in which anything may stand, which all schemas share.
     free: RwLock<HashMap<Free, Arc<Piece>>>,
     /// The tokens that are made of some characters alone, below nodes of the tree of all or in all of it.
     kept: RwLock<HashMap<(Option<u32>, Signs), Asked>>,
-    /// Sets of tokens that occur in one schema after the other.
-    sets: RwLock<HashMap<Recipe, Arc<TokenSet>>>,
+    /// Sets of tokens that occur in one schema after the other. A recipe names sets by where they are, so those are kept
+    /// with it.
+    sets: RwLock<HashMap<Recipe, (Arc<TokenSet>, Vec<Arc<TokenSet>>)>>,
     /// How tokens go on after such strings, from their inside and from before their opening quote, with the escapes that are
     /// needed and with any.
     closings: [OnceLock<Closings>; 4],
@@ -50,10 +53,15 @@ struct Asked {
 /// A walk costs less than finding all tokens of some characters, so that is done after so many walks.
 const WORTH: u32 = 8;
 
-/// The most sets of characters whose tokens are kept.
-const MAX_KEPT: usize = 64;
+/// The most bytes that the tokens of sets of characters take, about; then all are forgotten, and the next ones kept. Qwen2's
+/// vocabulary needs up to 3 MB for one set.
+const MAX_KEPT: usize = 64 << 20;
 
-/// The most sets that all schemas share.
+/// Of so many sets of characters it is counted how often they are asked for.
+const MAX_ASKED: usize = 4096;
+
+/// The most pieces and sets that all schemas share. Of a piece there is a list of at most 512 tokens and one of its ends.
+const MAX_FREE: usize = 4096;
 const MAX_SETS: usize = 512;
 
 /// Longer tokens are left out: they are runs of one sign, which shorter ones write too.
@@ -117,6 +125,7 @@ impl Trie {
             sets: RwLock::default(),
             closings: Default::default(),
             missing: (0..=255).filter(|&byte| !alone[usize::from(byte)]).collect(),
+            longest: order.iter().map(|&token| vocabulary.bytes(token).len()).max().unwrap_or(0),
             vocabulary: vocabulary.size(),
         }
     }
@@ -131,13 +140,27 @@ impl Trie {
         &self.missing
     }
 
+    /// Whether every byte that a text may have is a token: then a text of so many bytes has a writing of so many tokens.
+    pub(crate) fn writes_all_bytes(&self) -> bool {
+        self.missing.iter().all(|byte| matches!(byte, 0xc0 | 0xc1 | 0xf5..))
+    }
+
+    /// The bytes of the longest token.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
     /// A piece that all schemas share, made where it is not there.
     pub(crate) fn free(&self, free: Free) -> Arc<Piece> {
         if let Some(piece) = self.free.read().unwrap_or_else(PoisonError::into_inner).get(&free) {
             return piece.clone();
         }
         let piece = Arc::new(free.piece(self));
-        self.free.write().unwrap_or_else(PoisonError::into_inner).entry(free).or_insert(piece).clone()
+        let mut all = self.free.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() == MAX_FREE {
+            all.clear();
+        }
+        all.entry(free).or_insert(piece).clone()
     }
 
     /// The tokens that are made of some characters alone, below a node of the tree of all or in all of it; `None` where it has
@@ -150,29 +173,37 @@ impl Trie {
         }
         {
             let mut all = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-            let made = all.values().filter(|asked| asked.kept.is_some()).count();
+            if all.len() == MAX_ASKED {
+                all.retain(|_, asked| asked.kept.is_some());
+            }
             let asked = all.entry(key.clone()).or_default();
             asked.times += 1;
-            if asked.times <= WORTH && !sure || made == MAX_KEPT {
+            if asked.times <= WORTH && !sure {
                 return None;
             }
         }
         let kept = Arc::new(Kept::new(&self.all, root, self.vocabulary, characters));
-        self.kept.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().kept = Some(kept.clone());
+        let mut all = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        let held: usize = all.values().filter_map(|asked| asked.kept.as_ref()).map(|kept| kept.bytes()).sum();
+        if held + kept.bytes() > MAX_KEPT {
+            all.clear();
+        }
+        all.entry(key).or_default().kept = Some(kept.clone());
         Some(kept)
     }
 
     /// A set that has been made for another schema.
     pub(crate) fn known_set(&self, recipe: &Recipe) -> Option<Arc<TokenSet>> {
-        self.sets.read().unwrap_or_else(PoisonError::into_inner).get(recipe).cloned()
+        self.sets.read().unwrap_or_else(PoisonError::into_inner).get(recipe).map(|(set, _)| set.clone())
     }
 
-    /// Keeps a set for other schemas, as long as there are not many. What it is made of must be this trie's.
-    pub(crate) fn keep_set(&self, recipe: Recipe, set: &Arc<TokenSet>) {
+    /// Keeps a set for other schemas, with the sets that its recipe names.
+    pub(crate) fn keep_set(&self, recipe: Recipe, set: &Arc<TokenSet>, parts: Vec<Arc<TokenSet>>) {
         let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
-        if sets.len() < MAX_SETS {
-            sets.insert(recipe, set.clone());
+        if sets.len() == MAX_SETS {
+            sets.clear();
         }
+        sets.insert(recipe, (set.clone(), parts));
     }
 
     /// How tokens go on after a string in which anything may stand.
@@ -291,6 +322,17 @@ impl Tree {
         };
         self.walk(0, along, |_, _| ());
         found
+    }
+
+    /// The lengths of the tokens that some bytes begin with.
+    pub(crate) fn beginnings(&self, bytes: &[u8], mut found: impl FnMut(usize)) {
+        let mut last = 0;
+        let along = |depth: usize, byte, _| (bytes.get(depth) == Some(&byte)).then_some(depth + 1);
+        self.walk(0, along, |_, length| {
+            if std::mem::replace(&mut last, length) != length {
+                found(length);
+            }
+        });
     }
 
     /// The tokens that begin as a node does, those that end there included; those that end there come first.

@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use verdigris_constrain::{BadChoice, BadRegex, BadSchema};
+use verdigris_constrain::{BadChoice, BadRegex, BadSchema, Constraint, TooMuchWork};
 use verdigris_decoding::DecodeError;
 use verdigris_logits::warp::OutOfRange;
 use verdigris_models::ModelError;
@@ -35,6 +35,9 @@ pub enum Error {
     /// The JSON Schema cannot be used.
     #[error(transparent)]
     Schema(#[from] BadSchema),
+    /// What may come next in a text of the form that is asked for takes too much work to find out.
+    #[error(transparent)]
+    TooMuchWork(#[from] TooMuchWork),
     /// The JSON ended before it was whole.
     #[error(
         "the JSON was cut short after {tokens} tokens: raise max_tokens, or shorten the prompt if the context is full"
@@ -145,4 +148,11 @@ pub enum Error {
     /// There is no prompt, and the model has no token to begin with.
     #[error("this model needs a prompt: it has no token that begins a text")]
     NoPrompt,
+}
+
+impl Error {
+    /// Why a text could not go on: it may be that its constraint gave up.
+    pub(crate) fn of_text(fault: DecodeError, form: Option<&Constraint>) -> Self {
+        form.and_then(Constraint::fault).map_or_else(|| fault.into(), Self::from)
+    }
 }

@@ -225,6 +225,11 @@ impl Names {
         self.table.nodes.len() as u32 + Automaton::START
     }
 
+    /// About how many bytes they take, apart from the table.
+    pub(crate) fn bytes(&self) -> usize {
+        256 + size_of_val(&*self.after) + size_of_val(&*self.before) + size_of_val(&*self.other_after)
+    }
+
     /// What tells these names from others, apart from distances.
     pub(crate) fn identity(&self) -> (usize, Vec<u32>, bool) {
         (Arc::as_ptr(&self.table).addr(), self.before.to_vec(), self.other_after.is_empty())

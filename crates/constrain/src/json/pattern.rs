@@ -6,7 +6,8 @@
 //! (looking around elsewhere, references back) is refused by the parser that reads the translation.
 
 use crate::automaton::{Automaton, NoAutomaton};
-use crate::regex::{BadRegex, Dfa, parse};
+use crate::regex::{BadRegex, Dfa};
+use crate::syntax::parse;
 
 /// The texts in which a pattern matches somewhere; the error says why there is no automaton of them.
 pub(crate) fn pattern(pattern: &str) -> Result<Automaton, String> {
@@ -101,6 +102,7 @@ fn search(pattern: &str) -> Result<Automaton, String> {
     let dfa = parse(&translated).and_then(|_| Dfa::new(&format!("(?s:.*)(?:{translated})(?s:.*)")));
     let automaton = dfa.map_err(|fault| match fault {
         BadRegex::Syntax { fault, .. } => fault,
+        BadRegex::Unsupported { construct, .. } => format!("{construct} is not supported"),
         fault => fault.to_string(),
     })?;
     automaton.automaton().map_err(no_automaton)

@@ -15,7 +15,7 @@ use crate::json::style::Escapes;
 use crate::terminal::Terminal;
 
 /// What an object must be.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ObjectShape {
     pub(crate) signs: Signs,
     /// The escapes in names.
@@ -33,7 +33,7 @@ pub(crate) struct ObjectShape {
 }
 
 /// A property that the schema names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Property {
     pub(crate) name: String,
     /// The bytes of the name as it is written, with its quotes.
@@ -60,7 +60,7 @@ impl ValueOf {
 }
 
 /// What an array must be.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ArrayShape {
     pub(crate) signs: Signs,
     /// The rules of the first items, and of those that follow.
@@ -74,7 +74,7 @@ pub(crate) struct ArrayShape {
 }
 
 /// Some items of an array must be of some kinds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Counted {
     /// How many of each kind, at least and at most.
     pub(crate) bounds: Vec<(u32, Option<u32>)>,
@@ -83,7 +83,7 @@ pub(crate) struct Counted {
 }
 
 /// An item that counts for the kinds with these bits; for others it does not, where they have an upper bound.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CountedItem {
     pub(crate) kinds: u32,
     /// Its rules at each place as in the array.
@@ -111,10 +111,10 @@ impl Signs {
 }
 
 /// All objects, arrays and places of a grammar.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
-    objects: Vec<ObjectShape>,
-    arrays: Vec<ArrayShape>,
+    objects: Vec<Arc<ObjectShape>>,
+    arrays: Vec<Arc<ArrayShape>>,
     places: Vec<Place>,
     /// The step of each place.
     steps: HashMap<Place, At>,
@@ -128,6 +128,8 @@ pub(crate) struct Places {
     seen_numbers: HashMap<Seen, u32>,
     /// The fewest bytes of each rule.
     rules: Vec<u64>,
+    /// About how many bytes places and sets take.
+    bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -434,7 +436,7 @@ impl Places {
     pub(crate) fn object(&mut self, shape: ObjectShape) -> u32 {
         let empty = vec![0; shape.properties.len().div_ceil(64)];
         let (passed, present) = (self.set(empty.clone()), self.set(empty));
-        self.objects.push(shape);
+        self.objects.push(Arc::new(shape));
         let at = InObject {
             shape: self.objects.len() as u32 - 1,
             passed,
@@ -449,7 +451,7 @@ impl Places {
 
     /// Adds an array; returns the place after its opening bracket.
     pub(crate) fn array(&mut self, shape: ArrayShape) -> u32 {
-        self.arrays.push(shape);
+        self.arrays.push(Arc::new(shape));
         let seen = self.seen(Seen::default());
         let at = InArray { shape: self.arrays.len() as u32 - 1, index: 0, matched: 0, seen, pending: false };
         self.place(Place::Array { at, phase: Phase::First })
@@ -478,13 +480,15 @@ impl Places {
             value.rule += rules;
             value.meeting.iter_mut().for_each(|(_, rule)| *rule += rules);
         };
-        for mut shape in other.objects {
+        for mut shared in other.objects {
+            let shape = Arc::make_mut(&mut shared);
             shape.signs.renumber(terminals);
             shape.properties.iter_mut().for_each(|property| value(&mut property.value));
             shape.others.iter_mut().for_each(|(_, other)| value(other));
-            self.objects.push(shape);
+            self.objects.push(shared);
         }
-        for mut shape in other.arrays {
+        for mut shared in other.arrays {
+            let shape = Arc::make_mut(&mut shared);
             shape.signs.renumber(terminals);
             renumber(&mut shape.first);
             shape.rest += rules;
@@ -493,7 +497,7 @@ impl Places {
                 item.rest += rules;
             }
             shape.unique.iter_mut().flatten().for_each(|(number, _)| *number += terminals);
-            self.arrays.push(shape);
+            self.arrays.push(shared);
         }
         first
     }
@@ -503,13 +507,21 @@ impl Places {
         if let Some(&number) = self.seen_numbers.get(&seen) {
             return number;
         }
+        self.bytes += 128 + seen.iter().map(|text| 32 + text.len()).sum::<usize>();
         self.seen.push(seen.clone());
         let number = self.seen.len() as u32 - 1;
         self.seen_numbers.insert(seen, number);
         number
     }
 
+    /// About how many bytes the places take that texts have come to.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     fn place(&mut self, place: Place) -> u32 {
+        // In the list, and as a key.
+        self.bytes += 3 * size_of::<Place>();
         self.places.push(place);
         self.places.len() as u32 - 1
     }
@@ -519,6 +531,7 @@ impl Places {
         if let Some(&number) = self.set_numbers.get(&set) {
             return number;
         }
+        self.bytes += 64 + 2 * size_of_val(&*set);
         self.sets.push(set.clone());
         let number = self.sets.len() as u32 - 1;
         self.set_numbers.insert(set, number);
@@ -538,7 +551,7 @@ impl Places {
                 values.flat_map(ValueOf::ways).map(|(_, rule)| rule).collect()
             }
             Place::Array { at, .. } => {
-                let ArrayShape { first, rest, counted, .. } = &self.arrays[at.shape as usize];
+                let ArrayShape { first, rest, counted, .. } = &*self.arrays[at.shape as usize];
                 let mut rules: Vec<Rule> = first.iter().copied().chain([*rest]).collect();
                 for CountedItem { first, rest, .. } in counted.iter().flat_map(|counted| &counted.items) {
                     rules.extend(first.iter().chain([rest]));
@@ -551,13 +564,16 @@ impl Places {
     /// Takes in the fewest bytes of each rule, which are known now. Names after which no value can stand are left out.
     pub(crate) fn settle(&mut self, rules: &[u64]) {
         self.rules = rules.to_vec();
-        for shape in &mut self.objects {
+        for shared in &mut self.objects {
+            let shape = &**shared;
             let lives = |kind: u32| rules[shape.others[kind as usize].1.rule as usize] != NO_END;
             if !(0..shape.others.len() as u32).all(lives) {
                 let names: Vec<&str> = shape.properties.iter().map(|property| property.name.as_str()).collect();
                 let table = NameTable::new(&names, shape.table.others_of(lives).map(Arc::new));
+                let has_others = (0..shape.others.len() as u32).any(lives);
+                let shape = Arc::make_mut(shared);
                 shape.table = Arc::new(table.expect("it was larger before"));
-                if !(0..shape.others.len() as u32).any(lives) {
+                if !has_others {
                     shape.others.clear();
                 }
             }
@@ -743,7 +759,7 @@ impl Grammar {
 
     fn names(&mut self, at: InObject, number: u32) -> Step {
         let (known, others) = self.places.after_names(at);
-        let ObjectShape { table, escapes, .. } = &self.places.objects[at.shape as usize];
+        let ObjectShape { table, escapes, .. } = &*self.places.objects[at.shape as usize];
         let (table, escapes) = (table.clone(), *escapes);
         match Names::new(table, |number| known[number as usize], others) {
             Some(content) => {
@@ -855,6 +871,7 @@ impl Grammar {
             return at;
         }
         let at = self.step(step);
+        self.places.bytes += 32;
         self.places.made.insert(key, at);
         at
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use verdigris_logits::{TokenId, TokenSet};
 
-use super::Mask;
 use super::run::{DEAD, Run, Thread};
+use super::{Mask, TooMuchWork};
 use crate::grammar::{Grammar, Step};
 use crate::json::fresh::Fresh;
 use crate::json::names::Names;
@@ -24,6 +24,13 @@ pub(super) struct Allowed {
     without: Vec<TokenId>,
     with: Vec<TokenId>,
     reached: Vec<u32>,
+}
+
+impl Allowed {
+    /// The states of tokens that leave the piece and go on outside.
+    pub(super) fn reached(&self) -> &[u32] {
+        &self.reached
+    }
 }
 
 /// Tokens, and states that they lead to.
@@ -91,6 +98,8 @@ pub(super) struct Memo {
     pieces: HashMap<(u32, u32, bool), Arc<Piece>>,
     /// How trees of ends go on from a state: the tokens that do, and the states that they lead to.
     ends: HashMap<(usize, u32), Arc<Reached>>,
+    /// The first terminal of each set of names.
+    alike: HashMap<(usize, Vec<u32>, bool), u32>,
     /// Sets of tokens by what they are made of.
     sets: HashMap<Recipe, Arc<TokenSet>>,
     bytes: usize,
@@ -131,7 +140,14 @@ impl Run {
         }
         let spots = self.states[state as usize].spots.clone();
         let mut parts: Vec<Arc<Allowed>> = Vec::with_capacity(spots.threads.len());
-        parts.extend(spots.threads.iter().map(|&thread| self.allowed(trie, thread)));
+        for &thread in &spots.threads {
+            parts.push(self.allowed(trie, thread));
+            if self.is_too_much {
+                let path = self.grammar.paths[self.grammar.origins[thread.at as usize] as usize].to_string();
+                self.fault = Some(TooMuchWork { path });
+                return Arc::new(Mask { tokens: Arc::new(TokenSet::new(trie.vocabulary_size())), accepts: false });
+            }
+        }
         let mask = Arc::new(Mask { tokens: self.tokens(trie, &parts), accepts: spots.accepts });
         self.states[state as usize].mask.insert(mask).clone()
     }
@@ -153,7 +169,8 @@ impl Run {
             None => {
                 let set = Arc::new(union(trie.vocabulary_size(), parts));
                 if is_shared {
-                    trie.keep_set(recipe.clone(), &set);
+                    let many = parts.iter().filter_map(|part| part.many.clone());
+                    trie.keep_set(recipe.clone(), &set, many.collect());
                 }
                 set
             }
@@ -342,7 +359,15 @@ impl Run {
         let number = match (&self.grammar.steps[thread.at as usize], terminal) {
             // Different places in an object may allow the same names.
             (&Step::Name { terminal: number, .. }, Terminal::Names(names)) => {
-                *self.alike.entry(names.content.identity()).or_insert(number)
+                let identity = names.content.identity();
+                match self.memo.alike.get(&identity) {
+                    Some(&known) => known,
+                    None => {
+                        self.memo.count(&[&identity.1]);
+                        self.memo.alike.insert(identity, number);
+                        number
+                    }
+                }
             }
             (&Step::Read { terminal: number, .. }, _) => number,
             _ => unreachable!("threads stand at steps that read"),
@@ -356,7 +381,10 @@ impl Run {
         if let Some(known) = self.memo.pieces.get(&(number, inner, follows)) {
             return known.clone();
         }
+        let lazy = terminal.lazy();
+        lazy.inspect(|lazy| lazy.begin_walk());
         let piece = Arc::new(Piece::new(trie, terminal, inner, follows));
+        self.is_too_much |= lazy.is_some_and(|lazy| lazy.end_walk());
         if let Some(many) = piece.many.as_ref().filter(|_| !piece.is_shared) {
             self.memo.count(&[many.words()]);
         }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
-use super::Mask;
 use super::allowed::Memo;
+use super::endings::Endings;
+use super::{Mask, TooMuchWork};
 use crate::grammar::{At, Grammar, NO_END, Step};
 use crate::terminal::Terminal;
 
@@ -35,8 +36,15 @@ pub(super) struct Run {
     pub(super) states: Vec<Entry>,
     state_numbers: HashMap<Arc<Spots>, u32>,
     pub(super) memo: Memo,
-    /// The first terminal of each set of names.
-    pub(super) alike: HashMap<(usize, Vec<u32>, bool), u32>,
+    pub(super) endings: Endings,
+    /// Whether a walk came to its bound, and where in the schema.
+    pub(super) is_too_much: bool,
+    pub(super) fault: Option<TooMuchWork>,
+    /// Terminals that grow with texts.
+    growing: Vec<Arc<Terminal>>,
+    /// About how many bytes the states take, and what the grammar took before it had any.
+    bytes: usize,
+    before: usize,
 }
 
 /// What a state is: its threads in order, and whether the text may end.
@@ -60,7 +68,7 @@ pub(super) struct Entry {
 }
 
 /// Where a walk stands: inside the piece that it began in, and in other ways to go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Spot {
     /// The state of the terminal of the walk's main thread; [`UNKNOWN`] where it has left it.
     inner: u32,
@@ -73,7 +81,7 @@ pub(super) struct Spot {
 #[derive(Debug)]
 pub(super) struct Walker {
     main: Thread,
-    terminal: Arc<Terminal>,
+    pub(super) terminal: Arc<Terminal>,
     /// Where it begins. There the other threads have what follows the piece, if it is whole.
     start: Spot,
     /// What follows the piece where it may go on too.
@@ -84,6 +92,8 @@ impl Run {
     /// That of a grammar, and the state before any text.
     pub(super) fn new(grammar: Grammar) -> (Self, u32) {
         let entry = grammar.entries[0];
+        let growing = grammar.terminals.iter().filter(|terminal| terminal.made_bytes() > 0).cloned().collect();
+        let before = grammar.bytes();
         let mut run = Self {
             grammar,
             stacks: vec![(0, Grammar::RETURN)],
@@ -91,7 +101,12 @@ impl Run {
             states: Vec::new(),
             state_numbers: HashMap::new(),
             memo: Memo::default(),
-            alike: HashMap::new(),
+            endings: Endings::default(),
+            is_too_much: false,
+            fault: None,
+            growing,
+            bytes: 0,
+            before,
         };
         let dead = run.state(Spots::default());
         debug_assert_eq!(dead, DEAD);
@@ -109,11 +124,21 @@ impl Run {
             return number;
         }
         let number = self.states.len() as u32;
+        // The entry, its key and its number.
+        self.bytes += size_of::<Entry>() + 2 * size_of::<Spots>() + size_of_val(&spots.threads[..]);
         let spots = Arc::new(spots);
         let (mask, first, to_end, to_end_after) = (None, None, None, None);
         self.states.push(Entry { spots: spots.clone(), next: Vec::new(), mask, first, to_end, to_end_after });
         self.state_numbers.insert(spots, number);
         number
+    }
+
+    /// About how many bytes all that takes which texts have come to, but for masks and what they are made of.
+    pub(super) fn bytes(&self) -> usize {
+        let growing: usize = self.growing.iter().map(|terminal| terminal.made_bytes()).sum();
+        // A stack, and its number.
+        let stacks = 3 * size_of::<(u32, At)>() * self.stacks.len();
+        self.bytes + stacks + self.endings.bytes() + growing + (self.grammar.bytes() - self.before)
     }
 
     fn push(&mut self, stack: u32, address: At) -> u32 {
@@ -203,6 +228,7 @@ impl Run {
             }
         }
         let next = self.state(after);
+        self.bytes += size_of::<(u8, u32)>();
         self.states[state as usize].next.push((byte, next));
         next
     }
@@ -316,7 +342,7 @@ impl Run {
     }
 
     /// The state of a walk's spot.
-    fn spot_state(&mut self, walker: &Option<Walker>, spot: Spot) -> u32 {
+    pub(super) fn spot_state(&mut self, walker: &Option<Walker>, spot: Spot) -> u32 {
         let Some(Walker { main, terminal, .. }) = walker.as_ref().filter(|_| spot.inner != UNKNOWN) else {
             return spot.rest;
         };

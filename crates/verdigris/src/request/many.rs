@@ -119,7 +119,7 @@ fn side_by_side(
     while goes_on.is_continue()
         && let Some(step) = together.next()
     {
-        let (i, token) = step?;
+        let (i, token) = step.map_err(|fault| Error::of_text(fault, form))?;
         if i <= last {
             // A new step: some texts have ended with the one before.
             goes_on = end_those_that_have(&together, &mut open, &mut ended, form, each);

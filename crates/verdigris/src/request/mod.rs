@@ -173,7 +173,7 @@ impl<'a> Request<'a> {
     ///
     /// Of this and the other forms a text can have, the last one asked for counts. A text that draws near to
     /// [`Request::max_tokens`] is led to its end in time, if there is time: one that needs more tokens from
-    /// the beginning is cut short.
+    /// the beginning is cut short (`Constraint::check` says beforehand where that is certain).
     pub fn regex(mut self, pattern: impl Into<String>) -> Self {
         self.form = Some(Form::Regex(pattern.into()));
         self

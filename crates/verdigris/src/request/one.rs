@@ -28,7 +28,7 @@ impl Request<'_> {
         while stopped.is_none()
             && let Some(token) = writing.next()
         {
-            let piece = text.push(token?);
+            let piece = text.push(token.map_err(|fault| Error::of_text(fault, form.as_ref()))?);
             if !piece.is_empty() && each(piece).is_break() {
                 return Ok(text.end(None, writing.acceptance(), form.as_ref()).0);
             }

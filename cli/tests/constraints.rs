@@ -1,0 +1,100 @@
+//! Texts of a form, through the built program.
+
+mod support;
+
+use support::Folder;
+
+const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
+
+fn regex(folder: &Folder, pattern: &str, seed: &str) -> support::Run {
+    folder.run(&["generate", "It", "--regex", pattern, "--seed", seed, "--temperature", "1", "--max-tokens", "40"])
+}
+
+/// What stands beside a text is part of its expression: `\b` after `cat` forbids `cats`.
+#[test]
+fn expressions_that_look_around_are_obeyed() {
+    let folder = Folder::new();
+    for (pattern, texts) in [
+        ("(cat|dog)\\b(s)?", &["cat", "dog"][..]),
+        ("(ab|cd$)7", &["ab7"]),
+        ("\\B-|x\\b|\\By", &["-", "x"]),
+        ("(?m)a$\\n^b", &["a\nb"]),
+    ] {
+        for seed in ["1", "2", "3"] {
+            let run = regex(&folder, pattern, seed);
+            assert!(run.status == 0 && texts.contains(&run.out.trim_end_matches('\n')), "{pattern:?}: {run:?}");
+        }
+    }
+    let run = regex(&folder, "[a-z]{2,4}\\b [a-z]+\\b", "1");
+    assert!(run.status == 0 && run.out.trim().split(' ').count() == 2, "{run:?}");
+    for pattern in ["ab$cd", "a^b", "\\Bfoo", "foo\\bbar"] {
+        regex(&folder, pattern, "1").fails("no text matches the regular expression");
+    }
+}
+
+/// Fourteen names that must come: more bytes than there are tokens, and far fewer tokens than that.
+fn record() -> String {
+    let names: Vec<String> = (0..14).map(|i| format!("\"field_number_{i}\"")).collect();
+    let properties: Vec<String> = names.iter().map(|name| format!("{name}: {{\"type\": \"string\"}}")).collect();
+    format!(
+        "{{\"type\": \"object\", \"required\": [{}], \"properties\": {{{}}}, \"additionalProperties\": false}}",
+        names.join(", "),
+        properties.join(", ")
+    )
+}
+
+/// JSON is whole whenever its tokens suffice for it, by whatever way it is written.
+#[test]
+fn json_is_whole_where_there_is_room_for_it() {
+    let folder = Folder::with_key();
+    folder.write("record.json", &record());
+    folder.write_private("hard.key", &support::KEY.replace("{\n    \"soft\": 2.0\n  }", "\"hard\""));
+    let write = |more: &[&str]| {
+        let form = ["generate", "A record: ", "--json-schema", "record.json", "--temperature", "1"];
+        folder.run(&[&form[..], more].concat())
+    };
+    for more in [
+        &["--seed", "1"][..],
+        &["--seed", "2", "--key", "hard.key"],
+        &["--seed", "3", "--draft", support::TALE_SMALL, "--max-tokens", "200"],
+        &["--seed", "4", "--expert", EXPERT, "--anti", support::TALE_SMALL, "--max-tokens", "190"],
+        &["--seed", "5", "--texts", "3", "--any-order", "--json"],
+        &["--seed", "6", "--canonical"],
+    ] {
+        let run = write(more);
+        assert_eq!(run.status, 0, "{more:?}: {run:?}");
+        let texts: Vec<String> = match more.contains(&"--json") {
+            true => run.out.lines().map(|line| text_of(line)).collect(),
+            false => vec![run.out],
+        };
+        for text in texts {
+            let value: serde_json::Value =
+                serde_json::from_str(&text).unwrap_or_else(|fault| panic!("{fault}: {text}"));
+            assert_eq!(value.as_object().map(|fields| fields.len()), Some(14), "{text}");
+        }
+    }
+    // Too few for any.
+    assert_eq!(write(&["--seed", "7", "--max-tokens", "20"]).status, 3);
+}
+
+fn text_of(line: &str) -> String {
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    line["text"].as_str().unwrap().to_owned()
+}
+
+/// Constructs of other libraries are called by their names.
+#[test]
+fn expressions_that_no_automaton_follows_are_named() {
+    let folder = Folder::new();
+    for (pattern, said) in [
+        ("(?P<t>a)(?P=t)", "has a backreference at character 9, which is not supported"),
+        ("(a)\\1", "has a backreference at character 4"),
+        ("a(?>b)", "has an atomic group at character 2"),
+        ("a(?R)?b", "has recursion at character 2"),
+        ("(a)?(?(1)b|c)", "has a conditional group at character 5"),
+        ("(?=a)b", "has a look-ahead at character 1"),
+        ("a(?<!b)", "has a look-behind at character 2"),
+    ] {
+        regex(&folder, pattern, "1").fails(said);
+    }
+}

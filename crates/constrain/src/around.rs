@@ -1,0 +1,207 @@
+//! Expressions that look around, as automata that do not.
+//!
+//! Whether `^`, `$` or `\b` hold at a place depends on what stands before it and behind it. So each place is taken once for
+//! every kind of neighbour on either side: what is to come is guessed, and what comes must be of the kind that was guessed.
+//! Then every look is decided where it stands, and what is left reads bytes only.
+
+use foldhash::{HashMap, HashMapExt};
+use regex_automata::nfa::thompson::{BuildError, Builder, NFA, State, Transition};
+use regex_automata::util::look::{Look, LookSet};
+use regex_automata::util::primitives::StateID;
+
+/// What matters of a neighbour: a bit for each of the properties below.
+type Kind = u8;
+
+pub(crate) const LINE_FEED: Kind = 1;
+pub(crate) const CARRIAGE_RETURN: Kind = 2;
+/// Part of a word, in ASCII and in Unicode.
+pub(crate) const WORD_ASCII: Kind = 4;
+pub(crate) const WORD: Kind = 8;
+/// There is no neighbour: the text begins or ends.
+const EDGE: Kind = 16;
+
+/// The kind of each byte, or of each letter where those are read in place of bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Kinds([Kind; 256]);
+
+impl Kinds {
+    /// The kinds that `has` tells.
+    pub(crate) fn new(has: impl Fn(u8, Kind) -> bool) -> Self {
+        let all = [LINE_FEED, CARRIAGE_RETURN, WORD_ASCII, WORD];
+        Self(std::array::from_fn(|byte| all.iter().filter(|&&kind| has(byte as u8, kind)).sum()))
+    }
+
+    /// Those of bytes, for looks that ask after ASCII alone.
+    pub(crate) fn of_bytes(looks: LookSet) -> Self {
+        let needed = needed(looks);
+        Self::new(|byte, kind| {
+            needed & kind != 0
+                && match kind {
+                    LINE_FEED => byte == b'\n',
+                    CARRIAGE_RETURN => byte == b'\r',
+                    _ => byte.is_ascii_alphanumeric() || byte == b'_',
+                }
+        })
+    }
+
+    /// Every kind that a neighbour can be of.
+    fn all(&self) -> Vec<Kind> {
+        let mut all: Vec<Kind> = self.0.iter().copied().chain([EDGE]).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// What some looks ask after.
+pub(crate) fn needed(looks: LookSet) -> Kind {
+    let of = |look: Look| match look {
+        Look::Start | Look::End => 0,
+        Look::StartLF | Look::EndLF => LINE_FEED,
+        Look::StartCRLF | Look::EndCRLF => LINE_FEED | CARRIAGE_RETURN,
+        look if LookSet::singleton(look).contains_word_ascii() => WORD_ASCII,
+        _ => WORD,
+    };
+    looks.iter().map(of).fold(0, |needed, kind| needed | kind)
+}
+
+/// Whether a look holds between two neighbours.
+fn holds(look: Look, before: Kind, behind: Kind) -> bool {
+    let (starts, ends) = (before == EDGE, behind == EDGE);
+    let (after_line, before_line) = (before & LINE_FEED != 0, behind & LINE_FEED != 0);
+    let (after_return, before_return) = (before & CARRIAGE_RETURN != 0, behind & CARRIAGE_RETURN != 0);
+    let ascii = (before & WORD_ASCII != 0, behind & WORD_ASCII != 0);
+    let unicode = (before & WORD != 0, behind & WORD != 0);
+    match look {
+        Look::Start => starts,
+        Look::End => ends,
+        Look::StartLF => starts || after_line,
+        Look::EndLF => ends || before_line,
+        // Nothing stands between a carriage return and its line feed.
+        Look::StartCRLF => starts || after_line || after_return && !before_line,
+        Look::EndCRLF => ends || before_return || before_line && !after_return,
+        Look::WordAscii => ascii.0 != ascii.1,
+        Look::WordAsciiNegate => ascii.0 == ascii.1,
+        Look::WordUnicode => unicode.0 != unicode.1,
+        Look::WordUnicodeNegate => unicode.0 == unicode.1,
+        Look::WordStartAscii => !ascii.0 && ascii.1,
+        Look::WordEndAscii => ascii.0 && !ascii.1,
+        Look::WordStartUnicode => !unicode.0 && unicode.1,
+        Look::WordEndUnicode => unicode.0 && !unicode.1,
+        Look::WordStartHalfAscii => !ascii.0,
+        Look::WordEndHalfAscii => !ascii.1,
+        Look::WordStartHalfUnicode => !unicode.0,
+        Look::WordEndHalfUnicode => !unicode.1,
+    }
+}
+
+/// A place of the automaton that looks around, with what is known of its neighbours.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Place {
+    /// What comes has not been guessed yet.
+    After(StateID, Kind),
+    Between(StateID, Kind, Kind),
+}
+
+/// An automaton that matches the same texts as a whole, and does not look around. It takes no more than so many bytes.
+pub(crate) fn without_looks(nfa: &NFA, kinds: &Kinds, bytes: usize) -> Result<NFA, BuildError> {
+    let all = kinds.all();
+    let mut builder = Builder::new();
+    builder.set_size_limit(Some(bytes))?;
+    builder.start_pattern()?;
+    let mut places = Places { builder, numbers: HashMap::new(), open: Vec::new() };
+    let start = places.number(nfa, Place::After(nfa.start_anchored(), EDGE))?;
+    while let Some((place, number)) = places.open.pop() {
+        let made = match place {
+            Place::After(at, before) => {
+                let ways = all.iter().map(|&behind| places.number(nfa, Place::Between(at, before, behind)));
+                let ways = ways.collect::<Result<_, _>>()?;
+                places.builder.add_union(ways)?
+            }
+            Place::Between(at, before, behind) => {
+                let mut same = |at: StateID| places.number(nfa, Place::Between(at, before, behind));
+                match nfa.state(at) {
+                    State::Union { alternates } => {
+                        let ways = alternates.iter().map(|&way| same(way)).collect::<Result<_, _>>()?;
+                        places.builder.add_union(ways)?
+                    }
+                    State::BinaryUnion { alt1, alt2 } => {
+                        let ways = vec![same(*alt1)?, same(*alt2)?];
+                        places.builder.add_union(ways)?
+                    }
+                    State::Capture { next, .. } => same(*next)?,
+                    State::Look { look, next } if holds(*look, before, behind) => same(*next)?,
+                    State::Match { .. } if behind == EDGE => places.builder.add_match()?,
+                    State::Look { .. } | State::Match { .. } | State::Fail => places.builder.add_fail()?,
+                    reads => {
+                        let ways = places.of_kind(nfa, reads, kinds, behind)?;
+                        places.builder.add_sparse(ways)?
+                    }
+                }
+            }
+        };
+        places.builder.patch(number, made)?;
+    }
+    places.builder.finish_pattern(start)?;
+    places.builder.build(start, start)
+}
+
+struct Places {
+    builder: Builder,
+    numbers: HashMap<Place, StateID>,
+    /// Those that have a number and nothing else yet.
+    open: Vec<(Place, StateID)>,
+}
+
+impl Places {
+    fn number(&mut self, nfa: &NFA, place: Place) -> Result<StateID, BuildError> {
+        // What reads does not ask what stands before it.
+        let place = match place {
+            Place::Between(at, _, behind)
+                if matches!(nfa.state(at), State::ByteRange { .. } | State::Sparse(_) | State::Dense(_)) =>
+            {
+                Place::Between(at, EDGE, behind)
+            }
+            place => place,
+        };
+        if let Some(&number) = self.numbers.get(&place) {
+            return Ok(number);
+        }
+        let number = self.builder.add_empty()?;
+        self.numbers.insert(place, number);
+        self.open.push((place, number));
+        Ok(number)
+    }
+
+    /// The ways on from a place that reads, by bytes of one kind.
+    fn of_kind(
+        &mut self,
+        nfa: &NFA,
+        state: &State,
+        kinds: &Kinds,
+        wanted: Kind,
+    ) -> Result<Vec<Transition>, BuildError> {
+        let next = |byte: u8| match state {
+            State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),
+            State::Sparse(sparse) => sparse.matches_byte(byte),
+            State::Dense(dense) => dense.matches_byte(byte),
+            _ => None,
+        };
+        let mut ways: Vec<Transition> = Vec::new();
+        let mut last = None;
+        for byte in 0..=u8::MAX {
+            let next = next(byte).filter(|_| kinds.0[usize::from(byte)] == wanted);
+            if let Some(next) = next {
+                match ways.last_mut() {
+                    Some(way) if last == Some(next) => way.end = byte,
+                    _ => {
+                        let next = self.number(nfa, Place::After(next, wanted))?;
+                        ways.push(Transition { start: byte, end: byte, next });
+                    }
+                }
+            }
+            last = next;
+        }
+        Ok(ways)
+    }
+}

@@ -1,0 +1,119 @@
+//! Reading regular expressions: what is wrong with one, or what it asks for that no automaton does, in plain words.
+
+use regex_syntax::ast::ErrorKind;
+use regex_syntax::hir::Hir;
+
+use crate::regex::BadRegex;
+
+/// Reads a pattern on its own: one that is wrong may be right inside a larger one.
+pub(crate) fn parse(pattern: &str) -> Result<Hir, BadRegex> {
+    let error = match regex_syntax::parse(pattern) {
+        Ok(hir) => return Ok(hir),
+        Err(error) => error,
+    };
+    let (fault, start) = match &error {
+        regex_syntax::Error::Parse(error) => {
+            let start = error.span().start.offset;
+            if let Some((start, construct, reason)) = unsupported(pattern, error.kind(), start) {
+                return Err(BadRegex::Unsupported { character: character(pattern, start), construct, reason });
+            }
+            (error.kind().to_string(), start)
+        }
+        regex_syntax::Error::Translate(error) => (error.kind().to_string(), error.span().start.offset),
+        other => return Err(BadRegex::Automaton(other.to_string())),
+    };
+    Err(BadRegex::Syntax { character: character(pattern, start), fault })
+}
+
+/// The number of the character at some byte, from 1 on.
+fn character(pattern: &str, byte: usize) -> usize {
+    pattern[..byte].chars().count() + 1
+}
+
+const LOOK: &str = "only ^, $, \\A, \\z and the edges of words (\\b, \\B) look around";
+const BACKREFERENCE: &str = "no automaton can ask again for what a group has matched";
+const RECURSION: &str = "texts that nest are no regular language";
+
+/// What other libraries understand in place of an error: where it begins, what it is, and why it is not supported.
+fn unsupported(pattern: &str, kind: &ErrorKind, at: usize) -> Option<(usize, &'static str, &'static str)> {
+    // An unknown flag, and what has nothing to repeat, is found inside its group.
+    let start = match kind {
+        ErrorKind::FlagUnrecognized => pattern[..at].rfind("(?")?,
+        ErrorKind::RepetitionMissing => pattern[..at].rfind('(')?,
+        _ => at,
+    };
+    let begins = |with: &[&str]| with.iter().any(|with| pattern[start..].starts_with(with));
+    let number = || pattern[start + 2..].trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit());
+    let (construct, reason) = match kind {
+        ErrorKind::UnsupportedLookAround if begins(&["(?<"]) => ("a look-behind", LOOK),
+        ErrorKind::UnsupportedLookAround => ("a look-ahead", LOOK),
+        ErrorKind::UnsupportedBackreference => ("a backreference", BACKREFERENCE),
+        ErrorKind::EscapeUnrecognized if begins(&["\\k"]) => ("a backreference", BACKREFERENCE),
+        ErrorKind::EscapeUnrecognized if begins(&["\\g"]) => ("a backreference or recursion", BACKREFERENCE),
+        ErrorKind::EscapeUnrecognized if begins(&["\\Z"]) => ("\\Z", "the end of the text is \\z"),
+        ErrorKind::FlagUnrecognized if begins(&["(?P="]) => ("a backreference", BACKREFERENCE),
+        ErrorKind::FlagUnrecognized if begins(&["(?>"]) => {
+            ("an atomic group", "a plain group, (?:...), matches all that it would and what it gives back")
+        }
+        ErrorKind::FlagUnrecognized if begins(&["(?R", "(?&", "(?P>"]) || number() => ("recursion", RECURSION),
+        ErrorKind::FlagUnrecognized if begins(&["(?("]) => {
+            ("a conditional group", "write each case as an alternative: (?:...|...)")
+        }
+        ErrorKind::FlagUnrecognized if begins(&["(?|"]) => {
+            ("a branch reset group", "a plain group, (?:...), matches the same texts")
+        }
+        ErrorKind::FlagUnrecognized if begins(&["(?#"]) => ("a comment", "take it out"),
+        ErrorKind::FlagUnrecognized if begins(&["(?'"]) => ("a name in quotes", "a group is named by (?<name>...)"),
+        // Alone it is the flag of line ends.
+        ErrorKind::RepetitionMissing if begins(&["(?R)"]) => ("recursion", RECURSION),
+        ErrorKind::RepetitionMissing if begins(&["(*"]) => ("a backtracking verb", "an automaton does not go back"),
+        _ => return None,
+    };
+    Some((start, construct, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What people bring from other libraries is called by its name, at its place.
+    #[test]
+    fn constructs_of_other_libraries_are_named() {
+        for (pattern, character, construct) in [
+            ("é(?=b)", 2, "a look-ahead"),
+            ("a(?!b)", 2, "a look-ahead"),
+            ("(?<=a)b", 1, "a look-behind"),
+            ("(?<!a)b", 1, "a look-behind"),
+            ("(a)\\1", 4, "a backreference"),
+            ("(?P<t>a)(?P=t)", 9, "a backreference"),
+            ("(?<t>a)\\k<t>", 8, "a backreference"),
+            ("x(?>a|ab)c", 2, "an atomic group"),
+            ("\\((?R)?\\)", 3, "recursion"),
+            ("(a(?1)?b)", 3, "recursion"),
+            ("(a(?-1)?b)", 3, "recursion"),
+            ("(?<n>a(?&n)?b)", 7, "recursion"),
+            ("(?P<n>a(?P>n)?b)", 8, "recursion"),
+            ("(a)?(?(1)b|c)", 5, "a conditional group"),
+            ("(?|a|b)", 1, "a branch reset group"),
+            ("a(?#b)", 2, "a comment"),
+            ("(?'n'a)", 1, "a name in quotes"),
+            ("a(*FAIL)", 2, "a backtracking verb"),
+            ("a\\Z", 2, "\\Z"),
+        ] {
+            match parse(pattern) {
+                Err(BadRegex::Unsupported { character: at, construct: is, .. }) => {
+                    assert_eq!((at, is), (character, construct), "{pattern}");
+                }
+                other => panic!("{pattern}: {other:?}"),
+            }
+        }
+        assert_eq!(
+            parse("(a)\\1").unwrap_err().to_string(),
+            "the regular expression has a backreference at character 4, which is not supported: no automaton can ask \
+             again for what a group has matched"
+        );
+        for pattern in ["(?y)a", "a\\y", "*a", "(a"] {
+            assert!(matches!(parse(pattern), Err(BadRegex::Syntax { .. })), "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Every expression that is understood matches here what the `regex` crate matches, whatever looks around in it.
+
+use std::sync::{Arc, LazyLock};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError};
+use regex::Regex;
+use verdigris_constrain::{BadRegex, Grammar, Machine, Trie};
+use verdigris_logits::TokenId;
+use verdigris_text::Tokenizer;
+
+static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
+    Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json")).expect("it is a tokenizer")
+});
+static TRIE: LazyLock<Arc<Trie>> = LazyLock::new(|| Arc::new(Trie::new(TOKENIZER.vocabulary())));
+
+const LOOKS: &[&str] = &[
+    "^",
+    "$",
+    r"\A",
+    r"\z",
+    "(?m:^)",
+    "(?m:$)",
+    "(?mR:^)",
+    "(?mR:$)",
+    r"\b",
+    r"\B",
+    r"\b{start}",
+    r"\b{end}",
+    r"\b{start-half}",
+    r"\b{end-half}",
+    r"(?-u:\b)",
+    r"(?-u:\B)",
+    r"(?-u:\b{start})",
+    r"(?-u:\b{end})",
+    r"(?-u:\b{start-half})",
+    r"(?-u:\b{end-half})",
+];
+
+/// What short texts are made of: of words in ASCII and beyond, of none in both, and the ends of lines.
+const SIGNS: [&str; 7] = ["a", "b", "-", "é", "—", "\n", "\r"];
+
+fn expression() -> impl Strategy<Value = String> {
+    let character = prop::sample::select(vec!["a", "b", "ab", "-", "é", "—", r"\n", r"\r", "aé-", ""]);
+    let class = prop::sample::select(vec![
+        "[ab]",
+        "[^a]",
+        r"\w",
+        r"\W",
+        r"(?-u:\w)",
+        r"\s",
+        ".",
+        "(?s:.)",
+        "(?R:.)",
+        "[é—]",
+        "[a-é]",
+        r"[\n-]",
+        "(?i:A)",
+    ]);
+    let look = prop::sample::select(LOOKS.to_vec());
+    let leaf = prop_oneof![3 => character, 2 => class, 4 => look].prop_map(str::to_owned);
+    leaf.prop_recursive(5, 24, 4, |inner| {
+        let repeated =
+            (inner.clone(), prop::sample::select(vec!["?", "*", "+", "{2}", "{0,2}", "{1,3}", "*?", "{2,}"]));
+        prop_oneof![
+            3 => prop::collection::vec(inner.clone(), 2..5).prop_map(|parts| parts.concat()),
+            2 => prop::collection::vec(inner, 2..4).prop_map(|parts| format!("(?:{})", parts.join("|"))),
+            2 => repeated.prop_map(|(part, times)| format!("(?:{part}){times}")),
+        ]
+    })
+}
+
+/// All texts of up to so many signs.
+fn short_texts(signs: usize) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let mut from = 0;
+    for _ in 0..signs {
+        let to = all.len();
+        for at in from..to {
+            all.extend(SIGNS.map(|sign| format!("{}{sign}", all[at])));
+        }
+        from = to;
+    }
+    all
+}
+
+/// A text that follows tokens of the masks, as chance has it, and is led to its end after a while.
+fn walked(machine: &Machine, mut choose: impl FnMut(usize) -> usize) -> Result<Vec<u8>, TestCaseError> {
+    let (mut state, mut text) = (machine.start(), Vec::new());
+    for _ in 0..12 {
+        let mask = machine.mask(state);
+        prop_assert_eq!(mask.accepts, machine.accepts(state));
+        let tokens: Vec<TokenId> = mask.tokens.iter().collect();
+        prop_assert!(mask.accepts || !tokens.is_empty(), "nothing goes on from {:?}", text);
+        if tokens.is_empty() || mask.accepts && choose(4) == 0 {
+            break;
+        }
+        let bytes = TOKENIZER.vocabulary().bytes(tokens[choose(tokens.len())]);
+        text.extend_from_slice(bytes);
+        state = machine.next(state, bytes);
+    }
+    let rest = machine.completion(state);
+    prop_assert!(rest.is_some(), "there is no end from {:?}", text);
+    text.extend(rest.unwrap_or_default());
+    Ok(text)
+}
+
+fn agrees(pattern: &str, short: &[String], seed: u64) -> Result<(), TestCaseError> {
+    let judge = match Regex::new(&format!(r"\A(?:{pattern})\z")) {
+        Ok(judge) => judge,
+        Err(_) => {
+            prop_assert!(Grammar::regex(pattern).is_err(), "the judge refuses it");
+            return Ok(());
+        }
+    };
+    let machine = match Grammar::regex(pattern) {
+        Ok(grammar) => Machine::new(grammar, TRIE.clone()),
+        Err(BadRegex::Empty) => {
+            let some = short.iter().find(|text| judge.is_match(text));
+            prop_assert!(some.is_none(), "{some:?} matches");
+            return Ok(());
+        }
+        Err(fault) => return Err(TestCaseError::fail(fault.to_string())),
+    };
+    for text in short {
+        let state = machine.next(machine.start(), text.as_bytes());
+        prop_assert_eq!(machine.accepts(state), judge.is_match(text), "{:?}", text);
+    }
+    let mut random = seed | 1;
+    let mut choose = |count: usize| {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (random >> 33) as usize % count
+    };
+    for _ in 0..8 {
+        let text = String::from_utf8(walked(&machine, &mut choose)?);
+        prop_assert!(text.as_ref().is_ok_and(|text| judge.is_match(text)), "{:?} does not match", text);
+    }
+    Ok(())
+}
+
+#[test]
+fn expressions_match_what_the_regex_crate_matches() {
+    let short = short_texts(3);
+    let mut runner =
+        proptest::test_runner::TestRunner::new(Config { cases: 600, failure_persistence: None, ..Config::default() });
+    runner
+        .run(&(expression(), any::<u64>()), |(pattern, seed)| {
+            agrees(&pattern, &short, seed).map_err(|fault| TestCaseError::fail(format!("{pattern:?}: {fault}")))
+        })
+        .unwrap_or_else(|fault| panic!("{fault}"));
+}
+
+/// Each look between every two neighbours, and in what is repeated without an end.
+#[test]
+fn every_look_is_decided_by_its_neighbours() {
+    let short = short_texts(4);
+    for look in LOOKS {
+        for pattern in
+            [format!("(?s:.*){look}(?s:.*)"), format!("(?s)(?:.{look}.?|é)*"), format!("(?:{look}|a)+(?s:.)?")]
+        {
+            agrees(&pattern, &short, 1).unwrap_or_else(|fault| panic!("{pattern:?}: {fault}"));
+        }
+    }
+}
+
+/// More states than are made at once, and more characters than letters.
+#[test]
+fn large_expressions_look_around_too() {
+    let short = short_texts(3);
+    let many: String = ('\u{4e00}'..'\u{4f00}').map(|c| format!("{c}{c}|")).collect();
+    for pattern in [
+        r"(?s:.)*(?:a\b|\bb)[ab-]{14}|(?:\w\b\W){0,2}",
+        r"(?:[ab]*a[ab]{14}$|-)\B(?:\s?)",
+        &format!(r"(?-u:\b)(?:{many}a|b)(?-u:\b)-?"),
+        &format!(r"(?m:^)(?:{many}a|b)$"),
+    ] {
+        agrees(pattern, &short, 3).unwrap_or_else(|fault| panic!("{pattern:?}: {fault}"));
+    }
+    let fault = Grammar::regex(&format!(r"\b(?:{many}a)")).unwrap_err().to_string();
+    assert!(fault.contains(r"(?-u:\b) asks after ASCII alone"), "{fault}");
+}

@@ -1,0 +1,121 @@
+//! What a constraint holds is bounded, however many texts are written under it.
+
+use std::sync::{Arc, LazyLock};
+
+use regex::Regex;
+use serde_json::json;
+use verdigris_constrain::{Constraint, Cursor, Grammar, Lexicon, Machine, Order, Style};
+use verdigris_logits::{Purpose, Random, TokenId};
+use verdigris_text::Tokenizer;
+
+static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
+    let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+    Lexicon::new(Arc::new(Tokenizer::from_json(json).expect("it is a tokenizer")), &[0])
+});
+
+/// Goes on by a token that chance has chosen; `false` where the text ends.
+fn step(cursor: &mut Cursor, text: &mut Vec<u8>, random: Random, position: u64) -> bool {
+    let mask = cursor.mask();
+    let count = mask.tokens.iter().count() + usize::from(mask.accepts);
+    let chosen = (random.uniform(position, Purpose::Token) * count as f64) as usize;
+    let token: Option<TokenId> = mask.tokens.iter().nth(chosen);
+    if let Some(token) = token {
+        text.extend_from_slice(LEXICON.bytes(token));
+        cursor.advance(token);
+    }
+    token.is_some()
+}
+
+/// Whether a text so far can become one that an expression matches is not asked of `regex`: texts are led to their ends.
+fn end(cursor: &Cursor, constraint: &Constraint, text: &mut Vec<u8>) {
+    if !cursor.is_accepting() {
+        let machine = constraint.machine();
+        let state = machine.next(machine.start(), text);
+        text.extend(machine.completion(state).expect("every text has an end"));
+    }
+}
+
+#[test]
+fn states_are_forgotten_with_their_texts() {
+    // Each text comes to states of its own: sets of properties, of items, and of places in the expression.
+    const BYTES: usize = 1 << 20;
+    let names: serde_json::Map<String, serde_json::Value> = (0..12)
+        .map(|i| (format!("p{i}"), json!({"type": "array", "items": {"type": "integer"}, "uniqueItems": true})))
+        .collect();
+    let schema = json!({"type": "object", "properties": names, "additionalProperties": false});
+    let style = Style { order: Order::Any, ..Style::default() };
+    let pattern = "(?:[ab]*a[ab]{14}!|[a-f]*[bd][a-f]{12}[.]){1,9}";
+    let judge = Regex::new(&format!("^(?:{pattern})$")).unwrap();
+    let grammars = [Grammar::json_schema(&schema, style).unwrap(), Grammar::regex(pattern).unwrap()];
+    for (number, grammar) in grammars.into_iter().enumerate() {
+        let constraint = Constraint::new(grammar, &LEXICON).with_memory(BYTES);
+        let first = Arc::as_ptr(&constraint.machine()).addr();
+        // One text lives through all of it, in its own machine.
+        let (mut long, mut long_text) = (constraint.cursor(&[]), Vec::new());
+        let mut most = 0;
+        for seed in 0..1200 {
+            let (mut cursor, mut text) = (constraint.cursor(&[]), Vec::new());
+            let random = Random::new(seed);
+            let mut position = 0;
+            while position < 40 && step(&mut cursor, &mut text, random, position) {
+                position += 1;
+            }
+            most = most.max(constraint.machine().states_memory());
+            if seed % 50 == 0 {
+                step(&mut long, &mut long_text, random, 99);
+                end(&cursor, &constraint, &mut text);
+                let text = String::from_utf8(text).unwrap();
+                match number {
+                    0 => drop(
+                        serde_json::from_str::<serde_json::Value>(&text)
+                            .unwrap_or_else(|fault| panic!("{fault}: {text}")),
+                    ),
+                    _ => assert!(judge.is_match(&text), "{text:?}"),
+                }
+            }
+        }
+        assert_ne!(Arc::as_ptr(&constraint.machine()).addr(), first, "nothing was forgotten");
+        assert!(most < 2 * BYTES, "{most} bytes");
+        end(&long, &constraint, &mut long_text);
+        let long_text = String::from_utf8(long_text).unwrap();
+        match number {
+            0 => drop(serde_json::from_str::<serde_json::Value>(&long_text).unwrap()),
+            _ => assert!(judge.is_match(&long_text), "{long_text:?}"),
+        }
+    }
+}
+
+/// Where a text stands depends on each of the last 3,000 characters, so each token leads to a place of its own.
+#[test]
+fn a_mask_that_is_too_much_work_is_given_up() {
+    let ways: Vec<String> = ('a'..='z').zip(3000..).map(|(c, times)| format!("{c}(?s:.){{{times}}}")).collect();
+    let pattern = format!("(?s:.)*(?:{})", ways.join("|"));
+    let machine = Machine::new(Grammar::regex(&pattern).unwrap(), LEXICON.trie().clone());
+    let begun = machine.next(machine.start(), &[b'a'; 3500]);
+    let before = machine.states_memory();
+    let mask = machine.mask(begun);
+    let fault = machine.fault().expect("it is too much work").to_string();
+    assert!(fault.contains("make the regular expression simpler"), "{fault}");
+    assert!(mask.tokens.is_empty() && !mask.accepts);
+    assert!(machine.states_memory() < before + (1 << 20), "what the walk has made is forgotten");
+    // What is asked in other ways is still answered.
+    assert!(machine.accepts(machine.next(begun, b"a, b")));
+}
+
+/// A new machine for each text, or one for all: the texts are the same.
+#[test]
+fn what_is_forgotten_changes_no_text() {
+    let schema = json!({"type": "object", "required": ["name", "tags"], "properties": {
+        "name": {"type": "string", "maxLength": 12}, "tags": {"type": "array", "items": {"type": "integer"}, "uniqueItems": true}}});
+    let constraint = Constraint::json_schema(&LEXICON, &schema, Style::default()).unwrap().within(60);
+    let forgetful = constraint.with_memory(0);
+    for seed in 0..60 {
+        let texts = [&constraint, &forgetful].map(|constraint| {
+            let (mut cursor, mut text) = (constraint.cursor(&[]), Vec::new());
+            let random = Random::new(seed);
+            (0..60).take_while(|&position| step(&mut cursor, &mut text, random, position)).count();
+            text
+        });
+        assert_eq!(texts[0], texts[1]);
+    }
+}
