@@ -109,7 +109,7 @@ fn row(out: &mut impl Write, width: usize, name: &str, evidence: &Evidence) -> R
 
 /// A key for show: whoever knows the seed knows the secret.
 fn demo_key(engine: &Engine, seed: u64, index: u32, id: &str) -> Key {
-    Key::from_secret(secret(seed, index), id, Marking::default(), engine.reader().vocabulary())
+    Key::from_secret(secret(seed, index), id, Marking::default(), engine.reader().vocabulary()).expect("a short id")
 }
 
 /// 32 bytes that a seed gives.

@@ -65,6 +65,11 @@ struct Output {
 #[derive(Serialize)]
 struct Candidate {
     candidate: String,
+    key_id: String,
+    dialect: &'static str,
+    vocabulary_size: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gamma: Option<f64>,
     scored: u64,
     z: f64,
     log10_p: f64,
@@ -77,7 +82,7 @@ impl Identify {
         }
         let reader = self.model.reader()?;
         let mut candidates = Vec::new();
-        for key in self.keys.load()? {
+        for key in self.keys.load()?.all().0 {
             candidates.extend(self.variants(key)?);
         }
         let tried = candidates.len();
@@ -89,8 +94,15 @@ impl Identify {
         let shown = &findings[..self.show.clamp(1, findings.len())];
         if self.json {
             let log10 = |finding: &Finding| finding.evidence.ln_p_corrected() / std::f64::consts::LN_10;
+            // Candidates of one label differ in nothing that is shown.
+            let key =
+                |finding: &Finding| &candidates.iter().find(|(label, _)| *label == finding.label).expect("tried").1;
             let candidate = |finding: &Finding| Candidate {
                 candidate: finding.label.clone(),
+                key_id: key(finding).id().to_owned(),
+                dialect: key(finding).dialect().name(),
+                vocabulary_size: key(finding).vocabulary().size(),
+                gamma: key(finding).dialect().gamma(),
                 scored: finding.evidence.scored,
                 z: finding.evidence.z,
                 log10_p: log10(finding),
@@ -98,7 +110,7 @@ impl Identify {
             let best_label = found.then(|| best.label.clone());
             let best = shown.iter().map(candidate).collect();
             let output = Output { tried, level: self.level, found: best_label, best };
-            anstream::println!("{}", serde_json::to_string(&output).expect("the output serialises"));
+            writeln!(anstream::stdout(), "{}", serde_json::to_string(&output).expect("the output serialises"))?;
         } else {
             let mut out = anstream::stdout();
             let dim = anstyle::Style::new().dimmed();
@@ -127,14 +139,18 @@ impl Identify {
 
     /// A key with every vocabulary size and every share.
     fn variants(&self, key: Key) -> Result<Vec<(String, Key)>, Failure> {
-        let own = key.vocabulary().size;
+        let own = key.vocabulary().size();
         let mut sizes = vec![own];
         sizes.extend(self.vocabulary_sizes.iter().copied().filter(|&size| size != own));
         let mut variants = Vec::new();
         for size in sizes {
             let key = key.with_vocabulary_size(size)?;
             let gamma = key.dialect().gamma();
-            let name = |key: &Key| format!("{}: {}, {size} tokens", key.id(), key.dialect());
+            let name = |key: &Key| {
+                // Keys of other systems were once called by the dialect alone.
+                let id = if key.id() == key.dialect().name() { String::new() } else { format!("{}: ", key.id()) };
+                format!("{id}{}, {size} tokens", key.dialect())
+            };
             for &other in self.gammas.iter().filter(|&&other| Some(other) != gamma) {
                 if let Some(key) = key.with_gamma(other).transpose()? {
                     variants.push((name(&key), key));

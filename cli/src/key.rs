@@ -1,24 +1,29 @@
 //! `verdigris key`: make keys and look at them.
 
 mod dialect;
+mod list;
+mod read;
 
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use verdigris::watermark::key::{random_id, random_secret};
-use verdigris::watermark::{Context, ContextFunction, Period, Vocabulary};
-use verdigris::{Gamma, Key, KeyRing, Marking, Reader, Strength};
+use verdigris::watermark::{Context, ContextFunction, Period};
+use verdigris::{Gamma, Key, Marking, Strength};
 
 use crate::error::Failure;
 use crate::key::dialect::DialectOptions;
+pub(crate) use crate::key::read::{KeysOption, writer_of};
 use crate::model::ModelOption;
+use crate::report;
 
 /// Make a key, or see what a key is for
 #[derive(Subcommand)]
 pub(crate) enum KeyCommand {
     New(Box<New>),
     Show(Show),
+    List(list::List),
 }
 
 /// Make a new key in a file that only you can read
@@ -87,35 +92,6 @@ pub(crate) struct Show {
     json: bool,
 }
 
-/// Keys to read with: files, or a folder of them.
-#[derive(Args)]
-#[group(required = true, multiple = true)]
-pub(crate) struct KeysOption {
-    /// The key to look for; give it again for more keys
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) key: Vec<PathBuf>,
-    /// A folder of keys (files that end in .key or .json), all of which are looked for
-    #[arg(long, value_name = "DIR")]
-    pub(crate) ring: Option<PathBuf>,
-}
-
-impl KeysOption {
-    /// All of them. More keys mean more looks, and p-values that are larger by as much.
-    pub(crate) fn load(&self) -> Result<Vec<Key>, Failure> {
-        let mut keys = self.key.iter().map(|file| Key::load(file)).collect::<Result<Vec<_>, _>>()?;
-        if let Some(ring) = &self.ring {
-            keys.extend(KeyRing::load(ring)?.into_keys());
-        }
-        Ok(keys)
-    }
-}
-
-/// The key that a ring writes with today.
-pub(crate) fn writer_of(ring: &Path, tenant: &str) -> Result<Key, Failure> {
-    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
-    Ok(KeyRing::load(ring)?.into_writer(today, tenant)?)
-}
-
 /// The marking that options describe; the error is one line.
 pub(crate) fn marking(
     gamma: f64,
@@ -127,13 +103,13 @@ pub(crate) fn marking(
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     Ok(Marking {
         gamma: Gamma::new(gamma).map_err(|error| usage(&error))?,
-        context: Context { function: function.into(), width },
+        context: Context::new(function.into(), width).map_err(|error| usage(&error))?,
         strength: strength(delta, hard)?,
     })
 }
 
 fn strength(delta: f64, hard: bool) -> Result<Strength, Failure> {
-    let usage = |error: verdigris::watermark::embed::BadDelta| Failure::Usage(error.to_string());
+    let usage = |error: verdigris::watermark::strength::BadDelta| Failure::Usage(error.to_string());
     if hard { Ok(Strength::Hard) } else { Strength::soft(delta).map_err(usage) }
 }
 
@@ -142,70 +118,87 @@ impl KeyCommand {
         match self {
             Self::New(new) => new.run(),
             Self::Show(show) => show.run(),
+            Self::List(list) => list.run(),
         }
     }
 }
 
 impl New {
     fn run(self) -> Result<ExitCode, Failure> {
+        if self.file.as_os_str() == "-" {
+            return Err(Failure::Usage("- is no name for a key file: a key is not printed".into()));
+        }
         let period = Period::new(self.valid_from.as_deref(), self.valid_until.as_deref())?;
-        let key = self.dialect.key(&self.model.reader()?)?;
-        let key = match self.id {
-            Some(id) => key.with_id(id),
+        let vocabulary = self.model.reader()?.vocabulary().with_model(&self.model.name());
+        let key = self.dialect.key(vocabulary)?;
+        let key = match &self.id {
+            Some(id) => key.with_id(name("--id", id)?)?,
             None => key,
         };
-        let key = key.with_tenant(self.tenant.unwrap_or_default()).with_period(period);
+        let key = match &self.tenant {
+            Some(tenant) => key.with_tenant(name("--tenant", tenant)?)?,
+            None => key,
+        };
+        let key = key.with_period(period);
         key.save(&self.file)?;
-        anstream::println!("{} made: {} ({})", self.file.display(), key.id(), key.describe());
+        if key.is_public() {
+            let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
+            anstream::eprintln!(
+                "{yellow}warning:{yellow:#} this key is public: whoever likes can find its mark, forge it and remove it; \
+                 bring a key of your own with --import"
+            );
+        }
+        writeln!(anstream::stdout(), "{} made: {} ({})", self.file.display(), key.id(), key.describe())?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// A new key of our own dialects.
-fn fresh(
-    dialect: verdigris::Dialect,
-    strength: Option<Strength>,
-    reader: &Reader,
-    size: Option<usize>,
-) -> Result<Key, Failure> {
-    Ok(Key::new(random_secret(), random_id(), dialect, strength, vocabulary(reader, size))?)
-}
-
-/// The tokenizer's vocabulary, or as much of it as another system splits.
-fn vocabulary(reader: &Reader, size: Option<usize>) -> Vocabulary {
-    let vocabulary = reader.vocabulary();
-    Vocabulary { size: size.unwrap_or(vocabulary.size), ..vocabulary }
+/// A name that fits on a line.
+fn name<'a>(option: &str, name: &'a str) -> Result<&'a str, Failure> {
+    match name.is_empty() || name.contains(char::is_control) {
+        true => Err(Failure::Usage(format!("{option} is empty or has control characters in it: give it a name"))),
+        false => Ok(name),
+    }
 }
 
 impl Show {
     fn run(self) -> Result<ExitCode, Failure> {
         let key = Key::load(&self.file)?;
         let strength = match key.strength() {
-            Some(Strength::Soft(delta)) => format!("soft, delta {delta}"),
+            Some(Strength::Soft(delta)) => format!("soft, delta {}", delta.value()),
             Some(Strength::Hard) => "hard: green tokens only".into(),
             None => "none: noise decides, and the model's law stays".into(),
         };
         let (vocabulary, period) = (key.vocabulary(), key.period());
+        let mut out = anstream::stdout();
         if self.json {
             let json = serde_json::json!({
                 "id": key.id(), "tenant": key.tenant(), "dialect": key.dialect(), "scheme": key.describe(),
                 "strength": strength, "vocabulary": vocabulary, "period": period, "public": key.is_public(),
             });
-            anstream::println!("{json}");
+            writeln!(out, "{json}")?;
             return Ok(ExitCode::SUCCESS);
         }
-        anstream::println!("id          {}", key.id());
+        writeln!(out, "id          {}", key.id())?;
         if !key.tenant().is_empty() {
-            anstream::println!("tenant      {}", key.tenant());
+            writeln!(out, "tenant      {}", key.tenant())?;
         }
-        anstream::println!("scheme      {}", key.describe());
-        anstream::println!("strength    {strength}");
-        anstream::println!("vocabulary  {} tokens, {}", vocabulary.size, vocabulary.fingerprint);
-        if period != Period::default() {
-            let day = |day: Option<jiff::civil::Date>| day.map_or("open".into(), |day| day.to_string());
-            anstream::println!("period      {} to {}", day(period.from), day(period.until));
+        writeln!(out, "scheme      {}", key.describe())?;
+        writeln!(out, "strength    {strength}")?;
+        if let Some(model) = vocabulary.model() {
+            writeln!(out, "model       {model}")?;
         }
-        anstream::println!("secret      not shown");
+        writeln!(out, "vocabulary  {} tokens, {}", vocabulary.size(), vocabulary.fingerprint())?;
+        if !period.is_open() {
+            writeln!(out, "period      {}", days(period))?;
+        }
+        writeln!(out, "secret      not shown")?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// `2026-01-01 to open`.
+fn days(period: Period) -> String {
+    let day = |day: Option<jiff::civil::Date>| day.map_or("open".into(), |day| day.to_string());
+    format!("{} to {}", day(period.from()), day(period.until()))
 }

@@ -46,6 +46,13 @@ impl ModelOption {
         self.model.as_deref().map_or_else(|| Ok(storyteller()), find)
     }
 
+    /// What people call it: the last part of its path, or its name on the hub.
+    pub(crate) fn name(&self) -> String {
+        let Some(place) = &self.model else { return "tale".into() };
+        let last = place.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        last.unwrap_or_else(|| place.display().to_string())
+    }
+
     pub(crate) fn engine(&self, device: &Device) -> Result<Engine, Failure> {
         let folder = self.folder()?;
         let started = std::time::Instant::now();

@@ -61,20 +61,15 @@ impl Payload {
                 "green": read.green, "log10_p": read.ln_p / std::f64::consts::LN_10, "doubt": read.doubt,
                 "level": self.level,
             });
-            anstream::println!("{json}");
+            writeln!(anstream::stdout(), "{json}")?;
         } else {
             let mut out = anstream::stdout();
             let bold = anstyle::Style::new().bold();
             writeln!(out, "scored    {}", read.scored)?;
-            writeln!(
-                out,
-                "green     {} under the best payload ({:.1} by chance)",
-                read.green,
-                read.scored as f64 / 4.0
-            )?;
+            writeln!(out, "green     {} under the best payload ({:.1} by chance)", read.green, read.expected)?;
             writeln!(out, "p         {} that there is one by chance", report::p_value(read.ln_p))?;
             if found {
-                writeln!(out, "doubt     {:.1e} that it is another one", read.doubt)?;
+                writeln!(out, "doubt     {} that it is another one", doubt(read.doubt))?;
                 writeln!(out, "payload   {bold}{:#x}{bold:#} ({}, {})", read.payload, read.payload, key.id())?;
             } else {
                 writeln!(out, "payload   {bold}none found{bold:#} ({}, level {})", key.id(), self.level)?;
@@ -82,6 +77,11 @@ impl Payload {
         }
         Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
+}
+
+/// The chance that another payload was written, as far down as it is known: it is what is left of 1.
+pub(crate) fn doubt(doubt: f64) -> String {
+    if doubt < 1e-12 { "less than 1e-12".into() } else { format!("{doubt:.1e}") }
 }
 
 /// A number as people write it: decimal, or hexadecimal after 0x.

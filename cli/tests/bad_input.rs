@@ -74,7 +74,9 @@ fn a_key_file_that_others_can_read_or_nobody() {
 fn a_file_that_is_no_key_and_a_key_that_is_there() {
     let folder = Folder::with_key();
     folder.write_private("bad.key", "{\"format\": \"verdigris-key-1\"");
-    folder.run(&["key", "show", "bad.key"]).fails("bad.key is not a key file: it does not read as one at line 1");
+    folder
+        .run(&["key", "show", "bad.key"])
+        .fails("the key file bad.key cannot be used: it does not read as one at line 1");
     let before = fs::read(folder.path("my.key")).unwrap();
     folder.run(&["key", "new", "my.key"]).fails("choose another name");
     assert_eq!(fs::read(folder.path("my.key")).unwrap(), before);

@@ -110,3 +110,269 @@ fn passages_of_two_keys_are_both_reported() {
     let html = fs::read_to_string(folder.path("report.html")).unwrap();
     assert!(html.contains("carry the mark of the keys key-1, key-2"), "both in the report");
 }
+
+/// A value of a key file.
+fn field(folder: &Folder, file: &str, name: &str) -> serde_json::Value {
+    let text = fs::read_to_string(folder.path(file)).unwrap();
+    serde_json::from_str::<serde_json::Value>(&text).unwrap()[name].clone()
+}
+
+#[test]
+fn a_key_that_could_not_be_read_again_is_not_made() {
+    let folder = Folder::new();
+    let long = "x".repeat(70_000);
+    for (arguments, said) in [
+        (&["--id", &long][..], "the id is 70000 bytes long"),
+        (&["--tenant", &long], "the tenant is 70000 bytes long"),
+        (&["--id", ""], "--id is empty"),
+        (&["--id", "two\nlines"], "control characters"),
+        (&["--vocabulary-size", "0"], "a vocabulary has 1 to"),
+        (&["--dialect", "tgi", "--vocabulary-size", "99999999999"], "a vocabulary has 1 to"),
+        (&["--valid-from", "2026-02-02", "--valid-until", "2026-02-01"], "would end"),
+    ] {
+        folder.run(&[&["key", "new", "a.key"], arguments].concat()).fails(said);
+        assert!(!folder.path("a.key").exists(), "{said}");
+    }
+    folder.run(&["key", "new", "-"]).fails("is no name for a key file");
+    assert!(!folder.path("-").exists());
+}
+
+/// The secrets that other systems' own files mean.
+#[test]
+fn keys_of_others_mean_what_they_mean_there() {
+    let folder = Folder::new();
+    let make = |name: &str, arguments: &[&str]| {
+        let run = folder.run(&[&["key", "new", name], arguments].concat());
+        assert_eq!(run.status, 0, "{arguments:?}: {run:?}");
+        (field(&folder, name, "secret"), field(&folder, name, "scheme"))
+    };
+    // SGLang reads hexadecimal digits, whether 0x stands before them or not.
+    for (i, (text, secret)) in [
+        ("1234567890123456", "1234567890123456"),
+        ("0x1234567890123456", "1234567890123456"),
+        ("deadbeef", "00000000deadbeef"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        folder.write("key.txt", text);
+        let arguments = ["--dialect", "sglang", "--import", "key.txt"];
+        assert_eq!(make(&format!("sglang{i}.key"), &arguments).0, secret);
+    }
+    folder.write("key.txt", "1234567890123456");
+    assert_eq!(make("vllm.key", &["--dialect", "vllm", "--import", "key.txt"]).0, "000462d53c8abac0");
+    folder.write("key.txt", "secret words");
+    folder.run(&["key", "new", "a.key", "--dialect", "sglang", "--import", "key.txt"]).fails("hexadecimal number");
+    folder.run(&["key", "new", "a.key", "--dialect", "sglang", "--hash-key=-1"]).fails("hexadecimal number");
+
+    // SBW's names without gpu- are the reference's lists there, and its default is one of them.
+    let kgw = |seeding: &str| serde_json::json!({"name": "kgw", "seeding": seeding, "gamma": 0.5});
+    assert_eq!(make("sbw0.key", &["--dialect", "sbw"]).1, kgw("simple_1"));
+    assert_eq!(make("sbw1.key", &["--dialect", "sbw", "--seeding", "selfhash"]).1, kgw("selfhash"));
+    let (_, scheme) = make("sbw2.key", &["--dialect", "sbw", "--seeding", "gpu-fused-selfhash"]);
+    assert_eq!(scheme, serde_json::json!({"name": "sbw", "seeding": "gpu-fused-selfhash", "gamma": 0.5}));
+    let run = folder.run(&["key", "new", "a.key", "--dialect", "sbw", "--seeding", "gpu-no"]);
+    run.fails("gpu-simple_1, gpu-fused-simple_4");
+    let wraps = ["key", "new", "a.key", "--dialect", "sbw", "--hash-key", "0x1234567890123456"];
+    folder.run(&wraps).fails("wraps");
+
+    // The reference's whole names say the key.
+    let (secret, scheme) =
+        make("kgw.key", &["--dialect", "kgw", "--seeding", "ff-anchored_minhash_prf-4-True-15485867"]);
+    assert_eq!(scheme, serde_json::json!({"name": "kgw", "seeding": "selfhash", "gamma": 0.25}));
+    assert_eq!(secret, format!("{:016x}", 15_485_867));
+    let two = ["--seeding", "ff-minhash_prf-4-False-5", "--hash-key", "6"];
+    folder.run(&[&["key", "new", "a.key", "--dialect", "kgw"][..], &two].concat()).fails("names another hash key");
+}
+
+#[test]
+fn an_option_that_changes_nothing_is_refused() {
+    let folder = Folder::new();
+    for (arguments, said) in [
+        (&["--dialect", "native-gumbel", "--delta", "3"][..], "--delta is for dialects of green lists"),
+        (&["--dialect", "native-gumbel", "--gamma", "0.5"], "--gamma is for"),
+        (&["--dialect", "vllm", "--hard", "--hash-key", "7"], "--hard is for"),
+        (&["--dialect", "native", "--bits", "hash"], "--bits is for synthid"),
+        (&["--ngram-len", "4"], "--ngram-len is for synthid"),
+        (&["--score", "mean"], "--score is for synthid"),
+        (&["--dialect", "vllm", "--alpha", "0.2", "--hash-key", "7"], "--alpha is for vllm-dual"),
+        (&["--dialect", "sglang", "--mixing", "0.2", "--hash-key", "7"], "--mixing is for sglang-dual"),
+        (&["--dialect", "kgw", "--width", "4"], "--width is for"),
+        (&["--dialect", "kgw", "--context", "min"], "--context is for native"),
+        (&["--dialect", "unigram", "--payload-bits", "8"], "--payload-bits is for native"),
+        (&["--seeding", "simple_1"], "--seeding is for kgw"),
+        (&["--import", "key.txt"], "our own dialects make their secrets"),
+    ] {
+        folder.run(&[&["key", "new", "a.key"], arguments].concat()).fails(said);
+        assert!(!folder.path("a.key").exists(), "{said}");
+    }
+}
+
+#[test]
+fn public_keys_are_told() {
+    let folder = Folder::new();
+    folder.write("examples.txt", "654,400,836,123,340,443,597,160,57");
+    for (i, (arguments, public)) in [
+        (&["--dialect", "three-bricks-maryland"][..], true),
+        (&["--dialect", "three-bricks-openai"], true),
+        (&["--dialect", "three-bricks-openai", "--hash-key", "77"], false),
+        (&["--dialect", "synthid", "--import", "examples.txt"], true),
+        (&["--dialect", "synthid", "--bits", "hash", "--hash-key", "654,400,837"], false),
+        (&["--dialect", "kgw"], true),
+        (&["--dialect", "unigram"], true),
+        (&[], false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = format!("{i}.key");
+        let run = folder.run(&[&["key", "new", &file], arguments].concat());
+        assert_eq!((run.status, run.err.contains("warning: this key is public")), (0, public), "{run:?}");
+        assert_eq!(folder.run(&["key", "show", &file]).out.contains("a public key"), public, "{arguments:?}");
+        let json = folder.run(&["key", "show", &file, "--json"]).out;
+        assert!(json.contains(&format!(r#""public":{public}"#)), "{json}");
+    }
+    folder.write_private("zero.key", &support::KEY.replace("f1e2d3c4b5a697887968574635241302", &"0".repeat(32)));
+    assert!(folder.run(&["key", "show", "zero.key"]).out.contains("a public key"));
+}
+
+/// A key that was damaged finds nothing, which looks like a text without a mark.
+#[test]
+fn a_damaged_key_is_told() {
+    let folder = Folder::new();
+    assert_eq!(folder.run(&["key", "new", "my.key"]).status, 0);
+    let good = fs::read_to_string(folder.path("my.key")).unwrap();
+    let secret = field(&folder, "my.key", "secret").as_str().unwrap().to_owned();
+    let flipped = format!("{}{}", if secret.starts_with('0') { "1" } else { "0" }, &secret[1..]);
+    folder.write("text.txt", PROSE[1]);
+    for bad in [good.replace(&secret, &flipped), good.replace("0.25", "0.5")] {
+        folder.write_private("bad.key", &bad);
+        folder.run(&["detect", "text.txt", "--key", "bad.key"]).fails("check value does not fit");
+    }
+    folder.write_private("old.key", support::KEY);
+    assert_eq!(folder.run(&["key", "show", "old.key"]).status, 0, "files without a check value are read");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_key_is_called_so() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
+    let folder = Folder::with_key();
+    folder.write("tale.txt", "Call me Ishmael.");
+    let run = folder.run(&["key", "show", "tale.txt"]);
+    run.fails("tale.txt is not a key file");
+    assert!(!run.err.contains("chmod"), "{run:?}");
+    folder.run(&["key", "show", "."]).fails("not a file");
+    folder.run(&["key", "show", "/dev/null"]).fails("not a file");
+    assert!(Command::new("mkfifo").arg(folder.path("pipe.key")).status().unwrap().success());
+    folder.run(&["key", "show", "pipe.key"]).fails("named pipe");
+    // A pipe of the process's own is read: what bash's <(command) names.
+    let mut shown = folder.command(&["key", "show", "/dev/stdin"]);
+    let cat = Command::new("cat").arg(folder.path("my.key")).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let shown = shown.stdin(cat.stdout.unwrap()).output().unwrap();
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("vg-c0ffee00"), "{shown:?}");
+    fs::set_permissions(folder.path("my.key"), fs::Permissions::from_mode(0o644)).unwrap();
+    folder.run(&["key", "show", "my.key"]).fails("chmod 600");
+}
+
+/// One operator has several models, and a folder has more than keys.
+#[test]
+fn a_ring_uses_what_fits_and_names_the_rest() {
+    let folder = with_ring(3);
+    folder.write_private("ring/theirs.key", &support::KEY.replace("e106f5b2", "00000000"));
+    folder.write("ring/stray.key", "ssh-rsa AAAA");
+    // The same key under another file name is no second look.
+    folder.write_private("ring/copy.key", &support::KEY.replace("vg-c0ffee00", "key-1"));
+    folder.write("text.txt", &marked(&folder, "ring/1.key", 1)[0]);
+    let run = folder.run(&["detect", "text.txt", "--ring", "ring", "--key", "ring/1.key", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((run.status, &found["key_id"], &found["looks"]), (0, &"key-1".into(), &3.0.into()), "{run:?}");
+    assert_eq!(found["skipped_keys"], serde_json::json!(["ring/stray.key", "ring/theirs.key"]));
+    let notes: Vec<&str> = run.err.lines().collect();
+    assert!(notes.len() == 2 && notes[0].contains("stray.key is skipped: it is not a key file"), "{run:?}");
+    assert!(notes[1].contains("theirs.key is skipped: it was made for another tokenizer"), "{run:?}");
+    let run = folder.run(&["generate", "The", "--ring", "ring", "--max-tokens", "3"]);
+    assert!(run.status == 0 && run.err.contains("theirs.key is skipped"), "{run:?}");
+    let run = folder.run(&["detect", "text.txt", "--key", "ring/theirs.key"]);
+    run.fails("ring/theirs.key: the key vg-c0ffee00 was made for a vocabulary of 4096 tokens");
+
+    let list = folder.run(&["key", "list", "ring"]);
+    assert!(list.status == 0 && list.out.lines().count() == 7, "{list:?}");
+    for said in ["copy.key", "key-2", "stray.key is skipped", "native, gamma 0.25"] {
+        assert!(list.out.contains(said), "{said}: {list:?}");
+    }
+    let json = folder.run(&["key", "list", "ring", "--json"]).out;
+    assert!(json.lines().count() == 6 && !json.contains("f1e2d3c4"), "{json}");
+
+    folder.write_private("ring/half.key", &support::KEY[..200]);
+    folder.run(&["detect", "text.txt", "--ring", "ring"]).fails("half.key cannot be used");
+}
+
+#[test]
+fn a_key_names_its_model() {
+    let folder = Folder::new();
+    folder.copy_model(support::TALE_SMALL, "small");
+    assert_eq!(folder.run(&["key", "new", "a.key", "--model", "small"]).status, 0);
+    assert_eq!(field(&folder, "a.key", "vocabulary")["model"], "small");
+    assert!(folder.run(&["key", "show", "a.key"]).out.contains("model       small"));
+    let tokenizer = fs::read_to_string(folder.path("small/tokenizer.json")).unwrap();
+    let mut other: serde_json::Value = serde_json::from_str(&tokenizer).unwrap();
+    let vocabulary = other["model"]["vocab"].as_object_mut().unwrap();
+    let (first, second) = (vocabulary["the"].clone(), vocabulary["and"].clone());
+    (vocabulary["the"], vocabulary["and"]) = (second, first);
+    folder.write("small/tokenizer.json", &other.to_string());
+    folder.write("text.txt", PROSE[1]);
+    folder.run(&["detect", "text.txt", "--key", "a.key", "--model", "small"]).fails(", that of small)");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_output_is_an_error_and_no_panic() {
+    let folder = Folder::with_key();
+    for arguments in [&["key", "show", "my.key"][..], &["key", "show", "my.key", "--json"], &["key", "new", "b.key"]] {
+        let mut command = folder.command(arguments);
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = command.stdout(full).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && err.contains("cannot write the output"), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn what_is_identified_is_said_in_words_and_in_fields() {
+    let folder = with_ring(2);
+    folder.write("text.txt", &marked(&folder, "ring/1.key", 1)[0]);
+    let run = folder.run(&["identify", "text.txt", "--ring", "ring", "--vocabulary-sizes", "4000", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!((run.status, &found["tried"]), (0, &4.into()), "{run:?}");
+    let best = &found["best"][0];
+    assert_eq!((&best["key_id"], &best["dialect"], &best["gamma"]), (&"key-1".into(), &"native".into(), &0.25.into()));
+    // A key of another system that was called by its dialect alone is not named twice.
+    folder.run(&["key", "new", "hf.key", "--dialect", "hugging-face", "--id", "hugging-face"]);
+    let run = folder.run(&["identify", "text.txt", "--key", "hf.key"]);
+    assert!(run.status == 1 && !run.out.contains("hugging-face: hugging-face"), "{run:?}");
+}
+
+/// A doubt that is not known to be zero is not called so.
+#[test]
+fn the_doubt_of_a_payload_is_bounded() {
+    let folder = Folder::new();
+    folder.write_private("n.key", &support::KEY.replace("\"gamma\"", "\"payload_bits\": 8, \"gamma\""));
+    let run = folder.run(&[
+        "generate",
+        "The captain",
+        "--key",
+        "n.key",
+        "--payload",
+        "77",
+        "--max-tokens",
+        "500",
+        "--seed",
+        "1",
+    ]);
+    folder.write("text.txt", &run.out);
+    let run = folder.run(&["payload", "text.txt", "--key", "n.key"]);
+    assert!(run.status == 0 && run.out.contains("payload   0x4d"), "{run:?}");
+    assert!(!run.out.contains("0.0e0") && run.out.contains("less than 1e-12"), "{run:?}");
+}

@@ -143,6 +143,10 @@ fn a_new_key_has_the_form_of_all_keys() {
     assert_ne!((&new["secret"], &new["id"]), (&old["secret"], &old["id"]));
     assert!(run.out.contains(new["id"].as_str().unwrap()), "{run:?}");
     (new["secret"], new["id"]) = (old["secret"].clone(), old["id"].clone());
+    // What old keys do not have: a check value, and the name of the model.
+    assert_eq!(new.as_object_mut().unwrap().remove("check").unwrap().as_str().unwrap().len(), 16);
+    let model = new["vocabulary"].as_object_mut().unwrap().remove("model");
+    assert_eq!(model.unwrap(), "tale");
     assert_eq!(new, old);
 }
 
@@ -467,10 +471,12 @@ fn keys_of_other_systems() {
     folder.run(&["generate", "--key", "vllm.key", "--temperature", "0"]).fails("needs a temperature above 0");
     folder.run(&["key", "new", "a.key", "--dialect", "vllm"]).fails("--import FILE");
     folder.write("bad.txt", "secret words");
-    folder.run(&["key", "new", "a.key", "--dialect", "vllm", "--import", "bad.txt"]).fails("whole numbers of 64 bits");
+    folder
+        .run(&["key", "new", "a.key", "--dialect", "vllm", "--import", "bad.txt"])
+        .fails("bad.txt: a key is a whole number of 64 bits");
     folder.run(&["key", "new", "a.key", "--dialect", "sglang-dual", "--hash-key", "1"]).fails("sglang-dual takes 16");
     folder.run(&["key", "new", "a.key", "--dialect", "kgw", "--seeding", "simple_2"]).fails("is not a seeding scheme");
-    folder.run(&["key", "new", "a.key", "--dialect", "sbw", "--seeding", "x"]).fails("must be simple_1, simple_4");
+    folder.run(&["key", "new", "a.key", "--dialect", "sbw", "--seeding", "x"]).fails("is not a seeding scheme");
     folder.run(&["key", "new", "a.key", "--hash-key", "5"]).fails("our own dialects make their secrets");
     for dialect in
         ["native-gumbel", "tgi", "hugging-face", "unigram", "sbw", "three-bricks-maryland", "three-bricks-openai"]

@@ -34,10 +34,10 @@ impl Kind {
 pub fn every_kind() -> Vec<Kind> {
     let native = |function, width| Dialect::Native {
         gamma: Gamma::new(0.25).expect("dyadic"),
-        context: Context { function, width },
+        context: Context::new(function, width).expect("a width"),
         payload_bits: None,
     };
-    let noise = |function, width| Dialect::NativeGumbel { context: Context { function, width } };
+    let noise = |function, width| Dialect::NativeGumbel { context: Context::new(function, width).expect("a width") };
     let kgw = |seeding: &str| Dialect::Kgw { seeding: seeding.parse().expect("a name"), gamma: 0.25 };
     let hugging_face = |seeding, width| Dialect::HuggingFace { seeding, width, gamma: 0.25 };
     let synthid = |bits, score| Dialect::Synthid { bits, ngram_len: 5, score };

@@ -96,10 +96,10 @@ pub fn key_file(data: &[u8]) {
         Err(fault) => assert!(!fault.is_empty() && fault.len() < 400),
         Ok(key) => {
             assert!(!format!("{key:?}{}", key.describe()).contains("secret\":"));
-            if key.vocabulary().size > MAX_VOCABULARY {
+            if key.vocabulary().size() > MAX_VOCABULARY {
                 return;
             }
-            let size = key.vocabulary().size as u32;
+            let size = key.vocabulary().size() as u32;
             let tokens: Vec<u32> = (0..40).map(|i| i * 7919 % size).collect();
             match key.scheme() {
                 Ok(scheme) => {
@@ -122,7 +122,7 @@ pub fn detector_input(data: &[u8]) {
     let (file, text) = (&data[..end], &data[end + 1..]);
     let Ok(key) = Key::parse(file) else { return };
     let Ok(scheme) = key.scheme() else { return };
-    if key.vocabulary().size > MAX_VOCABULARY || text.len() > 4096 {
+    if key.vocabulary().size() > MAX_VOCABULARY || text.len() > 4096 {
         return;
     }
     let joined: Result<Vec<String>, _> = Pieces::new(text).collect();

@@ -13,8 +13,9 @@ static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
 });
 
 fn key(gamma: f64, strength: Strength, function: ContextFunction, width: usize) -> Key {
-    let marking = Marking { gamma: Gamma::new(gamma).unwrap(), strength, context: Context { function, width } };
-    Key::from_secret([11; 32], "test", marking, ENGINE.reader().vocabulary())
+    let marking =
+        Marking { gamma: Gamma::new(gamma).unwrap(), strength, context: Context::new(function, width).unwrap() };
+    Key::from_secret([11; 32], "test", marking, ENGINE.reader().vocabulary()).unwrap()
 }
 
 fn soft(gamma: f64, function: ContextFunction, width: usize) -> Key {
@@ -129,6 +130,7 @@ fn a_look_from_every_side() {
     let look = Look { passages: Some(1e-5), ..Look::default() };
     let judgement = reader.judge(&[&other, &key], &hidden, &look).unwrap();
     assert_eq!(judgement.key.id(), key.id());
+    assert!(matches!(reader.judge(&[], &hidden, &look), Err(verdigris::Error::NoKey)), "no key is an error");
     assert!(judgement.evidence.ln_p_corrected() < -20.0 && judgement.evidence.tried == 8.0, "{:?}", judgement.evidence);
     assert_eq!(judgement.repairs[0].1, marked.chars().count());
     let (before, after) = (write(None, 50), write(None, 51));
@@ -148,13 +150,13 @@ fn a_look_from_every_side() {
 }
 
 fn key_of_nobody() -> Key {
-    soft(0.25, ContextFunction::Min, 4).with_id("nobody")
+    soft(0.25, ContextFunction::Min, 4).with_id("nobody").unwrap()
 }
 
 /// A payload through the text, and what the wrong key reads.
 #[test]
 fn a_payload_comes_back_from_the_text() {
-    let context = Context { function: ContextFunction::Min, width: 2 };
+    let context = Context::new(ContextFunction::Min, 2).unwrap();
     let dialect = Dialect::Native { gamma: Gamma::new(0.25).unwrap(), context, payload_bits: Some(16) };
     let new = |secret: u8| {
         Key::new(vec![secret; 32], "numbered", dialect.clone(), None, ENGINE.reader().vocabulary()).unwrap()

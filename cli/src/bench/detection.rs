@@ -92,7 +92,7 @@ impl Detection {
         let (mut marked, mut plain) = (Vec::new(), Vec::new());
         for sample in 0..self.samples {
             let vocabulary = engine.reader().vocabulary();
-            let key = Key::from_secret(secret(self.seed, sample as u32), "bench", marking, vocabulary);
+            let key = Key::from_secret(secret(self.seed, sample as u32), "bench", marking, vocabulary)?;
             for (watermark, into) in [(true, &mut marked), (false, &mut plain)] {
                 into.push(self.sample(&engine, &key, watermark, sample)?);
                 bar.inc(1);

@@ -26,12 +26,13 @@ impl Way {
 }
 
 fn native(function: ContextFunction, width: usize, gamma: f64) -> Dialect {
-    let (gamma, context) = (Gamma::new(gamma).expect("dyadic"), Context { function, width });
+    let (gamma, context) =
+        (Gamma::new(gamma).expect("dyadic"), Context::new(function, width).expect("a width of the table"));
     Dialect::Native { gamma, context, payload_bits: None }
 }
 
 fn gumbel() -> Dialect {
-    Dialect::NativeGumbel { context: Context { function: ContextFunction::All, width: 4 } }
+    Dialect::NativeGumbel { context: Context::new(ContextFunction::All, 4).expect("a width of the table") }
 }
 
 fn synthid() -> Dialect {

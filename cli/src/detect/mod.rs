@@ -70,7 +70,7 @@ pub(crate) struct Detect {
     /// Do not look once more after repair of invisible, look-alike and decomposed characters
     #[arg(long)]
     no_repair: bool,
-    /// Tokenize from so many places at the beginning, for a text that was cut out in the middle of a word
+    /// Tokenize from so many places at the beginning (1 to 64), for a text that was cut out in the middle of a word
     #[arg(long, value_name = "N", default_value_t = 1)]
     offsets: usize,
     #[command(flatten)]
@@ -84,6 +84,9 @@ pub(crate) struct Detect {
     /// Write a report with the text in colours, for people: one file that needs no other
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// The files of the ring that are no keys for this tokenizer.
+    #[arg(skip)]
+    skipped: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -139,6 +142,8 @@ struct Found<'a> {
     passages: Option<Vec<FoundPassage<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<u32>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    skipped_keys: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -173,7 +178,7 @@ enum Outcome {
 }
 
 impl Detect {
-    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+    pub(crate) fn run(mut self) -> Result<ExitCode, Failure> {
         if !(self.level > 0.0 && self.level < 1.0) {
             return Err(Failure::Usage(format!("--level is {}, but must be above 0 and below 1", self.level)));
         }
@@ -182,9 +187,8 @@ impl Detect {
         }
         let keys = self.keys.load()?;
         let reader = self.model.reader()?;
-        for key in &keys {
-            reader.fits(key)?;
-        }
+        let (keys, skipped) = keys.fitting(&reader)?;
+        self.skipped = skipped.iter().map(|skipped| skipped.file.display().to_string()).collect();
         if self.weigh.weigh.is_some() && self.files.len() > 1 {
             return Err(Failure::Usage("--weigh takes one text".into()));
         }
@@ -354,7 +358,7 @@ impl Detect {
         Ok(writeln!(std::io::stdout(), "{json}")?)
     }
 
-    fn found<'a>(&self, judgement: &'a Judgement<'_>) -> Found<'a> {
+    fn found<'a>(&'a self, judgement: &'a Judgement<'_>) -> Found<'a> {
         let evidence = &judgement.evidence;
         let log10 = |ln: f64| ln / std::f64::consts::LN_10;
         let windows = self.windows || self.html.is_some();
@@ -384,6 +388,7 @@ impl Detect {
             skipped: Some(judgement.skipped).filter(|&skipped| skipped > 0),
             passages: windows.then(|| passages.collect()),
             payload: judgement.payload.map(|read| read.payload),
+            skipped_keys: &self.skipped,
         }
     }
 }

@@ -40,8 +40,9 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, level: f
     if let Some(read) = judgement.payload {
         writeln!(
             out,
-            "payload   {:#x} (if there is one, another was written with probability {:.1e})",
-            read.payload, read.doubt
+            "payload   {:#x} (if there is one, another was written with probability {})",
+            read.payload,
+            crate::payload::doubt(read.doubt)
         )?;
     }
     for passage in &judgement.passages {

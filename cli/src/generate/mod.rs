@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use verdigris::{Key, Message, Request};
+use verdigris::{Key, KeyRing, Message, Request};
 
 use crate::error::Failure;
 use crate::form::FormOptions;
@@ -120,12 +120,9 @@ struct DraftOptions {
 impl Generate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.run.begin()?;
-        let key = match (&self.key, &self.ring) {
-            (Some(file), _) => Some(Key::load(file)?),
-            (None, Some(ring)) => Some(writer_of(ring, &self.tenant)?),
-            (None, None) => None,
-        };
-        if self.payload.is_some() && key.is_none() {
+        let mut key = self.key.as_deref().map(Key::load).transpose()?;
+        let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
+        if self.payload.is_some() && key.is_none() && ring.is_none() {
             return Err(Failure::Usage("a payload needs a key that carries it: --key FILE".into()));
         }
         if self.drafts.draft_tokens.is_some() && self.drafts.draft.is_none() && !self.drafts.lookup {
@@ -139,6 +136,9 @@ impl Generate {
             return Err(Failure::Usage("--chat needs a message: generate --chat \"What is a spar?\"".into()));
         }
         let engine = self.engine.engine()?;
+        if let (None, Some(ring)) = (&key, ring) {
+            key = Some(writer_of(ring, &self.tenant, engine.reader())?);
+        }
         let request = match self.chat {
             true => engine.chat(self.system.iter().map(Message::system).chain([Message::user(&prompt)])),
             false => engine.request(&prompt),

@@ -3,75 +3,84 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use verdigris::watermark::Context;
-use verdigris::watermark::dialects::kgw::DEFAULT_HASH_KEY;
+use verdigris::watermark::dialects::kgw::{DEFAULT_HASH_KEY, Prf, SeedingScheme};
 use verdigris::watermark::dialects::synthid::{Bayesian, Bits, Score};
 use verdigris::watermark::dialects::three_bricks::DEFAULT_SALT;
 use verdigris::watermark::dialects::{hugging_face, sbw};
-use verdigris::{Dialect, Gamma, Key, Reader};
+use verdigris::watermark::key::{random_id, random_secret};
+use verdigris::watermark::{Context, Vocabulary};
+use verdigris::{Dialect, Gamma, Key};
 
-use super::{Function, fresh, strength, vocabulary};
+use super::{Function, strength};
 use crate::error::Failure;
+
+/// Whose secrets are taken over.
+const OWN: &str = "other systems, for our own dialects make their secrets";
+
+const OTHERS: &str = "Dialects of other systems";
 
 #[derive(Args)]
 pub(super) struct DialectOptions {
     /// The scheme: one of our own, or one that another system embeds
     #[arg(long, value_enum, default_value_t = Name::Native)]
     dialect: Name,
-    /// The share of green tokens [default: .25; tgi, unigram and sbw: .5]
+    /// The share of green tokens, above 0 and below 1; of native a multiple of 1/256 [default: .25; tgi, unigram and
+    /// sbw: .5]
     #[arg(long)]
     gamma: Option<f64>,
-    /// What is added to the logits of green tokens
-    #[arg(long, default_value_t = 2.0, conflicts_with = "hard")]
-    delta: f64,
+    /// What is added to the logits of green tokens, above 0 and at most 100 [default: 2]
+    #[arg(long, conflicts_with = "hard")]
+    delta: Option<f64>,
     /// Write green tokens only
     #[arg(long)]
     hard: bool,
     /// How the tokens before a position choose its green list [default: min; native-gumbel: all]
     #[arg(long, value_enum)]
     context: Option<Function>,
-    /// How many of them take part [default: 4; hugging-face: 1]
+    /// How many of them take part, 1 to 8, of other systems to 16 [default: 4; hugging-face: 1]
     #[arg(long, value_name = "H")]
     width: Option<usize>,
     /// Let the mark carry a number of so many bits (8 to 32): see payload
     #[arg(long, value_name = "BITS")]
     payload_bits: Option<u8>,
-    /// For kgw, hugging-face and sbw: the seeding scheme by its name there, such as simple_1, selfhash or
-    /// ff-minhash_prf-4-False
-    #[arg(long, value_name = "NAME", help_heading = "Dialects of other systems")]
+    /// For kgw, hugging-face and sbw: the seeding scheme by its name there, such as simple_1, selfhash,
+    /// gpu-fused-simple_4 or ff-minhash_prf-4-False [default: simple_1; hugging-face: lefthash]
+    #[arg(long, value_name = "NAME", help_heading = OTHERS)]
     seeding: Option<String>,
-    /// The integer key of the other system (0x.. in hexadecimal), or its keys, separated by commas. Other users of this
-    /// machine can see it while the command runs: prefer --import
+    /// The key of the other system, or its keys, separated by commas: integers (0x.. in hexadecimal), and for sglang
+    /// hexadecimal as there. Other users of this machine can see it while the command runs: prefer --import
     #[arg(
         long,
         value_name = "N,..",
         value_delimiter = ',',
         conflicts_with = "import",
         allow_hyphen_values = true,
-        help_heading = "Dialects of other systems"
+        help_heading = OTHERS
     )]
     hash_key: Vec<String>,
     /// A file with that key or those keys, or - for standard input
-    #[arg(long, value_name = "FILE", help_heading = "Dialects of other systems")]
+    #[arg(long, value_name = "FILE", help_heading = OTHERS)]
     import: Option<PathBuf>,
     /// The number of tokens that the other system splits, where that is not the tokenizer's
-    #[arg(long, value_name = "N", help_heading = "Dialects of other systems")]
+    #[arg(long, value_name = "N", help_heading = OTHERS)]
     vocabulary_size: Option<usize>,
     /// For synthid: where bits come from. Transformers and PyPI have the table, its repository the hash
-    #[arg(long, value_enum, default_value_t = BitsName::Table, help_heading = "Dialects of other systems")]
-    bits: BitsName,
-    /// For synthid: tokens of an n-gram
-    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Dialects of other systems")]
-    ngram_len: usize,
+    /// [default: table]
+    #[arg(long, value_enum, help_heading = OTHERS)]
+    bits: Option<BitsName>,
+    /// For synthid: tokens of an n-gram, 2 to 17 [default: 5]
+    #[arg(long, value_name = "N", help_heading = OTHERS)]
+    ngram_len: Option<usize>,
     /// For synthid: mean, weighted-mean, or a JSON file with prior, beta and delta of a Bayesian detector
-    #[arg(long, value_name = "SCORE", default_value = "weighted-mean", help_heading = "Dialects of other systems")]
-    score: String,
-    /// For vllm-dual: the share of the second key
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1, help_heading = "Dialects of other systems")]
-    alpha: f64,
-    /// For sglang-dual: the share of the first key
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5, help_heading = "Dialects of other systems")]
-    mixing: f64,
+    /// [default: weighted-mean]
+    #[arg(long, value_name = "SCORE", help_heading = OTHERS)]
+    score: Option<String>,
+    /// For vllm-dual: the share of the second key, above 0 and below 1 [default: .1]
+    #[arg(long, value_name = "SHARE", help_heading = OTHERS)]
+    alpha: Option<f64>,
+    /// For sglang-dual: the share of the first key, above 0 and below 1 [default: .5]
+    #[arg(long, value_name = "SHARE", help_heading = OTHERS)]
+    mixing: Option<f64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -113,29 +122,68 @@ enum BitsName {
     Hash,
 }
 
+impl Name {
+    fn is_native(self) -> bool {
+        matches!(self, Self::Native | Self::NativeGumbel)
+    }
+
+    fn is_synthid(self) -> bool {
+        self == Self::Synthid
+    }
+
+    fn is_bricks(self) -> bool {
+        matches!(self, Self::ThreeBricksMaryland | Self::ThreeBricksOpenai)
+    }
+
+    /// Whether it has green lists.
+    fn has_colours(self) -> bool {
+        use Name::{HuggingFace, Kgw, Native, Sbw, Tgi, ThreeBricksMaryland, Unigram};
+        matches!(self, Native | Kgw | Tgi | HuggingFace | Unigram | Sbw | ThreeBricksMaryland)
+    }
+
+    /// Whether the width of its contexts is chosen by itself, and not by the name of a seeding scheme.
+    fn has_width(self) -> bool {
+        use Name::{Kgw, Sbw, Synthid, Tgi, Unigram};
+        !matches!(self, Kgw | Tgi | Unigram | Sbw | Synthid)
+    }
+
+    fn has_seeding(self) -> bool {
+        matches!(self, Self::Kgw | Self::HuggingFace | Self::Sbw)
+    }
+
+    /// Whether its keys are written in hexadecimal, with 0x or without.
+    fn is_hexadecimal(self) -> bool {
+        matches!(self, Self::Sglang | Self::SglangDual)
+    }
+}
+
 impl DialectOptions {
     /// A new key of that dialect, or a key of another system taken over.
-    pub(super) fn key(&self, reader: &Reader) -> Result<Key, Failure> {
+    pub(super) fn key(&self, vocabulary: Vocabulary) -> Result<Key, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
-        let dialect = self.dialect()?;
-        if self.payload_bits.is_some() && self.dialect != Name::Native {
-            return Err(Failure::Usage("--payload-bits is for the native dialect".into()));
-        }
-        let strength = dialect.has_strength().then(|| strength(self.delta, self.hard)).transpose()?;
-        if matches!(self.dialect, Name::Native | Name::NativeGumbel) {
-            if !self.hash_key.is_empty() || self.import.is_some() {
-                return Err(Failure::Usage(
-                    "our own dialects make their secrets: leave --hash-key and --import out".into(),
-                ));
-            }
-            return fresh(dialect, strength, reader, self.vocabulary_size);
+        self.refuse_what_is_not_used()?;
+        let (dialect, named_key) = self.dialect()?;
+        let vocabulary = match self.vocabulary_size {
+            Some(size) => vocabulary.with_size(size).map_err(|error| usage(&error))?,
+            None => vocabulary,
+        };
+        let delta = self.delta.unwrap_or(2.0);
+        let strength = dialect.has_strength().then(|| strength(delta, self.hard)).transpose()?;
+        if dialect.is_native() {
+            return Ok(Key::new(random_secret(), random_id("vg"), dialect, strength, vocabulary)?);
         }
         let mut numbers = self.numbers()?;
+        if let Some(key) = named_key {
+            if !numbers.is_empty() && numbers != [key] {
+                let message = "--seeding names another hash key than --hash-key or --import: give one of them";
+                return Err(Failure::Usage(message.into()));
+            }
+            numbers = vec![key];
+        }
         if numbers.is_empty() {
-            numbers = match self.dialect {
-                Name::Kgw | Name::Tgi | Name::HuggingFace | Name::Sbw => vec![DEFAULT_HASH_KEY],
-                Name::Unigram => vec![0],
-                Name::ThreeBricksMaryland | Name::ThreeBricksOpenai => vec![0],
+            let usual = match self.dialect {
+                Name::Kgw | Name::Tgi | Name::HuggingFace | Name::Sbw => DEFAULT_HASH_KEY,
+                Name::Unigram | Name::ThreeBricksMaryland | Name::ThreeBricksOpenai => 0,
                 _ => {
                     return Err(Failure::Usage(format!(
                         "{} needs the key of the other system: --import FILE",
@@ -143,86 +191,144 @@ impl DialectOptions {
                     )));
                 }
             };
+            numbers.push(usual);
         }
-        if matches!(self.dialect, Name::ThreeBricksMaryland | Name::ThreeBricksOpenai) && numbers.len() == 1 {
+        if let (Name::Sbw, Dialect::Kgw { seeding, .. }) = (self.dialect, &dialect)
+            && wraps(seeding.prf, numbers[0])
+        {
+            let message =
+                format!("SBW's {seeding} wraps at 64 bits with such a key, and KGW's does not: it is not read");
+            return Err(Failure::Usage(message));
+        }
+        if self.dialect.is_bricks() && numbers.len() == 1 {
             numbers.push(DEFAULT_SALT);
         }
         let secret: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
-        let id = dialect.name();
-        Key::new(secret, id, dialect, strength, vocabulary(reader, self.vocabulary_size)).map_err(|error| usage(&error))
+        let id = random_id(dialect.name());
+        Key::new(secret, id, dialect, strength, vocabulary).map_err(|error| usage(&error))
     }
 
-    fn dialect(&self) -> Result<Dialect, Failure> {
+    /// An option that changes nothing would look as if it had.
+    fn refuse_what_is_not_used(&self) -> Result<(), Failure> {
+        let name = self.dialect;
+        let lists = "dialects of green lists";
+        let widths = "native, native-gumbel, hugging-face, vllm, sglang and three-bricks";
+        let options = [
+            ("--gamma", self.gamma.is_some(), name.has_colours(), lists),
+            ("--delta", self.delta.is_some(), name.has_colours(), lists),
+            ("--hard", self.hard, name.has_colours(), lists),
+            ("--context", self.context.is_some(), name.is_native(), "native and native-gumbel"),
+            ("--width", self.width.is_some(), name.has_width(), widths),
+            ("--payload-bits", self.payload_bits.is_some(), name == Name::Native, "native"),
+            ("--seeding", self.seeding.is_some(), name.has_seeding(), "kgw, hugging-face and sbw"),
+            ("--hash-key", !self.hash_key.is_empty(), !name.is_native(), OWN),
+            ("--import", self.import.is_some(), !name.is_native(), OWN),
+            ("--bits", self.bits.is_some(), name.is_synthid(), "synthid"),
+            ("--ngram-len", self.ngram_len.is_some(), name.is_synthid(), "synthid"),
+            ("--score", self.score.is_some(), name.is_synthid(), "synthid"),
+            ("--alpha", self.alpha.is_some(), name == Name::VllmDual, "vllm-dual"),
+            ("--mixing", self.mixing.is_some(), name == Name::SglangDual, "sglang-dual"),
+        ];
+        match options.into_iter().find(|&(_, given, used, _)| given && !used) {
+            Some((option, _, _, whose)) => Err(Failure::Usage(format!("{option} is for {whose}: leave it out"))),
+            None => Ok(()),
+        }
+    }
+
+    /// With the hash key that the name of a seeding scheme may say.
+    fn dialect(&self) -> Result<(Dialect, Option<u64>), Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
         let gamma = |usual| self.gamma.unwrap_or(usual);
-        let width = |usual| self.width.unwrap_or(usual);
-        let context = |usual: Function| Context { function: self.context.unwrap_or(usual).into(), width: width(4) };
-        let seeding = |usual: &str| self.seeding.clone().unwrap_or_else(|| usual.to_owned());
-        Ok(match self.dialect {
+        let width = self.width.unwrap_or(if self.dialect == Name::HuggingFace { 1 } else { 4 });
+        let context =
+            |usual: Function| Context::new(self.context.unwrap_or(usual).into(), width).map_err(|error| usage(&error));
+        let mut named_key = None;
+        let seeding = self.seeding.as_deref();
+        let dialect = match self.dialect {
             Name::Native => Dialect::Native {
                 gamma: Gamma::new(gamma(0.25)).map_err(|error| usage(&error))?,
-                context: context(Function::Min),
+                context: context(Function::Min)?,
                 payload_bits: self.payload_bits,
             },
-            Name::NativeGumbel => Dialect::NativeGumbel { context: context(Function::All) },
-            Name::Kgw => Dialect::Kgw {
-                seeding: seeding("simple_1").parse().map_err(|error| usage(&error))?,
-                gamma: gamma(0.25),
-            },
+            Name::NativeGumbel => Dialect::NativeGumbel { context: context(Function::All)? },
+            Name::Kgw => {
+                let seeding = SeedingScheme::with_key(seeding.unwrap_or("simple_1"));
+                let (seeding, key) = seeding.map_err(|error| usage(&error))?;
+                named_key = key;
+                Dialect::Kgw { seeding, gamma: gamma(0.25) }
+            }
             Name::Tgi => Dialect::Tgi { gamma: gamma(0.5) },
             Name::HuggingFace => {
-                let seeding: hugging_face::Seeding = named(&seeding("lefthash"), "lefthash or selfhash")?;
-                Dialect::HuggingFace { seeding, width: width(1), gamma: gamma(0.25) }
+                let seeding = match seeding.unwrap_or("lefthash") {
+                    "lefthash" => hugging_face::Seeding::LeftHash,
+                    "selfhash" => hugging_face::Seeding::SelfHash,
+                    other => {
+                        let message = format!("--seeding is {other:?}, but must be lefthash or selfhash");
+                        return Err(Failure::Usage(message));
+                    }
+                };
+                Dialect::HuggingFace { seeding, width, gamma: gamma(0.25) }
             }
             Name::Unigram => Dialect::Unigram { gamma: gamma(0.5) },
-            Name::Sbw => {
-                let seeding: sbw::Seeding =
-                    named(&seeding("simple_4"), "simple_1, simple_4, selfhash or selfhash-fullvocab")?;
-                Dialect::Sbw { seeding, gamma: gamma(0.5) }
-            }
+            // Its schemes without gpu- in their names, the default among them, are the reference's.
+            Name::Sbw => match seeding.unwrap_or("simple_1") {
+                name if name.starts_with("gpu-") => {
+                    let seeding: sbw::Seeding = name.parse().map_err(|error| usage(&error))?;
+                    Dialect::Sbw { seeding, gamma: gamma(0.5) }
+                }
+                name => {
+                    let seeding = name.parse().map_err(|error| usage(&error))?;
+                    Dialect::Kgw { seeding, gamma: gamma(0.5) }
+                }
+            },
             Name::Synthid => {
-                let bits = match self.bits {
+                let bits = match self.bits.unwrap_or(BitsName::Table) {
                     BitsName::Table => Bits::Table,
                     BitsName::Hash => Bits::Hash,
                 };
-                Dialect::Synthid { bits, ngram_len: self.ngram_len, score: score(&self.score)? }
+                let score = self.score.as_deref().map_or(Ok(Score::WeightedMean), score)?;
+                Dialect::Synthid { bits, ngram_len: self.ngram_len.unwrap_or(5), score }
             }
-            Name::Vllm => Dialect::Vllm { width: width(4) },
-            Name::VllmDual => Dialect::VllmDual { width: width(4), alpha: self.alpha },
-            Name::Sglang => Dialect::Sglang { width: width(4) },
-            Name::SglangDual => Dialect::SglangDual { width: width(4), mixing: self.mixing },
-            Name::ThreeBricksMaryland => Dialect::ThreeBricksMaryland { width: width(4), gamma: gamma(0.25) },
-            Name::ThreeBricksOpenai => Dialect::ThreeBricksOpenai { width: width(4) },
-        })
+            Name::Vllm => Dialect::Vllm { width },
+            Name::VllmDual => Dialect::VllmDual { width, alpha: self.alpha.unwrap_or(0.1) },
+            Name::Sglang => Dialect::Sglang { width },
+            Name::SglangDual => Dialect::SglangDual { width, mixing: self.mixing.unwrap_or(0.5) },
+            Name::ThreeBricksMaryland => Dialect::ThreeBricksMaryland { width, gamma: gamma(0.25) },
+            Name::ThreeBricksOpenai => Dialect::ThreeBricksOpenai { width },
+        };
+        Ok((dialect, named_key))
     }
 
+    /// The keys of the other system that were given.
     fn numbers(&self) -> Result<Vec<u64>, Failure> {
-        match &self.import {
-            None => self.hash_key.iter().map(|text| number(text)).collect(),
-            Some(file) => {
-                let open = |source| Failure::Open { path: file.clone(), source };
-                let text = match file.to_str() {
-                    Some("-") => std::io::read_to_string(std::io::stdin()).map_err(open)?,
-                    _ => std::fs::read_to_string(file).map_err(open)?,
-                };
-                let parts = text.split(|c: char| c.is_whitespace() || c == ',').filter(|part| !part.is_empty());
-                let numbers = parts.map(number).collect::<Result<Vec<_>, _>>();
-                let numbers = numbers.map_err(|_| {
-                    Failure::Usage(format!("{} does not hold whole numbers of 64 bits", file.display()))
-                })?;
-                if numbers.is_empty() {
-                    return Err(Failure::Usage(format!("{} holds no key", file.display())));
-                }
-                Ok(numbers)
-            }
+        let number = |text: &str| number(text, self.dialect.is_hexadecimal());
+        let Some(file) = &self.import else {
+            let numbers = self.hash_key.iter().map(|text| number(text)).collect::<Result<_, _>>();
+            return numbers.map_err(Failure::Usage);
+        };
+        let open = |source| Failure::Open { path: file.clone(), source };
+        let text = match file.to_str() {
+            Some("-") => std::io::read_to_string(std::io::stdin()).map_err(open)?,
+            _ => std::fs::read_to_string(file).map_err(open)?,
+        };
+        let parts = text.split(|c: char| c.is_whitespace() || c == ',').filter(|part| !part.is_empty());
+        let numbers = parts.map(number).collect::<Result<Vec<_>, _>>();
+        let numbers = numbers.map_err(|fault| Failure::Usage(format!("{}: {fault}", file.display())))?;
+        match numbers.is_empty() {
+            true => Err(Failure::Usage(format!("{} holds no key", file.display()))),
+            false => Ok(numbers),
         }
     }
 }
 
-/// A name as it stands in key files.
-fn named<T: serde::de::DeserializeOwned>(name: &str, choices: &str) -> Result<T, Failure> {
-    let value = serde_json::Value::String(name.to_owned());
-    serde_json::from_value(value).map_err(|_| Failure::Usage(format!("--seeding is {name:?}, but must be {choices}")))
+/// Whether the product of a key and a whole context can have more than 64 bits, which SBW's tensors lose and the
+/// reference's whole numbers keep.
+fn wraps(prf: Prf, key: u64) -> bool {
+    match prf {
+        Prf::Multiplicative => true,
+        Prf::Additive | Prf::Minfunc => key >> 40 != 0,
+        _ => false,
+    }
 }
 
 fn score(text: &str) -> Result<Score, Failure> {
@@ -239,13 +345,23 @@ fn score(text: &str) -> Result<Score, Failure> {
     })
 }
 
-/// A whole number of 64 bits, as others write their keys; a negative one by its two's complement.
-fn number(text: &str) -> Result<u64, Failure> {
-    let bad = || Failure::Usage("a key is a whole number of 64 bits, such as 15485863 or 0x0123456789abcdef".into());
+/// A whole number of 64 bits, as others write their keys; a negative one by its two's complement. The fault does not
+/// quote it.
+fn number(text: &str, is_hexadecimal: bool) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").or(text.strip_prefix("0X"));
-    match digits {
-        Some(digits) => u64::from_str_radix(digits, 16).map_err(|_| bad()),
-        None if text.starts_with('-') => text.parse::<i64>().map(|number| number as u64).map_err(|_| bad()),
-        None => text.parse().map_err(|_| bad()),
-    }
+    let parsed = match digits {
+        // Without a sign, which from_str_radix would take.
+        Some(digits) if digits.starts_with(['+', '-']) => None,
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None if is_hexadecimal && !text.starts_with(['+', '-']) => u64::from_str_radix(text, 16).ok(),
+        None if is_hexadecimal => None,
+        None if text.starts_with('-') => text.parse::<i64>().map(|number| number as u64).ok(),
+        None => text.parse().ok(),
+    };
+    parsed.ok_or_else(|| match is_hexadecimal {
+        true => {
+            "a key of SGLang is a hexadecimal number of 64 bits, such as 0x0123456789abcdef or 0123456789abcdef".into()
+        }
+        false => "a key is a whole number of 64 bits, such as 15485863, or 0x0123456789abcdef in hexadecimal".into(),
+    })
 }

@@ -68,11 +68,14 @@ pub enum Error {
     NoKey,
     /// The key was made for another tokenizer than the one at hand.
     #[error(
-        "the key {id} was made for a vocabulary of {key_size} tokens ({key_fingerprint:.8}), but this tokenizer has {size} ({fingerprint:.8}): choose the model that goes with the key"
+        "the key {id} was made for a vocabulary of {key_size} tokens ({key_fingerprint:.8}{}), but this tokenizer has {size} ({fingerprint:.8}): choose the model that goes with the key",
+        .key_model.as_ref().map_or(String::new(), |model| format!(", that of {model}"))
     )]
     ForeignKey {
         /// The key's id.
         id: String,
+        /// The name of the model that it was made for, where that is known.
+        key_model: Option<String>,
         /// The size of the key's vocabulary.
         key_size: usize,
         /// Its fingerprint.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use verdigris_models::ModelFolder;
 use verdigris_text::Tokenizer;
+use verdigris_watermark::key::MAX_VOCABULARY;
 use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, Vocabulary};
 
 use crate::error::Error;
@@ -52,7 +53,8 @@ impl Reader {
     /// What a key for this tokenizer has to know about it.
     pub fn vocabulary(&self) -> Vocabulary {
         let vocabulary = self.tokenizer.vocabulary();
-        Vocabulary { size: vocabulary.size(), fingerprint: vocabulary.fingerprint().to_owned() }
+        let size = vocabulary.size().clamp(1, MAX_VOCABULARY);
+        Vocabulary::new(size, vocabulary.fingerprint()).expect("the size is in bounds, and a fingerprint is short")
     }
 
     /// The scheme of a key, if the key was made for this tokenizer.
@@ -63,14 +65,15 @@ impl Reader {
 
     /// Whether a key was made for this tokenizer.
     pub fn fits(&self, key: &Key) -> Result<(), Error> {
-        let (theirs, ours) = (key.vocabulary(), self.vocabulary());
-        if theirs.fingerprint != ours.fingerprint {
+        let (theirs, ours) = (key.vocabulary(), self.tokenizer.vocabulary());
+        if theirs.fingerprint() != ours.fingerprint() {
             return Err(Error::ForeignKey {
                 id: key.id().to_owned(),
-                key_size: theirs.size,
-                key_fingerprint: theirs.fingerprint.clone(),
-                size: ours.size,
-                fingerprint: ours.fingerprint,
+                key_model: theirs.model().map(str::to_owned),
+                key_size: theirs.size(),
+                key_fingerprint: theirs.fingerprint().to_owned(),
+                size: ours.size(),
+                fingerprint: ours.fingerprint().to_owned(),
             });
         }
         Ok(())

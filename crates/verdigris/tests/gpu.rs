@@ -23,7 +23,7 @@ fn engine(name: &str, device: &Device) -> Engine {
 #[test]
 fn texts_are_those_of_the_cpu() {
     let [cpu, there] = [Device::Cpu, gpu()].map(|device| engine("tale-small", &device));
-    let key = Key::from_secret([4; 32], "gpu", Marking::default(), cpu.reader().vocabulary());
+    let key = Key::from_secret([4; 32], "gpu", Marking::default(), cpu.reader().vocabulary()).unwrap();
     let ways: [(&str, fn(Request<'_>) -> Request<'_>); 5] = [
         ("greedy", |request| request.temperature(0.0)),
         ("drawn", |request| request.temperature(0.9).top_k(60).top_p(0.95).min_p(0.01)),

@@ -22,7 +22,7 @@ use verdigris_watermark::{Context, ContextFunction, Detector, Gamma, Native, Sch
 const VOCABULARIES: [usize; 3] = [32_000, 128_256, 256_000];
 
 fn native(function: ContextFunction, width: usize, vocabulary: usize) -> Native {
-    Native::new(&[7; 32], "bench", "", Gamma::new(0.25).unwrap(), Context { function, width }, vocabulary).unwrap()
+    Native::new(&[7; 32], "bench", "", Gamma::new(0.25).unwrap(), Context::new(function, width).unwrap(), vocabulary)
 }
 
 fn text(n: u32, vocabulary: usize) -> Vec<TokenId> {
@@ -70,13 +70,13 @@ fn marks(c: &mut Criterion) {
             group.bench_function(format!("{name}/{vocabulary}"), |b| {
                 b.iter(|| {
                     row.load(&allowed);
-                    scheme.mark(black_box(context), Strength::Soft(2.0), &mut row);
+                    scheme.mark(black_box(context), Strength::default(), &mut row);
                 });
             });
         };
         bench(
             "load-the-row-alone",
-            &native_gumbel(&[1; 32], "", "", Context { function: ContextFunction::All, width: 4 }, vocabulary).unwrap(),
+            &native_gumbel(&[1; 32], "", "", Context::new(ContextFunction::All, 4).unwrap(), vocabulary).unwrap(),
             1,
         );
         bench("native-min-4", &native(ContextFunction::Min, 4, vocabulary), vocabulary);
@@ -96,7 +96,7 @@ fn marks(c: &mut Criterion) {
         bench("synthid-hash-30-on-40", &SynthId::new(&[7; 30], Bits::Hash, 5, Score::Mean, vocabulary).unwrap(), 40);
         bench(
             "native-gumbel-on-64",
-            &native_gumbel(&[1; 32], "", "", Context { function: ContextFunction::All, width: 4 }, vocabulary).unwrap(),
+            &native_gumbel(&[1; 32], "", "", Context::new(ContextFunction::All, 4).unwrap(), vocabulary).unwrap(),
             64,
         );
         bench("vllm-on-64", &vllm(42, 4, vocabulary), 64);
@@ -115,13 +115,13 @@ fn candidates(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.iter(|| {
                 row.load(&logits);
-                scheme.mark(black_box(&context), Strength::Soft(2.0), &mut row);
+                scheme.mark(black_box(&context), Strength::default(), &mut row);
             });
         });
     };
     bench("synthid-table-30/40", &SynthId::new(&[7; 30], Bits::Table, 5, Score::Mean, 40).unwrap());
     bench("synthid-hash-30/40", &SynthId::new(&[7; 30], Bits::Hash, 5, Score::Mean, 40).unwrap());
-    let context = Context { function: ContextFunction::All, width: 4 };
+    let context = Context::new(ContextFunction::All, 4).unwrap();
     bench("native-gumbel/64", &native_gumbel(&[1; 32], "", "", context, 64).unwrap());
     bench("vllm/64", &vllm(42, 4, 64));
     bench("sglang/64", &sglang(42, 4, 64));
@@ -175,9 +175,7 @@ fn detection(c: &mut Criterion) {
     bench("native-self-salted-4/1M", Arc::new(native(ContextFunction::SelfSalted, 4, 128_256)), 1_000_000);
     bench(
         "native-gumbel-4/1M",
-        Arc::new(
-            native_gumbel(&[1; 32], "", "", Context { function: ContextFunction::All, width: 4 }, 128_256).unwrap(),
-        ),
+        Arc::new(native_gumbel(&[1; 32], "", "", Context::new(ContextFunction::All, 4).unwrap(), 128_256).unwrap()),
         1_000_000,
     );
     bench("vllm/1M", Arc::new(vllm(42, 4, 128_256)), 1_000_000);

@@ -319,8 +319,8 @@ mod tests {
 
     fn schemes() -> Vec<Arc<dyn Scheme>> {
         let native = |function, width| -> Arc<dyn Scheme> {
-            let context = Context { function, width };
-            Arc::new(Native::new(&[9; 32], "id", "", Gamma::new(0.25).unwrap(), context, 1000).unwrap())
+            let context = Context::new(function, width).unwrap();
+            Arc::new(Native::new(&[9; 32], "id", "", Gamma::new(0.25).unwrap(), context, 1000))
         };
         let kgw = |scheme: &str| -> Arc<dyn Scheme> {
             Arc::new(kgw(15_485_863, scheme.parse().unwrap(), 0.25, 1000).unwrap())
@@ -402,8 +402,8 @@ mod tests {
         // A text full of repetition, the hard case.
         let tokens: Vec<TokenId> = noise(length, 3).iter().map(|t| t % 12).collect();
         let native = |secret: &[u8; 32], function| -> Arc<dyn Scheme> {
-            let (context, gamma) = (Context { function, width: 3 }, Gamma::new(0.25).unwrap());
-            Arc::new(Native::new(secret, "", "", gamma, context, 1000).unwrap())
+            let (context, gamma) = (Context::new(function, 3).unwrap(), Gamma::new(0.25).unwrap());
+            Arc::new(Native::new(secret, "", "", gamma, context, 1000))
         };
         type Make<'a> = Box<dyn Fn(&[u8; 32]) -> Arc<dyn Scheme> + 'a>;
         let number = |secret: &[u8; 32]| u64::from(u32::from_le_bytes([secret[0], secret[1], 7, 1]));

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
+use crate::context::{BadContext, Context, ContextFunction};
 use crate::dialects::hugging_face::{self, hugging_face};
 use crate::dialects::kgw::{BadSplit, SeedingScheme, kgw};
-use crate::dialects::native::{BadContext, Context, ContextFunction, Native};
+use crate::dialects::native::Native;
 use crate::dialects::native_gumbel::native_gumbel;
 use crate::dialects::sbw::{self, sbw};
 use crate::dialects::sglang::{sglang, sglang_dual};
@@ -17,6 +18,7 @@ use crate::dialects::three_bricks::{maryland, openai};
 use crate::dialects::unigram::Unigram;
 use crate::dialects::vllm::{vllm, vllm_dual};
 use crate::gamma::Gamma;
+use crate::key::BadVocabulary;
 use crate::payload::{self, BadPayload};
 use crate::scheme::{MAX_CONTEXT, Scheme};
 
@@ -128,6 +130,9 @@ pub enum BadDialect {
     /// A context that cannot be used.
     #[error(transparent)]
     Context(#[from] BadContext),
+    /// A vocabulary that no key can be for.
+    #[error(transparent)]
+    Vocabulary(#[from] BadVocabulary),
     /// A share or a vocabulary that cannot be split.
     #[error(transparent)]
     Split(#[from] BadSplit),
@@ -186,6 +191,11 @@ impl Dialect {
             Self::ThreeBricksMaryland { .. } => "three-bricks-maryland",
             Self::ThreeBricksOpenai { .. } => "three-bricks-openai",
         }
+    }
+
+    /// Whether it is one of our own, whose secrets have 32 bytes and whose sub-keys depend on the key's id and tenant.
+    pub fn is_native(&self) -> bool {
+        matches!(self, Self::Native { .. } | Self::NativeGumbel { .. })
     }
 
     /// Whether it prefers green tokens, by a strength; the others act on noise and have none.
@@ -249,7 +259,7 @@ impl Dialect {
                 if let Some(bits) = payload_bits {
                     payload::check(gamma, context, bits)?;
                 }
-                Arc::new(Native::new(bytes()?, id, tenant, gamma, context, vocabulary)?)
+                Arc::new(Native::new(bytes()?, id, tenant, gamma, context, vocabulary))
             }
             Self::NativeGumbel { context } => Arc::new(native_gumbel(bytes()?, id, tenant, context, vocabulary)?),
             Self::Kgw { seeding, gamma } => Arc::new(kgw(number()?, seeding, gamma, vocabulary)?),
@@ -294,12 +304,12 @@ impl fmt::Display for Dialect {
         let tokens = |n: &usize| format!("{n} token{}", if *n == 1 { "" } else { "s" });
         match self {
             Self::Native { context, .. } | Self::NativeGumbel { context } => {
-                let function = match context.function {
+                let function = match context.function() {
                     ContextFunction::All => "all of",
                     ContextFunction::Min => "minimum over",
                     ContextFunction::SelfSalted => "self-salted over",
                 };
-                write!(f, ", {function} {}", tokens(&context.width))?;
+                write!(f, ", {function} {}", tokens(&context.width()))?;
             }
             Self::Kgw { seeding, .. } => write!(f, ", {seeding}")?,
             Self::HuggingFace { seeding, width, .. } => {
@@ -310,10 +320,7 @@ impl fmt::Display for Dialect {
                     tokens(width)
                 )?;
             }
-            Self::Sbw { seeding, .. } => {
-                let name = serde_json::to_value(seeding).ok();
-                write!(f, ", {}", name.as_ref().and_then(|name| name.as_str()).unwrap_or_default())?;
-            }
+            Self::Sbw { seeding, .. } => write!(f, ", {}", seeding.name())?,
             Self::Synthid { bits, ngram_len, score } => {
                 let bits = if *bits == Bits::Table { "table" } else { "hash" };
                 let score = match score {

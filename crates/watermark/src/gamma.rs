@@ -47,6 +47,13 @@ impl Gamma {
     }
 }
 
+impl Default for Gamma {
+    /// A quarter.
+    fn default() -> Self {
+        Self { m: 1, k: 2 }
+    }
+}
+
 impl TryFrom<f64> for Gamma {
     type Error = BadGamma;
     fn try_from(value: f64) -> Result<Self, BadGamma> {

@@ -20,6 +20,10 @@ pub enum Purpose {
     NoiseContext,
     /// The noise itself.
     Noise,
+    /// The first half of a tenant's secret.
+    TenantLow,
+    /// The second half of a tenant's secret.
+    TenantHigh,
 }
 
 impl Purpose {
@@ -29,6 +33,8 @@ impl Purpose {
             Self::List => b"list",
             Self::NoiseContext => b"noise context",
             Self::Noise => b"noise",
+            Self::TenantLow => b"tenant, first half",
+            Self::TenantHigh => b"tenant, second half",
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | [`scheme`] | the contract of a watermark |
 //! | [`dialect`], [`dialects`] | the registry, and one file a dialect: ours and those of other systems |
 //! | [`payload`] | marks that carry a number |
+//! | [`context`], [`gamma`], [`strength`] | what a marking is made of: values out of range cannot be made |
 //! | [`embed`] | a scheme as a step on logits |
 //! | [`detect`] | a scheme as a reader of texts |
 //! | [`windows`] | marked passages inside a longer text |
@@ -23,7 +24,7 @@
 //! ```
 //! use verdigris_watermark::{Evidence, Key, Marking, Vocabulary, Verdict};
 //!
-//! let key = Key::generate(Marking::default(), Vocabulary { size: 4096, fingerprint: "example".into() });
+//! let key = Key::generate(Marking::default(), Vocabulary::new(4096, "example")?);
 //! let evidence = Evidence::of(key.scheme()?, &[17, 4, 99, 1024, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 //! assert_eq!(evidence.verdict(1e-5)?, Verdict::NotMarked);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -31,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attack;
+pub mod context;
 pub mod detect;
 pub mod dialect;
 pub mod dialects;
@@ -47,15 +49,18 @@ pub mod ring;
 pub mod scheme;
 pub mod statistics;
 pub mod stream;
+pub mod strength;
 pub mod weighted;
 pub mod windows;
 
+pub use context::{Context, ContextFunction};
 pub use detect::{DEFAULT_LEVEL, Detector, Evidence, Mark, Repeats, TooShort, Verdict};
 pub use dialect::Dialect;
-pub use dialects::native::{Context, ContextFunction, Native};
-pub use embed::{Embed, Strength};
+pub use dialects::native::Native;
+pub use embed::Embed;
 pub use gamma::Gamma;
 pub use key::{Key, KeyError, Marking, Period, Vocabulary};
 pub use law::Law;
 pub use ring::KeyRing;
 pub use scheme::{Draw, Scheme};
+pub use strength::Strength;

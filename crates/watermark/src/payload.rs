@@ -16,14 +16,15 @@ use std::sync::Arc;
 
 use verdigris_logits::{Row, TokenId};
 
+use crate::context::{Context, ContextFunction};
 use crate::detect::Evidence;
-use crate::dialects::native::{Context, ContextFunction, Native};
+use crate::dialects::native::Native;
 use crate::distinct::Distinct;
-use crate::embed::Strength;
 use crate::gamma::Gamma;
 use crate::law::Law;
 use crate::scheme::{Draw, Scheme, mark_list};
 use crate::statistics::{binomial, ln_corrected};
+use crate::strength::Strength;
 
 /// Bits of the code's memory.
 const MEMORY: usize = 6;
@@ -63,7 +64,7 @@ pub(crate) fn check(gamma: Gamma, context: Context, bits: u8) -> Result<(), BadP
     if gamma.value() != 0.25 {
         return Err(BadPayload::Gamma);
     }
-    if context.function == ContextFunction::SelfSalted {
+    if context.function() == ContextFunction::SelfSalted {
         return Err(BadPayload::SelfSalted);
     }
     Ok(())
@@ -142,6 +143,8 @@ pub struct Reading {
     pub scored: u64,
     /// Those that are green under it.
     pub green: u64,
+    /// How many would be green under any one payload by chance.
+    pub expected: f64,
     /// The logarithm of the p-value that the text carries a payload at all: it pays for all of them.
     pub ln_p: f64,
     /// The chance that another payload was written, if one was: from the likelihoods of all payloads at the
@@ -187,12 +190,12 @@ impl Reader {
     pub fn read(&self) -> Reading {
         let scored = self.counts.iter().flatten().sum();
         let (payload, green) = decode(&self.counts, self.bits);
-        let ln_p = ln_corrected(binomial::ln_tail(scored, green, 0.25), self.payloads());
+        let ln_p = ln_corrected(binomial::ln_tail(scored, green, self.native.gamma()), self.payloads());
         // Green tokens are more probable by this factor, each, than the others together.
         let share = ((green as f64 + 0.25) / (scored as f64 + 1.0)).clamp(0.25, 0.99);
         let odds = (share / (1.0 - share) * 3.0).ln();
         let doubt = 1.0 - (odds * green as f64 - ln_likelihoods(&self.counts, odds)).exp().min(1.0);
-        Reading { payload, scored, green, ln_p, doubt }
+        Reading { payload, scored, green, expected: scored as f64 * self.native.gamma(), ln_p, doubt }
     }
 }
 
@@ -316,12 +319,12 @@ mod tests {
     }
 
     fn native(context: ContextFunction) -> Native {
-        let context = Context { function: context, width: 2 };
-        Native::new(&[4; 32], "p", "", Gamma::new(0.25).unwrap(), context, 500).unwrap()
+        let context = Context::new(context, 2).unwrap();
+        Native::new(&[4; 32], "p", "", Gamma::new(0.25).unwrap(), context, 500)
     }
 
     fn write(scheme: Arc<dyn Scheme>, n: u64, seed: u64) -> Vec<TokenId> {
-        let embed = crate::Embed::new(scheme, Strength::Soft(2.5));
+        let embed = crate::Embed::new(scheme, Strength::soft(2.5).unwrap());
         let random = Random::new(seed);
         let mut text = vec![1, 2];
         let mut state = embed.start(&text);
@@ -349,7 +352,7 @@ mod tests {
                 assert_eq!(reading.payload, payload, "{reading:x?}");
                 assert!(reading.ln_p < -20.0 && reading.doubt < 1e-3, "{reading:?}");
                 // Who knows the payload sees the same tokens green.
-                let evidence = crate::Evidence::of(carrier, &text);
+                let evidence = Evidence::of(carrier, &text);
                 assert_eq!((evidence.scored, evidence.score), (reading.scored, reading.green as f64));
             }
         }
@@ -373,7 +376,7 @@ mod tests {
 
     #[test]
     fn impossible_payloads_are_refused() {
-        let context = |function| Context { function, width: 2 };
+        let context = |function| Context::new(function, 2).unwrap();
         let gamma = |share| Gamma::new(share).unwrap();
         assert_eq!(check(gamma(0.25), context(ContextFunction::All), 16), Ok(()));
         assert_eq!(check(gamma(0.25), context(ContextFunction::All), 7), Err(BadPayload::Bits(7)));

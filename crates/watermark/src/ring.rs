@@ -1,10 +1,11 @@
 //! A folder of keys: the one that writes today, and all that have ever written.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use jiff::civil::Date;
 
-use crate::key::{Key, KeyError};
+use crate::key::{Key, KeyError, Vocabulary};
 
 /// The most keys of a ring: every one costs some of a p-value.
 pub const MAX_KEYS: usize = 10_000;
@@ -13,12 +14,30 @@ pub const MAX_KEYS: usize = 10_000;
 #[derive(Debug)]
 pub struct KeyRing {
     path: PathBuf,
-    keys: Vec<Key>,
+    keys: Vec<(PathBuf, Key)>,
+    skipped: Vec<Skipped>,
+}
+
+/// A file of a ring that is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Which.
+    pub file: PathBuf,
+    /// Why.
+    pub why: String,
+}
+
+/// Such as `keys/a.key is skipped: it is empty`.
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is skipped: {}", self.file.display(), self.why)
+    }
 }
 
 impl KeyRing {
-    /// Reads all files of a folder that end in `.key` or `.json`. One that is no key is an error: a ring that lost a
-    /// key without a word would call marked texts unmarked.
+    /// Reads all files of a folder that end in `.key` or `.json`. One that is no key file at all is skipped, and
+    /// [`KeyRing::skipped`] tells of it. A key that cannot be read is an error: a ring that lost a key would call
+    /// marked texts unmarked.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let ring = |source| KeyError::Ring { path: path.into(), source };
         let mut files = Vec::new();
@@ -38,72 +57,161 @@ impl KeyRing {
             let many = std::io::Error::other(format!("it holds {} keys, and at most {MAX_KEYS} are read", files.len()));
             return Err(ring(many));
         }
-        let keys = files.iter().map(|file| Key::load(file)).collect::<Result<_, _>>()?;
-        Ok(Self { path: path.into(), keys })
+        let (mut keys, mut skipped) = (Vec::new(), Vec::new());
+        for file in files {
+            match Key::load(&file) {
+                Ok(key) => keys.push((file, key)),
+                Err(KeyError::NotAKey { fault, .. }) => {
+                    skipped.push(Skipped { file, why: format!("it is not a key file: {fault}") });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Self { path: path.into(), keys, skipped }.checked()
+    }
+
+    fn checked(self) -> Result<Self, KeyError> {
+        match (self.keys.is_empty(), self.skipped.first()) {
+            (true, Some(first)) => {
+                Err(KeyError::EmptyRing { path: self.path, wanted: format!("that can be used; {first}") })
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// The keys for a tokenizer; those for others are skipped. One that is left without keys is an error.
+    pub fn for_vocabulary(mut self, vocabulary: &Vocabulary) -> Result<Self, KeyError> {
+        let theirs = |(_, key): &(PathBuf, Key)| key.vocabulary().fingerprint() == vocabulary.fingerprint();
+        let (keys, foreign): (Vec<_>, Vec<_>) = self.keys.into_iter().partition(theirs);
+        self.skipped.extend(foreign.into_iter().map(|(file, key)| {
+            let theirs = key.vocabulary();
+            let whose = theirs.model().map_or(String::new(), |model| format!(" of {model}"));
+            Skipped { file, why: format!("it was made for another tokenizer{whose} ({} tokens)", theirs.size()) }
+        }));
+        self.skipped.sort_by(|a, b| a.file.cmp(&b.file));
+        Self { keys, ..self }.checked()
     }
 
     /// All keys, past and future ones too.
-    pub fn keys(&self) -> &[Key] {
-        &self.keys
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Key> {
+        self.keys.iter().map(|(_, key)| key)
+    }
+
+    /// All keys with their files.
+    pub fn files(&self) -> impl ExactSizeIterator<Item = (&Path, &Key)> {
+        self.keys.iter().map(|(file, key)| (&**file, key))
+    }
+
+    /// The files that are not used, by name.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
     }
 
     /// The key to write with on a day, for a tenant (empty for none in particular): of those whose period holds the
     /// day, the one that began last.
     pub fn writer(&self, day: Date, tenant: &str) -> Result<&Key, KeyError> {
-        Ok(&self.keys[self.writer_index(day, tenant)?])
+        Ok(&self.keys[self.writer_index(day, tenant)?].1)
     }
 
     /// As [`KeyRing::writer`], and gives the key away.
     pub fn into_writer(mut self, day: Date, tenant: &str) -> Result<Key, KeyError> {
         let index = self.writer_index(day, tenant)?;
-        Ok(self.keys.swap_remove(index))
+        Ok(self.keys.swap_remove(index).1)
     }
 
     /// All keys.
     pub fn into_keys(self) -> Vec<Key> {
-        self.keys
+        self.keys.into_iter().map(|(_, key)| key).collect()
     }
 
     fn writer_index(&self, day: Date, tenant: &str) -> Result<usize, KeyError> {
         let usable = |key: &Key| key.tenant() == tenant && key.period().contains(day);
-        let usable = (0..self.keys.len()).filter(|&i| usable(&self.keys[i]));
-        usable.max_by_key(|&i| self.keys[i].period().from).ok_or_else(|| {
+        let usable = (0..self.keys.len()).filter(|&i| usable(&self.keys[i].1));
+        usable.max_by_key(|&i| self.keys[i].1.period().from()).ok_or_else(|| {
             let whose = if tenant.is_empty() { String::new() } else { format!(" for the tenant {tenant}") };
             KeyError::EmptyRing { path: self.path.clone(), wanted: format!("to write with on {day}{whose}") }
         })
     }
 }
 
+/// The keys that mark differently: of those that mark alike the first.
+pub fn distinct(keys: Vec<Key>) -> Vec<Key> {
+    let mut kept: Vec<Key> = Vec::with_capacity(keys.len());
+    for key in keys {
+        if !kept.iter().any(|other| other.marks_as(&key)) {
+            kept.push(key);
+        }
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Marking, Period, Vocabulary};
+    use crate::{Marking, Period};
 
     #[test]
     fn the_latest_usable_key_writes_and_all_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let day = |text: &str| text.parse::<Date>().unwrap();
-        let vocabulary = || Vocabulary { size: 100, fingerprint: "x".into() };
+        let vocabulary = || Vocabulary::new(100, "x").unwrap();
         for (id, tenant, from, until) in [
             ("old", "", None, Some("2026-06-30")),
             ("new", "", Some("2026-06-01"), None),
             ("acme", "acme", Some("2026-01-01"), Some("2026-12-31")),
         ] {
-            let key = Key::generate(Marking::default(), vocabulary()).with_id(id).with_tenant(tenant);
+            let key = Key::generate(Marking::default(), vocabulary()).with_id(id).unwrap().with_tenant(tenant).unwrap();
             key.with_period(Period::new(from, until).unwrap()).save(&folder.path().join(format!("{id}.key"))).unwrap();
         }
         std::fs::write(folder.path().join("README.txt"), "not a key").unwrap();
         let ring = KeyRing::load(folder.path()).unwrap();
-        assert_eq!(ring.keys().len(), 3);
+        assert_eq!((ring.keys().len(), ring.skipped()), (3, &[][..]));
         let writer = |on, tenant| ring.writer(day(on), tenant).map(Key::id).map_err(|error| error.to_string());
         assert_eq!(writer("2026-05-01", ""), Ok("old"));
         assert_eq!(writer("2026-06-15", ""), Ok("new"));
         assert_eq!(writer("2026-06-15", "acme"), Ok("acme"));
         assert!(writer("2027-01-01", "acme").unwrap_err().contains("2027-01-01 for the tenant acme"));
-        std::fs::write(folder.path().join("broken.key"), "{}").unwrap();
-        assert!(KeyRing::load(folder.path()).is_err(), "a broken key is not passed over");
         let empty = tempfile::tempdir().unwrap();
         assert!(KeyRing::load(empty.path()).unwrap_err().to_string().contains("no key"));
         assert!(KeyRing::load(&empty.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn what_is_no_key_is_skipped_and_a_key_that_is_broken_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |file: &str| folder.path().join(file);
+        std::fs::write(path("stray.key"), "ssh-rsa AAAA").unwrap();
+        let alone = KeyRing::load(folder.path()).unwrap_err().to_string();
+        assert!(alone.contains("no key that can be used") && alone.contains("stray.key"), "{alone}");
+        for (name, fingerprint) in [("ours", "x"), ("theirs", "y")] {
+            let vocabulary = Vocabulary::new(100, fingerprint).unwrap().with_model(name);
+            Key::generate(Marking::default(), vocabulary).save(&path(&format!("{name}.key"))).unwrap();
+        }
+        let names = |ring: &KeyRing| -> Vec<String> {
+            ring.skipped().iter().map(|skipped| skipped.file.file_name().unwrap().to_string_lossy().into()).collect()
+        };
+        let ring = KeyRing::load(folder.path()).unwrap();
+        assert_eq!((ring.keys().len(), names(&ring)), (2, vec!["stray.key".into()]));
+        let ring = ring.for_vocabulary(&Vocabulary::new(100, "x").unwrap()).unwrap();
+        assert_eq!((ring.keys().len(), names(&ring)), (1, vec!["stray.key".into(), "theirs.key".into()]));
+        assert!(ring.skipped()[1].to_string().contains("another tokenizer of theirs (100 tokens)"));
+        assert!(ring.for_vocabulary(&Vocabulary::new(100, "z").unwrap()).is_err(), "no key is left");
+        let mut half = std::fs::read(path("ours.key")).unwrap();
+        half.truncate(200);
+        std::fs::write(path("half.key"), half).unwrap();
+        #[cfg(unix)]
+        std::fs::set_permissions(path("half.key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let broken = KeyRing::load(folder.path()).unwrap_err().to_string();
+        assert!(broken.contains("half.key"), "a key is not passed over: {broken}");
+    }
+
+    #[test]
+    fn keys_that_mark_alike_are_one() {
+        let key = |secret: u8, from| {
+            let key = Key::from_secret([secret; 32], "k", Marking::default(), Vocabulary::new(9, "x").unwrap());
+            key.unwrap().with_period(Period::new(from, None).unwrap())
+        };
+        let keys = distinct(vec![key(1, None), key(2, None), key(1, Some("2026-01-01"))]);
+        assert_eq!(keys.len(), 2);
     }
 }

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 
 use verdigris_logits::{Row, TokenId, TokenSet};
 
-use crate::embed::Strength;
 use crate::law::Law;
+use crate::strength::Strength;
 
 /// The most tokens before the judged one that a scheme may look at.
 pub const MAX_CONTEXT: usize = 16;
@@ -106,7 +106,7 @@ pub(crate) fn mark_list(row: &mut Row, vocabulary: usize, strength: Strength, fi
     row.with_set(vocabulary, |row, green| {
         fill(green);
         match strength {
-            Strength::Soft(delta) => row.bias(green, delta as f32),
+            Strength::Soft(delta) => row.bias(green, delta.value() as f32),
             Strength::Hard => {
                 if green.iter().any(|t| row.logits().get(t as usize).is_some_and(|&z| z > f32::NEG_INFINITY)) {
                     row.restrict(green);

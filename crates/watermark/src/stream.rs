@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn a_watcher_counts_repeats_once() {
         let gamma = crate::Gamma::new(0.25).unwrap();
-        let context = crate::Context { function: crate::ContextFunction::All, width: 1 };
-        let scheme: Arc<dyn Scheme> = Arc::new(crate::Native::new(&[1; 32], "", "", gamma, context, 500).unwrap());
+        let context = crate::Context::new(crate::ContextFunction::All, 1).unwrap();
+        let scheme: Arc<dyn Scheme> = Arc::new(crate::Native::new(&[1; 32], "", "", gamma, context, 500));
         let text: Vec<TokenId> = (0..300u32).map(|i| philox4x32([i, 0, 0, 0], [8, 8])[0] % 500).collect();
         let mut watcher = Watcher::new(scheme.clone());
         text.chunks(7).for_each(|piece| watcher.push(piece));

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
     };
     let engine = Engine::load(format!("{FOLDER}/../fixtures/models/tale-small")).expect("the fixture");
     let key = Key::from_secret([9; 32], "constraints", Marking::default(), engine.reader().vocabulary());
+    let key = key.expect("a short id");
     let cases: Vec<Case> = regexes(&engine).into_iter().chain(schemas(&engine)).collect();
     println!("| constraint | texts | obey | led to their end | mean tokens |");
     println!("|---|--:|--:|--:|--:|");

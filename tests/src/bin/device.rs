@@ -15,7 +15,7 @@ use verdigris::decoding::target::Target;
 use verdigris::logits::warp::{Temperature, TopK, TopP};
 use verdigris::logits::{Chain, Forbid, Random, Row, Sampler, Steps, Transform};
 use verdigris::models::{Batch, Drawn, Format, LanguageModel, ModelError, Rows, Sequence, Wanted};
-use verdigris::watermark::{Context, ContextFunction, Embed, Native};
+use verdigris::watermark::{Context, Embed, Native};
 use verdigris::{Device, Engine, Gamma, Key, Marking, ModelFolder, Stop, Strength, device};
 use verdigris_tests::random_model::{RandomModel, Shape};
 
@@ -180,7 +180,7 @@ fn everything_at_once(device: &Device) -> Result<()> {
     let load = |name: &str| Engine::from_folder(&folder(name), device);
     let (expert, anti) = (load("tale-expert")?, load("tale-small")?);
     let steered = load("tale")?.steered(&[(&expert, &anti, 0.75)])?;
-    let key = Key::from_secret([4; 32], "device", Marking::default(), steered.reader().vocabulary());
+    let key = Key::from_secret([4; 32], "device", Marking::default(), steered.reader().vocabulary())?;
     let schema = serde_json::json!({
         "type": "array", "minItems": 5, "maxItems": 5,
         "items": {"type": "string", "minLength": 60, "maxLength": 120},
@@ -218,7 +218,7 @@ fn fixtures(device: &Device) -> Result<()> {
     let small = Engine::from_folder(&folder("tale-small"), device)?;
     for name in ["tale", "tale-small"] {
         let engine = Engine::from_folder(&folder(name), device)?;
-        let key = Key::from_secret([4; 32], "device", Marking::default(), engine.reader().vocabulary());
+        let key = Key::from_secret([4; 32], "device", Marking::default(), engine.reader().vocabulary())?;
         let request = || engine.request("The captain").temperature(0.8).top_p(0.95).through_end().max_tokens(200);
         let mut seed = 0;
         let ways = ["plainly", "marked", "with 4 drafts a call"];
@@ -242,14 +242,7 @@ fn fixtures(device: &Device) -> Result<()> {
 
 /// What the steps on a row cost, which run on the CPU.
 fn transforms(vocabulary: usize) -> Result<()> {
-    let scheme = Native::new(
-        &[1; 32],
-        "",
-        "",
-        Gamma::new(0.25)?,
-        Context { function: ContextFunction::Min, width: 4 },
-        vocabulary,
-    )?;
+    let scheme = Native::new(&[1; 32], "", "", Gamma::new(0.25)?, Context::default(), vocabulary);
     let watermark = Embed::new(Arc::new(scheme), Strength::soft(2.0)?);
     let logits: Vec<f32> = (0..vocabulary).map(|i| ((i * 7919) % 1013) as f32 / 100.0).collect();
     let mut row = Row::default();
@@ -330,8 +323,7 @@ fn rows_a_call(model: &Arc<dyn LanguageModel>, held: usize, bytes: u64) -> Resul
 /// Texts with more and more of a law, and how often the device is asked to do something for a token.
 fn tokens_drawn(device: &Device, model: &Arc<dyn LanguageModel>) -> Result<()> {
     let size = model.vocabulary_size();
-    let scheme =
-        Native::new(&[1; 32], "", "", Gamma::new(0.25)?, Context { function: ContextFunction::Min, width: 4 }, size)?;
+    let scheme = Native::new(&[1; 32], "", "", Gamma::new(0.25)?, Context::default(), size);
     let scheme = Arc::new(scheme);
     let mark = || Embed::new(scheme.clone(), Strength::soft(2.0).expect("a bias"));
     let every_other: Vec<u32> = (0..size as u32).step_by(2).collect();

@@ -91,7 +91,8 @@ impl House {
         let small = load("tale-small");
         let (expert, anti) = (load("tale-expert"), load("tale-small"));
         let steered = load("tale-small").steered(&[(&expert, &anti, 0.5)]).expect("one tokenizer");
-        let key = Key::from_secret([9; 32], "soak", Marking::default(), small.reader().vocabulary());
+        let key =
+            Key::from_secret([9; 32], "soak", Marking::default(), small.reader().vocabulary()).expect("a short id");
         let schemas = std::fs::read_to_string(format!("{FOLDER}/cases/schemas.json")).expect("the cases");
         let schemas: Map<String, Value> = serde_json::from_str(&schemas).expect("the cases");
         let schemas = schemas.into_iter().map(|(_, schema)| schema).collect();

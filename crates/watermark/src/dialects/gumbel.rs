@@ -9,9 +9,9 @@ use std::fmt::Debug;
 
 use verdigris_logits::{Row, TokenId};
 
-use crate::embed::Strength;
 use crate::law::Law;
 use crate::scheme::{Draw, Manner, Scheme, Stage, mix, name};
+use crate::strength::Strength;
 
 /// Where the noise comes from.
 pub(crate) trait Noise: Send + Sync + Debug {

@@ -63,7 +63,8 @@ pub(crate) const PRFS: [(&str, Prf); 11] = [
 /// A seeding scheme: a function, the number of tokens it sees, and whether the judged token is one of them.
 ///
 /// Its text form is the reference's: `simple_1` (also `lefthash`), `minhash`, `skipgram`, `selfhash` (also
-/// `algorithm-3`), or `ff-FUNCTION-WIDTH-SELFSALT` such as `ff-anchored_minhash_prf-4-True`.
+/// `algorithm-3`), or `ff-FUNCTION-WIDTH-SELFSALT` such as `ff-anchored_minhash_prf-4-True`. There a fifth part may say
+/// the hash key: see [`SeedingScheme::with_key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeedingScheme {
     /// How tokens become a seed.
@@ -80,6 +81,19 @@ pub struct SeedingScheme {
     "{0:?} is not a seeding scheme: try simple_1, minhash, skipgram, selfhash or ff-FUNCTION-WIDTH-True|False with a width of 1 to {MAX_CONTEXT}"
 )]
 pub struct BadSeedingScheme(String);
+
+impl SeedingScheme {
+    /// Reads a name that may say the hash key too, such as `ff-anchored_minhash_prf-4-True-15485863`.
+    pub fn with_key(text: &str) -> Result<(Self, Option<u64>), BadSeedingScheme> {
+        let whole = || BadSeedingScheme(text.chars().take(60).collect());
+        match text.rsplit_once('-') {
+            Some((scheme, key)) if text.starts_with("ff-") && text.split('-').count() == 5 => {
+                Ok((scheme.parse().map_err(|_| whole())?, Some(key.parse().map_err(|_| whole())?)))
+            }
+            _ => Ok((text.parse()?, None)),
+        }
+    }
+}
 
 impl FromStr for SeedingScheme {
     type Err = BadSeedingScheme;
@@ -255,6 +269,17 @@ mod tests {
         vocabulary: usize,
         previous: Vec<u32>,
         sha3_256: String,
+    }
+
+    #[test]
+    fn whole_names_say_the_hash_key() {
+        let read = |text: &str| SeedingScheme::with_key(text).map(|(scheme, key)| (scheme.to_string(), key));
+        assert_eq!(read("ff-anchored_minhash_prf-4-True-15485863"), Ok(("selfhash".into(), Some(15_485_863))));
+        assert_eq!(read("ff-minhash_prf-3-False"), Ok(("ff-minhash_prf-3-False".into(), None)));
+        assert_eq!(read("algorithm-3"), Ok(("selfhash".into(), None)));
+        for bad in ["ff-minhash_prf-3-False-x", "ff-minhash_prf-3-False-1-2", "ff-no_prf-3-False-1", "simple_1-7", ""] {
+            assert!(read(bad).unwrap_err().to_string().contains(&format!("{bad:?}")), "{bad}");
+        }
     }
 
     /// `fixtures/golden/kgw_simple_1.json`, made with torch by the script beside it.

@@ -14,19 +14,16 @@ use aes::cipher::typenum::Unsigned;
 use aes::cipher::{
     Array, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, KeyInit, ParBlocks,
 };
-use serde::{Deserialize, Serialize};
 use verdigris_logits::{Row, TokenId, TokenSet};
 
-use crate::embed::Strength;
+use crate::context::{Context, ContextFunction, MAX_WIDTH};
 use crate::gamma::Gamma;
 use crate::kdf::{self, Purpose};
 use crate::law::Law;
 use crate::scheme::{Draw, Scheme, mark_list, name};
+use crate::strength::Strength;
 
 type Block = Array<u8, U16>;
-
-/// The most tokens before the judged one that a context may hold.
-pub const MAX_WIDTH: usize = 8;
 
 /// Blocks encrypted together: what the widest AES unit takes at once.
 const BATCH: usize = 64;
@@ -36,49 +33,6 @@ const FEW: usize = 8;
 
 /// The most bits that one membership takes.
 const MAX_PLANES: usize = 8;
-
-/// How the tokens before a position choose its green list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Context {
-    /// What the tokens of the context do.
-    pub function: ContextFunction,
-    /// How many tokens before the judged one take part: 1 to [`MAX_WIDTH`].
-    pub width: usize,
-}
-
-/// What the tokens of a context do. Wider contexts hide the lists better from someone who learns them from
-/// many texts; functions differ in how much one edited token disturbs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ContextFunction {
-    /// All `h` tokens together, `AES(c_1 .. c_h)`. With width 1 this is the classical 'last token'. An edit
-    /// changes the lists of all `h` positions after it.
-    All,
-    /// The smallest of `AES(c_i)`. An edit changes a list only where it takes or loses the minimum: one in
-    /// `h` of the positions after it.
-    Min,
-    /// The candidate itself takes part: the smallest of `AES(c_i, v)` over the context and `v`, the candidate.
-    /// The list of a context has no seed of its own, which hides it best and costs `h + 1` blocks a token.
-    SelfSalted,
-}
-
-/// A context that cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadContext {
-    /// It holds no token, or too many.
-    #[error("context width is {0}, but must be 1 to {MAX_WIDTH}")]
-    Width(usize),
-    /// Noise needs a context that is there before the candidate.
-    #[error("a self-salted context cannot give noise: choose all or min")]
-    SelfSalted,
-}
-
-impl Context {
-    /// Whether the width can be used.
-    pub(crate) fn check(self) -> Result<(), BadContext> {
-        if (1..=MAX_WIDTH).contains(&self.width) { Ok(()) } else { Err(BadContext::Width(self.width)) }
-    }
-}
 
 /// Two keyed functions: one makes seeds of contexts, the other expands seeds.
 pub(crate) struct Prf {
@@ -141,21 +95,18 @@ impl std::fmt::Debug for Native {
 
 impl Native {
     /// The scheme of a secret, a key id and a tenant, over a vocabulary of `vocabulary` tokens.
-    pub fn new(
-        secret: &[u8; 32],
-        id: &str,
-        tenant: &str,
-        gamma: Gamma,
-        context: Context,
-        vocabulary: usize,
-    ) -> Result<Self, BadContext> {
-        context.check()?;
+    pub fn new(secret: &[u8; 32], id: &str, tenant: &str, gamma: Gamma, context: Context, vocabulary: usize) -> Self {
         let prf = Prf::new(secret, id, tenant, Purpose::Context, Purpose::List);
-        Ok(Self { prf, gamma, context, vocabulary })
+        Self { prf, gamma, context, vocabulary }
+    }
+
+    /// The green share.
+    pub(crate) fn gamma(&self) -> f64 {
+        self.gamma.value()
     }
 
     fn seed(&self, context: &[TokenId]) -> u128 {
-        self.prf.seed(self.context.function, context)
+        self.prf.seed(self.context.function(), context)
     }
 
     /// Expands a seed into the words of a green list.
@@ -199,7 +150,7 @@ impl Native {
         let bit = |block: &Block| u16::from(block[token as usize % 128 / 8] >> (token % 8) & 1);
         let number = planes.enumerate().fold(0, |sum, (plane, block)| sum | bit(block) << plane);
         let identity = seed as u64 ^ u64::from(token).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let context = if self.context.function == ContextFunction::All { seed as u64 } else { name(context) };
+        let context = if self.context.function() == ContextFunction::All { seed as u64 } else { name(context) };
         (Draw { context, identity, score: 0.0 }, seed as u32, number)
     }
 
@@ -224,7 +175,7 @@ impl Native {
     /// of the token there. For contexts that have a seed.
     #[inline]
     pub(crate) fn coloured(&self, tokens: &[TokenId], mut each: impl FnMut(Draw, u32, u16)) {
-        let (width, k) = (self.context.width, self.gamma.bits());
+        let (width, k) = (self.context.width(), self.gamma.bits());
         let mut single = [Block::default(); BATCH + MAX_WIDTH];
         let mut seeds = [Block::default(); BATCH];
         let mut planes = [Block::default(); BATCH * MAX_PLANES];
@@ -232,7 +183,7 @@ impl Native {
         // A short last batch is encrypted whole: fewer blocks would leave the wide AES unit.
         for start in (0..judged).step_by(BATCH) {
             let count = BATCH.min(judged - start);
-            match self.context.function {
+            match self.context.function() {
                 ContextFunction::All => {
                     seeds.fill(Block::default());
                     for part in (0..width).step_by(4) {
@@ -273,7 +224,7 @@ impl Native {
 
     fn draws_salted(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
         let mut blocks = [Block::default(); MAX_WIDTH + 1];
-        for window in tokens.windows(self.context.width + 1) {
+        for window in tokens.windows(self.context.width() + 1) {
             let candidate = window[window.len() - 1];
             let blocks = &mut blocks[..window.len()];
             self.salted(window.iter().map(|&c| (c, candidate)), blocks);
@@ -288,7 +239,7 @@ impl Native {
     /// Writes the green tokens after `context` (of `context_width` tokens) into `green`, which has the capacity of
     /// the vocabulary.
     pub fn green_list(&self, context: &[TokenId], green: &mut TokenSet) {
-        if self.context.function != ContextFunction::SelfSalted {
+        if self.context.function() != ContextFunction::SelfSalted {
             let seed = self.seed(context);
             return green.fill_words(|words| self.expand(seed, 0, words));
         }
@@ -316,7 +267,7 @@ impl Scheme for Native {
     }
 
     fn context_width(&self) -> usize {
-        self.context.width
+        self.context.width()
     }
 
     fn vocabulary_size(&self) -> usize {
@@ -324,8 +275,8 @@ impl Scheme for Native {
     }
 
     fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
-        let width = self.context.width;
-        match self.context.function {
+        let width = self.context.width();
+        match self.context.function() {
             _ if tokens.len() <= width => {}
             ContextFunction::SelfSalted => self.draws_salted(tokens, out),
             _ if tokens.len() - width < FEW => {
@@ -338,7 +289,7 @@ impl Scheme for Native {
     }
 
     fn context_decides(&self) -> bool {
-        self.context.function == ContextFunction::All
+        self.context.function() == ContextFunction::All
     }
 
     fn mark(&self, context: &[TokenId], strength: Strength, row: &mut Row) {
@@ -346,7 +297,7 @@ impl Scheme for Native {
     }
 
     fn context_name(&self, context: &[TokenId]) -> u64 {
-        if self.context.function == ContextFunction::All { self.seed(context) as u64 } else { name(context) }
+        if self.context.function() == ContextFunction::All { self.seed(context) as u64 } else { name(context) }
     }
 }
 
@@ -438,8 +389,8 @@ mod tests {
     const CONTEXTS: [ContextFunction; 3] = [ContextFunction::All, ContextFunction::Min, ContextFunction::SelfSalted];
 
     fn scheme(gamma: f64, function: ContextFunction, width: usize, vocabulary: usize) -> Native {
-        let context = Context { function, width };
-        Native::new(&[5; 32], "test", "", Gamma::new(gamma).unwrap(), context, vocabulary).unwrap()
+        let context = Context::new(function, width).unwrap();
+        Native::new(&[5; 32], "test", "", Gamma::new(gamma).unwrap(), context, vocabulary)
     }
 
     fn text(n: u32, vocabulary: u32) -> Vec<TokenId> {
@@ -492,8 +443,8 @@ mod tests {
         assert_eq!(cases.len(), 7);
         for case in cases {
             let secret = HEXLOWER.decode(case.secret.as_bytes()).unwrap().try_into().unwrap();
-            let context = Context { function: case.function, width: case.width };
-            let scheme = Native::new(&secret, &case.id, &case.tenant, case.gamma, context, case.vocabulary).unwrap();
+            let context = Context::new(case.function, case.width).unwrap();
+            let scheme = Native::new(&secret, &case.id, &case.tenant, case.gamma, context, case.vocabulary);
             let mut digest = Sha3_256::new();
             let mut green = TokenSet::new(case.vocabulary);
             for context in &case.contexts {
@@ -581,13 +532,5 @@ mod tests {
     fn debug_does_not_show_the_key() {
         let shown = format!("{:?}", scheme(0.5, ContextFunction::All, 1, 10));
         assert!(shown.contains("redacted") && !shown.contains("[5, 5"), "{shown}");
-    }
-
-    #[test]
-    fn widths_out_of_range_are_refused() {
-        for width in [0, 9] {
-            let context = Context { function: ContextFunction::All, width };
-            assert!(Native::new(&[0; 32], "", "", Gamma::new(0.5).unwrap(), context, 10).is_err());
-        }
     }
 }

@@ -8,7 +8,8 @@ use std::fmt;
 use verdigris_logits::TokenId;
 
 use super::gumbel::{Gumbel, MANNER, Noise};
-use super::native::{BadContext, Context, ContextFunction, Prf};
+use super::native::Prf;
+use crate::context::{BadContext, Context, ContextFunction};
 use crate::kdf::Purpose;
 use crate::scheme::{Manner, Scheme};
 
@@ -28,7 +29,7 @@ impl Noise for NativeGumbel {
     type Context = u128;
 
     fn context_width(&self) -> usize {
-        self.context.width
+        self.context.width()
     }
 
     fn vocabulary(&self) -> usize {
@@ -36,7 +37,7 @@ impl Noise for NativeGumbel {
     }
 
     fn context(&self, tokens: &[TokenId]) -> u128 {
-        self.prf.seed(self.context.function, tokens)
+        self.prf.seed(self.context.function(), tokens)
     }
 
     fn name(&self, _: &[TokenId], seed: &u128) -> u64 {
@@ -61,10 +62,9 @@ pub fn native_gumbel(
     context: Context,
     vocabulary: usize,
 ) -> Result<impl Scheme + use<>, BadContext> {
-    if context.function == ContextFunction::SelfSalted {
+    if context.function() == ContextFunction::SelfSalted {
         return Err(BadContext::SelfSalted);
     }
-    context.check()?;
     let prf = Prf::new(secret, id, tenant, Purpose::NoiseContext, Purpose::Noise);
     Ok(Gumbel(NativeGumbel { prf, context, vocabulary }))
 }

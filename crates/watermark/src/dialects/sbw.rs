@@ -4,8 +4,12 @@
 //! turns the context into a 64-bit seed, with an integer mix in place of KGW's table, and token `v` is green when
 //! the low 31 bits of word `v mod 4` of Philox4x32-10 at counter `v / 4` are below `int(gamma * (2^31 - 1))`.
 //! Integers only, so every device makes the same lists.
+//!
+//! That is what the package's schemes do whose names begin with `gpu-`. Those without (`simple_1`, its default,
+//! `selfhash` and so on) are KGW's torch permutations there: the dialect [`kgw`](super::kgw) reads them.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use verdigris_kernels::philox;
@@ -18,21 +22,53 @@ use crate::law::Law;
 use crate::random::jenkins;
 use crate::scheme::Scheme;
 
-/// SBW's three schemes.
+/// SBW's schemes, by the package's names. Key files of before have them without what stands before the last word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seeding {
     /// `gpu-simple_1`: the previous token.
-    #[serde(rename = "simple_1")]
+    #[serde(rename = "gpu-simple_1", alias = "simple_1")]
     Simple1,
     /// `gpu-fused-simple_4`: the sum of four tokens.
-    #[serde(rename = "simple_4")]
+    #[serde(rename = "gpu-fused-simple_4", alias = "simple_4")]
     Simple4,
     /// `gpu-fused-selfhash`: the smallest over three tokens and the candidate, for the 40 best candidates.
-    #[serde(rename = "selfhash")]
+    #[serde(rename = "gpu-fused-selfhash", alias = "selfhash")]
     SelfHash,
     /// `gpu-fused-selfhash-fullvocab`: for all tokens.
-    #[serde(rename = "selfhash-fullvocab")]
+    #[serde(rename = "gpu-fused-selfhash-fullvocab", alias = "selfhash-fullvocab")]
     SelfHashFullVocab,
+}
+
+/// All of them.
+const SEEDINGS: [Seeding; 4] = [Seeding::Simple1, Seeding::Simple4, Seeding::SelfHash, Seeding::SelfHashFullVocab];
+
+/// A name that is none of SBW's own schemes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is none of SBW's schemes: gpu-simple_1, gpu-fused-simple_4, gpu-fused-selfhash or gpu-fused-selfhash-fullvocab"
+)]
+pub struct BadSeeding(String);
+
+impl Seeding {
+    /// The package's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simple1 => "gpu-simple_1",
+            Self::Simple4 => "gpu-fused-simple_4",
+            Self::SelfHash => "gpu-fused-selfhash",
+            Self::SelfHashFullVocab => "gpu-fused-selfhash-fullvocab",
+        }
+    }
+}
+
+impl FromStr for Seeding {
+    type Err = BadSeeding;
+
+    /// Reads the package's name.
+    fn from_str(name: &str) -> Result<Self, BadSeeding> {
+        let found = SEEDINGS.into_iter().find(|seeding| seeding.name() == name);
+        found.ok_or_else(|| BadSeeding(name.chars().take(60).collect()))
+    }
 }
 
 struct Seeds {

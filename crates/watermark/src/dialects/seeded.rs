@@ -5,9 +5,9 @@ use std::fmt::Debug;
 
 use verdigris_logits::{Row, TokenId, TokenSet};
 
-use crate::embed::Strength;
 use crate::law::Law;
 use crate::scheme::{Draw, Scheme, mark_list, mix, name};
+use crate::strength::Strength;
 
 /// How a context becomes a seed.
 pub(crate) trait Seed: Send + Sync + Debug {
@@ -69,7 +69,7 @@ impl<S: Seed, L: List> Seeded<S, L> {
                 self.list.judge(questions, green);
                 let marked = || questions.iter().zip(&*green).filter(|(_, green)| **green).map(|(&(_, t), _)| t);
                 match strength {
-                    Strength::Soft(delta) => marked().for_each(|t| logits[t as usize] += delta as f32),
+                    Strength::Soft(delta) => marked().for_each(|t| logits[t as usize] += delta.value() as f32),
                     Strength::Hard if marked().next().is_some() => {
                         // What is not judged cannot be known to be green.
                         kept.clear();

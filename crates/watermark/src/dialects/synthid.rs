@@ -17,13 +17,19 @@ use sha2::{Digest, Sha256};
 use verdigris_logits::{Row, TokenId};
 use zeroize::Zeroizing;
 
-use crate::embed::Strength;
 use crate::law::{Integer, Law};
 use crate::random::mt19937::Mt19937;
 use crate::scheme::{Draw, MAX_CONTEXT, Manner, Scheme, Stage, mix, name};
+use crate::strength::Strength;
 
 /// The most keys: one bit of a token each.
 pub const MAX_DEPTH: usize = 64;
+
+/// The keys that transformers, DeepMind and MarkLLM show as an example, or the first of them. Public.
+pub const EXAMPLE_KEYS: [u64; 30] = [
+    654, 400, 836, 123, 340, 443, 597, 160, 57, 29, 590, 639, 13, 715, 468, 990, 966, 226, 324, 585, 118, 504, 421,
+    521, 129, 669, 732, 225, 90, 960,
+];
 
 const TABLE: usize = 1 << 16;
 
@@ -303,14 +309,12 @@ fn initial_value(keys: &[i64]) -> u64 {
 mod tests {
     use super::*;
 
-    /// The keys that transformers, DeepMind and MarkLLM show as an example. Public.
-    const DEMO: [i64; 30] = [
-        654, 400, 836, 123, 340, 443, 597, 160, 57, 29, 590, 639, 13, 715, 468, 990, 966, 226, 324, 585, 118, 504, 421,
-        521, 129, 669, 732, 225, 90, 960,
-    ];
+    fn examples() -> [i64; 30] {
+        EXAMPLE_KEYS.map(|key| key as i64)
+    }
 
     fn shown(bits: Bits) -> String {
-        let scheme = SynthId::new(&DEMO, bits, 5, Score::Mean, 1000).unwrap();
+        let scheme = SynthId::new(&examples(), bits, 5, Score::Mean, 1000).unwrap();
         let g = scheme.g_values(scheme.hash(&[10, 20, 30, 40, 50]));
         (0..30).map(|l| if g >> l & 1 == 1 { '1' } else { '0' }).collect()
     }
@@ -320,7 +324,7 @@ mod tests {
     fn g_values_equal_both_packages() {
         assert_eq!(shown(Bits::Table), "000101000010010000101000000110");
         assert_eq!(shown(Bits::Hash), "101111010101110101011111100100");
-        assert_eq!(initial_value(&DEMO), 1_614_033_703_599_872_695);
+        assert_eq!(initial_value(&examples()), 1_614_033_703_599_872_695);
     }
 
     /// The tournament keeps the law: over many keys the marked law averages to the unmarked one.

@@ -14,10 +14,10 @@ use sha2::{Digest, Sha256};
 use verdigris_logits::{Row, TokenId, TokenSet};
 
 use super::permutation::BadSplit;
-use crate::embed::Strength;
 use crate::law::Law;
 use crate::random::pcg64::Pcg64;
 use crate::scheme::{Draw, Scheme, mark_list, mix};
+use crate::strength::Strength;
 
 /// One list.
 #[derive(Clone)]

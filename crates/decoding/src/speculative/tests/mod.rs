@@ -39,9 +39,9 @@ fn watermark(strength: Strength) -> Embed {
 }
 
 fn watermark_of(tokens: usize, strength: Strength) -> Embed {
-    let context = Context { function: ContextFunction::All, width: 2 };
+    let context = Context::new(ContextFunction::All, 2).unwrap();
     let gamma = Gamma::new(0.5).unwrap();
-    Embed::new(Arc::new(Native::new(&[1; 32], "", "", gamma, context, tokens).unwrap()), strength)
+    Embed::new(Arc::new(Native::new(&[1; 32], "", "", gamma, context, tokens)), strength)
 }
 
 /// A constraint on texts of `a`, `b`, `ab` and the end.

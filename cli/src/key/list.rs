@@ -1,0 +1,75 @@
+//! `verdigris key list`: what lies in a ring.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use verdigris::{Key, KeyRing};
+
+use super::days;
+use crate::error::Failure;
+
+/// List the keys of a ring; never their secrets
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  verdigris key list keys/
+  verdigris key list keys/ --json")]
+pub(crate) struct List {
+    /// The folder
+    folder: PathBuf,
+    /// Print one JSON object a file
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let ring = KeyRing::load(&self.folder)?;
+        let mut out = anstream::stdout();
+        if self.json {
+            for (file, key) in ring.files() {
+                let json = serde_json::json!({
+                    "file": file.display().to_string(), "id": key.id(), "tenant": key.tenant(),
+                    "dialect": key.dialect(), "scheme": key.describe(), "vocabulary": key.vocabulary(),
+                    "period": key.period(), "public": key.is_public(),
+                });
+                writeln!(out, "{json}")?;
+            }
+            for skipped in ring.skipped() {
+                let json = serde_json::json!({"file": skipped.file.display().to_string(), "skipped": skipped.why});
+                writeln!(out, "{json}")?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let header = ["file", "id", "tenant", "writes", "model", "scheme"].map(str::to_owned);
+        let rows: Vec<[String; 6]> = ring.files().map(|(file, key)| row(file, key)).collect();
+        let mut widths = [0; 6];
+        for row in rows.iter().chain([&header]) {
+            widths.iter_mut().zip(row).for_each(|(width, cell)| *width = cell.chars().count().max(*width));
+        }
+        let dim = anstyle::Style::new().dimmed();
+        let line = |cells: &[String; 6]| {
+            let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        writeln!(out, "{dim}{}{dim:#}", line(&header))?;
+        for row in &rows {
+            writeln!(out, "{}", line(row))?;
+        }
+        for skipped in ring.skipped() {
+            writeln!(out, "{dim}{skipped}{dim:#}")?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn row(file: &Path, key: &Key) -> [String; 6] {
+    let vocabulary = key.vocabulary();
+    let named = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+    let model = vocabulary.model().map_or_else(|| format!("{} tokens", vocabulary.size()), str::to_owned);
+    let writes = if key.period().is_open() { "always".into() } else { days(key.period()) };
+    let file = file.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
+    [file, named(key.id()), named(key.tenant()), writes, model, key.describe()]
+}

@@ -1,0 +1,98 @@
+//! How the tokens before a position choose its list, in our own schemes.
+
+use serde::{Deserialize, Serialize};
+
+/// The most tokens before the judged one that a context may hold.
+pub const MAX_WIDTH: usize = 8;
+
+/// How the tokens before a position choose its green list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Form", into = "Form")]
+pub struct Context {
+    function: ContextFunction,
+    width: usize,
+}
+
+/// What the tokens of a context do. Wider contexts hide the lists better from someone who learns them from
+/// many texts; functions differ in how much one edited token disturbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ContextFunction {
+    /// All `h` tokens together, `AES(c_1 .. c_h)`. With width 1 this is the classical 'last token'. An edit
+    /// changes the lists of all `h` positions after it.
+    All,
+    /// The smallest of `AES(c_i)`. An edit changes a list only where it takes or loses the minimum: one in
+    /// `h` of the positions after it.
+    Min,
+    /// The candidate itself takes part: the smallest of `AES(c_i, v)` over the context and `v`, the candidate.
+    /// The list of a context has no seed of its own, which hides it best and costs `h + 1` blocks a token.
+    SelfSalted,
+}
+
+/// A context that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadContext {
+    /// It holds no token, or too many.
+    #[error("context width is {0}, but must be 1 to {MAX_WIDTH}")]
+    Width(usize),
+    /// Noise needs a context that is there before the candidate.
+    #[error("a self-salted context cannot give noise: choose all or min")]
+    SelfSalted,
+}
+
+impl Context {
+    /// A context of `width` tokens before the judged one, 1 to [`MAX_WIDTH`].
+    pub fn new(function: ContextFunction, width: usize) -> Result<Self, BadContext> {
+        if (1..=MAX_WIDTH).contains(&width) { Ok(Self { function, width }) } else { Err(BadContext::Width(width)) }
+    }
+
+    /// What its tokens do.
+    pub fn function(self) -> ContextFunction {
+        self.function
+    }
+
+    /// How many tokens before the judged one take part.
+    pub fn width(self) -> usize {
+        self.width
+    }
+}
+
+impl Default for Context {
+    /// The minimum over 4 tokens.
+    fn default() -> Self {
+        Self { function: ContextFunction::Min, width: 4 }
+    }
+}
+
+/// As it stands in key files.
+#[derive(Serialize, Deserialize)]
+struct Form {
+    function: ContextFunction,
+    width: usize,
+}
+
+impl TryFrom<Form> for Context {
+    type Error = BadContext;
+    fn try_from(Form { function, width }: Form) -> Result<Self, BadContext> {
+        Self::new(function, width)
+    }
+}
+
+impl From<Context> for Form {
+    fn from(Context { function, width }: Context) -> Self {
+        Self { function, width }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_out_of_range_are_refused() {
+        for bad in [0, 9, 40, usize::MAX] {
+            assert_eq!(Context::new(ContextFunction::All, bad), Err(BadContext::Width(bad)));
+        }
+        assert_eq!(Context::new(ContextFunction::Min, 4), Ok(Context::default()));
+    }
+}

@@ -1,0 +1,366 @@
+//! Keys: a secret, what is marked with it, and the file that holds both.
+//!
+//! A key file is JSON, readable by its owner alone (mode 0600). It names the dialect with its parameters and
+//! the vocabulary it was made for, so that writer and reader cannot disagree about them. The secret is wiped
+//! from memory when the key is dropped, and neither `Debug` nor any error shows it.
+
+mod error;
+mod file;
+mod period;
+mod public;
+mod vocabulary;
+
+use std::fmt;
+use std::sync::Arc;
+
+use data_encoding::HEXLOWER_PERMISSIVE;
+use zeroize::Zeroizing;
+
+pub use self::error::KeyError;
+pub use self::file::MAX_FILE;
+pub use self::period::Period;
+pub use self::vocabulary::{BadVocabulary, MAX_VOCABULARY, Vocabulary};
+use crate::context::Context;
+use crate::dialect::{BadDialect, Dialect};
+use crate::dialects::native::Native;
+use crate::embed::Embed;
+use crate::gamma::Gamma;
+use crate::kdf;
+use crate::payload::Carrier;
+use crate::scheme::Scheme;
+use crate::strength::Strength;
+
+/// The most bytes of an id, or of a tenant's name.
+pub const MAX_NAME: usize = 1000;
+
+/// A key: who can read what it marks is who has it.
+///
+/// ```no_run
+/// use verdigris_watermark::{Key, Marking, Vocabulary};
+///
+/// // What it has to know of the tokenizer with which texts are written and read: as `Reader::vocabulary` has it.
+/// let vocabulary = Vocabulary::new(4096, "e106f5b2af1d8f602ff85a4ace3e36b1")?.with_model("tale");
+/// let key = Key::generate(Marking::default(), vocabulary);
+/// // A new file, which its owner alone can read.
+/// key.save("my.key".as_ref())?;
+/// let same = Key::load("my.key".as_ref())?;
+/// assert_eq!(same.id(), key.id());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Key {
+    id: String,
+    tenant: String,
+    secret: Zeroizing<Vec<u8>>,
+    dialect: Dialect,
+    strength: Option<Strength>,
+    vocabulary: Vocabulary,
+    period: Period,
+}
+
+/// What a new key of the native scheme marks with.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Marking {
+    /// The green share; 1/4 by default.
+    pub gamma: Gamma,
+    /// How contexts choose lists; the minimum over 4 tokens by default.
+    pub context: Context,
+    /// How strongly green is preferred; `delta` 2 by default.
+    pub strength: Strength,
+}
+
+impl Key {
+    /// A new key of the native scheme with a secret from the operating system.
+    ///
+    /// # Panics
+    /// If the operating system gives no random bytes.
+    pub fn generate(marking: Marking, vocabulary: Vocabulary) -> Self {
+        let Marking { gamma, context, strength } = marking;
+        let dialect = Dialect::Native { gamma, context, payload_bits: None };
+        let key = Self::new(random_secret(), random_id("vg"), dialect, Some(strength), vocabulary);
+        key.expect("32 bytes are a secret of the native scheme, whose parameters have been checked")
+    }
+
+    /// A key of the native scheme with a secret of the caller's, who vouches for its being one.
+    ///
+    /// # Errors
+    /// [`KeyError::Name`] if the id is too long.
+    pub fn from_secret(
+        secret: impl Into<Zeroizing<[u8; 32]>>,
+        id: impl Into<String>,
+        marking: Marking,
+        vocabulary: Vocabulary,
+    ) -> Result<Self, KeyError> {
+        let Marking { gamma, context, strength } = marking;
+        let dialect = Dialect::Native { gamma, context, payload_bits: None };
+        Self::new(secret.into().to_vec(), id, dialect, Some(strength), vocabulary)
+    }
+
+    /// A key of any dialect. `secret` has what the dialect takes: 32 bytes for our own, 8 (big-endian) for each whole
+    /// number of another system. Dialects of colours have a strength, delta 2 where none is given.
+    ///
+    /// # Errors
+    /// [`KeyError::Dialect`] if secret and parameters make no scheme, and [`KeyError::Name`] if the id is too long.
+    pub fn new(
+        secret: impl Into<Zeroizing<Vec<u8>>>,
+        id: impl Into<String>,
+        dialect: Dialect,
+        strength: Option<Strength>,
+        vocabulary: Vocabulary,
+    ) -> Result<Self, KeyError> {
+        let strength = dialect.has_strength().then(|| strength.unwrap_or_default());
+        let (id, tenant, secret, period) = (id.into(), String::new(), secret.into(), Period::default());
+        Self { id, tenant, secret, dialect, strength, vocabulary, period }.checked()
+    }
+
+    /// What holds of every key: it makes a scheme, and its file can be read again.
+    fn checked(self) -> Result<Self, KeyError> {
+        for (what, name) in [("id", &self.id), ("tenant", &self.tenant)] {
+            if name.len() > MAX_NAME {
+                return Err(KeyError::Name { what, bytes: name.len() });
+            }
+        }
+        self.any_scheme()?;
+        Ok(self)
+    }
+
+    /// The same key under another id, which gives unrelated sub-keys.
+    ///
+    /// # Errors
+    /// [`KeyError::Name`] if it is longer than [`MAX_NAME`].
+    pub fn with_id(mut self, id: impl Into<String>) -> Result<Self, KeyError> {
+        self.id = id.into();
+        self.checked()
+    }
+
+    /// A key for one tenant. In our own dialects its secret is derived from this one's, and there is no way back: who
+    /// has the tenant's key knows neither this one nor those of other tenants. Other systems' secrets stay what they
+    /// are, and the tenant is a note.
+    ///
+    /// # Errors
+    /// [`KeyError::Name`] if the name is longer than [`MAX_NAME`].
+    pub fn with_tenant(mut self, tenant: impl Into<String>) -> Result<Self, KeyError> {
+        self.tenant = tenant.into();
+        if self.dialect.is_native() && !self.tenant.is_empty() {
+            let halves = [kdf::Purpose::TenantLow, kdf::Purpose::TenantHigh];
+            let halves = halves.map(|half| kdf::derive(&self.secret, half, "", &self.tenant));
+            let mut secret = Zeroizing::new(Vec::with_capacity(32));
+            halves.iter().for_each(|half| secret.extend_from_slice(&half[..]));
+            self.secret = secret;
+        }
+        self.checked()
+    }
+
+    /// The same key for a period.
+    #[must_use]
+    pub fn with_period(mut self, period: Period) -> Self {
+        self.period = period;
+        self
+    }
+
+    /// The same key for another vocabulary: to look for marks of a writer whose idea of its size is not known.
+    pub fn with_vocabulary_size(&self, size: usize) -> Result<Self, KeyError> {
+        self.like(self.dialect.clone(), self.vocabulary.clone().with_size(size).map_err(BadDialect::from)?)
+    }
+
+    /// The same key with another green share; none where the dialect has no colours.
+    pub fn with_gamma(&self, gamma: f64) -> Option<Result<Self, KeyError>> {
+        Some(self.like(self.dialect.with_gamma(gamma)?, self.vocabulary.clone()))
+    }
+
+    fn like(&self, dialect: Dialect, vocabulary: Vocabulary) -> Result<Self, KeyError> {
+        let (id, tenant, secret) = (self.id.clone(), self.tenant.clone(), self.secret.clone());
+        Self { id, tenant, secret, dialect, strength: self.strength, vocabulary, period: self.period }.checked()
+    }
+
+    /// The public name of the key.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whose key it is; empty for none in particular.
+    pub fn tenant(&self) -> &str {
+        &self.tenant
+    }
+
+    /// The vocabulary it was made for.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    /// What it marks with.
+    pub fn dialect(&self) -> &Dialect {
+        &self.dialect
+    }
+
+    /// How strongly it marks, where that can be chosen.
+    pub fn strength(&self) -> Option<Strength> {
+        self.strength
+    }
+
+    /// What it adds to the logits of green tokens. Hard lists, which leave nothing else, count as 10: more than
+    /// separates the tokens that a model takes into account.
+    pub fn delta(&self) -> f64 {
+        if let Some(Strength::Soft(delta)) = self.strength { delta.value() } else { 10.0 }
+    }
+
+    /// When it is used for writing.
+    pub fn period(&self) -> Period {
+        self.period
+    }
+
+    /// How many bits of a payload its mark carries.
+    pub fn payload_bits(&self) -> Option<u8> {
+        if let Dialect::Native { payload_bits, .. } = self.dialect { payload_bits } else { None }
+    }
+
+    /// The dialect in words, such as `native, gamma 0.25, minimum over 4 tokens`.
+    pub fn describe(&self) -> String {
+        let public = if self.is_public() { " (a public key: whoever likes can read and forge it)" } else { "" };
+        format!("{}{public}", self.dialect)
+    }
+
+    /// Whether another key marks with the same lists or the same noise, so that to look for both is to look twice.
+    pub fn marks_as(&self, other: &Self) -> bool {
+        let names = |key: &Self| key.dialect.is_native().then(|| (key.id.clone(), key.tenant.clone()));
+        self.secret == other.secret
+            && self.dialect == other.dialect
+            && self.vocabulary.size() == other.vocabulary.size()
+            && names(self) == names(other)
+    }
+
+    /// The scheme under this key: what a detector needs.
+    ///
+    /// A key that carries payloads has one for each of them: [`Key::carrier`] and [`Key::payload_reader`].
+    pub fn scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
+        match self.payload_bits() {
+            None => self.any_scheme(),
+            Some(_) => Err(KeyError::Payload { id: self.id.clone(), carries: true }),
+        }
+    }
+
+    fn any_scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
+        Ok(self.dialect.scheme(&self.secret, &self.id, &self.tenant, self.vocabulary.size())?)
+    }
+
+    fn native(&self) -> Result<(Native, u8), KeyError> {
+        let Dialect::Native { gamma, context, payload_bits: Some(bits) } = self.dialect else {
+            return Err(KeyError::Payload { id: self.id.clone(), carries: false });
+        };
+        let secret = self.secret[..].try_into().expect("checked when the key was made");
+        Ok((Native::new(secret, &self.id, &self.tenant, gamma, context, self.vocabulary.size()), bits))
+    }
+
+    /// The scheme that writes a payload.
+    pub fn carrier(&self, payload: u32) -> Result<Arc<dyn Scheme>, KeyError> {
+        let (native, bits) = self.native()?;
+        Ok(Arc::new(Carrier::new(native, bits, payload).map_err(BadDialect::from)?))
+    }
+
+    /// A reader of payloads.
+    pub fn payload_reader(&self) -> Result<crate::payload::Reader, KeyError> {
+        let (native, bits) = self.native()?;
+        Ok(crate::payload::Reader::new(Arc::new(native), bits))
+    }
+
+    /// The step that embeds this key's mark.
+    pub fn embed(&self) -> Result<Embed, KeyError> {
+        Ok(self.embedding(self.scheme()?))
+    }
+
+    /// The step that embeds this key's mark with a payload.
+    pub fn embed_payload(&self, payload: u32) -> Result<Embed, KeyError> {
+        Ok(self.embedding(self.carrier(payload)?))
+    }
+
+    fn embedding(&self, scheme: Arc<dyn Scheme>) -> Embed {
+        Embed::new(scheme, self.strength.unwrap_or(Strength::Hard))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key {{ id: {:?}, scheme: {:?}, secret: redacted }}", self.id, self.describe())
+    }
+}
+
+/// 32 bytes from the operating system.
+///
+/// # Panics
+/// If it gives none.
+pub fn random_secret() -> Zeroizing<Vec<u8>> {
+    let mut secret = Zeroizing::new(vec![0; 32]);
+    getrandom::fill(&mut secret).expect("the operating system gives random bytes");
+    secret
+}
+
+/// A name for a new key: eight random digits after a prefix.
+///
+/// # Panics
+/// If the operating system gives no random bytes.
+pub fn random_id(prefix: &str) -> String {
+    let mut id = [0; 4];
+    getrandom::fill(&mut id).expect("the operating system gives random bytes");
+    format!("{prefix}-{}", HEXLOWER_PERMISSIVE.encode(&id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialects::synthid::{Bits, Score};
+
+    fn vocabulary() -> Vocabulary {
+        Vocabulary::new(4096, "abc").unwrap()
+    }
+
+    fn judge(key: &Key) -> Vec<crate::Draw> {
+        let mut draws = Vec::new();
+        key.scheme().unwrap().draws(&(0..200).collect::<Vec<_>>(), &mut draws);
+        draws
+    }
+
+    fn key(id: &str) -> Key {
+        Key::from_secret([0xab; 32], id, Marking::default(), vocabulary()).unwrap()
+    }
+
+    #[test]
+    fn ids_and_tenants_have_their_own_lists() {
+        let lists = |id: &str, tenant: &str| judge(&key(id).with_tenant(tenant).unwrap());
+        assert_eq!(lists("a", ""), lists("a", ""));
+        assert_ne!(lists("a", ""), lists("b", ""));
+        assert_ne!(lists("a", ""), lists("a", "t"));
+        let renamed = key("a").with_tenant("t").unwrap().with_id("b").unwrap();
+        assert_eq!(judge(&renamed), lists("b", "t"), "in whatever order");
+    }
+
+    /// Who has a tenant's key has neither the secret it came from nor another tenant's key.
+    #[test]
+    fn a_tenants_key_does_not_hold_the_secret_it_came_from() {
+        let [one, two] = ["one", "two"].map(|tenant| key("a").with_tenant(tenant).unwrap());
+        assert!(*one.secret != *key("a").secret && *one.secret != *two.secret && one.secret.len() == 32);
+        assert_ne!(judge(&key("a").with_tenant("two").unwrap()), judge(&one.with_tenant("two").unwrap()));
+        let kgw = Dialect::Tgi { gamma: 0.5 };
+        let kgw = Key::new(vec![7; 8], "k", kgw, None, vocabulary()).unwrap().with_tenant("one").unwrap();
+        assert_eq!(*kgw.secret, [7; 8], "others' schemes know no tenants");
+    }
+
+    #[test]
+    fn names_have_a_longest() {
+        for bad in [key("a").with_id("x".repeat(70_000)), key("a").with_tenant("x".repeat(1001))] {
+            assert!(matches!(bad, Err(KeyError::Name { .. })), "{bad:?}");
+        }
+        assert!(Key::from_secret([1; 32], "x".repeat(1001), Marking::default(), vocabulary()).is_err());
+        assert!(key("a").with_id("x".repeat(1000)).is_ok());
+    }
+
+    #[test]
+    fn keys_that_mark_alike_are_known() {
+        assert!(key("a").marks_as(&key("a").with_period(Period::new(Some("2026-01-01"), None).unwrap())));
+        assert!(!key("a").marks_as(&key("b")));
+        assert!(!key("a").marks_as(&key("a").with_gamma(0.5).unwrap().unwrap()));
+        let synthid = |id| {
+            let dialect = Dialect::Synthid { bits: Bits::Hash, ngram_len: 5, score: Score::Mean };
+            Key::new(vec![3; 80], id, dialect, None, vocabulary()).unwrap()
+        };
+        assert!(synthid("a").marks_as(&synthid("b")), "the name of another system's key is ours alone");
+    }
+}

@@ -1,0 +1,110 @@
+//! What a key knows of the tokenizer that it was made for.
+
+use serde::{Deserialize, Serialize};
+
+use super::MAX_NAME;
+
+/// The most tokens of a vocabulary.
+pub const MAX_VOCABULARY: usize = 1 << 24;
+
+/// The vocabulary that a key was made for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Form", into = "Form")]
+pub struct Vocabulary {
+    size: usize,
+    fingerprint: String,
+    model: Option<String>,
+}
+
+/// A vocabulary that no key can be made for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadVocabulary {
+    /// It has no tokens, or too many.
+    #[error("a vocabulary has 1 to {MAX_VOCABULARY} tokens, not {0}")]
+    Size(usize),
+    /// What describes it is too long.
+    #[error("a vocabulary has a fingerprint and a model's name of at most {MAX_NAME} bytes, not {0}")]
+    Long(usize),
+}
+
+impl Vocabulary {
+    /// The number of tokens that are split into green and red, 1 to [`MAX_VOCABULARY`], and a digest of all tokens in
+    /// order: two vocabularies of one size are still two.
+    pub fn new(size: usize, fingerprint: impl Into<String>) -> Result<Self, BadVocabulary> {
+        Self { size, fingerprint: fingerprint.into(), model: None }.checked()
+    }
+
+    fn checked(self) -> Result<Self, BadVocabulary> {
+        if !(1..=MAX_VOCABULARY).contains(&self.size) {
+            return Err(BadVocabulary::Size(self.size));
+        }
+        let longest = self.fingerprint.len().max(self.model.as_ref().map_or(0, String::len));
+        if longest > MAX_NAME { Err(BadVocabulary::Long(longest)) } else { Ok(self) }
+    }
+
+    /// The same vocabulary with the name of the model whose tokenizer it is, for people: of a long name the beginning.
+    #[must_use]
+    pub fn with_model(mut self, name: &str) -> Self {
+        let name: String = name.chars().filter(|c| !c.is_control()).take(MAX_NAME / 4).collect();
+        self.model = Some(name).filter(|name| !name.is_empty());
+        self
+    }
+
+    /// As many tokens of the same vocabulary, or more: other systems split what they take its size to be.
+    pub fn with_size(mut self, size: usize) -> Result<Self, BadVocabulary> {
+        self.size = size;
+        self.checked()
+    }
+
+    /// The number of tokens that are split into green and red.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// A digest of all tokens in order.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// The name of the model whose tokenizer it is, where that is known.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+}
+
+/// As it stands in key files.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
+    size: usize,
+    fingerprint: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+}
+
+impl TryFrom<Form> for Vocabulary {
+    type Error = BadVocabulary;
+    fn try_from(Form { size, fingerprint, model }: Form) -> Result<Self, BadVocabulary> {
+        Self { size, fingerprint, model }.checked()
+    }
+}
+
+impl From<Vocabulary> for Form {
+    fn from(Vocabulary { size, fingerprint, model }: Vocabulary) -> Self {
+        Self { size, fingerprint, model }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vocabulary_has_tokens() {
+        assert_eq!(Vocabulary::new(0, "f"), Err(BadVocabulary::Size(0)));
+        assert_eq!(Vocabulary::new(usize::MAX, "f"), Err(BadVocabulary::Size(usize::MAX)));
+        assert_eq!(Vocabulary::new(1, "f".repeat(5000)), Err(BadVocabulary::Long(5000)));
+        let named = Vocabulary::new(1, "f").unwrap().with_model(&"\u{1b}[1mö".repeat(5000));
+        assert!(named.clone().checked().is_ok() && named.model().unwrap().starts_with("[1mö["));
+    }
+}
