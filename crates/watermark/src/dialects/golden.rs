@@ -1,5 +1,5 @@
-//! Every dialect against the package that it is the dialect of: `fixtures/golden/dialects.json`, made by the script
-//! beside it.
+//! Every dialect against the package or the repository that it is the dialect of: `fixtures/golden/dialects.json` and
+//! `repositories.json`, made by the scripts beside them.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ impl Case {
                 draws[0].score == 1.0
             };
             let mut row = Row::from(vec![0.0; self.vocabulary]);
-            scheme.mark(context, Strength::Soft(1.0), &mut row);
+            scheme.mark(context, Strength::soft(1.0).unwrap(), &mut row);
             let written: Vec<bool> = row.logits().iter().map(|&z| z > 0.0).collect();
             // Self-salted writers judge only the best candidates: here, where all are equal, the first ones.
             let salted = matches!(&self.scheme, Dialect::Kgw { seeding, .. } if seeding.self_salt)
@@ -122,7 +122,9 @@ impl Case {
 
 #[test]
 fn every_dialect_equals_its_package_in_a_million_answers() {
-    let cases: Vec<Case> = serde_json::from_str(include_str!("../../../../fixtures/golden/dialects.json")).unwrap();
+    let read = |file: &str| serde_json::from_str::<Vec<Case>>(file).unwrap();
+    let mut cases = read(include_str!("../../../../fixtures/golden/dialects.json"));
+    cases.extend(read(include_str!("../../../../fixtures/golden/repositories.json")));
     let mut answers = BTreeMap::<&str, usize>::new();
     for case in &cases {
         let bytes = case.answers();
@@ -161,7 +163,7 @@ fn rows_are_marked_as_by_the_packages_own_writers() {
         for (n, context) in case.contexts.iter().enumerate() {
             let logits: Vec<f32> = (0..VOCABULARY).map(|t| ((t * 7919 + 13 * n) % 1000) as f32 / 100.0).collect();
             let mut row = Row::from(logits.clone());
-            scheme.mark(context, Strength::Soft(2.0), &mut row);
+            scheme.mark(context, Strength::default(), &mut row);
             if let Some(raised) = &case.raised {
                 let ours: Vec<usize> = (0..VOCABULARY).filter(|&t| row.logits()[t] > logits[t] + 1.0).collect();
                 assert_eq!(ours, raised[n], "{} after {context:?}", case.scheme);
