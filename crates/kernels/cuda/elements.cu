@@ -29,7 +29,13 @@ KERNEL(embed_f16, Embed) { embed<F16>(a); }
 KERNEL(embed_bf16, Embed) { embed<Bf16>(a); }
 KERNEL(embed_q8_0, Embed) { embed<Q8_0>(a); }
 KERNEL(embed_q4_0, Embed) { embed<Q4_0>(a); }
+KERNEL(embed_q4_1, Embed) { embed<Q4_1>(a); }
+KERNEL(embed_q5_0, Embed) { embed<Q5_0>(a); }
+KERNEL(embed_q5_1, Embed) { embed<Q5_1>(a); }
+KERNEL(embed_q2k, Embed) { embed<Q2K>(a); }
+KERNEL(embed_q3k, Embed) { embed<Q3K>(a); }
 KERNEL(embed_q4k, Embed) { embed<Q4K>(a); }
+KERNEL(embed_q5k, Embed) { embed<Q5K>(a); }
 KERNEL(embed_q6k, Embed) { embed<Q6K>(a); }
 
 struct Norm {

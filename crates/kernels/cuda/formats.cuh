@@ -108,25 +108,163 @@ struct Q4_0 {
   }
 };
 
+// A scale, a least number, and 32 numbers of four bits.
+struct Q4_1 {
+  static constexpr unsigned BLOCK = 32, BYTES = 20;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 4 * BYTES;
+    float scale = half_at(block), least = half_at(block + 2);
+    uint8_t q[8];
+    eight_bytes(block + 4 + i % 2 * 8, q);
+    unsigned shift = i % 4 / 2 * 4;
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) w[j] = fmaf(scale, q[j] >> shift & 15, least);
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};
+
+// Numbers 8 i to 8 i + 7 of 32 with five bits: the fifth of each in four bytes, then the lower four.
+static __device__ inline void five_bits(const uint8_t *from, unsigned i, uint8_t *q) {
+  eight_bytes(from + 4 + i % 2 * 8, q);
+  unsigned shift = i / 2 * 4, fifth = from[i];
+#pragma unroll
+  for (unsigned j = 0; j < 8; j++) q[j] = (q[j] >> shift & 15) | (fifth >> j & 1) << 4;
+}
+
+// A scale and 32 numbers of five bits.
+struct Q5_0 {
+  static constexpr unsigned BLOCK = 32, BYTES = 22;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 4 * BYTES;
+    float scale = half_at(block);
+    uint8_t q[8];
+    five_bits(block + 2, i % 4, q);
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) w[j] = scale * (static_cast<int>(q[j]) - 16);
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};
+
+// A scale, a least number, and 32 numbers of five bits.
+struct Q5_1 {
+  static constexpr unsigned BLOCK = 32, BYTES = 24;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 4 * BYTES;
+    float scale = half_at(block), least = half_at(block + 2);
+    uint8_t q[8];
+    five_bits(block + 4, i % 4, q);
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) w[j] = fmaf(scale, q[j], least);
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};
+
+// 256 numbers of two bits in sixteen parts, each with a scale and a minimum of four bits.
+struct Q2K {
+  static constexpr unsigned BLOCK = 256, BYTES = 84;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 32 * BYTES;
+    unsigned half = i % 32 / 16, quarter = i % 16 / 4, fine = block[i % 32 / 2];
+    uint8_t q[8];
+    eight_bytes(block + 16 + half * 32 + i % 4 * 8, q);
+    float scale = half_at(block + 80) * (fine & 15), below = half_at(block + 82) * (fine >> 4);
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) w[j] = fmaf(scale, q[j] >> quarter * 2 & 3, -below);
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};
+
+// 256 numbers of three bits in sixteen parts, each with a scale of six.
+struct Q3K {
+  static constexpr unsigned BLOCK = 256, BYTES = 110;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 32 * BYTES, *scales = block + 96;
+    unsigned half = i % 32 / 16, quarter = i % 16 / 4, part = i % 32 / 2;
+    uint8_t low[8], high[8];
+    eight_bytes(block + 32 + half * 32 + i % 4 * 8, low);
+    eight_bytes(block + i % 4 * 8, high);
+    int fine = (scales[part % 8] >> part / 8 * 4 & 15) | (scales[8 + part % 4] >> part / 4 * 2 & 3) << 4;
+    float scale = half_at(block + 108) * (fine - 32);
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) {
+      int q = (low[j] >> quarter * 2 & 3) | (high[j] >> (half * 4 + quarter) & 1) << 2;
+      w[j] = scale * (q - 4);
+    }
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};
+
+// The scale and the minimum of part `part` of eight, from the beginning of a block with such of six bits.
+static __device__ inline void of_each_32(const uint8_t *block, unsigned part, float *d, float *below) {
+  const uint8_t *scales = block + 4;
+  uint32_t scale, least;
+  if (part < 4) {
+    scale = scales[part] & 63, least = scales[part + 4] & 63;
+  } else {
+    scale = (scales[part + 4] & 15) | scales[part - 4] >> 6 << 4;
+    least = scales[part + 4] >> 4 | scales[part] >> 6 << 4;
+  }
+  *d = half_at(block) * scale, *below = half_at(block + 2) * least;
+}
+
 // 256 numbers of four bits in eight parts, each with a scale and a minimum of six bits.
 struct Q4K {
   static constexpr unsigned BLOCK = 256, BYTES = 144;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
-    const uint8_t *block = row + i / 32 * BYTES, *scales = block + 4, *numbers = block + 16;
+    const uint8_t *block = row + i / 32 * BYTES, *numbers = block + 16;
     unsigned part = i % 32 / 4;
-    uint32_t scale, least;
-    if (part < 4) {
-      scale = scales[part] & 63, least = scales[part + 4] & 63;
-    } else {
-      scale = (scales[part + 4] & 15) | scales[part - 4] >> 6 << 4;
-      least = scales[part + 4] >> 4 | scales[part] >> 6 << 4;
-    }
-    float d = half_at(block) * scale, below = half_at(block + 2) * least;
+    float d, below;
+    of_each_32(block, part, &d, &below);
     uint8_t q[8];
     eight_bytes(numbers + part / 2 * 32 + i % 4 * 8, q);
     unsigned shift = part % 2 * 4;
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) w[j] = d * (q[j] >> shift & 15) - below;
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};
+
+// The same with numbers of five bits.
+struct Q5K {
+  static constexpr unsigned BLOCK = 256, BYTES = 176;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 32 * BYTES;
+    unsigned part = i % 32 / 4;
+    float d, below;
+    of_each_32(block, part, &d, &below);
+    uint8_t low[8], high[8];
+    eight_bytes(block + 48 + part / 2 * 32 + i % 4 * 8, low);
+    eight_bytes(block + 16 + i % 4 * 8, high);
+    unsigned shift = part % 2 * 4;
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) {
+      int q = (low[j] >> shift & 15) | (high[j] >> part & 1) << 4;
+      w[j] = d * q - below;
+    }
   }
   static __device__ inline float one(const uint8_t *row, unsigned i) {
     float w[8];

@@ -21,7 +21,13 @@ impl Format {
             Self::Bf16 => out.as_chunks_mut().0.iter_mut().zip(numbers).for_each(|(out, &x)| *out = to_bf16(x)),
             Self::Q8_0 => blocks.for_each(|(out, block)| q8_0(block, out)),
             Self::Q4_0 => blocks.for_each(|(out, block)| q4_0(block, out)),
+            Self::Q4_1 => blocks.for_each(|(out, block)| q4_1(block, out)),
+            Self::Q5_0 => blocks.for_each(|(out, block)| q5_0(block, out)),
+            Self::Q5_1 => blocks.for_each(|(out, block)| q5_1(block, out)),
+            Self::Q2K => blocks.for_each(|(out, block)| q2_k(block, out)),
+            Self::Q3K => blocks.for_each(|(out, block)| q3_k(block, out)),
             Self::Q4K => blocks.for_each(|(out, block)| q4_k(block, out)),
+            Self::Q5K => blocks.for_each(|(out, block)| q5_k(block, out)),
             Self::Q6K => blocks.for_each(|(out, block)| q6_k(block, out)),
         }
     }
@@ -47,33 +53,146 @@ fn q4_0(block: &[f32], out: &mut [u8]) {
     }
 }
 
+fn q4_1(block: &[f32], out: &mut [u8]) {
+    let q = with_least(block, 15.0, out);
+    for i in 0..16 {
+        out[4 + i] = q[i] | q[i + 16] << 4;
+    }
+}
+
+fn q5_0(block: &[f32], out: &mut [u8]) {
+    out[..2].copy_from_slice(&to_half(signed(block, 16.0)));
+    let inverse = inverse(half([out[0], out[1]]));
+    let q = std::array::from_fn(|i| (block[i] * inverse + 16.0).round().clamp(0.0, 31.0) as u8);
+    five_bits(&q, &mut out[2..]);
+}
+
+fn q5_1(block: &[f32], out: &mut [u8]) {
+    let q = with_least(block, 31.0, out);
+    five_bits(&q, &mut out[4..]);
+}
+
+/// Writes the scale and the least weight of a block of 32; gives what is multiplied by the scale, from 0 to `most`.
+fn with_least(block: &[f32], most: f32, out: &mut [u8]) -> [u8; 32] {
+    let (scale, offset) = with_offset(block, most, false);
+    out[..2].copy_from_slice(&to_half(scale.min(65504.0)));
+    out[2..4].copy_from_slice(&to_half((-offset).clamp(-65504.0, 65504.0)));
+    let (inverse, least) = (inverse(half([out[0], out[1]])), half([out[2], out[3]]));
+    std::array::from_fn(|i| ((block[i] - least) * inverse).round().clamp(0.0, most) as u8)
+}
+
+/// Writes the fifth bits of 32 numbers, and then the lower four of each.
+fn five_bits(q: &[u8; 32], out: &mut [u8]) {
+    let fifth = (0..32).fold(0u32, |fifth, i| fifth | u32::from(q[i] >> 4) << i);
+    out[..4].copy_from_slice(&fifth.to_le_bytes());
+    for i in 0..16 {
+        out[4 + i] = q[i] & 15 | (q[i + 16] & 15) << 4;
+    }
+}
+
+fn q2_k(block: &[f32], out: &mut [u8]) {
+    let mut fits = [(0f32, 0f32); 16];
+    for (fit, some) in fits.iter_mut().zip(block.chunks_exact(16)) {
+        *fit = with_offset(some, 3.0, true);
+    }
+    let (coarse, fine) = scales_of_scales(&fits, 15.0);
+    out[80..82].copy_from_slice(&to_half(coarse.0));
+    out[82..84].copy_from_slice(&to_half(coarse.1));
+    out[..16].iter_mut().zip(&fine).for_each(|(out, (s, m))| *out = s | m << 4);
+    let q = |i: usize| {
+        let (s, m) = fine[i / 16];
+        ((block[i] + coarse.1 * f32::from(m)) * inverse(coarse.0 * f32::from(s))).round().clamp(0.0, 3.0) as u8
+    };
+    two_bits(q, &mut out[16..80]);
+}
+
+/// Writes 256 numbers of two bits.
+fn two_bits(q: impl Fn(usize) -> u8, out: &mut [u8]) {
+    for (i, out) in out.iter_mut().enumerate() {
+        let at = |quarter: usize| q(i / 32 * 128 + 32 * quarter + i % 32) << (2 * quarter);
+        *out = at(0) | at(1) | at(2) | at(3);
+    }
+}
+
+fn q3_k(block: &[f32], out: &mut [u8]) {
+    let mut scales = [0f32; 16];
+    for (scale, some) in scales.iter_mut().zip(block.chunks_exact(16)) {
+        *scale = signed(some, 4.0);
+    }
+    let most = scales.iter().fold(0f32, |most, &scale| if scale.abs() > most.abs() { scale } else { most });
+    let scale = to_half((most / -32.0).clamp(-65504.0, 65504.0));
+    out[108..].copy_from_slice(&scale);
+    let scale = half(scale);
+    let fine = scales.map(|fine| (fine * inverse(scale)).round().clamp(-32.0, 31.0) + 32.0);
+    let packed = fine.map(|fine| fine as u8);
+    for i in 0..4 {
+        out[96 + i] = packed[i] & 15 | (packed[i + 8] & 15) << 4;
+        out[100 + i] = packed[i + 4] & 15 | (packed[i + 12] & 15) << 4;
+        out[104 + i] = packed[i] >> 4 | packed[i + 4] >> 4 << 2 | packed[i + 8] >> 4 << 4 | packed[i + 12] >> 4 << 6;
+    }
+    let q = |i: usize| {
+        let scale = scale * (fine[i / 16] - 32.0);
+        ((block[i] * inverse(scale)).round().clamp(-4.0, 3.0) + 4.0) as u8
+    };
+    two_bits(|i| q(i) & 3, &mut out[32..96]);
+    upper_bits(|i| q(i) >> 2, &mut out[..32]);
+}
+
+/// Writes a bit of each of 256 numbers: the first 32 are the lowest bits of 32 bytes.
+fn upper_bits(bit: impl Fn(usize) -> u8, out: &mut [u8]) {
+    for (i, out) in out.iter_mut().enumerate() {
+        *out = (0..8).fold(0, |all, of| all | bit(32 * of + i) << of);
+    }
+}
+
 fn q4_k(block: &[f32], out: &mut [u8]) {
+    let q = of_each_32(block, 15.0, out);
+    pairs(|i| q[i], &mut out[16..]);
+}
+
+fn q5_k(block: &[f32], out: &mut [u8]) {
+    let q = of_each_32(block, 31.0, out);
+    upper_bits(|i| q[i] >> 4, &mut out[16..48]);
+    pairs(|i| q[i] & 15, &mut out[48..]);
+}
+
+/// Writes 256 numbers of four bits.
+fn pairs(q: impl Fn(usize) -> u8, out: &mut [u8]) {
+    for (i, out) in out.iter_mut().enumerate() {
+        let at = i / 32 * 64 + i % 32;
+        *out = q(at) | q(at + 32) << 4;
+    }
+}
+
+/// Writes the scales and offsets of a block of 256; gives what is multiplied by them, from 0 to `most`.
+fn of_each_32(block: &[f32], most: f32, out: &mut [u8]) -> [u8; 256] {
     let mut fits = [(0f32, 0f32); 8];
     for (fit, some) in fits.iter_mut().zip(block.chunks_exact(32)) {
-        *fit = with_offset(some);
+        *fit = with_offset(some, most, true);
     }
-    let most = fits.iter().fold((0f32, 0f32), |most, fit| (most.0.max(fit.0), most.1.max(fit.1)));
-    let (scale, offset) = (to_half((most.0 / 63.0).min(65504.0)), to_half((most.1 / 63.0).min(65504.0)));
-    out[..2].copy_from_slice(&scale);
-    out[2..4].copy_from_slice(&offset);
-    let (scale, offset) = (half(scale), half(offset));
-    let six_bits = |x: f32, of: f32| (x * inverse(of)).round().clamp(0.0, 63.0) as u8;
-    let fine = fits.map(|fit| (six_bits(fit.0, scale), six_bits(fit.1, offset)));
+    let (coarse, fine) = scales_of_scales(&fits, 63.0);
+    out[..2].copy_from_slice(&to_half(coarse.0));
+    out[2..4].copy_from_slice(&to_half(coarse.1));
     for i in 0..4 {
         let ((s, m), (upper_s, upper_m)) = (fine[i], fine[i + 4]);
         out[4 + i] = s | upper_s >> 4 << 6;
         out[8 + i] = m | upper_m >> 4 << 6;
         out[12 + i] = upper_s & 15 | (upper_m & 15) << 4;
     }
-    let q = |i: usize| {
+    std::array::from_fn(|i| {
         let (s, m) = fine[i / 32];
-        let (s, m) = (scale * f32::from(s), offset * f32::from(m));
-        ((block[i] + m) * inverse(s)).round().clamp(0.0, 15.0) as u8
-    };
-    for (i, out) in out[16..].iter_mut().enumerate() {
-        let at = i / 32 * 64 + i % 32;
-        *out = q(at) | q(at + 32) << 4;
-    }
+        let (s, m) = (coarse.0 * f32::from(s), coarse.1 * f32::from(m));
+        ((block[i] + m) * inverse(s)).round().clamp(0.0, most) as u8
+    })
+}
+
+/// Scales and offsets, none below zero, as whole numbers up to `most` of a scale and an offset in half precision.
+fn scales_of_scales<const N: usize>(fits: &[(f32, f32); N], most: f32) -> ((f32, f32), [(u8, u8); N]) {
+    let largest = fits.iter().fold((0f32, 0f32), |most, fit| (most.0.max(fit.0), most.1.max(fit.1)));
+    let coarse = |x: f32| half(to_half((x / most).min(65504.0)));
+    let coarse = (coarse(largest.0), coarse(largest.1));
+    let whole = |x: f32, of: f32| (x * inverse(of)).round().clamp(0.0, most) as u8;
+    (coarse, fits.map(|fit| (whole(fit.0, coarse.0), whole(fit.1, coarse.1))))
 }
 
 fn q6_k(block: &[f32], out: &mut [u8]) {
@@ -143,18 +262,19 @@ fn signed(some: &[f32], most: f32) -> f32 {
     best.0
 }
 
-/// Scale and offset of `scale * q - offset`, with `q` from 0 to 15 and neither below zero, that come nearest to 32 numbers.
-fn with_offset(some: &[f32]) -> (f32, f32) {
-    let low = some.iter().copied().fold(0f32, f32::min);
+/// Scale and offset of `scale * q - offset`, with `q` from 0 to `most`, that come nearest to some numbers. The scale is not below zero,
+/// and where that is asked for the offset is not.
+fn with_offset(some: &[f32], most: f32, is_positive: bool) -> (f32, f32) {
+    let low = some.iter().copied().fold(if is_positive { 0.0 } else { f32::INFINITY }, f32::min);
     let high = some.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     if high <= low {
         return (0.0, -low);
     }
     let mean_square = mean_square(some);
-    let mut best = ((high - low) / 15.0, -low, f32::INFINITY);
+    let mut best = ((high - low) / most, -low, f32::INFINITY);
     for step in 0..=20 {
-        let inverse = (14.0 + 0.1 * step as f32) / (high - low);
-        let q = |x: f32| ((x - low) * inverse).round().clamp(0.0, 15.0);
+        let inverse = (most - 1.0 + 0.1 * step as f32) / (high - low);
+        let q = |x: f32| ((x - low) * inverse).round().clamp(0.0, most);
         let [mut w, mut wx, mut wq, mut wqq, mut wxq] = [0f32; 5];
         for &x in some {
             let (weight, q) = (importance(x, mean_square), q(x));
@@ -169,7 +289,7 @@ fn with_offset(some: &[f32]) -> (f32, f32) {
             continue;
         }
         let (mut scale, mut offset) = ((w * wxq - wx * wq) / determinant, -(wqq * wx - wq * wxq) / determinant);
-        if offset < 0.0 {
+        if offset < 0.0 && is_positive {
             (scale, offset) = (wxq / wqq, 0.0);
         }
         let error = |x: f32| importance(x, mean_square) * (scale * q(x) - offset - x).powi(2);
@@ -233,8 +353,14 @@ mod tests {
             (Format::Bf16, 2e-3),
             (Format::Q8_0, 5.5e-3),
             (Format::Q6K, 1.9e-2),
+            (Format::Q5K, 3.9e-2),
+            (Format::Q5_0, 4.9e-2),
+            (Format::Q5_1, 4.1e-2),
             (Format::Q4K, 7.6e-2),
             (Format::Q4_0, 9.5e-2),
+            (Format::Q4_1, 8.2e-2),
+            (Format::Q3K, 1.7e-1),
+            (Format::Q2K, 3.2e-1),
         ] {
             let back = there_and_back(format, &numbers);
             let errors: f64 = numbers.iter().zip(&back).map(|(a, b)| f64::from(a - b).powi(2)).sum();

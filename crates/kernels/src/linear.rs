@@ -209,7 +209,13 @@ unsafe fn of_columns_body<S: Bytewise>(unit: S, x: Rows<'_>, w: Weights<'_>, col
             (Format::Bf16, Rows::Exact(x)) => of_format::<S, stored::Bf16>(unit, x, w, columns, out),
             (Format::Q8_0, Rows::Rounded(x)) => of_blocks::<S, dotted::Q8_0>(unit, x, w, columns, out),
             (Format::Q4_0, Rows::Rounded(x)) => of_blocks::<S, dotted::Q4_0>(unit, x, w, columns, out),
+            (Format::Q4_1, Rows::Rounded(x)) => of_blocks::<S, dotted::Q4_1>(unit, x, w, columns, out),
+            (Format::Q5_0, Rows::Rounded(x)) => of_blocks::<S, dotted::Q5_0>(unit, x, w, columns, out),
+            (Format::Q5_1, Rows::Rounded(x)) => of_blocks::<S, dotted::Q5_1>(unit, x, w, columns, out),
+            (Format::Q2K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q2K>(unit, x, w, columns, out),
+            (Format::Q3K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q3K>(unit, x, w, columns, out),
             (Format::Q4K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q4K>(unit, x, w, columns, out),
+            (Format::Q5K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q5K>(unit, x, w, columns, out),
             (Format::Q6K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q6K>(unit, x, w, columns, out),
             (format, _) => unreachable!("rows for {format:?}"),
         }
@@ -406,7 +412,13 @@ fn decode_any<S: Simd>(unit: S, format: Format, bytes: &[u8], out: &mut [f32]) {
         Format::Bf16 => decode_body::<S, stored::Bf16>(unit, bytes, out),
         Format::Q8_0 => decode_body::<S, stored::Q8_0>(unit, bytes, out),
         Format::Q4_0 => decode_body::<S, stored::Q4_0>(unit, bytes, out),
+        Format::Q4_1 => decode_body::<S, stored::Q4_1>(unit, bytes, out),
+        Format::Q5_0 => decode_body::<S, stored::Q5_0>(unit, bytes, out),
+        Format::Q5_1 => decode_body::<S, stored::Q5_1>(unit, bytes, out),
+        Format::Q2K => decode_body::<S, stored::Q2K>(unit, bytes, out),
+        Format::Q3K => decode_body::<S, stored::Q3K>(unit, bytes, out),
         Format::Q4K => decode_body::<S, stored::Q4K>(unit, bytes, out),
+        Format::Q5K => decode_body::<S, stored::Q5K>(unit, bytes, out),
         Format::Q6K => decode_body::<S, stored::Q6K>(unit, bytes, out),
     }
 }
@@ -448,8 +460,10 @@ mod tests {
         // Halves and upper halves of small numbers: 0x2c00 is 1/16, 0x3d80 likewise.
         let scales: &[usize] = match format {
             Format::F32 => &[2],
-            Format::F16 | Format::Bf16 | Format::Q8_0 | Format::Q4_0 => &[0],
-            Format::Q4K => &[0, 2],
+            Format::F16 | Format::Bf16 | Format::Q8_0 | Format::Q4_0 | Format::Q5_0 => &[0],
+            Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
+            Format::Q2K => &[80, 82],
+            Format::Q3K => &[108],
             Format::Q6K => &[208],
         };
         for block in bytes.chunks_mut(format.block_bytes()) {
@@ -486,8 +500,28 @@ mod tests {
             Format::Bf16 => f32::from_le_bytes([0, 0, block[0], block[1]]).into(),
             Format::Q8_0 => half(block) * f64::from(block[2 + i] as i8),
             Format::Q4_0 => half(block) * (f64::from(block[2 + i % 16] >> (4 * (i / 16)) & 15) - 8.0),
-            Format::Q4K => {
-                let (j, q) = (i / 32, block[16 + i / 64 * 32 + i % 32] >> (4 * (i / 32 % 2)) & 15);
+            Format::Q4_1 => half(block) * f64::from(block[4 + i % 16] >> (4 * (i / 16)) & 15) + half(&block[2..]),
+            Format::Q5_0 | Format::Q5_1 => {
+                let (least, fifths) =
+                    if format == Format::Q5_0 { (-16.0 * half(block), 2) } else { (half(&block[2..]), 4) };
+                let fifth = block[fifths + i / 8] >> (i % 8) & 1;
+                half(block) * f64::from(block[fifths + 4 + i % 16] >> (4 * (i / 16)) & 15 | fifth << 4) + least
+            }
+            Format::Q2K => {
+                let (q, fine) = (block[16 + i / 128 * 32 + i % 32] >> (2 * (i / 32 % 4)) & 3, block[i / 16]);
+                half(&block[80..]) * f64::from(fine & 15) * f64::from(q) - half(&block[82..]) * f64::from(fine >> 4)
+            }
+            Format::Q3K => {
+                let low = block[32 + i / 128 * 32 + i % 32] >> (2 * (i / 32 % 4)) & 3;
+                let (high, j, packed) = (block[i % 32] >> (i / 32) & 1, i / 16, &block[96..108]);
+                let fine = packed[j % 8] >> (4 * (j / 8)) & 15 | (packed[8 + j % 4] >> (2 * (j / 4)) & 3) << 4;
+                half(&block[108..]) * (f64::from(fine) - 32.0) * (f64::from(low | high << 2) - 4.0)
+            }
+            Format::Q4K | Format::Q5K => {
+                let is_of_five = format == Format::Q5K;
+                let (j, lower) = (i / 32, if is_of_five { 48 } else { 16 });
+                let fifth = if is_of_five { block[16 + i % 32] >> j & 1 } else { 0 };
+                let q = block[lower + i / 64 * 32 + i % 32] >> (4 * (i / 32 % 2)) & 15 | fifth << 4;
                 let packed = &block[4..16];
                 let (s, m) = if j < 4 {
                     (packed[j] & 63, packed[j + 4] & 63)

@@ -21,9 +21,23 @@ pub enum Format {
     Q8_0,
     /// Blocks of 32: a scale `d` in half precision, and `q` of 4 bits; `w = d * (q - 8)`.
     Q4_0,
+    /// Blocks of 32: a scale `d` and a least weight `m` in half precision, and `q` of 4 bits; `w = d * q + m`.
+    Q4_1,
+    /// Blocks of 32: a scale `d` in half precision, and `q` of 5 bits; `w = d * (q - 16)`.
+    Q5_0,
+    /// Blocks of 32: a scale `d` and a least weight `m` in half precision, and `q` of 5 bits; `w = d * q + m`.
+    Q5_1,
+    /// Blocks of 256: scales `d` and `e` in half precision, `s` and `m` of 4 bits for each 16, and `q` of 2 bits;
+    /// `w = d * s * q - e * m`.
+    Q2K,
+    /// Blocks of 256: a scale `d` in half precision, `s` of 6 bits for each 16, and `q` of 3 bits;
+    /// `w = d * (s - 32) * (q - 4)`.
+    Q3K,
     /// Blocks of 256: scales `d` and `e` in half precision, `s` and `m` of 6 bits for each 32, and `q` of 4 bits;
     /// `w = d * s * q - e * m`.
     Q4K,
+    /// As [`Format::Q4K`], with `q` of 5 bits.
+    Q5K,
     /// Blocks of 256: a scale `d` in half precision, `s` of 8 bits with a sign for each 16, and `q` of 6 bits;
     /// `w = d * s * (q - 32)`.
     Q6K,
@@ -31,14 +45,28 @@ pub enum Format {
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 7] = [Self::F32, Self::F16, Self::Bf16, Self::Q8_0, Self::Q4_0, Self::Q4K, Self::Q6K];
+    pub const ALL: [Self; 13] = [
+        Self::F32,
+        Self::F16,
+        Self::Bf16,
+        Self::Q8_0,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q2K,
+        Self::Q3K,
+        Self::Q4K,
+        Self::Q5K,
+        Self::Q6K,
+    ];
 
     /// The weights of a block. A row is a whole number of blocks.
     pub const fn block(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::Bf16 => 1,
-            Self::Q8_0 | Self::Q4_0 => 32,
-            Self::Q4K | Self::Q6K => 256,
+            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 => 32,
+            Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K => 256,
         }
     }
 
@@ -49,7 +77,13 @@ impl Format {
             Self::F16 | Self::Bf16 => 2,
             Self::Q8_0 => 34,
             Self::Q4_0 => 18,
+            Self::Q4_1 => 20,
+            Self::Q5_0 => 22,
+            Self::Q5_1 => 24,
+            Self::Q2K => 84,
+            Self::Q3K => 110,
             Self::Q4K => 144,
+            Self::Q5K => 176,
             Self::Q6K => 210,
         }
     }
@@ -104,8 +138,65 @@ pub(crate) struct F16;
 pub(crate) struct Bf16;
 pub(crate) struct Q8_0;
 pub(crate) struct Q4_0;
+pub(crate) struct Q4_1;
+pub(crate) struct Q5_0;
+pub(crate) struct Q5_1;
+pub(crate) struct Q2K;
+pub(crate) struct Q3K;
 pub(crate) struct Q4K;
+pub(crate) struct Q5K;
 pub(crate) struct Q6K;
+
+/// Thirty-two numbers of five bits: the lower four of the first sixteen in the lower halves of the pairs, the fifth of each a bit of
+/// its own.
+#[inline(always)]
+pub(crate) fn five_bits(fifth: &[u8; 4], pairs: &[u8; 16]) -> [u8; 32] {
+    const FOUR: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+    // The bits of a byte, each as the fifth bit of a byte of its own.
+    let apart = |byte: u8| {
+        let each = u64::from(byte) * 0x0101_0101_0101_0101 & 0x8040_2010_0804_0201;
+        (each + 0x7f7f_7f7f_7f7f_7f7f & 0x8080_8080_8080_8080) >> 3
+    };
+    let mut out = [0; 32];
+    for (i, pairs) in pairs.as_chunks().0.iter().enumerate() {
+        let pairs = u64::from_le_bytes(*pairs);
+        out[8 * i..8 * i + 8].copy_from_slice(&(pairs & FOUR | apart(fifth[i])).to_le_bytes());
+        out[16 + 8 * i..24 + 8 * i].copy_from_slice(&(pairs >> 4 & FOUR | apart(fifth[2 + i])).to_le_bytes());
+    }
+    out
+}
+
+/// The scales of six bits in a block of [`Format::Q3K`], four in a word: the lower four bits of the first eight lie in the lower halves
+/// of eight bytes, of the others in the upper, and the upper two of all in four bytes more.
+#[inline(always)]
+pub(crate) fn q3k_scales(packed: &[u8; 12]) -> [u32; 4] {
+    let word = |from: usize| u32::from_le_bytes(*at(packed, from));
+    let (first, second, upper) = (word(0), word(4), word(8));
+    let (four, two) = (0x0f0f_0f0f, 0x0303_0303);
+    [
+        first & four | (upper & two) << 4,
+        second & four | (upper >> 2 & two) << 4,
+        first >> 4 & four | (upper >> 4 & two) << 4,
+        second >> 4 & four | (upper >> 6 & two) << 4,
+    ]
+}
+
+/// Scale and offset of each 32 weights of [`Format::Q4K`] and [`Format::Q5K`], from the beginning of a block.
+#[inline(always)]
+fn of_each_32<S: Simd>(unit: S, bytes: &[u8]) -> [(f32, f32); 8] {
+    let (scale, offset) = (unit.half(*at(bytes, 0)), unit.half(*at(bytes, 2)));
+    let packed: &[u8; 12] = at(bytes, 4);
+    // The first four take the lower six bits of a byte each; of the others the lower four lie in the last bytes, and the
+    // upper two above the first four.
+    let mut head = [(0.0, 0.0); 8];
+    for i in 0..4 {
+        let (s, m) = (packed[i] & 63, packed[i + 4] & 63);
+        head[i] = (scale * f32::from(s), -offset * f32::from(m));
+        let (s, m) = (packed[i + 8] & 15 | packed[i] >> 6 << 4, packed[i + 8] >> 4 | packed[i + 4] >> 6 << 4);
+        head[i + 4] = (scale * f32::from(s), -offset * f32::from(m));
+    }
+    head
+}
 
 impl Stored for F32 {
     const STEP: usize = 2 * LANES;
@@ -213,6 +304,136 @@ impl Stored for Q4_0 {
     }
 }
 
+impl Stored for Q4_1 {
+    const STEP: usize = 32;
+    const STEP_BYTES: usize = 20;
+    const PARTS: usize = 1;
+    const LANES: usize = 2;
+    /// Scale and least weight.
+    type Head = (f32, f32);
+    type Part<S: Simd> = [S::Lanes; 2];
+
+    #[inline(always)]
+    fn head<S: Simd>(unit: S, bytes: &[u8]) -> (f32, f32) {
+        (unit.half(*at(bytes, 0)), unit.half(*at(bytes, 2)))
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], &(scale, least): &(f32, f32), _: usize) -> [S::Lanes; 2] {
+        let table = unit.table(scale, least);
+        let pairs = unit.bytes(at(bytes, 4));
+        [unit.look(table, pairs), unit.look(table, unit.shift_right(pairs, 4))]
+    }
+}
+
+impl Stored for Q5_0 {
+    const STEP: usize = 32;
+    const STEP_BYTES: usize = 22;
+    const PARTS: usize = 1;
+    const LANES: usize = 2;
+    type Head = f32;
+    type Part<S: Simd> = [S::Lanes; 2];
+
+    #[inline(always)]
+    fn head<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
+        unit.half(*at(bytes, 0))
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], &scale: &f32, _: usize) -> [S::Lanes; 2] {
+        // Both products are exact.
+        scaled(unit, &five_bits(at(bytes, 2), at(bytes, 6)), (scale, -16.0 * scale))
+    }
+}
+
+impl Stored for Q5_1 {
+    const STEP: usize = 32;
+    const STEP_BYTES: usize = 24;
+    const PARTS: usize = 1;
+    const LANES: usize = 2;
+    /// Scale and least weight.
+    type Head = (f32, f32);
+    type Part<S: Simd> = [S::Lanes; 2];
+
+    #[inline(always)]
+    fn head<S: Simd>(unit: S, bytes: &[u8]) -> (f32, f32) {
+        (unit.half(*at(bytes, 0)), unit.half(*at(bytes, 2)))
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], &head: &(f32, f32), _: usize) -> [S::Lanes; 2] {
+        scaled(unit, &five_bits(at(bytes, 4), at(bytes, 8)), head)
+    }
+}
+
+/// `q * scale + offset`, rounded once.
+#[inline(always)]
+fn scaled<S: Simd>(unit: S, q: &[u8; 32], (scale, offset): (f32, f32)) -> [S::Lanes; 2] {
+    let (scale, offset) = (unit.splat(scale), unit.splat(offset));
+    let (first, second) = (unit.float(unit.bytes(at(q, 0))), unit.float(unit.bytes(at(q, 16))));
+    [unit.fma(first, scale, offset), unit.fma(second, scale, offset)]
+}
+
+impl Stored for Q2K {
+    const STEP: usize = 256;
+    const STEP_BYTES: usize = 84;
+    const PARTS: usize = 4;
+    const LANES: usize = 4;
+    /// What scales and offsets are multiplied by.
+    type Head = (f32, f32);
+    type Part<S: Simd> = [S::Lanes; 4];
+
+    #[inline(always)]
+    fn head<S: Simd>(unit: S, bytes: &[u8]) -> (f32, f32) {
+        (unit.half(*at(bytes, 80)), -unit.half(*at(bytes, 82)))
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], &(scale, offset): &(f32, f32), part: usize) -> [S::Lanes; 4] {
+        let mut weights = [unit.zero(); 4];
+        for (i, weights) in weights.iter_mut().enumerate() {
+            // Of 128 weights the first 32 have the lowest two bits of 32 bytes, the next 32 the next two.
+            let q = unit.bytes(at(bytes, 16 + 32 * (part / 2) + 16 * (i % 2)));
+            let q = unit.and(unit.shift_right(q, 4 * (part as u32 % 2) + 2 * (i as u32 / 2)), 3);
+            let fine = bytes[4 * part + i];
+            let (scale, offset) = (scale * f32::from(fine & 15), offset * f32::from(fine >> 4));
+            *weights = unit.fma(unit.float(q), unit.splat(scale), unit.splat(offset));
+        }
+        weights
+    }
+}
+
+impl Stored for Q3K {
+    const STEP: usize = 256;
+    const STEP_BYTES: usize = 110;
+    const PARTS: usize = 4;
+    const LANES: usize = 4;
+    /// The scale of all, and of each 16 weights what it is multiplied by, and 32 more.
+    type Head = (f32, [u32; 4]);
+    type Part<S: Simd> = [S::Lanes; 4];
+
+    #[inline(always)]
+    fn head<S: Simd>(unit: S, bytes: &[u8]) -> (f32, [u32; 4]) {
+        (unit.half(*at(bytes, 108)), q3k_scales(at(bytes, 96)))
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], &(scale, fine): &(f32, [u32; 4]), part: usize) -> [S::Lanes; 4] {
+        let mut weights = [unit.zero(); 4];
+        for (i, weights) in weights.iter_mut().enumerate() {
+            // The lower two bits as in the format of two; the third of each 32 weights are those of 32 bytes.
+            let lower = unit.bytes(at(bytes, 32 + 32 * (part / 2) + 16 * (i % 2)));
+            let lower = unit.and(unit.shift_right(lower, 4 * (part as u32 % 2) + 2 * (i as u32 / 2)), 3);
+            let third = unit.bytes(at(bytes, 16 * (i % 2)));
+            let third = unit.and(unit.shift_right(third, 2 * part as u32 + i as u32 / 2), 1);
+            let q = unit.or(lower, unit.shift_left(third, 2));
+            let scale = scale * ((fine[part] >> (8 * i) & 63) as f32 - 32.0);
+            *weights = unit.mul(unit.add(unit.float(q), unit.splat(-4.0)), unit.splat(scale));
+        }
+        weights
+    }
+}
+
 impl Stored for Q4K {
     const STEP: usize = 256;
     const STEP_BYTES: usize = 144;
@@ -224,18 +445,7 @@ impl Stored for Q4K {
 
     #[inline(always)]
     fn head<S: Simd>(unit: S, bytes: &[u8]) -> [(f32, f32); 8] {
-        let (scale, offset) = (unit.half(*at(bytes, 0)), unit.half(*at(bytes, 2)));
-        let packed: &[u8; 12] = at(bytes, 4);
-        // The first four take the lower six bits of a byte each; of the others the lower four lie in the last bytes, and the
-        // upper two above the first four.
-        let mut head = [(0.0, 0.0); 8];
-        for i in 0..4 {
-            let (s, m) = (packed[i] & 63, packed[i + 4] & 63);
-            head[i] = (scale * f32::from(s), -offset * f32::from(m));
-            let (s, m) = (packed[i + 8] & 15 | packed[i] >> 6 << 4, packed[i + 8] >> 4 | packed[i + 4] >> 6 << 4);
-            head[i + 4] = (scale * f32::from(s), -offset * f32::from(m));
-        }
-        head
+        of_each_32(unit, bytes)
     }
 
     #[inline(always)]
@@ -249,6 +459,37 @@ impl Stored for Q4K {
             unit.look(high, unit.shift_right(first, 4)),
             unit.look(high, unit.shift_right(second, 4)),
         ]
+    }
+}
+
+impl Stored for Q5K {
+    const STEP: usize = 256;
+    const STEP_BYTES: usize = 176;
+    const PARTS: usize = 4;
+    const LANES: usize = 4;
+    /// Scale and offset of each 32 weights.
+    type Head = [(f32, f32); 8];
+    type Part<S: Simd> = [S::Lanes; 4];
+
+    #[inline(always)]
+    fn head<S: Simd>(unit: S, bytes: &[u8]) -> [(f32, f32); 8] {
+        of_each_32(unit, bytes)
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], head: &[(f32, f32); 8], part: usize) -> [S::Lanes; 4] {
+        let mut weights = [unit.zero(); 4];
+        for (i, weights) in weights.iter_mut().enumerate() {
+            // The lower four bits as in the format of four; the fifth of each 32 weights are those of 32 bytes.
+            let lower = unit.bytes(at(bytes, 48 + 32 * part + 16 * (i % 2)));
+            let lower = unit.and(unit.shift_right(lower, 4 * (i as u32 / 2)), 15);
+            let fifth = unit.bytes(at(bytes, 16 + 16 * (i % 2)));
+            let fifth = unit.and(unit.shift_right(fifth, 2 * part as u32 + i as u32 / 2), 1);
+            let (scale, offset) = head[2 * part + i / 2];
+            let q = unit.float(unit.or(lower, unit.shift_left(fifth, 4)));
+            *weights = unit.fma(q, unit.splat(scale), unit.splat(offset));
+        }
+        weights
     }
 }
 

@@ -310,7 +310,13 @@ macro_rules! by_format {
             Format::Bf16 => concat!($prefix, "_bf16", $suffix),
             Format::Q8_0 => concat!($prefix, "_q8_0", $suffix),
             Format::Q4_0 => concat!($prefix, "_q4_0", $suffix),
+            Format::Q4_1 => concat!($prefix, "_q4_1", $suffix),
+            Format::Q5_0 => concat!($prefix, "_q5_0", $suffix),
+            Format::Q5_1 => concat!($prefix, "_q5_1", $suffix),
+            Format::Q2K => concat!($prefix, "_q2k", $suffix),
+            Format::Q3K => concat!($prefix, "_q3k", $suffix),
             Format::Q4K => concat!($prefix, "_q4k", $suffix),
+            Format::Q5K => concat!($prefix, "_q5k", $suffix),
             Format::Q6K => concat!($prefix, "_q6k", $suffix),
         }
     };

@@ -4,13 +4,17 @@
 //! product is exact; blocks are added in f32, lane by lane, in an order that depends on the length of the row alone. (llama.cpp rounds
 //! rows as well, for some formats with one scale for 256.)
 
+mod formats;
+
 use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::bytewise::{BYTES, Bytewise};
 use crate::linear::{Out, Weights};
 use crate::simd::{Body, LANES};
-use crate::stored::{Format, at};
+use crate::stored::Format;
+
+pub(crate) use formats::{Dotted, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 
 /// Elements of a row that are worked on together: two blocks.
 const STEP: usize = BYTES;
@@ -23,7 +27,8 @@ const SUMS: usize = 4;
 #[repr(C, align(64))]
 pub(crate) struct Step {
     numbers: [u8; STEP],
-    /// For each four of them, their sum times what formats have taken from weights.
+    /// For each four of them, their sum times what a format has taken from weights; or their sum, where each 32 or 16 weights have a
+    /// least one of their own.
     start: [i32; LANES],
     /// The scale of the first block in eight lanes, that of the second in the others.
     scale: [f32; LANES],
@@ -45,7 +50,11 @@ impl Rounded {
         let less = match format {
             Format::Q8_0 => 128,
             Format::Q6K => 32,
+            Format::Q5_0 => 16,
             Format::Q4_0 => 8,
+            Format::Q3K => 4,
+            // The sums themselves.
+            Format::Q4_1 | Format::Q5_1 | Format::Q2K => -1,
             _ => 0,
         };
         self.a_row = k.div_ceil(STEP);
@@ -112,165 +121,6 @@ fn step(two: &[f32], less: i32) -> Step {
     step
 }
 
-/// A format of blocks, for a kernel that is compiled for it.
-///
-/// # Contract
-/// The weights of a group are those of its steps, in order.
-pub(crate) trait Dotted {
-    /// Steps whose bytes lie together.
-    const STEPS: usize;
-    const BYTES: usize;
-    /// Whether weights have offsets.
-    const HAS_OFFSETS: bool = false;
-    /// Whether weights were larger before they were stored, or units need it.
-    const HAS_START: bool = true;
-    /// What the steps of a group share.
-    type Head<S: Bytewise>: Copy;
-
-    fn head<S: Bytewise>(unit: S, bytes: &[u8]) -> Self::Head<S>;
-
-    /// The weights of a step, and for each lane what their products are multiplied by.
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: Self::Head<S>, step: usize) -> (S::Bytes, S::Lanes);
-
-    /// As [`Dotted::step`], where a row ends after the first block.
-    fn last<S: Bytewise>(_unit: S, _bytes: &[u8]) -> (S::Bytes, S::Lanes) {
-        unreachable!("rows are whole groups")
-    }
-
-    /// The products of a step.
-    fn dot<S: Bytewise>(unit: S, weights: S::Bytes, numbers: S::Bytes, start: S::Ints) -> S::Ints {
-        unit.dot_small(weights, numbers, start)
-    }
-
-    /// What the sums of a row's blocks are multiplied by, in the lanes in which they are.
-    fn offsets<S: Bytewise>(_: S, _: Self::Head<S>) -> S::Lanes {
-        unreachable!("weights without offsets")
-    }
-}
-
-pub(crate) struct Q8_0;
-pub(crate) struct Q4_0;
-pub(crate) struct Q4K;
-pub(crate) struct Q6K;
-
-impl Dotted for Q8_0 {
-    const STEPS: usize = 1;
-    const BYTES: usize = 68;
-    type Head<S: Bytewise> = ();
-
-    #[inline(always)]
-    fn head<S: Bytewise>(_: S, _: &[u8]) {}
-
-    #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
-        let scales = unit.halves(unit.half(*at(bytes, 0)), unit.half(*at(bytes, 34)));
-        (unit.join(at(bytes, 2), at(bytes, 36)), scales)
-    }
-
-    #[inline(always)]
-    fn last<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Bytes, S::Lanes) {
-        (unit.join(at(bytes, 2), &[0; 32]), unit.halves(unit.half(*at(bytes, 0)), 0.0))
-    }
-
-    #[inline(always)]
-    fn dot<S: Bytewise>(unit: S, weights: S::Bytes, numbers: S::Bytes, start: S::Ints) -> S::Ints {
-        unit.dot_signed(weights, numbers, start)
-    }
-}
-
-impl Q4_0 {
-    /// Sixteen bytes twice: of the second the upper halves will be taken.
-    #[inline(always)]
-    fn twice(bytes: &[u8; 16]) -> [u8; 32] {
-        let mut out = [0; 32];
-        out[..16].copy_from_slice(bytes);
-        out[16..].copy_from_slice(bytes);
-        out
-    }
-}
-
-impl Dotted for Q4_0 {
-    const STEPS: usize = 1;
-    const BYTES: usize = 36;
-    type Head<S: Bytewise> = ();
-
-    #[inline(always)]
-    fn head<S: Bytewise>(_: S, _: &[u8]) {}
-
-    #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
-        let scales = unit.halves(unit.half(*at(bytes, 0)), unit.half(*at(bytes, 18)));
-        let pairs = unit.join(&Self::twice(at(bytes, 2)), &Self::twice(at(bytes, 20)));
-        (unit.shift_and(pairs, [0, 4, 0, 4], 15), scales)
-    }
-
-    #[inline(always)]
-    fn last<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Bytes, S::Lanes) {
-        let pairs = unit.join(&Self::twice(at(bytes, 2)), &[0; 32]);
-        (unit.shift_and(pairs, [0, 4, 0, 4], 15), unit.halves(unit.half(*at(bytes, 0)), 0.0))
-    }
-}
-
-impl Dotted for Q4K {
-    const STEPS: usize = 4;
-    const BYTES: usize = 144;
-    const HAS_OFFSETS: bool = true;
-    const HAS_START: bool = false;
-    /// The scales of eight blocks, and then their offsets.
-    type Head<S: Bytewise> = S::Lanes;
-
-    #[inline(always)]
-    fn head<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
-        let word = |from: usize| u32::from_le_bytes(*at(bytes, from));
-        let (first, second, third) = (word(4), word(8), word(12));
-        // Six bits of each byte; or four of one and two of another.
-        let (six, four, two) = (0x3f3f_3f3f, 0x0f0f_0f0f, 0x0303_0303);
-        let words = [
-            first & six,
-            third & four | (first >> 6 & two) << 4,
-            second & six,
-            third >> 4 & four | (second >> 6 & two) << 4,
-        ];
-        let coarse = unit.halves(unit.half(*at(bytes, 0)), -unit.half(*at(bytes, 2)));
-        unit.mul(unit.float(unit.bytes_of(words)), coarse)
-    }
-
-    #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: S::Lanes, step: usize) -> (S::Bytes, S::Lanes) {
-        let pairs = at(bytes, 16 + 32 * step);
-        (unit.shift_and(unit.join(pairs, pairs), [0, 0, 4, 4], 15), unit.spread_halves(head, step))
-    }
-
-    #[inline(always)]
-    fn offsets<S: Bytewise>(_: S, head: S::Lanes) -> S::Lanes {
-        // The lower lanes are scales, and meet sums that are zero.
-        head
-    }
-}
-
-impl Dotted for Q6K {
-    const STEPS: usize = 4;
-    const BYTES: usize = 210;
-    /// The scales of sixteen blocks.
-    type Head<S: Bytewise> = S::Lanes;
-
-    #[inline(always)]
-    fn head<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
-        unit.mul(unit.float(unit.signed(at(bytes, 192))), unit.splat(unit.half(*at(bytes, 208))))
-    }
-
-    #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: S::Lanes, step: usize) -> (S::Bytes, S::Lanes) {
-        // As `Stored` has it: of 128 weights the first 64 have their lower four bits in the lower halves of 64 bytes, and the upper
-        // two of all lie in 32 bytes.
-        let (of_both, shift) = (step / 2, 4 * (step as u32 % 2));
-        let lower = unit.shift_and(unit.bytes64(at(bytes, 64 * of_both)), [shift; 4], 15);
-        let upper = at(bytes, 128 + 32 * of_both);
-        let upper = unit.shift_and(unit.join(upper, upper), [shift, shift, shift + 2, shift + 2], 3);
-        (unit.or_bytes(lower, unit.shift_up(upper, 4)), unit.spread_quarters(head, step))
-    }
-}
-
 /// `M` rows from `row` on against a column of weights, with sums in registers; of the rows there are `rows`, and where that is less the
 /// last one is computed again.
 #[inline(always)]
@@ -296,8 +146,9 @@ fn tile<S: Bytewise, F: Dotted, const M: usize>(
         let head = F::head(unit, bytes);
         for step in 0..F::STEPS {
             let (weights, scales) = F::step(unit, bytes, head, step);
+            let least = if F::HAS_LEAST { F::least(unit, bytes, head, step) } else { unit.zero() };
             for a in 0..M {
-                sums[a] = add::<S, F>(unit, &of_row[a][group * F::STEPS + step], weights, scales, sums[a]);
+                sums[a] = add::<S, F>(unit, &of_row[a][group * F::STEPS + step], (weights, scales, least), sums[a]);
             }
         }
         if F::HAS_OFFSETS {
@@ -308,9 +159,11 @@ fn tile<S: Bytewise, F: Dotted, const M: usize>(
         }
     }
     if all > whole {
-        let (weights, scales) = F::last(unit, &w[whole * F::BYTES..]);
+        let bytes = &w[whole * F::BYTES..];
+        let (weights, scales) = F::last(unit, bytes);
+        let least = if F::HAS_LEAST { F::last_least(unit, bytes) } else { unit.zero() };
         for a in 0..M {
-            sums[a] = add::<S, F>(unit, &of_row[a][whole], weights, scales, sums[a]);
+            sums[a] = add::<S, F>(unit, &of_row[a][whole], (weights, scales, least), sums[a]);
         }
     }
     let mut out = [0.0; M];
@@ -321,10 +174,20 @@ fn tile<S: Bytewise, F: Dotted, const M: usize>(
 }
 
 #[inline(always)]
-fn add<S: Bytewise, F: Dotted>(unit: S, x: &Step, weights: S::Bytes, scales: S::Lanes, sum: S::Lanes) -> S::Lanes {
+fn add<S: Bytewise, F: Dotted>(
+    unit: S,
+    x: &Step,
+    (weights, scales, least): (S::Bytes, S::Lanes, S::Lanes),
+    sum: S::Lanes,
+) -> S::Lanes {
     let start = if F::HAS_START { unit.ints(&x.start) } else { unit.ints(&[0; LANES]) };
     let products = F::dot(unit, weights, unit.bytes64(&x.numbers), start);
-    unit.fma(unit.float(products), unit.mul(scales, unit.load(&x.scale)), sum)
+    let scale = unit.load(&x.scale);
+    let sum = unit.fma(unit.float(products), unit.mul(scales, scale), sum);
+    if !F::HAS_LEAST {
+        return sum;
+    }
+    unit.fma(unit.float(unit.ints(&x.start)), unit.mul(least, scale), sum)
 }
 
 /// Every row against some columns of weights in blocks.
