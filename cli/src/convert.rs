@@ -1,5 +1,6 @@
 //! `verdigris convert`: a model in fewer bits.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,7 +26,8 @@ pub(crate) struct Convert {
     /// Where the file goes
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
-    /// How weights are stored; rows that are not whole blocks are stored in the next larger way
+    /// How weights are stored; rows that are no whole blocks of 256 are stored in blocks of 32, and those that are no whole ones of
+    /// these in f16. With 4 bits or fewer, the embedding and the output have 6
     #[arg(long, value_enum, default_value = "q8_0")]
     format: Stored,
     /// Replace a file that is there
@@ -44,6 +46,9 @@ enum Stored {
     /// 4 bits, with scales and offsets for 32 and for 256 weights
     #[value(name = "q4_k")]
     Q4K,
+    /// 5 bits, likewise
+    #[value(name = "q5_k")]
+    Q5K,
     /// 6 bits, with scales for 16 and for 256 weights
     #[value(name = "q6_k")]
     Q6K,
@@ -73,6 +78,7 @@ impl Convert {
         let format = match self.format {
             Stored::Q8_0 => Format::Q8_0,
             Stored::Q4K => Format::Q4K,
+            Stored::Q5K => Format::Q5K,
             Stored::Q6K => Format::Q6K,
             Stored::Q4_0 => Format::Q4_0,
             Stored::Bf16 => Format::Bf16,
@@ -81,7 +87,7 @@ impl Convert {
         };
         let template = "{bar:32.green/dim} {percent:>3} %, {eta} left";
         let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template(template).expect("a valid template"));
-        let converted = find(&self.model)?.convert(&self.out, format, |done, of| {
+        let converted = find(&self.model)?.convert(&self.out, format, self.force, |done, of| {
             bar.set_length(of);
             bar.set_position(done);
         })?;
@@ -93,14 +99,15 @@ impl Convert {
             weights: converted.weights.iter().map(|(f, count)| (format!("{f:?}"), (*count).into())).collect(),
             file: self.out,
         };
+        let mut out = anstream::stdout();
         if self.json {
-            anstream::println!("{}", serde_json::to_string(&output).expect("the output serialises"));
+            writeln!(out, "{}", serde_json::to_string(&output).expect("the output serialises"))?;
             return Ok(ExitCode::SUCCESS);
         }
         let parts: Vec<String> = output.weights.iter().map(|(format, count)| format!("{count} as {format}")).collect();
-        anstream::println!("{}", output.file.display());
-        anstream::println!("  {:.1} MB, {:.2} bits a weight", output.bytes as f64 / 1e6, output.bits_a_weight);
-        anstream::println!("  weights: {}", parts.join(", "));
+        writeln!(out, "{}", output.file.display())?;
+        writeln!(out, "  {:.1} MB, {:.2} bits a weight", output.bytes as f64 / 1e6, output.bits_a_weight)?;
+        writeln!(out, "  weights: {}", parts.join(", "))?;
         Ok(ExitCode::SUCCESS)
     }
 }

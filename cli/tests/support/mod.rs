@@ -106,7 +106,7 @@ impl Folder {
         Self::finish(command)
     }
 
-    fn finish(mut command: Command) -> Run {
+    pub fn finish(mut command: Command) -> Run {
         let output = command.output().unwrap();
         let text = |bytes| String::from_utf8(bytes).expect("the program prints UTF-8");
         let status = output.status.code().expect("the program is not killed");

@@ -30,12 +30,12 @@ impl ModelFolder {
 
     pub(crate) fn chat_of(&self, gguf: Option<&Gguf>) -> Result<Option<ChatSource>, ModelError> {
         if let Some(gguf) = gguf {
+            let tokens = gguf.texts("tokenizer.ggml.tokens").unwrap_or_default();
             let name = |id: &str| {
                 let id = gguf.get(&format!("tokenizer.ggml.{id}")).and_then(gguf::Value::integer)?;
-                let tokens = gguf.get("tokenizer.ggml.tokens").and_then(gguf::Value::list)?;
-                Some(tokens.get(usize::try_from(id).ok()?)?.text()?.to_owned())
+                Some(tokens.get(usize::try_from(id).ok()?)?.to_owned())
             };
-            let template = gguf.text("tokenizer.chat_template").map(str::to_owned);
+            let template = gguf.get("tokenizer.chat_template").and_then(gguf::Value::text).map(str::to_owned);
             let [begin, end] = ["bos_token_id", "eos_token_id"].map(name);
             return Ok(template.map(|template| ChatSource { template, begin, end }));
         }
@@ -57,8 +57,10 @@ impl ModelFolder {
     }
 
     /// The tokens that end what the model writes, beside those that its configuration names.
-    pub(crate) fn more_ends(&self) -> Result<Vec<TokenId>, ModelError> {
-        Ok(self.optional(GENERATION)?.map(|config| ids(Some(&config["eos_token_id"]))).unwrap_or_default())
+    pub(crate) fn more_ends(&self, rows: usize) -> Result<Vec<TokenId>, ModelError> {
+        let config = self.optional(GENERATION)?.unwrap_or_default();
+        let ends = ids("eos_token_id", Some(&config["eos_token_id"]), rows);
+        ends.map_err(|fault| ModelError::Config { path: self.path(GENERATION), fault })
     }
 
     /// A JSON file that need not be there.
@@ -71,11 +73,15 @@ impl ModelFolder {
     }
 }
 
-/// One token or several.
-pub(crate) fn ids(value: Option<&Value>) -> Vec<TokenId> {
-    let id = |value: &Value| value.as_u64().and_then(|id| TokenId::try_from(id).ok());
+/// One token or several of a model with so many rows, in a field of a name; what it is instead.
+pub(crate) fn ids(name: &str, value: Option<&Value>, rows: usize) -> Result<Vec<TokenId>, String> {
+    let id = |value: &Value| {
+        let id = value.as_u64().and_then(|id| TokenId::try_from(id).ok()).filter(|&id| (id as usize) < rows);
+        id.ok_or_else(|| format!("{name} is {value}, which is no token of {rows}"))
+    };
     match value {
-        Some(Value::Array(ids)) => ids.iter().filter_map(id).collect(),
-        one => one.and_then(id).into_iter().collect(),
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(ids)) => ids.iter().map(id).collect(),
+        Some(one) => Ok(vec![id(one)?]),
     }
 }

@@ -86,11 +86,10 @@ impl Checkpoint {
         if stored.shape != shape {
             return Err(weight(format!("has shape {:?}, not {shape:?}", stored.shape)));
         }
-        let format = stored.format.clone().map_err(|kind| {
-            weight(format!(
-                "is stored as {kind}, which is not supported; F32, F16, BF16, Q8_0, Q4_0, Q4_K and Q6_K are"
-            ))
-        })?;
+        let format = stored
+            .format
+            .clone()
+            .map_err(|kind| weight(format!("is stored as {kind}, which is not supported; F32, F16 and BF16 are")))?;
         if stored.bytes.get().len() != format.bytes(shape.iter().product()) {
             return Err(weight(format!("has {} bytes, which are not those of its shape", stored.bytes.get().len())));
         }

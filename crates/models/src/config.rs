@@ -299,6 +299,9 @@ impl Default for DecoderConfig {
 /// No dimension of a model is larger than this; a larger number in a file is damage.
 const MAX_DIMENSION: usize = 1 << 24;
 
+/// No base of rotary wavelengths is larger than this.
+const MAX_THETA: f64 = 1e15;
+
 impl DecoderConfig {
     /// What is particular to a layer.
     pub fn kind(&self, layer: usize) -> LayerKind {
@@ -349,6 +352,22 @@ impl DecoderConfig {
                 return Err(format!("the {name} is {value}, but must be 1 to {MAX_DIMENSION}"));
             }
         }
+        let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = self.norm;
+        if !(epsilon > 0.0 && epsilon <= 1.0) {
+            return Err(format!("the epsilon of norms is {epsilon}, but must be above 0 and at most 1"));
+        }
+        for (name, value) in [
+            ("scale of attention", self.attention_scale),
+            ("cap of attention", self.attention_cap),
+            ("cap of logits", self.logit_cap),
+        ] {
+            if let Some(value) = value.filter(|value| !(value.is_finite() && *value > 0.0)) {
+                return Err(format!("the {name} is {value}, but must be above 0"));
+            }
+        }
+        if self.kinds.iter().any(|kind| kind.window == Some(0)) {
+            return Err("sliding_window is 0, but a token sees itself at least".into());
+        }
         if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(format!("{} attention heads cannot share {} key-value heads", self.heads, self.kv_heads));
         }
@@ -362,6 +381,13 @@ impl DecoderConfig {
                     return Err(format!(
                         "rotary positions need an even number of elements of a head of {}, not {elements}",
                         self.head_dim
+                    ));
+                }
+                // Where it is 1 all wavelengths are one.
+                if !(rotary.theta > 1.0 && rotary.theta <= MAX_THETA) {
+                    let theta = rotary.theta;
+                    return Err(format!(
+                        "the base of rotary positions (rope_theta) is {theta}, but must be above 1 and at most {MAX_THETA:e}"
                     ));
                 }
                 rotary.scaling.check(elements / 2)?;

@@ -60,7 +60,7 @@ pub enum ModelError {
         fault: String,
     },
     /// A weight is missing or has another shape than the configuration says.
-    #[error("the weights do not fit config.json: {name} {fault}")]
+    #[error("the weights do not fit the model's description: {name} {fault}")]
     Weight {
         /// Which weight.
         name: String,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
-use verdigris_kernels::{Format, Mapped};
+use verdigris_kernels::Format;
 use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 
@@ -16,7 +16,8 @@ use crate::config::{DecoderConfig, Positions, Scaling};
 use crate::cpu::{CacheLayout, CpuDecoder};
 use crate::device::Device;
 use crate::error::ModelError;
-use crate::families::{Fields, family};
+use crate::families::{Family, Fields, family};
+use crate::files;
 use crate::gguf::convert::{Converted, Model, convert};
 use crate::gguf::{self, Gguf};
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
@@ -30,9 +31,6 @@ pub(crate) const CONFIG: &str = "config.json";
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
-
-/// No `config.json`, `tokenizer.json` or index is longer than this.
-const MAX_JSON: u64 = 256 << 20;
 
 /// A model folder, on disk or inside a program.
 #[derive(Clone, Debug)]
@@ -78,10 +76,12 @@ impl ModelFolder {
         Self { place, cached_as: None, layout: CacheLayout::DEFAULT }
     }
 
-    /// The folder at a path, or the GGUF file.
+    /// The folder at a path, or the GGUF file, which is known by how it begins or by its name.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        let is_gguf = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+        let is_called_so = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+        // A folder may have any name, and so may such a file.
+        let is_gguf = is_called_so && !path.is_dir() || files::is_gguf(&path);
         Self::new(if is_gguf { Place::Gguf(path) } else { Place::Disk(path) })
     }
 
@@ -144,6 +144,7 @@ impl ModelFolder {
         let gguf = self.gguf()?;
         let fields = self.fields(gguf.as_ref())?;
         let config = self.config_of(&fields)?;
+        let (end, begin) = self.ends(&fields, &config)?;
         let tokenizer = self.tokenizer_of(gguf.as_ref())?;
         let (tokens, rows) = (tokenizer.vocabulary().size(), config.vocabulary);
         if tokens > rows {
@@ -153,13 +154,26 @@ impl ModelFolder {
         }
         let mut config = config;
         let model = self.model_of(gguf.as_ref(), &fields, &mut config, device)?;
-        let mut end = ids(fields.get("eos_token_id"));
-        let begin = ids(fields.get("bos_token_id")).first().or(end.first()).copied();
-        end.extend(self.more_ends()?);
-        end.sort_unstable();
-        end.dedup();
         let chat = self.chat_of(gguf.as_ref())?;
+        let begin = begin.or(end.first().copied());
         Ok(LoadedModel { model, config, tokenizer: Arc::new(tokenizer), end, begin, chat })
+    }
+
+    /// The tokens that end a text, each once, and the one that begins it.
+    fn ends(&self, fields: &Fields, config: &DecoderConfig) -> Result<(Vec<TokenId>, Option<TokenId>), ModelError> {
+        let of = |name: &str| {
+            let wrong = |fault: String| ModelError::Config { path: self.path(CONFIG), fault };
+            ids(name, fields.get(name), config.vocabulary).map_err(wrong)
+        };
+        let (mut all, begin) = (of("eos_token_id")?, of("bos_token_id")?);
+        all.extend(self.more_ends(config.vocabulary)?);
+        let mut ends = Vec::new();
+        all.into_iter().for_each(|id| {
+            if !ends.contains(&id) {
+                ends.push(id)
+            }
+        });
+        Ok((ends, begin.first().copied()))
     }
 
     /// The model alone, for those who have the tokens.
@@ -171,8 +185,14 @@ impl ModelFolder {
 
     /// Writes the model as a GGUF file, whose matrices are stored in a format as far as their rows are whole blocks of it, in Q8_0
     /// or F16 where not; with 4 bits, the embedding and the output matrix have 6. `each` hears how many of how many weights are
-    /// written.
-    pub fn convert(&self, to: &Path, format: Format, mut each: impl FnMut(u64, u64)) -> Result<Converted, ModelError> {
+    /// written. The file is there when it is whole and not before; one that is there already is an error, unless it may be replaced.
+    pub fn convert(
+        &self,
+        to: &Path,
+        format: Format,
+        may_replace: bool,
+        mut each: impl FnMut(u64, u64),
+    ) -> Result<Converted, ModelError> {
         if self.gguf()?.is_some() {
             return Err(ModelError::Convert {
                 fault: "it is a GGUF file already; convert the folder that it was made of".into(),
@@ -180,13 +200,26 @@ impl ModelFolder {
         }
         let fields = self.fields(None)?;
         let config = self.config_of(&fields)?;
-        let family = family(fields.text("model_type").unwrap_or_default());
-        let family = family.map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })?;
+        let family = self.family(&fields)?;
         let parts = (family.parts)(&self.checkpoint()?, &config, &fields)?;
         let tokenizer = self.file(TOKENIZER)?;
         let chat_template = self.chat_of(None)?.map(|chat| chat.template);
-        let model = Model { config: &config, fields: &fields, parts: &parts, tokenizer: &tokenizer, chat_template };
-        convert(&model, to, format, &mut each)
+        let (ends, begin) = self.ends(&fields, &config)?;
+        let model = Model {
+            config: &config,
+            fields: &fields,
+            parts: &parts,
+            tokenizer: &tokenizer,
+            ends: &ends,
+            begin,
+            chat_template,
+        };
+        convert(&model, to, format, may_replace, &mut each)
+    }
+
+    fn family(&self, fields: &Fields) -> Result<Family, ModelError> {
+        let family = fields.model_type().and_then(family);
+        family.map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })
     }
 
     fn model_of(
@@ -196,13 +229,12 @@ impl ModelFolder {
         config: &mut DecoderConfig,
         device: &Device,
     ) -> Result<Arc<dyn LanguageModel>, ModelError> {
-        let family = family(fields.text("model_type").unwrap_or_default());
-        let family = family.map_err(|fault| ModelError::Config { path: self.path(CONFIG), fault })?;
+        let family = self.family(fields)?;
         let checkpoint = match gguf {
             Some(gguf) => gguf::model::checkpoint(gguf),
             None => self.checkpoint()?,
         };
-        if fields.flag("rope_has_factors", false)
+        if gguf.is_some_and(gguf::model::has_factors)
             && let Positions::Rotary(all) = &mut config.positions
         {
             let pairs = all[0].elements.unwrap_or(config.head_dim) / 2;
@@ -246,7 +278,14 @@ impl ModelFolder {
 
     fn config_of(&self, fields: &Fields) -> Result<DecoderConfig, ModelError> {
         let described = || {
-            let config = (family(fields.text("model_type").ok_or("model_type is missing")?)?.config)(fields)?;
+            let family = family(fields.model_type()?)?;
+            if let Some(quantized) = fields.inner("quantization_config")? {
+                let method = quantized.text("quant_method")?.unwrap_or("something").to_owned();
+                return Err(format!(
+                    "its weights are in fewer bits by {method} (quantization_config), which is not supported; take the model in 16 bits, or a GGUF file of it"
+                ));
+            }
+            let config = (family.config)(fields)?;
             config.check()?;
             Ok(config)
         };
@@ -265,15 +304,15 @@ impl ModelFolder {
             std::io::ErrorKind::NotFound => self.not_a_model("there is nothing at that path".into()),
             _ => ModelError::Read { path: path.clone(), source },
         };
-        let file = std::fs::File::open(path).map_err(read)?;
-        let bytes = Bytes::new(Arc::new(Mapped::new(&file).map_err(read)?));
+        let bytes = Bytes::new(Arc::new(files::map(path).map_err(read)?));
         Gguf::parse(&bytes).map(Some).map_err(damaged)
     }
 
     fn fields(&self, gguf: Option<&Gguf>) -> Result<Fields, ModelError> {
         let path = self.path(CONFIG);
         if let Some(gguf) = gguf {
-            return gguf::model::fields(gguf).map_err(|fault| ModelError::Config { path: self.path(""), fault });
+            let fields = gguf.check_kinds().and_then(|()| gguf::model::fields(gguf));
+            return fields.map_err(|fault| ModelError::Config { path, fault });
         }
         Fields::parse(&self.json(CONFIG, &path)?).map_err(|fault| ModelError::Config { path, fault })
     }
@@ -289,8 +328,8 @@ impl ModelFolder {
             Place::Embedded { weights, .. } => Weights::read([Ok((self.path(WEIGHTS), Cow::Borrowed(*weights)))]),
             Place::Gguf(_) | Place::Memory(_) => Err(ModelError::OfTensors),
             Place::Disk(_) => {
-                let read = |path: PathBuf| match std::fs::read(&path) {
-                    Ok(bytes) => Ok((path, Cow::Owned(bytes))),
+                let read = |path: PathBuf| match files::map(&path) {
+                    Ok(bytes) => Ok((path, Cow::Owned(bytes.to_vec()))),
                     Err(source) => Err(self.unreadable(path, source)),
                 };
                 Weights::read(self.weight_files()?.into_iter().map(read))
@@ -308,8 +347,7 @@ impl ModelFolder {
             Place::Gguf(_) | Place::Memory(_) => {}
             Place::Disk(_) => {
                 for path in self.weight_files()? {
-                    let file = std::fs::File::open(&path).map_err(|source| self.unreadable(path.clone(), source))?;
-                    let mapped = Mapped::new(&file).map_err(|source| self.unreadable(path.clone(), source))?;
+                    let mapped = files::map(&path).map_err(|source| self.unreadable(path.clone(), source))?;
                     checkpoint.add_safetensors(&path, Bytes::new(Arc::new(mapped)))?;
                 }
             }
@@ -375,16 +413,14 @@ impl ModelFolder {
                 if !folder.exists() {
                     return Err(self.not_a_model("there is nothing at that path".into()));
                 }
-                let metadata = match path.metadata() {
-                    Ok(metadata) => metadata,
-                    Err(_) => return Err(self.not_a_model(format!("it has no {file}"))),
-                };
-                if metadata.len() > MAX_JSON {
-                    let fault = format!("{} bytes are too many for a JSON file of a model", metadata.len());
-                    return Err(ModelError::Config { path: path.into(), fault });
+                if !folder.is_dir() && folder != path {
+                    return Err(self.not_a_model("it is neither a folder nor a GGUF file".into()));
                 }
-                let read = std::fs::read(path).map_err(|source| ModelError::Read { path: path.into(), source })?;
-                Ok(Cow::Owned(read))
+                let read = files::read(path).map_err(|source| match source.kind() {
+                    std::io::ErrorKind::NotFound => self.not_a_model(format!("it has no {file}")),
+                    _ => ModelError::Read { path: path.into(), source },
+                });
+                Ok(Cow::Owned(read?))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Language models on candle: tokens in, rows of logits up.
+//! Language models: tokens in, rows of logits up.
 //!
 //! The models know nothing of watermarks or constraints. They give a row for *every* position asked, so a
 //! draft of several tokens is verified in one call, and their caches can be cut back and forked.
@@ -15,6 +15,7 @@
 //! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
 //! | `chat` | where a model's chat template lies |
 //! | `checkpoint`, `matrix` | weights in files, as they are stored |
+//! | `files` | files of strangers, opened and read with care |
 //! | [`mod@device`] | where a model computes |
 //! | [`differentiable`] | the same decoder for training: whole sequences, gradients everywhere |
 //! | [`folder`], [`hub`] | Hugging Face model folders, and where they come from |
@@ -33,6 +34,7 @@ pub mod device;
 pub mod differentiable;
 mod error;
 mod families;
+mod files;
 pub mod folder;
 pub mod foreign;
 mod gguf;

@@ -23,7 +23,16 @@ impl Angles {
         let theta = base(rotary, elements, length);
         // transformers takes inverse frequencies and angles in f32; the same roundings give the same angles.
         let inverse = |i: usize| (1.0 / theta.powf(2.0 * i as f64 / elements as f64)) as f32;
-        let inverse = (0..elements / 2).map(|i| slower(inverse(i), i, elements, rotary, length)).collect();
+        let inverse = (0..elements / 2).map(|i| match &rotary.scaling {
+            Scaling::LongRope { short, long, context, .. } => {
+                let factors = if length > *context { long } else { short };
+                // Both factors of the wavelength and their product are rounded there, and far out in a text that can be seen.
+                let longer = theta.powf(f64::from((2 * i) as f32 / elements as f32)) as f32;
+                1.0 / (factors[i] as f32 * longer)
+            }
+            _ => slower(inverse(i), i, elements, rotary),
+        });
+        let inverse = inverse.collect();
         let magnitude = match rotary.scaling {
             Scaling::Yarn { magnitude, .. } | Scaling::LongRope { magnitude, .. } => magnitude,
             _ => 1.0,
@@ -66,15 +75,11 @@ fn base(rotary: &Rotary, elements: usize, length: usize) -> f64 {
 }
 
 /// The inverse of a wavelength, changed for longer texts.
-fn slower(inverse: f32, pair: usize, elements: usize, rotary: &Rotary, length: usize) -> f32 {
+fn slower(inverse: f32, pair: usize, elements: usize, rotary: &Rotary) -> f32 {
     match &rotary.scaling {
-        Scaling::None | Scaling::Dynamic { .. } => inverse,
+        Scaling::None | Scaling::Dynamic { .. } | Scaling::LongRope { .. } => inverse,
         Scaling::Linear(factor) => inverse / *factor as f32,
         Scaling::Each(factors) => (f64::from(inverse) / factors[pair]) as f32,
-        Scaling::LongRope { short, long, context, .. } => {
-            let factors = if length > *context { long } else { short };
-            (f64::from(inverse) / factors[pair]) as f32
-        }
         &Scaling::Yarn { factor, fast, slow, context, truncate, .. } => {
             // The pair that comes around so often in a text of the first training.
             let pair_of = |turns: f64| {

@@ -145,15 +145,20 @@ fn chat_templates_are_found() {
     );
     put("generation_config.json", r#"{"eos_token_id": [7, 0, 9]}"#);
     let loaded = model.load(&Device::Cpu).unwrap();
-    let chat = loaded.chat.unwrap();
+    let chat = loaded.chat.clone().unwrap();
     assert_eq!((chat.template.as_str(), chat.begin.as_deref(), chat.end.as_deref()), ("b", Some("<s>"), Some("</s>")));
-    assert_eq!((loaded.end, loaded.begin), (vec![0, 7, 9], Some(0)));
+    let ends = |mut loaded: verdigris_models::LoadedModel| {
+        loaded.end.sort_unstable();
+        (loaded.end, loaded.begin)
+    };
+    assert_eq!(ends(loaded), (vec![0, 7, 9], Some(0)));
     put("chat_template.jinja", "c");
     assert_eq!(model.chat().unwrap().unwrap().template, "c");
     let file = folder.path().join("m.gguf");
-    model.convert(&file, verdigris_models::Format::Q8_0, |_, _| ()).unwrap();
+    model.convert(&file, verdigris_models::Format::Q8_0, false, |_, _| ()).unwrap();
     let chat = ModelFolder::at(&file).chat().unwrap().unwrap();
     assert_eq!((chat.template.as_str(), chat.end.as_deref()), ("c", Some("<|endoftext|>")));
+    assert_eq!(ends(ModelFolder::at(&file).load(&Device::Cpu).unwrap()), (vec![0, 7, 9], Some(0)), "none is lost");
     put("generation_config.json", "{");
     let error = model.load(&Device::Cpu).err().unwrap().to_string();
     assert!(error.contains("generation_config.json"), "{error}");

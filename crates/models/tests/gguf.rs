@@ -12,8 +12,18 @@ fn golden(name: &str) -> PathBuf {
 #[test]
 fn blocks_are_decoded_as_ggml_does() {
     let blocks = candle_core::safetensors::load(golden("gguf/blocks.safetensors"), &candle_core::Device::Cpu).unwrap();
-    for (name, format) in [("Q8_0", Format::Q8_0), ("Q4_0", Format::Q4_0), ("Q4_K", Format::Q4K), ("Q6_K", Format::Q6K)]
-    {
+    for (name, format) in [
+        ("Q8_0", Format::Q8_0),
+        ("Q4_0", Format::Q4_0),
+        ("Q4_1", Format::Q4_1),
+        ("Q5_0", Format::Q5_0),
+        ("Q5_1", Format::Q5_1),
+        ("Q2_K", Format::Q2K),
+        ("Q3_K", Format::Q3K),
+        ("Q4_K", Format::Q4K),
+        ("Q5_K", Format::Q5K),
+        ("Q6_K", Format::Q6K),
+    ] {
         let bytes: Vec<u8> = blocks[&format!("{name}.bytes")].flatten_all().unwrap().to_vec1().unwrap();
         let numbers: Vec<f32> = blocks[&format!("{name}.numbers")].flatten_all().unwrap().to_vec1().unwrap();
         let mut got = vec![0.0; numbers.len()];

@@ -85,12 +85,6 @@ impl CpuDecoder {
         Ok(Self { slopes: slopes_of(&config), config, parts, cached_as, layout })
     }
 
-    /// Bytes that the keys and values of one token take.
-    pub fn cache_bytes_a_token(&self) -> usize {
-        let DecoderConfig { layers, kv_heads, head_dim, .. } = self.config;
-        Pages::bytes_a_token(self.cached_as, kv_heads * head_dim, layers)
-    }
-
     /// The description of it.
     pub fn config(&self) -> &DecoderConfig {
         &self.config

@@ -1,24 +1,33 @@
-//! A `config.json`, field by field.
+//! A `config.json`, field by field. A field that is there and is something else than it should be is an error that names it.
 
 use serde_json::{Map, Value};
 
+use super::defaults::defaults;
 use crate::config::Activation;
 
 /// The fields of a configuration; those of its language model, where it has other parts.
 pub(crate) struct Fields(Map<String, Value>);
 
 impl Fields {
-    /// Those of a JSON text; what is wrong with it.
+    /// Those of a JSON text, and what a file may leave out; what is wrong with it.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
         let value: Value =
             serde_json::from_slice(json).map_err(|error| format!("not a model's configuration: {error}"))?;
         let Value::Object(mut fields) = value else { return Err("a configuration is an object".into()) };
-        if let Some(Value::Object(text)) = fields.remove("text_config") {
-            // What belongs to the whole is said outside.
-            let outside = std::mem::replace(&mut fields, text);
-            for (name, value) in outside {
-                fields.entry(name).or_insert(value);
+        match fields.remove("text_config") {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(text)) => {
+                // What belongs to the whole is said outside.
+                let outside = std::mem::replace(&mut fields, text);
+                for (name, value) in outside {
+                    fields.entry(name).or_insert(value);
+                }
             }
+            Some(other) => return Err(wrong("text_config", &other, "object")),
+        }
+        let model = fields.get("model_type").and_then(Value::as_str).unwrap_or_default();
+        for (name, value) in defaults(model) {
+            fields.entry(name).or_insert(value);
         }
         Ok(Self(fields))
     }
@@ -31,15 +40,20 @@ impl Fields {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.get(name)?.as_str()
+    /// Which architecture it is.
+    pub(crate) fn model_type(&self) -> Result<&str, String> {
+        self.text("model_type")?.ok_or_else(|| "model_type is missing".into())
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, String> {
+        self.some(name, "text", Value::as_str)
     }
 
     /// A number of things, under the first of some names that is there.
     pub(crate) fn size_or(&self, names: &[&str]) -> Result<Option<usize>, String> {
-        let Some((name, value)) = names.iter().find_map(|name| Some((name, self.get(name)?))) else { return Ok(None) };
-        let size = value.as_u64().and_then(|size| usize::try_from(size).ok());
-        size.map(Some).ok_or_else(|| format!("{name} is {value}, which is no number of things"))
+        let name = names.iter().find(|name| self.get(name).is_some());
+        let size = |value: &Value| value.as_u64().and_then(|size| usize::try_from(size).ok());
+        name.map_or(Ok(None), |name| self.some(name, "number of things", size))
     }
 
     /// As [`Fields::size_or`], and it must be there.
@@ -48,22 +62,35 @@ impl Fields {
     }
 
     pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, String> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let number = value.as_f64().filter(|number| number.is_finite());
-        number.map(Some).ok_or_else(|| format!("{name} is {value}, which is no number"))
+        self.some(name, "number", |value| value.as_f64().filter(|number| number.is_finite()))
     }
 
-    pub(crate) fn flag(&self, name: &str, otherwise: bool) -> bool {
-        self.get(name).and_then(Value::as_bool).unwrap_or(otherwise)
+    pub(crate) fn flag(&self, name: &str, otherwise: bool) -> Result<bool, String> {
+        Ok(self.some(name, "truth value", Value::as_bool)?.unwrap_or(otherwise))
+    }
+
+    pub(crate) fn list(&self, name: &str) -> Result<Option<&[Value]>, String> {
+        self.some(name, "list", |value| value.as_array().map(Vec::as_slice))
     }
 
     /// The fields of a field.
-    pub(crate) fn inner(&self, name: &str) -> Option<Self> {
-        self.get(name)?.as_object().cloned().map(Self)
+    pub(crate) fn inner(&self, name: &str) -> Result<Option<Self>, String> {
+        Ok(self.some(name, "object", Value::as_object)?.cloned().map(Self))
+    }
+
+    fn some<'a, T>(
+        &'a self,
+        name: &str,
+        what: &str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        read(value).map(Some).ok_or_else(|| wrong(name, value, what))
     }
 
     pub(crate) fn activation(&self, names: &[&str], otherwise: &str) -> Result<Activation, String> {
-        let name = names.iter().find_map(|name| self.text(name)).unwrap_or(otherwise);
+        let name = names.iter().find(|name| self.get(name).is_some());
+        let name = name.map_or(Ok(None), |name| self.text(name))?.unwrap_or(otherwise);
         Ok(match name {
             "silu" | "swish" => Activation::Silu,
             "gelu" => Activation::Gelu,
@@ -78,8 +105,22 @@ impl Fields {
     /// Refuses a field that is set to something.
     pub(crate) fn refuse(&self, name: &str, harmless: impl Fn(&Value) -> bool) -> Result<(), String> {
         match self.get(name) {
-            Some(value) if !harmless(value) => Err(format!("{name} = {value} is not supported")),
+            Some(value) if !harmless(value) => Err(format!("{name} = {} is not supported", short(value))),
             _ => Ok(()),
         }
+    }
+}
+
+fn wrong(name: &str, value: &Value, what: &str) -> String {
+    format!("{name} is {}, which is no {what}", short(value))
+}
+
+/// A value as far as it fits into a line.
+fn short(value: &Value) -> String {
+    const MOST: usize = 60;
+    let text = value.to_string();
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
     }
 }

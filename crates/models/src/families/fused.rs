@@ -1,10 +1,14 @@
 //! GPT-NeoX, BLOOM, MPT and Falcon: queries, keys and values in one matrix, each packed in its own way.
 
+use super::rotary::{Elsewhere, longest, parameters, rotary};
 use super::{Fields, Names, output};
 use crate::checkpoint::Checkpoint;
-use crate::config::{Activation, DecoderConfig, FeedForward, LayerKind, Norm, Parallel, Positions, Rotary};
+use crate::config::{Activation, DecoderConfig, FeedForward, LayerKind, Norm, Parallel, Positions};
 use crate::cpu::{Layer, Parts, Projection, Scales};
 use crate::error::ModelError;
+
+/// Slopes of ALiBi are powers of `2^(-8 / heads)`.
+const ALIBI_MOST: f64 = 8.0;
 
 /// How the rows of the one matrix are ordered.
 #[derive(Clone, Copy)]
@@ -83,20 +87,11 @@ fn layer(
 pub(super) fn neox_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let (width, heads) = (fields.size(&["hidden_size"])?, fields.size(&["num_attention_heads"])?);
     let head_dim = width.checked_div(heads).unwrap_or(0);
-    let parameters = fields.inner("rope_parameters");
-    let of = |name: &str, old: &str| match &parameters {
-        Some(parameters) => parameters.number(name),
-        None => fields.number(old),
-    };
-    if let Some(kind) =
-        parameters.as_ref().and_then(|parameters| parameters.text("rope_type")).filter(|k| *k != "default")
-    {
-        return Err(format!("rotary positions of type {kind:?} are not supported for gpt_neox"));
-    }
-    let share = of("partial_rotary_factor", "rotary_pct")?.unwrap_or(0.25);
-    let elements = Some((head_dim as f64 * share) as usize);
-    let theta = of("rope_theta", "rotary_emb_base")?.unwrap_or(10_000.0);
-    let bias = fields.flag("attention_bias", true);
+    let context = fields.size(&["max_position_embeddings"])?;
+    let theta = fields.number("rotary_emb_base")?.unwrap_or(10_000.0);
+    let share = Some(fields.number("rotary_pct")?.unwrap_or(0.25));
+    let rotary = [rotary(fields, parameters(fields)?.as_ref(), &Elsewhere { theta, head_dim, share, context })?];
+    let bias = fields.flag("attention_bias", true)?;
     Ok(DecoderConfig {
         vocabulary: fields.size(&["vocab_size"])?,
         width,
@@ -104,18 +99,18 @@ pub(super) fn neox_config(fields: &Fields) -> Result<DecoderConfig, String> {
         heads,
         kv_heads: heads,
         head_dim,
-        context: fields.size(&["max_position_embeddings"])?,
+        context: longest(context, &rotary),
         norm: Norm::Layer { epsilon: fields.number("layer_norm_eps")?.unwrap_or(1e-5) },
-        positions: Positions::Rotary(vec![Rotary { elements, ..Rotary::new(theta) }]),
+        positions: Positions::Rotary(rotary.into()),
         feed_forward: FeedForward::Plain {
             width: fields.size(&["intermediate_size"])?,
             activation: fields.activation(&["hidden_act"], "gelu")?,
             bias: true,
         },
-        parallel: fields.flag("use_parallel_residual", true).then_some(Parallel::TwoNorms),
+        parallel: fields.flag("use_parallel_residual", true)?.then_some(Parallel::TwoNorms),
         attention_bias: bias,
         output_bias: bias,
-        tied: fields.flag("tie_word_embeddings", false),
+        tied: fields.flag("tie_word_embeddings", false)?,
         ..DecoderConfig::default()
     })
 }
@@ -154,13 +149,17 @@ pub(super) fn bloom_config(fields: &Fields) -> Result<DecoderConfig, String> {
         // It has no end of its own; this is what it was trained with.
         context: fields.size_or(&["seq_length"])?.unwrap_or(2048),
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
-        positions: Positions::Alibi { most: 8.0, odd_first: false, by_scale: false },
+        positions: Positions::Alibi { most: ALIBI_MOST, odd_first: false, by_scale: false },
         kinds: without_rotary(fields.size(&["n_layer", "num_hidden_layers"])?),
-        feed_forward: FeedForward::Plain { width: 4 * width, activation: Activation::GeluTanh, bias: true },
+        feed_forward: FeedForward::Plain {
+            width: width.saturating_mul(4),
+            activation: Activation::GeluTanh,
+            bias: true,
+        },
         attention_bias: true,
         output_bias: true,
         embedding_norm: true,
-        tied: fields.flag("tie_word_embeddings", true),
+        tied: fields.flag("tie_word_embeddings", true)?,
         ..DecoderConfig::default()
     })
 }
@@ -192,17 +191,22 @@ pub(super) fn bloom_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &F
 
 pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let (width, heads, layers) = (fields.size(&["d_model"])?, fields.size(&["n_heads"])?, fields.size(&["n_layers"])?);
-    let attention = fields.inner("attn_config").ok_or("attn_config is missing")?;
+    let attention = fields.inner("attn_config")?.ok_or("attn_config is missing")?;
+    attention.refuse("attn_type", |value| value == "multihead_attention")?;
+    attention.refuse("attn_uses_sequence_id", |value| value == false)?;
+    // transformers has these fields and takes what is usual, whatever they say.
+    attention.refuse("alibi_bias_max", |value| value.as_f64() == Some(ALIBI_MOST))?;
+    fields.refuse("expansion_ratio", |value| value.as_u64() == Some(4))?;
+    fields.refuse("norm_type", |value| value == "low_precision_layernorm" || value == "layernorm")?;
     attention.refuse("clip_qkv", |_| false)?;
     attention.refuse("qk_ln", |value| value == false)?;
     attention.refuse("prefix_lm", |value| value == false)?;
     attention.refuse("kv_n_heads", |value| value.as_u64() == Some(heads as u64))?;
     fields.refuse("no_bias", |value| value == true)?;
     fields.refuse("logit_scale", |_| false)?;
-    if !attention.flag("alibi", true) {
+    if !attention.flag("alibi", true)? {
         return Err("an mpt model without alibi is not supported".into());
     }
-    let most = attention.number("alibi_bias_max")?.unwrap_or(8.0);
     Ok(DecoderConfig {
         vocabulary: fields.size(&["vocab_size"])?,
         width,
@@ -212,15 +216,11 @@ pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
         head_dim: width.checked_div(heads).unwrap_or(0),
         context: fields.size(&["max_seq_len"])?,
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
-        positions: Positions::Alibi { most, odd_first: true, by_scale: false },
+        positions: Positions::Alibi { most: ALIBI_MOST, odd_first: true, by_scale: false },
         kinds: without_rotary(layers),
-        feed_forward: FeedForward::Plain {
-            width: fields.size_or(&["expansion_ratio"])?.unwrap_or(4).saturating_mul(width),
-            activation: Activation::Gelu,
-            bias: false,
-        },
+        feed_forward: FeedForward::Plain { width: width.saturating_mul(4), activation: Activation::Gelu, bias: false },
         attention_scale: attention.number("softmax_scale")?,
-        tied: fields.flag("tie_word_embeddings", true),
+        tied: fields.flag("tie_word_embeddings", true)?,
         ..DecoderConfig::default()
     })
 }
@@ -246,50 +246,49 @@ pub(super) fn mpt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fie
 }
 
 /// Whether a Falcon has heads in groups and two norms (40B and later).
-fn is_new_falcon(fields: &Fields) -> bool {
+fn is_new_falcon(fields: &Fields) -> Result<bool, String> {
     fields.flag("new_decoder_architecture", false)
 }
 
 pub(super) fn falcon_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let (width, heads) = (fields.size(&["hidden_size", "n_embed"])?, fields.size(&["num_attention_heads", "n_head"])?);
     let layers = fields.size(&["num_hidden_layers", "n_layer"])?;
-    let kv_heads = match (is_new_falcon(fields), fields.flag("multi_query", true)) {
+    let is_new = is_new_falcon(fields)?;
+    let kv_heads = match (is_new, fields.flag("multi_query", true)?) {
         (true, _) => fields.size_or(&["num_kv_heads", "n_head_kv"])?.unwrap_or(heads),
         (false, true) => 1,
         (false, false) => heads,
     };
-    let alibi = fields.flag("alibi", false);
-    let parameters = fields.inner("rope_parameters");
-    let theta = match &parameters {
-        Some(parameters) => parameters.number("rope_theta")?,
-        None => fields.number("rope_theta")?,
-    };
-    let one_norm = !is_new_falcon(fields) || fields.size_or(&["num_ln_in_parallel_attn"])? == Some(1);
-    let parallel = is_new_falcon(fields) || fields.flag("parallel_attn", true);
-    let bias = fields.flag("bias", false);
+    let head_dim = width.checked_div(heads).unwrap_or(0);
+    let context = fields.size_or(&["max_position_embeddings"])?.unwrap_or(2048);
+    let (alibi, theta) = (fields.flag("alibi", false)?, fields.number("rope_theta")?.unwrap_or(10_000.0));
+    let rotary = [rotary(fields, parameters(fields)?.as_ref(), &Elsewhere { theta, head_dim, share: None, context })?];
+    let one_norm = !is_new || fields.size_or(&["num_ln_in_parallel_attn"])? == Some(1);
+    let parallel = is_new || fields.flag("parallel_attn", true)?;
+    let bias = fields.flag("bias", false)?;
     Ok(DecoderConfig {
         vocabulary: fields.size(&["vocab_size"])?,
         width,
         layers,
         heads,
         kv_heads,
-        head_dim: width.checked_div(heads).unwrap_or(0),
-        context: fields.size_or(&["max_position_embeddings"])?.unwrap_or(2048),
+        head_dim,
+        context: if alibi { context } else { longest(context, &rotary) },
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: match alibi {
-            true => Positions::Alibi { most: 8.0, odd_first: false, by_scale: true },
-            false => Positions::Rotary(vec![Rotary::new(theta.unwrap_or(10_000.0))]),
+            true => Positions::Alibi { most: ALIBI_MOST, odd_first: false, by_scale: true },
+            false => Positions::Rotary(rotary.into()),
         },
         kinds: if alibi { without_rotary(layers) } else { Vec::new() },
         feed_forward: FeedForward::Plain {
-            width: fields.size_or(&["ffn_hidden_size"])?.unwrap_or(4 * width),
+            width: fields.size_or(&["ffn_hidden_size"])?.unwrap_or(width.saturating_mul(4)),
             activation: fields.activation(&["activation"], "gelu")?,
             bias,
         },
         parallel: parallel.then_some(if one_norm { Parallel::OneNorm } else { Parallel::TwoNorms }),
         attention_bias: bias,
         output_bias: bias,
-        tied: fields.flag("tie_word_embeddings", true),
+        tied: fields.flag("tie_word_embeddings", true)?,
         ..DecoderConfig::default()
     })
 }
@@ -315,7 +314,8 @@ pub(super) fn falcon_parts(
         down: "mlp.dense_4h_to_h",
         norm_bias: true,
     };
-    let packing = if kv_heads == 1 && !is_new_falcon(fields) { Packing::Apart } else { Packing::Groups };
+    let packing =
+        if kv_heads == 1 && !is_new_falcon(fields).unwrap_or_default() { Packing::Apart } else { Packing::Groups };
     let layers = (0..config.layers).map(|i| layer(&names, config, format!("h.{i}."), &of, packing));
     let layers = layers.collect::<Result<_, ModelError>>()?;
     let embedding = checkpoint.matrix(&names.name("word_embeddings.weight"), [vocabulary, width])?;

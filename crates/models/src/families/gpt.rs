@@ -22,14 +22,14 @@ pub(super) fn gpt2_config(fields: &Fields) -> Result<DecoderConfig, String> {
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: Positions::Learned { offset: 0 },
         feed_forward: FeedForward::Plain {
-            width: fields.size_or(&["n_inner"])?.unwrap_or(4 * width),
+            width: fields.size_or(&["n_inner"])?.unwrap_or(width.saturating_mul(4)),
             activation: fields.activation(&["activation_function"], "gelu_new")?,
             bias: true,
         },
         attention_bias: true,
         output_bias: true,
-        attention_scale: (!fields.flag("scale_attn_weights", true)).then_some(1.0),
-        tied: fields.flag("tie_word_embeddings", true),
+        attention_scale: (!fields.flag("scale_attn_weights", true)?).then_some(1.0),
+        tied: fields.flag("tie_word_embeddings", true)?,
         ..DecoderConfig::default()
     })
 }
@@ -80,7 +80,7 @@ pub(super) fn opt_config(fields: &Fields) -> Result<DecoderConfig, String> {
     fields.refuse("word_embed_proj_dim", |value| value.as_u64() == Some(width as u64))?;
     fields.refuse("_remove_final_layer_norm", |value| value == false)?;
     fields.refuse("layer_norm_elementwise_affine", |value| value == true)?;
-    let bias = fields.flag("enable_bias", true);
+    let bias = fields.flag("enable_bias", true)?;
     let head_dim = width.checked_div(heads).unwrap_or(0);
     Ok(DecoderConfig {
         vocabulary: fields.size(&["vocab_size"])?,
@@ -99,7 +99,7 @@ pub(super) fn opt_config(fields: &Fields) -> Result<DecoderConfig, String> {
         },
         attention_bias: bias,
         output_bias: bias,
-        tied: fields.flag("tie_word_embeddings", true),
+        tied: fields.flag("tie_word_embeddings", true)?,
         ..DecoderConfig::default()
     })
 }

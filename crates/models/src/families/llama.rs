@@ -2,29 +2,40 @@
 
 use serde_json::Value;
 
+use super::rotary::{Elsewhere, longest, parameters, rotary};
 use super::{Fields, Names, output};
 use crate::checkpoint::Checkpoint;
 use crate::config::{
-    Activation, DecoderConfig, FeedForward, LayerKind, Norm, NormPlaces, Pairs, Positions, QueryKeyNorm, Rotary,
-    Scaling,
+    Activation, DecoderConfig, FeedForward, LayerKind, Norm, NormPlaces, Positions, QueryKeyNorm, Rotary, Scaling,
 };
 use crate::cpu::{Layer, Parts, Scales, norms};
 use crate::error::ModelError;
 
 pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
-    let model = fields.text("model_type").unwrap_or_default();
+    let model = fields.model_type()?;
     let (width, heads, layers) =
         (fields.size(&["hidden_size"])?, fields.size(&["num_attention_heads"])?, fields.size(&["num_hidden_layers"])?);
     let head_dim = fields.size_or(&["head_dim"])?.or(width.checked_div(heads)).unwrap_or(0);
-    let is_gemma = model.starts_with("gemma");
+    let (is_gemma, is_gemma3) = (model.starts_with("gemma"), model.starts_with("gemma3"));
     let activation = if is_gemma {
         fields.activation(&["hidden_activation", "hidden_act"], "gelu_pytorch_tanh")?
     } else {
         fields.activation(&["hidden_act"], "silu")?
     };
-    let attention_bias = fields.flag("attention_bias", false);
-    let (rotary, kinds) = positions(model, fields, head_dim, layers)?;
-    let scalar = fields.number("query_pre_attn_scalar")?.filter(|_| is_gemma && model != "gemma");
+    fields.refuse("use_bidirectional_attention", |value| value == false)?;
+    // transformers has the field of Gemma 3 and leaves it alone; no other model has it.
+    let none = |_: &Value| false;
+    if model != "gemma2" {
+        fields.refuse("attn_logit_softcapping", none)?;
+    }
+    if model != "gemma2" && !is_gemma3 {
+        fields.refuse("final_logit_softcapping", none)?;
+    }
+    let attention_bias = model != "qwen2" && fields.flag("attention_bias", false)?;
+    let trained = fields.size(&["max_position_embeddings"])?;
+    let rotary = rotary_of(model, fields, head_dim, trained)?;
+    let kinds = kinds(model, fields, layers)?;
+    let scalar = fields.number("query_pre_attn_scalar")?.filter(|_| model == "gemma2" || is_gemma3);
     // Gemma says `gelu` where it means the other.
     let activation = if model == "gemma" && activation == Activation::Gelu { Activation::GeluTanh } else { activation };
     Ok(DecoderConfig {
@@ -34,7 +45,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         heads,
         kv_heads: fields.size_or(&["num_key_value_heads"])?.unwrap_or(heads),
         head_dim,
-        context: context(fields, &rotary)?,
+        context: longest(trained, &rotary),
         norm: Norm::Rms { epsilon: fields.number("rms_norm_eps")?.unwrap_or(1e-6) },
         norm_places: match model {
             "olmo2" => NormPlaces::After,
@@ -46,7 +57,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         feed_forward: FeedForward::Gated {
             width: fields.size(&["intermediate_size"])?,
             activation,
-            bias: fields.flag("mlp_bias", false),
+            bias: fields.flag("mlp_bias", false)?,
         },
         attention_bias: attention_bias || model == "qwen2",
         output_bias: attention_bias,
@@ -59,157 +70,113 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         attention_cap: fields.number("attn_logit_softcapping")?,
         embedding_scale: is_gemma.then(|| (width as f64).sqrt()),
         logit_cap: fields.number("final_logit_softcapping")?,
-        tied: fields.flag("tie_word_embeddings", is_gemma),
+        tied: fields.flag("tie_word_embeddings", is_gemma)?,
         ..DecoderConfig::default()
     })
 }
 
-/// The longest texts: with a base that grows, longer ones than the model was trained on.
-fn context(fields: &Fields, rotary: &[Rotary]) -> Result<usize, String> {
-    let trained = fields.size(&["max_position_embeddings"])?;
-    Ok(match rotary {
-        [Rotary { scaling: Scaling::Dynamic { factor, .. }, .. }, ..] => (trained as f64 * factor) as usize,
-        _ => trained,
-    })
-}
-
-/// The rotary embeddings of a model, and what is particular to each of its layers.
-fn positions(
-    model: &str,
-    fields: &Fields,
-    head_dim: usize,
-    layers: usize,
-) -> Result<(Vec<Rotary>, Vec<LayerKind>), String> {
-    let window = fields.size_or(&["sliding_window"])?.filter(|_| match model {
-        "qwen2" | "qwen3" | "smollm3" => fields.flag("use_sliding_window", false),
-        _ => true,
-    });
+/// The rotary embeddings of a model: of Gemma 3 that of all tokens, and that of a window.
+fn rotary_of(model: &str, fields: &Fields, head_dim: usize, context: usize) -> Result<Vec<Rotary>, String> {
     let is_gemma3 = model.starts_with("gemma3");
-    let kind = |i: usize, kind: Option<&str>| {
-        let slides = match (kind, model) {
-            (Some(kind), _) => kind == "sliding_attention",
-            (None, "mistral" | "phi3") => true,
-            (None, "gemma2") => i.is_multiple_of(2),
-            (None, "gemma3" | "gemma3_text") => !(i + 1).is_multiple_of(6),
-            (None, "qwen2" | "qwen3") => {
-                fields.size_or(&["max_window_layers"]).ok().flatten().is_some_and(|first| i >= first)
-            }
-            _ => false,
-        };
-        let turns = fields.get("no_rope_layers").and_then(|layers| layers.get(i)?.as_u64()) != Some(0);
-        let rotary = if is_gemma3 && slides { 1 } else { 0 };
-        LayerKind { window: window.filter(|_| slides), rotary: turns.then_some(rotary) }
-    };
-    let types = fields.get("layer_types").and_then(Value::as_array);
-    let kind_of = |i: usize| kind(i, types.and_then(|types| types.get(i)?.as_str()));
-    let mut kinds: Vec<LayerKind> = (0..layers.min(1 << 16)).map(kind_of).collect();
-    if kinds.iter().all(|kind| *kind == LayerKind::default()) {
-        kinds.clear();
+    let theta = fields.number("rope_theta")?.unwrap_or(if is_gemma3 { 1_000_000.0 } else { 10_000.0 });
+    let of = |theta| Elsewhere { theta, head_dim, share: (model == "phi3").then_some(1.0), context };
+    let parameters = parameters(fields)?;
+    if !is_gemma3 {
+        let rotary = rotary(fields, parameters.as_ref(), &of(theta))?;
+        if model == "phi3" && !matches!(rotary.scaling, Scaling::None | Scaling::LongRope { .. }) {
+            return Err(
+                "rotary positions of other types than longrope are not supported for model_type \"phi3\"".into()
+            );
+        }
+        return Ok(vec![rotary]);
     }
-    let theta = fields.number("rope_theta")?;
-    // transformers 5 keeps everything about them in one place.
-    let rotary = if let Some(parameters) = fields.inner("rope_parameters") {
-        let (global, local) = (parameters.inner("full_attention"), parameters.inner("sliding_attention"));
-        match (global, local) {
-            (Some(global), Some(local)) => {
-                vec![rotary(fields, Some(&global), theta, head_dim)?, rotary(fields, Some(&local), None, head_dim)?]
+    let local_theta = fields.number("rope_local_base_freq")?.unwrap_or(10_000.0);
+    let (mut global, mut local) = (parameters, None);
+    // transformers 5 keeps everything about both in one place.
+    if let Some(both) = &global
+        && (both.get("full_attention").is_some() || both.get("sliding_attention").is_some())
+    {
+        local = both.inner("sliding_attention")?;
+        global = both.inner("full_attention")?;
+    }
+    Ok(vec![rotary(fields, global.as_ref(), &of(theta))?, rotary(fields, local.as_ref(), &of(local_theta))?])
+}
+
+/// What is particular to each layer.
+fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, String> {
+    let (is_gemma3, is_optional) = (model.starts_with("gemma3"), ["qwen2", "qwen3", "smollm3"].contains(&model));
+    let slides = !is_optional || fields.flag("use_sliding_window", false)?;
+    let window = fields.size_or(&["sliding_window"])?.filter(|_| slides);
+    let turning = turns(model, fields, layers)?;
+    let turns = |i: usize| turning.get(i).copied().unwrap_or(true);
+    let first_to_slide = fields.size_or(&["max_window_layers"])?.unwrap_or(usize::MAX);
+    let period = fields.size_or(&["sliding_window_pattern"])?.unwrap_or(6).max(1);
+    let usual = |i: usize| match model {
+        "mistral" | "phi3" => true,
+        "gemma2" => i.is_multiple_of(2),
+        "gemma3" | "gemma3_text" => !(i + 1).is_multiple_of(period),
+        "qwen2" | "qwen3" => i >= first_to_slide,
+        "smollm3" => !turns(i),
+        _ => false,
+    };
+    let types = fields.list("layer_types")?;
+    if let Some(types) = types
+        && types.len() < layers
+    {
+        return Err(format!("layer_types has {} of {layers} layers", types.len()));
+    }
+    let kind = |i: usize| {
+        let usual = window.is_some() && usual(i);
+        let slides = match types.map(|types| (&types[i], types[i].as_str())) {
+            None => usual,
+            Some((_, Some("full_attention"))) => false,
+            Some((_, Some("sliding_attention"))) => true,
+            Some((other, _)) => {
+                return Err(format!(
+                    "layer_types has {other}, which is not supported; full_attention and sliding_attention are"
+                ));
             }
-            _ => vec![rotary(fields, Some(&parameters), theta, head_dim)?],
+        };
+        // These models have no layers of different types, whatever is said.
+        let has_types = is_optional || is_gemma3 || model == "gemma2";
+        if slides && window.is_none() {
+            return Err("layer_types has layers with a window, but there is no sliding_window".into());
         }
-    } else {
-        let scaling = fields.inner("rope_scaling");
-        let theta = theta.or(is_gemma3.then_some(1_000_000.0));
-        let mut all = vec![rotary(fields, scaling.as_ref(), theta, head_dim)?];
-        if is_gemma3 {
-            all.push(Rotary::new(fields.number("rope_local_base_freq")?.unwrap_or(10_000.0)));
+        if !has_types && slides != usual {
+            return Err(format!("layer_types is not supported for model_type {model:?}"));
         }
-        all
+        let rotary = if is_gemma3 && slides { 1 } else { 0 };
+        Ok(LayerKind { window: window.filter(|_| slides), rotary: turns(i).then_some(rotary) })
     };
-    Ok((rotary, kinds))
+    let kinds: Vec<LayerKind> = (0..layers.min(1 << 16)).map(kind).collect::<Result<_, String>>()?;
+    Ok(if kinds.iter().all(|kind| *kind == LayerKind::default()) { Vec::new() } else { kinds })
 }
 
-fn rotary(fields: &Fields, parameters: Option<&Fields>, theta: Option<f64>, head_dim: usize) -> Result<Rotary, String> {
-    let of = |name: &str| parameters.map_or(Ok(None), |parameters| parameters.number(name));
-    let theta = of("rope_theta")?.or(theta).unwrap_or(10_000.0);
-    let share = of("partial_rotary_factor")?.or(fields.number("partial_rotary_factor")?).unwrap_or(1.0);
-    let elements = (share < 1.0).then_some((head_dim as f64 * share) as usize);
-    let kind = parameters.and_then(|parameters| parameters.text("rope_type").or(parameters.text("type")));
-    let missing = |name: &str| format!("rotary positions of type {:?} have no {name}", kind.unwrap_or_default());
-    let needed = |name: &str| of(name)?.ok_or_else(|| missing(name));
-    let scaling = match kind.unwrap_or("default") {
-        "default" => Scaling::None,
-        "linear" => Scaling::Linear(needed("factor")?),
-        "llama3" => Scaling::Llama3 {
-            factor: needed("factor")?,
-            low: needed("low_freq_factor")?,
-            high: needed("high_freq_factor")?,
-            context: needed("original_max_position_embeddings")?,
-        },
-        "yarn" => yarn(fields, parameters, needed("factor")?)?,
-        "longrope" | "su" => long_rope(fields, parameters)?,
-        "dynamic" => {
-            Scaling::Dynamic { factor: needed("factor")?, context: fields.size(&["max_position_embeddings"])? }
-        }
-        other => {
-            return Err(format!(
-                "rotary positions of type {other:?} are not supported; default, linear, llama3, yarn, longrope and dynamic are"
-            ));
-        }
-    };
-    let pairs = if fields.flag("rope_neighbours", false) { Pairs::Neighbours } else { Pairs::Halves };
-    Ok(Rotary { theta, elements, pairs, scaling })
-}
-
-/// The context of the first training, and how much longer texts may be now.
-fn first_context(fields: &Fields, parameters: Option<&Fields>) -> Result<(usize, f64), String> {
-    let name = ["original_max_position_embeddings"];
-    let of = parameters.map_or(Ok(None), |parameters| parameters.size_or(&name))?;
-    let now = fields.size(&["max_position_embeddings"])?;
-    let first = of.or(fields.size_or(&name)?).unwrap_or(now);
-    Ok((first, now as f64 / first as f64))
-}
-
-fn yarn(fields: &Fields, parameters: Option<&Fields>, factor: f64) -> Result<Scaling, String> {
-    let of = |name: &str| parameters.map_or(Ok(None), |parameters| parameters.number(name));
-    // Softmax is sharper the longer the text (section 3.4 of the paper).
-    let sharper = |by: f64| if factor <= 1.0 { 1.0 } else { 0.1 * by * factor.ln() + 1.0 };
-    let magnitude = match (of("attention_factor")?, of("mscale")?, of("mscale_all_dim")?) {
-        (Some(magnitude), ..) => magnitude,
-        (None, Some(some), Some(all)) if some != 0.0 && all != 0.0 => sharper(some) / sharper(all),
-        _ => sharper(1.0),
-    };
-    Ok(Scaling::Yarn {
-        factor,
-        fast: of("beta_fast")?.unwrap_or(32.0),
-        slow: of("beta_slow")?.unwrap_or(1.0),
-        context: first_context(fields, parameters)?.0 as f64,
-        magnitude,
-        truncate: parameters.is_none_or(|parameters| parameters.flag("truncate", true)),
-    })
-}
-
-fn long_rope(fields: &Fields, parameters: Option<&Fields>) -> Result<Scaling, String> {
-    let list = |name: &str| {
-        let list = parameters.and_then(|parameters| parameters.get(name)?.as_array());
-        let numbers = list.and_then(|list| list.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>());
-        numbers.ok_or_else(|| format!("rotary positions of type \"longrope\" have no {name} of numbers"))
-    };
-    let of = |name: &str| parameters.map_or(Ok(None), |parameters| parameters.number(name));
-    let (context, longer) = first_context(fields, parameters)?;
-    let longer = of("factor")?.unwrap_or(longer);
-    let by_length = if longer <= 1.0 { 1.0 } else { (1.0 + longer.ln() / (context as f64).ln()).sqrt() };
-    let magnitude = of("attention_factor")?.unwrap_or(by_length);
-    Ok(Scaling::LongRope { short: list("short_factor")?, long: list("long_factor")?, context, magnitude })
+/// Which layers have rotary positions, where not all have: those of SmolLM3.
+fn turns(model: &str, fields: &Fields, layers: usize) -> Result<Vec<bool>, String> {
+    if model != "smollm3" {
+        fields.refuse("no_rope_layers", |value| value.as_array().is_some_and(|all| all.iter().all(|one| *one != 0)))?;
+        return Ok(Vec::new());
+    }
+    if let Some(listed) = fields.list("no_rope_layers")? {
+        let numbers: Option<Vec<u64>> = listed.iter().map(Value::as_u64).collect();
+        let numbers = numbers.filter(|numbers| numbers.len() >= layers);
+        let numbers = numbers.ok_or_else(|| format!("no_rope_layers is no list of {layers} numbers"))?;
+        return Ok(numbers.iter().map(|&number| number != 0).collect());
+    }
+    let period = fields.size_or(&["no_rope_layer_interval"])?.unwrap_or(4).max(1);
+    Ok((1..=layers.min(1 << 16)).map(|layer| !layer.is_multiple_of(period)).collect())
 }
 
 pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fields) -> Result<Parts, ModelError> {
-    let model = fields.text("model_type").unwrap_or_default();
+    let model = fields.model_type().unwrap_or_default();
+    let norms_are_whole = fields.flag("norms_are_whole", false).unwrap_or_default();
     let prefixes = ["model.", "model.language_model.", "language_model.model.", ""];
     let names = Names::new(checkpoint, &prefixes, "embed_tokens.weight");
     let &DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, norm, .. } = config;
     let scales = |name: &str, length: usize| -> Result<Scales, ModelError> {
         let mut scales = names.scales(name, length, norm, false)?;
-        if model.starts_with("gemma") && !fields.flag("norms_are_whole", false) {
+        if model.starts_with("gemma") && !norms_are_whole {
             // Gemma stores what differs from one.
             scales.weight.iter_mut().for_each(|weight| *weight += 1.0);
         }

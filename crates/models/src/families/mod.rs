@@ -5,11 +5,15 @@
 //! | `llama` | llama, mistral, qwen2, qwen3, smollm3, phi3, gemma, gemma2, gemma3, olmo2 |
 //! | `gpt` | gpt2, opt |
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
+//!
+//! `fields` reads a configuration, `defaults` has what it need not say, `rotary` the positions that several of them share.
 
+mod defaults;
 mod fields;
 mod fused;
 mod gpt;
 mod llama;
+mod rotary;
 
 use crate::checkpoint::Checkpoint;
 use crate::config::{DecoderConfig, Norm};

@@ -1,12 +1,12 @@
 //! A model folder as a GGUF file, in fewer bits.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rayon::prelude::*;
-use serde_json::Value as Json;
+use tempfile::NamedTempFile;
 use verdigris_kernels::Format;
+use verdigris_logits::TokenId;
 
 use super::write::{Planned, Put, head, pad};
 use super::{Gguf, model, tokenizer};
@@ -40,6 +40,9 @@ pub(crate) struct Model<'a> {
     pub(crate) parts: &'a Parts,
     /// Its `tokenizer.json`.
     pub(crate) tokenizer: &'a [u8],
+    /// The tokens that end a text, and the one that begins it.
+    pub(crate) ends: &'a [TokenId],
+    pub(crate) begin: Option<TokenId>,
     pub(crate) chat_template: Option<String>,
 }
 
@@ -49,6 +52,7 @@ pub(crate) fn convert(
     model: &Model<'_>,
     to: &Path,
     format: Format,
+    may_replace: bool,
     each: &mut dyn FnMut(u64, u64),
 ) -> Result<Converted, ModelError> {
     let cannot = |fault: String| ModelError::Convert { fault };
@@ -58,13 +62,9 @@ pub(crate) fn convert(
     is_said(model, &values).map_err(cannot)?;
     let tensors = tensors(model, architecture);
     let planned: Vec<Planned> = tensors.iter().map(|(name, source)| plan(name, source, format)).collect();
-    // A file that is not whole has another name.
-    let mut unfinished = to.as_os_str().to_owned();
-    unfinished.push(".part");
-    let unfinished = PathBuf::from(unfinished);
-    let failed = |source| ModelError::Write { path: to.to_owned(), source };
     let mut write_all = || {
-        let mut file = BufWriter::new(File::create(&unfinished)?);
+        let mut unfinished = unfinished(to)?;
+        let mut file = BufWriter::new(unfinished.as_file_mut());
         file.write_all(&head(&values, &planned))?;
         let total: usize = planned.iter().map(|planned| planned.shape.iter().product::<usize>()).sum();
         let mut done = 0;
@@ -76,14 +76,10 @@ pub(crate) fn convert(
             pad(&mut file, planned.bytes())?;
         }
         file.into_inner()?.sync_all()?;
-        std::fs::rename(&unfinished, to)?;
-        to.metadata()
+        let file = if may_replace { unfinished.persist(to) } else { unfinished.persist_noclobber(to) };
+        file?.metadata()
     };
     let written = write_all();
-    if written.is_err() {
-        // What is there of it is of no use; that it is there is not what went wrong.
-        let _ = std::fs::remove_file(&unfinished);
-    }
     let mut weights: Vec<(Format, u64)> = Vec::new();
     for planned in &planned {
         let count = planned.shape.iter().product::<usize>() as u64;
@@ -92,12 +88,30 @@ pub(crate) fn convert(
             None => weights.push((planned.format, count)),
         }
     }
+    let failed = |source| ModelError::Write { path: to.to_owned(), source };
     Ok(Converted { bytes: written.map_err(failed)?.len(), weights })
+}
+
+/// A file that is not whole yet: in the same folder, under a name of its own, and gone if it does not become whole.
+fn unfinished(to: &Path) -> std::io::Result<NamedTempFile> {
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = to.file_name().unwrap_or_default().to_string_lossy();
+    let prefix = format!("{name}.");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".part");
+    #[cfg(unix)]
+    {
+        // As any other file that is made, and not for its owner alone.
+        let usual = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        return builder.permissions(usual).tempfile_in(folder);
+    }
+    #[cfg(not(unix))]
+    builder.tempfile_in(folder)
 }
 
 /// What the file calls the architecture.
 fn architecture(model: &Model<'_>) -> Result<&'static str, String> {
-    Ok(match model.fields.text("model_type").unwrap_or_default() {
+    Ok(match model.fields.model_type().unwrap_or_default() {
         // A matter of where the matrices lie.
         "llama" | "mistral" | "phi3" => "llama",
         "qwen2" => "qwen2",
@@ -159,11 +173,13 @@ fn described(model: &Model<'_>, architecture: &str) -> Result<Vec<(String, Put)>
             _ => {}
         }
     }
-    for (name, field) in [("bos_token_id", "bos_token_id"), ("eos_token_id", "eos_token_id")] {
-        let id = model.fields.get(field).map(|id| if let Json::Array(ids) = id { &ids[0] } else { id });
-        if let Some(id) = id.and_then(Json::as_u64).and_then(|id| u32::try_from(id).ok()) {
-            values.push((format!("tokenizer.ggml.{name}"), Put::U32(id)));
-        }
+    // What ends a text, a turn or a message; all of them end what is written.
+    const ENDS: [&str; 3] = ["eos_token_id", "eot_token_id", "eom_token_id"];
+    if model.ends.len() > ENDS.len() {
+        return Err(format!("it has {} end tokens, and a GGUF file can say {}", model.ends.len(), ENDS.len()));
+    }
+    for (name, id) in ENDS.into_iter().zip(model.ends).chain(["bos_token_id"].into_iter().zip(&model.begin)) {
+        values.push((format!("tokenizer.ggml.{name}"), Put::U32(*id)));
     }
     let template = model.chat_template.clone();
     values.extend(template.map(|template| ("tokenizer.chat_template".to_owned(), Put::Text(template))));
@@ -174,7 +190,7 @@ fn described(model: &Model<'_>, architecture: &str) -> Result<Vec<(String, Put)>
 fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
     let gguf = Gguf::parse(&Bytes::new(std::sync::Arc::new(head(values, &[]))))?;
     let fields = model::fields(&gguf)?;
-    let read = (family(fields.text("model_type").unwrap_or_default())?.config)(&fields)?;
+    let read = (family(fields.model_type()?)?.config)(&fields)?;
     let plain = |config: &DecoderConfig| {
         let mut config = config.clone();
         // The file has it by its tensors.
@@ -204,7 +220,7 @@ fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
     let (written, read) = (plain(model.config), plain(&read));
     let biased = |config: &DecoderConfig| {
         let gated = matches!(config.feed_forward, FeedForward::Gated { bias: true, .. });
-        (config.attention_bias && fields.text("model_type") != Some("qwen2")) || config.output_bias || gated
+        (config.attention_bias && fields.model_type() != Ok("qwen2")) || config.output_bias || gated
     };
     if biased(model.config) {
         return Err("its attention or feed-forward parts have biases, which its kind of GGUF file has not".into());
@@ -297,14 +313,29 @@ fn plan(name: &str, source: &Source<'_>, format: Format) -> Planned {
         Source::Matrix(matrix) => {
             // What is drawn from, and read from, counts most.
             let is_outside = name == "token_embd.weight" || name == "output.weight";
-            let wanted = if is_outside && matches!(format, Format::Q4K | Format::Q4_0) { Format::Q6K } else { format };
+            let wanted = if is_outside && is_small(format) { Format::Q6K } else { format };
             let columns = matrix.weights().columns();
             let fits = |format: &Format| columns.is_multiple_of(format.block());
-            let chosen = [wanted, Format::Q8_0, Format::F16].into_iter().find(fits).unwrap_or(Format::F16);
+            let chosen = [wanted, in_32(wanted), Format::F16].into_iter().find(fits).unwrap_or(Format::F16);
             (vec![matrix.rows(), columns], chosen)
         }
     };
     Planned { name: name.to_owned(), shape, format }
+}
+
+/// Whether weights that count most are better stored in more bits.
+fn is_small(format: Format) -> bool {
+    matches!(format, Format::Q2K | Format::Q3K | Format::Q4K | Format::Q4_0 | Format::Q4_1)
+}
+
+/// For rows that are no whole blocks of 256: the next larger way to store blocks of 32 (as llama.cpp's own program has it).
+fn in_32(format: Format) -> Format {
+    match format {
+        Format::Q2K | Format::Q3K => Format::Q4_0,
+        Format::Q4K => Format::Q5_0,
+        Format::Q5K => Format::Q5_1,
+        _ => Format::Q8_0,
+    }
 }
 
 /// Writes a tensor; `each` hears how many weights more.

@@ -22,6 +22,9 @@ const MAX_ENTRIES: u64 = 1 << 20;
 /// Lists of lists are not deeper.
 const MAX_DEPTH: usize = 4;
 
+/// No list of texts, or of lists, is longer.
+const MAX_TEXTS: usize = 1 << 24;
+
 /// A tensor's dimensions are not more.
 const MAX_DIMENSIONS: u32 = 4;
 
@@ -33,13 +36,16 @@ pub(crate) struct Gguf {
 }
 
 /// A named value.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Value {
     Integer(i64),
     Number(f64),
     Truth(bool),
     Text(String),
-    List(Vec<Value>),
+    Texts(Vec<String>),
+    Numbers(Numbers),
+    /// Lists of lists, of which nothing here is made.
+    Lists,
 }
 
 impl Value {
@@ -59,15 +65,66 @@ impl Value {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    pub(crate) fn list(&self) -> Option<&[Value]> {
-        if let Self::List(list) = self { Some(list) } else { None }
+    /// One of a type whose values have all the same length; `None` for other types, and numbers past what is counted here.
+    fn scalar(kind: u32, bytes: &[u8]) -> Option<Self> {
+        fn of<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+            bytes.try_into().ok()
+        }
+        Some(match kind {
+            0 => Self::Integer(u8::from_le_bytes(of(bytes)?).into()),
+            1 => Self::Integer(i8::from_le_bytes(of(bytes)?).into()),
+            2 => Self::Integer(u16::from_le_bytes(of(bytes)?).into()),
+            3 => Self::Integer(i16::from_le_bytes(of(bytes)?).into()),
+            4 => Self::Integer(u32::from_le_bytes(of(bytes)?).into()),
+            5 => Self::Integer(i32::from_le_bytes(of(bytes)?).into()),
+            6 => Self::Number(f32::from_le_bytes(of(bytes)?).into()),
+            7 => Self::Truth(of::<1>(bytes)? != [0]),
+            10 => Self::Integer(u64::from_le_bytes(of(bytes)?).try_into().ok()?),
+            11 => Self::Integer(i64::from_le_bytes(of(bytes)?)),
+            12 => Self::Number(f64::from_le_bytes(of(bytes)?)),
+            _ => return None,
+        })
+    }
+}
+
+/// The bytes of a value, where all values of its type have as many.
+fn length(kind: u32) -> Option<usize> {
+    match kind {
+        0 | 1 | 7 => Some(1),
+        2 | 3 => Some(2),
+        4..=6 => Some(4),
+        10..=12 => Some(8),
+        _ => None,
+    }
+}
+
+/// A list of numbers or truth values, where it lies in the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbers {
+    kind: u32,
+    bytes: Bytes,
+}
+
+impl Numbers {
+    pub(crate) fn at(&self, i: usize) -> Option<Value> {
+        let length = length(self.kind)?;
+        let from = i.checked_mul(length)?;
+        Value::scalar(self.kind, self.bytes.get().get(from..from.checked_add(length)?)?)
+    }
+
+    /// The one number that all of them are.
+    fn all(&self) -> Option<Value> {
+        let length = length(self.kind)?;
+        let all = self.bytes.get();
+        let first = all.get(..length)?;
+        all.chunks_exact(length).all(|one| one == first).then(|| Value::scalar(self.kind, first))?
     }
 }
 
 impl Gguf {
     /// Reads the head of a file in memory; what is wrong with it.
     pub(crate) fn parse(bytes: &Bytes) -> Result<Self, String> {
-        let mut reader = Reader { rest: bytes.get() };
+        let mut reader = Reader { all: bytes, at: 0 };
         if reader.take(4)? != b"GGUF" {
             return Err("it does not begin with GGUF".into());
         }
@@ -89,8 +146,7 @@ impl Gguf {
         let alignment = values.get("general.alignment").and_then(Value::integer).unwrap_or(32);
         let alignment = usize::try_from(alignment).ok().filter(|alignment| alignment.is_power_of_two());
         let alignment = alignment.ok_or("its alignment is no power of two")?;
-        let head = bytes.get().len() - reader.rest.len();
-        let data = head.checked_next_multiple_of(alignment).ok_or("it is too large")?;
+        let data = reader.at.checked_next_multiple_of(alignment).ok_or("it is too large")?;
         let mut tensors = HashMap::new();
         for Info { name, shape, format, offset } in infos {
             let outside = || format!("the tensor {name:?} lies outside of the file");
@@ -118,15 +174,62 @@ impl Gguf {
         self.values.get(name)
     }
 
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        self.get(name)?.text()
+    /// A text of a name, if there is a value of that name.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, String> {
+        self.some(name, "text", Value::text)
     }
 
-    pub(crate) fn size(&self, name: &str) -> Option<usize> {
-        // Some files say it for each layer.
-        let value = self.get(name)?;
-        let one = if let Some(list) = value.list() { list.first()? } else { value };
-        one.integer()?.try_into().ok()
+    /// A finite number, likewise.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, String> {
+        self.some(name, "number", |value| value.number().filter(|number| number.is_finite()))
+    }
+
+    /// A truth value, likewise.
+    pub(crate) fn truth(&self, name: &str) -> Result<Option<bool>, String> {
+        self.some(name, "truth value", |value| if let Value::Truth(truth) = value { Some(*truth) } else { None })
+    }
+
+    /// A number of things, likewise. Some files say it for each layer; here all have as many.
+    pub(crate) fn size(&self, name: &str) -> Result<Option<usize>, String> {
+        self.some(name, "number of things, and the same for all layers", |value| {
+            let all = if let Value::Numbers(numbers) = value { numbers.all()? } else { value.clone() };
+            all.integer()?.try_into().ok()
+        })
+    }
+
+    fn some<'a, T>(
+        &'a self,
+        name: &str,
+        what: &str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        read(value).map(Some).ok_or_else(|| format!("{name} is no {what}"))
+    }
+
+    /// The list of texts of a name.
+    pub(crate) fn texts(&self, name: &str) -> Option<&[String]> {
+        if let Value::Texts(texts) = self.get(name)? { Some(texts) } else { None }
+    }
+
+    /// The list of numbers of a name.
+    pub(crate) fn numbers(&self, name: &str) -> Option<&Numbers> {
+        if let Value::Numbers(numbers) = self.get(name)? { Some(numbers) } else { None }
+    }
+
+    /// Whether all tensors are stored in ways that are known; which are not, and what to do.
+    pub(crate) fn check_kinds(&self) -> Result<(), String> {
+        let mut unknown: Vec<(&String, &String)> =
+            self.tensors.iter().filter_map(|(name, stored)| Some((name, stored.format.as_ref().err()?))).collect();
+        unknown.sort_unstable();
+        let Some((name, kind)) = unknown.first() else { return Ok(()) };
+        let kinds: std::collections::BTreeSet<&String> = unknown.iter().map(|(_, kind)| *kind).collect();
+        let all = kinds.into_iter().map(String::as_str).collect::<Vec<_>>().join(" and ");
+        Err(format!(
+            "{} of {} tensors ({name} = {kind}) are stored as {all}, which is not supported; take the model's file in another format, such as Q4_K_M, Q5_K_M or Q8_0",
+            unknown.len(),
+            self.tensors.len(),
+        ))
     }
 
     pub(crate) fn has_tensor(&self, name: &str) -> bool {
@@ -148,15 +251,17 @@ struct Info {
     offset: u64,
 }
 
-/// What has not been read yet.
+/// A file that has been read as far as to some place.
 struct Reader<'a> {
-    rest: &'a [u8],
+    all: &'a Bytes,
+    at: usize,
 }
 
 impl<'a> Reader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or("it ends too soon")?;
-        self.rest = rest;
+        let end = self.at.checked_add(count).ok_or("it ends too soon")?;
+        let taken = self.all.get().get(self.at..end).ok_or("it ends too soon")?;
+        self.at = end;
         Ok(taken)
     }
 
@@ -179,32 +284,37 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, kind: u32, depth: usize) -> Result<Value, String> {
-        Ok(match kind {
-            0 => Value::Integer(u8::from_le_bytes(self.array()?).into()),
-            1 => Value::Integer(i8::from_le_bytes(self.array()?).into()),
-            2 => Value::Integer(u16::from_le_bytes(self.array()?).into()),
-            3 => Value::Integer(i16::from_le_bytes(self.array()?).into()),
-            4 => Value::Integer(self.u32()?.into()),
-            5 => Value::Integer(i32::from_le_bytes(self.array()?).into()),
-            6 => Value::Number(f32::from_le_bytes(self.array()?).into()),
-            7 => Value::Truth(self.array::<1>()? != [0]),
-            8 => Value::Text(self.text()?),
+        match kind {
+            8 => Ok(Value::Text(self.text()?)),
+            9 if depth == MAX_DEPTH => Err("lists are nested too deep".into()),
             9 => {
-                if depth == MAX_DEPTH {
-                    return Err("lists are nested too deep".into());
-                }
-                let (kind, count) = (self.u32()?, self.u64()?);
-                // Each has a byte at least.
-                if count > self.rest.len() as u64 {
-                    return Err("it ends too soon".into());
-                }
-                Value::List((0..count).map(|_| self.value(kind, depth + 1)).collect::<Result<_, _>>()?)
+                let (kind, count) = (self.u32()?, usize::try_from(self.u64()?).map_err(|_| "it ends too soon")?);
+                self.list(kind, count, depth)
             }
-            10 => Value::Integer(self.u64()?.try_into().map_err(|_| "a number is too large")?),
-            11 => Value::Integer(i64::from_le_bytes(self.array()?)),
-            12 => Value::Number(f64::from_le_bytes(self.array()?)),
-            other => return Err(format!("a value has the unknown type {other}")),
-        })
+            _ => {
+                let length = length(kind).ok_or_else(|| format!("a value has the unknown type {kind}"))?;
+                Value::scalar(kind, self.take(length)?).ok_or_else(|| "a number is too large".into())
+            }
+        }
+    }
+
+    fn list(&mut self, kind: u32, count: usize, depth: usize) -> Result<Value, String> {
+        if let Some(length) = length(kind) {
+            let from = self.at;
+            self.take(count.checked_mul(length).ok_or("it ends too soon")?)?;
+            let bytes = self.all.part(from..self.at).ok_or("it ends too soon")?;
+            return Ok(Value::Numbers(Numbers { kind, bytes }));
+        }
+        if count > MAX_TEXTS {
+            return Err(format!("a list of {count} texts is too long"));
+        }
+        if kind == 8 {
+            return Ok(Value::Texts((0..count).map(|_| self.text()).collect::<Result<_, _>>()?));
+        }
+        for _ in 0..count {
+            self.value(kind, depth + 1)?;
+        }
+        Ok(Value::Lists)
     }
 
     fn tensor(&mut self) -> Result<Info, String> {
@@ -222,8 +332,14 @@ impl<'a> Reader<'a> {
             0 => Ok(Format::F32),
             1 => Ok(Format::F16),
             2 => Ok(Format::Q4_0),
+            3 => Ok(Format::Q4_1),
+            6 => Ok(Format::Q5_0),
+            7 => Ok(Format::Q5_1),
             8 => Ok(Format::Q8_0),
+            10 => Ok(Format::Q2K),
+            11 => Ok(Format::Q3K),
             12 => Ok(Format::Q4K),
+            13 => Ok(Format::Q5K),
             14 => Ok(Format::Q6K),
             30 => Ok(Format::Bf16),
             other => Err(type_name(other)),
@@ -235,15 +351,27 @@ impl<'a> Reader<'a> {
 /// The name of a type that is not supported.
 fn type_name(kind: u32) -> String {
     let known = [
-        (3, "Q4_1"),
-        (6, "Q5_0"),
-        (7, "Q5_1"),
-        (10, "Q2_K"),
-        (11, "Q3_K"),
-        (13, "Q5_K"),
+        (9, "Q8_1"),
         (15, "Q8_K"),
+        (16, "IQ2_XXS"),
+        (17, "IQ2_XS"),
+        (18, "IQ3_XXS"),
+        (19, "IQ1_S"),
         (20, "IQ4_NL"),
+        (21, "IQ3_S"),
+        (22, "IQ2_S"),
         (23, "IQ4_XS"),
+        (24, "I8"),
+        (25, "I16"),
+        (26, "I32"),
+        (27, "I64"),
+        (28, "F64"),
+        (29, "IQ1_M"),
+        (34, "TQ1_0"),
+        (35, "TQ2_0"),
+        (39, "MXFP4"),
+        (40, "NVFP4"),
+        (41, "Q1_0"),
     ];
     let name = known.iter().find(|(number, _)| *number == kind);
     name.map_or_else(|| format!("type {kind}"), |(_, name)| (*name).to_owned())
@@ -274,8 +402,10 @@ mod tests {
     #[test]
     fn values_and_tensors_are_read() {
         let gguf = Gguf::parse(&Bytes::new(Arc::new(file()))).unwrap();
-        assert_eq!(gguf.text("general.architecture"), Some("llama"));
-        assert_eq!(gguf.get("list"), Some(&Value::List(vec![Value::Integer(7), Value::Integer(9)])));
+        assert_eq!(gguf.text("general.architecture"), Ok(Some("llama")));
+        let list = gguf.numbers("list").unwrap();
+        assert_eq!([0, 1, 2].map(|i| list.at(i).and_then(|value| value.integer())), [Some(7), Some(9), None]);
+        assert!(gguf.size("list").is_err() && gguf.number("general.architecture").is_err());
         let checkpoint = gguf.checkpoint(|name| Some(format!("{name}.weight")));
         assert_eq!(checkpoint.matrix("w.weight", [3, 2]).unwrap().numbers(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     }

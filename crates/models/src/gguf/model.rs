@@ -1,26 +1,26 @@
 //! A GGUF file's description and names in Hugging Face's terms.
 
-use serde_json::{Map, Value as Json, json};
-use verdigris_logits::TokenId;
-
-use super::{Gguf, Value};
+use super::Gguf;
 use crate::checkpoint::Checkpoint;
 use crate::families::Fields;
+use serde_json::{Map, Value as Json, json};
 
 /// The architectures of which a file can be read.
 const ARCHITECTURES: [&str; 6] = ["gemma2", "gemma3", "llama", "qwen2", "qwen3", "smollm3"];
 
-/// The fields that a `config.json` would have; what is missing.
+/// The fields that a `config.json` would have; what is missing, and what is there that is not supported.
 pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
-    let architecture = gguf.text("general.architecture").ok_or("general.architecture is missing")?;
+    let architecture = gguf.text("general.architecture")?.ok_or("general.architecture is missing")?;
     if !ARCHITECTURES.contains(&architecture) {
         let known = ARCHITECTURES.join(", ");
         return Err(format!("the architecture {architecture:?} is not supported in GGUF files; these are: {known}"));
     }
     let of = |name: &str| format!("{architecture}.{name}");
-    let size = |name: &str| gguf.size(&of(name)).ok_or_else(|| format!("{} is missing", of(name)));
-    let number = |name: &str| gguf.get(&of(name)).and_then(Value::number);
-    let tokens = gguf.get("tokenizer.ggml.tokens").and_then(Value::list).map(<[_]>::len);
+    let size_or = |name: &str| gguf.size(&of(name));
+    let size = |name: &str| size_or(name)?.ok_or_else(|| format!("{} is missing", of(name)));
+    let number = |name: &str| gguf.number(&of(name));
+    refuse(gguf, of)?;
+    let tokens = gguf.texts("tokenizer.ggml.tokens").map(<[_]>::len);
     let vocabulary = gguf.tensors.get("token_embd.weight").and_then(|stored| stored.rows()).or(tokens);
     let mut fields = Map::new();
     let mut put = |name: &str, value: Json| drop(fields.insert(name.to_owned(), value));
@@ -31,33 +31,49 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
     put("num_hidden_layers", size("block_count")?.into());
     let heads = size("attention.head_count")?;
     put("num_attention_heads", heads.into());
-    put("num_key_value_heads", size("attention.head_count_kv").unwrap_or(heads).into());
-    if let Ok(head_dim) = size("attention.key_length") {
-        put("head_dim", head_dim.into());
+    put("num_key_value_heads", size_or("attention.head_count_kv")?.unwrap_or(heads).into());
+    let head_dim = match size_or("attention.key_length")? {
+        Some(head_dim) => head_dim,
+        None => size("embedding_length")?.checked_div(heads).unwrap_or(0),
+    };
+    put("head_dim", head_dim.into());
+    for name in ["rope.dimension_count", "attention.value_length"] {
+        if let Some(elements) = size_or(name)?.filter(|&elements| elements != head_dim) {
+            let name = of(name);
+            return Err(format!("{name} is {elements} where heads have {head_dim} elements, which is not supported"));
+        }
     }
     put("max_position_embeddings", size("context_length")?.into());
-    put("rms_norm_eps", number("attention.layer_norm_rms_epsilon").unwrap_or(1e-5).into());
-    put("rope_theta", number("rope.freq_base").unwrap_or(10_000.0).into());
+    put("rms_norm_eps", number("attention.layer_norm_rms_epsilon")?.unwrap_or(1e-5).into());
+    put("rope_theta", number("rope.freq_base")?.unwrap_or(10_000.0).into());
+    if let Some(theta) = number("rope.freq_base_swa")? {
+        put("rope_local_base_freq", theta.into());
+    }
     put("tie_word_embeddings", (!gguf.has_tensor("output.weight")).into());
     put("attention_bias", false.into());
-    if let Ok(window) = size("attention.sliding_window") {
-        put("sliding_window", window.into());
+    for (name, field) in
+        [("attention.sliding_window", "sliding_window"), ("attention.sliding_window_pattern", "sliding_window_pattern")]
+    {
+        if let Some(size) = size_or(name)? {
+            put(field, size.into());
+        }
     }
     for name in ["attn_logit_softcapping", "final_logit_softcapping"] {
-        if let Some(cap) = number(name) {
+        if let Some(cap) = number(name)? {
             put(name, cap.into());
         }
     }
-    match gguf.text(&of("rope.scaling.type")) {
+    let factor = number("rope.scaling.factor")?.unwrap_or(1.0);
+    match gguf.text(&of("rope.scaling.type"))? {
         None | Some("none") => {}
-        Some("linear") => {
-            put("rope_scaling", json!({"type": "linear", "factor": number("rope.scaling.factor").unwrap_or(1.0)}));
-        }
+        Some("linear") => put("rope_scaling", json!({"type": "linear", "factor": factor})),
         Some("yarn") => {
             let scaling = json!({
                 "type": "yarn",
-                "factor": number("rope.scaling.factor").unwrap_or(1.0),
+                "factor": factor,
                 "original_max_position_embeddings": size("rope.scaling.original_context_length")?,
+                "beta_fast": number("rope.scaling.yarn_beta_fast")?,
+                "beta_slow": number("rope.scaling.yarn_beta_slow")?,
             });
             put("rope_scaling", scaling);
         }
@@ -67,63 +83,162 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
     }
     if architecture.starts_with("gemma") {
         // A file says nothing of it; but for the largest models it is the head's size.
-        put("query_pre_attn_scalar", size("attention.key_length")?.into());
+        put("query_pre_attn_scalar", head_dim.into());
         put("norms_are_whole", true.into());
     }
     if architecture == "llama" || architecture == "smollm3" {
         // These files have the elements of heads in another order.
         put("rope_neighbours", true.into());
     }
-    if architecture == "smollm3" {
-        // A file says nothing of it: every fourth layer knows no positions.
-        let layers = size("block_count")?.min(1 << 16);
-        let turns: Vec<u8> = (1..=layers).map(|layer| u8::from(!layer.is_multiple_of(4))).collect();
-        put("no_rope_layers", turns.into());
-    }
-    if gguf.has_tensor("rope_freqs.weight") {
-        put("rope_has_factors", true.into());
-    }
-    for name in ["eos_token_id", "bos_token_id"] {
-        let id = gguf.get(&format!("tokenizer.ggml.{name}")).and_then(Value::integer);
-        if let Some(id) = id.and_then(|id| TokenId::try_from(id).ok()) {
-            put(name, id.into());
+    // Of SmolLM3 a file says nothing of the layers that know no positions: it is every fourth, as where nothing is said of them.
+    let ids = |names: &[&str]| {
+        let id = |name: &&str| gguf.size(&format!("tokenizer.ggml.{name}"));
+        let ids: Vec<Option<usize>> = names.iter().map(id).collect::<Result<_, String>>()?;
+        Ok::<Vec<usize>, String>(ids.into_iter().flatten().collect())
+    };
+    // What ends a turn ends a text.
+    put("eos_token_id", ids(&["eos_token_id", "eot_token_id", "eom_token_id"])?.into());
+    put("bos_token_id", ids(&["bos_token_id"])?.into());
+    Ok(Fields::of(fields))
+}
+
+/// Refuses what would change a model's logits and is not understood.
+fn refuse(gguf: &Gguf, of: impl Fn(&str) -> String) -> Result<(), String> {
+    let unusual = [
+        ("expert_count", 0.0),
+        ("attention.scale", f64::NAN),
+        ("attention.clamp_kqv", f64::NAN),
+        ("attention.max_alibi_bias", 0.0),
+        ("embedding_scale", 1.0),
+        ("residual_scale", 1.0),
+        ("logit_scale", 1.0),
+        ("rope.scale_linear", 1.0),
+        ("rope.scaling.attn_factor", 1.0),
+        ("rope.scaling.yarn_ext_factor", 1.0),
+        ("rope.scaling.yarn_attn_factor", 1.0),
+    ];
+    for (name, usual) in unusual.map(|(name, usual)| (of(name), usual)) {
+        if let Some(value) = gguf.number(&name)?.filter(|value| *value != usual) {
+            return Err(format!("{name} = {value} is not supported"));
         }
     }
-    Ok(Fields::of(fields))
+    if gguf.truth(&of("attention.causal"))? == Some(false) {
+        return Err(format!("{} = false is not supported", of("attention.causal")));
+    }
+    let architecture = gguf.text("general.architecture")?.unwrap_or_default();
+    // Qwen2's first projections alone have biases.
+    let is_known = |name: &str| {
+        let has_bias = |part: &str| part == "attn_q" || part == "attn_k" || part == "attn_v";
+        match name.strip_prefix("blk.").and_then(|name| name.split_once('.')?.1.rsplit_once('.')) {
+            Some((part, "bias")) => architecture == "qwen2" && has_bias(part),
+            _ => renamed(name, architecture).is_some(),
+        }
+    };
+    let mut unknown: Vec<&String> = gguf.tensors.keys().filter(|name| !is_known(name)).collect();
+    unknown.sort_unstable();
+    unknown.first().map_or(Ok(()), |name| Err(format!("the tensor {name:?} is not known in files of {architecture}")))
+}
+
+/// Whether a file says by how much each wavelength of rotary positions is longer.
+pub(crate) fn has_factors(gguf: &Gguf) -> bool {
+    gguf.has_tensor("rope_freqs.weight")
 }
 
 /// The weights under the names that Hugging Face has for them.
 pub(crate) fn checkpoint(gguf: &Gguf) -> Checkpoint {
-    let architecture = gguf.text("general.architecture").unwrap_or_default();
+    let architecture = gguf.text("general.architecture").ok().flatten().unwrap_or_default();
+    gguf.checkpoint(|name| renamed(name, architecture))
+}
+
+/// What Hugging Face calls a tensor of a file of llama.cpp.
+fn renamed(name: &str, architecture: &str) -> Option<String> {
     let around = architecture.starts_with("gemma");
-    gguf.checkpoint(|name| {
-        Some(match name {
-            "token_embd.weight" => "model.embed_tokens.weight".into(),
-            "output_norm.weight" => "model.norm.weight".into(),
-            "output.weight" => "lm_head.weight".into(),
-            "rope_freqs.weight" => "rope_freqs".into(),
-            _ => {
-                let (layer, part) = name.strip_prefix("blk.")?.split_once('.')?;
-                let (part, kind) = part.rsplit_once('.')?;
-                let part = match part {
-                    "attn_norm" => "input_layernorm",
-                    "attn_q" => "self_attn.q_proj",
-                    "attn_k" => "self_attn.k_proj",
-                    "attn_v" => "self_attn.v_proj",
-                    "attn_q_norm" => "self_attn.q_norm",
-                    "attn_k_norm" => "self_attn.k_norm",
-                    "attn_output" => "self_attn.o_proj",
-                    "post_attention_norm" => "post_attention_layernorm",
-                    "ffn_norm" if around => "pre_feedforward_layernorm",
-                    "ffn_norm" => "post_attention_layernorm",
-                    "post_ffw_norm" => "post_feedforward_layernorm",
-                    "ffn_gate" => "mlp.gate_proj",
-                    "ffn_up" => "mlp.up_proj",
-                    "ffn_down" => "mlp.down_proj",
-                    _ => return None,
-                };
-                format!("model.layers.{layer}.{part}.{kind}")
-            }
-        })
+    Some(match name {
+        "token_embd.weight" => "model.embed_tokens.weight".into(),
+        "output_norm.weight" => "model.norm.weight".into(),
+        "output.weight" => "lm_head.weight".into(),
+        "rope_freqs.weight" => "rope_freqs".into(),
+        _ => {
+            let (layer, part) = name.strip_prefix("blk.")?.split_once('.')?;
+            let (part, kind) = part.rsplit_once('.')?;
+            let part = match part {
+                "attn_norm" => "input_layernorm",
+                "attn_q" => "self_attn.q_proj",
+                "attn_k" => "self_attn.k_proj",
+                "attn_v" => "self_attn.v_proj",
+                "attn_q_norm" => "self_attn.q_norm",
+                "attn_k_norm" => "self_attn.k_norm",
+                "attn_output" => "self_attn.o_proj",
+                "post_attention_norm" => "post_attention_layernorm",
+                "ffn_norm" if around => "pre_feedforward_layernorm",
+                "ffn_norm" => "post_attention_layernorm",
+                "post_ffw_norm" => "post_feedforward_layernorm",
+                "ffn_gate" => "mlp.gate_proj",
+                "ffn_up" => "mlp.up_proj",
+                "ffn_down" => "mlp.down_proj",
+                _ => return None,
+            };
+            format!("model.layers.{layer}.{part}.{kind}")
+        }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gguf::write::{Planned, Put, head};
+    use crate::matrix::Bytes;
+    use std::sync::Arc;
+    use verdigris_kernels::Format;
+
+    /// The description in a file with some values more, or others, and a tensor; what is wrong with it.
+    fn read(more: Vec<(&str, Put)>, tensor: &str) -> Result<crate::DecoderConfig, String> {
+        let mut values = vec![("general.architecture", Put::Text("llama".into()))];
+        let sizes = [("context_length", 64), ("embedding_length", 32), ("block_count", 2), ("feed_forward_length", 48)];
+        let sizes = sizes.map(|(name, size)| (format!("llama.{name}"), Put::U32(size)));
+        let heads = ("llama.attention.head_count", Put::U32(4));
+        values.extend(sizes.iter().map(|(name, size)| (name.as_str(), size.clone())).chain([heads]).chain(more));
+        let values: Vec<(String, Put)> = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let tensors = ["token_embd.weight", tensor].map(|name| Planned {
+            name: name.to_owned(),
+            shape: vec![61, 32],
+            format: Format::F32,
+        });
+        let mut file = head(&values, &tensors);
+        file.resize(file.len() + 2 * 61 * 32 * 4, 0);
+        let fields = fields(&Gguf::parse(&Bytes::new(Arc::new(file)))?)?;
+        let config = (crate::families::family(fields.model_type()?)?.config)(&fields)?;
+        config.check().map(|()| config)
+    }
+
+    #[test]
+    fn a_description_is_understood_or_refused_by_the_name_of_the_value() {
+        let usual = || ("llama.rope.dimension_count", Put::U32(8));
+        let config = read(vec![usual()], "output.weight").unwrap();
+        assert_eq!((config.vocabulary, config.head_dim, config.tied), (61, 8, false));
+        for (name, value, said) in [
+            ("llama.rope.freq_base", Put::F32(f32::NAN), "llama.rope.freq_base is no number"),
+            ("llama.rope.freq_base", Put::F32(-1.0), "rotary positions (rope_theta) is -1"),
+            ("llama.rope.freq_base", Put::Text("10000".into()), "llama.rope.freq_base is no number"),
+            ("llama.attention.layer_norm_rms_epsilon", Put::F32(f32::NAN), "layer_norm_rms_epsilon is no number"),
+            ("llama.attention.layer_norm_rms_epsilon", Put::F32(0.0), "the epsilon of norms is 0"),
+            ("llama.rope.dimension_count", Put::U32(4), "llama.rope.dimension_count is 4 where heads have 8"),
+            ("llama.attention.value_length", Put::U32(16), "llama.attention.value_length is 16"),
+            ("llama.attention.head_count_kv", Put::Integers(vec![4, 2]), "and the same for all layers"),
+            ("llama.block_count", Put::F32(2.0), "llama.block_count is no number of things"),
+            ("llama.expert_count", Put::U32(8), "llama.expert_count = 8 is not supported"),
+            ("llama.rope.scaling.type", Put::Truth(true), "llama.rope.scaling.type is no text"),
+            ("llama.rope.scaling.type", Put::Text("longrope".into()), "\"longrope\" are not supported"),
+            ("llama.attention.causal", Put::Truth(false), "llama.attention.causal = false"),
+            ("general.architecture", Put::Text("mamba".into()), "\"mamba\" is not supported in GGUF files"),
+        ] {
+            let fault = read(vec![(name, value)], "output.weight").unwrap_err();
+            assert!(fault.contains(said) && !fault.contains('\n'), "{fault:?} should say {said:?}");
+        }
+        assert!(read(vec![("llama.attention.head_count_kv", Put::Integers(vec![2, 2]))], "output.weight").is_ok());
+        for tensor in ["blk.0.attn_q.bias", "blk.0.ffn_gate_exps.weight", "rope_factors_long.weight"] {
+            let fault = read(vec![usual()], tensor).unwrap_err();
+            assert!(fault.contains(&format!("the tensor {tensor:?} is not known")), "{fault}");
+        }
+    }
 }

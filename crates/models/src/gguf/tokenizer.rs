@@ -15,11 +15,11 @@ const BYTE: i64 = 6;
 
 /// The `tokenizer.json`; what cannot be understood.
 pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
-    let list = |name: &str| gguf.get(&format!("tokenizer.ggml.{name}")).and_then(Value::list);
-    let tokens: Vec<&str> =
-        list("tokens").ok_or("it has no tokens")?.iter().map(|token| token.text().unwrap_or_default()).collect();
-    let types: Vec<i64> = list("token_type").unwrap_or_default().iter().filter_map(Value::integer).collect();
-    let kind = |id: usize| types.get(id).copied().unwrap_or(NORMAL);
+    let named = |name: &str| format!("tokenizer.ggml.{name}");
+    let tokens = gguf.texts(&named("tokens")).ok_or("it has no tokens")?;
+    let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+    let types = gguf.numbers(&named("token_type"));
+    let kind = |id: usize| types.and_then(|types| types.at(id)?.integer()).unwrap_or(NORMAL);
     // Rows of the model without a token are no tokens.
     let used = tokens.iter().enumerate().filter(|(id, _)| kind(*id) != UNUSED);
     let vocabulary: Map<String, Json> = used.map(|(id, token)| ((*token).to_owned(), id.into())).collect();
@@ -30,20 +30,19 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
                 "normalized": false, "special": kind(id) != USER_DEFINED})
         })
         .collect();
-    let begin = gguf.get("tokenizer.ggml.bos_token_id").and_then(Value::integer);
-    let adds_begin = gguf.get("tokenizer.ggml.add_bos_token") == Some(&Value::Truth(true));
+    let begin = gguf.get(&named("bos_token_id")).and_then(Value::integer);
+    let adds_begin = gguf.truth(&named("add_bos_token"))?.unwrap_or(false);
     let begin = begin.filter(|_| adds_begin).and_then(|id| Some((id, *tokens.get(usize::try_from(id).ok()?)?)));
     let post = begin.map(|(id, token)| {
         json!({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": token, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
             "special_tokens": {token: {"id": token, "ids": [id], "tokens": [token]}}})
     });
-    let model = gguf.text("tokenizer.ggml.model").unwrap_or_default();
+    let model = gguf.text(&named("model"))?.unwrap_or_default();
     let parts = match model {
         "gpt2" => {
-            let merges = list("merges").ok_or("it has no merges")?;
-            let merges: Vec<&str> = merges.iter().filter_map(Value::text).collect();
-            let pre = gguf.text("tokenizer.ggml.pre").unwrap_or_default();
+            let merges = gguf.texts(&named("merges")).ok_or("it has no merges")?;
+            let pre = gguf.text(&named("pre"))?.unwrap_or_default();
             let split =
                 split::named(pre).ok_or_else(|| format!("its way to split texts, {pre:?}, is not supported"))?;
             json!({
@@ -54,16 +53,27 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
             })
         }
         "llama" => {
-            let scores: Vec<f64> = list("scores").unwrap_or_default().iter().filter_map(Value::number).collect();
-            let merges = merges(&tokens, &scores, |id| !matches!(kind(id), CONTROL | UNKNOWN | BYTE));
+            let scores = gguf.numbers(&named("scores"));
+            let score = |id: usize| scores.and_then(|scores| scores.at(id)?.number()).unwrap_or(0.0);
+            let merges = merges(&tokens, score, |id| !matches!(kind(id), CONTROL | UNKNOWN | BYTE));
             let unknown = (0..tokens.len()).find(|&id| kind(id) == UNKNOWN).map(|id| tokens[id]);
+            let spaces = json!({"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"});
+            let mut decoders = vec![
+                json!({"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": " "}),
+                json!({"type": "ByteFallback"}),
+                json!({"type": "Fuse"}),
+            ];
+            // Whether a text begins with a space that nobody wrote (of Gemma's not).
+            let normalizers = if gguf.truth(&named("add_space_prefix"))?.unwrap_or(true) {
+                decoders.push(json!({"type": "Strip", "content": " ", "start": 1, "stop": 0}));
+                vec![json!({"type": "Prepend", "prepend": "\u{2581}"}), spaces]
+            } else {
+                vec![spaces]
+            };
             json!({
-                "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u{2581}"},
-                    {"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"}]},
+                "normalizer": {"type": "Sequence", "normalizers": normalizers},
                 "pre_tokenizer": null,
-                "decoder": {"type": "Sequence", "decoders": [
-                    {"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": " "}, {"type": "ByteFallback"},
-                    {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+                "decoder": {"type": "Sequence", "decoders": decoders},
                 "model": {"type": "BPE", "unk_token": unknown, "fuse_unk": true, "byte_fallback": true,
                     "vocab": vocabulary, "merges": merges},
             })
@@ -78,7 +88,7 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
 }
 
 /// What two tokens join to which, best first: by the scores of what they join to, then by the order of the two.
-fn merges(tokens: &[&str], scores: &[f64], is_text: impl Fn(usize) -> bool) -> Vec<[String; 2]> {
+fn merges(tokens: &[&str], score: impl Fn(usize) -> f64, is_text: impl Fn(usize) -> bool) -> Vec<[String; 2]> {
     let ids: std::collections::HashMap<&str, usize> =
         tokens.iter().enumerate().filter(|(id, _)| is_text(*id)).map(|(id, token)| (*token, id)).collect();
     let mut merges = Vec::new();
@@ -86,7 +96,7 @@ fn merges(tokens: &[&str], scores: &[f64], is_text: impl Fn(usize) -> bool) -> V
         for (at, _) in token.char_indices().skip(1) {
             let (first, second) = token.split_at(at);
             if let (Some(&a), Some(&b)) = (ids.get(first), ids.get(second)) {
-                merges.push((scores.get(id).copied().unwrap_or(0.0), a, b));
+                merges.push((score(id), a, b));
             }
         }
     }
@@ -142,4 +152,42 @@ fn adds_begin(post_processor: &Json) -> bool {
     let one = std::slice::from_ref(post_processor);
     let steps = post_processor["processors"].as_array().map_or(one, |steps| steps);
     steps.iter().any(|step| step["type"] == "TemplateProcessing" && step["single"][0]["SpecialToken"].is_object())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gguf::write::head;
+    use crate::matrix::Bytes;
+    use std::sync::Arc;
+    use verdigris_text::Tokenizer;
+
+    fn tokenizer(adds_space: Option<bool>) -> Tokenizer {
+        let tokens = ["<unk>", "<s>", "\u{2581}", "a", "b", "\u{2581}a", "ab", "\u{2581}ab"];
+        let kinds = [UNKNOWN, CONTROL, NORMAL, NORMAL, NORMAL, NORMAL, NORMAL, NORMAL];
+        let named = |name: &str, value: Put| (format!("tokenizer.ggml.{name}"), value);
+        let mut values = vec![
+            named("model", Put::Text("llama".into())),
+            named("tokens", Put::Texts(tokens.map(str::to_owned).into())),
+            named("token_type", Put::Integers(kinds.map(|kind| kind as i32).into())),
+        ];
+        values.extend(adds_space.map(|adds| named("add_space_prefix", Put::Truth(adds))));
+        let file = Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap();
+        Tokenizer::from_json(&json(&file).unwrap()).unwrap()
+    }
+
+    /// A space before a text, where the file does not say that there is none. (Tokens alone cannot tell whether one was written.)
+    #[test]
+    fn a_space_comes_before_a_text_where_the_file_says_so() {
+        for (adds_space, first) in [(None, 7), (Some(true), 7), (Some(false), 6)] {
+            let tokenizer = tokenizer(adds_space);
+            assert_eq!(tokenizer.encode("ab").unwrap(), [first], "{adds_space:?}");
+            for text in ["ab", " ab", "ab ab", "ab ", "  a"] {
+                let back = tokenizer.decode(&tokenizer.encode(text).unwrap());
+                let space = if adds_space == Some(false) { "" } else { " " };
+                assert_eq!(back, format!("{space}{text}"), "{adds_space:?}");
+            }
+        }
+        assert_eq!(tokenizer(Some(false)).encode(" ab").unwrap(), [7]);
+    }
 }

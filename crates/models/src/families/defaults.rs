@@ -1,0 +1,28 @@
+//! What a `config.json` need not say: the values that `transformers` takes where a field is missing and Llama's would be others.
+
+use serde_json::{Map, Value, json};
+
+/// The fields of a model type that are not as Llama has them.
+pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
+    let fields = match model_type {
+        "mistral" => json!({"num_key_value_heads": 8, "sliding_window": 4096}),
+        "qwen2" => json!({"max_window_layers": 28, "sliding_window": 4096}),
+        "qwen3" => json!({"head_dim": 128, "max_window_layers": 28, "sliding_window": 4096}),
+        "smollm3" => json!({"num_key_value_heads": 4, "rope_theta": 2e6, "tie_word_embeddings": true}),
+        "phi3" | "olmo2" => json!({"rms_norm_eps": 1e-5}),
+        "gemma" => json!({"head_dim": 256, "num_key_value_heads": 16}),
+        "gemma2" => json!({
+            "head_dim": 256, "num_key_value_heads": 4, "sliding_window": 4096, "query_pre_attn_scalar": 256,
+            "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
+        }),
+        // Files of the models that also see pictures leave out whatever is so.
+        "gemma3" | "gemma3_text" => json!({
+            "vocab_size": 262_208, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26,
+            "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "max_position_embeddings": 131_072,
+            "sliding_window": 4096, "query_pre_attn_scalar": 256,
+        }),
+        _ => json!({}),
+    };
+    let Value::Object(fields) = fields else { unreachable!("it is an object") };
+    fields
+}
