@@ -1,5 +1,6 @@
 //! `verdigris attack`: do to a text what others may do to it.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,6 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use verdigris::watermark::attack::Attack;
 
 use crate::error::Failure;
+use crate::{report, text};
 
 /// Attack a text, to see what its mark stands
 #[derive(Args)]
@@ -34,7 +36,13 @@ pub(crate) struct AttackCommand {
     /// Human text: what copy-paste puts around the text, and where substitution takes its words from
     #[arg(long, value_name = "FILE")]
     human: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
+
+/// docs/json.md says what the fields are.
+const FORMAT: &str = "verdigris-attack-1";
 
 /// Attacks by their names.
 fn attacks() -> impl TypedValueParser<Value = Attack> {
@@ -50,13 +58,27 @@ impl AttackCommand {
         if !(0.0..=1.0).contains(&self.strength) {
             return Err(Failure::Usage(format!("--strength is {}, but must be 0 to 1", self.strength)));
         }
-        let human = self.human.as_deref().map(crate::text::read).transpose()?;
+        let human = self.human.as_deref().map(text::read).transpose()?;
         if self.attack == Attack::CopyPaste && human.as_ref().is_none_or(|human| human.trim().is_empty()) {
             return Err(Failure::Usage("copy-paste needs a text to paste into: --human FILE".into()));
         }
-        let text = crate::text::read(&self.file)?;
+        let name = text::name(&self.file);
+        let text = match text::read(&self.file) {
+            Err(failure) if self.json => return report::json_error(FORMAT, &name, &failure),
+            text => text?,
+        };
         let attacked = self.attack.apply(&text, self.strength, self.seed, &human.unwrap_or_default());
-        std::io::Write::write_all(&mut std::io::stdout(), attacked.as_bytes())?;
+        let mut out = std::io::stdout();
+        if self.json {
+            let (_, attack, _) = Attack::ALL.into_iter().find(|(attack, ..)| *attack == self.attack).expect("of all");
+            let json = serde_json::json!({
+                "format": FORMAT, "name": name, "attack": attack, "strength": self.strength, "seed": self.seed,
+                "text": attacked,
+            });
+            writeln!(out, "{json}")?;
+        } else {
+            out.write_all(attacked.as_bytes())?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

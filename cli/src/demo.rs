@@ -55,8 +55,8 @@ impl Demo {
         };
         let made = format!(" that is made for this screen: {}", key.describe());
         wrapped(&mut out, width, &[(bold, "A key"), (no, &made)])?;
-        let before = "After each few tokens the key calls a quarter of all tokens ";
-        wrapped(&mut out, width, &[(no, before), (green, "green"), (no, ", and the writer prefers them.")])?;
+        let before = "After each few tokens the key calls a quarter of all tokens green, here ";
+        wrapped(&mut out, width, &[(no, before), (green, "blue and bold"), (no, ", and the writer prefers them.")])?;
         let mut rows = Vec::new();
         for (title, text) in [("Marked", &marked), ("Not marked", &plain)] {
             writeln!(out)?;
@@ -67,7 +67,7 @@ impl Demo {
         let judge = |key: &Key, text: &str| engine.reader().detect(key, text.as_bytes());
         writeln!(out)?;
         let faint = "; faint: not counted, since its context repeats or is missing";
-        wrapped(&mut out, width, &[(green, "green"), (no, " and "), (red, "red"), (dim, faint)])?;
+        wrapped(&mut out, width, &[(green, "green tokens"), (no, " and "), (red, "the others"), (dim, faint)])?;
         writeln!(out)?;
         wrapped(&mut out, width, &[(bold, "What the detector says"), (no, ", from the text and the key alone")])?;
         writeln!(out)?;

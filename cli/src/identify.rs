@@ -13,7 +13,7 @@ use crate::detect::RepeatsName;
 use crate::error::Failure;
 use crate::key::KeysOption;
 use crate::model::ModelOption;
-use crate::report;
+use crate::{report, text};
 
 /// Find out which of some keys, vocabulary sizes and green shares a text was marked with
 #[derive(Args)]
@@ -21,7 +21,8 @@ use crate::report;
 Other systems do not say which vocabulary size they split: the tokenizer's, the model config's, or the width of the \
 logits. Every combination that is tried is paid for: the p-value is that of the best one times their number.
 
-Exit status: 0 one of them is found, 1 none is, 2 an error.
+Exit status: 0 one of them is found, 1 none is, 2 no verdict: an error, or a text too short to decide. docs/json.md says \
+what the fields of --json are.
 
 Examples:
   verdigris identify text.txt --ring keys/
@@ -54,25 +55,49 @@ pub(crate) struct Identify {
     json: bool,
 }
 
+/// docs/json.md says what the fields are.
+const FORMAT: &str = "verdigris-identify-1";
+
 #[derive(Serialize)]
-struct Output {
+struct Output<'a> {
+    format: &'static str,
+    name: &'a str,
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     tried: usize,
     level: f64,
-    found: Option<String>,
-    best: Vec<Candidate>,
+    found: Option<&'a Candidate<'a>>,
+    best: &'a [Candidate<'a>],
 }
 
 #[derive(Serialize)]
-struct Candidate {
-    candidate: String,
-    key_id: String,
+struct Candidate<'a> {
+    candidate: &'a str,
+    key_id: &'a str,
     dialect: &'static str,
     vocabulary_size: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
     gamma: Option<f64>,
     scored: u64,
     z: f64,
     log10_p: f64,
+}
+
+impl<'a> Candidate<'a> {
+    fn of(finding: &'a Finding, candidates: &'a [(String, Key)]) -> Self {
+        let (label, evidence) = (&finding.label, &finding.evidence);
+        let (_, key) = candidates.iter().find(|(other, _)| other == label).expect("it was among those tried");
+        Self {
+            candidate: label,
+            key_id: key.id(),
+            dialect: key.dialect().name(),
+            vocabulary_size: key.vocabulary().size(),
+            gamma: key.dialect().gamma(),
+            scored: evidence.scored,
+            z: evidence.z,
+            log10_p: evidence.ln_p_corrected() / std::f64::consts::LN_10,
+        }
+    }
 }
 
 impl Identify {
@@ -86,55 +111,58 @@ impl Identify {
             candidates.extend(self.variants(key)?);
         }
         let tried = candidates.len();
-        let text = crate::text::read(&self.file)?;
+        let name = text::name(&self.file);
+        let text = match text::read(&self.file) {
+            Err(failure) if self.json => return report::json_error(FORMAT, &name, &failure),
+            text => text?,
+        };
         let findings = reader.identify(&candidates, &text, self.repeats.into())?;
         let best = &findings[0];
-        let verdict = best.evidence.verdict(self.level).map_err(verdigris::Error::from);
+        let verdict = best.evidence.verdict(self.level);
         let found = matches!(verdict, Ok(Verdict::Marked));
         let shown = &findings[..self.show.clamp(1, findings.len())];
+        let status = ExitCode::from(match &verdict {
+            Ok(Verdict::Marked) => 0,
+            Ok(Verdict::NotMarked) => 1,
+            Err(_) => 2,
+        });
         if self.json {
-            let log10 = |finding: &Finding| finding.evidence.ln_p_corrected() / std::f64::consts::LN_10;
-            // Candidates of one label differ in nothing that is shown.
-            let key =
-                |finding: &Finding| &candidates.iter().find(|(label, _)| *label == finding.label).expect("tried").1;
-            let candidate = |finding: &Finding| Candidate {
-                candidate: finding.label.clone(),
-                key_id: key(finding).id().to_owned(),
-                dialect: key(finding).dialect().name(),
-                vocabulary_size: key(finding).vocabulary().size(),
-                gamma: key(finding).dialect().gamma(),
-                scored: finding.evidence.scored,
-                z: finding.evidence.z,
-                log10_p: log10(finding),
+            let best: Vec<Candidate<'_>> = shown.iter().map(|finding| Candidate::of(finding, &candidates)).collect();
+            let output = Output {
+                format: FORMAT,
+                name: &name,
+                verdict: verdict.as_ref().map_or("too short", |verdict| report::verdict(*verdict)),
+                error: verdict.as_ref().err().map(ToString::to_string),
+                tried,
+                level: self.level,
+                found: best.first().filter(|_| found),
+                best: &best,
             };
-            let best_label = found.then(|| best.label.clone());
-            let best = shown.iter().map(candidate).collect();
-            let output = Output { tried, level: self.level, found: best_label, best };
-            writeln!(anstream::stdout(), "{}", serde_json::to_string(&output).expect("the output serialises"))?;
-        } else {
-            let mut out = anstream::stdout();
-            let dim = anstyle::Style::new().dimmed();
-            writeln!(out, "{dim}{:>8}{:>9}{:>11}  candidate ({tried} tried){dim:#}", "scored", "z", "p")?;
-            for finding in shown {
-                let evidence = &finding.evidence;
-                let p = report::p_value(evidence.ln_p_corrected());
-                writeln!(out, "{:>8}{:>9.2}{p:>11}  {}", evidence.scored, evidence.z, finding.label)?;
-            }
-            match &verdict {
-                Ok(verdict) => {
-                    let style = report::verdict_style(*verdict);
-                    let words = if found { format!("written with {}", best.label) } else { "none of them".into() };
-                    writeln!(
-                        out,
-                        "\nverdict   {style}{words}{style:#} (level {}, all that was tried paid for)",
-                        self.level
-                    )?;
-                }
-                Err(short) => writeln!(out, "\nverdict   {short}")?,
-            }
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(&output).expect("the output serialises"))?;
+            return Ok(status);
         }
-        verdict?;
-        Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        let mut out = anstream::stdout();
+        let dim = anstyle::Style::new().dimmed();
+        writeln!(out, "{dim}{:>8}{:>9}{:>11}  candidate ({tried} tried){dim:#}", "scored", "z", "p")?;
+        for finding in shown {
+            let evidence = &finding.evidence;
+            let p = report::p_value(evidence.ln_p_corrected());
+            writeln!(out, "{:>8}{:>9.2}{p:>11}  {}", evidence.scored, evidence.z, finding.label)?;
+        }
+        match &verdict {
+            Ok(verdict) => {
+                let style = report::verdict_style(*verdict);
+                let words = if found { format!("written with {}", best.label) } else { "none of them".into() };
+                writeln!(
+                    out,
+                    "\nverdict   {style}{words}{style:#} (level {}, all that was tried paid for)",
+                    self.level
+                )?;
+            }
+            Err(short) => writeln!(out, "\nverdict   {short}")?,
+        }
+        verdict.map_err(verdigris::Error::from)?;
+        Ok(status)
     }
 
     /// A key with every vocabulary size and every share.

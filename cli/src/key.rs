@@ -143,7 +143,7 @@ impl New {
         key.save(&self.file)?;
         if key.is_public() {
             let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
-            anstream::eprintln!(
+            crate::terminal::say!(
                 "{yellow}warning:{yellow:#} this key is public: whoever likes can find its mark, forge it and remove it; \
                  bring a key of your own with --import"
             );
@@ -172,8 +172,9 @@ impl Show {
         let (vocabulary, period) = (key.vocabulary(), key.period());
         let mut out = anstream::stdout();
         if self.json {
+            // docs/json.md says what the fields are.
             let json = serde_json::json!({
-                "id": key.id(), "tenant": key.tenant(), "dialect": key.dialect(), "scheme": key.describe(),
+                "format": "verdigris-key-show-1", "id": key.id(), "tenant": key.tenant(), "dialect": key.dialect(), "scheme": key.describe(),
                 "strength": strength, "vocabulary": vocabulary, "period": period, "public": key.is_public(),
             });
             writeln!(out, "{json}")?;

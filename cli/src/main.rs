@@ -25,6 +25,8 @@ mod terminal;
 mod text;
 mod train;
 
+use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -41,10 +43,12 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  verdigris demo                              see all of it in one screen
-  verdigris key new my.key                    make a key
+  verdigris demo                            see all of it in one screen
+  verdigris key new my.key                  make a key
   verdigris generate \"The captain\" --key my.key > tale.txt
-  verdigris detect tale.txt --key my.key      is it marked, and how surely?
+  verdigris detect tale.txt --key my.key    is it marked, and how surely?
+
+Exit status: 0 done, or marked; 1 not marked; 2 an error, or no verdict; 3 what was written was cut short.
 
 Set RUST_LOG=debug for a log on standard error, and NO_COLOR=1 for no colour.";
 
@@ -79,11 +83,24 @@ fn commands() -> clap::Command {
     with_numbers_below_0(Arguments::command())
 }
 
+fn parsed(arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    Arguments::from_arg_matches(&commands().try_get_matches_from(arguments)?)
+}
+
 fn main() -> ExitCode {
-    let arguments = Arguments::from_arg_matches(&commands().get_matches()).unwrap_or_else(|error| error.exit());
+    let arguments = match parsed(arguments()) {
+        Ok(arguments) => arguments,
+        // Help and version go to standard output, and may be lost there as any output.
+        Err(error) => match error.print().and_then(|()| std::io::stdout().flush()) {
+            Ok(()) => return ExitCode::from(error.exit_code() as u8),
+            Err(lost) => return failed(&lost.into()),
+        },
+    };
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
+        .with_ansi(terminal::coloured_log())
+        .log_internal_errors(false)
         .init();
     let result = match arguments.command {
         Command::Generate(generate) => generate.run(),
@@ -97,14 +114,37 @@ fn main() -> ExitCode {
         Command::Demo(demo) => demo.run(),
         Command::Bench(bench) => bench.run(),
     };
-    match result {
+    // What has no line end at its end is written here, and may be lost here.
+    match result.and_then(|code| Ok(std::io::stdout().flush().map(|()| code)?)) {
         Ok(code) => code,
-        // Whoever reads the output has seen enough.
-        Err(Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(failure) => {
-            let red = report::style(anstyle::AnsiColor::Red).bold();
-            anstream::eprintln!("{red}error:{red:#} {failure}");
-            ExitCode::from(2)
-        }
+        Err(failure) => failed(&failure),
     }
+}
+
+/// The arguments; `help --help` asks for what `help help` does.
+fn arguments() -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let groups = ["key", "train", "bench"];
+    let at = 1 + usize::from(arguments.get(1).is_some_and(|first| groups.iter().any(|group| first == group)));
+    if let Some([help, asked]) = arguments.get_mut(at..at + 2)
+        && *help == *"help"
+        && (*asked == *"--help" || *asked == *"-h")
+    {
+        *asked = "help".into();
+    }
+    arguments
+}
+
+/// Says why on standard error, where that can be, and ends with 2.
+fn failed(failure: &Failure) -> ExitCode {
+    if let Failure::Output(error) = failure
+        && error.kind() == std::io::ErrorKind::BrokenPipe
+    {
+        // Whoever reads the output has seen enough.
+        return ExitCode::SUCCESS;
+    }
+    let red = report::style(anstyle::AnsiColor::Red).bold();
+    let line = failure.to_string();
+    let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {}", terminal::shown_line(&line));
+    ExitCode::from(2)
 }

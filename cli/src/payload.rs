@@ -10,7 +10,10 @@ use verdigris::watermark::DEFAULT_LEVEL;
 
 use crate::error::Failure;
 use crate::model::ModelOption;
-use crate::report;
+use crate::{report, text};
+
+/// docs/json.md says what the fields are.
+const FORMAT: &str = "verdigris-payload-1";
 
 /// Read the number that a text's mark carries
 #[derive(Args)]
@@ -19,7 +22,8 @@ The key must be one that carries numbers: key new --payload-bits. The p-value sa
 payload at all, and pays for all payloads there are; the doubt is the chance that another one was written, given that \
 there is one.
 
-Exit status: 0 there is one, 1 there is none, 2 an error.
+Exit status: 0 there is one, 1 there is none, 2 no verdict: an error, or a text too short to decide. docs/json.md says \
+what the fields of --json are.
 
 Examples:
   verdigris key new numbered.key --payload-bits 16
@@ -51,31 +55,57 @@ impl Payload {
         let reader = self.model.reader()?;
         reader.fits(&key)?;
         let mut payloads = key.payload_reader()?;
-        let text = crate::text::read(&self.file)?;
-        payloads.push(&reader.tokenizer().encode(&text).map_err(verdigris::Error::from)?);
+        let name = text::name(&self.file);
+        let text = match text::read(&self.file) {
+            Err(failure) if self.json => return report::json_error(FORMAT, &name, &failure),
+            text => text?,
+        };
+        let tokens = reader.tokenizer().encode_long(&text).map_err(verdigris::Error::from)?;
+        payloads.push(&tokens);
         let read = payloads.read();
         let found = read.ln_p <= self.level.ln();
+        let short = payloads.evidence(tokens.len() as u64).verdict(self.level).err().filter(|_| !found);
+        let status = ExitCode::from(match (found, &short) {
+            (true, _) => 0,
+            (false, None) => 1,
+            (false, Some(_)) => 2,
+        });
         if self.json {
-            let json = serde_json::json!({
-                "payload": found.then_some(read.payload), "best": read.payload, "scored": read.scored,
-                "green": read.green, "log10_p": read.ln_p / std::f64::consts::LN_10, "doubt": read.doubt,
-                "level": self.level,
-            });
-            writeln!(anstream::stdout(), "{json}")?;
-        } else {
-            let mut out = anstream::stdout();
-            let bold = anstyle::Style::new().bold();
-            writeln!(out, "scored    {}", read.scored)?;
-            writeln!(out, "green     {} under the best payload ({:.1} by chance)", read.green, read.expected)?;
-            writeln!(out, "p         {} that there is one by chance", report::p_value(read.ln_p))?;
-            if found {
-                writeln!(out, "doubt     {} that it is another one", doubt(read.doubt))?;
-                writeln!(out, "payload   {bold}{:#x}{bold:#} ({}, {})", read.payload, read.payload, key.id())?;
-            } else {
-                writeln!(out, "payload   {bold}none found{bold:#} ({}, level {})", key.id(), self.level)?;
+            let verdict = match (found, &short) {
+                (true, _) => "marked",
+                (false, None) => "not marked",
+                (false, Some(_)) => "too short",
+            };
+            let mut json = serde_json::json!({"format": FORMAT, "name": name, "verdict": verdict});
+            if let Some(short) = short {
+                json["error"] = short.to_string().into();
             }
+            let figures = serde_json::json!({
+                "key_id": key.id(), "payload": found.then_some(read.payload), "best": read.payload,
+                "scored": read.scored, "green": read.green, "log10_p": read.ln_p / std::f64::consts::LN_10,
+                "doubt": read.doubt, "level": self.level,
+            });
+            json.as_object_mut()
+                .into_iter()
+                .for_each(|json| json.extend(figures.as_object().cloned().unwrap_or_default()));
+            writeln!(std::io::stdout(), "{json}")?;
+            return Ok(status);
         }
-        Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        if let Some(short) = short {
+            return Err(Failure::Text { name, source: short.into() });
+        }
+        let mut out = anstream::stdout();
+        let bold = anstyle::Style::new().bold();
+        writeln!(out, "scored    {}", read.scored)?;
+        writeln!(out, "green     {} under the best payload ({:.1} by chance)", read.green, read.expected)?;
+        writeln!(out, "p         {} that there is one by chance", report::p_value(read.ln_p))?;
+        if found {
+            writeln!(out, "doubt     {} that it is another one", doubt(read.doubt))?;
+            writeln!(out, "payload   {bold}{:#x}{bold:#} ({}, {})", read.payload, read.payload, key.id())?;
+        } else {
+            writeln!(out, "payload   {bold}none found{bold:#} ({}, level {})", key.id(), self.level)?;
+        }
+        Ok(status)
     }
 }
 

@@ -1,19 +1,31 @@
 //! How results look.
 
-use anstyle::{AnsiColor, Style};
+use std::io::Write;
+use std::ops::Range;
+use std::process::ExitCode;
+
+use anstyle::{Ansi256Color, AnsiColor, Color, Style};
 use verdigris::{Evidence, Mark, Verdict};
+
+use crate::error::Failure;
+use crate::terminal;
 
 pub(crate) fn style(color: AnsiColor) -> Style {
     Style::new().fg_color(Some(color.into()))
 }
 
-/// The style of a token: green, red, faint where it was counted before, plain where it cannot be scored.
+/// Blue and orange, which look different to every eye, on dark and on light.
+const FAVOURED: Style = Style::new().fg_color(Some(Color::Ansi256(Ansi256Color(33)))).bold();
+const OTHER: Style = Style::new().fg_color(Some(Color::Ansi256(Ansi256Color(166))));
+
+/// The style of a token: blue and bold if the key favours it, else orange; faint where it was counted before, plain and
+/// faint where it cannot be scored.
 pub(crate) fn mark_style(mark: Mark) -> Style {
     match mark {
-        Mark::Counted { green: true, .. } => style(AnsiColor::Green),
-        Mark::Counted { green: false, .. } => style(AnsiColor::Red),
-        Mark::Repeated { green: true, .. } => style(AnsiColor::Green).dimmed(),
-        Mark::Repeated { green: false, .. } => style(AnsiColor::Red).dimmed(),
+        Mark::Counted { green: true, .. } => FAVOURED,
+        Mark::Counted { green: false, .. } => OTHER,
+        Mark::Repeated { green: true, .. } => FAVOURED.effects(anstyle::Effects::DIMMED),
+        Mark::Repeated { green: false, .. } => OTHER.dimmed(),
         Mark::Unscored => Style::new().dimmed(),
     }
 }
@@ -58,22 +70,72 @@ pub(crate) fn score(evidence: &Evidence) -> String {
     }
 }
 
-/// Prints a text in the colours of its tokens. Tokens that share a character are shown with the first of them.
-pub(crate) fn colored(
-    out: &mut impl std::io::Write,
+/// Prints a text in the colours of its tokens, or with those that count for the key in brackets. Tokens that share a
+/// character are shown with the first of them; nothing in the text reaches the terminal as a command.
+pub(crate) fn marked(
+    out: &mut impl Write,
     text: &str,
-    tokens: &[(std::ops::Range<usize>, Mark)],
+    tokens: &[(Range<usize>, Mark)],
+    colours: bool,
 ) -> std::io::Result<()> {
+    let mut out = Shown { out, colours, open: false };
     let mut shown = 0;
     for (range, mark) in tokens {
         let start = range.start.max(shown);
-        if let Some(piece) = text.get(start..range.end).filter(|piece| !piece.is_empty()) {
-            let style = mark_style(*mark);
-            write!(out, "{}{style}{piece}{style:#}", text.get(shown..start).unwrap_or_default())?;
+        if text.get(start..range.end).is_some_and(|piece| !piece.is_empty()) {
+            out.piece(text, shown..start, None)?;
+            out.piece(text, start..range.end, Some(*mark))?;
             shown = range.end;
         }
     }
-    write!(out, "{}", text.get(shown..).unwrap_or_default())
+    out.piece(text, shown..text.len(), None)?;
+    out.close()
+}
+
+/// What [`marked`] writes to.
+struct Shown<W> {
+    out: W,
+    colours: bool,
+    /// Whether a bracket is open.
+    open: bool,
+}
+
+impl<W: Write> Shown<W> {
+    fn piece(&mut self, text: &str, range: Range<usize>, mark: Option<Mark>) -> std::io::Result<()> {
+        let Some(piece) = text.get(range.clone()).filter(|piece| !piece.is_empty()) else { return Ok(()) };
+        // A carriage return before a line end does nothing.
+        let piece = match piece.strip_suffix('\r').filter(|_| text[range.end..].starts_with('\n')) {
+            Some(piece) => piece.to_owned(),
+            None => piece.replace("\r\n", "\n"),
+        };
+        let piece = terminal::shown(&piece);
+        if self.colours {
+            let style = mark.map(mark_style).unwrap_or_default();
+            return write!(self.out, "{style}{piece}{style:#}");
+        }
+        let favoured = matches!(mark, Some(Mark::Counted { green: true, .. }));
+        if !favoured {
+            self.close()?;
+        }
+        let (space, word) = piece.split_at(piece.len() - piece.trim_start().len());
+        write!(self.out, "{space}")?;
+        if favoured && !self.open {
+            write!(self.out, "[")?;
+            self.open = true;
+        }
+        write!(self.out, "{word}")
+    }
+
+    fn close(&mut self) -> std::io::Result<()> {
+        if std::mem::take(&mut self.open) { write!(self.out, "]") } else { Ok(()) }
+    }
+}
+
+/// The line of `--json` for a text that could not be judged, and the status of that.
+pub(crate) fn json_error(format: &str, name: &str, failure: &Failure) -> Result<ExitCode, Failure> {
+    let json = serde_json::json!({"format": format, "name": name, "verdict": "error", "error": failure.to_string()});
+    writeln!(std::io::stdout(), "{json}")?;
+    Ok(ExitCode::from(2))
 }
 
 /// Bytes of tokens as text, as far as they make characters; the rest waits for more.
@@ -103,5 +165,20 @@ mod tests {
         assert_eq!(p_value(1e-5f64.ln()), "1.0e-5");
         assert_eq!(p_value(-23.0 * std::f64::consts::LN_10 + 2f64.ln()), "2.0e-23");
         assert_eq!(p_value(-130_818.6), "1.6e-56814");
+    }
+
+    #[test]
+    fn without_colours_there_are_brackets() {
+        let (yes, no) = (Mark::Counted { green: true, score: 1.0 }, Mark::Counted { green: false, score: 0.0 });
+        let tokens = [(0..1, yes), (1..3, yes), (3..5, no), (5..7, yes), (8..9, no)];
+        let show = |colours| {
+            let mut out = Vec::new();
+            marked(&mut out, "a b c d\x1be.", &tokens, colours).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(show(false), "[a b] c [d]\\x1be.");
+        let colours = show(true);
+        assert!(colours.contains("\x1b[38;5;33ma") && colours.contains("\x1b[38;5;166m c"), "{colours:?}");
+        assert!(colours.contains("\\x1b\x1b[38;5;166me"), "{colours:?}");
     }
 }

@@ -1,6 +1,9 @@
-//! The terminal: how wide it is, and text that cannot disturb it.
+//! The terminal: how wide it is, what it can show, and text that cannot disturb it.
 
 use std::borrow::Cow;
+use std::io::IsTerminal;
+
+use anstream::ColorChoice;
 
 /// Says something on standard error. Where nobody can read it, that is no reason to fail.
 macro_rules! say {
@@ -11,24 +14,75 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// Below so many columns a table has no room.
+pub(crate) const NARROW: usize = 76;
+
 /// The columns of the terminal that standard output is; without one, what `COLUMNS` says.
 pub(crate) fn width() -> Option<usize> {
     let terminal = terminal_size::terminal_size_of(std::io::stdout()).map(|(columns, _)| usize::from(columns.0));
     terminal.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok()).filter(|&columns| columns > 0)
 }
 
-/// A text for a terminal: control characters, which move its cursor, change its colours or ring its bell, and those
-/// that turn the direction of writing are shown as escapes. Line ends and tabs stay.
+/// Lines of a text, broken at spaces where they are longer than `width`; a word that is longer stays whole. Lines
+/// after the first begin with `indent` spaces.
+pub(crate) fn wrap(text: &str, width: Option<usize>, indent: usize) -> String {
+    let Some(width) = width else { return text.to_owned() };
+    let room = width.saturating_sub(indent).max(20);
+    let (mut out, mut column) = (String::with_capacity(text.len()), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > room {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            column = 0;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}
+
+/// Whether colours go to standard output: as asked for by name, or else where a terminal takes them and neither
+/// `NO_COLOR` nor `TERM=dumb` forbids it, or `CLICOLOR_FORCE` wants them.
+pub(crate) fn colours(asked: ColorChoice) -> bool {
+    match asked {
+        ColorChoice::Always | ColorChoice::AlwaysAnsi => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => anstream::AutoStream::choice(&std::io::stdout()) != ColorChoice::Never,
+    }
+}
+
+/// Whether the log on standard error may have colours.
+pub(crate) fn coloured_log() -> bool {
+    std::io::stderr().is_terminal() && anstream::AutoStream::choice(&std::io::stderr()) != ColorChoice::Never
+}
+
+/// A text for a terminal: control characters, which move its cursor, change its colours or ring its bell, and those that
+/// turn the direction of writing are shown as escapes. Line ends and tabs stay.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
-    let disturbs = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(disturbs) {
+    escaped(text, |c| disturbs(c) && c != '\n' && c != '\t')
+}
+
+/// As [`shown`], on one line: for names and messages.
+pub(crate) fn shown_line(text: &str) -> Cow<'_, str> {
+    escaped(text, disturbs)
+}
+
+fn disturbs(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+fn escaped(text: &str, disturbs: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&disturbs) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         match disturbs(character) {
+            true if character == '\n' => shown.push_str("\\n"),
             true if character.is_ascii() => shown.push_str(&format!("\\x{:02x}", u32::from(character))),
             true => shown.extend(character.escape_unicode()),
             false => shown.push(character),
@@ -46,5 +100,14 @@ mod tests {
         let text = "a\u{1b}[31mred\u{7}\r\n\tb\u{9b}2J \u{202e}gnp.exe «été» \u{7f}";
         assert_eq!(shown(text), "a\\x1b[31mred\\x07\\x0d\n\tb\\u{9b}2J \\u{202e}gnp.exe «été» \\x7f");
         assert!(matches!(shown("plain\n\ttext, «été»"), Cow::Borrowed(_)));
+        assert_eq!(shown_line("a\nb\u{1b}"), "a\\nb\\x1b");
+    }
+
+    #[test]
+    fn lines_break_at_spaces() {
+        assert_eq!(wrap("one two three four five six", Some(24), 4), "one two three four\n    five six");
+        let long = "x".repeat(40);
+        assert_eq!(wrap(&format!("a {long} b"), Some(24), 2), format!("a\n  {long}\n  b"));
+        assert_eq!(wrap("a  b", None, 9), "a  b");
     }
 }

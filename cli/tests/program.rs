@@ -172,20 +172,6 @@ fn a_key_never_shows_its_secret() {
 }
 
 #[test]
-fn colour_is_for_eyes() {
-    let folder = Folder::with_key();
-    folder.write("text.txt", &"Many words stand in this text -- «été» -- and none is marked at all. ".repeat(3));
-    let arguments = ["detect", "text.txt", "--key", "my.key", "--color"];
-    let colored = folder.run(&arguments).out;
-    assert!(colored.contains("\u{1b}[32m") && colored.contains("\u{1b}[31m"));
-    let output = folder.command(&arguments).env("NO_COLOR", "1").output().unwrap();
-    let plain = String::from_utf8(output.stdout).unwrap();
-    assert!(!plain.contains('\u{1b}'));
-    assert!(plain.starts_with(&fs::read_to_string(folder.path("text.txt")).unwrap()), "the text is all there");
-    assert!(!folder.run(&["detect", "text.txt", "--key", "my.key"]).out.contains('\u{1b}'));
-}
-
-#[test]
 fn the_kgw_dialect_writes_and_reads() {
     let folder = Folder::new();
     let run = folder.run(&["key", "new", "kgw.key", "--dialect", "kgw-simple-1", "--gamma", "0.5"]);
@@ -318,7 +304,7 @@ fn many_texts_at_once() {
     ];
     folder.write("texts/c.jsonl", &lines.join("\n"));
     let run = folder.run(&["detect", "texts", "--key", "my.key", "--json"]);
-    assert_eq!(run.status, 2, "some are faulty: {run:?}");
+    assert_eq!(run.status, 0, "some are faulty, and some are marked: {run:?}");
     let found: Vec<serde_json::Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let verdicts: Vec<&str> = found.iter().map(|line| line["verdict"].as_str().unwrap()).collect();
     assert_eq!(verdicts, ["marked", "marked", "error", "error", "error", "too short", "not marked"]);

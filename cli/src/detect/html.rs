@@ -2,10 +2,12 @@
 
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
-use verdigris::{Judgement, Mark, Verdict};
+use sha2::{Digest, Sha256};
+use verdigris::{Judgement, Mark};
 
 use super::{Judged, Outcome, words};
 use crate::report;
+use crate::terminal::{self, shown_line};
 
 /// The most texts that a report shows.
 pub(super) const MOST: usize = 200;
@@ -19,6 +21,7 @@ const POINTS: usize = 400;
 #[derive(Serialize)]
 struct Page {
     version: &'static str,
+    date: String,
     level: String,
     texts: Vec<Text>,
 }
@@ -26,7 +29,9 @@ struct Page {
 #[derive(Serialize)]
 struct Text {
     name: String,
-    verdict: &'static str,
+    /// Of the verdict, for its colour.
+    class: &'static str,
+    verdict: String,
     words: String,
     facts: Vec<(&'static str, String)>,
     spans: Vec<Span>,
@@ -43,20 +48,25 @@ struct Span {
     passage: bool,
 }
 
+/// A curve in a box of [`WIDTH`] by [`HEIGHT`].
 #[derive(Serialize)]
 struct Plot {
     path: String,
-    /// Where z = 0 and the highest point lie.
-    zero: f64,
-    highest: String,
-    tokens: usize,
+    /// Numbers beside the axis of z, with their heights; that of 0 is a stronger line.
+    heights: Vec<(String, f64)>,
+    /// Numbers of tokens under the plot, with their places.
+    places: Vec<(String, f64)>,
     shades: Vec<(f64, f64)>,
 }
+
+const WIDTH: f64 = 1000.0;
+const HEIGHT: f64 = 200.0;
 
 /// The report as one HTML file.
 pub(super) fn report(judged: &[Judged<'_>], level: f64, outcome: impl Fn(&Judged<'_>) -> Outcome) -> String {
     let texts = judged.iter().map(|judged| text(judged, level, outcome(judged))).collect();
-    let page = Page { version: env!("CARGO_PKG_VERSION"), level: level.to_string(), texts };
+    let date = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).strftime("%Y-%m-%d %H:%M UTC").to_string();
+    let page = Page { version: env!("CARGO_PKG_VERSION"), date, level: level.to_string(), texts };
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     let template = environment.template_from_str(include_str!("report.html")).expect("the template is tested");
@@ -65,8 +75,13 @@ pub(super) fn report(judged: &[Judged<'_>], level: f64, outcome: impl Fn(&Judged
 
 fn text(judged: &Judged<'_>, level: f64, outcome: Outcome) -> Text {
     let mut out = Text {
-        name: judged.name.clone(),
-        verdict: words::outcome(outcome),
+        name: shown_line(&judged.name).into_owned(),
+        class: match outcome {
+            Outcome::Marked | Outcome::MarkedInPart => "yes",
+            Outcome::Faulty => "error",
+            _ => "",
+        },
+        verdict: capital(words::outcome(outcome)),
         words: String::new(),
         facts: Vec::new(),
         spans: Vec::new(),
@@ -75,10 +90,13 @@ fn text(judged: &Judged<'_>, level: f64, outcome: Outcome) -> Text {
         passages: Vec::new(),
     };
     match &judged.result {
-        Err(fault) => out.words = format!("This text could not be judged: {fault}."),
+        Err(fault) => {
+            let fault = fault.to_string();
+            out.words = format!("This text could not be judged: {}.", shown_line(&fault));
+        }
         Ok(judgement) => {
             out.words = sentence(judgement, level, outcome);
-            out.facts = facts(judgement);
+            out.facts = facts(&judged.text, judgement);
             (out.spans, out.cut) = spans(&judged.text, judgement);
             out.plot = plot(judgement);
             out.passages = judgement.passages.iter().map(words::passage).collect();
@@ -93,11 +111,11 @@ fn sentence(judgement: &Judgement<'_>, level: f64, outcome: Outcome) -> String {
     let p = report::p_value(evidence.ln_p_corrected());
     let odds = odds(evidence.ln_p_corrected());
     let who = "Whoever holds the key can write such text, so this does not say who did.";
-    match (outcome, evidence.verdict(level)) {
-        (Outcome::Marked, Ok(Verdict::Marked)) => format!(
+    match outcome {
+        Outcome::Marked => format!(
             "This text carries the mark of the key {key}. A text written without that key would look as marked as this one with a probability of at most {p}: {odds}. {who}"
         ),
-        (Outcome::Marked, _) => {
+        Outcome::MarkedInPart => {
             let ids = words::keys_of_passages(judgement);
             let keys = if let [id] = ids[..] { format!("key {id}") } else { format!("keys {}", ids.join(", ")) };
             let (which, whoever) = if ids.len() == 1 { ("that key", "the key") } else { ("these keys", "a key") };
@@ -105,7 +123,7 @@ fn sentence(judgement: &Judgement<'_>, level: f64, outcome: Outcome) -> String {
                 "Parts of this text carry the mark of the {keys}: the passages listed below. In a text written without {which} any such passage would be found with a probability of at most {level}. Whoever holds {whoever} can write such text, so this does not say who did."
             )
         }
-        (Outcome::TooShort, _) => {
+        Outcome::TooShort => {
             "This text is too short to say anything: even one that is marked throughout could not be told from chance."
                 .into()
         }
@@ -113,6 +131,12 @@ fn sentence(judgement: &Judgement<'_>, level: f64, outcome: Outcome) -> String {
             "No mark of the key {key} was found: texts without it look as marked as this one with a probability of {p}. That does not prove that no machine wrote it. Texts that were edited much, paraphrased, or left little choice to the writer can lose their mark."
         ),
     }
+}
+
+/// A phrase as the beginning of a sentence.
+fn capital(phrase: &str) -> String {
+    let mut characters = phrase.chars();
+    characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }
 
 fn odds(ln_p: f64) -> String {
@@ -124,7 +148,7 @@ fn odds(ln_p: f64) -> String {
     }
 }
 
-fn facts(judgement: &Judgement<'_>) -> Vec<(&'static str, String)> {
+fn facts(text: &str, judgement: &Judgement<'_>) -> Vec<(&'static str, String)> {
     let evidence = &judgement.evidence;
     let mut facts = vec![
         ("Key", judgement.key.id().to_owned()),
@@ -143,6 +167,8 @@ fn facts(judgement: &Judgement<'_>) -> Vec<(&'static str, String)> {
     if let Some(read) = judgement.payload {
         facts.push(("Payload", format!("{:#x}", read.payload)));
     }
+    let digest: String = Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    facts.push(("Text", format!("{} bytes of UTF-8 with SHA-256 {digest}", text.len())));
     facts
 }
 
@@ -160,7 +186,7 @@ fn spans(text: &str, judgement: &Judgement<'_>) -> (Vec<Span>, bool) {
         }
         let Some(piece) = text.get(start..end) else { continue };
         if start > shown {
-            let between = text.get(shown..start).unwrap_or_default().to_owned();
+            let between = printed(text.get(shown..start).unwrap_or_default());
             spans.push(Span { class: "u", text: between, title: String::new(), passage: false });
         }
         let (class, title) = match mark {
@@ -171,13 +197,18 @@ fn spans(text: &str, judgement: &Judgement<'_>) -> (Vec<Span>, bool) {
             Mark::Repeated { green: false, .. } => ("r f", "not counted again".to_owned()),
         };
         let passage = judgement.passages.iter().any(|other| other.range.start <= start && end <= other.range.end);
-        spans.push(Span { class, text: piece.to_owned(), title, passage });
+        spans.push(Span { class, text: printed(piece), title, passage });
         shown = end;
     }
     (spans, false)
 }
 
-/// z after each counted token, as a line in a box of 1000 by 200.
+/// A piece of text without what HTML has no characters for.
+fn printed(piece: &str) -> String {
+    terminal::shown(&piece.replace('\r', "")).into_owned()
+}
+
+/// z after each counted token.
 fn plot(judgement: &Judgement<'_>) -> Option<Plot> {
     let evidence = &judgement.evidence;
     let mean = evidence.expected / evidence.scored.max(1) as f64;
@@ -209,8 +240,8 @@ fn plot(judgement: &Judgement<'_>) -> Option<Plot> {
     let highest = line.iter().map(|point| point.1).fold(4.0, f64::max);
     let lowest = line.iter().map(|point| point.1).fold(-2.0, f64::min);
     let tokens = judgement.tokens.len();
-    let x = |token: usize| 1000.0 * token as f64 / tokens as f64;
-    let y = |z: f64| 200.0 * (highest - z) / (highest - lowest);
+    let x = |token: usize| WIDTH * token as f64 / tokens as f64;
+    let y = |z: f64| HEIGHT * (highest - z) / (highest - lowest);
     let step = line.len().div_ceil(POINTS);
     let points = line.iter().step_by(step).chain(line.last());
     let path: Vec<String> = points.map(|&(at, z)| format!("{:.1},{:.1}", x(at), y(z))).collect();
@@ -219,11 +250,36 @@ fn plot(judgement: &Judgement<'_>) -> Option<Plot> {
         let (from, to) = (x(position(passage.range.start)), x(position(passage.range.end)));
         (from, to - from)
     });
-    Some(Plot {
-        path: path.join(" "),
-        zero: y(0.0),
-        highest: format!("{highest:.1}"),
-        tokens,
-        shades: shades.collect(),
-    })
+    let heights = ticks(lowest, highest).map(|z| (z.to_string(), y(z))).collect();
+    let places = ticks(0.0, tokens as f64).map(|token| (token.to_string(), x(token as usize))).collect();
+    Some(Plot { path: path.join(" "), heights, places, shades: shades.collect() })
+}
+
+/// Round numbers between two, some four to eight of them.
+fn ticks(from: f64, to: f64) -> impl Iterator<Item = f64> {
+    let rough = (to - from) / 8.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|unit| unit * power).into_iter().find(|&step| step >= rough);
+    let step = step.unwrap_or(10.0 * power).max(1.0);
+    ((from / step).ceil() as i64..=(to / step).floor() as i64).map(move |tick| tick as f64 * step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_have_round_numbers() {
+        let numbers = |from, to| ticks(from, to).collect::<Vec<_>>();
+        assert_eq!(numbers(-2.0, 4.0), [-2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(numbers(-2.3, 31.0), [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0]);
+        assert_eq!(numbers(0.0, 1_234.0), [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0, 1200.0]);
+        assert_eq!(numbers(0.0, 3.0), [0.0, 1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn a_sentence_begins_with_a_capital() {
+        assert_eq!(capital("not marked"), "Not marked");
+        assert_eq!(capital(""), "");
+    }
 }

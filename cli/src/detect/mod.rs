@@ -1,54 +1,64 @@
 //! `verdigris detect`: is a text marked, and how sure is that?
 
 mod documents;
+mod hints;
 mod html;
+mod json;
 mod long;
 mod weigh;
 mod words;
 
-use std::fs::File;
-use std::io::{IsTerminal, Read, Write};
-use std::path::PathBuf;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anstream::ColorChoice;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde_json::Value;
 use verdigris::watermark::DEFAULT_LEVEL;
-use verdigris::watermark::normalize::Repair;
 use verdigris::{Judgement, Key, Look, Reader, Repeats, Verdict};
 
-use crate::detect::documents::{Document, MAX_TEXT, Source, sources};
+use crate::detect::documents::{Document, Fault, Fields, Format, Source, Text, sources};
 use crate::error::Failure;
 use crate::key::KeysOption;
 use crate::model::ModelOption;
-use crate::report;
+use crate::output::OutputFile;
+use crate::{report, terminal};
 
-/// Texts that are judged side by side.
+/// Texts that are judged side by side: at most so many, and none further once they hold so many bytes, of which judging
+/// takes some thirty times as many.
 const BATCH: usize = 256;
+const BATCH_BYTES: usize = 2 << 20;
 
 /// Judge whether texts are marked with a key, from the texts alone
 #[derive(Args)]
 #[command(after_help = "\
 Exit status:
-  0  the text is marked (of several: at least one)
-  1  it is not (none is)
-  2  no verdict: an error, or a text too short to decide (of several: one was
-     faulty, or more)
+  0  the text is marked (of several: at least one is)
+  1  it is not (none is, and at least one could be judged)
+  2  no verdict at all: an error, no text, or texts too short to decide
+
+Texts are UTF-8, or UTF-16 with a byte order mark. A file's name says what is in it: .jsonl and .ndjson hold a JSON \
+object with a text, or a string, on each line; .json may hold an array of such objects; .parquet holds columns; all \
+else is one text. --format says it for pipes and other names.
 
 Every look is paid for: with several keys, with repair of what was done to the characters, with --offsets and with \
 --windows the p-value is that of one look times the number of looks.
 
+docs/json.md says what the fields of --json are.
+
 Examples:
   verdigris detect tale.txt --key my.key
-  verdigris detect tale.txt --key my.key --color | less -R
-  verdigris detect report.txt --ring keys/ --html report.html
-  verdigris detect answers/ more.jsonl archive.parquet --column answer \\
-      --key my.key --json
-  curl -s https://example.com/post.txt | verdigris detect --key my.key --json")]
+  verdigris detect tale.txt --key my.key --color=always | less -R
+  verdigris detect tale.txt --key my.key --html report.html
+  verdigris detect answers/ more.jsonl --column answer --key my.key --json
+  verdigris generate --texts 8 --json --key my.key \\
+      | verdigris detect --format jsonl --key my.key")]
 pub(crate) struct Detect {
-    /// Texts; folders of them; .jsonl and .parquet files; - or nothing for standard input
+    /// Texts; folders of them; .jsonl, .json and .parquet files; - or nothing for standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -58,9 +68,15 @@ pub(crate) struct Detect {
     /// Call a text marked when an unmarked one would look so with at most this probability
     #[arg(long, value_name = "P", default_value_t = DEFAULT_LEVEL)]
     level: f64,
-    /// The field of JSON lines, or the column of Parquet files, that holds the text
+    /// What the files that are named, or standard input, hold [default: by their names]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// The field of JSON records, or the column of Parquet files, that holds the text
     #[arg(long, value_name = "NAME", default_value = "text")]
     column: String,
+    /// The field, or the column, that holds what the text is called; --json passes it on
+    #[arg(long, value_name = "NAME", default_value = "id")]
+    id_field: String,
     /// What counts as the same evidence again, and is counted once
     #[arg(long, value_enum, default_value_t = RepeatsName::Context)]
     repeats: RepeatsName,
@@ -75,18 +91,34 @@ pub(crate) struct Detect {
     offsets: usize,
     #[command(flatten)]
     weigh: weigh::WeighOptions,
-    /// Show the text with its green and red tokens first (of a long text the first 16 MiB, and judge those)
-    #[arg(long, conflicts_with_all = ["json", "html"])]
-    color: bool,
-    /// Print one JSON object a text
+    /// Show the text first (of a long text the first 16 MiB, and judge those), with the tokens that the key favours in
+    /// blue and bold and the others in orange; or with the first in brackets, where there is no colour
+    #[arg(long, value_name = "WHEN", value_enum, num_args = 0..=1, require_equals = true,
+          default_missing_value = "auto", conflicts_with_all = ["json", "html"])]
+    color: Option<When>,
+    /// Print one JSON object a text, whatever becomes of it
     #[arg(long)]
     json: bool,
     /// Write a report with the text in colours, for people: one file that needs no other
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Let --html replace a file that is there
+    #[arg(long, requires = "html")]
+    force: bool,
     /// The files of the ring that are no keys for this tokenizer.
     #[arg(skip)]
     skipped: Vec<String>,
+}
+
+/// When there are colours.
+#[derive(Clone, Copy, ValueEnum)]
+enum When {
+    /// On a terminal that has them, unless NO_COLOR is set
+    Auto,
+    /// In a pipe or file, too
+    Always,
+    /// Brackets
+    Never,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -109,72 +141,33 @@ impl From<RepeatsName> for Repeats {
     }
 }
 
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Output<'a> {
-    name: &'a str,
-    verdict: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(flatten)]
-    found: Option<Found<'a>>,
-}
-
-#[derive(Serialize)]
-struct Found<'a> {
-    key_id: &'a str,
-    dialect: &'static str,
-    tokens: u64,
-    scored: u64,
-    score: f64,
-    expected: f64,
-    z: f64,
-    p: f64,
-    log10_p: f64,
-    looks: f64,
-    level: f64,
-    sampled: f64,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    repairs: &'a [(Repair, usize)],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    skipped: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    passages: Option<Vec<FoundPassage<'a>>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<u32>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    skipped_keys: &'a [String],
-}
-
-#[derive(Serialize)]
-struct FoundPassage<'a> {
-    key_id: &'a str,
-    start: usize,
-    end: usize,
-    scored: u64,
-    z: f64,
-    log10_p: f64,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    repairs: &'a [(Repair, usize)],
-}
-
 /// A text that was judged, or why it was not.
 struct Judged<'k> {
     name: String,
+    id: Option<Value>,
     text: String,
     result: Result<Judgement<'k>, Failure>,
 }
 
-/// Where one text comes from, its name, and its size as far as that is known.
-type Input = (Box<dyn Read>, String, Option<u64>);
-
 /// What became of a text.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Marked,
+    /// Not as a whole, but a passage of it.
+    MarkedInPart,
     NotMarked,
     TooShort,
     Faulty,
+}
+
+/// The exit status for so many texts of each outcome: that of the best evidence there is. No verdict at all is 2.
+fn status(counts: [u64; 5]) -> ExitCode {
+    let [whole, part, not, ..] = counts;
+    ExitCode::from(match (whole + part, not) {
+        (1.., _) => 0,
+        (0, 1..) => 1,
+        (0, 0) => 2,
+    })
 }
 
 impl Detect {
@@ -189,86 +182,110 @@ impl Detect {
         let reader = self.model.reader()?;
         let (keys, skipped) = keys.fitting(&reader)?;
         self.skipped = skipped.iter().map(|skipped| skipped.file.display().to_string()).collect();
-        if self.weigh.weigh.is_some() && self.files.len() > 1 {
-            return Err(Failure::Usage("--weigh takes one text".into()));
+        for key in &keys {
+            tracing::debug!(key = key.id(), dialect = key.dialect().name(), "key to look for");
         }
-        let single = match &self.files[..] {
-            [] => true,
-            [file] => !file.is_dir() && matches!(Source::of(file.clone()), Source::Text(_)),
-            _ => false,
-        };
-        if single { self.one(&reader, &keys) } else { self.many(&reader, &keys) }
+        let standard_input = [PathBuf::from("-")];
+        let files = if self.files.is_empty() { &standard_input[..] } else { &self.files };
+        let fields = self.fields();
+        let sources = sources(files, self.format, &fields)?;
+        let inputs: Vec<&Path> = sources.iter().map(|source| source.path.as_path()).collect();
+        let report = self.html.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
+        let single = matches!(&sources[..], [one] if one.format == Format::Text && !files[0].is_dir());
+        if !single && (self.weigh.weigh.is_some() || self.color.is_some()) {
+            let option = if self.color.is_some() { "--color" } else { "--weigh" };
+            return Err(Failure::Usage(format!("{option} takes one text")));
+        }
+        let bar = progress(&sources);
+        let cut = self.color.is_some();
+        let documents = sources.into_iter().flat_map(|source| {
+            tracing::debug!(file = %source.path.display(), format = ?source.format, "texts from");
+            source.documents(&fields, cut, &bar)
+        });
+        if single {
+            self.one(&reader, &keys, documents, &bar, report)
+        } else {
+            self.many(&reader, &keys, documents, &bar, report)
+        }
+    }
+
+    fn fields(&self) -> Fields {
+        Fields { text: self.column.clone(), id: self.id_field.clone() }
     }
 
     /// One text, with everything that can be said of it.
-    fn one(&self, reader: &Reader, keys: &[Key]) -> Result<ExitCode, Failure> {
-        let (mut input, name, size) = self.input()?;
-        let mut start = Vec::new();
-        let name_fault =
-            |source: verdigris::text::ReadError| Failure::Text { name: name.clone(), source: source.into() };
-        input.by_ref().take(MAX_TEXT + 1).read_to_end(&mut start).map_err(|error| name_fault(error.into()))?;
-        if start.len() as u64 > MAX_TEXT && !self.color {
-            return long::detect(self, reader, keys, start, input, &name, size);
-        }
-        start.truncate(MAX_TEXT as usize);
-        let text = String::from_utf8(start).or_else(|error| {
-            let fault = error.utf8_error();
-            let mut bytes = error.into_bytes();
-            // Of a long text in colours the last character may have been cut in half.
-            if bytes.len() as u64 == MAX_TEXT && fault.error_len().is_none() {
-                bytes.truncate(fault.valid_up_to());
-                return Ok(String::from_utf8(bytes).expect("checked up to here"));
+    fn one(
+        &self,
+        reader: &Reader,
+        keys: &[Key],
+        mut documents: impl Iterator<Item = Document>,
+        bar: &ProgressBar,
+        report: Option<OutputFile>,
+    ) -> Result<ExitCode, Failure> {
+        let document = documents.next().expect("a file is one text");
+        let name = document.name.clone();
+        // To people a fault is told in a line that names the file.
+        let judged = match (document.text, self.weigh.weigh) {
+            (Err(Fault::Open(source)), _) if !self.json => return Err(Failure::Open { path: name.into(), source }),
+            (Ok(Text::Whole(text)), Some(method)) => {
+                let result = weigh::judge(self, method, keys, &text);
+                Judged { name: name.clone(), id: None, text, result }
             }
-            Err(name_fault(fault.into()))
-        })?;
-        if let Some(method) = self.weigh.weigh {
-            return weigh::detect(self, method, keys, text, name);
-        }
-        let judged = self.judge(reader, keys, Document { name, text: Ok(text) });
+            (Ok(Text::Long(_)), Some(_)) => {
+                return Err(Failure::Usage(format!("{name}: it is longer than 16 MiB: --weigh needs a shorter text")));
+            }
+            (text, _) => self.judge(reader, keys, Document { text, ..document }),
+        };
+        bar.finish_and_clear();
         let outcome = self.outcome(&judged);
-        if let (Outcome::TooShort, Ok(judgement)) = (outcome, &judged.result) {
-            let short = judgement.evidence.verdict(self.level).expect_err("it is too short");
-            return Err(Failure::Text { name: judged.name, source: short.into() });
-        }
         // The report first: what cannot be written is told before anything is shown.
-        self.write_html(std::slice::from_ref(&judged))?;
-        if self.json && judged.result.is_ok() {
-            self.print_json(&judged)?;
-        } else {
-            let judgement = judged.result?;
-            let mut out = anstream::AutoStream::new(std::io::stdout(), color_choice(self.color));
-            if self.color {
-                report::colored(&mut out, &judged.text, &judgement.tokens)?;
-                writeln!(out, "\n")?;
-            }
-            words::describe(&mut out, &judgement, self.level)?;
+        if judged.result.is_ok() {
+            self.write_html(report, std::slice::from_ref(&judged))?;
         }
-        Ok(if outcome == Outcome::Marked { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        let mut counts = [0; 5];
+        counts[outcome as usize] = 1;
+        if self.json {
+            self.print_json(&judged, outcome)?;
+            return Ok(status(counts));
+        }
+        let judgement = judged.result.as_ref().map_err(|fault| Failure::Usage(format!("{name}: {fault}")))?;
+        if outcome == Outcome::TooShort {
+            let short = judgement.evidence.verdict(self.level).expect_err("it is too short");
+            return Err(Failure::Text { name, source: short.into() });
+        }
+        let choice = self.color_choice();
+        let mut out = anstream::AutoStream::new(std::io::stdout(), choice);
+        if self.color.is_some() {
+            let colours = terminal::colours(choice);
+            report::marked(&mut out, &judged.text, &judgement.tokens, colours)?;
+            writeln!(out, "\n")?;
+            if !colours {
+                writeln!(out, "[in brackets] tokens that the key favours\n")?;
+            }
+        }
+        words::describe(&mut out, judgement, outcome, self.level, self.hint(&judged, outcome).as_deref())?;
+        Ok(status(counts))
     }
 
     /// Many texts, a line each.
-    fn many(&self, reader: &Reader, keys: &[Key]) -> Result<ExitCode, Failure> {
-        let mut documents = sources(&self.files)?.into_iter().flat_map(|source| source.documents(&self.column));
-        let bar = if std::io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
-        let style = ProgressStyle::with_template("{spinner} {pos} texts, {per_sec}").expect("a valid template");
-        bar.set_style(style);
-        let mut counts = [0u64; 4];
+    fn many(
+        &self,
+        reader: &Reader,
+        keys: &[Key],
+        documents: impl Iterator<Item = Document>,
+        bar: &ProgressBar,
+        report: Option<OutputFile>,
+    ) -> Result<ExitCode, Failure> {
+        let mut documents = documents.peekable();
+        let mut counts = [0u64; 5];
         let mut kept = Vec::new();
         let mut out = anstream::stdout();
-        let mut header = !self.json;
-        loop {
-            let batch: Vec<Document> = documents.by_ref().take(BATCH).collect();
-            if batch.is_empty() {
-                break;
-            }
-            let judged: Vec<Judged<'_>> = batch
-                .into_par_iter()
-                .map(|document| {
-                    let judged = self.judge(reader, keys, document);
-                    bar.inc(1);
-                    judged
-                })
-                .collect();
+        let (mut header, mut hidden) = (!self.json, false);
+        while documents.peek().is_some() {
+            let batch = batch(&mut documents);
+            tracing::debug!(texts = batch.len(), bytes = batch.iter().map(Document::size).sum::<usize>(), "batch");
+            let judged: Vec<Judged<'_>> =
+                batch.into_par_iter().map(|document| self.judge(reader, keys, document)).collect();
             bar.suspend(|| -> Result<(), Failure> {
                 if std::mem::take(&mut header) {
                     words::header(&mut out)?;
@@ -276,125 +293,119 @@ impl Detect {
                 for judged in &judged {
                     let outcome = self.outcome(judged);
                     counts[outcome as usize] += 1;
-                    if self.json { self.print_json(judged)? } else { words::line(&mut out, judged, outcome)? }
+                    hidden |= outcome == Outcome::NotMarked && judged.result.as_ref().is_ok_and(hints::is_long);
+                    match self.json {
+                        true => self.print_json(judged, outcome)?,
+                        false => words::line(&mut out, judged, outcome)?,
+                    }
                 }
                 Ok(())
             })?;
-            if self.html.is_some() {
+            bar.set_message(format!("{} texts, ", counts.iter().sum::<u64>()));
+            if report.is_some() {
                 kept.extend(judged.into_iter().take(html::MOST.saturating_sub(kept.len())));
             }
         }
         bar.finish_and_clear();
-        self.write_html(&kept)?;
+        self.write_html(report, &kept)?;
         if !self.json {
-            words::summary(&mut out, counts, self.level)?;
+            let hint = (hidden && !self.searches()).then_some(hints::WINDOWS);
+            words::summary(&mut out, counts, self.level, hint)?;
         }
-        let [marked, .., faulty] = counts;
-        Ok(match (faulty, marked) {
-            (1.., _) => ExitCode::from(2),
-            (0, 1..) => ExitCode::SUCCESS,
-            (0, 0) => ExitCode::from(1),
-        })
+        Ok(status(counts))
     }
 
+    /// Judges a text; the fault of one does not name it.
     fn judge<'k>(&self, reader: &Reader, keys: &'k [Key], document: Document) -> Judged<'k> {
-        let keys: Vec<&Key> = keys.iter().collect();
-        let look = Look {
-            repeats: self.repeats.into(),
-            normalize: !self.no_repair,
-            offsets: self.offsets,
-            places: self.color || self.html.is_some(),
-            passages: (self.windows || self.html.is_some()).then_some(self.level),
-        };
-        let name = document.name;
-        match document.text {
-            Ok(text) => {
+        let Document { name, id, text } = document;
+        let (text, result) = match text {
+            Ok(Text::Whole(text)) => {
+                let keys: Vec<&Key> = keys.iter().collect();
+                let look = Look {
+                    repeats: self.repeats.into(),
+                    normalize: !self.no_repair,
+                    offsets: self.offsets,
+                    places: self.color.is_some() || self.html.is_some(),
+                    passages: self.searches().then_some(self.level),
+                };
                 let result = reader.judge(&keys, &text, &look).map_err(Failure::from);
-                Judged { name, text, result }
+                (text, result)
             }
-            Err(fault) => Judged { name, text: String::new(), result: Err(Failure::Usage(fault)) },
-        }
+            Ok(Text::Long(text)) => (String::new(), long::judge(self, reader, keys, text)),
+            Err(fault) => (String::new(), Err(Failure::Usage(fault.to_string()))),
+        };
+        Judged { name, id, text, result }
     }
 
     fn outcome(&self, judged: &Judged<'_>) -> Outcome {
-        match &judged.result {
-            Err(_) => Outcome::Faulty,
-            Ok(judgement) => match judgement.verdict(self.level) {
-                Ok(Verdict::Marked) => Outcome::Marked,
-                Ok(Verdict::NotMarked) => Outcome::NotMarked,
-                Err(_) => Outcome::TooShort,
-            },
+        let Ok(judgement) = &judged.result else { return Outcome::Faulty };
+        match judgement.evidence.verdict(self.level) {
+            Ok(Verdict::Marked) => Outcome::Marked,
+            // A marked passage marks the text: its p-value pays for that.
+            _ if !judgement.passages.is_empty() => Outcome::MarkedInPart,
+            Ok(Verdict::NotMarked) => Outcome::NotMarked,
+            Err(_) => Outcome::TooShort,
         }
     }
 
-    fn input(&self) -> Result<Input, Failure> {
-        let Some(path) = self.files.first().filter(|path| path.to_str() != Some("-")) else {
-            return Ok((Box::new(std::io::stdin().lock()), "standard input".into(), None));
-        };
-        let open = |source| Failure::Open { path: path.clone(), source };
-        let file = File::open(path).map_err(open)?;
-        let size = file.metadata().map_err(open)?.len();
-        Ok((Box::new(file), path.display().to_string(), Some(size)))
+    /// Whether passages are looked for.
+    fn searches(&self) -> bool {
+        self.windows || self.html.is_some()
     }
 
-    fn write_html(&self, judged: &[Judged<'_>]) -> Result<(), Failure> {
-        let Some(path) = &self.html else { return Ok(()) };
-        let report = html::report(judged, self.level, |judged| self.outcome(judged));
-        std::fs::write(path, report).map_err(|source| Failure::Write { path: path.clone(), source })
-    }
-
-    fn print_json(&self, judged: &Judged<'_>) -> Result<(), Failure> {
-        let outcome = self.outcome(judged);
-        let (found, mut error) = match &judged.result {
-            Ok(judgement) => (Some(self.found(judgement)), None),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        if outcome == Outcome::TooShort {
-            let short = judged.result.as_ref().ok().and_then(|j| j.evidence.verdict(self.level).err());
-            error = short.map(|short| short.to_string());
+    fn hint(&self, judged: &Judged<'_>, outcome: Outcome) -> Option<String> {
+        // Of a text that was read as a stream nothing is left, and no option would find more in it.
+        let judgement = judged.result.as_ref().ok().filter(|_| outcome == Outcome::NotMarked)?;
+        if judged.text.is_empty() {
+            return None;
         }
-        let output = Output { name: &judged.name, verdict: words::outcome(outcome), error, found };
-        let json = serde_json::to_string(&output).expect("the output serialises");
-        Ok(writeln!(std::io::stdout(), "{json}")?)
+        hints::hint(&judged.text, judgement, self.searches(), &self.fields())
     }
 
-    fn found<'a>(&'a self, judgement: &'a Judgement<'_>) -> Found<'a> {
-        let evidence = &judgement.evidence;
-        let log10 = |ln: f64| ln / std::f64::consts::LN_10;
-        let windows = self.windows || self.html.is_some();
-        let passages = judgement.passages.iter().map(|passage| FoundPassage {
-            key_id: passage.key.id(),
-            start: passage.range.start,
-            end: passage.range.end,
-            scored: passage.scored,
-            z: passage.z,
-            log10_p: log10(passage.ln_p),
-            repairs: &passage.repairs,
-        });
-        Found {
-            key_id: judgement.key.id(),
-            dialect: judgement.key.dialect().name(),
-            tokens: evidence.tokens,
-            scored: evidence.scored,
-            score: evidence.score,
-            expected: evidence.expected,
-            z: evidence.z,
-            p: evidence.p(),
-            log10_p: log10(evidence.ln_p_corrected()),
-            looks: evidence.tried,
-            level: self.level,
-            sampled: evidence.sampled,
-            repairs: &judgement.repairs,
-            skipped: Some(judgement.skipped).filter(|&skipped| skipped > 0),
-            passages: windows.then(|| passages.collect()),
-            payload: judgement.payload.map(|read| read.payload),
-            skipped_keys: &self.skipped,
+    /// Without --color as everywhere: colours where a terminal takes them.
+    fn color_choice(&self) -> ColorChoice {
+        match self.color {
+            Some(When::Always) => ColorChoice::Always,
+            Some(When::Never) => ColorChoice::Never,
+            Some(When::Auto) | None => ColorChoice::Auto,
         }
+    }
+
+    fn write_html(&self, report: Option<OutputFile>, judged: &[Judged<'_>]) -> Result<(), Failure> {
+        let Some(report) = report else { return Ok(()) };
+        let html = html::report(judged, self.level, |judged| self.outcome(judged));
+        report.write(|out| out.write_all(html.as_bytes()))
+    }
+
+    fn print_json(&self, judged: &Judged<'_>, outcome: Outcome) -> Result<(), Failure> {
+        let hint = self.hint(judged, outcome);
+        let line = json::line(self, judged, outcome, hint.as_deref());
+        Ok(writeln!(std::io::stdout(), "{line}")?)
     }
 }
 
-/// Asked for by name, colour is shown even through a pipe; but never against NO_COLOR.
-fn color_choice(asked: bool) -> anstream::ColorChoice {
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if asked && !no_color { anstream::ColorChoice::Always } else { anstream::ColorChoice::Auto }
+/// The next texts to be judged side by side.
+fn batch(documents: &mut impl Iterator<Item = Document>) -> Vec<Document> {
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    while batch.len() < BATCH && bytes < BATCH_BYTES {
+        let Some(document) = documents.next() else { break };
+        bytes += document.size();
+        batch.push(document);
+    }
+    batch
+}
+
+/// Shows on a terminal how much of all sources was read.
+fn progress(sources: &[Source]) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let sizes: Option<u64> = sources.iter().map(Source::size).sum();
+    let (bar, template) = match sizes {
+        Some(size) => (ProgressBar::new(size), "{bar:32} {percent:>3} %, {msg}{elapsed} so far, {eta} left"),
+        None => (ProgressBar::no_length(), "{spinner} {decimal_bytes} read, {msg}{elapsed} so far"),
+    };
+    let bar = bar.with_style(ProgressStyle::with_template(template).expect("a valid template"));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
 }

@@ -1,12 +1,10 @@
 //! Detection with the model at hand: tokens that could hardly have been others count less.
 
-use std::process::ExitCode;
-
 use clap::{Args, ValueEnum};
 use verdigris::watermark::weighted::Weighting;
-use verdigris::{Device, Judgement, Key, Verdict};
+use verdigris::{Device, Judgement, Key};
 
-use super::{Detect, Judged, words};
+use super::Detect;
 use crate::error::Failure;
 
 #[derive(Args)]
@@ -30,14 +28,13 @@ pub(super) enum Method {
     Sweet,
 }
 
-/// Judges one text under one key.
-pub(super) fn detect(
+/// Judges one text under one key; the error does not name it.
+pub(super) fn judge<'k>(
     options: &Detect,
     method: Method,
-    keys: &[Key],
-    text: String,
-    name: String,
-) -> Result<ExitCode, Failure> {
+    keys: &'k [Key],
+    text: &str,
+) -> Result<Judgement<'k>, Failure> {
     let temperature = options.weigh.temperature;
     if !(temperature > 0.0 && temperature <= 100.0) {
         return Err(Failure::Usage(format!("--temperature is {temperature}, but must be above 0 and at most 100")));
@@ -49,20 +46,11 @@ pub(super) fn detect(
         Method::Ewd => Weighting::Ewd,
         Method::Sweet => Weighting::Sweet(0.9),
     };
-    let source = |source: verdigris::text::ReadError| Failure::Text { name: name.clone(), source: source.into() };
-    let tokens = engine.reader().tokenizer().encode(&text).map_err(source)?;
+    let tokens = engine.reader().tokenizer().encode(text).map_err(verdigris::Error::from)?;
     let evidence = engine.weigh(key, &tokens, weighting, temperature, options.repeats.into())?;
     let Some(evidence) = evidence else {
         let message = format!("--weigh is for keys with colours, and {} is {}", key.id(), key.dialect().name());
         return Err(Failure::Usage(message));
     };
-    let verdict = evidence.verdict(options.level);
-    let verdict = verdict.map_err(|short| Failure::Text { name: name.clone(), source: short.into() })?;
-    let judgement = Judgement::of(key, evidence);
-    if options.json {
-        options.print_json(&Judged { name, text, result: Ok(judgement) })?;
-    } else {
-        words::describe(&mut anstream::stdout(), &judgement, options.level)?;
-    }
-    Ok(if verdict == Verdict::Marked { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(Judgement::of(key, evidence))
 }

@@ -9,11 +9,17 @@ use verdigris::{Evidence, Judgement, MarkedPassage};
 use super::{Judged, Outcome};
 use crate::error::Failure;
 use crate::report;
+use crate::terminal::{NARROW, shown_line, width, wrap};
+
+/// Columns before the name in a table, and before what is said of one text.
+const TABLE: usize = 50;
+const LABEL: usize = 10;
 
 /// A verdict as a phrase.
 pub(super) fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Marked => "marked",
+        Outcome::MarkedInPart => "marked in part",
         Outcome::NotMarked => "not marked",
         Outcome::TooShort => "too short",
         Outcome::Faulty => "error",
@@ -21,46 +27,50 @@ pub(super) fn outcome(outcome: Outcome) -> &'static str {
 }
 
 /// Everything about one text.
-pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, level: f64) -> Result<(), Failure> {
+pub(super) fn describe(
+    out: &mut impl Write,
+    judgement: &Judgement<'_>,
+    outcome: Outcome,
+    level: f64,
+    hint: Option<&str>,
+) -> Result<(), Failure> {
+    let width = width();
+    let mut row = |label: &str, what: &str| writeln!(out, "{label:<LABEL$}{}", wrap(what, width, LABEL));
     let evidence = &judgement.evidence;
-    writeln!(out, "tokens    {}", evidence.tokens)?;
-    writeln!(out, "scored    {}{}", evidence.scored, sampled(evidence))?;
-    let label = if evidence.colours { "green " } else { "score " };
-    writeln!(out, "{label}    {}", report::score(evidence))?;
+    row("tokens", &evidence.tokens.to_string())?;
+    row("scored", &format!("{}{}", evidence.scored, sampled(evidence)))?;
+    row(if evidence.colours { "green" } else { "score" }, &report::score(evidence))?;
     if evidence.z.is_finite() {
-        writeln!(out, "z         {:.2}", evidence.z)?;
+        row("z", &format!("{:.2}", evidence.z))?;
     }
-    writeln!(out, "p         {}{}", report::p_value(evidence.ln_p_corrected()), looks(evidence))?;
+    row("p", &format!("{}{}", report::p_value(evidence.ln_p_corrected()), looks(evidence)))?;
     if !judgement.repairs.is_empty() {
-        writeln!(out, "repaired  {}", repairs(&judgement.repairs))?;
+        row("repaired", &repairs(&judgement.repairs))?;
     }
     if judgement.skipped > 0 {
-        writeln!(out, "skipped   {} bytes at the beginning", judgement.skipped)?;
+        row("skipped", &format!("{} bytes at the beginning", judgement.skipped))?;
     }
     if let Some(read) = judgement.payload {
-        writeln!(
-            out,
-            "payload   {:#x} (if there is one, another was written with probability {})",
-            read.payload,
-            crate::payload::doubt(read.doubt)
-        )?;
+        let (payload, doubt) = (read.payload, crate::payload::doubt(read.doubt));
+        row("payload", &format!("{payload:#x} (if there is one, another was written with probability {doubt})"))?;
     }
     for passage in &judgement.passages {
-        writeln!(out, "passage   {}", self::passage(passage))?;
+        row("passage", &self::passage(passage))?;
     }
-    let whole = evidence.verdict(level);
-    let (style, verdict) = match whole {
-        Ok(verdict) if judgement.passages.is_empty() => (report::verdict_style(verdict), report::verdict(verdict)),
-        _ if judgement.passages.is_empty() => (anstyle::Style::new().bold(), "too short to decide"),
-        Ok(verdigris::Verdict::Marked) => (report::style(AnsiColor::Green).bold(), "marked"),
-        _ => (report::style(AnsiColor::Green).bold(), "marked in part"),
+    let (style, verdict) = match outcome {
+        Outcome::Marked | Outcome::MarkedInPart => (report::style(AnsiColor::Green).bold(), self::outcome(outcome)),
+        Outcome::TooShort => (anstyle::Style::new().bold(), "too short to decide"),
+        _ => (anstyle::Style::new().bold(), self::outcome(outcome)),
     };
-    let whose = match whole {
-        Ok(verdigris::Verdict::Marked) => judgement.key.id().to_owned(),
-        _ if judgement.passages.is_empty() => judgement.key.id().to_owned(),
-        _ => keys_of_passages(judgement).join(", "),
+    let whose = match outcome {
+        Outcome::MarkedInPart => keys_of_passages(judgement).join(", "),
+        _ => judgement.key.id().to_owned(),
     };
-    writeln!(out, "verdict   {style}{verdict}{style:#} ({whose}, level {level})")?;
+    let whose = shown_line(&whose);
+    writeln!(out, "{:<LABEL$}{style}{verdict}{style:#} ({whose}, level {level})", "verdict")?;
+    if let Some(hint) = hint {
+        writeln!(out, "{:<LABEL$}{}", "hint", wrap(hint, width, LABEL))?;
+    }
     Ok(())
 }
 
@@ -68,8 +78,8 @@ pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, level: f
 pub(super) fn passage(passage: &MarkedPassage<'_>) -> String {
     let MarkedPassage { key, range, z, ln_p, repairs, .. } = passage;
     let repaired = if repairs.is_empty() { "" } else { ", repaired" };
-    let p = report::p_value(*ln_p);
-    format!("bytes {} to {}: z {z:.2}, p {p} ({}{repaired})", range.start, range.end, key.id())
+    let (p, key) = (report::p_value(*ln_p), shown_line(key.id()));
+    format!("bytes {} to {}: z {z:.2}, p {p} ({key}{repaired})", range.start, range.end)
 }
 
 /// The ids of the keys that passages are marked with, each once, in the order of the passages.
@@ -114,41 +124,80 @@ pub(super) fn repairs(repairs: &[(Repair, usize)]) -> String {
 }
 
 pub(super) fn header(out: &mut impl Write) -> Result<(), Failure> {
+    if is_narrow() {
+        return Ok(());
+    }
     let dim = anstyle::Style::new().dimmed();
     Ok(writeln!(out, "{dim}{:>8}{:>8}{:>9}{:>11}  {:<11} text{dim:#}", "tokens", "scored", "z", "p", "verdict")?)
 }
 
-/// One of many texts.
+fn is_narrow() -> bool {
+    width().is_some_and(|width| width < NARROW)
+}
+
+/// One of many texts: a line of a table, or a line and its figures under it where there is no room for one.
 pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>, outcome: Outcome) -> Result<(), Failure> {
     let style = match outcome {
-        Outcome::Marked => report::style(AnsiColor::Green).bold(),
+        Outcome::Marked | Outcome::MarkedInPart => report::style(AnsiColor::Green).bold(),
         Outcome::Faulty => report::style(AnsiColor::Red).bold(),
         _ => anstyle::Style::new(),
     };
-    let verdict = self::outcome(outcome);
-    let name = &judged.name;
-    match &judged.result {
-        Err(fault) => {
-            writeln!(out, "{:>8}{:>8}{:>9}{:>11}  {style}{verdict:<11}{style:#} {name}: {fault}", "", "", "", "")?
-        }
+    // The passages that are counted behind the name say which part.
+    let verdict = self::outcome(if outcome == Outcome::MarkedInPart { Outcome::Marked } else { outcome });
+    let name = shown_line(&judged.name);
+    let (figures, text) = match &judged.result {
+        Err(fault) => (None, format!("{name}: {}", shown_line(&fault.to_string()))),
         Ok(judgement) => {
+            let passages = match judgement.passages.len() {
+                0 => String::new(),
+                1 => " (1 passage)".into(),
+                n => format!(" ({n} passages)"),
+            };
             let Evidence { tokens, scored, z, .. } = judgement.evidence;
             let p = report::p_value(judgement.evidence.ln_p_corrected());
-            write!(out, "{tokens:>8}{scored:>8}{z:>9.2}{p:>11}  {style}{verdict:<11}{style:#} {name}")?;
-            match judgement.passages.len() {
-                0 => writeln!(out)?,
-                1 => writeln!(out, " (1 passage)")?,
-                n => writeln!(out, " ({n} passages)")?,
-            }
+            (Some((tokens, scored, z, p)), format!("{name}{passages}"))
         }
+    };
+    let width = width();
+    if is_narrow() {
+        let line = wrap(&format!("{verdict} {text}"), width, 2);
+        writeln!(out, "{style}{verdict}{style:#}{}", line.strip_prefix(verdict).unwrap_or(&line))?;
+        if let Some((tokens, scored, z, p)) = figures {
+            writeln!(out, "  {}", wrap(&format!("tokens {tokens}, scored {scored}, z {z:.2}, p {p}"), width, 2))?;
+        }
+        return Ok(());
     }
-    Ok(())
+    let text = wrap(&text, width, TABLE);
+    match figures {
+        None => write!(out, "{:>36}", "")?,
+        Some((tokens, scored, z, p)) => write!(out, "{tokens:>8}{scored:>8}{z:>9.2}{p:>11}")?,
+    }
+    Ok(writeln!(out, "  {style}{verdict:<11}{style:#} {text}")?)
 }
 
-pub(super) fn summary(out: &mut impl Write, counts: [u64; 4], level: f64) -> Result<(), Failure> {
-    let [marked, not, short, faulty] = counts;
+/// What all texts together are.
+pub(super) fn summary(out: &mut impl Write, counts: [u64; 5], level: f64, hint: Option<&str>) -> Result<(), Failure> {
+    let [whole, part, not, short, faulty] = counts;
+    let (marked, width) = (whole + part, width());
     let texts = marked + not + short + faulty;
-    writeln!(out, "\n{texts} texts: {marked} marked, {not} not, {short} too short, {faulty} faulty")?;
-    let alarms = level * (marked + not) as f64;
-    Ok(writeln!(out, "at level {level} that many unmarked texts have {alarms:.1e} false alarms on average")?)
+    let line = format!("{texts} texts: {marked} marked, {not} not, {short} too short, {faulty} faulty");
+    writeln!(out, "\n{}", wrap(&line, width, 0))?;
+    let judged = marked + not;
+    if judged > 0 {
+        let alarms = level * judged as f64;
+        let line = match alarms < 1.0 {
+            true => format!(
+                "at level {level}, if none of the {judged} were marked, about one run in {:.0} would call one so",
+                1.0 / alarms
+            ),
+            false => {
+                format!("at level {level}, if none of the {judged} were marked, about {alarms:.0} would be called so")
+            }
+        };
+        writeln!(out, "{}", wrap(&line, width, 0))?;
+    }
+    if let Some(hint) = hint {
+        writeln!(out, "{}", wrap(&format!("hint: {hint}"), width, 0))?;
+    }
+    Ok(())
 }

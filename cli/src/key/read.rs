@@ -61,7 +61,7 @@ impl Keys {
 fn note(skipped: &[Skipped]) {
     let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
     for skipped in skipped {
-        anstream::eprintln!("{yellow}note:{yellow:#} {skipped}");
+        crate::terminal::say!("{yellow}note:{yellow:#} {skipped}");
     }
 }
 

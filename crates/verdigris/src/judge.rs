@@ -159,7 +159,7 @@ impl Reader {
                 if look.passages.is_some() {
                     detector = detector.recording();
                 }
-                detector.push(&reading.tokens);
+                read(&mut detector, &reading.tokens);
                 let sight = Sight { key: k, reading: r, evidence: detector.evidence().best_of(tried), payload };
                 if whole.is_none_or(|best| sight.rank() < best.rank()) {
                     whole = Some(sight);
@@ -230,6 +230,15 @@ impl Reader {
     }
 }
 
+/// Tokens that a detector gets at once: while it reads one it holds many times its bytes.
+const AT_ONCE: usize = 1 << 16;
+
+fn read(detector: &mut Detector, tokens: &[TokenId]) {
+    tokens.chunks(AT_ONCE).for_each(|tokens| {
+        detector.push(tokens);
+    });
+}
+
 /// Of passages that overlap, as those do that several readings show, the most striking ones.
 fn apart(mut found: Vec<MarkedPassage<'_>>) -> Vec<MarkedPassage<'_>> {
     found.sort_by(|a, b| a.ln_p.total_cmp(&b.ln_p));
@@ -247,7 +256,7 @@ fn apart(mut found: Vec<MarkedPassage<'_>>) -> Vec<MarkedPassage<'_>> {
 /// best.
 fn carrier(key: &Key, tokens: &[TokenId]) -> Result<(Arc<dyn Scheme>, payload::Reading, f64), Error> {
     let mut reader = key.payload_reader()?;
-    reader.push(tokens);
+    tokens.chunks(AT_ONCE).for_each(|tokens| reader.push(tokens));
     let read = reader.read();
     Ok((key.carrier(read.payload)?, read, reader.payloads()))
 }
@@ -256,11 +265,11 @@ fn carrier(key: &Key, tokens: &[TokenId]) -> Result<(Arc<dyn Scheme>, payload::R
 fn evidence(key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, Error> {
     if key.payload_bits().is_some() {
         let mut reader = key.payload_reader()?;
-        reader.push(tokens);
+        tokens.chunks(AT_ONCE).for_each(|tokens| reader.push(tokens));
         return Ok(reader.evidence(tokens.len() as u64));
     }
     let mut detector = Detector::new(key.scheme()?).repeats(repeats);
-    detector.push(tokens);
+    read(&mut detector, tokens);
     Ok(detector.evidence())
 }
 

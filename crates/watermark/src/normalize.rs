@@ -66,9 +66,70 @@ impl Normalized {
 
 /// Repairs a text.
 pub fn normalize(text: &str) -> Normalized {
-    let letters = letters(text);
-    let composed = compose(&letters);
-    assemble(text, &composed)
+    in_sections(text, SECTION)
+}
+
+fn in_sections(text: &str, size: usize) -> Normalized {
+    let scripts = Scripts::of(text);
+    let mut out = Normalized { text: String::with_capacity(text.len()), ..Normalized::default() };
+    let mut start = 0;
+    while start < text.len() {
+        let end = section(text, start, size);
+        let letters = letters(&text[start..end], start, scripts);
+        assemble(&mut out, &compose(&letters));
+        start = end;
+    }
+    if out.origin(out.text.len()) != text.len() {
+        out.anchors.push((out.text.len(), text.len()));
+    }
+    out
+}
+
+/// Text that is looked at at once, which takes some sixty times as much memory as it has characters; and what stays
+/// together where no place is fit for a cut.
+const SECTION: usize = 64 << 10;
+const LONGEST_SECTION: usize = 1 << 20;
+
+/// Where the section of about `size` bytes ends that begins at `start`: before a character that nothing before it has a part in, and which
+/// has none in what is before.
+fn section(text: &str, start: usize, size: usize) -> usize {
+    let mut before = '\r';
+    for (at, c) in text[start..].char_indices() {
+        let stands = |c: char| !is_always_invisible(c) && !is_joiner(c);
+        let parts = before != '\r' && !in_word(before) && stands(before) && stands(c) && starts(c);
+        if at >= size && parts || at >= LONGEST_SECTION {
+            return start + at;
+        }
+        before = c;
+    }
+    text.len()
+}
+
+fn in_word(c: char) -> bool {
+    c.is_alphabetic() || canonical_combining_class(c) != 0
+}
+
+/// Whether a character never goes together with one before it in form C.
+fn starts(c: char) -> bool {
+    c.is_ascii() || canonical_combining_class(c) == 0 && is_nfc_quick(std::iter::once(c)) == IsNormalized::Yes
+}
+
+/// How many letters of a text are Latin, and how many are Cyrillic or Greek ones that look like no Latin one.
+#[derive(Clone, Copy)]
+struct Scripts {
+    latin: usize,
+    own: usize,
+}
+
+impl Scripts {
+    fn of(text: &str) -> Self {
+        let mut scripts = Self { latin: 0, own: 0 };
+        for c in text.chars().map(|c| decorative(c).unwrap_or(c)) {
+            scripts.latin += usize::from(c.is_ascii_alphabetic());
+            scripts.own += usize::from(is_cyrillic_or_greek(c) && to_latin(c).is_none());
+        }
+        scripts
+    }
 }
 
 /// A character with the bytes that it stands for, and what was done to it.
@@ -80,8 +141,8 @@ struct Piece {
 }
 
 /// Repairs single characters: invisible ones, spaces, line ends, look-alikes.
-fn letters(text: &str) -> Vec<Piece> {
-    let characters: Vec<(usize, char)> = text.char_indices().collect();
+fn letters(section: &str, start: usize, scripts: Scripts) -> Vec<Piece> {
+    let characters: Vec<(usize, char)> = section.char_indices().map(|(at, c)| (start + at, c)).collect();
     let mut pieces: Vec<Piece> = (0..characters.len())
         .map(|i| {
             let (at, c) = characters[i];
@@ -100,7 +161,7 @@ fn letters(text: &str) -> Vec<Piece> {
             }
         })
         .collect();
-    repair_words(&mut pieces);
+    repair_words(&mut pieces, scripts);
     repair_joiners(&mut pieces);
     pieces
 }
@@ -126,12 +187,9 @@ fn repair_joiners(pieces: &mut [Piece]) {
 }
 
 /// In words of several scripts, puts letters that only look right back into the script of the others.
-fn repair_words(pieces: &mut [Piece]) {
-    let in_word = |c: char| c.is_alphabetic() || canonical_combining_class(c) != 0;
+fn repair_words(pieces: &mut [Piece], scripts: Scripts) {
     let is_letter = |piece: &Piece| piece.character.is_none_or(in_word);
-    let all = || pieces.iter().filter_map(|piece| piece.character);
-    let latin_letters = all().filter(char::is_ascii_alphabetic).count();
-    let own_letters = all().filter(|&c| is_cyrillic_or_greek(c) && to_latin(c).is_none()).count();
+    let Scripts { latin: latin_letters, own: own_letters } = scripts;
     for word in pieces.chunk_by_mut(|a, b| is_letter(a) && is_letter(b)) {
         let characters = || word.iter().filter_map(|piece| piece.character);
         let latin = characters().filter(char::is_ascii_alphabetic).count();
@@ -162,9 +220,6 @@ fn repair_words(pieces: &mut [Piece]) {
 /// Brings letters and their accents into form C.
 fn compose(pieces: &[Piece]) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::with_capacity(pieces.len());
-    let starts = |c: char| {
-        c.is_ascii() || canonical_combining_class(c) == 0 && is_nfc_quick(std::iter::once(c)) == IsNormalized::Yes
-    };
     let mut i = 0;
     while i < pieces.len() {
         let next =
@@ -184,8 +239,8 @@ fn compose(pieces: &[Piece]) -> Vec<Piece> {
     out
 }
 
-fn assemble(text: &str, pieces: &[Piece]) -> Normalized {
-    let mut out = Normalized { text: String::with_capacity(text.len()), ..Normalized::default() };
+/// Adds a section to what came before it.
+fn assemble(out: &mut Normalized, pieces: &[Piece]) {
     let mut last = None;
     for piece in pieces {
         if let Some(repair) = piece.repair {
@@ -201,10 +256,6 @@ fn assemble(text: &str, pieces: &[Piece]) -> Normalized {
         }
         out.text.push(c);
     }
-    if out.origin(out.text.len()) != text.len() {
-        out.anchors.push((out.text.len(), text.len()));
-    }
-    out
 }
 
 fn is_latin(c: char) -> bool {
@@ -373,6 +424,26 @@ mod tests {
             }
         }
         assert_eq!(normalized.origin(normalized.text.len()), text.len());
+    }
+
+    /// Where a text is cut changes nothing, on texts made of all that is repaired.
+    #[test]
+    fn sections_are_repaired_as_the_whole_is() {
+        use verdigris_logits::random::philox4x32;
+        let alphabet: Vec<char> =
+            "ab с\u{301}\u{323}é\u{200B}\u{200D}\r\n\u{A0}ＡбωΩ\u{1112}\u{1161}क\u{FE0F}👩., . \u{3002}春"
+                .chars()
+                .collect();
+        let mut cut = 0;
+        for seed in 0..3000 {
+            let text: String = (0..40u32)
+                .map(|i| alphabet[philox4x32([i, 0, 0, 0], [seed, 5])[0] as usize % alphabet.len()])
+                .collect();
+            let (whole, parts) = (in_sections(&text, usize::MAX), in_sections(&text, 1));
+            assert_eq!((&parts.text, &parts.changes, &parts.anchors), (&whole.text, &whole.changes, &whole.anchors));
+            cut += usize::from(section(&text, 0, 1) < text.len());
+        }
+        assert!(cut > 2000, "{cut}");
     }
 
     /// Repairing twice changes nothing more, on texts made of all that is repaired.

@@ -1,0 +1,110 @@
+//! What `--json` prints; docs/json.md says what the fields are.
+
+use serde::Serialize;
+use serde_json::Value;
+use verdigris::Judgement;
+use verdigris::watermark::normalize::Repair;
+
+use super::{Detect, Judged, Outcome, words};
+
+const FORMAT: &str = "verdigris-detect-1";
+
+#[derive(Serialize)]
+struct Line<'a> {
+    format: &'static str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a Value>,
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+    #[serde(flatten)]
+    found: Option<Found<'a>>,
+}
+
+#[derive(Serialize)]
+struct Found<'a> {
+    key_id: &'a str,
+    dialect: &'static str,
+    tokens: u64,
+    scored: u64,
+    score: f64,
+    expected: f64,
+    z: f64,
+    p: f64,
+    log10_p: f64,
+    looks: f64,
+    level: f64,
+    sampled: f64,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    repairs: &'a [(Repair, usize)],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passages: Option<Vec<FoundPassage<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<u32>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    skipped_keys: &'a [String],
+}
+
+#[derive(Serialize)]
+struct FoundPassage<'a> {
+    key_id: &'a str,
+    start: usize,
+    end: usize,
+    scored: u64,
+    z: f64,
+    log10_p: f64,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    repairs: &'a [(Repair, usize)],
+}
+
+/// The line for one text.
+pub(super) fn line(options: &Detect, judged: &Judged<'_>, outcome: Outcome, hint: Option<&str>) -> String {
+    let (found, error) = match &judged.result {
+        Ok(judgement) => {
+            let short = judgement.evidence.verdict(options.level).err().filter(|_| outcome == Outcome::TooShort);
+            (Some(found(options, judgement)), short.map(|short| short.to_string()))
+        }
+        Err(error) => (None, Some(error.to_string())),
+    };
+    let (name, id, verdict) = (&judged.name, judged.id.as_ref(), words::outcome(outcome));
+    let line = Line { format: FORMAT, name, id, verdict, error, hint, found };
+    serde_json::to_string(&line).expect("the line serialises")
+}
+
+fn found<'a>(options: &'a Detect, judgement: &'a Judgement<'_>) -> Found<'a> {
+    let evidence = &judgement.evidence;
+    let log10 = |ln: f64| ln / std::f64::consts::LN_10;
+    let passages = judgement.passages.iter().map(|passage| FoundPassage {
+        key_id: passage.key.id(),
+        start: passage.range.start,
+        end: passage.range.end,
+        scored: passage.scored,
+        z: passage.z,
+        log10_p: log10(passage.ln_p),
+        repairs: &passage.repairs,
+    });
+    Found {
+        key_id: judgement.key.id(),
+        dialect: judgement.key.dialect().name(),
+        tokens: evidence.tokens,
+        scored: evidence.scored,
+        score: evidence.score,
+        expected: evidence.expected,
+        z: evidence.z,
+        p: evidence.p(),
+        log10_p: log10(evidence.ln_p_corrected()),
+        looks: evidence.tried,
+        level: options.level,
+        sampled: evidence.sampled,
+        repairs: &judgement.repairs,
+        skipped: Some(judgement.skipped).filter(|&skipped| skipped > 0),
+        passages: options.searches().then(|| passages.collect()),
+        payload: judgement.payload.map(|read| read.payload),
+        skipped_keys: &options.skipped,
+    }
+}

@@ -1,0 +1,52 @@
+//! Texts that commands take: whatever bytes a file or a pipe holds, as UTF-8 or refused by what they are.
+
+mod decoder;
+mod sniff;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+pub(crate) use self::decoder::Decoder;
+use crate::error::Failure;
+
+/// No text that is held in memory is longer.
+const MAX_TEXT: u64 = 64 << 20;
+
+/// What messages call standard input.
+const STANDARD_INPUT: &str = "standard input";
+
+/// Whether a path stands for standard input.
+pub(crate) fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// What a file is called in messages and results.
+pub(crate) fn name(path: &Path) -> String {
+    if is_stdin(path) { STANDARD_INPUT.into() } else { path.display().to_string() }
+}
+
+/// The bytes of a file, or standard input for `-`, and how many there are where that is known.
+pub(crate) fn open(path: &Path) -> io::Result<(Box<dyn Read + Send>, Option<u64>)> {
+    if is_stdin(path) {
+        return Ok((Box::new(io::stdin()), None));
+    }
+    let file = File::open(path)?;
+    let about = file.metadata()?;
+    if about.is_dir() {
+        return Err(io::Error::other("it is a folder"));
+    }
+    Ok((Box::new(file), about.is_file().then_some(about.len())))
+}
+
+/// A whole text, out of a file or standard input.
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+    let (input, _) = open(path).map_err(|source| Failure::Open { path: path.into(), source })?;
+    let mut text = String::new();
+    let read = Decoder::new(input).take(MAX_TEXT + 1).read_to_string(&mut text);
+    if text.len() as u64 > MAX_TEXT {
+        return Err(Failure::Usage(format!("{} is longer than {} MiB", name(path), MAX_TEXT >> 20)));
+    }
+    read.map_err(|error| Failure::Usage(format!("{}: {error}", name(path))))?;
+    Ok(text)
+}

@@ -1,0 +1,573 @@
+//! What `detect` takes and gives: texts of every kind, reports, verdicts and their statuses.
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use support::{Folder, Run};
+
+const PLAIN: &str = "Many words stand in this text, and none of them is marked at all. ";
+
+fn marked(folder: &Folder) -> String {
+    folder.run(&["generate", "--key", "my.key", "--seed", "3", "--max-tokens", "120"]).out
+}
+
+fn detect(folder: &Folder, arguments: &[&str]) -> Run {
+    folder.run(&[&["detect", "--key", "my.key"], arguments].concat())
+}
+
+fn lines(run: &Run) -> Vec<Value> {
+    run.out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{run:?}"))).collect()
+}
+
+fn verdicts(run: &Run) -> Vec<String> {
+    lines(run).iter().map(|line| line["verdict"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A report never takes the place of a file unasked, and never that of a text.
+#[test]
+fn a_report_replaces_nothing_unasked() {
+    let folder = Folder::with_key();
+    let text = PLAIN.repeat(5);
+    folder.write("text.txt", &text);
+    fs::create_dir(folder.path("texts")).unwrap();
+    folder.write("texts/a.txt", &text);
+    for force in [&[][..], &["--force"]] {
+        let onto = |rest: &[&str]| detect(&folder, &[rest, force].concat());
+        onto(&["text.txt", "--html", "text.txt"]).fails("is a file that is read here");
+        onto(&["texts", "--html", "texts/a.txt"]).fails("is a file that is read here");
+    }
+    assert_eq!(fs::read_to_string(folder.path("text.txt")).unwrap(), text);
+    assert_eq!(fs::read_to_string(folder.path("texts/a.txt")).unwrap(), text);
+    folder.write("report.html", "mine");
+    detect(&folder, &["text.txt", "--html", "report.html"]).fails("report.html exists already; --force replaces it");
+    assert_eq!(fs::read_to_string(folder.path("report.html")).unwrap(), "mine");
+    assert_eq!(detect(&folder, &["text.txt", "--html", "report.html", "--force"]).status, 1);
+    assert!(fs::read_to_string(folder.path("report.html")).unwrap().starts_with("<!doctype html>"));
+    let parts = fs::read_dir(folder.path(".")).unwrap().filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_string_lossy().contains("part")
+    });
+    assert_eq!(parts.count(), 0, "no temporary file stays");
+}
+
+/// Whatever a text is written in, it is the same text.
+#[test]
+fn utf16_and_byte_order_marks_are_read() {
+    let folder = Folder::with_key();
+    let text = marked(&folder);
+    folder.write("text.txt", &text);
+    let plain = detect(&folder, &["text.txt"]);
+    assert_eq!(plain.status, 0, "{plain:?}");
+    let units = |order: fn(u16) -> [u8; 2]| -> Vec<u8> { text.encode_utf16().flat_map(order).collect() };
+    for bytes in [
+        [&b"\xff\xfe"[..], &units(u16::to_le_bytes)].concat(),
+        [&b"\xfe\xff"[..], &units(u16::to_be_bytes)].concat(),
+        [b"\xef\xbb\xbf", text.as_bytes()].concat(),
+    ] {
+        fs::write(folder.path("other.txt"), bytes).unwrap();
+        assert_eq!(detect(&folder, &["other.txt"]).out, plain.out);
+        assert_eq!(folder.run_with(&["detect", "--key", "my.key"], "other.txt").out, plain.out);
+    }
+}
+
+/// What is no text is told by what it is, with what to do: alone, among others, and to other commands.
+#[test]
+fn what_is_no_text_is_refused_by_name() {
+    let folder = Folder::with_key();
+    folder.write("good.txt", &PLAIN.repeat(5));
+    let unmarked: Vec<u8> = PLAIN.repeat(5).encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for (bytes, said) in [
+        (&b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"[..], "it is a PDF document: take its text out first"),
+        (b"PK\x03\x04\x14\0\x06\0\x08\0\0\0!\0word/document.xml", "it is a Word document: save it as plain text"),
+        (b"PK\x03\x04\x14\0\x06\0\x08\0\0\0!\0data.csv", "it is a ZIP archive: unpack it first"),
+        (b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "it is compressed with gzip: unpack it first: `gzip -dc"),
+        (b"\x28\xb5\x2f\xfd\x24\x00", "it is compressed with zstd"),
+        (b"\x7fELF\x02\x01\x01\0", "it is a program"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "it is a PNG image"),
+        (&unmarked, "it looks like UTF-16LE without a byte order mark: convert it first: `iconv -f UTF-16LE -t UTF-8"),
+        (b"Some words, and then\0 a zero byte", "byte 20 is zero: it is not a text file"),
+        (b"caf\xe9 au lait", "byte 3 is not valid UTF-8"),
+    ] {
+        fs::write(folder.path("odd.txt"), bytes).unwrap();
+        detect(&folder, &["odd.txt"]).fails(&format!("odd.txt: {said}"));
+        folder.run_with(&["detect", "--key", "my.key"], "odd.txt").fails(&format!("standard input: {said}"));
+        folder.run(&["identify", "odd.txt", "--key", "my.key"]).fails(&format!("odd.txt: {said}"));
+        let run = detect(&folder, &["odd.txt", "good.txt", "--json"]);
+        let found = lines(&run);
+        assert_eq!((verdicts(&run), run.status), (vec!["error".into(), "not marked".into()], 1), "{run:?}");
+        assert!(found[0]["error"].as_str().unwrap().starts_with(said), "{run:?}");
+    }
+}
+
+/// JSON lines, arrays and Parquet come through pipes and odd names, too.
+#[test]
+fn a_format_is_said_where_a_name_does_not_say_it() {
+    let folder = Folder::with_key();
+    let text = marked(&folder);
+    let jsonl = [json!({"text": text, "id": "one"}), json!({"text": PLAIN.repeat(5), "id": 2}), json!("Short.")]
+        .map(|line| line.to_string() + "\r\n")
+        .concat();
+    folder.write("log", &format!("\u{feff}{jsonl}"));
+    let expected = ["marked", "not marked", "too short"];
+    let run = folder.run_with(&["detect", "--key", "my.key", "--format", "jsonl", "--json"], "log");
+    assert_eq!((verdicts(&run), run.status), (expected.map(String::from).to_vec(), 0), "{run:?}");
+    let ids: Vec<Value> = lines(&run).iter().map(|line| line["id"].clone()).collect();
+    assert_eq!(ids, [json!("one"), json!(2), Value::Null]);
+    assert_eq!(lines(&run)[1]["name"], "standard input:2");
+    let run = detect(&folder, &["log", "--format", "jsonl", "--json", "--id-field", "text"]);
+    assert_eq!(lines(&run)[0]["name"], "log:1");
+
+    let array = json!([{"text": text, "key": {"a": 1}}, PLAIN.repeat(5)]).to_string();
+    folder.write("all.json", &format!(" \n{array}\n"));
+    let run = detect(&folder, &["all.json", "--json", "--id-field", "key"]);
+    assert_eq!((verdicts(&run), run.status), (expected[..2].iter().map(|v| v.to_string()).collect(), 0), "{run:?}");
+    assert_eq!(lines(&run)[0]["id"], json!({"a": 1}));
+    for text in [json!({"answer": text}), json!([{"answer": text}]), json!([text])] {
+        folder.write("one.json", &text.to_string());
+        let run = detect(&folder, &["one.json", "--json"]);
+        assert_eq!(verdicts(&run), ["marked"], "JSON may be a text itself: {run:?}");
+    }
+    let run = detect(&folder, &["one.json", "--json", "--format", "json"]);
+    assert_eq!(lines(&run)[0]["name"], "one.json:1");
+
+    // - in a list is standard input, once.
+    folder.write("plain.txt", &PLAIN.repeat(5));
+    folder.write("text.txt", &text);
+    let run = folder.run_with(&["detect", "-", "plain.txt", "--key", "my.key", "--json"], "text.txt");
+    assert_eq!((verdicts(&run), run.status), (expected[..2].iter().map(|v| v.to_string()).collect(), 0), "{run:?}");
+    assert_eq!(lines(&run)[0]["name"], "standard input");
+    detect(&folder, &["-", "-"]).fails("standard input can be read once");
+
+    // Unsaid, it is one text, and that is told.
+    let run = folder.run_with(&["detect", "--key", "my.key"], "log");
+    assert!(run.out.contains("--format jsonl") || run.out.contains("verdict   marked"), "{run:?}");
+    folder.write("plain-log", &json!({"text": PLAIN.repeat(5)}).to_string());
+    let run = folder.run_with(&["detect", "--key", "my.key"], "plain-log");
+    assert!(run.status == 1 && run.out.contains("hint      the text looks like JSON lines: --format jsonl"), "{run:?}");
+}
+
+/// The number of a line is that in the file.
+#[test]
+fn a_bad_line_is_named_and_the_others_are_judged() {
+    let folder = Folder::with_key();
+    let good = json!({"text": PLAIN.repeat(5)}).to_string();
+    let mut bytes = format!("{good}\n\n{{\"text\": \"cut\n").into_bytes();
+    bytes.extend_from_slice(b"{\"text\": \"\xff\"}\n");
+    bytes.extend_from_slice(format!("7\n{good}").as_bytes());
+    fs::write(folder.path("a.jsonl"), bytes).unwrap();
+    let run = detect(&folder, &["a.jsonl", "--json"]);
+    assert_eq!(run.status, 1);
+    assert_eq!(verdicts(&run), ["not marked", "error", "error", "error", "not marked"], "{run:?}");
+    let found = lines(&run);
+    let said = |i: usize| (found[i]["name"].as_str().unwrap(), found[i]["error"].as_str().unwrap());
+    assert_eq!(said(1), ("a.jsonl:3", "the line is not JSON: EOF while parsing a string at column 13"));
+    assert!(said(2).0 == "a.jsonl:4" && said(2).1.contains("the line is not JSON"), "{run:?}");
+    assert!(said(3).0 == "a.jsonl:5" && said(3).1.contains("expected an object"), "{run:?}");
+    assert!(!run.out.contains("at line"), "{run:?}");
+}
+
+fn parquet(folder: &Folder, name: &str, texts: &[&str], properties: parquet::file::properties::WriterProperties) {
+    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    let schema = "message m { required binary text (UTF8); required int64 id; }";
+    let schema = std::sync::Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+    let file = fs::File::create(folder.path(name)).unwrap();
+    let mut writer = parquet::file::writer::SerializedFileWriter::new(file, schema, properties.into()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let texts: Vec<ByteArray> = texts.iter().map(|&text| ByteArray::from(text)).collect();
+    column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let ids: Vec<i64> = (10..).take(texts.len()).collect();
+    column.typed::<Int64Type>().write_batch(&ids, None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn parquet_through_a_pipe() {
+    let folder = Folder::with_key();
+    let (text, plain) = (marked(&folder), PLAIN.repeat(5));
+    parquet(&folder, "odd", &[&text, &plain], Default::default());
+    detect(&folder, &["odd"]).fails("it is a Parquet file: `verdigris detect --format parquet`");
+    let mut command = folder.command(&["detect", "--key", "my.key", "--format", "parquet", "--json"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&fs::read(folder.path("odd")).unwrap()).unwrap();
+    let out = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    let found: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&found[0]["verdict"], &found[1]["verdict"]), (&json!("marked"), &json!("not marked")));
+    assert_eq!((&found[0]["id"], &found[1]["id"]), (&json!(10), &json!(11)));
+}
+
+/// One rule: marked, else not marked, else no verdict; and a JSON line for every text.
+#[test]
+fn no_verdict_is_two() {
+    let folder = Folder::with_key();
+    folder.write("marked.txt", &marked(&folder));
+    folder.write("plain.txt", &PLAIN.repeat(5));
+    folder.write("short.txt", "Too short.");
+    folder.write("empty.txt", "");
+    folder.write("empty.jsonl", "\n\n");
+    folder.write("bad.jsonl", "no JSON\n");
+    for (texts, status, expected) in [
+        (&["marked.txt"][..], 0, &["marked"][..]),
+        (&["plain.txt"], 1, &["not marked"]),
+        (&["short.txt"], 2, &["too short"]),
+        (&["empty.txt"], 2, &["too short"]),
+        (&["none.txt"], 2, &["error"]),
+        (&["."], 0, &["error", "too short", "marked", "not marked", "too short"]),
+        (&["short.txt", "empty.txt"], 2, &["too short", "too short"]),
+        (&["short.txt", "none.txt"], 2, &["too short", "error"]),
+        (&["short.txt", "plain.txt", "none.txt"], 1, &["too short", "not marked", "error"]),
+        (&["none.txt", "plain.txt", "marked.txt"], 0, &["error", "not marked", "marked"]),
+        (&["empty.jsonl"], 2, &[]),
+        (&["bad.jsonl"], 2, &["error"]),
+    ] {
+        let run = detect(&folder, &[texts, &["--json"]].concat());
+        assert_eq!((run.status, verdicts(&run)), (status, expected.iter().map(|v| v.to_string()).collect()), "{run:?}");
+        assert_eq!(run.err, "", "{run:?}");
+        for line in lines(&run) {
+            assert_eq!(line["format"], "verdigris-detect-1");
+            let judged = ["marked", "not marked"].contains(&line["verdict"].as_str().unwrap());
+            assert!(line["name"].is_string() && line["error"].is_string() != judged, "{line}");
+        }
+        assert_eq!(detect(&folder, texts).status, status, "{texts:?}");
+    }
+}
+
+/// What `docs/json.md` says of a line is what is in it, and nothing else.
+#[test]
+fn every_field_is_documented() {
+    let folder = Folder::with_key();
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/json.md")).unwrap();
+    let documented = |heading: &str, line: &Value| {
+        let section = page.split("\n## ").find(|section| section.starts_with(heading)).unwrap();
+        for field in line.as_object().unwrap().keys() {
+            assert!(section.contains(&format!("`{field}`")), "{field} of {heading} is not in docs/json.md");
+        }
+    };
+    let mut text = marked(&folder);
+    folder.write("text.txt", &text);
+    text.insert(40, '\u{200b}');
+    folder.write("a.jsonl", &json!({"text": text, "id": 1}).to_string());
+    folder.write("plain.txt", &PLAIN.to_uppercase().repeat(5));
+    for arguments in [&["text.txt", "--windows"][..], &["a.jsonl"], &["plain.txt"], &["none.txt"]] {
+        for line in lines(&detect(&folder, &[arguments, &["--json"]].concat())) {
+            documented("detect", &line);
+        }
+    }
+    folder.run(&["key", "new", "numbered.key", "--payload-bits", "16"]);
+    folder.write("short.txt", "Too short.");
+    for text in ["text.txt", "plain.txt", "short.txt", "none.txt"] {
+        for (command, arguments) in [
+            ("identify", &["identify", text, "--key", "my.key", "--gammas", "0.5"][..]),
+            ("payload", &["payload", text, "--key", "numbered.key"]),
+            ("attack", &["attack", "deletion", text]),
+        ] {
+            let run = folder.run(&[arguments, &["--json"]].concat());
+            let [line] = &lines(&run)[..] else { panic!("{run:?} should be one line") };
+            documented(command, line);
+            assert_eq!(line["format"], format!("verdigris-{command}-1"));
+            assert_eq!(line["verdict"] == "error", text == "none.txt", "{line}");
+            assert_eq!(run.status == 2, line["error"].is_string(), "{run:?}");
+        }
+    }
+    let shown = lines(&folder.run(&["key", "show", "my.key", "--json"])).remove(0);
+    documented("key show", &shown);
+    assert_eq!(shown["format"], "verdigris-key-show-1");
+    let found = &lines(&folder.run(&["identify", "text.txt", "--key", "my.key", "--json"]))[0]["found"];
+    let of = (&found["key_id"], &found["gamma"], &found["vocabulary_size"]);
+    assert_eq!(of, (&"vg-c0ffee00".into(), &0.25.into(), &4096.into()));
+}
+
+/// Colours go to terminals that take them and where they are asked for by name; else there are brackets. The text can do
+/// nothing to the terminal.
+#[test]
+fn colour_is_for_eyes() {
+    let folder = Folder::with_key();
+    let text = "Many words stand in this text -- \u{ab}\u{e9}t\u{e9}\u{bb} -- and none is marked at all.\r\n".repeat(3);
+    folder.write("text.txt", &format!("{text}\x1b]0;title\x07 \x1b[2J \u{202e}end"));
+    let show = |option: &str, variables: &[(&str, &str)]| {
+        let mut command = folder.command(&["detect", "text.txt", "--key", "my.key", option]);
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let escaped = "\\x1b]0;title\\x07 \\x1b[2J \\u{202e}end";
+    let bare = |shown: &str| {
+        let mut bare = String::new();
+        let mut rest = shown;
+        while let Some(at) = rest.find('\x1b') {
+            bare.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let end = rest.find('m').expect("a style ends");
+            assert!(rest[1..end].chars().all(|c| "[;0123456789".contains(c)), "{:?}", &rest[..end]);
+            rest = &rest[end + 1..];
+        }
+        bare + rest
+    };
+    let plain = text.replace('\r', "") + escaped;
+    for (option, variables) in
+        [("--color=always", &[][..]), ("--color=always", &[("TERM", "dumb")]), ("--color", &[("CLICOLOR_FORCE", "1")])]
+    {
+        let shown = show(option, variables);
+        assert!(shown.contains("\x1b[38;5;33m") && shown.contains("\x1b[38;5;166m"), "{option} {variables:?}: {shown}");
+        assert!(bare(&shown).starts_with(&plain), "{shown:?}");
+    }
+    for (option, variables) in [
+        ("--color", &[][..]),
+        ("--color", &[("TERM", "dumb")]),
+        ("--color", &[("NO_COLOR", "1")]),
+        ("--color=auto", &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "0")]),
+        ("--color=never", &[("CLICOLOR_FORCE", "1")]),
+    ] {
+        let shown = show(option, variables);
+        assert!(!shown.contains('\x1b') && shown.contains("[in brackets] tokens that the key favours"), "{shown:?}");
+        let start = shown.replace(['[', ']'], "");
+        assert!(start.starts_with(&plain.replace(['[', ']'], "")), "{shown:?}");
+        assert!(shown.matches('[').count() > 5, "{shown:?}");
+    }
+    assert!(!detect(&folder, &["text.txt"]).out.contains('\x1b'));
+    detect(&folder, &["text.txt", "text.txt", "--color"]).fails("--color takes one text");
+}
+
+/// Names of files reach the terminal as nothing but names.
+#[cfg(unix)]
+#[test]
+fn names_are_shown_safely() {
+    let folder = Folder::with_key();
+    folder.write("a\x1b[31m\nb.txt", &PLAIN.repeat(5));
+    folder.write("c\x07.txt", "\0");
+    let run = detect(&folder, &["."]);
+    assert!(run.out.contains("a\\x1b[31m\\nb.txt") && run.out.contains("c\\x07.txt: byte 0 is zero"), "{run:?}");
+    assert!(!run.out.contains(['\x1b', '\x07']), "{run:?}");
+    detect(&folder, &["c\x07.txt"]).fails("c\\x07.txt: byte 0 is zero");
+    detect(&folder, &["no\x1b.txt"]).fails("cannot open no\\x1b.txt");
+}
+
+#[test]
+fn hints_say_what_else_to_try() {
+    let folder = Folder::with_key();
+    let write = |seed: &str, tokens: &str, key: &[&str]| {
+        folder.run(&[&["generate", "--seed", seed, "--max-tokens", tokens], key].concat()).out
+    };
+    let (before, after) = (write("11", "600", &[]), write("12", "600", &[]));
+    folder.write("long.txt", &format!("{before}{}{after}", write("3", "120", &["--key", "my.key"])));
+    let run = detect(&folder, &["long.txt"]);
+    assert!(run.status == 1 && run.out.contains("hint      only the text as a whole was judged: --windows"), "{run:?}");
+    let run = detect(&folder, &["long.txt", "long.txt"]);
+    assert!(run.out.contains("hint: only the text as a whole was judged"), "{run:?}");
+    // As the form for people says it.
+    let run = detect(&folder, &["long.txt", "--windows"]);
+    assert!(run.status == 0 && run.out.contains("verdict   marked in part") && !run.out.contains("hint"), "{run:?}");
+    assert_eq!(verdicts(&detect(&folder, &["long.txt", "--windows", "--json"])), ["marked in part"]);
+    folder.write("loud.txt", &marked(&folder).to_uppercase());
+    let run = detect(&folder, &["loud.txt"]);
+    assert!(run.status == 1 && run.out.contains("hint      the text is in capitals"), "{run:?}");
+    assert!(lines(&detect(&folder, &["loud.txt", "--json"]))[0]["hint"].as_str().unwrap().contains("in capitals"));
+    folder.write("short.txt", &PLAIN.repeat(5));
+    assert!(!detect(&folder, &["short.txt"]).out.contains("hint"));
+}
+
+/// A report names its text by a digest, its day, and numbers on its axes.
+#[test]
+fn a_report_says_what_it_is_of() {
+    let folder = Folder::with_key();
+    folder.write("text.txt", &format!("{} \x1b[31m", marked(&folder)));
+    folder.write("plain.txt", &PLAIN.repeat(5));
+    assert_eq!(detect(&folder, &["text.txt", "--html", "report.html"]).status, 0);
+    let html = fs::read_to_string(folder.path("report.html")).unwrap();
+    use sha2::Digest;
+    let digest = sha2::Sha256::digest(fs::read(folder.path("text.txt")).unwrap());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    for said in [digest.as_str(), " UTC. A text is called", "text-anchor=\"middle\">100</text>", ">Marked.</span>"] {
+        assert!(html.contains(said), "{said}");
+    }
+    assert!(!html.contains('\x1b'));
+    detect(&folder, &["plain.txt", "--html", "plain.html"]);
+    let html = fs::read_to_string(folder.path("plain.html")).unwrap();
+    assert!(html.contains("<span class=\"verdict \">Not marked.</span>"), "not in the colour of what is marked");
+}
+
+/// On a narrow terminal lines break between words.
+#[test]
+fn tables_are_as_wide_as_the_terminal() {
+    let folder = Folder::with_key();
+    fs::create_dir(folder.path("texts")).unwrap();
+    folder.write("texts/plain.txt", &PLAIN.repeat(5));
+    folder.write("texts/bad.jsonl", "{\"answer\": \"a text that is in another field\"}\n");
+    for columns in ["40", "60", "80", "200"] {
+        let mut command = folder.command(&["detect", "texts", "--key", "my.key"]);
+        let out = String::from_utf8(command.env("COLUMNS", columns).output().unwrap().stdout).unwrap();
+        let widest = out.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= columns.parse().unwrap(), "{columns}: {out}");
+        let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let fault = "texts/bad.jsonl:1: there is no field \"text\": name it with --column";
+        assert!(words.contains(fault) && words.contains("2 texts: 0 marked, 1 not"), "{columns}: {out}");
+    }
+}
+
+/// A log in a file is plain, and tells what was done; never a secret.
+#[test]
+fn a_log_is_plain_and_of_use() {
+    let folder = Folder::with_key();
+    folder.write("text.txt", &PLAIN.repeat(5));
+    folder.write("a.jsonl", &json!({"text": PLAIN.repeat(5)}).to_string());
+    let mut command = folder.command(&["detect", "text.txt", "a.jsonl", "--key", "my.key"]);
+    let output = command.env("RUST_LOG", "debug").output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(!log.contains('\x1b'), "{log}");
+    for said in ["vg-c0ffee00", "a.jsonl", "texts=2"] {
+        assert!(log.contains(said), "{said}: {log}");
+    }
+    assert!(!log.contains("f1e2d3c4"));
+}
+
+#[test]
+fn help_has_a_help() {
+    let folder = Folder::new();
+    for arguments in [&["help", "--help"][..], &["help", "-h"], &["key", "help", "--help"]] {
+        let run = folder.run(arguments);
+        assert!(run.status == 0 && run.out.contains("Usage:"), "{arguments:?}: {run:?}");
+    }
+}
+
+/// What lies in a folder may be no file.
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_a_folder_is_not_waited_for() {
+    let folder = Folder::with_key();
+    fs::create_dir(folder.path("texts")).unwrap();
+    folder.write("texts/b.txt", &PLAIN.repeat(5));
+    let pipe = |name: &str| std::process::Command::new("mkfifo").arg(folder.path(name)).status().unwrap().success();
+    assert!(pipe("texts/a.txt") && pipe("texts/c.jsonl") && pipe("named"));
+    let run = detect(&folder, &["texts", "--json"]);
+    assert_eq!((verdicts(&run), run.status), (vec!["error".into(), "not marked".into(), "error".into()], 1), "{run:?}");
+    assert!(lines(&run)[0]["error"].as_str().unwrap().contains("a pipe or a device"), "{run:?}");
+    // One that is named is read.
+    let mut command = folder.command(&["detect", "named", "--key", "my.key"]);
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    fs::write(folder.path("named"), PLAIN.repeat(5)).unwrap();
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1));
+    detect(&folder, &["/dev/zero"]).fails("/dev/zero: byte 0 is zero");
+}
+
+/// The most memory, in MiB, that a run takes until it prints a line or ends; it is stopped then.
+#[cfg(target_os = "linux")]
+fn peak(folder: &Folder, arguments: &[&str]) -> u64 {
+    use std::sync::mpsc::{TryRecvError, channel};
+    let mut child = folder.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let (out, status) = (child.stdout.take().unwrap(), format!("/proc/{}/status", child.id()));
+    let (send, printed) = channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line);
+        let _ = send.send(line);
+    });
+    let mut peak = 0;
+    loop {
+        let status = fs::read_to_string(&status).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        if let Some(kib) = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()) {
+            peak = peak.max(kib / 1024);
+        }
+        match printed.try_recv() {
+            Err(TryRecvError::Empty) if peak < 1000 => std::thread::sleep(std::time::Duration::from_millis(5)),
+            Ok(line) => {
+                assert!(line.starts_with('{'), "{line}");
+                break;
+            }
+            _ => break,
+        }
+    }
+    let _ = child.kill();
+    child.wait().unwrap();
+    peak
+}
+
+/// README's promise: a text of any length takes under 200 MiB.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_does_not_grow_with_texts() {
+    let folder = Folder::with_key();
+    let mut text = String::new();
+    let mut state = 1u32;
+    while text.len() < 9_000_000 {
+        // Words whose order does not repeat, so that every context is another.
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let words = ["the", "captain", "river", "stood", "and", "of", "night", "old", "went", "house", "far", "sea"];
+        text += &format!("{} {} ", words[(state >> 8) as usize % words.len()], state >> 16);
+    }
+    folder.write("long.txt", &text);
+    let long = peak(&folder, &["detect", "long.txt", "--key", "my.key", "--json"]);
+    assert!(long < 200, "{long} MiB for one text");
+    // A file of a few kilobytes whose rows are all one long text.
+    let properties = parquet::file::properties::WriterProperties::builder()
+        .set_dictionary_page_size_limit(64 << 20)
+        .set_compression(parquet::basic::Compression::ZSTD(Default::default()))
+        .build();
+    let row = &"A row that is long. ".repeat(75_000)[..];
+    parquet(&folder, "bomb.parquet", &vec![row; 400], properties);
+    assert!(fs::metadata(folder.path("bomb.parquet")).unwrap().len() < 20_000);
+    let bomb = peak(&folder, &["detect", "bomb.parquet", "--key", "my.key", "--json"]);
+    assert!(bomb < 200, "{bomb} MiB for rows of 1.5 MB");
+}
+
+/// Output that cannot be written is an error, not a crash, in every command.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    let folder = Folder::with_key();
+    folder.run(&["key", "new", "numbered.key", "--payload-bits", "16"]);
+    folder.write("text.txt", &PLAIN.repeat(5));
+    folder.write("bare.txt", PLAIN.trim());
+    folder.write("corpus.txt", &PLAIN.repeat(200));
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let small = support::TALE_SMALL;
+    for arguments in [
+        &["--help"][..],
+        &["--version"],
+        &["help", "detect"],
+        &["generate", "--max-tokens", "3"],
+        &["generate", "--max-tokens", "3", "--json"],
+        &["generate", "--max-tokens", "3", "--texts", "2", "--json"],
+        &["detect", "text.txt", "--key", "my.key"],
+        &["detect", "text.txt", "--key", "my.key", "--json"],
+        &["detect", "text.txt", "--key", "my.key", "--color"],
+        &["detect", "text.txt", "text.txt", "--key", "my.key"],
+        &["detect", "text.txt", "text.txt", "--key", "my.key", "--json"],
+        &["identify", "text.txt", "--key", "my.key"],
+        &["identify", "text.txt", "--key", "my.key", "--json"],
+        &["payload", "text.txt", "--key", "numbered.key"],
+        &["payload", "text.txt", "--key", "numbered.key", "--json"],
+        &["attack", "deletion", "text.txt"],
+        &["attack", "homoglyphs", "bare.txt", "--strength", "0"],
+        &["key", "new", "new.key"],
+        &["key", "show", "my.key"],
+        &["key", "show", "my.key", "--json"],
+        &["key", "list", "."],
+        &["train", "lm", "--init", small, "--corpus", "corpus.txt", "--out", "out", "--steps", "1", "--window", "32"],
+        &["demo", "--tokens", "40"],
+        &["bench", "loss", "--model", small, "--text", "corpus.txt", "--window", "32", "--windows", "1"],
+        &["bench", "detection", "--samples", "1", "--tokens", "40"],
+        &["bench", "strength", "--samples", "2", "--tokens", "20", "--json"],
+        &["bench", "robustness", "--samples", "1", "--tokens", "40", "--attack", "deletion"],
+    ] {
+        let mut command = folder.command(arguments);
+        let output = command.stdout(full()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("cannot write the output"), "{arguments:?}: {said}");
+    }
+    // Nor where nobody can be told.
+    for arguments in [&["detect", "none.txt", "--key", "my.key"][..], &["detect", "--no-such-option"], &["key"]] {
+        let status = folder.command(arguments).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(2), "{arguments:?}");
+        let mut command = folder.command(&["detect", "text.txt", "--key", "my.key"]);
+        assert_eq!(command.stderr(full()).env("RUST_LOG", "trace").status().unwrap().code(), Some(1));
+    }
+}
