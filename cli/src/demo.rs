@@ -97,14 +97,15 @@ fn row(out: &mut impl Write, width: usize, name: &str, evidence: &Evidence) -> R
     let p = report::p_value(evidence.ln_p);
     let verdict = report::verdict(verdict);
     let Evidence { scored, z, .. } = evidence;
-    Ok(match width >= TABLE {
+    match width >= TABLE {
         true => writeln!(out, "  {name:<36}{scored:>7}{share:>9}{z:>9.2}{p:>11}   {style}{verdict}{style:#}")?,
         false => {
             let numbers = format!("; {scored} scored, {share} green, z {z:.2}, p {p}");
             wrapped(out, width, &[(Style::new(), name)])?;
             wrapped(out, width, &[(Style::new(), "  "), (style, verdict), (Style::new(), &numbers)])?;
         }
-    })
+    }
+    Ok(())
 }
 
 /// A key for show: whoever knows the seed knows the secret.

@@ -54,6 +54,7 @@ impl Transform for Only {
 #[test]
 fn many_prompts_are_as_each_alone() {
     let key = key();
+    #[allow(clippy::type_complexity, reason = "a list of names and ways to ask")]
     let ways: [(&str, &dyn for<'a> Fn(Request<'a>) -> Request<'a>); 5] = [
         ("plain", &|request| request),
         ("marked form", &|request| request.regex("[A-Za-z ,.]{5,40}")),

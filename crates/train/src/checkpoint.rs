@@ -115,7 +115,7 @@ pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&Path) -> Result<(), T
     // Made here, with the mode that the umask leaves to new files: some who write a file make one for its owner alone.
     let done = fs::File::create(&beside)
         .and_then(|file| Ok(file.metadata()?.permissions()))
-        .and_then(|permissions| Ok((write(&beside), permissions)));
+        .map(|permissions| (write(&beside), permissions));
     let (written, permissions) = done.map_err(TrainError::file("write", &beside))?;
     let moved = written.and_then(|()| {
         let done = fs::set_permissions(&beside, permissions).and_then(|()| fs::rename(&beside, path));
