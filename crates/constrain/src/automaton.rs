@@ -5,8 +5,13 @@ use std::hash::Hash;
 
 use foldhash::{HashMap, HashMapExt};
 
+use crate::budget::Budget;
+
 /// The most cells that the table of one automaton may have; each takes four bytes.
 const MAX_CELLS: usize = 16 << 20;
+
+/// The most memory that it may take to find the states of one automaton.
+const MAX_BYTES: usize = 128 << 20;
 
 /// Lists of texts have dense tables up to so many cells.
 const SMALL: usize = 1 << 16;
@@ -60,12 +65,25 @@ impl Automaton {
         next: impl Fn(&S, u8) -> Option<S>,
         accepts: impl Fn(&S) -> bool,
     ) -> Result<Self, NoAutomaton> {
-        let automaton = Self::explore_kinds(start, class, next, |state| accepts(state).then_some(0))?;
+        Self::explore_within(&Budget::without_end(), start, class, next, accepts)
+    }
+
+    /// As [`Automaton::explore`], as far as a budget goes.
+    pub(crate) fn explore_within<S: Clone + Eq + Hash, C: Eq + Hash>(
+        budget: &Budget,
+        start: S,
+        class: impl Fn(u8) -> C,
+        next: impl Fn(&S, u8) -> Option<S>,
+        accepts: impl Fn(&S) -> bool,
+    ) -> Result<Self, NoAutomaton> {
+        let kind = |state: &S| accepts(state).then_some(0);
+        let automaton = Self::explore_kinds((budget, 1), start, class, next, kind)?;
         Ok(Self { labels: Vec::new(), ..automaton })
     }
 
-    /// As [`Automaton::explore`], of texts of several kinds.
+    /// As [`Automaton::explore`], of texts of several kinds, as far as a budget goes; `cell` is how much a state weighs.
     pub(crate) fn explore_kinds<S: Clone + Eq + Hash, C: Eq + Hash>(
+        (budget, cell): (&Budget, u64),
         start: S,
         class: impl Fn(u8) -> C,
         next: impl Fn(&S, u8) -> Option<S>,
@@ -89,7 +107,9 @@ impl Automaton {
                 table.push(number);
             }
             at += 1;
-            if states.len() * stride > MAX_CELLS {
+            let bytes = 8 * stride + 64 * cell as usize + 2 * size_of::<S>();
+            let fits = states.len() * stride <= MAX_CELLS && states.len() * bytes <= MAX_BYTES;
+            if !fits || !budget.take(cell * (stride as u64 / 4 + 2)) {
                 return Err(NoAutomaton::TooLarge);
             }
         }
@@ -98,9 +118,11 @@ impl Automaton {
     }
 
     /// The texts that every one of some automata accepts, or where it says so does not accept. Texts are UTF-8.
-    pub(crate) fn all_of(parts: &[(&Self, bool)]) -> Result<Self, NoAutomaton> {
+    pub(crate) fn all_of(budget: &Budget, parts: &[(&Self, bool)]) -> Result<Self, NoAutomaton> {
         let utf8 = Self::utf8();
-        Self::explore(
+        let cell = 1 + parts.len() as u64 / 4;
+        let automaton = Self::explore_kinds(
+            (budget, cell),
             (vec![Some(Self::START); parts.len()], Self::START),
             |byte| (parts.iter().map(|(part, _)| part.class(byte)).collect::<Vec<u8>>(), utf8.class(byte)),
             |(states, valid), byte| {
@@ -116,14 +138,16 @@ impl Automaton {
                 let fits = |((part, wanted), state): (&(&Self, bool), &Option<u32>)| {
                     state.is_some_and(|state| part.accepts(state)) == *wanted
                 };
-                utf8.accepts(*valid) && parts.iter().zip(states).all(fits)
+                (utf8.accepts(*valid) && parts.iter().zip(states).all(fits)).then_some(0)
             },
-        )
+        )?;
+        Ok(Self { labels: Vec::new(), ..automaton })
     }
 
     /// The texts that one of some automata accepts.
-    pub(crate) fn any_of(parts: &[&Self]) -> Result<Self, NoAutomaton> {
-        Self::explore(
+    pub(crate) fn any_of(budget: &Budget, parts: &[&Self]) -> Result<Self, NoAutomaton> {
+        let automaton = Self::explore_kinds(
+            (budget, 1 + parts.len() as u64 / 4),
             vec![Some(Self::START); parts.len()],
             |byte| parts.iter().map(|part| part.class(byte)).collect::<Vec<u8>>(),
             |states, byte| {
@@ -131,8 +155,12 @@ impl Automaton {
                 let states: Vec<Option<u32>> = parts.iter().zip(states).map(step).collect();
                 states.iter().any(Option::is_some).then_some(states)
             },
-            |states| parts.iter().zip(states).any(|(part, state)| state.is_some_and(|state| part.accepts(state))),
-        )
+            |states| {
+                let accepts = |(part, state): (&&Self, &Option<u32>)| state.is_some_and(|state| part.accepts(state));
+                parts.iter().zip(states).any(accepts).then_some(0)
+            },
+        )?;
+        Ok(Self { labels: Vec::new(), ..automaton })
     }
 
     /// All texts: well-formed UTF-8 (Unicode 17, table 3-7).

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::automaton::{Automaton, NoAutomaton};
+use crate::budget::Budget;
 use crate::json::names::Named;
 use crate::json::place::Places;
 use crate::terminal::Terminal;
@@ -175,11 +176,16 @@ impl Grammar {
     }
 
     /// Closes the grammar: works out what leads to an end, and leaves out what does not.
-    pub(crate) fn finish(mut self) -> Result<Self, NoGrammar> {
+    pub(crate) fn finish(self) -> Result<Self, NoGrammar> {
+        self.finish_within(&Budget::without_end())
+    }
+
+    /// As [`Grammar::finish`], as far as a budget goes.
+    pub(crate) fn finish_within(mut self, budget: &Budget) -> Result<Self, NoGrammar> {
         if self.is_too_large() {
             return Err(NoGrammar::TooLarge);
         }
-        let distances = self.shortest();
+        let distances = self.shortest(budget).ok_or(NoGrammar::TooLarge)?;
         if distances[self.entries[0] as usize] == NO_END {
             return Err(NoGrammar::Empty);
         }
@@ -196,7 +202,7 @@ impl Grammar {
 
     /// The fewest bytes from each step to the end of its rule. A way that becomes shorter is passed on to the steps that
     /// lead to it (Bellman 1958; Ford 1956, with a queue).
-    fn shortest(&self) -> Vec<u64> {
+    fn shortest(&self, budget: &Budget) -> Option<Vec<u64>> {
         let mut before: Vec<Vec<At>> = vec![Vec::new(); self.steps.len()];
         for (at, step) in (0..).zip(&self.steps) {
             match step {
@@ -220,6 +226,10 @@ impl Grammar {
         let mut is_open = vec![true; self.steps.len()];
         while let Some(at) = open.pop_front() {
             is_open[at as usize] = false;
+            let work = if let Step::Place(place) = self.steps[at as usize] { self.places.work(place) } else { 0 };
+            if !budget.take(1 + work) {
+                return None;
+            }
             let new = self.distance(at, &distances);
             let new = if new == NO_END { NO_END } else { new.min(FAR) };
             if new < distances[at as usize] || at == Self::RETURN {
@@ -231,7 +241,7 @@ impl Grammar {
                 }
             }
         }
-        distances
+        Some(distances)
     }
 
     fn distance(&self, at: At, distances: &[u64]) -> u64 {
@@ -298,8 +308,8 @@ impl Grammar {
                     self.after_name(place, named)
                 }
                 Terminal::Fresh(fresh) => {
-                    let text = fresh.text(state);
-                    self.after_item(place, text)
+                    let (kind, text) = (fresh.kind, fresh.text(state));
+                    self.after_item(place, kind, Some(text))
                 }
                 _ => unreachable!("names are read with names"),
             },

@@ -29,6 +29,7 @@
 mod alphabet;
 mod around;
 mod automaton;
+mod budget;
 mod compose;
 pub mod constraint;
 pub mod cursor;

@@ -10,6 +10,7 @@ use regex_syntax::hir::{Hir, Look};
 
 use crate::around::{Kinds, without_looks};
 use crate::automaton::{Automaton, NoAutomaton};
+use crate::budget::Budget;
 use crate::grammar::Grammar;
 use crate::lazy::Lazy;
 use crate::spelled::Spelling;
@@ -23,6 +24,9 @@ const SIZE_LIMIT: usize = 16 << 20;
 /// they bound what an expression costs before its first text: a second and some 100 MB.
 const SOON_LIMIT: usize = 1 << 18;
 const LAZY_LIMIT: usize = 32 << 20;
+
+/// The bytes of an automaton that are a unit of a budget.
+const UNIT: u64 = 8;
 
 /// Expressions are taken for lists of up to so many texts, of up to so many bytes, and up to so many bytes together.
 const MAX_LITERALS: usize = 1 << 17;
@@ -149,6 +153,15 @@ pub(crate) struct Dfa {
 impl Dfa {
     pub(crate) fn new(pattern: &str) -> Result<Self, BadRegex> {
         Self::within(&parse(pattern)?, None, SIZE_LIMIT)
+    }
+
+    /// That of the texts in which a pattern, which is right on its own, matches somewhere; as far as a budget goes.
+    pub(crate) fn found(pattern: &str, budget: &Budget) -> Result<Self, BadRegex> {
+        let most = SIZE_LIMIT.min(usize::try_from(budget.left().saturating_mul(UNIT)).unwrap_or(SIZE_LIMIT));
+        let dfa = Self::within(&parse(&format!("(?s:.*)(?:{pattern})(?s:.*)"))?, None, most);
+        let bytes = dfa.as_ref().map_or(most, |dfa| dfa.dfa.memory_usage());
+        budget.take(pattern.len() as u64 + bytes as u64 / UNIT);
+        dfa
     }
 
     /// One that takes no more than so many bytes, and reads bytes or letters of these kinds.

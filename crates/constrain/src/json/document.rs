@@ -9,6 +9,7 @@ use std::rc::Rc;
 use fluent_uri::{Uri, UriRef};
 use serde_json::{Map, Value};
 
+use crate::budget::Budget;
 use crate::json::registry::Registry;
 
 /// How deep a document may be nested.
@@ -26,9 +27,8 @@ type Anchors<'a> = HashMap<(Rc<str>, String), Option<(Place<'a>, bool)>>;
 pub(crate) struct Document<'a> {
     root: &'a Value,
     registry: &'a Registry,
-    /// Up to draft 7 a schema with `$ref` is nothing else.
-    old: bool,
-    of_2019: bool,
+    budget: Rc<Budget>,
+    draft: Draft,
     base: Rc<str>,
     /// The base of what stands in each object.
     bases: HashMap<*const Map<String, Value>, Rc<str>>,
@@ -36,6 +36,51 @@ pub(crate) struct Document<'a> {
     anchors: Anchors<'a>,
     /// How many resources have each dynamic anchor.
     dynamic: HashMap<String, usize>,
+}
+
+/// Which draft a document says that it is of; the newest where it says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Draft {
+    Four,
+    Six,
+    Seven,
+    Of2019,
+    Of2020,
+    Unsaid,
+}
+
+impl Draft {
+    fn of(root: &Value) -> Self {
+        let said = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
+        let drafts = [
+            ("draft-03", Self::Four),
+            ("draft-04", Self::Four),
+            ("draft-06", Self::Six),
+            ("draft-07", Self::Seven),
+            ("2019-09", Self::Of2019),
+            ("2020-12", Self::Of2020),
+        ];
+        drafts.iter().find(|(name, _)| said.contains(name)).map_or(Self::Unsaid, |&(_, draft)| draft)
+    }
+
+    /// The draft in which a keyword first means something.
+    fn first_with(keyword: &str) -> Self {
+        match keyword {
+            "$id" | "const" | "contains" | "propertyNames" => Self::Six,
+            "if" | "then" | "else" => Self::Seven,
+            "$anchor"
+            | "$recursiveRef"
+            | "$recursiveAnchor"
+            | "dependentRequired"
+            | "dependentSchemas"
+            | "maxContains"
+            | "minContains"
+            | "unevaluatedItems"
+            | "unevaluatedProperties" => Self::Of2019,
+            "$dynamicAnchor" | "$dynamicRef" | "prefixItems" => Self::Of2020,
+            _ => Self::Four,
+        }
+    }
 }
 
 /// Whether a document is nested deeper than is read.
@@ -55,13 +100,11 @@ pub(crate) fn is_too_deep(document: &Value) -> bool {
 }
 
 impl<'a> Document<'a> {
-    pub(crate) fn new(root: &'a Value, registry: &'a Registry) -> Self {
-        let draft = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
-        let old = ["draft-03", "draft-04", "draft-06", "draft-07"].iter().any(|name| draft.contains(name));
-        let of_2019 = draft.contains("2019-09");
+    pub(crate) fn new(root: &'a Value, registry: &'a Registry, budget: Rc<Budget>) -> Self {
         let (bases, resources, anchors, dynamic) = Default::default();
-        let mut document =
-            Self { root, registry, old, of_2019, base: NAMELESS.into(), bases, resources, anchors, dynamic };
+        let draft = Draft::of(root);
+        let base = NAMELESS.into();
+        let mut document = Self { root, registry, budget, draft, base, bases, resources, anchors, dynamic };
         document.add(NAMELESS, root, "#");
         document.base = document.base_of(root, &NAMELESS.into());
         document
@@ -71,19 +114,25 @@ impl<'a> Document<'a> {
         self.root
     }
 
-    /// Whether keywords beside a reference say nothing.
+    /// What a keyword says: nothing in drafts that do not know it.
+    pub(crate) fn said<'k>(&self, keywords: &'k Map<String, Value>, keyword: &str) -> Option<&'k Value> {
+        keywords.get(keyword).filter(|_| Draft::first_with(keyword) <= self.draft)
+    }
+
+    /// Whether keywords beside a reference say nothing: up to draft 7 a schema with `$ref` is nothing else.
     pub(crate) fn ignores_siblings_of_ref(&self) -> bool {
-        self.old
+        self.draft <= Draft::Seven
     }
 
     pub(crate) fn is_of_2019(&self) -> bool {
-        self.of_2019
+        self.draft == Draft::Of2019
     }
 
     /// The place that the reference under a keyword points to, and its path.
     pub(crate) fn resolve(&mut self, keywords: &Map<String, Value>, keyword: &str) -> Result<Place<'a>, String> {
         let Some(reference) = keywords[keyword].as_str() else { return Err(format!("{keyword:?} is a text")) };
         let base = self.bases.get(&std::ptr::from_ref(keywords)).unwrap_or(&self.base).clone();
+        self.budget.take(10 + (base.len() + reference.len()) as u64 / 8);
         let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let uri = if uri.is_empty() { base.to_string() } else { join(&base, uri) };
         let said = || format!("{keyword:?} {reference:?}");
@@ -139,7 +188,7 @@ impl<'a> Document<'a> {
         if let Value::Object(keywords) = at
             && !self.bases.contains_key(&std::ptr::from_ref(keywords))
         {
-            self.visit(at, &path, &base);
+            self.visit(at, &Path { root: &path, parts: None }, &base);
         }
         Some((at, path))
     }
@@ -147,16 +196,18 @@ impl<'a> Document<'a> {
     fn add(&mut self, uri: &str, schema: &'a Value, name: &str) {
         let path = if name == "#" { name.to_owned() } else { format!("{name}#") };
         self.resources.insert(uri.to_owned(), (schema, path.clone()));
-        self.visit(schema, &path, &uri.into());
+        self.visit(schema, &Path { root: &path, parts: None }, &uri.into());
     }
 
     /// The identifier of a schema, if it has one.
     fn id(&self, keywords: &'a Map<String, Value>) -> Option<&'a str> {
         // Up to draft 7 it is nothing beside a reference.
-        if self.old && keywords.contains_key("$ref") {
+        if self.ignores_siblings_of_ref() && keywords.contains_key("$ref") {
             return None;
         }
-        keywords.get("$id").or_else(|| keywords.get("id")).and_then(Value::as_str)
+        // It was `id` in draft 4; later that is a name like any other.
+        let keyword = if self.draft == Draft::Four { "id" } else { "$id" };
+        keywords.get(keyword).and_then(Value::as_str)
     }
 
     /// The base in a schema that stands in something with another.
@@ -169,46 +220,49 @@ impl<'a> Document<'a> {
     }
 
     /// Takes in the identifiers and anchors of a schema and of those in it.
-    fn visit(&mut self, schema: &'a Value, path: &str, base: &Rc<str>) {
+    fn visit(&mut self, schema: &'a Value, path: &Path<'_>, base: &Rc<str>) {
         let Value::Object(keywords) = schema else { return };
+        self.budget.take(1 + base.len() as u64 / 8);
+        if self.budget.is_spent() {
+            return;
+        }
         let own = self.base_of(schema, base);
         if self.bases.insert(std::ptr::from_ref(keywords), own.clone()).is_some() {
             return;
         }
         let fragment = self.id(keywords).and_then(|id| id.split_once('#')).map_or("", |(_, fragment)| fragment);
         if own != *base && fragment.is_empty() {
-            self.resources.entry(own.to_string()).or_insert_with(|| (schema, path.to_owned()));
+            let path = path.text(&self.budget);
+            self.resources.entry(own.to_string()).or_insert((schema, path));
         }
-        let text = |keyword: &str| keywords.get(keyword).and_then(Value::as_str);
+        let text = |keyword: &str| self.said(keywords, keyword).and_then(Value::as_str);
         let old_anchor = Some(fragment).filter(|fragment| !fragment.is_empty());
         for (name, dynamic) in [(old_anchor, false), (text("$anchor"), false), (text("$dynamicAnchor"), true)] {
             let Some(name) = name else { continue };
             let place = self.anchors.entry((own.clone(), name.to_owned()));
-            let new = ((schema, path.to_owned()), dynamic);
+            let new = ((schema, path.text(&self.budget)), dynamic);
             place.and_modify(|place| *place = None).or_insert(Some(new));
             if dynamic {
                 *self.dynamic.entry(name.to_owned()).or_default() += 1;
             }
         }
-        if keywords.get("$recursiveAnchor") == Some(&Value::Bool(true)) {
+        if self.said(keywords, "$recursiveAnchor") == Some(&Value::Bool(true)) {
             *self.dynamic.entry(RECURSIVE.to_owned()).or_default() += 1;
         }
         for (keyword, value) in keywords {
-            let path = super::expand::below(path, keyword);
+            let mut visit = |below: Option<&str>, schema| {
+                let part = Part { key: keyword, before: path.parts };
+                let inner = below.map(|key| Part { key, before: Some(&part) });
+                self.visit(schema, &Path { root: path.root, parts: Some(inner.as_ref().unwrap_or(&part)) }, &own);
+            };
             match (keyword.as_str(), value) {
                 ("enum" | "const" | "default" | "examples", _) => {}
                 (
                     "properties" | "patternProperties" | "definitions" | "$defs" | "dependentSchemas" | "dependencies",
                     Value::Object(schemas),
-                ) => {
-                    for (name, schema) in schemas {
-                        self.visit(schema, &super::expand::below(&path, name), &own);
-                    }
-                }
+                ) => schemas.iter().for_each(|(name, schema)| visit(Some(name), schema)),
                 ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(schemas)) => {
-                    for (i, schema) in schemas.iter().enumerate() {
-                        self.visit(schema, &super::expand::below(&path, &i.to_string()), &own);
-                    }
+                    schemas.iter().enumerate().for_each(|(i, schema)| visit(Some(&i.to_string()), schema));
                 }
                 (
                     "items"
@@ -223,10 +277,35 @@ impl<'a> Document<'a> {
                     | "then"
                     | "else",
                     _,
-                ) => self.visit(value, &path, &own),
+                ) => visit(None, value),
                 _ => {}
             }
         }
+    }
+}
+
+/// Where a schema stands in a document: below a path, by these keys.
+struct Path<'p> {
+    root: &'p str,
+    parts: Option<&'p Part<'p>>,
+}
+
+/// The last key of a path, and those before it.
+struct Part<'p> {
+    key: &'p str,
+    before: Option<&'p Part<'p>>,
+}
+
+impl Path<'_> {
+    fn text(&self, budget: &Budget) -> String {
+        let (mut keys, mut next) = (Vec::new(), self.parts);
+        while let Some(part) = next {
+            keys.push(part.key);
+            next = part.before;
+        }
+        let path = keys.iter().rev().fold(self.root.to_owned(), |path, key| super::expand::below(&path, key));
+        budget.take(path.len() as u64 / 4);
+        path
     }
 }
 

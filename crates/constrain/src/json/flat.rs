@@ -57,7 +57,7 @@ pub(crate) struct Flat {
     pub(crate) objects: Objects,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Numbers {
     pub(crate) low: Option<Bound>,
     pub(crate) high: Option<Bound>,
@@ -71,7 +71,7 @@ pub(crate) struct Numbers {
     pub(crate) one_form: bool,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Strings {
     pub(crate) least: u64,
     pub(crate) most: Option<u64>,
@@ -207,10 +207,35 @@ impl Flat {
         (both.types != Types::NONE).then_some(both)
     }
 
+    /// What it takes to copy it, in units of a budget: as much as it has parts.
+    pub(crate) fn weight(&self) -> u64 {
+        let Self { numbers, strings, arrays, objects, .. } = self;
+        let among = |count: Option<usize>| count.unwrap_or(0);
+        let parts = numbers.multiples.len()
+            + numbers.except.len()
+            + among(numbers.among.as_ref().map(|among| among.len()))
+            + strings.contents.len()
+            + strings.except.len()
+            + among(strings.among.as_ref().map(|among| among.len()))
+            + arrays.items.len()
+            + arrays.contains.len()
+            + objects.properties.len()
+            + objects.required.len()
+            + objects.implies.len()
+            + objects.some.len()
+            + objects.names.len()
+            + objects.evaluated.len();
+        4 + parts as u64
+    }
+
     /// A union of demands, in fewer of them: those for different types are one.
-    pub(crate) fn merge(flats: Vec<Self>) -> Vec<Self> {
+    /// `goes_on` is asked before each, of how many there are so far.
+    pub(crate) fn merge(flats: Vec<Self>, goes_on: impl Fn(usize) -> bool) -> Vec<Self> {
         let mut merged: Vec<Self> = Vec::new();
         for flat in flats {
+            if !goes_on(merged.len()) {
+                break;
+            }
             match merged.iter_mut().find(|other| !other.types.has(flat.types)) {
                 Some(other) => other.take_in(flat),
                 None => merged.push(flat),

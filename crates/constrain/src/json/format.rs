@@ -3,6 +3,7 @@
 //! A format that is not known here says nothing, as the specification has it (2020-12, validation, section 7.2.3).
 
 use crate::automaton::Automaton;
+use crate::budget::Budget;
 use crate::regex::Dfa;
 
 /// The range of the formats that OpenAPI and schemars have for numbers.
@@ -22,13 +23,28 @@ pub(crate) fn of_numbers(format: &str) -> Option<(Option<i128>, Option<i128>)> {
     }
 }
 
-/// Full years of four digits; February has 29 days in leap years (RFC 3339, appendix C).
-const DATE: &str = "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)";
+/// Full years of four digits but for 0000, which is not a year to all readers; February has 29 days in leap years (RFC
+/// 3339, appendix C).
+const DATE: &str = "(?:(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)";
 
-/// A leap second is the last one of a day in Greenwich: 23:59:60 with no offset.
-const TIME: &str = "(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])|23:59:60(?:\\.[0-9]+)?(?:[Zz]|[+-]00:00))";
+/// A leap second is the last one of a day in Greenwich: 23:59:60 with no offset. Readers go by nanoseconds at the finest.
+const TIME: &str = "(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])|23:59:60(?:\\.[0-9]{1,9})?(?:[Zz]|[+-]00:00))";
 
 const V4: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
+
+/// RFC 4291, section 2.2.
+fn ipv6() -> String {
+    let h = "[0-9A-Fa-f]{1,4}";
+    let last = format!("(?:{h}:{h}|{V4}(?:\\.{V4}){{3}})");
+    let mut ways = vec![format!("(?:{h}:){{6}}{last}"), format!("::(?:{h}:){{0,5}}{last}")];
+    for before in 1..=5 {
+        let left = 5 - before;
+        ways.push(format!("{h}(?::{h}){{{}}}::(?:{h}:){{0,{left}}}{last}", before - 1));
+    }
+    ways.push(format!("(?:{h}(?::{h}){{0,5}})?::{h}"));
+    ways.push(format!("(?:{h}(?::{h}){{0,6}})?::"));
+    ways.join("|")
+}
 
 /// The regular expression of a format, in the syntax of the `regex` crate.
 fn expression(format: &str) -> Option<String> {
@@ -37,27 +53,16 @@ fn expression(format: &str) -> Option<String> {
         "date" => DATE.to_owned(),
         "time" => TIME.to_owned(),
         "date-time" => format!("{DATE}[Tt]{TIME}"),
-        // ISO 8601 as in RFC 3339, appendix A.
+        // ISO 8601 as in RFC 3339, appendix A; of no more than ten thousand years, which calendars have.
         "duration" => {
-            let time = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)";
-            let day = "[0-9]+D";
-            let date = format!("(?:{day}|[0-9]+M(?:{day})?|[0-9]+Y(?:[0-9]+M(?:{day})?)?)(?:{time})?");
-            format!("P(?:{date}|{time}|[0-9]+W)")
+            let [second, minute] = ["[0-9]{1,9}S", "[0-9]{1,9}M"];
+            let time = format!("T(?:[0-9]{{1,8}}H(?:{minute}(?:{second})?)?|{minute}(?:{second})?|{second})");
+            let [day, month] = ["[0-9]{1,6}D", "[0-9]{1,5}M"];
+            let date = format!("(?:{day}|{month}(?:{day})?|[0-9]{{1,4}}Y(?:{month}(?:{day})?)?)(?:{time})?");
+            format!("P(?:{date}|{time}|[0-9]{{1,6}}W)")
         }
         "ipv4" => ipv4,
-        "ipv6" => {
-            // RFC 4291, section 2.2.
-            let h = "[0-9A-Fa-f]{1,4}";
-            let last = format!("(?:{h}:{h}|{ipv4})");
-            let mut ways = vec![format!("(?:{h}:){{6}}{last}"), format!("::(?:{h}:){{0,5}}{last}")];
-            for before in 1..=5 {
-                let left = 5 - before;
-                ways.push(format!("{h}(?::{h}){{{}}}::(?:{h}:){{0,{left}}}{last}", before - 1));
-            }
-            ways.push(format!("(?:{h}(?::{h}){{0,5}})?::{h}"));
-            ways.push(format!("(?:{h}(?::{h}){{0,6}})?::"));
-            ways.join("|")
-        }
+        "ipv6" => ipv6(),
         "uuid" => "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}".to_owned(),
         // RFC 1123, section 2.1; labels are at most 63 long.
         "hostname" => {
@@ -71,7 +76,23 @@ fn expression(format: &str) -> Option<String> {
             let quoted = "\"(?:[ !#-\\[\\]-~]|\\\\[ -~])*\"";
             format!("(?:{atom}(?:\\.{atom})*|{quoted})@(?:{label}(?:\\.{label})*|\\[{ipv4}\\])")
         }
-        "uri" | "uri-reference" => uri(format == "uri"),
+        "uri" | "uri-reference" => uri(format == "uri", "", ""),
+        // RFC 3987, section 2.2.
+        "iri" | "iri-reference" => {
+            let planes = (1..=14).map(|plane| format!("\\u{{{plane:X}0000}}-\\u{{{plane:X}FFFD}}")).collect::<String>();
+            let planes = planes.replace("\\u{E0000}", "\\u{E1000}");
+            let more = format!("\\u{{A0}}-\\u{{D7FF}}\\u{{F900}}-\\u{{FDCF}}\\u{{FDF0}}-\\u{{FFEF}}{planes}");
+            let private = "\\u{E000}-\\u{F8FF}\\u{F0000}-\\u{FFFFD}\\u{100000}-\\u{10FFFD}";
+            uri(format == "iri", &more, private)
+        }
+        // RFC 6570, section 2.
+        "uri-template" => {
+            let hex = "%[0-9A-Fa-f]{2}";
+            let literal = format!("[^\\x00- \"'%<>\\\\^`{{|}}\\x7F-\\u{{9F}}]|{hex}");
+            let letter = format!("(?:[0-9A-Za-z_]|{hex})");
+            let variable = format!("{letter}(?:\\.?{letter})*(?::[1-9][0-9]{{0,3}}|\\*)?");
+            format!("(?:{literal}|\\{{[+#./;?&]?{variable}(?:,{variable})*\\}})*")
+        }
         "json-pointer" => POINTER.to_owned(),
         "relative-json-pointer" => format!("(?:0|[1-9][0-9]*)(?:#|{POINTER})"),
         _ => return None,
@@ -81,16 +102,16 @@ fn expression(format: &str) -> Option<String> {
 /// RFC 6901, section 3.
 const POINTER: &str = "(?:/(?:[^~/]|~[01])*)*";
 
-/// RFC 3986, appendix A, with addresses in brackets taken loosely.
-fn uri(absolute: bool) -> String {
+/// RFC 3986, appendix A, with more characters: anywhere, and in queries alone.
+fn uri(absolute: bool, more: &str, private: &str) -> String {
     let hex = "%[0-9A-Fa-f]{2}";
-    let c = "-0-9A-Za-z._~!$&'()*+,;=";
+    let ascii = "-0-9A-Za-z._~!$&'()*+,;=";
+    let c = format!("{ascii}{more}");
     let pchar = format!("(?:[{c}:@]|{hex})");
-    let authority = format!(
-        "(?:(?:[{c}:]|{hex})*@)?(?:\\[(?:[0-9A-Fa-f:.]+|[vV][0-9A-Fa-f]+\\.[{c}:]+)\\]|(?:[{c}]|{hex})*)(?::[0-9]*)?"
-    );
+    let address = format!("\\[(?:{}|[vV][0-9A-Fa-f]+\\.[{ascii}:]+)\\]", ipv6());
+    let authority = format!("(?:(?:[{c}:]|{hex})*@)?(?:{address}|(?:[{c}]|{hex})*)(?::[0-9]*)?");
     let rooted = format!("/(?:{pchar}+(?:/{pchar}*)*)?");
-    let tail = format!("(?:\\?(?:{pchar}|[/?])*)?(?:#(?:{pchar}|[/?])*)?");
+    let tail = format!("(?:\\?(?:[{c}:@/?{private}]|{hex})*)?(?:#(?:{pchar}|[/?])*)?");
     let full =
         format!("[A-Za-z][0-9A-Za-z+.-]*:(?://{authority}(?:/{pchar}*)*|{rooted}|{pchar}+(?:/{pchar}*)*|){tail}");
     if absolute {
@@ -119,8 +140,21 @@ pub(crate) fn of_strings(format: &str) -> Option<impl FnOnce() -> Automaton + us
             return all;
         }
         // RFC 5321, section 4.5.3.1.1: what stands before the sign has at most 64 characters.
-        let short = automaton("(?:[^\"@]{1,64}|\"(?:[^\"\\\\]|\\\\.){0,62}\")@(?s:.*)");
-        Automaton::all_of(&[(&all, true), (&short, true)]).expect("short addresses are there")
+        let short = Automaton::explore(
+            (0u8, false, false, false),
+            |byte| if matches!(byte, b'@' | b'"' | b'\\') { byte } else { 0 },
+            |&(count, quoted, escaped, done), byte| match byte {
+                _ if done => Some((count, quoted, escaped, done)),
+                b'@' if !quoted => Some((0, false, false, true)),
+                _ if count == 64 => None,
+                b'"' if !escaped => Some((count + 1, !quoted, false, false)),
+                b'\\' => Some((count + 1, quoted, !escaped, false)),
+                _ => Some((count + 1, quoted, false, false)),
+            },
+            |&(.., done)| done,
+        );
+        let short = short.expect("it is small");
+        Automaton::all_of(&Budget::without_end(), &[(&all, true), (&short, true)]).expect("short addresses are there")
     })
 }
 
@@ -141,7 +175,8 @@ mod tests {
     #[test]
     fn calendars_are_real() {
         let automaton = of_strings("date").unwrap()();
-        for year in 0..10_000u32 {
+        assert!(!automaton.matches(b"0000-01-01"));
+        for year in 1..10_000u32 {
             let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
             assert_eq!(automaton.matches(format!("{year:04}-02-29").as_bytes()), leap, "{year}");
             if year.is_multiple_of(97) {
@@ -197,7 +232,15 @@ mod tests {
         check(
             "email",
             &["joe@example.com", "a+b.c@x.y", "\"a b\"@x.y", "j@[127.0.0.1]"],
-            &["joe", "@x", ".a@x.y", "a..b@x.y", "a@-x.y", &format!("{}@x.y", "a".repeat(65))],
+            &[
+                "joe",
+                "@x",
+                ".a@x.y",
+                "a..b@x.y",
+                "a@-x.y",
+                &format!("{}@x.y", "a".repeat(65)),
+                &format!("\"{}\"@x.y", "\\a".repeat(32)),
+            ],
         );
         check("hostname", &["a", "www.example.com", "xn--a"], &["", "-a", "a-", "a..b", "a_b", &"a".repeat(64)]);
     }

@@ -1,4 +1,5 @@
-//! Items of an array whose items are all different: those that have been written may not come again.
+//! Items of an array whose items are all different, and names that count towards a least number of properties: those that
+//! have been written may not come again.
 //!
 //! Scalars alone are told apart so, for a scalar is written in one way. What has been written of an item is kept with its
 //! state, so an item can be looked up when it is whole.
@@ -15,6 +16,8 @@ pub(crate) type Seen = Arc<Vec<Box<[u8]>>>;
 /// Scalars of one type that have not been seen.
 #[derive(Debug)]
 pub(crate) struct Fresh {
+    /// Which of several kinds they are.
+    pub(crate) kind: u32,
     /// The number of the terminal without exceptions, and itself.
     pub(crate) base: u32,
     pub(crate) terminal: Arc<Terminal>,
@@ -22,10 +25,19 @@ pub(crate) struct Fresh {
     /// Whether one more item than those has been written, of which it is not known what it was. Then no item can end here:
     /// only tokens that hold two items come to that.
     pending: bool,
-    /// The lengths of the shortest texts that have not been seen: one more than items must still follow.
-    shortest: Vec<u64>,
-    width: u64,
+    ends: Ends,
     states: Mutex<States>,
+}
+
+/// How many bytes follow an item at the least.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    /// What the cheapest items take that have not been seen: one more than must still follow this one.
+    pub(crate) cheapest: Vec<u64>,
+    /// What an item takes beside its own text.
+    pub(crate) beside: u64,
+    /// What follows in any case.
+    pub(crate) rest: u64,
 }
 
 #[derive(Debug)]
@@ -45,19 +57,16 @@ struct Entry {
 }
 
 impl Fresh {
-    /// No items where none is left. `more` is how many must follow this one, `width` the fewest bytes between two.
+    /// No items where none is left.
     pub(crate) fn new(
-        alternatives: &[(u32, Arc<Terminal>)],
-        which: usize,
+        (kind, (base, terminal)): (u32, (u32, Arc<Terminal>)),
         seen: Seen,
         pending: bool,
-        (more, width): (u32, u64),
+        ends: Ends,
     ) -> Option<Self> {
-        let (base, terminal) = alternatives[which].clone();
-        let shortest = shortest(alternatives, &seen, more as usize + 1)?;
         let start = Entry { base: terminal.start(), parent: u32::MAX, byte: 0, length: 0 };
         let states = Mutex::new(States { states: vec![start], numbers: HashMap::new() });
-        let fresh = Self { base, terminal, seen, pending, shortest, width, states };
+        let fresh = Self { kind, base, terminal, seen, pending, ends, states };
         fresh.completion(start.base, &[]).is_some().then_some(fresh)
     }
 
@@ -111,22 +120,23 @@ impl Fresh {
         self.search(base, &longer).is_some()
     }
 
-    /// The fewest bytes to the end of the array.
+    /// The fewest bytes to the end of the array or object.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
         let Entry { base, length, .. } = self.states().states[state as usize];
         let bytes = self.completion(base, &self.text(state)).unwrap_or(0);
-        let more = self.shortest.len() as u64 - 1;
         // This item is none of those that follow.
-        let all: u64 = self.shortest.iter().sum();
-        let longest = self.shortest[self.shortest.len() - 1];
-        bytes + (all - longest.min(u64::from(length) + bytes)) + more * self.width + 1
+        let Ends { cheapest, beside, rest } = &self.ends;
+        let all = cheapest.iter().copied().fold(0, u64::saturating_add);
+        let dearest = cheapest[cheapest.len() - 1];
+        (all - dearest.min(u64::from(length) + bytes + beside)).saturating_add(bytes + rest)
     }
 
-    /// No state is farther from the end of the array, or of one with some more items, than so many bytes.
+    /// No state is farther from the end, or from that of one with some more items, than so many bytes.
     pub(crate) fn farthest(&self) -> u64 {
         // A language without end has a text in every stretch of as many lengths as its automaton has states.
         let states = self.terminal.farthest() + 1;
-        states.saturating_mul(self.seen.len() as u64 + 4) + self.shortest.iter().sum::<u64>() + 8
+        let all = self.ends.cheapest.iter().copied().fold(self.ends.rest, u64::saturating_add);
+        states.saturating_mul(self.seen.len() as u64 + 4).saturating_add(all).saturating_add(8)
     }
 
     fn has_seen(&self, text: &[u8]) -> bool {
@@ -145,7 +155,7 @@ impl Fresh {
         if self.pending {
             // Whatever the last item was, one more is left.
             let left = shortest_from(&self.terminal, base, &HashSet::new(), self.seen.len() + 2)?;
-            return left.first().copied();
+            return left.first().map(|text| text.len() as u64);
         }
         let seen = self.after(text);
         if seen.is_empty() {
@@ -155,7 +165,7 @@ impl Fresh {
     }
 
     fn search(&self, base: u32, except: &HashSet<&[u8]>) -> Option<u64> {
-        shortest_from(&self.terminal, base, except, 1).map(|lengths| lengths[0])
+        shortest_from(&self.terminal, base, except, 1).map(|texts| texts[0].len() as u64)
     }
 }
 
@@ -176,11 +186,18 @@ impl States {
 /// The lengths of the shortest texts that some terminals accept and that have not been seen: so many, if there are.
 pub(crate) fn shortest(alternatives: &[(u32, Arc<Terminal>)], seen: &Seen, wanted: usize) -> Option<Vec<u64>> {
     let starts = alternatives.iter().map(|(_, terminal)| (&**terminal, terminal.start()));
-    best_first(starts, &seen.iter().map(|text| &**text).collect(), wanted)
+    let texts = best_first(starts, &seen.iter().map(|text| &**text).collect(), wanted);
+    (texts.len() == wanted).then(|| texts.iter().map(|text| text.len() as u64).collect())
 }
 
-fn shortest_from(terminal: &Terminal, state: u32, except: &HashSet<&[u8]>, wanted: usize) -> Option<Vec<u64>> {
-    best_first(std::iter::once((terminal, state)), except, wanted)
+/// The shortest texts that a terminal accepts, in order: so many, or all where there are fewer.
+pub(crate) fn shortest_texts(terminal: &Terminal, wanted: usize) -> Vec<Vec<u8>> {
+    best_first(std::iter::once((terminal, terminal.start())), &HashSet::new(), wanted)
+}
+
+fn shortest_from(terminal: &Terminal, state: u32, except: &HashSet<&[u8]>, wanted: usize) -> Option<Vec<Vec<u8>>> {
+    let texts = best_first(std::iter::once((terminal, state)), except, wanted);
+    (texts.len() == wanted).then_some(texts)
 }
 
 /// The shortest texts come first out of a queue in the order of what has been written and what is missing (Hart, Nilsson and
@@ -189,21 +206,21 @@ fn best_first<'a>(
     starts: impl Iterator<Item = (&'a Terminal, u32)>,
     except: &HashSet<&[u8]>,
     wanted: usize,
-) -> Option<Vec<u64>> {
+) -> Vec<Vec<u8>> {
     let starts: Vec<(&Terminal, u32)> = starts.collect();
     let begun = |which: usize, state: u32, text: Vec<u8>| {
         Reverse((text.len() as u64 + starts[which].0.to_end(state), text, which, state))
     };
     let mut open: BinaryHeap<_> =
         starts.iter().enumerate().map(|(which, &(_, state))| begun(which, state, Vec::new())).collect();
-    let (mut found, mut lengths) = (HashSet::new(), Vec::new());
-    while let Some(Reverse((length, text, which, state))) = open.pop() {
+    let (mut found, mut texts) = (HashSet::new(), Vec::new());
+    while let Some(Reverse((_, text, which, state))) = open.pop() {
         let terminal = starts[which].0;
+        if texts.len() == wanted {
+            break;
+        }
         if terminal.accepts(state) && !except.contains(&text[..]) && found.insert(text.clone()) {
-            lengths.push(length);
-            if lengths.len() == wanted {
-                return Some(lengths);
-            }
+            texts.push(text.clone());
         }
         for byte in 0..=255 {
             if let Some(next) = terminal.next(state, byte) {
@@ -211,5 +228,5 @@ fn best_first<'a>(
             }
         }
     }
-    None
+    texts
 }

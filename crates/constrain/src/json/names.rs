@@ -3,11 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::automaton::Automaton;
+use crate::budget::Budget;
 use crate::json::quoted::{Content, STATES, written};
 use crate::json::text::{ANY, Characters, NEVER, distances_to};
 
 /// The most bytes that the names of one object may have together.
-const MAX_BYTES: usize = 1 << 20;
+pub(crate) const MAX_BYTES: usize = 1 << 20;
 
 /// All names that an object knows, as a tree of bytes, and what other names there are.
 #[derive(Debug)]
@@ -21,15 +22,20 @@ pub(crate) struct NameTable {
 
 #[derive(Debug)]
 struct Node {
-    children: Vec<(u8, u32)>,
+    /// The byte that leads here.
+    byte: u8,
+    /// Whether a name ends here: the first of those that begin so.
+    is_whole: bool,
+    /// Whether one of the other names can be completed that is not a name of the schema.
+    other_lives: bool,
+    /// How many children there are, one after the other in the order of their bytes, and the first.
+    children: u16,
+    first: u32,
     /// The names that begin so, in the order of bytes.
     from: u32,
     to: u32,
-    /// The name that ends here, in the order of bytes.
-    whole: Option<u32>,
-    /// The state of the other names here, and whether one of them can be completed that is not a name of the schema.
+    /// The state of the other names here.
     other: Option<u32>,
-    other_lives: bool,
 }
 
 /// The names that may come at one point of an object.
@@ -65,14 +71,15 @@ impl NameTable {
         order.sort_unstable_by_key(|&number| names[number as usize].as_bytes());
         let sorted: Vec<&[u8]> = order.iter().map(|&number| names[number as usize].as_bytes()).collect();
         let root = others.as_ref().map(|_| Automaton::START);
-        let mut nodes = vec![Node::new(0, sorted.len() as u32, root)];
+        let mut nodes = vec![Node::new(0, (0, sorted.len() as u32), root)];
         let mut open = vec![(0usize, 0usize)];
         while let Some((at, depth)) = open.pop() {
             let (mut from, to) = (nodes[at].from, nodes[at].to);
             if from < to && sorted[from as usize].len() == depth {
-                nodes[at].whole = Some(from);
+                nodes[at].is_whole = true;
                 from += 1;
             }
+            nodes[at].first = nodes.len() as u32;
             while from < to {
                 let byte = sorted[from as usize][depth];
                 let end = from + sorted[from as usize..to as usize].partition_point(|name| name[depth] == byte) as u32;
@@ -81,8 +88,8 @@ impl NameTable {
                     _ => None,
                 };
                 let child = nodes.len();
-                nodes.push(Node::new(from, end, other));
-                nodes[at].children.push((byte, child as u32));
+                nodes.push(Node::new(byte, (from, end), other));
+                nodes[at].children += 1;
                 open.push((child, depth + 1));
                 from = end;
             }
@@ -95,11 +102,11 @@ impl NameTable {
         for at in (0..nodes.len()).rev() {
             if let (Some(others), Some(state)) = (&others, nodes[at].other) {
                 let automaton = &others.automaton;
-                let lives = |byte| match nodes[at].child(byte) {
+                let lives = |byte| match child(&nodes, &nodes[at], byte) {
                     Some(child) => nodes[child as usize].other_lives,
                     None => automaton.next(state, byte).is_some(),
                 };
-                let whole = nodes[at].whole.is_none() && automaton.accepts(state);
+                let whole = !nodes[at].is_whole && automaton.accepts(state);
                 nodes[at].other_lives = whole || (0..=255).any(lives);
             }
         }
@@ -121,22 +128,24 @@ impl NameTable {
     /// A name, by its number in the order of bytes.
     fn name(&self, at: u32) -> String {
         let (mut node, mut bytes) = (&self.nodes[0], Vec::new());
-        while node.whole != Some(at) {
-            let leads_there = |&&(_, child): &&(u8, u32)| {
-                let child = &self.nodes[child as usize];
-                (child.from..child.to).contains(&at)
-            };
-            let &(byte, child) = node.children.iter().find(leads_there).expect("every name is in the tree");
-            bytes.push(byte);
-            node = &self.nodes[child as usize];
+        while node.whole() != Some(at) {
+            let leads_there = |child: &&Node| (child.from..child.to).contains(&at);
+            node = node.children(&self.nodes).iter().find(leads_there).expect("every name is in the tree");
+            bytes.push(node.byte);
         }
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// The names that the schema does not give, of some kinds alone.
-    pub(crate) fn others_of(&self, kind: impl Fn(u32) -> bool) -> Option<Characters> {
-        let automaton = &self.others.as_ref()?.automaton;
+    pub(crate) fn others_of(&self, kind: impl Fn(u32) -> bool) -> Option<Arc<Characters>> {
+        let others = self.others.as_ref()?;
+        // What all schemas share stays that.
+        if Arc::ptr_eq(others, &ANY) {
+            return kind(0).then(|| others.clone());
+        }
+        let automaton = &others.automaton;
         let some = Automaton::explore_kinds(
+            (&Budget::without_end(), 0),
             Automaton::START,
             |byte| automaton.class(byte),
             |&state, byte| automaton.next(state, byte),
@@ -145,18 +154,29 @@ impl NameTable {
                 found.filter(|&found| kind(found))
             },
         );
-        some.ok().map(Characters::new)
+        some.ok().map(|some| Arc::new(Characters::new(some)))
     }
 }
 
 impl Node {
-    fn new(from: u32, to: u32, other: Option<u32>) -> Self {
-        Self { children: Vec::new(), from, to, whole: None, other, other_lives: false }
+    fn new(byte: u8, (from, to): (u32, u32), other: Option<u32>) -> Self {
+        Self { byte, is_whole: false, other_lives: false, children: 0, first: 0, from, to, other }
     }
 
-    fn child(&self, byte: u8) -> Option<u32> {
-        self.children.iter().find(|(first, _)| *first == byte).map(|&(_, child)| child)
+    /// The name that ends here, in the order of bytes.
+    fn whole(&self) -> Option<u32> {
+        self.is_whole.then_some(self.from)
     }
+
+    fn children<'a>(&self, nodes: &'a [Self]) -> &'a [Self] {
+        &nodes[self.first as usize..][..usize::from(self.children)]
+    }
+}
+
+/// The number of the node after one more byte.
+fn child(nodes: &[Node], node: &Node, byte: u8) -> Option<u32> {
+    let place = node.children(nodes).binary_search_by_key(&byte, |child| child.byte).ok()?;
+    Some(node.first + place as u32)
 }
 
 impl Names {
@@ -186,7 +206,7 @@ impl Names {
             state.and_then(|state| others.automaton.kind(state)).unwrap_or(0)
         };
         match self.table.nodes.get(state as usize) {
-            Some(Node { whole: Some(whole), .. }) => Named::Known(self.table.numbers[*whole as usize]),
+            Some(node) if node.is_whole => Named::Known(self.table.numbers[node.from as usize]),
             Some(node) => Named::Other(kind(node.other)),
             None => Named::Other(kind(Some(state - self.table.nodes.len() as u32))),
         }
@@ -205,7 +225,7 @@ impl Names {
     /// Whether the bytes so far are the beginning of a name of the schema, and whether they are one.
     pub(crate) fn known(&self, state: u32) -> (bool, bool) {
         let node = self.table.nodes.get(state as usize);
-        (node.is_some(), node.is_some_and(|node| node.whole.is_some()))
+        (node.is_some(), node.is_some_and(|node| node.is_whole))
     }
 
     /// Names of the schema that may come and begin as the bytes so far, at most so many.
@@ -267,16 +287,16 @@ impl Names {
             });
             let mut distances = vec![NEVER; nodes.len()];
             for (at, node) in nodes.iter().enumerate().rev() {
-                let mut nearest = node.whole.map_or(NEVER, |whole| self.after[whole as usize]);
-                for &(byte, child) in &node.children {
-                    nearest = nearest.min(distances[child as usize].saturating_add(written(byte)));
+                let mut nearest = node.whole().map_or(NEVER, |whole| self.after[whole as usize]);
+                for (number, child) in (node.first as usize..).zip(node.children(nodes)) {
+                    nearest = nearest.min(distances[number].saturating_add(written(child.byte)));
                 }
                 if let (Some(others), Some(state)) = (self.others(), node.other) {
-                    if node.whole.is_none() && others.automaton.accepts(state) {
+                    if !node.is_whole && others.automaton.accepts(state) {
                         let kind = others.automaton.kind(state).unwrap_or(0);
                         nearest = nearest.min(self.other_after[kind as usize]);
                     }
-                    for byte in (0..=255).filter(|&byte| node.child(byte).is_none()) {
+                    for byte in (0..=255).filter(|&byte| child(nodes, node, byte).is_none()) {
                         if let Some(next) = others.automaton.next(state, byte) {
                             nearest = nearest.min(other[next as usize].saturating_add(written(byte)));
                         }
@@ -302,7 +322,7 @@ impl Content for Names {
         };
         match nodes.get(state as usize) {
             None => outside(state - nodes.len() as u32),
-            Some(node) => match node.child(byte) {
+            Some(node) => match child(nodes, node, byte) {
                 Some(child) => self.lives(&nodes[child as usize]).then_some(child),
                 None => outside(node.other?),
             },
@@ -313,7 +333,7 @@ impl Content for Names {
         let nodes = &self.table.nodes;
         let other = |state| self.others().is_some_and(|others| others.automaton.accepts(state));
         match nodes.get(state as usize) {
-            Some(Node { whole: Some(whole), .. }) => self.after[*whole as usize] != NEVER,
+            Some(node) if node.is_whole => self.after[node.from as usize] != NEVER,
             Some(node) => node.other.is_some_and(other),
             None => other(state - nodes.len() as u32),
         }

@@ -2,11 +2,12 @@
 //!
 //! Numbers are written plainly: no exponent, no leading zeros, no negative zero, and as many digits as every
 //! reader keeps apart: 15 where there may be a fraction (an `f64` tells all such decimals apart), and what fits
-//! an `i64` or `u64` where there may not.
+//! an `i64` or `u64` where there may not. Where bounds leave none of those, a number has zeros beside its 15 digits.
 
 use std::cmp::Ordering;
 
 use crate::automaton::{Automaton, NoAutomaton};
+use crate::budget::Budget;
 
 /// Significant digits of a number that may have a fraction.
 const DIGITS: usize = 15;
@@ -15,7 +16,7 @@ const DIGITS: usize = 15;
 const MAX_INTEGER: i128 = 999_999_999_999_999_999;
 
 /// A bound on a number.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Bound {
     pub(crate) value: Decimal,
     /// Whether the bound itself is within.
@@ -89,6 +90,11 @@ impl Decimal {
         Self { negative: negative && !zero, whole, fraction }
     }
 
+    /// How many digits it has.
+    pub(crate) fn digits(&self) -> usize {
+        self.whole.len() + self.fraction.len()
+    }
+
     pub(crate) fn is_whole(&self) -> bool {
         self.fraction.is_empty()
     }
@@ -140,6 +146,31 @@ impl Decimal {
     }
 }
 
+/// How many digits are written.
+#[derive(Clone, Copy)]
+struct Digits {
+    /// In all, and after the point.
+    most: usize,
+    after: usize,
+    /// From the first that is no zero on; after those there are zeros up to the point, and then no more. A number that
+    /// begins as a bound may have all of that bound's.
+    significant: usize,
+}
+
+impl Digits {
+    fn up_to(most: usize) -> Self {
+        Self { most, after: most, significant: most }
+    }
+
+    /// As many as numbers near these bounds have.
+    fn near(low: Option<&Bound>, high: Option<&Bound>) -> Self {
+        let bounds = || low.into_iter().chain(high).map(|bound| &bound.value);
+        let whole = bounds().map(|value| value.whole.len()).max().unwrap_or(0).max(DIGITS) + 1;
+        let after = bounds().map(|value| value.fraction.len()).max().unwrap_or(0) + 1;
+        Self { most: whole + after, after, significant: DIGITS }
+    }
+}
+
 /// Whole numbers within bounds.
 pub(crate) fn integer(low: Option<&Bound>, high: Option<&Bound>) -> Result<Automaton, NoAutomaton> {
     let mut least = low.map(|bound| {
@@ -158,25 +189,31 @@ pub(crate) fn integer(low: Option<&Bound>, high: Option<&Bound>) -> Result<Autom
     let lowest = if most.is_some_and(|n| n < -MAX_INTEGER) { i64_min } else { -MAX_INTEGER };
     let (least, most) = (least.unwrap_or(lowest), most.unwrap_or(highest));
     let bound = |n: i128| Bound { value: Decimal::parse(&n.to_string()), inclusive: true };
-    numbers(Some(&bound(least)), Some(&bound(most)), 20, false)
+    numbers(Some(&bound(least)), Some(&bound(most)), Digits::up_to(20), false)
 }
 
 /// Numbers within bounds, with a fraction or without.
 pub(crate) fn number(low: Option<&Bound>, high: Option<&Bound>) -> Result<Automaton, NoAutomaton> {
-    numbers(low, high, DIGITS, true)
+    numbers(low, high, Digits::up_to(DIGITS), true)
+}
+
+/// Numbers within bounds that leave none of those, as `1e20` does: of more digits, of which the last are zeros.
+pub(crate) fn far(low: Option<&Bound>, high: Option<&Bound>, whole: bool) -> Result<Automaton, NoAutomaton> {
+    numbers(low, high, Digits::near(low, high), !whole)
 }
 
 /// The largest step, without its point, that is counted by.
 const MAX_STEP: u64 = 1 << 12;
 
 /// All ways to write multiples of a number above zero.
-pub(crate) fn multiples(of: &Decimal) -> Result<Automaton, NoAutomaton> {
+pub(crate) fn multiples(budget: &Budget, of: &Decimal) -> Result<Automaton, NoAutomaton> {
     let Some((step, places)) = of.scaled().filter(|(step, _)| *step <= MAX_STEP) else {
         return Err(NoAutomaton::TooLarge);
     };
     // What is left on division by the step, and how many digits there are behind the point; `None` before it.
     let left_at_end = |left: u64, after: usize| (after..places).fold(left, |left, _| left * 10 % step);
-    Automaton::explore(
+    Automaton::explore_within(
+        budget,
         (false, 0u64, None::<usize>),
         |byte| matches!(byte, b'0'..=b'9' | b'-' | b'.').then_some(byte),
         |&(begun, left, after), byte| match (byte, after) {
@@ -274,14 +311,33 @@ enum Place {
 struct Part {
     negative: bool,
     is_zero: bool,
-    /// Digits in all, and after the point.
+    /// Digits in all, after the point, and from the first that is no zero on, as far as that matters.
     digits: usize,
     after: usize,
+    significant: usize,
     low: Ordering,
     high: Ordering,
 }
 
-fn numbers(low: Option<&Bound>, high: Option<&Bound>, digits: usize, fraction: bool) -> Result<Automaton, NoAutomaton> {
+fn numbers(
+    low: Option<&Bound>,
+    high: Option<&Bound>,
+    digits: Digits,
+    fraction: bool,
+) -> Result<Automaton, NoAutomaton> {
+    // One more digit that is written like this, if it may be.
+    let longer = |part: &Part, byte: u8, new: Part| {
+        let follows = |bound: Option<&Bound>, so_far| bound.is_some() && so_far == Ordering::Equal;
+        let begins_as_bound = follows(low, new.low) || follows(high, new.high);
+        let fits = part.significant < digits.significant || begins_as_bound || byte == b'0' && new.after == 0;
+        let some = new.significant > 0 || byte != b'0';
+        let significant = if some { (part.significant + 1).min(digits.significant) } else { 0 };
+        (fits && part.digits < digits.most && new.after <= digits.after).then_some(Part {
+            digits: part.digits + 1,
+            significant,
+            ..new
+        })
+    };
     Automaton::explore(
         Place::Start,
         |byte| matches!(byte, b'0'..=b'9' | b'-' | b'.').then_some(byte),
@@ -290,30 +346,25 @@ fn numbers(low: Option<&Bound>, high: Option<&Bound>, digits: usize, fraction: b
             (Place::Start, b'0'..=b'9') => Some(Place::Whole(first(byte, false, low, high))),
             (Place::Minus, b'0'..=b'9') => Some(Place::Whole(first(byte, true, low, high))),
             // A zero at the beginning stands alone.
-            (Place::Whole(part), b'0'..=b'9') if !(part.is_zero && part.digits == 1) && part.digits < digits => {
+            (Place::Whole(part), b'0'..=b'9') if !(part.is_zero && part.digits == 1) => {
                 let compare = |so_far: Ordering, bound: Option<&Bound>| {
                     bound.map_or(so_far, |bound| so_far.then(digit_at(byte, &bound.value.whole, part.digits)))
                 };
                 let (low, high) = (compare(part.low, low), compare(part.high, high));
-                Some(Place::Whole(Part { digits: part.digits + 1, is_zero: false, low, high, ..*part }))
+                longer(part, byte, Part { is_zero: false, low, high, ..*part }).map(Place::Whole)
             }
-            (Place::Whole(part), b'.') if fraction && part.digits < digits => Some(Place::Point(Part {
+            (Place::Whole(part), b'.') if fraction && part.digits < digits.most => Some(Place::Point(Part {
                 low: whole(part, part.low, low),
                 high: whole(part, part.high, high),
                 ..*part
             })),
-            (Place::Point(part) | Place::Fraction(part), b'0'..=b'9') if part.digits < digits => {
+            (Place::Point(part) | Place::Fraction(part), b'0'..=b'9') => {
                 let compare = |so_far: Ordering, bound: Option<&Bound>| {
                     bound.map_or(so_far, |bound| so_far.then(digit_at(byte, &bound.value.fraction, part.after)))
                 };
-                Some(Place::Fraction(Part {
-                    digits: part.digits + 1,
-                    after: part.after + 1,
-                    is_zero: part.is_zero && byte == b'0',
-                    low: compare(part.low, low),
-                    high: compare(part.high, high),
-                    ..*part
-                }))
+                let (low, high) = (compare(part.low, low), compare(part.high, high));
+                let is_zero = part.is_zero && byte == b'0';
+                longer(part, byte, Part { after: part.after + 1, is_zero, low, high, ..*part }).map(Place::Fraction)
             }
             _ => None,
         },
@@ -330,7 +381,8 @@ fn numbers(low: Option<&Bound>, high: Option<&Bound>, digits: usize, fraction: b
 
 fn first(byte: u8, negative: bool, low: Option<&Bound>, high: Option<&Bound>) -> Part {
     let compare = |bound: Option<&Bound>| bound.map_or(Ordering::Equal, |bound| digit_at(byte, &bound.value.whole, 0));
-    Part { negative, is_zero: byte == b'0', digits: 1, after: 0, low: compare(low), high: compare(high) }
+    let (is_zero, significant) = (byte == b'0', usize::from(byte != b'0'));
+    Part { negative, is_zero, digits: 1, after: 0, significant, low: compare(low), high: compare(high) }
 }
 
 /// How a digit compares with the one at the same place of a bound.

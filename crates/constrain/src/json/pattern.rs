@@ -6,21 +6,22 @@
 //! (looking around elsewhere, references back) is refused by the parser that reads the translation.
 
 use crate::automaton::{Automaton, NoAutomaton};
+use crate::budget::Budget;
 use crate::regex::{BadRegex, Dfa};
 use crate::syntax::parse;
 
 /// The texts in which a pattern matches somewhere; the error says why there is no automaton of them.
-pub(crate) fn pattern(pattern: &str) -> Result<Automaton, String> {
+pub(crate) fn pattern(budget: &Budget, pattern: &str) -> Result<Automaton, String> {
     let (looks, rest) = looks(pattern);
-    let rest = search(&rest)?;
+    let rest = search(budget, &rest)?;
     if looks.is_empty() {
         return Ok(rest);
     }
     let parts: Vec<(Automaton, bool)> =
-        looks.iter().map(|(look, wanted)| Ok((search(look)?, *wanted))).collect::<Result<_, String>>()?;
+        looks.iter().map(|(look, wanted)| Ok((search(budget, look)?, *wanted))).collect::<Result<_, String>>()?;
     let all: Vec<(&Automaton, bool)> =
         std::iter::once((&rest, true)).chain(parts.iter().map(|(part, wanted)| (part, *wanted))).collect();
-    Automaton::all_of(&all).map_err(no_automaton)
+    Automaton::all_of(budget, &all).map_err(no_automaton)
 }
 
 /// What a pattern looks ahead for at its beginning, and behind at its end, as patterns that must match or must not; and the
@@ -97,9 +98,9 @@ fn no_automaton(fault: NoAutomaton) -> String {
     }
 }
 
-fn search(pattern: &str) -> Result<Automaton, String> {
+fn search(budget: &Budget, pattern: &str) -> Result<Automaton, String> {
     let translated = translate(pattern)?;
-    let dfa = parse(&translated).and_then(|_| Dfa::new(&format!("(?s:.*)(?:{translated})(?s:.*)")));
+    let dfa = parse(&translated).and_then(|_| Dfa::found(&translated, budget));
     let automaton = dfa.map_err(|fault| match fault {
         BadRegex::Syntax { fault, .. } => fault,
         BadRegex::Unsupported { construct, .. } => format!("{construct} is not supported"),
@@ -287,12 +288,12 @@ mod tests {
             ("^a*(?<=aa)$", &["aa", "aaa"], &["a", ""]),
             ("^(?!no$)n", &["not", "n"], &["no", "x"]),
         ] {
-            let automaton = pattern(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+            let automaton = pattern(&Budget::default(), text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
             yes.iter().for_each(|yes| assert!(automaton.matches(yes.as_bytes()), "{text} {yes}"));
             no.iter().for_each(|no| assert!(!automaton.matches(no.as_bytes()), "{text} {no}"));
         }
         for text in ["a(?!b)c", "^(?!a)b|c", "^((?!a).)*$", "(?<!a)b", "^x(?<!y)?$", "(?!a)b"] {
-            assert!(pattern(text).is_err_and(|fault| fault.contains("looks around")), "{text}");
+            assert!(pattern(&Budget::default(), text).is_err_and(|fault| fault.contains("looks around")), "{text}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use crate::grammar::{At, Grammar, NO_END, Rule, Step};
-use crate::json::fresh::{Fresh, Seen, shortest};
+use crate::json::fresh::{Ends, Fresh, Seen, shortest};
 use crate::json::names::{NameTable, Named, Names};
 use crate::json::quoted::Quoted;
 use crate::json::style::Escapes;
@@ -22,14 +22,27 @@ pub(crate) struct ObjectShape {
     pub(crate) escapes: Escapes,
     pub(crate) table: Arc<NameTable>,
     pub(crate) properties: Vec<Property>,
-    /// Each kind of other name: the fewest bytes of one in quotes, where that matters, and the value after it.
-    pub(crate) others: Vec<(u64, ValueOf)>,
+    /// Each kind of other name.
+    pub(crate) others: Vec<OtherNames>,
     /// Demands that some property must meet, whichever it is; a bit each.
     pub(crate) some: u32,
+    /// How many properties there must be, where those that are required are fewer.
     pub(crate) least: u32,
     pub(crate) most: Option<u32>,
     /// Whether properties may come in any order, or in that of the schema.
     pub(crate) any_order: bool,
+}
+
+/// Names of one kind that the schema does not give.
+#[derive(Clone, Debug)]
+pub(crate) struct OtherNames {
+    /// The fewest bytes of one in quotes, where that matters.
+    pub(crate) name_bytes: u64,
+    /// The value after one.
+    pub(crate) value: ValueOf,
+    /// Where several of them must be there, which then differ: the terminal of such a name, and the shortest names in
+    /// quotes, two more than there must be properties, or all.
+    pub(crate) counted: Option<((u32, Arc<Terminal>), Vec<Vec<u8>>)>,
 }
 
 /// A property that the schema names.
@@ -126,6 +139,8 @@ pub(crate) struct Places {
     /// Sets of items that are all different.
     seen: Vec<Seen>,
     seen_numbers: HashMap<Seen, u32>,
+    /// The number of the empty set.
+    none_seen: u32,
     /// The fewest bytes of each rule.
     rules: Vec<u64>,
     /// About how many bytes places and sets take.
@@ -157,10 +172,12 @@ struct InObject {
     present: u32,
     /// How many properties there are, where that is bounded from above.
     count: u32,
-    /// How many different ones there are for certain, where that is bounded from below: a name that the schema does not
-    /// give may be repeated, so such names count once.
+    /// How many different ones there are, where that is bounded from below, up to that bound.
     certain: u32,
-    has_other: bool,
+    /// The names so far that the schema does not give, by the number of their set, until there are enough; and whether there
+    /// is one more, which is not known yet.
+    seen: u32,
+    pending: bool,
     /// The demands that have been met of those that some property must meet.
     met: u32,
 }
@@ -195,8 +212,13 @@ impl ObjectShape {
     fn value(&self, named: Named) -> &ValueOf {
         match named {
             Named::Known(number) => &self.properties[number as usize].value,
-            Named::Other(kind) => &self.others[kind as usize].1,
+            Named::Other(kind) => &self.others[kind as usize].value,
         }
+    }
+
+    /// Whether names that the schema does not give must differ here, for they are counted.
+    fn counts_others(&self, at: InObject) -> bool {
+        at.certain < self.least && self.others.iter().any(|other| other.counted.is_some())
     }
 
     fn follows_presence(&self) -> bool {
@@ -209,10 +231,40 @@ impl ObjectShape {
         sum([property.name_bytes, self.signs.width, rule(property.value.rule)])
     }
 
-    /// The fewest bytes of a property that the schema does not name.
-    fn other_bytes(&self, rule: &impl Fn(Rule) -> u64) -> u64 {
-        let bytes = self.others.iter().map(|(name, value)| sum([*name, self.signs.width, rule(value.rule)]));
-        bytes.min().unwrap_or(NO_END)
+    /// What the cheapest properties take that may still come beside those that are missing, each with a comma: so many, or
+    /// all where there are fewer.
+    fn cheapest(
+        &self,
+        (passed, missing): (&[u64], &[u32]),
+        (at, seen): (InObject, &Seen),
+        wanted: usize,
+        rule: &impl Fn(Rule) -> u64,
+    ) -> Vec<u64> {
+        // Those that nothing else depends on.
+        let free = (0..self.properties.len() as u32).filter(|number| {
+            !has(passed, *number) && !missing.contains(number) && self.properties[*number as usize].implies.is_empty()
+        });
+        let mut ways: Vec<u64> = free.map(|number| self.bytes(number, rule)).collect();
+        let mut others = Vec::new();
+        for OtherNames { name_bytes, value, counted } in &self.others {
+            let with = |name: u64| sum([name, self.signs.width, rule(value.rule)]);
+            match counted {
+                None => others.push(with(*name_bytes)),
+                Some((_, names)) => {
+                    let unseen =
+                        names.iter().filter(|name| seen.binary_search_by(|seen| (**seen).cmp(&name[..])).is_err());
+                    others.extend(unseen.take(wanted + 1).map(|name| with(name.len() as u64)));
+                }
+            }
+        }
+        others.sort_unstable();
+        // What is not known yet may be any of them.
+        ways.extend(others.into_iter().skip(usize::from(at.pending)));
+        ways.retain(|&way| way != NO_END);
+        ways.sort_unstable();
+        ways.truncate(wanted);
+        ways.iter_mut().for_each(|way| *way = way.saturating_add(self.signs.width));
+        ways
     }
 
     /// Properties that are still missing where these are there; all that they imply included.
@@ -224,10 +276,12 @@ impl ObjectShape {
             .collect();
         if follows {
             let all = 0..self.properties.len() as u32;
-            let mut open: Vec<u32> = all.filter(|&number| there(number)).chain(wanted.iter().copied()).collect();
+            let mut known: Vec<bool> = all.clone().map(there).collect();
+            wanted.iter().for_each(|&number| known[number as usize] = true);
+            let mut open: Vec<u32> = all.filter(|&number| known[number as usize]).collect();
             while let Some(number) = open.pop() {
                 for &implied in &self.properties[number as usize].implies {
-                    if !there(implied) && !wanted.contains(&implied) {
+                    if !std::mem::replace(&mut known[implied as usize], true) {
                         wanted.push(implied);
                         open.push(implied);
                     }
@@ -239,7 +293,13 @@ impl ObjectShape {
 
     /// The fewest bytes of all that must still come, each with a comma before it, and how many properties that are;
     /// `None` where it cannot be.
-    fn rest(&self, passed: &[u64], present: &[u64], at: InObject, rule: &impl Fn(Rule) -> u64) -> Option<(u64, u32)> {
+    fn rest(
+        &self,
+        (passed, present): (&[u64], &[u64]),
+        at: InObject,
+        seen: &Seen,
+        rule: &impl Fn(Rule) -> u64,
+    ) -> Option<(u64, u32)> {
         let missing = self.missing(passed, present);
         let mut bytes = sum(missing.iter().map(|&number| self.bytes(number, rule).saturating_add(self.signs.width)));
         if bytes == NO_END || missing.iter().any(|&number| has(passed, number)) {
@@ -250,25 +310,43 @@ impl ObjectShape {
         }
         let mut more = missing.len() as u32;
         if self.least > at.certain + more {
-            // Those that nothing else depends on.
-            let others = if at.has_other { NO_END } else { self.other_bytes(rule) };
-            let free = (0..self.properties.len() as u32).filter(|number| {
-                !has(passed, *number)
-                    && !missing.contains(number)
-                    && self.properties[*number as usize].implies.is_empty()
-            });
-            let mut ways: Vec<u64> = free.map(|number| self.bytes(number, rule)).chain([others]).collect();
-            ways.retain(|&way| way != NO_END);
-            ways.sort_unstable();
             let wanted = (self.least - at.certain - more) as usize;
+            let ways = self.cheapest((passed, &missing), (at, seen), wanted, rule);
             if ways.len() < wanted {
                 return None;
             }
-            bytes = sum(ways[..wanted].iter().map(|way| way + self.signs.width).chain([bytes]));
+            bytes = sum(ways.into_iter().chain([bytes]));
             more = self.least - at.certain;
         }
         let fits = self.most.is_none_or(|most| at.count + more <= most);
         fits.then_some((bytes, more))
+    }
+
+    /// How many bytes follow a counted name of this kind, which may come where `at` says.
+    fn after_counted(
+        &self,
+        kind: u32,
+        (passed, present): (&[u64], &[u64]),
+        (at, seen): (InObject, &Seen),
+        rule: &impl Fn(Rule) -> u64,
+    ) -> Option<Ends> {
+        let missing = self.missing(passed, present);
+        let value = rule(self.others[kind as usize].value.rule);
+        let required = sum(missing.iter().map(|&number| self.bytes(number, rule).saturating_add(self.signs.width)));
+        if required == NO_END || value == NO_END || missing.iter().any(|&number| has(passed, number)) {
+            return None;
+        }
+        let more = self.least.saturating_sub(at.certain + 1 + missing.len() as u32);
+        if self.most.is_some_and(|most| at.count + 1 + missing.len() as u32 + more > most) {
+            return None;
+        }
+        // In the order of the schema, others come last.
+        let all = vec![u64::MAX; passed.len()];
+        let passed = if self.any_order { passed } else { &all[..] };
+        let cheapest = self.cheapest((passed, &missing), (at, seen), more as usize + 1, rule);
+        let beside = sum([2 * self.signs.width, value]);
+        let rest = sum([required, self.signs.width, value, 1]);
+        (cheapest.len() == more as usize + 1).then_some(Ends { cheapest, beside, rest })
     }
 
     /// As [`ObjectShape::rest`], where some property must meet a demand; sizes are not bounded then.
@@ -307,9 +385,9 @@ impl ObjectShape {
         // A name that the schema does not give may come more than once.
         for met in 0..best.len() {
             let Some(so_far) = best[met] else { continue };
-            for (name, value) in &self.others {
+            for OtherNames { name_bytes, value, .. } in &self.others {
                 for (meets, value) in value.ways() {
-                    let bytes = sum([*name, self.signs.width, rule(value)]);
+                    let bytes = sum([*name_bytes, self.signs.width, rule(value)]);
                     improve(&mut best[met | meets as usize], with(so_far, bytes));
                 }
             }
@@ -436,6 +514,8 @@ impl Places {
     pub(crate) fn object(&mut self, shape: ObjectShape) -> u32 {
         let empty = vec![0; shape.properties.len().div_ceil(64)];
         let (passed, present) = (self.set(empty.clone()), self.set(empty));
+        let seen = self.seen(Seen::default());
+        self.none_seen = seen;
         self.objects.push(Arc::new(shape));
         let at = InObject {
             shape: self.objects.len() as u32 - 1,
@@ -443,7 +523,8 @@ impl Places {
             present,
             count: 0,
             certain: 0,
-            has_other: false,
+            seen,
+            pending: false,
             met: 0,
         };
         self.place(Place::Object { at, phase: Phase::First })
@@ -466,7 +547,8 @@ impl Places {
             let place = match place {
                 Place::Object { at, phase } => {
                     let (passed, present) = (set(at.passed), set(at.present));
-                    Place::Object { at: InObject { shape: at.shape + objects, passed, present, ..at }, phase }
+                    let seen = self.seen(other.seen[at.seen as usize].clone());
+                    Place::Object { at: InObject { shape: at.shape + objects, passed, present, seen, ..at }, phase }
                 }
                 Place::Array { at, phase } => {
                     let seen = self.seen(other.seen[at.seen as usize].clone());
@@ -484,7 +566,10 @@ impl Places {
             let shape = Arc::make_mut(&mut shared);
             shape.signs.renumber(terminals);
             shape.properties.iter_mut().for_each(|property| value(&mut property.value));
-            shape.others.iter_mut().for_each(|(_, other)| value(other));
+            for other in &mut shape.others {
+                value(&mut other.value);
+                other.counted.iter_mut().for_each(|((number, _), _)| *number += terminals);
+            }
             self.objects.push(shared);
         }
         for mut shared in other.arrays {
@@ -546,7 +631,7 @@ impl Places {
                 let follows = shape.follows_presence() || shape.least > 0 || shape.some > 0;
                 let matters = shape.properties.iter().filter(|property| property.required || follows);
                 let others = if follows { &shape.others[..] } else { &[] };
-                let others = others.iter().map(|(_, value)| value);
+                let others = others.iter().map(|other| &other.value);
                 let values = matters.map(|property| &property.value).chain(others);
                 values.flat_map(ValueOf::ways).map(|(_, rule)| rule).collect()
             }
@@ -566,10 +651,10 @@ impl Places {
         self.rules = rules.to_vec();
         for shared in &mut self.objects {
             let shape = &**shared;
-            let lives = |kind: u32| rules[shape.others[kind as usize].1.rule as usize] != NO_END;
+            let lives = |kind: u32| rules[shape.others[kind as usize].value.rule as usize] != NO_END;
             if !(0..shape.others.len() as u32).all(lives) {
                 let names: Vec<&str> = shape.properties.iter().map(|property| property.name.as_str()).collect();
-                let table = NameTable::new(&names, shape.table.others_of(lives).map(Arc::new));
+                let table = NameTable::new(&names, shape.table.others_of(lives));
                 let has_others = (0..shape.others.len() as u32).any(lives);
                 let shape = Arc::make_mut(shared);
                 shape.table = Arc::new(table.expect("it was larger before"));
@@ -590,7 +675,7 @@ impl Places {
             Place::Object { at, .. } => {
                 let (passed, present) = (&self.sets[at.passed as usize], &self.sets[at.present as usize]);
                 let shape = &self.objects[at.shape as usize];
-                (shape.rest(passed, present, at, &rule), shape.signs.width)
+                (shape.rest((passed, present), at, &Seen::default(), &rule), shape.signs.width)
             }
             Place::Array { at, .. } => {
                 let shape = &self.arrays[at.shape as usize];
@@ -610,7 +695,8 @@ impl Places {
         let rest = match place {
             Place::Object { at, .. } => {
                 let (passed, present) = (&self.sets[at.passed as usize], &self.sets[at.present as usize]);
-                self.objects[at.shape as usize].rest(passed, present, at, &self.rule())
+                let seen = &self.seen[at.seen as usize];
+                self.objects[at.shape as usize].rest((passed, present), at, seen, &self.rule())
             }
             Place::Array { at, .. } => {
                 let seen = &self.seen[at.seen as usize];
@@ -623,10 +709,10 @@ impl Places {
     /// Where a text stands after one more property, but for the sets, which are given beside it.
     fn advanced(&self, at: InObject, named: Named) -> (Vec<u64>, Vec<u64>, InObject) {
         let shape = &self.objects[at.shape as usize];
-        let is_other = matches!(named, Named::Other(_));
         let count = shape.most.map_or(0, |most| (at.count + 1).min(most));
-        let certain = (at.certain + u32::from(!(is_other && at.has_other))).min(shape.least);
-        let has_other = certain < shape.least && (at.has_other || is_other);
+        let certain = (at.certain + 1).min(shape.least);
+        // Where there are enough it does not matter which.
+        let (seen, pending) = if certain < shape.least { (at.seen, at.pending) } else { (self.none_seen, false) };
         let mut passed = self.sets[at.passed as usize].to_vec();
         let mut present = self.sets[at.present as usize].to_vec();
         match (shape.any_order, named) {
@@ -639,7 +725,7 @@ impl Places {
         if let (true, Named::Known(number)) = (shape.follows_presence(), named) {
             put(&mut present, number);
         }
-        (passed, present, InObject { count, certain, has_other, ..at })
+        (passed, present, InObject { count, certain, seen, pending, ..at })
     }
 
     /// Where a text stands after one more property.
@@ -648,13 +734,36 @@ impl Places {
         InObject { passed: self.set(passed), present: self.set(present), ..at }
     }
 
+    /// Where a text stands after one more property whose name is counted: the name, if it is known.
+    fn after_counted(&mut self, at: InObject, kind: u32, name: Option<Vec<u8>>) -> InObject {
+        let next = self.after_property(at, Named::Other(kind));
+        if next.certain == self.objects[at.shape as usize].least {
+            return next;
+        }
+        match name {
+            Some(name) => InObject { seen: self.with(next.seen, name), ..next },
+            None => InObject { pending: true, ..next },
+        }
+    }
+
+    /// The set with one more text.
+    fn with(&mut self, seen: u32, text: Vec<u8>) -> u32 {
+        let mut seen = Vec::clone(&self.seen[seen as usize]);
+        let text = text.into_boxed_slice();
+        if let Err(place) = seen.binary_search(&text) {
+            seen.insert(place, text);
+        }
+        self.seen(Seen::new(seen))
+    }
+
     /// The fewest bytes from after a name to the end of its object.
     fn after_name(&self, at: InObject, named: Named) -> u64 {
         let shape = &self.objects[at.shape as usize];
         let (passed, present, next) = self.advanced(at, named);
         let way = |(meets, value): (u32, Rule)| {
             let next = InObject { met: next.met | meets, ..next };
-            let rest = shape.rest(&passed, &present, next, &self.rule()).map_or(NO_END, |(bytes, _)| bytes);
+            let seen = &self.seen[next.seen as usize];
+            let rest = shape.rest((&passed, &present), next, seen, &self.rule()).map_or(NO_END, |(bytes, _)| bytes);
             sum([shape.signs.width + 1, self.rules[value as usize], rest])
         };
         shape.value(named).ways().map(way).min().unwrap_or(NO_END)
@@ -674,7 +783,8 @@ impl Places {
         // Where nothing depends on what is there, one name changes one summand.
         let is_plain = !shape.follows_presence() && shape.least == 0 && shape.some == at.met;
         let rule = self.rule();
-        let all = shape.rest(passed, present, at, &rule).map_or(NO_END, |(bytes, _)| bytes);
+        let seen = &self.seen[at.seen as usize];
+        let all = shape.rest((passed, present), at, seen, &rule).map_or(NO_END, |(bytes, _)| bytes);
         let fits = |wanted: usize| shape.most.is_none_or(|most| at.count as usize + 1 + wanted <= most as usize);
         let after = |number: u32| {
             if !may_come(number) {
@@ -692,13 +802,50 @@ impl Places {
             sum([shape.signs.width + 1, value, all - this])
         };
         let known = (0..shape.properties.len() as u32).map(after).collect();
-        let others: Vec<u64> = match first_missing.is_none() && !is_full {
+        let others: Vec<u64> = match first_missing.is_none() && !is_full && !shape.counts_others(at) {
             true => (0..shape.others.len() as u32).map(|kind| self.after_name(at, Named::Other(kind))).collect(),
             false => Vec::new(),
         };
         // All of them may come, or none; kinds without a value have been left out of the names.
         let others = if others.iter().all(|&after| after == NO_END) { Vec::new() } else { others };
         (known, others)
+    }
+
+    /// The names that may come in an object and are counted, each kind by itself.
+    fn counted_names(&self, at: InObject) -> Vec<Fresh> {
+        let shape = &self.objects[at.shape as usize];
+        let sets = (&self.sets[at.passed as usize][..], &self.sets[at.present as usize][..]);
+        let is_last = !shape.any_order && !shape.missing(sets.0, sets.1).is_empty();
+        if !shape.counts_others(at) || is_last || shape.most.is_some_and(|most| at.count >= most) {
+            return Vec::new();
+        }
+        let seen = &self.seen[at.seen as usize];
+        let fresh = |(kind, other): (u32, &OtherNames)| {
+            let (terminal, _) = other.counted.clone()?;
+            let ends = shape.after_counted(kind, sets, (at, seen), &self.rule())?;
+            Fresh::new((kind, terminal), seen.clone(), at.pending, ends)
+        };
+        (0..).zip(&shape.others).filter_map(fresh).collect()
+    }
+
+    /// What it takes to find the way to the end of a place, in units of a budget.
+    pub(crate) fn work(&self, place: u32) -> u64 {
+        match self.places[place as usize] {
+            Place::Object { at, .. } => {
+                let shape = &self.objects[at.shape as usize];
+                let sets = u64::from(shape.some) + 1;
+                (shape.properties.len() + shape.others.len()) as u64 * sets / 4 + u64::from(shape.least.min(1 << 12))
+            }
+            Place::Array { at, .. } => {
+                let shape = &self.arrays[at.shape as usize];
+                let first = shape.first.len() as u64;
+                let horizon = |counted: &Counted| {
+                    let items = counted.items.len() as u64 * u64::from(counted.numbers());
+                    (first.max(shape.least.into()) + u64::from(counted.wanted(0))) * items / 4
+                };
+                first / 4 + shape.counted.as_ref().map_or(0, horizon)
+            }
+        }
     }
 }
 
@@ -733,7 +880,7 @@ impl Grammar {
             Place::Object { at: inside, phase } => {
                 let names = self.at_place(Place::Object { at: inside, phase: Phase::Name });
                 self.open(names);
-                let goes_on = matches!(self.steps[names as usize], Step::Name { .. });
+                let goes_on = !matches!(&self.steps[names as usize], Step::Fork(ways) if ways.is_empty());
                 let signs = self.places.objects[inside.shape as usize].signs;
                 let closes = {
                     let places = &self.places;
@@ -761,12 +908,18 @@ impl Grammar {
         let (known, others) = self.places.after_names(at);
         let ObjectShape { table, escapes, .. } = &*self.places.objects[at.shape as usize];
         let (table, escapes) = (table.clone(), *escapes);
-        match Names::new(table, |number| known[number as usize], others) {
-            Some(content) => {
-                let terminal = self.terminal(Terminal::Names(Quoted::new(content, escapes)));
-                Step::Name { terminal, place: number }
-            }
-            None => Step::Fork(Vec::new()),
+        let mut terminals: Vec<Terminal> = Vec::new();
+        if let Some(content) = Names::new(table, |number| known[number as usize], others) {
+            terminals.push(Terminal::Names(Quoted::new(content, escapes)));
+        }
+        terminals.extend(self.places.counted_names(at).into_iter().map(|names| Terminal::Fresh(Box::new(names))));
+        let mut steps: Vec<Step> = Vec::new();
+        for terminal in terminals {
+            steps.push(Step::Name { terminal: self.terminal(terminal), place: number });
+        }
+        match <[Step; 1]>::try_from(steps) {
+            Ok([step]) => step,
+            Err(steps) => Step::Fork(steps.into_iter().map(|step| self.step(step)).collect()),
         }
     }
 
@@ -776,6 +929,12 @@ impl Grammar {
             unreachable!("names stand in objects")
         };
         let next = self.places.after_property(at, named);
+        self.after_name_in(next, named)
+    }
+
+    /// The step after a property's name, with where the text stands after its value.
+    fn after_name_in(&mut self, next: InObject, named: Named) -> At {
+        let at = next;
         let mut ways = Vec::new();
         let value = self.places.objects[at.shape as usize].value(named).clone();
         for (meets, rule) in value.ways() {
@@ -793,22 +952,20 @@ impl Grammar {
         self.unique(Step::Read { terminal: colon, next: call })
     }
 
-    /// The step after an item of an array whose items are all different.
-    pub(crate) fn after_item(&mut self, place: u32, text: Vec<u8>) -> At {
-        let Place::Array { at, .. } = self.places.places[place as usize] else { unreachable!("items stand in arrays") };
-        let mut seen = Vec::clone(&self.places.seen[at.seen as usize]);
-        let text = text.into_boxed_slice();
-        if let Err(place) = seen.binary_search(&text) {
-            seen.insert(place, text);
+    /// The step after an item of an array whose items are all different, or after a name that is counted: what it was, if
+    /// that is known.
+    pub(crate) fn after_item(&mut self, place: u32, kind: u32, text: Option<Vec<u8>>) -> At {
+        match (self.places.places[place as usize], text) {
+            (Place::Object { at, .. }, name) => {
+                let next = self.places.after_counted(at, kind, name);
+                self.after_name_in(next, Named::Other(kind))
+            }
+            (Place::Array { at, .. }, Some(text)) => {
+                let seen = self.places.with(at.seen, text);
+                self.after_some_item(InArray { seen, ..at })
+            }
+            (Place::Array { at, .. }, None) => self.after_some_item(InArray { pending: true, ..at }),
         }
-        let seen = self.places.seen(Seen::new(seen));
-        self.after_some_item(InArray { seen, ..at })
-    }
-
-    /// As [`Grammar::after_item`], after an item that is not known.
-    pub(crate) fn after_unknown_item(&mut self, place: u32) -> At {
-        let Place::Array { at, .. } = self.places.places[place as usize] else { unreachable!("items stand in arrays") };
-        self.after_some_item(InArray { pending: true, ..at })
     }
 
     fn after_some_item(&mut self, at: InArray) -> At {
@@ -838,6 +995,10 @@ impl Grammar {
         let more = shape.least.saturating_sub(at.index + 1);
         let unique = shape.unique.clone().filter(|_| goes_on).unwrap_or_default();
         drop(rule);
+        let seen = self.places.seen[at.seen as usize].clone();
+        let cheapest = if unique.is_empty() { None } else { shortest(&unique, &seen, more as usize + 1) };
+        let cheapest: Option<Vec<u64>> =
+            cheapest.map(|lengths| lengths.iter().map(|length| length + signs.width).collect());
         if closes {
             let close = signs.close_array[usize::from(phase != Phase::First)];
             steps.push(self.read(close, Self::RETURN));
@@ -849,9 +1010,10 @@ impl Grammar {
                 steps.push(if phase == Phase::First { item } else { self.read(signs.comma, item) });
             }
         }
-        for which in 0..unique.len() {
-            let seen = self.places.seen[at.seen as usize].clone();
-            if let Some(fresh) = Fresh::new(&unique, which, seen, at.pending, (more, signs.width)) {
+        for (kind, terminal) in (0..).zip(unique) {
+            let Some(cheapest) = cheapest.clone() else { continue };
+            let ends = Ends { cheapest, beside: signs.width, rest: 1 };
+            if let Some(fresh) = Fresh::new((kind, terminal), seen.clone(), at.pending, ends) {
                 let terminal = self.terminal(Terminal::Fresh(Box::new(fresh)));
                 let item = self.step(Step::Name { terminal, place: number });
                 steps.push(if phase == Phase::First { item } else { self.read(signs.comma, item) });

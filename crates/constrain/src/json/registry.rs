@@ -48,7 +48,8 @@ impl Registry {
                         return Err(bad(&path, fault));
                     }
                     let bytes = std::fs::read(&path).map_err(|error| bad(&path, error.to_string()))?;
-                    let schema = serde_json::from_slice(&bytes).map_err(|error| bad(&path, error.to_string()))?;
+                    let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+                    let schema = serde_json::from_slice(json).map_err(|error| bad(&path, error.to_string()))?;
                     let parts = path.strip_prefix(folder).expect("it is below the folder").components();
                     let name: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
                     registry.insert(name.join("/"), schema);

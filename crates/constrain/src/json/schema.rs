@@ -10,15 +10,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::automaton::{Automaton, NoAutomaton};
+use crate::budget::Budget;
 use crate::grammar::{At, Grammar, NoGrammar, Rule, Step};
 use crate::json::document::is_too_deep;
-use crate::json::expand::{NOTHING, Result, Schemas, bad, item, normal};
+use crate::json::expand::{NOTHING, Result, Schemas, bad, check, item, normal};
 use crate::json::flat::{
     Arrays, ContainsSome, Flat, Key, Numbers, Objects, Properties, SomeNames, SomeProperty, Strings, Types,
 };
-use crate::json::names::NameTable;
-use crate::json::number::{Bound, Decimal, in_more_forms, integer, multiples, number, one_form};
-use crate::json::place::{ArrayShape, Counted, CountedItem, ObjectShape, Property, Signs, ValueOf};
+use crate::json::fresh::shortest_texts;
+use crate::json::names::{MAX_BYTES, NameTable};
+use crate::json::number::{Bound, Decimal, far, in_more_forms, integer, multiples, number, one_form};
+use crate::json::place::{ArrayShape, Counted, CountedItem, ObjectShape, OtherNames, Property, Signs, ValueOf};
 use crate::json::quoted::{Content, Quoted, begins_character, written};
 use crate::json::registry::Registry;
 use crate::json::style::{Escapes, Extra, NumberForms, Order, Style, Whitespace};
@@ -41,6 +43,9 @@ const MAX_FIRST: usize = 10_000;
 /// The most kinds of items of one array that are counted, and numbers of them that are told apart.
 const MAX_CONTAINS: usize = 4;
 const MAX_COUNTS: u32 = 1 << 10;
+
+/// The most items that an array with kinds that are counted must have.
+const MAX_LEAST: u32 = 1 << 12;
 
 /// The most demands that some property of an object must meet.
 const MAX_SOME: usize = 4;
@@ -71,6 +76,9 @@ impl Grammar {
     }
 }
 
+/// Automata by their numbers that must accept a text or must not, and texts that it may not be.
+type Contents = (Vec<(u32, bool)>, Vec<String>);
+
 struct Compiler<'a> {
     schemas: Schemas<'a>,
     style: Style,
@@ -84,9 +92,11 @@ struct Compiler<'a> {
     open_array: u32,
     /// Terminals that occur again and again.
     tables: HashMap<Vec<String>, u32>,
-    numbers: HashMap<String, Option<u32>>,
-    characters: HashMap<String, Option<Arc<Characters>>>,
-    strings: HashMap<String, Option<u32>>,
+    numbers: HashMap<Numbers, Option<u32>>,
+    characters: HashMap<Contents, Option<Arc<Characters>>>,
+    strings: HashMap<(Escapes, Strings), Option<u32>>,
+    /// Where no text is left that JSON would have, and why.
+    narrower: Option<String>,
 }
 
 impl<'a> Compiler<'a> {
@@ -120,6 +130,7 @@ impl<'a> Compiler<'a> {
             numbers: HashMap::new(),
             characters: HashMap::new(),
             strings: HashMap::new(),
+            narrower: None,
         }
     }
 
@@ -132,6 +143,7 @@ impl<'a> Compiler<'a> {
             let mut ways = Vec::new();
             for flat in self.schemas.ways(&key)?.iter() {
                 self.flat(flat, &path, &mut ways)?;
+                self.check(&path)?;
             }
             let entry = self.grammar.fork(ways);
             self.grammar.define(rule, entry);
@@ -139,10 +151,28 @@ impl<'a> Compiler<'a> {
                 return bad(&path, "the schema is too large");
             }
         }
-        self.grammar.finish().or_else(|fault| match fault {
-            NoGrammar::Empty => bad("#", "no finite text obeys it"),
-            NoGrammar::TooLarge => bad("#", "the schema is too large"),
+        let narrower = self.narrower;
+        let budget = self.schemas.budget.clone();
+        self.grammar.finish_within(&budget).or_else(|fault| match (fault, narrower) {
+            (NoGrammar::Empty, None) => bad("#", "no finite text obeys it"),
+            (NoGrammar::Empty, Some(said)) => {
+                bad("#", format!("no finite text obeys it as texts are written here: {said}"))
+            }
+            (NoGrammar::TooLarge, _) => {
+                check(&budget, "#")?;
+                bad("#", "the schema is too large")
+            }
         })
+    }
+
+    fn check(&self, path: &str) -> Result<()> {
+        check(&self.schemas.budget, path)
+    }
+
+    /// What is said where something is too large: that the budget is spent, if that is why.
+    fn large<T>(&self, path: &str, fault: &str) -> Result<T> {
+        self.check(path)?;
+        bad(path, fault)
     }
 
     /// The rule of some demands; it is written later.
@@ -151,6 +181,7 @@ impl<'a> Compiler<'a> {
         if let Some(&rule) = self.rules.get(&key) {
             return rule;
         }
+        self.schemas.budget.take(10 + key.len() as u64);
         let rule = self.grammar.rule();
         self.rules.insert(key.clone(), rule);
         self.open.push_back((rule, key));
@@ -195,6 +226,7 @@ impl<'a> Compiler<'a> {
 
     /// Some texts as they are.
     fn literals(&mut self, texts: Vec<String>, path: &str) -> Result<u32> {
+        self.schemas.budget.take(bytes_of(&texts) / 8);
         if let Some(&terminal) = self.tables.get(&texts) {
             return Ok(terminal);
         }
@@ -209,6 +241,7 @@ impl<'a> Compiler<'a> {
 
     fn number(&mut self, numbers: &Numbers, path: &str) -> Result<Option<u32>> {
         if let Some(among) = &numbers.among {
+            self.schemas.budget.take(among.len() as u64);
             let fits = among.iter().filter(|value| numbers.admits(value));
             let texts: Vec<String> = fits.map(Decimal::text).collect();
             return match (&texts[..], self.forms(numbers)) {
@@ -221,20 +254,26 @@ impl<'a> Compiler<'a> {
                 }
             };
         }
-        let name = format!("{numbers:?}");
-        if let Some(&terminal) = self.numbers.get(&name) {
+        if let Some(&terminal) = self.numbers.get(numbers) {
             return Ok(terminal);
         }
-        let mut automaton = number_automaton(numbers);
+        let mut automaton = number_automaton(&self.schemas.budget, numbers);
         if let (Ok(plain), NumberForms::Full) = (&automaton, self.forms(numbers)) {
             automaton = in_more_forms(plain, numbers.is_free());
         }
         let terminal = match automaton {
             Ok(automaton) => Some(self.grammar.terminal(Terminal::Table(Box::new(automaton)))),
-            Err(NoAutomaton::Empty) => None,
-            Err(NoAutomaton::TooLarge) => return bad(path, "\"multipleOf\" has too many digits"),
+            Err(NoAutomaton::Empty) => {
+                self.narrower.get_or_insert_with(|| format!("no number of up to 15 digits obeys {path}"));
+                None
+            }
+            Err(NoAutomaton::TooLarge) => {
+                let several = "the steps of \"multipleOf\" are too large together";
+                let fault = if numbers.multiples.len() > 1 { several } else { "\"multipleOf\" has too many digits" };
+                return self.large(path, fault);
+            }
         };
-        self.numbers.insert(name, terminal);
+        self.numbers.insert(numbers.clone(), terminal);
         Ok(terminal)
     }
 
@@ -244,13 +283,15 @@ impl<'a> Compiler<'a> {
 
     /// The contents that some automata accept, or must not.
     fn characters(&mut self, strings: &Strings, path: &str) -> Result<Option<Arc<Characters>>> {
-        let name = format!("{:?} {:?}", strings.contents, strings.except);
         if strings.contents.is_empty() && strings.except.is_empty() {
             return Ok(Some(ANY.clone()));
         }
+        let name = (strings.contents.clone(), strings.except.clone());
         if let Some(characters) = self.characters.get(&name) {
             return Ok(characters.clone());
         }
+        let budget = self.schemas.budget.clone();
+        budget.take(bytes_of(&strings.except) / 8);
         let contents: Vec<(Rc<Automaton>, bool)> = strings
             .contents
             .iter()
@@ -261,10 +302,15 @@ impl<'a> Compiler<'a> {
         let except = (!strings.except.is_empty()).then(|| Automaton::literals(&strings.except));
         let except = except.transpose().or_else(|_| bad(path, "the list of values is too long"))?;
         parts.extend(except.as_ref().map(|except| (except, false)));
-        let characters = match Automaton::all_of(&parts) {
-            Ok(automaton) => Some(Arc::new(Characters::new(automaton))),
+        let characters = match Automaton::all_of(&budget, &parts) {
+            Ok(automaton) => {
+                budget.take(automaton.cells() as u64 / 2);
+                Some(Arc::new(Characters::new(automaton)))
+            }
             Err(NoAutomaton::Empty) => None,
-            Err(NoAutomaton::TooLarge) => return bad(path, "the patterns together are too large for an automaton"),
+            Err(NoAutomaton::TooLarge) => {
+                return self.large(path, "the patterns together are too large for an automaton");
+            }
         };
         self.characters.insert(name, characters.clone());
         Ok(characters)
@@ -280,12 +326,13 @@ impl<'a> Compiler<'a> {
     }
 
     fn string(&mut self, strings: &Strings, escapes: Escapes, path: &str) -> Result<Option<u32>> {
+        self.schemas.budget.take(strings.among.as_ref().map_or(0, |among| among.len() as u64));
         if let (Some(among), Escapes::Minimal) = (&strings.among, escapes) {
             let fits = among.iter().filter(|text| self.fits(strings, text));
             let texts: Vec<String> = fits.map(|text| Value::from(text.as_str()).to_string()).collect();
             return if texts.is_empty() { Ok(None) } else { self.literals(texts, path).map(Some) };
         }
-        let name = format!("{escapes:?} {strings:?}");
+        let name = (escapes, strings.clone());
         if let Some(&terminal) = self.strings.get(&name) {
             return Ok(terminal);
         }
@@ -301,7 +348,10 @@ impl<'a> Compiler<'a> {
             },
         };
         let terminal = match text {
-            Ok(text) => text.map(|content| self.grammar.terminal(Terminal::Text(Quoted::new(content, escapes)))),
+            Ok(text) => text.map(|content| {
+                self.schemas.budget.take(content.cells());
+                self.grammar.terminal(Terminal::Text(Quoted::new(content, escapes)))
+            }),
             Err(_) => return bad(path, "\"pattern\" with \"maxLength\" is too large"),
         };
         self.strings.insert(name, terminal);
@@ -348,12 +398,19 @@ impl<'a> Compiler<'a> {
                     }
                     key
                 };
+                check(&self.schemas.budget, path)?;
                 let mut rule = |at: usize| self.rule(normal([item(&arrays.items, at), more(at)].concat()));
                 items.push(CountedItem { kinds, rest: rule(first), first: (0..first).map(rule).collect() });
             }
             let with_bounds = Counted { bounds, items };
             if with_bounds.numbers() > MAX_COUNTS {
                 return bad(path, "\"minContains\" or \"maxContains\" is too large");
+            }
+            if least > MAX_LEAST {
+                return bad(
+                    path,
+                    format!("\"minItems\" of more than {MAX_LEAST} beside \"contains\" is not supported"),
+                );
             }
             counted = Some(with_bounds);
         }
@@ -431,7 +488,16 @@ impl<'a> Compiler<'a> {
                 .all(|properties| properties.others.is_empty() && properties.patterns.is_empty());
         let required: HashSet<&String> = objects.required.iter().collect();
         let mut properties: Vec<Property> = Vec::new();
+        let too_long = "the names of \"properties\" are too long for an automaton";
+        if names.iter().map(String::len).sum::<usize>() > MAX_BYTES {
+            return bad(path, too_long);
+        }
+        let patterns: usize = objects.properties.iter().map(|properties| properties.patterns.len()).sum();
+        let weight = 4 + (objects.properties.len() + patterns) as u64;
         for name in &names {
+            // A node of the tree of names takes some units too.
+            self.schemas.budget.take(weight * (1 + name.len() as u64 / 8) + name.len() as u64);
+            self.check(path)?;
             let mut key = self.schemas.property(objects, name);
             let may_be = allowed.as_ref().is_none_or(|ways| ways.iter().any(|strings| self.accepts(strings, name)));
             if !may_be {
@@ -453,16 +519,29 @@ impl<'a> Compiler<'a> {
         };
         let texts: Vec<&str> = names.iter().map(String::as_str).collect();
         let Some(table) = NameTable::new(&texts, others) else {
-            return bad(path, "the names of \"properties\" are too long for an automaton");
+            return bad(path, too_long);
         };
         let table = Arc::new(table);
-        let lengths_matter = objects.least > 0 || !some.is_empty();
-        let lengths = if lengths_matter { table.shortest_others(kinds.len()) } else { vec![0; kinds.len()] };
-        let values = kinds.iter().map(|(key, meets)| self.value(key, *meets, &some));
-        let others = lengths.into_iter().zip(values).collect();
         let bound = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        if objects.least > 0 && !objects.implies.is_empty() && objects.least > objects.required.len() as u64 {
+        // Those that are required are there in any case.
+        let least = if objects.least <= required.len() as u64 { 0 } else { bound(objects.least) };
+        let lengths_matter = least > 0 || !some.is_empty();
+        let lengths = if lengths_matter { table.shortest_others(kinds.len()) } else { vec![0; kinds.len()] };
+        if least > 0 && !objects.implies.is_empty() {
             return bad(path, "\"minProperties\" beside \"dependentRequired\" is not supported");
+        }
+        if closed && least as usize > names.len() {
+            self.narrower.get_or_insert_with(|| format!("objects are closed, and {path} names too few properties"));
+        }
+        let more = least - least.min(required.len() as u32);
+        if more > MAX_COUNTS && !kinds.is_empty() {
+            return bad(path, format!("\"minProperties\" asks for more than {MAX_COUNTS} names that are not given"));
+        }
+        let mut others = Vec::new();
+        for ((kind, (key, meets)), name_bytes) in (0..).zip(&kinds).zip(lengths) {
+            let value = self.value(key, *meets, &some);
+            let counted = if least > 1 { self.counted_names(&table, kind, &names, least, path)? } else { None };
+            others.push(OtherNames { name_bytes, value, counted });
         }
         Ok(ObjectShape {
             escapes: self.style.escapes,
@@ -471,10 +550,40 @@ impl<'a> Compiler<'a> {
             properties,
             others,
             some: (1 << some.len()) - 1,
-            least: bound(objects.least),
+            least,
             most: objects.most.map(bound),
             any_order: self.style.order == Order::Any,
         })
+    }
+
+    /// Names of a kind that are counted: their terminal, and the shortest of them, as many as there must be and two, for some
+    /// of them may have come and one may be begun.
+    fn counted_names(
+        &mut self,
+        table: &NameTable,
+        kind: u32,
+        given: &[String],
+        least: u32,
+        path: &str,
+    ) -> Result<Option<((u32, Arc<Terminal>), Vec<Vec<u8>>)>> {
+        let budget = self.schemas.budget.clone();
+        let large = "\"minProperties\" is about names that are too large for an automaton";
+        let Some(mut characters) = table.others_of(|other| other == kind) else { return Ok(None) };
+        if !given.is_empty() {
+            let Ok(given) = Automaton::literals(given) else { return self.large(path, large) };
+            characters = match Automaton::all_of(&budget, &[(&characters.automaton, true), (&given, false)]) {
+                Ok(automaton) => Arc::new(Characters::new(automaton)),
+                Err(NoAutomaton::Empty) => return Ok(None),
+                Err(NoAutomaton::TooLarge) => return self.large(path, large),
+            };
+        }
+        let text = Text::new(characters, 0, None);
+        let Some(text) = text.or_else(|_| self.large(path, large))? else { return Ok(None) };
+        let terminal = self.grammar.terminal(Terminal::Text(Quoted::new(text, Escapes::Minimal)));
+        let shared = self.grammar.terminals[terminal as usize].clone();
+        budget.take(400 * u64::from(least));
+        let names = shortest_texts(&shared, least as usize + 2);
+        Ok(Some(((terminal, shared), names)))
     }
 
     /// The value of a property that may meet demands which some property must meet, in each way to meet some of them.
@@ -503,7 +612,7 @@ impl<'a> Compiler<'a> {
             return bad(
                 path,
                 "\"minProperties\", \"maxProperties\" or \"dependentRequired\" where \"additionalProperties\" and \
-                 its kind must not hold is not supported",
+             its kind must not hold is not supported",
             );
         }
         let mut all = Vec::new();
@@ -539,7 +648,7 @@ impl<'a> Compiler<'a> {
         some: &[Demanded],
         allowed: Option<&[Strings]>,
         path: &str,
-    ) -> Result<OtherNames> {
+    ) -> Result<Others> {
         let given =
             objects.properties.iter().flat_map(|properties| properties.patterns.iter().map(|(pattern, _)| *pattern));
         let mut patterns: Vec<u32> = given.chain(some.iter().flat_map(|some| some.patterns.iter().copied())).collect();
@@ -581,7 +690,13 @@ impl<'a> Compiler<'a> {
                 [] => self.characters(&Strings::default(), path)?,
                 filters => {
                     let parts: Vec<&Automaton> = filters.iter().collect();
-                    Automaton::any_of(&parts).ok().map(|automaton| Arc::new(Characters::new(automaton)))
+                    match Automaton::any_of(&self.schemas.budget, &parts) {
+                        Ok(automaton) => Some(Arc::new(Characters::new(automaton))),
+                        Err(NoAutomaton::Empty) => None,
+                        Err(NoAutomaton::TooLarge) => {
+                            return self.large(path, "\"propertyNames\" is too large for an automaton");
+                        }
+                    }
                 }
             };
             return Ok((characters, vec![key]));
@@ -594,6 +709,7 @@ impl<'a> Compiler<'a> {
         let step =
             |automaton: &Automaton, state: Option<u32>, byte| state.and_then(|state| automaton.next(state, byte));
         let automaton = Automaton::explore_kinds(
+            (&*self.schemas.budget, 2 + (parts.len() + filters.len()) as u64 / 4),
             (vec![Some(Automaton::START); parts.len()], vec![Some(Automaton::START); filters.len()], Automaton::START),
             |byte| {
                 let classes =
@@ -631,15 +747,19 @@ impl<'a> Compiler<'a> {
         match automaton {
             Ok(automaton) => Ok((Some(Arc::new(Characters::new(automaton))), kinds)),
             Err(NoAutomaton::Empty) => Ok((None, Vec::new())),
-            Err(NoAutomaton::TooLarge) => bad(path, "\"patternProperties\" are too large for an automaton"),
+            Err(NoAutomaton::TooLarge) => self.large(path, "\"patternProperties\" are too large for an automaton"),
         }
     }
 
     /// The contents of some strings, lengths included.
     fn content_of(&mut self, strings: &Strings, path: &str) -> Result<Option<Automaton>> {
+        let budget = self.schemas.budget.clone();
         let large = |fault| match fault {
             NoAutomaton::Empty => Ok(None),
-            NoAutomaton::TooLarge => bad(path, "\"propertyNames\" is too large for an automaton"),
+            NoAutomaton::TooLarge => {
+                check(&budget, path)?;
+                bad(path, "\"propertyNames\" is too large for an automaton")
+            }
         };
         if let Some(among) = &strings.among {
             let fits = among.iter().filter(|text| self.fits(strings, text));
@@ -651,7 +771,8 @@ impl<'a> Compiler<'a> {
         else {
             return Ok(None);
         };
-        let automaton = Automaton::explore(
+        let automaton = Automaton::explore_within(
+            &budget,
             text.start(),
             |byte| (characters.automaton.class(byte), begins_character(byte)),
             |&state, byte| text.next(state, byte),
@@ -663,7 +784,7 @@ impl<'a> Compiler<'a> {
 
 /// The names that a schema does not give, if there are any, and for each of their kinds what the values must obey, and the
 /// demands on some property that they may meet.
-type OtherNames = (Option<Arc<Characters>>, Vec<(Key, u32)>);
+type Others = (Option<Arc<Characters>>, Vec<(Key, u32)>);
 
 /// White space beside a sign.
 #[derive(Clone, Copy)]
@@ -715,6 +836,11 @@ fn spaced(before: Space, sign: u8, after: Space) -> Automaton {
     automaton.expect("it is small")
 }
 
+/// The bytes of some texts.
+fn bytes_of(texts: &[String]) -> u64 {
+    texts.iter().map(|text| 8 + text.len() as u64).sum()
+}
+
 /// A demand that some property must meet.
 struct Demanded {
     /// Names that it may not have.
@@ -735,18 +861,27 @@ impl Demanded {
 }
 
 /// All ways to write some numbers, which are not listed.
-fn number_automaton(numbers: &Numbers) -> Result<Automaton, NoAutomaton> {
+fn number_automaton(budget: &Budget, numbers: &Numbers) -> Result<Automaton, NoAutomaton> {
     let (low, high) = (numbers.low.as_ref(), numbers.high.as_ref());
-    let all = if numbers.whole == Some(true) { integer(low, high)? } else { number(low, high)? };
+    let whole = numbers.whole == Some(true);
+    let near = if whole { integer(low, high) } else { number(low, high) };
+    match near.and_then(|near| those_of(budget, near, numbers)) {
+        Err(NoAutomaton::Empty) => those_of(budget, far(low, high, whole)?, numbers),
+        near => near,
+    }
+}
+
+/// Numbers that obey all but bounds.
+fn those_of(budget: &Budget, all: Automaton, numbers: &Numbers) -> Result<Automaton, NoAutomaton> {
     let mut others = Vec::new();
     for (of, wanted) in &numbers.multiples {
-        others.push((multiples(of)?, *wanted));
+        others.push((multiples(budget, of)?, *wanted));
     }
     if numbers.one_form {
         others.push((one_form(), true));
     }
     if numbers.whole == Some(false) {
-        others.push((multiples(&Decimal::parse("1"))?, false));
+        others.push((multiples(budget, &Decimal::parse("1"))?, false));
     }
     for value in &numbers.except {
         let bound = Bound { value: value.clone(), inclusive: true };
@@ -761,5 +896,5 @@ fn number_automaton(numbers: &Numbers) -> Result<Automaton, NoAutomaton> {
     }
     let parts: Vec<(&Automaton, bool)> =
         std::iter::once((&all, true)).chain(others.iter().map(|(part, wanted)| (part, *wanted))).collect();
-    Automaton::all_of(&parts)
+    Automaton::all_of(budget, &parts)
 }

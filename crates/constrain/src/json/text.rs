@@ -249,6 +249,14 @@ impl Text {
         Ok(text.is_alive(Automaton::START, 0).then_some(text))
     }
 
+    /// How many distances may have to be worked out, and lengths.
+    pub(crate) fn cells(&self) -> u64 {
+        let states = self.characters.automaton.states();
+        let distances = Some(states * self.layers()).filter(|&cells| self.least > 0 && cells <= MAX_DISTANCES);
+        let lengths = self.exactly.as_ref().map_or(0, |rows| rows.len() * states);
+        (distances.unwrap_or(0) + lengths / 4) as u64 / 2
+    }
+
     /// Whether a text of some length that is allowed can be completed.
     fn is_alive(&self, state: u32, count: u32) -> bool {
         let (least, most) = (self.least.saturating_sub(count), self.most.map(|most| most - count));

@@ -308,7 +308,7 @@ impl Run {
         let Step::Name { place, .. } = self.grammar.steps[thread.at as usize] else {
             unreachable!("items that are different stand at such steps")
         };
-        let next = self.grammar.after_unknown_item(place);
+        let next = self.grammar.after_item(place, fresh.kind, None);
         let outside = self.join(DEAD, |run, spots| run.enter(next, thread.stack, spots));
         for Exit { ends, .. } in &piece.exits {
             self.go_on_by(trie, ends, outside, &mut allowed);

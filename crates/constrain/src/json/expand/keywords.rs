@@ -5,7 +5,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::values::{item_is, some_property};
-use super::{NOTHING, Result, Schemas, bad, below, normal};
+use super::{ContentOf, NOTHING, Result, Schemas, bad, below, check, normal};
 use crate::json::flat::{ContainsSome, Demand, Flat, Items, Key, Properties, SomeNames, Types};
 use crate::json::format;
 use crate::json::number::{Bound, Decimal};
@@ -22,9 +22,10 @@ impl<'a> Schemas<'a> {
         path: &str,
     ) -> Result<Vec<Assertion>> {
         let mut all = Vec::new();
-        for keyword in
-            ["$ref", "$dynamicRef", "$recursiveRef"].into_iter().filter(|&keyword| keywords.contains_key(keyword))
-        {
+        for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
+            if self.document.said(keywords, keyword).is_none() {
+                continue;
+            }
             let (target, place) = self.document.resolve(keywords, keyword).or_else(|fault| bad(path, fault))?;
             all.push(Assertion::Schema((self.schema(target, &place), true)));
             if self.document.ignores_siblings_of_ref() {
@@ -54,7 +55,7 @@ impl<'a> Schemas<'a> {
             let number = self.schema(schema, &below(path, "not"));
             all.push(Assertion::Schema((number, false)));
         }
-        if let Some(condition) = keywords.get("if") {
+        if let Some(condition) = self.document.said(keywords, "if") {
             let condition = (self.schema(condition, &below(path, "if")), true);
             let mut branch = |keyword: &str| {
                 keywords.get(keyword).map_or(Key::new(), |schema| self.demand(schema, &below(path, keyword)))
@@ -78,7 +79,7 @@ impl<'a> Schemas<'a> {
         if let Some(value) = keywords.get("type") {
             all.push(types(value, path)?);
         }
-        if let Some(value) = keywords.get("const") {
+        if let Some(value) = self.document.said(keywords, "const") {
             all.push(self.listed(std::slice::from_ref(value), wanted, path)?);
         }
         if let Some(value) = keywords.get("enum") {
@@ -131,7 +132,12 @@ impl<'a> Schemas<'a> {
                 (holds.numbers.low, holds.numbers.high) = (least.map(bound), most.map(bound));
                 all.push(Assertion::Plain { holds: vec![holds], broken: Err("format") });
             } else if let Some(automaton) = format::of_strings(name) {
-                let content = self.content(format!("format {name}"), || Ok(automaton()))?;
+                let budget = self.budget.clone();
+                let content = self.content(ContentOf::Format(name.clone()), || {
+                    let automaton = automaton();
+                    budget.take(automaton.cells() as u64 / 2);
+                    Ok(automaton)
+                })?;
                 all.push(Assertion::content(content));
                 if let Some(most) = format::longest(name) {
                     let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::STRING));
@@ -153,7 +159,7 @@ impl<'a> Schemas<'a> {
         let parts: Parts = (|flat| &mut flat.arrays.least, |flat| &mut flat.arrays.most);
         sizes(keywords, ["minItems", "maxItems"], Types::ARRAY, parts, path, all)?;
         // The older form: a list under "items", and the rest under "additionalItems".
-        let (first, rest) = match (keywords.get("prefixItems"), keywords.get("items")) {
+        let (first, rest) = match (self.document.said(keywords, "prefixItems"), keywords.get("items")) {
             (None, Some(Value::Array(first))) => {
                 (Some((first, "items")), keywords.get("additionalItems").map(|rest| (rest, "additionalItems")))
             }
@@ -199,10 +205,14 @@ impl<'a> Schemas<'a> {
             holds.arrays.unique = true;
             all.push(Assertion::Plain { holds: vec![holds], broken: Err("uniqueItems") });
         }
-        if let Some(schema) = keywords.get("contains") {
+        if let Some(schema) = self.document.said(keywords, "contains") {
             let what = self.demand(schema, &below(path, "contains"));
-            let least = count(keywords, "minContains", path)?.unwrap_or(1);
-            let most = count(keywords, "maxContains", path)?;
+            let bound = |keyword| match self.document.said(keywords, keyword) {
+                Some(_) => count(keywords, keyword, path),
+                None => Ok(None),
+            };
+            let least = bound("minContains")?.unwrap_or(1);
+            let most = bound("maxContains")?;
             let contains = |least, most| {
                 let mut flat = Flat::of(Types::ARRAY);
                 flat.arrays.contains = vec![ContainsSome { from: 0, what: what.clone(), least, most }];
@@ -237,13 +247,16 @@ impl<'a> Schemas<'a> {
             && !value.is_boolean()
         {
             let required = texts(value, path, "required")?;
-            let broken = required.iter().map(|name| without(name)).collect();
+            // Not there, or wrong, is one way where its value is spoken of: wrong if it is there.
+            let spoken_of =
+                |name: &&String| properties_of(keywords).and_then(|named| named.get(*name)).is_some_and(demands);
+            let broken = required.iter().filter(|name| !spoken_of(name)).map(|name| without(name)).collect();
             let mut holds = Flat::of(Types::ALL);
             holds.objects.required = required;
             all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
         }
         self.properties(keywords, wanted, path, all)?;
-        if let Some(schema) = keywords.get("propertyNames") {
+        if let Some(schema) = self.document.said(keywords, "propertyNames") {
             let names = self.demand(schema, &below(path, "propertyNames"));
             if !names.is_empty() {
                 let mut holds = Flat::of(Types::ALL);
@@ -255,7 +268,7 @@ impl<'a> Schemas<'a> {
             }
         }
         for keyword in ["dependentRequired", "dependentSchemas", "dependencies"] {
-            let Some(value) = keywords.get(keyword) else { continue };
+            let Some(value) = self.document.said(keywords, keyword) else { continue };
             let Value::Object(dependencies) = value else { return bad(path, format!("{keyword:?} is an object")) };
             for (name, value) in dependencies {
                 let path = below(&below(path, keyword), name);
@@ -283,7 +296,7 @@ impl<'a> Schemas<'a> {
                     for flat in self.ways(&demand)?.iter() {
                         holds.extend(there.and(flat));
                     }
-                    let broken = if wanted { Vec::new() } else { self.some_broken(&demand)? };
+                    let broken = if wanted { Vec::new() } else { self.some_broken(&demand, &path)? };
                     let broken = broken.iter().filter_map(|flat| there.and(flat)).collect();
                     all.push(Assertion::Plain { holds, broken: Ok(broken) });
                 }
@@ -307,11 +320,14 @@ impl<'a> Schemas<'a> {
             let path = below(path, "properties");
             for (name, schema) in named {
                 let demand = self.demand(schema, &below(&path, name));
+                check(&self.budget, &path)?;
                 properties.named.push((name.clone(), demand));
             }
             // One that is there is wrong; all are named, for they keep their order.
             if !wanted {
-                broken = properties.one_wrong();
+                let required = keywords.get("required").and_then(Value::as_array);
+                let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
+                broken = properties.one_wrong(is_required);
             }
         }
         if let Some(value) = keywords.get("patternProperties") {
@@ -378,15 +394,16 @@ impl Assertion {
 }
 
 impl Properties {
-    /// The ways in which one of the named properties is there and breaks a demand.
-    fn one_wrong(&self) -> Vec<Flat> {
+    /// The ways in which one of the named properties is there and breaks a demand; or is not there, if it is required.
+    fn one_wrong(&self, is_required: impl Fn(&str) -> bool) -> Vec<Flat> {
         let turned = |key: &Key| key.iter().map(|&(schema, wanted)| (schema, !wanted)).collect();
         let named = self.named.iter().map(|(name, key)| (name.clone(), turned(key))).collect();
-        Self { named, ..Self::default() }.one_of_these()
+        Self { named, ..Self::default() }.one_of_these(is_required)
     }
 
-    /// The ways in which one of the named properties is there and obeys one of its demands.
-    pub(super) fn one_of_these(&self) -> Vec<Flat> {
+    /// The ways in which one of the named properties is there and obeys one of its demands; or is not there, if it `may` be
+    /// missing.
+    pub(super) fn one_of_these(&self, may: impl Fn(&str) -> bool) -> Vec<Flat> {
         // All of a few are named, for they keep their order.
         let others = if self.named.len() > MAX_KEPT { &[] } else { &self.named[..] };
         let wrong = |(at, demand): (usize, &Demand)| {
@@ -397,7 +414,7 @@ impl Properties {
                 None => named.push((this.clone(), vec![*demand])),
             }
             let mut flat = Flat::of(Types::OBJECT);
-            flat.objects.required = vec![this.clone()];
+            flat.objects.required = if may(this) { Vec::new() } else { vec![this.clone()] };
             flat.objects.properties = vec![Rc::new(Self { named, ..Self::default() })];
             flat
         };
@@ -437,11 +454,20 @@ fn sizes(
 }
 
 /// Objects that do not have a property.
-pub(super) fn without(name: &str) -> Flat {
+fn without(name: &str) -> Flat {
     let mut flat = Flat::of(Types::OBJECT);
     let named = vec![(name.to_owned(), vec![NOTHING])];
     flat.objects.properties = vec![Rc::new(Properties { named, ..Properties::default() })];
     flat
+}
+
+fn properties_of(keywords: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    keywords.get("properties").and_then(Value::as_object)
+}
+
+/// Whether a schema demands something.
+fn demands(schema: &Value) -> bool {
+    !matches!(schema, Value::Bool(true)) && schema.as_object().is_none_or(|keywords| !keywords.is_empty())
 }
 
 fn texts(value: &Value, path: &str, keyword: &str) -> Result<Vec<String>> {
@@ -473,12 +499,15 @@ fn types(value: &Value, path: &str) -> Result<Assertion> {
             Some("string") => Types::STRING,
             Some("array") => Types::ARRAY,
             Some("object") => Types::OBJECT,
-            Some("any") => Types::ALL,
+            Some("any") => {
+                number = true;
+                Types::ALL
+            }
             _ => return bad(path, format!("the type {name} is not one of JSON's")),
         });
     }
     let (mut holds, mut broken) = (Flat::of(types), Flat::of(Types::ALL.without(types)));
-    if integer && !number && types != Types::ALL {
+    if integer && !number {
         holds.numbers.whole = Some(true);
         broken.types = broken.types.or(Types::NUMBER);
         broken.numbers.whole = Some(false);

@@ -12,7 +12,8 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use self::keywords::Assertion;
-use crate::automaton::Automaton;
+use crate::automaton::{Automaton, NoAutomaton};
+use crate::budget::Budget;
 use crate::json::document::Document;
 use crate::json::flat::{Demand, EvaluatedItems, Flat, Items, Key, Objects, Properties, Types};
 use crate::json::pattern::pattern;
@@ -21,6 +22,9 @@ use crate::json::schema::BadSchema;
 
 /// The most ways in which a schema may be obeyed that are told apart.
 const MAX_WAYS: usize = 4096;
+
+/// What is said of a schema that leads to itself in place.
+const CIRCLE: &str = "it refers to itself before anything is written";
 
 /// How deep it is looked for a contradiction between branches.
 const DEPTH: u32 = 6;
@@ -34,8 +38,26 @@ const MAX_BRANCHES: usize = 6;
 pub(crate) type Result<T, E = BadSchema> = std::result::Result<T, E>;
 
 pub(crate) fn bad<T>(path: &str, fault: impl Into<String>) -> Result<T> {
-    Err(BadSchema { path: path.to_owned(), fault: fault.into() })
+    // A name may have a megabyte.
+    let cut = |at: usize| (0..=at).rev().find(|&at| path.is_char_boundary(at)).unwrap_or(0);
+    let path = match path.len() {
+        0..=MAX_PATH => path.to_owned(),
+        length => format!("{}...{}", &path[..cut(MAX_PATH / 2)], &path[cut(length - MAX_PATH / 2)..]),
+    };
+    Err(BadSchema { path, fault: fault.into() })
 }
+
+/// The most bytes of a path that are told.
+const MAX_PATH: usize = 1000;
+
+/// Fails where a budget is spent.
+pub(crate) fn check(budget: &Budget, path: &str) -> Result<()> {
+    if budget.is_spent() { bad(path, TOO_MUCH) } else { Ok(()) }
+}
+
+/// What is said where a budget is spent.
+const TOO_MUCH: &str =
+    "it is too much work to tell its branches, patterns and numbers apart: say it with fewer of them";
 
 /// The schema that everything obeys, and the one that nothing does.
 pub(crate) const ANYTHING: u32 = 0;
@@ -51,8 +73,16 @@ enum Source<'a> {
     Any(Rc<[Key]>),
 }
 
+/// An automaton over contents, by what it was made of.
+#[derive(PartialEq, Eq, Hash)]
+enum ContentOf {
+    Pattern(String),
+    Format(String),
+}
+
 /// All schemas that are looked at.
 pub(crate) struct Schemas<'a> {
+    pub(crate) budget: Rc<Budget>,
     document: Document<'a>,
     /// Whether some schema asks what others have evaluated.
     looks_back: bool,
@@ -65,7 +95,7 @@ pub(crate) struct Schemas<'a> {
     ways: HashMap<Key, Rc<Vec<Flat>>>,
     /// Automata over contents of strings, and what they were made of.
     pub(crate) contents: Vec<Rc<Automaton>>,
-    content_numbers: HashMap<String, u32>,
+    content_numbers: HashMap<ContentOf, u32>,
     /// Pairs that are being compared, which count as apart until it is known.
     comparing: HashSet<Key>,
 }
@@ -74,8 +104,10 @@ static TRUE: Value = Value::Bool(true);
 
 impl<'a> Schemas<'a> {
     pub(crate) fn new(root: &'a Value, registry: &'a Registry) -> Self {
+        let budget = Rc::new(Budget::default());
         let mut schemas = Self {
-            document: Document::new(root, registry),
+            document: Document::new(root, registry, budget.clone()),
+            budget,
             looks_back: registry.schemas().chain([root]).any(looks_back),
             nesting: 0,
             sources: Vec::new(),
@@ -106,6 +138,7 @@ impl<'a> Schemas<'a> {
             Source::Schema(value) => (value, false),
             Source::Constant(value) => (value, true),
             Source::Any(_) => {
+                self.budget.take(10 + path.len() as u64 / 8);
                 self.sources.push(source);
                 self.paths.push(path.into());
                 return self.sources.len() as u32 - 1;
@@ -119,6 +152,7 @@ impl<'a> Schemas<'a> {
         let next = self.sources.len() as u32;
         let number = *self.numbers.entry((std::ptr::from_ref(value), constant)).or_insert(next);
         if number == next {
+            self.budget.take(10 + path.len() as u64 / 8);
             self.sources.push(source);
             self.paths.push(path.into());
         }
@@ -148,14 +182,20 @@ impl<'a> Schemas<'a> {
         if let [demand] = key[..] {
             return self.flats(demand);
         }
+        let ways = Rc::new(self.ways_once(key)?);
+        self.budget.take(10 + KEPT * ways.len() as u64);
+        self.ways.insert(key.clone(), ways.clone());
+        Ok(ways)
+    }
+
+    /// As [`Schemas::ways`], where it is not worth keeping them.
+    fn ways_once(&mut self, key: &Key) -> Result<Vec<Flat>> {
         let mut ways = vec![Flat::of(Types::ALL)];
         for &demand in key {
             let flats = self.flats(demand)?;
             let path = self.paths[demand.0 as usize].clone();
-            ways = cross(&ways, &flats, &path)?;
+            ways = self.cross(&ways, &flats, &path)?;
         }
-        let ways = Rc::new(ways);
-        self.ways.insert(key.clone(), ways.clone());
         Ok(ways)
     }
 
@@ -163,33 +203,32 @@ impl<'a> Schemas<'a> {
     fn flats(&mut self, demand: Demand) -> Result<Rc<Vec<Flat>>> {
         match self.flats.get(&demand) {
             Some(Some(flats)) => return Ok(flats.clone()),
-            Some(None) => return bad(self.path(demand), "it refers to itself before anything is written"),
+            Some(None) => return bad(self.path(demand), CIRCLE),
             None => {}
         }
         let (number, wanted) = demand;
         let path = self.paths[number as usize].clone();
+        check(&self.budget, &path)?;
         if self.nesting == MAX_NESTING {
             return bad(&path, format!("schemas apply each other in place, more than {MAX_NESTING} deep"));
         }
         self.flats.insert(demand, None);
         self.nesting += 1;
         let flats = match (self.sources[number as usize].clone(), wanted) {
-            (Source::Any(branches), true) => self.any_of(&branches)?,
-            (Source::Any(branches), false) => self.none_of(&branches, &path)?,
-            (Source::Constant(value), _) => self.values(std::slice::from_ref(value), wanted, &path)?,
-            (Source::Schema(Value::Bool(holds)), _) => {
-                if *holds == wanted {
-                    vec![Flat::of(Types::ALL)]
-                } else {
-                    Vec::new()
-                }
-            }
-            (Source::Schema(Value::Object(keywords)), true) => self.obeyed(keywords, &path)?,
-            (Source::Schema(Value::Object(keywords)), false) => self.broken(keywords, &path)?,
-            _ => return bad(&path, "a schema is an object, true or false"),
+            (Source::Any(branches), true) => self.any_of(&branches, &path),
+            (Source::Any(branches), false) => self.none_of(&branches, &path),
+            (Source::Constant(value), _) => self.values(std::slice::from_ref(value), wanted, &path),
+            (Source::Schema(Value::Bool(holds)), _) if *holds == wanted => Ok(vec![Flat::of(Types::ALL)]),
+            (Source::Schema(Value::Bool(_)), _) => Ok(Vec::new()),
+            (Source::Schema(Value::Object(keywords)), true) => self.obeyed(keywords, &path),
+            (Source::Schema(Value::Object(keywords)), false) => self.broken(keywords, &path),
+            _ => bad(&path, "a schema is an object, true or false"),
         };
         self.nesting -= 1;
-        let flats = Rc::new(flats);
+        // Not every fault is the end of it: where branches are compared, one that is still open is passed over.
+        self.flats.remove(&demand);
+        let flats = Rc::new(flats?);
+        self.budget.take(10 + KEPT * flats.len() as u64);
         self.flats.insert(demand, Some(flats.clone()));
         Ok(flats)
     }
@@ -201,16 +240,16 @@ impl<'a> Schemas<'a> {
             let flats = match assertion {
                 Assertion::Plain { holds, .. } => holds,
                 Assertion::Schema(demand) => Rc::unwrap_or_clone(self.flats(demand)?),
-                Assertion::Any(branches) if self.looks_back => self.any_of(&subsets(&branches, path)?)?,
-                Assertion::Any(branches) => self.any_of(&branches)?,
+                Assertion::Any(branches) if self.looks_back => self.any_of(&subsets(&branches, path)?, path)?,
+                Assertion::Any(branches) => self.any_of(&branches, path)?,
                 Assertion::One(branches) => self.one_of(&branches, path)?,
                 Assertion::If(condition, then, otherwise) => {
                     let mut any = self.ways(&joined(&[condition], &then))?.to_vec();
                     any.extend_from_slice(&self.ways(&joined(&[(condition.0, !condition.1)], &otherwise))?);
-                    Flat::merge(any)
+                    self.merge(any, path)?
                 }
             };
-            ways = cross(&ways, &flats, path)?;
+            ways = self.cross(&ways, &flats, path)?;
         }
         if self.looks_back {
             self.unevaluated(keywords, path, &mut ways)?;
@@ -223,7 +262,7 @@ impl<'a> Schemas<'a> {
     /// Of the branches of `anyOf` that hold, all count. It is enough that some set of them holds and is looked at, for what
     /// has been looked at by more of them has less to obey.
     fn unevaluated(&mut self, keywords: &'a Map<String, Value>, path: &str, ways: &mut [Flat]) -> Result<()> {
-        if let Some(schema) = keywords.get("unevaluatedProperties") {
+        if let Some(schema) = self.document.said(keywords, "unevaluatedProperties") {
             let demand = self.demand(schema, &below(path, "unevaluatedProperties"));
             for Flat { objects, .. } in &mut *ways {
                 if !objects.evaluated.iter().any(|properties| properties.evaluates_others) {
@@ -239,7 +278,7 @@ impl<'a> Schemas<'a> {
                 }
             }
         }
-        if let Some(schema) = keywords.get("unevaluatedItems") {
+        if let Some(schema) = self.document.said(keywords, "unevaluatedItems") {
             let path = below(path, "unevaluatedItems");
             let demand = self.demand(schema, &path);
             for Flat { arrays, .. } in ways {
@@ -261,19 +300,47 @@ impl<'a> Schemas<'a> {
     }
 
     /// The ways to obey one branch at least.
-    fn any_of(&mut self, branches: &[Key]) -> Result<Vec<Flat>> {
+    fn any_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
         let mut any = Vec::new();
         for branch in branches {
-            any.extend_from_slice(&self.ways(branch)?);
+            let ways = self.ways(branch)?;
+            self.budget.take(1 + weight(&ways));
+            any.extend_from_slice(&ways);
+            check(&self.budget, path)?;
         }
-        Ok(Flat::merge(any))
+        self.merge(any, path)
+    }
+
+    /// The ways to obey one of each.
+    fn cross(&self, a: &[Flat], b: &[Flat], path: &str) -> Result<Vec<Flat>> {
+        let mut all = Vec::new();
+        let weight = weight(b);
+        for a in a {
+            self.budget.take(weight + b.len() as u64 * a.weight());
+            check(&self.budget, path)?;
+            all.extend(b.iter().filter_map(|b| a.and(b)));
+            if all.len() > MAX_WAYS {
+                return bad(path, "there are too many ways to combine its branches");
+            }
+        }
+        Ok(all)
+    }
+
+    /// A union in fewer ways.
+    fn merge(&self, ways: Vec<Flat>, path: &str) -> Result<Vec<Flat>> {
+        let merged = Flat::merge(ways, |so_far| {
+            self.budget.take(1 + so_far as u64 / 64);
+            !self.budget.is_spent()
+        });
+        check(&self.budget, path)?;
+        Ok(merged)
     }
 
     /// The ways to break some keyword of a schema.
     fn broken(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
         let mut ways = Vec::new();
         for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
-            if keywords.get(keyword).is_some_and(|schema| *schema != Value::Bool(true)) {
+            if self.document.said(keywords, keyword).is_some_and(|schema| *schema != Value::Bool(true)) {
                 return unbreakable(path, keyword);
             }
         }
@@ -288,21 +355,24 @@ impl<'a> Schemas<'a> {
                     ways.extend(self.none_of(&branches, path)?);
                     for (i, a) in branches.iter().enumerate() {
                         for b in &branches[i + 1..] {
-                            ways.extend_from_slice(&self.ways(&joined(a, b))?);
+                            let both = self.ways(&joined(a, b))?;
+                            self.budget.take(weight(&both));
+                            ways.extend_from_slice(&both);
+                            check(&self.budget, path)?;
                         }
                     }
                 }
                 Assertion::If(condition, then, otherwise) => {
-                    let then = self.some_broken(&then)?;
+                    let then = self.some_broken(&then, path)?;
                     let holds = self.flats(condition)?;
-                    ways.extend(cross(&holds, &then, path)?);
-                    let otherwise = self.some_broken(&otherwise)?;
+                    ways.extend(self.cross(&holds, &then, path)?);
+                    let otherwise = self.some_broken(&otherwise, path)?;
                     let fails = self.flats((condition.0, !condition.1))?;
-                    ways.extend(cross(&fails, &otherwise, path)?);
+                    ways.extend(self.cross(&fails, &otherwise, path)?);
                 }
             }
         }
-        let mut ways = Flat::merge(ways);
+        let mut ways = self.merge(ways, path)?;
         // What is looked at where it is asked whether a schema fails, does not count.
         for way in &mut ways {
             way.objects.evaluated.clear();
@@ -315,18 +385,21 @@ impl<'a> Schemas<'a> {
     fn none_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
         let mut none = vec![Flat::of(Types::ALL)];
         for branch in branches {
-            none = cross(&none, &self.some_broken(branch)?, path)?;
+            let broken = self.some_broken(branch, path)?;
+            none = self.cross(&none, &broken, path)?;
         }
         Ok(none)
     }
 
     /// The ways to break one of several demands.
-    fn some_broken(&mut self, key: &Key) -> Result<Vec<Flat>> {
+    fn some_broken(&mut self, key: &Key, path: &str) -> Result<Vec<Flat>> {
         let mut ways = Vec::new();
         for &(schema, wanted) in key {
-            ways.extend_from_slice(&self.flats((schema, !wanted))?);
+            let broken = self.flats((schema, !wanted))?;
+            self.budget.take(weight(&broken));
+            ways.extend_from_slice(&broken);
         }
-        Ok(Flat::merge(ways))
+        self.merge(ways, path)
     }
 
     /// One branch, and none of the others that could hold beside it.
@@ -336,18 +409,24 @@ impl<'a> Schemas<'a> {
             let mut this = self.ways(branch)?.to_vec();
             for (j, other) in branches.iter().enumerate() {
                 if i != j && !self.excludes(&joined(branch, other), DEPTH)? {
-                    let broken = self.some_broken(other)?;
-                    this = cross(&this, &broken, path)?;
+                    let broken = self.some_broken(other, path)?;
+                    this = self.cross(&this, &broken, path)?;
                 }
+                check(&self.budget, path)?;
             }
             ways.extend(this);
         }
-        Ok(Flat::merge(ways))
+        self.merge(ways, path)
     }
 
     /// Whether it is certain that no value obeys some demands together.
     fn excludes(&mut self, key: &Key, depth: u32) -> Result<bool> {
-        let ways = self.ways(key)?;
+        // Branches are compared in pairs, of which there are too many to keep.
+        let ways = match self.ways_once(key) {
+            // What a property holds may be the schema whose branches are being compared.
+            Err(fault) if fault.fault == CIRCLE => return Ok(false),
+            ways => ways?,
+        };
         if ways.is_empty() || depth == 0 {
             return Ok(ways.is_empty());
         }
@@ -404,7 +483,7 @@ impl<'a> Schemas<'a> {
                     .map(|&(content, wanted)| (&*self.contents[content as usize], wanted))
                     .collect();
                 parts.len() > 1
-                    && Automaton::all_of(&parts).is_err_and(|fault| fault == crate::automaton::NoAutomaton::Empty)
+                    && Automaton::all_of(&self.budget, &parts).is_err_and(|fault| fault == NoAutomaton::Empty)
             }
         }
     }
@@ -455,7 +534,7 @@ impl<'a> Schemas<'a> {
     }
 
     /// The number of an automaton over contents.
-    fn content(&mut self, name: String, make: impl FnOnce() -> Result<Automaton>) -> Result<u32> {
+    fn content(&mut self, name: ContentOf, make: impl FnOnce() -> Result<Automaton>) -> Result<u32> {
         if let Some(&number) = self.content_numbers.get(&name) {
             return Ok(number);
         }
@@ -466,23 +545,22 @@ impl<'a> Schemas<'a> {
     }
 
     fn pattern(&mut self, text: &str, path: &str, keyword: &str) -> Result<u32> {
-        self.content(format!("pattern {text}"), || {
-            pattern(text).or_else(|fault| bad(path, format!("{keyword:?} {text:?}: {fault}")))
+        let budget = self.budget.clone();
+        self.content(ContentOf::Pattern(text.to_owned()), || {
+            let automaton = pattern(&budget, text);
+            check(&budget, path)?;
+            automaton.or_else(|fault| bad(path, format!("{keyword:?} {text:?}: {fault}")))
         })
     }
 }
 
-/// The ways to obey one of each.
-fn cross(a: &[Flat], b: &[Flat], path: &str) -> Result<Vec<Flat>> {
-    let mut all = Vec::new();
-    for a in a {
-        all.extend(b.iter().filter_map(|b| a.and(b)));
-        if all.len() > MAX_WAYS {
-            return bad(path, "there are too many ways to combine its branches");
-        }
-    }
-    Ok(all)
+/// What it takes to copy some ways.
+fn weight(ways: &[Flat]) -> u64 {
+    ways.iter().map(Flat::weight).sum()
 }
+
+/// What a way takes that is kept.
+const KEPT: u64 = 30;
 
 /// All sets of some branches but the empty one.
 fn subsets(branches: &[Key], path: &str) -> Result<Vec<Key>> {

@@ -4,8 +4,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::keywords::without;
-use super::{NOTHING, Result, Schemas, Source, cross};
+use super::{NOTHING, Result, Schemas, Source, check};
 use crate::json::flat::{Flat, Items, Key, Properties, SomeNames, SomeProperty, Types};
 use crate::json::number::Decimal;
 
@@ -19,7 +18,12 @@ impl<'a> Schemas<'a> {
                 Value::Null => scalars.types = scalars.types.or(Types::NULL),
                 Value::Bool(false) => scalars.types = scalars.types.or(Types::FALSE),
                 Value::Bool(true) => scalars.types = scalars.types.or(Types::TRUE),
-                Value::Number(number) => numbers.push(Decimal::parse(&number.to_string())),
+                Value::Number(number) => {
+                    let number = Decimal::parse(&number.to_string());
+                    self.budget.take(number.digits() as u64 / 8);
+                    check(&self.budget, path)?;
+                    numbers.push(number);
+                }
                 Value::String(text) => strings.push(text.clone()),
                 _ => composite.push(value),
             }
@@ -30,7 +34,8 @@ impl<'a> Schemas<'a> {
             others.strings.except = strings;
             let mut others = vec![others];
             for value in composite {
-                others = cross(&others, &self.other_than(value, path), path)?;
+                let other = self.other_than(value, path);
+                others = self.cross(&others, &other, path)?;
             }
             return Ok(others);
         }
@@ -70,7 +75,7 @@ impl<'a> Schemas<'a> {
             flat.objects.least = flat.objects.required.len() as u64;
             flats.push(flat);
         }
-        Ok(Flat::merge(flats))
+        self.merge(flats, path)
     }
 
     /// All values but an array or an object.
@@ -89,10 +94,9 @@ impl<'a> Schemas<'a> {
             }
             Value::Object(properties) => {
                 let mut ways = vec![Flat::of(Types::ALL.without(Types::OBJECT))];
-                ways.extend(properties.keys().map(|name| without(name)));
                 let mut named: Vec<(String, Key)> =
                     properties.iter().map(|(name, value)| (name.clone(), differs(value))).collect();
-                ways.extend(Properties { named: named.clone(), ..Properties::default() }.one_of_these());
+                ways.extend(Properties { named: named.clone(), ..Properties::default() }.one_of_these(|_| true));
                 named.iter_mut().for_each(|(_, key)| key.clear());
                 let names = SomeNames::Other(Rc::new(Properties { named, ..Properties::default() }));
                 ways.push(some_property(names, Key::new()));

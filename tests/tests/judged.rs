@@ -1,0 +1,261 @@
+//! Texts under constraints, judged by those who read such texts.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Value, json};
+use verdigris::constrain::{Machine, Trie};
+use verdigris::logits::{Purpose, Random};
+use verdigris::text::Tokenizer;
+use verdigris::{Grammar, ModelFolder, Style};
+use verdigris_tests::random_text;
+
+static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small");
+    ModelFolder::at(folder).tokenizer().unwrap()
+});
+
+static TRIE: LazyLock<Arc<Trie>> = LazyLock::new(|| Arc::new(Trie::new(TOKENIZER.vocabulary())));
+
+fn machine(schema: &Value) -> Machine {
+    let grammar = Grammar::json_schema(schema, Style::default().any_order());
+    Machine::new(grammar.unwrap_or_else(|fault| panic!("{schema}: {fault}")), TRIE.clone())
+}
+
+/// Texts by chance.
+fn texts(machine: &Machine, count: u64) -> impl Iterator<Item = String> + '_ {
+    let random = Random::new(7);
+    (0..count).map(move |seed| {
+        let text = random_text(machine, |i| random.uniform(seed << 32 | i, Purpose::Data));
+        String::from_utf8(text).expect("UTF-8")
+    })
+}
+
+fn strings(format: &str, count: u64) -> Vec<String> {
+    let machine = machine(&json!({"type": "string", "format": format}));
+    texts(&machine, count).map(|text| serde_json::from_str(&text).expect("a JSON string")).collect()
+}
+
+/// Every subset of the types, with the values of every type.
+#[test]
+fn types_are_those_that_are_listed() {
+    let types = ["null", "boolean", "integer", "number", "string", "array", "object"];
+    let values = [json!(null), json!(true), json!(false), json!(3), json!(-2.5), json!("a"), json!([]), json!({})];
+    for set in 1..1u32 << types.len() {
+        let names: Vec<&str> = (0..types.len()).filter(|i| set >> i & 1 == 1).map(|i| types[i]).collect();
+        for schema in [json!({"type": names}), json!({"not": {"type": names}}), json!({"items": {"type": names}})] {
+            let judge = jsonschema::draft202012::new(&schema).unwrap();
+            let valid = |value: &&Value| judge.is_valid(value);
+            let Ok(grammar) = Grammar::json_schema(&schema, Style::default()) else {
+                assert_eq!(values.iter().find(valid), None, "{schema} is refused");
+                continue;
+            };
+            let machine = Machine::new(grammar, TRIE.clone());
+            for value in values.iter().flat_map(|value| [value.clone(), json!([value])]) {
+                let accepts = machine.accepts(machine.next(machine.start(), value.to_string().as_bytes()));
+                assert_eq!(accepts, judge.is_valid(&value), "{schema} {value}");
+            }
+            for text in texts(&machine, 4) {
+                assert!(judge.is_valid(&serde_json::from_str(&text).unwrap()), "{schema} {text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bounds_that_are_far_away() {
+    for schema in [
+        json!({"type": "number", "minimum": 1e15}),
+        json!({"type": "integer", "minimum": 1e20}),
+        json!({"type": "integer", "exclusiveMinimum": 1e20}),
+        json!({"type": "number", "exclusiveMinimum": 1e15}),
+        json!({"type": "number", "maximum": -1e16, "exclusiveMinimum": -1e17}),
+        json!({"type": "integer", "maximum": -1e25}),
+        json!({"type": "number", "minimum": 1e300}),
+        json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1e-20}),
+        json!({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1e-300}),
+        json!({"type": "number", "exclusiveMaximum": 0, "minimum": -3e-18}),
+        json!({"type": "number", "minimum": 0.12345678901234567, "maximum": 0.12345678901234567}),
+        json!({"type": "number", "minimum": 1.2345678901234567e25, "maximum": 1.2345678901234567e25}),
+        json!({"type": "integer", "minimum": 12_345_678_901_234_567_890_u64, "maximum": 12_345_678_901_234_567_890_u64}),
+        json!({"type": "integer", "minimum": 1e19, "maximum": 3e19}),
+        json!({"type": "number", "minimum": i64::MIN, "maximum": -9.3e18}),
+        json!({"type": "number", "minimum": 999_999_999_999_999_u64, "not": {"const": 999_999_999_999_999_u64}}),
+        json!({"format": "int64", "type": "integer", "minimum": 9.2e18}),
+    ] {
+        let judge = jsonschema::draft202012::new(&schema).unwrap();
+        if schema["maximum"] == json!(-9.3e18) {
+            // Nothing lies between these.
+            assert!(Grammar::json_schema(&schema, Style::default()).is_err());
+            continue;
+        }
+        for text in texts(&machine(&schema), 30) {
+            assert!(judge.is_valid(&serde_json::from_str(&text).unwrap()), "{schema} {text}");
+        }
+    }
+}
+
+/// Names that the schema does not give count if they differ, and where they are counted they do.
+#[test]
+fn properties_are_counted_whatever_their_names() {
+    let two = json!({"a": 1, "b": 2});
+    for (schema, valid) in [
+        (json!({"type": "object", "minProperties": 2}), two.clone()),
+        (json!({"additionalProperties": {"type": "integer"}, "minProperties": 2, "type": "object"}), two.clone()),
+        (
+            json!({"type": "object", "patternProperties": {"^[a-c]$": {"type": "integer"}}, "additionalProperties": false, "minProperties": 2}),
+            json!({"c": 1, "b": 2}),
+        ),
+        (
+            json!({"type": "object", "patternProperties": {"^a": {"type": "integer"}, "b$": {"type": "boolean"}},
+                "additionalProperties": false, "minProperties": 3, "maxProperties": 3}),
+            json!({"a": 1, "b": true, "bb": false}),
+        ),
+        (
+            json!({"type": "object", "propertyNames": {"enum": ["x", "y", "z"]}, "minProperties": 3}),
+            json!({"z": 1, "x": null, "y": []}),
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"type": "null"}}, "minProperties": 3}),
+            json!({"a": null, "d": 1, "e": 1}),
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"type": "null"}, "bb": {"const": 5}}, "required": ["bb"],
+                "additionalProperties": {"type": "boolean"}, "minProperties": 4}),
+            json!({"a": null, "bb": 5, "e": true, "f": false}),
+        ),
+        (
+            json!({"type": "object", "properties": {"a": false}, "required": ["r"], "minProperties": 3, "maxProperties": 4}),
+            json!({"r": null, "d": 1, "e": 1}),
+        ),
+        (
+            json!({"properties": {"in": {"type": "object", "minProperties": 2}}, "required": ["in"], "type": "object"}),
+            json!({"in": {"k": 1, "l": 2}}),
+        ),
+        (
+            json!({"type": "object", "minProperties": 12, "additionalProperties": {"const": 1}}),
+            json!((0..12).map(|i| (i.to_string(), json!(1))).collect::<serde_json::Map<_, _>>()),
+        ),
+    ] {
+        let judge = jsonschema::draft202012::new(&schema).unwrap();
+        for style in [Style::default(), Style::default().any_order()] {
+            let grammar = Grammar::json_schema(&schema, style).unwrap_or_else(|fault| panic!("{schema}: {fault}"));
+            let machine = Machine::new(grammar, TRIE.clone());
+            let state = |text: &str| machine.next(machine.start(), text.as_bytes());
+            assert!(machine.accepts(state(&valid.to_string())), "{schema} {valid}");
+            for (i, text) in texts(&machine, 8).enumerate() {
+                assert!(judge.is_valid(&serde_json::from_str(&text).unwrap()), "{schema} {text}");
+                if i > 0 {
+                    continue;
+                }
+                // Whatever a mask allows can come; whatever can come it allows, but for ends of two names at once.
+                let at = machine.next(machine.start(), &text.as_bytes()[..text.len().min(30) * 2 / 3]);
+                let mask = machine.mask(at);
+                for token in 0..TOKENIZER.vocabulary().size() as u32 {
+                    let bytes = TOKENIZER.vocabulary().bytes(token);
+                    let comes = !bytes.is_empty() && machine.goes_on(machine.next(at, bytes));
+                    let two = bytes.iter().filter(|byte| **byte == b'"').count() > 1;
+                    let allowed = mask.tokens.contains(token);
+                    assert!(allowed == comes || comes && two, "{schema} {text} {bytes:?}");
+                }
+            }
+        }
+    }
+    for (schema, said) in [
+        (
+            json!({"type": "object", "properties": {"a": {}}, "additionalProperties": false, "minProperties": 2}),
+            "no finite",
+        ),
+        (json!({"type": "object", "propertyNames": {"enum": ["x", "y"]}, "minProperties": 3}), "no finite"),
+        (json!({"type": "object", "minProperties": 2_000_000}), "minProperties"),
+    ] {
+        let fault = Grammar::json_schema(&schema, Style::default()).unwrap_err();
+        assert!(fault.fault.contains(said), "{schema}: {fault}");
+    }
+}
+
+#[test]
+fn times_are_read_by_jiff() {
+    for text in strings("date", 500) {
+        text.parse::<jiff::civil::Date>().unwrap_or_else(|fault| panic!("{text}: {fault}"));
+        assert!(!text.starts_with("0000"));
+    }
+    for text in strings("time", 500) {
+        text.trim_end_matches(['Z', 'z'])
+            .parse::<jiff::civil::Time>()
+            .map_or_else(|fault| assert!(text.contains(['+', '-']) || text.contains(":60"), "{text}: {fault}"), |_| ());
+    }
+    for text in strings("date-time", 500) {
+        // The last day of the last year is past jiff's last moment in most places.
+        if !text.starts_with("9999-12-3") {
+            text.parse::<jiff::Timestamp>().unwrap_or_else(|fault| panic!("{text}: {fault}"));
+        }
+    }
+    for text in strings("duration", 500) {
+        text.parse::<jiff::Span>().unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    }
+    for (format, text) in [
+        ("duration", "P9999Y99999M999999DT99999999H999999999M999999999S"),
+        ("duration", "P999999W"),
+        ("date-time", "2024-02-29T01:02:03.123456789+01:00"),
+    ] {
+        let machine = machine(&json!({"format": format}));
+        let accepts = |text: &str| machine.accepts(machine.next(machine.start(), json!(text).to_string().as_bytes()));
+        assert!(accepts(text), "{text}");
+        assert!(text.parse::<jiff::Span>().is_ok() || text.parse::<jiff::Timestamp>().is_ok(), "{text}");
+        assert!(!accepts("0000-01-01T00:00:00Z") && !accepts("2024-02-29T01:02:03.1234567891Z"));
+    }
+}
+
+#[test]
+fn references_are_read_by_fluent_uri() {
+    for text in strings("uri", 1000) {
+        fluent_uri::Uri::parse(&*text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    }
+    for text in strings("uri-reference", 1000) {
+        fluent_uri::UriRef::parse(&*text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    }
+    for text in strings("iri", 1000) {
+        fluent_uri::Iri::parse(&*text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    }
+    for text in strings("iri-reference", 1000) {
+        fluent_uri::IriRef::parse(&*text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    }
+    let uri = machine(&json!({"format": "uri"}));
+    let accepts = |text: &str| uri.accepts(uri.next(uri.start(), json!(text).to_string().as_bytes()));
+    for text in ["https://[7]", "https://[::1", "https://[1:2]/", "https://[::1].a", "http://[v1]", "a://b@c@d"] {
+        assert!(!accepts(text) && fluent_uri::Uri::parse(text).is_err(), "{text}");
+    }
+    for text in ["https://[::1]:80/a", "https://u:p@[1:2:3:4:5:6:1.2.3.4]?q", "http://[v1.a:b]"] {
+        assert!(accepts(text) && fluent_uri::Uri::parse(text).is_ok(), "{text}");
+    }
+}
+
+/// All formats that a validator checks too.
+#[test]
+fn formats_are_read_by_a_validator() {
+    for format in [
+        "date",
+        "time",
+        "date-time",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "uri",
+        "uri-reference",
+        "iri",
+        "iri-reference",
+        "uuid",
+        "json-pointer",
+        "relative-json-pointer",
+        "uri-template",
+    ] {
+        let schema = json!({"type": "string", "format": format});
+        let judge = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+        for text in strings(format, 300) {
+            assert!(judge.is_valid(&json!(text)), "{format} {text:?}");
+        }
+    }
+}
