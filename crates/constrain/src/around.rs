@@ -104,7 +104,7 @@ enum Place {
 }
 
 /// An automaton that matches the same texts as a whole, and does not look around. It takes no more than so many bytes.
-pub(crate) fn without_looks(nfa: &NFA, kinds: &Kinds, bytes: usize) -> Result<NFA, BuildError> {
+pub(crate) fn without_looks(nfa: &NFA, kinds: &Kinds, bytes: usize) -> Result<NFA, Box<BuildError>> {
     let all = kinds.all();
     let mut builder = Builder::new();
     builder.set_size_limit(Some(bytes))?;
@@ -143,7 +143,7 @@ pub(crate) fn without_looks(nfa: &NFA, kinds: &Kinds, bytes: usize) -> Result<NF
         places.builder.patch(number, made)?;
     }
     places.builder.finish_pattern(start)?;
-    places.builder.build(start, start)
+    Ok(places.builder.build(start, start)?)
 }
 
 struct Places {
@@ -154,7 +154,7 @@ struct Places {
 }
 
 impl Places {
-    fn number(&mut self, nfa: &NFA, place: Place) -> Result<StateID, BuildError> {
+    fn number(&mut self, nfa: &NFA, place: Place) -> Result<StateID, Box<BuildError>> {
         // What reads does not ask what stands before it.
         let place = match place {
             Place::Between(at, _, behind)
@@ -180,7 +180,7 @@ impl Places {
         state: &State,
         kinds: &Kinds,
         wanted: Kind,
-    ) -> Result<Vec<Transition>, BuildError> {
+    ) -> Result<Vec<Transition>, Box<BuildError>> {
         let next = |byte: u8| match state {
             State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),
             State::Sparse(sparse) => sparse.matches_byte(byte),

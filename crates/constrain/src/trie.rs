@@ -13,6 +13,9 @@ use crate::loops::{Kept, Signs};
 use crate::machine::Recipe;
 use crate::piece::{Closings, Free, Piece, closings};
 
+/// A set, and the sets that its recipe names.
+type MadeOf = (Arc<TokenSet>, Vec<Arc<TokenSet>>);
+
 /// All tokens that write something, by their bytes.
 ///
 /// Most tokens of a vocabulary are *plain*: whole characters that may stand in a JSON string as they are. Wherever a
@@ -36,7 +39,7 @@ pub struct Trie {
     kept: RwLock<HashMap<(Option<u32>, Signs), Asked>>,
     /// Sets of tokens that occur in one schema after the other. A recipe names sets by where they are, so those are kept
     /// with it.
-    sets: RwLock<HashMap<Recipe, (Arc<TokenSet>, Vec<Arc<TokenSet>>)>>,
+    sets: RwLock<HashMap<Recipe, MadeOf>>,
     /// How tokens go on after such strings, from their inside and from before their opening quote, with the escapes that are
     /// needed and with any.
     closings: [OnceLock<Closings>; 4],

@@ -154,8 +154,8 @@ pub(crate) fn five_bits(fifth: &[u8; 4], pairs: &[u8; 16]) -> [u8; 32] {
     const FOUR: u64 = 0x0f0f_0f0f_0f0f_0f0f;
     // The bits of a byte, each as the fifth bit of a byte of its own.
     let apart = |byte: u8| {
-        let each = u64::from(byte) * 0x0101_0101_0101_0101 & 0x8040_2010_0804_0201;
-        (each + 0x7f7f_7f7f_7f7f_7f7f & 0x8080_8080_8080_8080) >> 3
+        let each = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
+        ((each + 0x7f7f_7f7f_7f7f_7f7f) & 0x8080_8080_8080_8080) >> 3
     };
     let mut out = [0; 32];
     for (i, pairs) in pairs.as_chunks().0.iter().enumerate() {

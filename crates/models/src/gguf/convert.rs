@@ -99,13 +99,9 @@ fn unfinished(to: &Path) -> std::io::Result<NamedTempFile> {
     let prefix = format!("{name}.");
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(".part");
+    // As any other file that is made, and not for its owner alone.
     #[cfg(unix)]
-    {
-        // As any other file that is made, and not for its owner alone.
-        let usual = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-        return builder.permissions(usual).tempfile_in(folder);
-    }
-    #[cfg(not(unix))]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder)
 }
 

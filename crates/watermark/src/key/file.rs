@@ -62,7 +62,7 @@ impl Key {
         if !text.windows(ANY_FORMAT.len()).any(|part| part == ANY_FORMAT) {
             let fault = match text.len() as u64 {
                 0 => "it is empty".to_owned(),
-                0..=MAX_FILE => format!("it does not name the format {FORMAT}"),
+                1..=MAX_FILE => format!("it does not name the format {FORMAT}"),
                 _ => format!("it is longer than {MAX_FILE} bytes"),
             };
             return Err(KeyError::NotAKey { path: path.into(), fault });
