@@ -20,7 +20,7 @@ pub(crate) enum Failure {
     Write { path: PathBuf, source: io::Error },
     /// A fault in the text of a file, which its own error does not know the name of.
     #[error("{name}: {source}")]
-    Text { name: String, source: verdigris::Error },
+    Text { name: String, source: Box<verdigris::Error> },
     #[error("{0}")]
     Usage(String),
     #[error("cannot write the output: {0}")]

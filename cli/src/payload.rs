@@ -92,7 +92,7 @@ impl Payload {
             return Ok(status);
         }
         if let Some(short) = short {
-            return Err(Failure::Text { name, source: short.into() });
+            return Err(Failure::Text { name, source: Box::new(short.into()) });
         }
         let mut out = anstream::stdout();
         let bold = anstyle::Style::new().bold();

@@ -64,7 +64,7 @@ fn json_is_whole_where_there_is_room_for_it() {
         let run = write(more);
         assert_eq!(run.status, 0, "{more:?}: {run:?}");
         let texts: Vec<String> = match more.contains(&"--json") {
-            true => run.out.lines().map(|line| text_of(line)).collect(),
+            true => run.out.lines().map(text_of).collect(),
             false => vec![run.out],
         };
         for text in texts {

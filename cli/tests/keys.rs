@@ -269,8 +269,9 @@ fn what_is_no_key_is_called_so() {
     folder.run(&["key", "show", "pipe.key"]).fails("named pipe");
     // A pipe of the process's own is read: what bash's <(command) names.
     let mut shown = folder.command(&["key", "show", "/dev/stdin"]);
-    let cat = Command::new("cat").arg(folder.path("my.key")).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    let shown = shown.stdin(cat.stdout.unwrap()).output().unwrap();
+    let mut cat = Command::new("cat").arg(folder.path("my.key")).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let shown = shown.stdin(cat.stdout.take().unwrap()).output().unwrap();
+    assert!(cat.wait().unwrap().success());
     assert!(String::from_utf8_lossy(&shown.stdout).contains("vg-c0ffee00"), "{shown:?}");
     fs::set_permissions(folder.path("my.key"), fs::Permissions::from_mode(0o644)).unwrap();
     folder.run(&["key", "show", "my.key"]).fails("chmod 600");

@@ -251,7 +251,7 @@ impl Detect {
         let judgement = judged.result.as_ref().map_err(|fault| Failure::Usage(format!("{name}: {fault}")))?;
         if outcome == Outcome::TooShort {
             let short = judgement.evidence.verdict(self.level).expect_err("it is too short");
-            return Err(Failure::Text { name, source: short.into() });
+            return Err(Failure::Text { name, source: Box::new(short.into()) });
         }
         let choice = self.color_choice();
         let mut out = anstream::AutoStream::new(std::io::stdout(), choice);

@@ -33,6 +33,9 @@ pub(crate) struct ObjectShape {
     pub(crate) any_order: bool,
 }
 
+/// The terminal of names that are counted, with its number, and the shortest of them in quotes.
+pub(crate) type CountedNames = ((u32, Arc<Terminal>), Vec<Vec<u8>>);
+
 /// Names of one kind that the schema does not give.
 #[derive(Clone, Debug)]
 pub(crate) struct OtherNames {
@@ -42,7 +45,7 @@ pub(crate) struct OtherNames {
     pub(crate) value: ValueOf,
     /// Where several of them must be there, which then differ: the terminal of such a name, and the shortest names in
     /// quotes, two more than there must be properties, or all.
-    pub(crate) counted: Option<((u32, Arc<Terminal>), Vec<Vec<u8>>)>,
+    pub(crate) counted: Option<CountedNames>,
 }
 
 /// A property that the schema names.

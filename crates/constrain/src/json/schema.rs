@@ -20,7 +20,9 @@ use crate::json::flat::{
 use crate::json::fresh::shortest_texts;
 use crate::json::names::{MAX_BYTES, NameTable};
 use crate::json::number::{Bound, Decimal, far, in_more_forms, integer, multiples, number, one_form};
-use crate::json::place::{ArrayShape, Counted, CountedItem, ObjectShape, OtherNames, Property, Signs, ValueOf};
+use crate::json::place::{
+    ArrayShape, Counted, CountedItem, CountedNames, ObjectShape, OtherNames, Property, Signs, ValueOf,
+};
 use crate::json::quoted::{Content, Quoted, begins_character, written};
 use crate::json::registry::Registry;
 use crate::json::style::{Escapes, Extra, NumberForms, Order, Style, Whitespace};
@@ -565,7 +567,7 @@ impl<'a> Compiler<'a> {
         given: &[String],
         least: u32,
         path: &str,
-    ) -> Result<Option<((u32, Arc<Terminal>), Vec<Vec<u8>>)>> {
+    ) -> Result<Option<CountedNames>> {
         let budget = self.schemas.budget.clone();
         let large = "\"minProperties\" is about names that are too large for an automaton";
         let Some(mut characters) = table.others_of(|other| other == kind) else { return Ok(None) };
