@@ -24,6 +24,9 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// The most bytes that may be held at the end beyond those after the first tenth.
 const GROWTH: usize = 8 << 20;
 
+/// The bytes of masks and of states that a constraint of many shapes may keep.
+const MEMORY: usize = 1 << 20;
+
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
 fn main() -> ExitCode {
@@ -141,7 +144,8 @@ impl House {
         Ok(self.small.request("").constraint(constraint).max_tokens(48).seed(n).text()?.text)
     }
 
-    /// Schemas whose texts lead through ever other states: many names in any order, nested lists, counts.
+    /// Schemas whose texts lead through ever other states: many names in any order, nested lists, counts. So little memory
+    /// is theirs that what they keep is forgotten many times over.
     fn many_shapes(&self) -> Vec<Constraint> {
         let open =
             json!({"type": "object", "minProperties": 1, "additionalProperties": {"type": ["integer", "boolean"]}});
@@ -152,7 +156,8 @@ impl House {
             {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/list"}]}}}, "$ref": "#/$defs/list"});
         [(open, Style::default()), (any_order, Style::default().any_order()), (lists, Style::default())]
             .into_iter()
-            .map(|(schema, style)| self.small.constraint(Grammar::json_schema(&schema, style).expect("a schema")))
+            .map(|(schema, style)| Grammar::json_schema(&schema, style).expect("a schema"))
+            .map(|grammar| self.small.constraint(grammar).with_memory(MEMORY))
             .collect()
     }
 
