@@ -1,8 +1,13 @@
 //! What the fuzz targets run (`scripts/fuzz`): foreign bytes in, and whatever they are, no panic and no broken promise.
 //! Their seeds run as ordinary tests.
 
+// The program reads Parquet files, no library does.
+#[path = "../../cli/src/detect/documents/column.rs"]
+mod column;
+
 use std::sync::{Arc, LazyLock};
 
+use bytes::Bytes;
 use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
 use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, NumberForms, Style, Whitespace};
 use verdigris_text::{ChatTemplate, Message, Pieces, Tokenizer};
@@ -49,6 +54,24 @@ pub fn safetensors_file(data: &[u8]) -> bool {
     let mut sequence = model.begin(4).expect("a sequence within the context");
     sequence.forward(&Batch::chain(&[0, 4], Wanted::All), &mut rows).expect("tokens of the vocabulary");
     true
+}
+
+/// A Parquet file: an error, or texts in its column `text` until one is damaged. How many texts.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn parquet_file(data: &[u8]) -> usize {
+    match column::Column::open(Bytes::copy_from_slice(data), "text", "id") {
+        Ok(column) => {
+            assert!(column.length <= i64::MAX as u64);
+            let texts = column.map_while(Result::ok).take(1 << 16).filter(|cell| cell.text.is_ok());
+            texts.inspect(|cell| assert!(cell.id.as_ref().is_none_or(|id| id.is_string() || id.is_number()))).count()
+        }
+        Err(fault) => {
+            assert!(!fault.is_empty());
+            0
+        }
+    }
 }
 
 /// A tokenizer file: an error, or a tokenizer that reads texts or says why not. Whether it is a tokenizer.

@@ -81,3 +81,8 @@ fn tokenizer_files() {
 fn chat_templates() {
     run("chat_template", fuzz::chat_template);
 }
+
+#[test]
+fn parquet_files() {
+    run("parquet_file", |data| _ = fuzz::parquet_file(data));
+}

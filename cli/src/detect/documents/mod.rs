@@ -1,5 +1,6 @@
 //! Texts out of files, folders, pipes, JSON and Parquet, one after the other.
 
+mod column;
 mod json;
 mod parquet;
 

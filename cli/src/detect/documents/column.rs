@@ -1,0 +1,129 @@
+//! A column of strings in a Parquet file, of which nothing is trusted.
+
+use parquet::basic::{Compression, Type as Physical};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use parquet::record::reader::RowIter;
+use parquet::record::{Field, Row};
+use parquet::schema::types::Type;
+use serde_json::Value;
+
+/// What a column may unpack to, and by how much, before it is taken for a trap.
+const MOST_UNPACKED: i64 = 256 << 20;
+const MOST_RATIO: i64 = 1000;
+
+/// The rows of a file, as far as two of its columns go.
+pub(crate) struct Column {
+    rows: RowIter<'static>,
+    /// How many rows the file says that it has.
+    pub(crate) length: u64,
+    text: String,
+    id: String,
+}
+
+/// One row.
+pub(crate) struct Cell {
+    /// What stands in the column of ids.
+    pub(crate) id: Option<Value>,
+    pub(crate) text: Result<String, String>,
+}
+
+impl Column {
+    /// The column `text` of a file, and `id` where there is such a one.
+    ///
+    /// # Errors
+    /// If it is no Parquet file, or has no such column of strings that can be read.
+    pub(crate) fn open(file: impl ChunkReader + 'static, text: &str, id: &str) -> Result<Self, String> {
+        let bad = |error: ParquetError| format!("it does not read as Parquet: {error}");
+        let reader = SerializedFileReader::new(file).map_err(bad)?;
+        let metadata = reader.metadata();
+        let schema = metadata.file_metadata().schema();
+        let columns = schema.get_fields();
+        let Some(field) = columns.iter().find(|field| field.name() == text) else {
+            let names: Vec<&str> = columns.iter().map(|field| field.name()).collect();
+            return Err(format!("there is no column {text:?}, but {}: name one with --column", names.join(", ")));
+        };
+        if !field.is_primitive() || field.get_physical_type() != Physical::BYTE_ARRAY {
+            return Err(format!("the column {text:?} does not hold strings"));
+        }
+        let wanted = |name: &str, primitive: bool| name == text || (name == id && primitive);
+        for chunk in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+            if matches!(chunk.column_path().parts(), [name] if wanted(name, true)) {
+                readable(chunk)?;
+            }
+        }
+        let kept = columns.iter().filter(|field| wanted(field.name(), field.is_primitive())).cloned().collect();
+        let projection = Type::group_type_builder(schema.name()).with_fields(kept).build().map_err(bad)?;
+        let length = metadata.file_metadata().num_rows().max(0) as u64;
+        let rows = RowIter::from_file_into(Box::new(reader)).project(Some(projection)).map_err(bad)?;
+        Ok(Self { rows, length, text: text.into(), id: id.into() })
+    }
+}
+
+/// Nothing is to be read after an error.
+impl Iterator for Column {
+    type Item = Result<Cell, String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.rows.next()?.map_err(|error| format!("the file is damaged: {error}"));
+        Some(row.map(|row| {
+            let cell = |column: &str| row_field(&row, column);
+            let id = (self.id != self.text).then(|| cell(&self.id)).flatten().and_then(id);
+            Cell { id, text: string(cell(&self.text), &self.text) }
+        }))
+    }
+}
+
+fn readable(chunk: &ColumnChunkMetaData) -> Result<(), String> {
+    let name = chunk.column_path().string();
+    let codec = match chunk.compression() {
+        Compression::BROTLI(_) => Some("Brotli"),
+        Compression::LZO => Some("LZO"),
+        _ => None,
+    };
+    if let Some(codec) = codec {
+        return Err(format!(
+            "the column {name:?} is compressed with {codec}, which is not supported: write the file with zstd, snappy, gzip, lz4 or nothing"
+        ));
+    }
+    let (packed, unpacked) = (chunk.compressed_size().max(1), chunk.uncompressed_size());
+    if unpacked > MOST_UNPACKED && unpacked / packed > MOST_RATIO {
+        return Err(format!(
+            "{packed} bytes of the column {name:?} would unpack to {} MiB: that is no text",
+            unpacked >> 20
+        ));
+    }
+    Ok(())
+}
+
+fn row_field<'r>(row: &'r Row, column: &str) -> Option<&'r Field> {
+    row.get_column_iter().find(|(name, _)| *name == column).map(|(_, field)| field)
+}
+
+fn id(field: &Field) -> Option<Value> {
+    match field {
+        Field::Str(id) => Some(Value::from(id.as_str())),
+        Field::Byte(id) => Some(Value::from(*id)),
+        Field::Short(id) => Some(Value::from(*id)),
+        Field::Int(id) => Some(Value::from(*id)),
+        Field::Long(id) => Some(Value::from(*id)),
+        Field::UByte(id) => Some(Value::from(*id)),
+        Field::UShort(id) => Some(Value::from(*id)),
+        Field::UInt(id) => Some(Value::from(*id)),
+        Field::ULong(id) => Some(Value::from(*id)),
+        _ => None,
+    }
+}
+
+fn string(field: Option<&Field>, column: &str) -> Result<String, String> {
+    match field {
+        Some(Field::Str(text)) => Ok(text.clone()),
+        Some(Field::Bytes(bytes)) => match std::str::from_utf8(bytes.data()) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(error) => Err(format!("byte {} is not valid UTF-8", error.valid_up_to())),
+        },
+        Some(Field::Null) | None => Err(format!("the column {column:?} is empty here")),
+        Some(_) => Err(format!("the column {column:?} does not hold strings")),
+    }
+}
