@@ -6,56 +6,36 @@
 //! state are those whose bytes survive. A text under a constraint obeys it as a whole, for the end of the text is
 //! allowed in accepting states only.
 //!
-//! | module | holds |
+//! Each floor stands on those below it alone:
+//!
+//! | floor | holds |
 //! |---|---|
-//! | [`trie`] | a vocabulary as a tree of bytes |
-//! | `automaton` | automata over bytes, without dead ends |
-//! | `terminal` | the pieces that a grammar reads |
-//! | `loops` | tokens that leave an automaton where it is |
-//! | `piece` | what a vocabulary does inside one of them |
-//! | [`grammar`] | pieces that follow each other and nest; choices |
-//! | `compose` | grammars made of others |
-//! | [`regex`] | regular expressions as grammars |
-//! | `syntax` | what is wrong with an expression, in plain words |
-//! | `around` | expressions that look around, as automata that do not |
-//! | `lazy` | regular expressions that have too many states |
-//! | [`json`] | JSON Schema as grammars |
+//! | [`constraint`] | a machine as a step on logits; one text, token by token; forced tokens; why a token may not come |
+//! | [`regex`], [`json`] | compilers: regular expressions and JSON Schemas become grammars |
 //! | [`machine`] | a grammar over a vocabulary: states and masks |
-//! | [`lexicon`] | what all constraints on one model share |
-//! | [`constraint`] | a machine as a step on logits |
-//! | [`cursor`], `forced`, `explain` | one text, token by token; tokens without a choice; why a token may not come |
+//! | [`grammar`] | terminals that follow each other and nest; grammars made of others; objects and arrays |
+//! | `terminal` | what a step of a grammar reads: strings, names, items that are all different |
+//! | `automata` | automata over bytes and over classes of characters, all at once or as texts come to their states |
+//! | [`vocabulary`] | a vocabulary as a tree of bytes, and what its tokens are made of |
 #![forbid(unsafe_code)]
 
-mod alphabet;
-mod around;
-mod automaton;
-mod budget;
-mod compose;
+mod automata;
 pub mod constraint;
-pub mod cursor;
-mod explain;
-mod forced;
 pub mod grammar;
 pub mod json;
-mod lazy;
-pub mod lexicon;
-mod loops;
 pub mod machine;
-mod piece;
 pub mod regex;
-mod spelled;
-mod syntax;
 mod terminal;
-pub mod trie;
+pub mod vocabulary;
 
+pub use constraint::cursor::Cursor;
+pub use constraint::explain::{Expected, Explanation};
+pub use constraint::lexicon::Lexicon;
 pub use constraint::{Constraint, ForcedText, NoRoom};
-pub use cursor::Cursor;
-pub use explain::{Expected, Explanation};
 pub use grammar::{BadChoice, Grammar, TooLarge};
 pub use json::registry::{BadRegistry, Registry};
 pub use json::schema::BadSchema;
 pub use json::style::{Escapes, Extra, NumberForms, Order, Style, Whitespace};
-pub use lexicon::Lexicon;
 pub use machine::{Machine, Mask, State, TooMuchWork};
 pub use regex::BadRegex;
-pub use trie::Trie;
+pub use vocabulary::trie::Trie;

@@ -8,13 +8,13 @@ use regex_automata::{Anchored, MatchKind};
 use regex_syntax::hir::literal::{Extractor, Literal};
 use regex_syntax::hir::{Hir, Look};
 
-use crate::around::{Kinds, without_looks};
-use crate::automaton::{Automaton, NoAutomaton};
-use crate::budget::Budget;
+use crate::automata::around::{Kinds, without_looks};
+use crate::automata::automaton::{Automaton, NoAutomaton};
+use crate::automata::budget::Budget;
+use crate::automata::lazy::Lazy;
+use crate::automata::spelled::Spelling;
+use crate::automata::syntax::parse;
 use crate::grammar::Grammar;
-use crate::lazy::Lazy;
-use crate::spelled::Spelling;
-use crate::syntax::parse;
 use crate::terminal::Terminal;
 
 /// The most memory that one automaton may take, in bytes.

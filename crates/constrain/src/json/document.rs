@@ -9,7 +9,7 @@ use std::rc::Rc;
 use fluent_uri::{Uri, UriRef};
 use serde_json::{Map, Value};
 
-use crate::budget::Budget;
+use crate::automata::budget::Budget;
 use crate::json::registry::Registry;
 
 /// How deep a document may be nested.

@@ -2,8 +2,8 @@
 //!
 //! A format that is not known here says nothing, as the specification has it (2020-12, validation, section 7.2.3).
 
-use crate::automaton::Automaton;
-use crate::budget::Budget;
+use crate::automata::automaton::Automaton;
+use crate::automata::budget::Budget;
 use crate::regex::Dfa;
 
 /// The range of the formats that OpenAPI and schemars have for numbers.

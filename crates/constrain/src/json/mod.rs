@@ -10,24 +10,16 @@
 //! | `flat` | demands on each type, which can be joined |
 //! | [`schema`] | from demands to the rules of a grammar |
 //! | [`style`] | how JSON is written where a schema leaves that open |
-//! | `place` | what may come next in an object or an array |
-//! | `number`, `text`, `names`, `quoted`, `escape`, `pattern`, `format` | numbers and strings |
-//! | `fresh` | items that are all different |
+//! | `number`, `pattern`, `format` | automata of numbers, of texts that match, and of formats |
 
 mod document;
-pub(crate) mod escape;
 mod expand;
 mod flat;
 mod format;
-pub(crate) mod fresh;
-pub(crate) mod names;
 mod number;
 mod pattern;
-pub(crate) mod place;
-pub(crate) mod quoted;
 pub mod registry;
 pub mod schema;
 pub mod style;
 #[cfg(test)]
 mod tests;
-pub(crate) mod text;

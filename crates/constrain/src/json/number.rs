@@ -6,8 +6,8 @@
 
 use std::cmp::Ordering;
 
-use crate::automaton::{Automaton, NoAutomaton};
-use crate::budget::Budget;
+use crate::automata::automaton::{Automaton, NoAutomaton};
+use crate::automata::budget::Budget;
 
 /// Significant digits of a number that may have a fraction.
 const DIGITS: usize = 15;
@@ -425,7 +425,7 @@ fn within(part: &Part, low: Option<&Bound>, high: Option<&Bound>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::automaton::accepts;
+    use crate::automata::automaton::accepts;
 
     fn bound(text: &str, inclusive: bool) -> Bound {
         Bound { value: Decimal::parse(text), inclusive }

@@ -5,10 +5,10 @@
 //! the beginning and behind at the end are patterns of their own, which must match too or must not. What has no counterpart
 //! (looking around elsewhere, references back) is refused by the parser that reads the translation.
 
-use crate::automaton::{Automaton, NoAutomaton};
-use crate::budget::Budget;
+use crate::automata::automaton::{Automaton, NoAutomaton};
+use crate::automata::budget::Budget;
+use crate::automata::syntax::parse;
 use crate::regex::{BadRegex, Dfa};
-use crate::syntax::parse;
 
 /// The texts in which a pattern matches somewhere; the error says why there is no automaton of them.
 pub(crate) fn pattern(budget: &Budget, pattern: &str) -> Result<Automaton, String> {

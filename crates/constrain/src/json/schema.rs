@@ -9,25 +9,25 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::automaton::{Automaton, NoAutomaton};
-use crate::budget::Budget;
+use crate::automata::automaton::{Automaton, NoAutomaton};
+use crate::automata::budget::Budget;
+use crate::grammar::place::{
+    ArrayShape, Counted, CountedItem, CountedNames, ObjectShape, OtherNames, Property, Signs, ValueOf,
+};
 use crate::grammar::{At, Grammar, NoGrammar, Rule, Step};
 use crate::json::document::is_too_deep;
 use crate::json::expand::{NOTHING, Result, Schemas, bad, check, item, normal};
 use crate::json::flat::{
     Arrays, ContainsSome, Flat, Key, Numbers, Objects, Properties, SomeNames, SomeProperty, Strings, Types,
 };
-use crate::json::fresh::shortest_texts;
-use crate::json::names::{MAX_BYTES, NameTable};
 use crate::json::number::{Bound, Decimal, far, in_more_forms, integer, multiples, number, one_form};
-use crate::json::place::{
-    ArrayShape, Counted, CountedItem, CountedNames, ObjectShape, OtherNames, Property, Signs, ValueOf,
-};
-use crate::json::quoted::{Content, Quoted, begins_character, written};
 use crate::json::registry::Registry;
 use crate::json::style::{Escapes, Extra, NumberForms, Order, Style, Whitespace};
-use crate::json::text::{ANY, Characters, Text};
 use crate::terminal::Terminal;
+use crate::terminal::fresh::shortest_texts;
+use crate::terminal::names::{MAX_BYTES, NameTable};
+use crate::terminal::quoted::{Content, Quoted, begins_character, written};
+use crate::terminal::text::{ANY, Characters, Text};
 
 /// A schema that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

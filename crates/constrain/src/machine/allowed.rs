@@ -8,12 +8,12 @@ use verdigris_logits::{TokenId, TokenSet};
 use super::run::{DEAD, Run, Thread};
 use super::{Mask, TooMuchWork};
 use crate::grammar::{Grammar, Step};
-use crate::json::fresh::Fresh;
-use crate::json::names::Names;
-use crate::json::quoted::{Content, Quoted};
-use crate::piece::{Ends, Exit, Piece};
+use crate::machine::piece::{Ends, Exit, Piece};
 use crate::terminal::Terminal;
-use crate::trie::Trie;
+use crate::terminal::fresh::Fresh;
+use crate::terminal::names::Names;
+use crate::terminal::quoted::{Content, Quoted};
+use crate::vocabulary::trie::Trie;
 
 /// The tokens that a thread allows, and the states that those lead to which leave its piece.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use verdigris_logits::{TokenId, TokenSet};
 use super::run::{DEAD, Run, Spot, Walker};
 use crate::grammar::NO_END;
 use crate::terminal::Terminal;
-use crate::trie::Trie;
+use crate::vocabulary::trie::Trie;
 
 /// Longer endings, in bytes, are not written out to be counted.
 const LONGEST: u64 = 1 << 16;

@@ -2,6 +2,7 @@
 
 mod allowed;
 mod endings;
+pub(crate) mod piece;
 mod run;
 
 use std::fmt;
@@ -9,9 +10,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use verdigris_logits::{TokenId, TokenSet};
 
-use crate::explain::{Expected, describe};
+use crate::constraint::explain::{Expected, describe};
 use crate::grammar::Grammar;
-use crate::trie::Trie;
+use crate::vocabulary::trie::Trie;
 
 pub(crate) use allowed::Recipe;
 use run::{DEAD, Run};

@@ -12,8 +12,8 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use self::keywords::Assertion;
-use crate::automaton::{Automaton, NoAutomaton};
-use crate::budget::Budget;
+use crate::automata::automaton::{Automaton, NoAutomaton};
+use crate::automata::budget::Budget;
 use crate::json::document::Document;
 use crate::json::flat::{Demand, EvaluatedItems, Flat, Items, Key, Objects, Properties, Types};
 use crate::json::pattern::pattern;

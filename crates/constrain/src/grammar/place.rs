@@ -8,11 +8,11 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use crate::grammar::{At, Grammar, NO_END, Rule, Step};
-use crate::json::fresh::{Ends, Fresh, Seen, shortest};
-use crate::json::names::{NameTable, Named, Names};
-use crate::json::quoted::Quoted;
 use crate::json::style::Escapes;
 use crate::terminal::Terminal;
+use crate::terminal::fresh::{Ends, Fresh, Seen, shortest};
+use crate::terminal::names::{NameTable, Named, Names};
+use crate::terminal::quoted::Quoted;
 
 /// What an object must be.
 #[derive(Clone, Debug)]

@@ -1,14 +1,17 @@
 //! Pieces of text that follow each other and nest: what a text with parts looks like.
 
+mod compose;
+pub(crate) mod place;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::automaton::{Automaton, NoAutomaton};
-use crate::budget::Budget;
-use crate::json::names::Named;
-use crate::json::place::Places;
+use crate::automata::automaton::{Automaton, NoAutomaton};
+use crate::automata::budget::Budget;
+use crate::grammar::place::Places;
 use crate::terminal::Terminal;
+use crate::terminal::names::Named;
 
 /// The most steps of one grammar.
 const MAX_STEPS: usize = 1 << 20;

@@ -2,7 +2,7 @@
 //!
 //! A tool call is a text, then JSON, then a text: `<tool>{"name": "clock"}</tool>`.
 
-use crate::automaton::Automaton;
+use crate::automata::automaton::Automaton;
 use crate::grammar::{Grammar, Rule, Step, TooLarge};
 
 impl Grammar {
@@ -111,7 +111,7 @@ mod tests {
     use verdigris_text::Tokenizer;
 
     fn accepts(grammar: Grammar, texts: &[(&str, bool)]) {
-        let tokenizer = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        let tokenizer = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
         let trie = Arc::new(Trie::new(Tokenizer::from_json(tokenizer).unwrap().vocabulary()));
         let machine = Machine::new(grammar, trie);
         for &(text, expected) in texts {

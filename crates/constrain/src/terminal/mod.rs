@@ -1,14 +1,20 @@
 //! What one step of a grammar reads: a piece of the text, byte by byte.
 
-use crate::automaton::Automaton;
-use crate::json::fresh::Fresh;
-use crate::json::names::Names;
-use crate::json::quoted::Quoted;
-use crate::json::text::Text;
-use crate::lazy::Lazy;
-use crate::loops::{Loop, Signs};
-use crate::piece::Free;
-use crate::spelled::Spelled;
+pub(crate) mod escape;
+pub(crate) mod fresh;
+pub(crate) mod names;
+pub(crate) mod quoted;
+pub(crate) mod text;
+
+use crate::automata::automaton::Automaton;
+use crate::automata::lazy::Lazy;
+use crate::automata::spelled::Spelled;
+use crate::machine::piece::Free;
+use crate::terminal::fresh::Fresh;
+use crate::terminal::names::Names;
+use crate::terminal::quoted::Quoted;
+use crate::terminal::text::Text;
+use crate::vocabulary::loops::{Loop, Signs};
 
 /// A language of pieces.
 ///

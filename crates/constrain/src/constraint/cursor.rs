@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use verdigris_logits::{TokenId, Transform};
 
+use crate::constraint::explain::Explanation;
+use crate::constraint::forced::forced;
 use crate::constraint::{Constraint, Standing};
-use crate::explain::Explanation;
-use crate::forced::forced;
 use crate::machine::Mask;
 
 /// A text under a constraint as far as it is written.
@@ -17,7 +17,7 @@ use crate::machine::Mask;
 /// ```
 /// # use std::sync::Arc;
 /// # use verdigris_constrain::{Constraint, Lexicon};
-/// # let tokenizer = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+/// # let tokenizer = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
 /// # let lexicon = Lexicon::new(Arc::new(verdigris_text::Tokenizer::from_json(tokenizer).unwrap()), &[0]);
 /// let constraint = Constraint::regex(&lexicon, "[0-9]{4}")?;
 /// let mut cursor = constraint.cursor(&[]);

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::json::quoted::Content;
+use crate::terminal::quoted::Content;
 
 /// A place inside an escape that has begun with `\u`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

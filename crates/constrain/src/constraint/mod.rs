@@ -1,17 +1,22 @@
 //! A constraint as a step on logits.
 
+pub mod cursor;
+pub mod explain;
+mod forced;
+pub mod lexicon;
+
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 use verdigris_logits::{Row, TokenId, Transform};
 
-use crate::cursor::Cursor;
-use crate::forced::{Recent, forced};
+use crate::constraint::cursor::Cursor;
+use crate::constraint::forced::{Recent, forced};
+use crate::constraint::lexicon::Lexicon;
 use crate::grammar::{BadChoice, Grammar};
 use crate::json::schema::BadSchema;
 use crate::json::style::Style;
-use crate::lexicon::Lexicon;
 use crate::machine::{MEMORY, Machine, State, TooMuchWork};
 use crate::regex::BadRegex;
 
@@ -316,7 +321,7 @@ mod tests {
 
     #[test]
     fn every_random_text_matches() {
-        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
         let tokenizer = Arc::new(Tokenizer::from_json(json).unwrap());
         let lexicon = Lexicon::new(tokenizer.clone(), &[0]);
         for pattern in ["(yes|no|yesterday)", "[A-Z][a-z]{2,8}( [A-Z][a-z]{2,8})?", "-?\\d{1,4}\\.\\d{2}", "[αβγ]{2}!"]
@@ -335,7 +340,7 @@ mod tests {
     /// With as many tokens as the shortest text has bytes, every text is whole when they are used up.
     #[test]
     fn texts_are_whole_in_time() {
-        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
         let tokenizer = Arc::new(Tokenizer::from_json(json).unwrap());
         let lexicon = Lexicon::new(tokenizer.clone(), &[0]);
         let nested = serde_json::json!({"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "string"}]}});
@@ -353,7 +358,7 @@ mod tests {
     }
 
     fn lexicon() -> Lexicon {
-        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
         Lexicon::new(Arc::new(Tokenizer::from_json(json).unwrap()), &[0])
     }
 

@@ -4,8 +4,8 @@
 //! demands that (in the short form if there is one). So a content stands for one string, and a string for one content.
 //! Nothing is tabulated: a string is its content's state and a place in an escape.
 
-use crate::json::escape::{Escape, Long, Next};
 use crate::json::style::Escapes;
+use crate::terminal::escape::{Escape, Long, Next};
 
 /// What stands in a string, as a walk over its UTF-8 bytes.
 ///

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::automaton::Automaton;
-use crate::budget::Budget;
-use crate::json::quoted::{Content, STATES, written};
-use crate::json::text::{ANY, Characters, NEVER, distances_to};
+use crate::automata::automaton::Automaton;
+use crate::automata::budget::Budget;
+use crate::terminal::quoted::{Content, STATES, written};
+use crate::terminal::text::{ANY, Characters, NEVER, distances_to};
 
 /// The most bytes that the names of one object may have together.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
@@ -362,9 +362,9 @@ impl Content for Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::quoted::Quoted;
     use crate::json::style::Escapes;
     use crate::regex::Dfa;
+    use crate::terminal::quoted::Quoted;
 
     fn read(names: &Quoted<Names>, name: &str) -> Option<Named> {
         let text = serde_json::to_vec(name).unwrap();

@@ -9,9 +9,9 @@ use verdigris_logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
 
 use crate::json::style::Escapes;
-use crate::loops::{Kept, Signs};
 use crate::machine::Recipe;
-use crate::piece::{Closings, Free, Piece, closings};
+use crate::machine::piece::{Closings, Free, Piece, closings};
+use crate::vocabulary::loops::{Kept, Signs};
 
 /// A set, and the sets that its recipe names.
 type MadeOf = (Arc<TokenSet>, Vec<Arc<TokenSet>>);
@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn a_walk_finds_every_token_under_its_bytes() {
-        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
         let tokenizer = Tokenizer::from_json(json).unwrap();
         let vocabulary = tokenizer.vocabulary();
         let trie = Trie::new(vocabulary);
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn plain_tokens_and_the_rest_are_all_of_them() {
-        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
         let tokenizer = Tokenizer::from_json(json).unwrap();
         let vocabulary = tokenizer.vocabulary();
         let trie = Trie::new(vocabulary);

@@ -8,9 +8,9 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use foldhash::HashMap;
 
-use crate::automaton::{Automaton, NoAutomaton};
-use crate::json::quoted::{Content, STATES, begins_character, written};
-use crate::loops::{Loop, Signs};
+use crate::automata::automaton::{Automaton, NoAutomaton};
+use crate::terminal::quoted::{Content, STATES, begins_character, written};
+use crate::vocabulary::loops::{Loop, Signs};
 
 /// The most cells of a table of distances, for each state and each count.
 const MAX_DISTANCES: usize = 1 << 22;
@@ -473,9 +473,9 @@ fn exactly(characters: &Characters, limit: u32) -> Result<Option<Vec<Vec<bool>>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::quoted::Quoted;
     use crate::json::style::Escapes;
     use crate::regex::Dfa;
+    use crate::terminal::quoted::Quoted;
 
     fn characters(pattern: &str) -> Arc<Characters> {
         let dfa = Dfa::new(pattern).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 
-use crate::trie::Trie;
+use crate::vocabulary::trie::Trie;
 
 /// A tokenizer, its vocabulary as a tree, and the tokens that end a text. It is made once; clones are the same one.
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::json::names::Names;
 use crate::machine::{Machine, State};
 use crate::terminal::Terminal;
+use crate::terminal::names::Names;
 
 /// What a text could go on with where a token was asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]

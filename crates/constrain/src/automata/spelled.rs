@@ -6,12 +6,12 @@ use std::sync::{Arc, LazyLock};
 
 use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Look, LookSet, Repetition};
 
-use crate::alphabet::{Alphabet, Letter, Ranges, Read};
-use crate::around::{CARRIAGE_RETURN, Kinds, LINE_FEED, WORD, WORD_ASCII};
-use crate::automaton::Automaton;
-use crate::json::text::distances_to;
-use crate::lazy::Lazy;
-use crate::loops::{Loop, Signs};
+use crate::automata::alphabet::{Alphabet, Letter, Ranges, Read};
+use crate::automata::around::{CARRIAGE_RETURN, Kinds, LINE_FEED, WORD, WORD_ASCII};
+use crate::automata::automaton::Automaton;
+use crate::automata::lazy::Lazy;
+use crate::terminal::text::distances_to;
+use crate::vocabulary::loops::{Loop, Signs};
 
 /// An automaton whose bytes are the letters of an alphabet.
 #[derive(Debug)]

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use verdigris_logits::{TokenId, TokenSet};
 
-use crate::json::quoted::Quoted;
 use crate::json::style::Escapes;
-use crate::json::text::{ANY, Text};
-use crate::loops::{Kept, Loop};
 use crate::terminal::Terminal;
-use crate::trie::{Tree, Trie};
+use crate::terminal::quoted::Quoted;
+use crate::terminal::text::{ANY, Text};
+use crate::vocabulary::loops::{Kept, Loop};
+use crate::vocabulary::trie::{Tree, Trie};
 
 /// More tokens than that are kept as a set.
 const FEW: usize = 512;

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use foldhash::{HashMap, HashMapExt};
 
-use crate::budget::Budget;
+use crate::automata::budget::Budget;
 
 /// The most cells that the table of one automaton may have; each takes four bytes.
 const MAX_CELLS: usize = 16 << 20;

@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use verdigris_logits::{TokenId, TokenSet};
 
-use crate::automaton::Automaton;
-use crate::trie::Tree;
+use crate::automata::automaton::Automaton;
+use crate::vocabulary::trie::Tree;
 
 /// A set of characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@
 
 use verdigris_logits::TokenId;
 
-use crate::lexicon::Lexicon;
+use crate::constraint::lexicon::Lexicon;
 use crate::machine::{Machine, State};
 
 /// How many tokens before a forced text are looked at, and how many of its own may depend on what comes after it.
