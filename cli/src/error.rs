@@ -3,11 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 
+use verdigris::constrain::NoRoom;
+
 /// Any failure of a command. All of them end the program with status 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
-    Verdigris(#[from] verdigris::Error),
+    Verdigris(verdigris::Error),
     #[error(transparent)]
     Model(#[from] verdigris::models::ModelError),
     #[error(transparent)]
@@ -25,4 +27,18 @@ pub(crate) enum Failure {
     Usage(String),
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
+}
+
+impl From<verdigris::Error> for Failure {
+    fn from(error: verdigris::Error) -> Self {
+        match error {
+            // In the words of the command line.
+            verdigris::Error::NoRoom(NoRoom { tokens, enough }) => Self::Usage(format!(
+                "no text of the form that is asked for fits into {tokens} tokens: raise --max-tokens{}, or shorten the \
+                 prompt if the model's context is full",
+                enough.map_or(String::new(), |enough| format!(" to {enough}"))
+            )),
+            error => Self::Verdigris(error),
+        }
+    }
 }

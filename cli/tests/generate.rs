@@ -32,21 +32,29 @@ fn piped(mut command: Command, input: &[u8]) -> Run {
 #[test]
 fn a_form_that_is_cut_short_is_said_and_has_its_own_status() {
     let folder = Folder::new();
-    let forms: [&[&str]; 3] = [
-        &["--json-schema", r#"{"type": "object", "required": ["name"], "properties": {"name": {"minLength": 40}}}"#],
-        &["--regex", "[a-z]{100}"],
-        &["--choice", "one two three four five six seven eight nine ten"],
+    let schema = r#"{"type": "object", "required": ["name"], "properties": {"name": {"minLength": 40}}}"#;
+    let forms: [(&[&str], &str); 3] = [
+        (&["--json-schema", schema], "name"),
+        (&["--regex", "(ab){50}"], "b"),
+        (&["--choice", "one two three four five six seven eight nine ten"], "four"),
     ];
-    for form in forms {
+    for (form, stop) in forms {
+        // Where no text of the form is so short, none is begun, and the tokens that are told suffice.
         let run = generate(&folder, &[&["The captain: ", "--max-tokens", "3"], form].concat());
+        assert_eq!((run.status, run.out.as_str(), run.err.lines().count()), (2, "", 1), "{run:?}");
+        let enough = run.err.split_once("raise --max-tokens to ").expect("a cure").1.split_once(',').unwrap().0;
+        let run = generate(&folder, &[&["The captain: ", "--max-tokens", enough, "--json"], form].concat());
+        assert_eq!((run.status, &json(&run)["complete"]), (0, &true.into()), "{enough}: {run:?}");
+        // What ends before it is whole.
+        let cut = ["The captain: ", "--stop", stop];
+        let run = generate(&folder, &[&cut[..], form].concat());
         assert_eq!(run.status, 3, "{run:?}");
-        assert!(!run.out.trim().is_empty(), "what there is is printed: {run:?}");
         assert_eq!(run.err.lines().count(), 1, "{run:?}");
-        assert!(run.err.starts_with("cut short: the text ended") && run.err.contains("--max-tokens"), "{run:?}");
-        let run = generate(&folder, &[&["The captain: ", "--max-tokens", "3", "--json", "--quiet"], form].concat());
+        assert!(run.err.starts_with("cut short: the text ended") && run.err.contains("--stop"), "{run:?}");
+        let run = generate(&folder, &[&cut[..], &["--json", "--quiet"], form].concat());
         let written = json(&run);
-        assert_eq!((run.status, &written["stop"], &written["complete"]), (3, &"length".into(), &false.into()));
-        assert!(run.err.contains("--max-tokens"), "{run:?}");
+        assert_eq!((run.status, &written["stop"], &written["complete"]), (3, &"stop_string".into(), &false.into()));
+        assert!(run.err.contains("--stop"), "{run:?}");
     }
     // Whole in time, and by the last token that there was; and no form, which is always whole.
     let run = generate(&folder, &["--regex", "[0-9]{4}", "--json"]);
@@ -304,7 +312,7 @@ fn a_file_of_output_is_whole_and_replaces_nothing_unasked() {
     let run = generate(&folder, &["-f", "prompt.txt", "-o", "prompt.txt", "--force"]);
     run.fails("prompt.txt is a file that is read here");
     generate(&folder, &["-o", "no/such/folder/text.txt"]).fails("cannot write no/such/folder/text.txt");
-    let cut = generate(&folder, &["--regex", "[a-z]{50}", "-n", "3", "-o", "cut.txt"]);
+    let cut = generate(&folder, &["--regex", "a{50}", "--stop", "aa", "-o", "cut.txt"]);
     assert!(cut.status == 3 && folder.path("cut.txt").exists(), "{cut:?}");
 }
 

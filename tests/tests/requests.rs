@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use verdigris::constrain::ForcedText;
+use verdigris::constrain::{ForcedText, NoRoom};
 use verdigris::logits::{Row, TokenId, Transform};
 use verdigris::{Engine, Error, Event, Key, Marking, Registry, Request, Stop, Style, Written};
 
@@ -231,7 +231,10 @@ fn a_form_is_complete_or_not() {
         (written.complete, written.stop)
     };
     assert_eq!(complete("[0-9]{3}", 200).0, Some(true));
-    assert_eq!(complete("[a-z]{400}", 5), (Some(false), Some(Stop::Length)));
+    let stopped = ENGINE.request("The").regex("[0-9]{400}").stop("7").max_tokens(600).seed(1).text().unwrap();
+    assert_eq!((stopped.complete, stopped.stop), (Some(false), Some(Stop::StopString)));
+    let fault = ENGINE.request("The").regex("[a-z]{400}").max_tokens(5).seed(1).text().unwrap_err();
+    assert!(matches!(fault, Error::NoRoom(NoRoom { tokens: 5, .. })), "{fault}");
     let exactly = ENGINE.request("The").regex("[0-9]{3}").seed(1).text().unwrap().tokens.len();
     assert_eq!(complete("[0-9]{3}", exactly), (Some(true), Some(Stop::Length)));
     assert_eq!(ENGINE.request("The").max_tokens(2).text().unwrap().complete, None);

@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use verdigris_constrain::{BadChoice, BadRegex, BadSchema, Constraint, TooMuchWork};
+use verdigris_constrain::{BadChoice, BadRegex, BadSchema, Constraint, NoRoom, TooMuchWork};
 use verdigris_decoding::DecodeError;
 use verdigris_logits::warp::OutOfRange;
 use verdigris_models::ModelError;
@@ -38,6 +38,9 @@ pub enum Error {
     /// What may come next in a text of the form that is asked for takes too much work to find out.
     #[error(transparent)]
     TooMuchWork(#[from] TooMuchWork),
+    /// No text of the form that is asked for is as short as the text must be.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     /// The JSON ended before it was whole.
     #[error(
         "the JSON was cut short after {tokens} tokens: raise max_tokens, or shorten the prompt if the context is full"

@@ -13,7 +13,8 @@ impl Request<'_> {
     /// Writes a value of a type: JSON that obeys the type's schema, read by the type.
     ///
     /// The schema is what [`schemars`] derives. Objects have no properties but those of the type.
-    /// If [`Request::max_tokens`] are too few for any value, this is [`Error::CutShort`].
+    /// If [`Request::max_tokens`] are too few for any value, this is [`Error::NoRoom`]; where that was not certain, or a stop
+    /// string came first, [`Error::CutShort`].
     ///
     /// ```no_run
     /// use schemars::JsonSchema;

@@ -107,7 +107,9 @@ impl Request<'_> {
         if let Some(form) = form {
             // So that the text is whole when its tokens are used up.
             let room = self.engine.context_length() - prompt_tokens;
-            transforms.push(form.within(self.max_tokens.min(room)));
+            let form = form.within(self.max_tokens.min(room));
+            form.check()?;
+            transforms.push(form);
         }
         // What is too small for the numbers that rows are made of is none.
         let greedy = self.temperature as f32 == 0.0;

@@ -172,8 +172,9 @@ impl<'a> Request<'a> {
     /// crate).
     ///
     /// Of this and the other forms a text can have, the last one asked for counts. A text that draws near to
-    /// [`Request::max_tokens`] is led to its end in time, if there is time: one that needs more tokens from
-    /// the beginning is cut short (`Constraint::check` says beforehand where that is certain).
+    /// [`Request::max_tokens`] is led to its end in time. Where it is certain that none is so short, that is
+    /// [`Error::NoRoom`] before anything is written; where the search for one came to its budget, the text may be cut
+    /// short ([`Written::complete`]).
     pub fn regex(mut self, pattern: impl Into<String>) -> Self {
         self.form = Some(Form::Regex(pattern.into()));
         self
