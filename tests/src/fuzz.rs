@@ -48,7 +48,6 @@ pub fn safetensors_file(data: &[u8]) -> bool {
     write("config.json", CONFIG.as_bytes());
     write("model.safetensors", data);
     let folder = ModelFolder::at(folder.path());
-    let _ = folder.weights();
     let Ok(model) = folder.model(&Device::Cpu) else { return false };
     let mut rows = Rows::default();
     let mut sequence = model.begin(4).expect("a sequence within the context");

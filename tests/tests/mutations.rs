@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
-use verdigris::{Grammar, Key, Marking, ModelFolder, Style};
+use verdigris::{Device, Grammar, Key, Marking, ModelFolder, Style};
 use verdigris_tests::fuzz::gguf_file;
 
 fn fixture(file: &str) -> PathBuf {
@@ -75,7 +75,7 @@ fn load(file: &str, bytes: &[u8]) -> bool {
         }
     }
     let folder = ModelFolder::at(folder.path());
-    if file == "config.json" { folder.config().is_ok() } else { folder.weights().is_ok() }
+    if file == "config.json" { folder.config().is_ok() } else { folder.model(&Device::Cpu).is_ok() }
 }
 
 #[test]

@@ -313,29 +313,6 @@ impl DecoderConfig {
         self.attention_scale.unwrap_or(1.0 / (self.head_dim as f64).sqrt()) as f32
     }
 
-    /// Whether only the shape tells it from Llama, up to biases.
-    pub(crate) fn is_like_llama(&self) -> bool {
-        let Self { positions: Positions::Rotary(rotary), norm: Norm::Rms { .. }, .. } = self else { return false };
-        let FeedForward::Gated { width, activation: Activation::Silu, bias } = self.feed_forward else { return false };
-        let plain = Self {
-            vocabulary: self.vocabulary,
-            width: self.width,
-            layers: self.layers,
-            heads: self.heads,
-            kv_heads: self.kv_heads,
-            head_dim: self.head_dim,
-            context: self.context,
-            norm: self.norm,
-            positions: self.positions.clone(),
-            feed_forward: FeedForward::Gated { width, activation: Activation::Silu, bias },
-            attention_bias: self.attention_bias,
-            output_bias: self.output_bias,
-            tied: self.tied,
-            ..Self::default()
-        };
-        *rotary == [Rotary::new(rotary[0].theta)] && *self == plain
-    }
-
     /// Checks that the numbers describe a decoder. The error names the numbers.
     pub fn check(&self) -> Result<(), String> {
         for (name, value) in [

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use verdigris_kernels::Format;
 
+/// What another library says.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why a model could not be loaded or run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -67,9 +70,6 @@ pub enum ModelError {
         /// How it differs.
         fault: String,
     },
-    /// A decoder that the operations of tensors do not cover.
-    #[error("for training, decoders like Llama's in Hugging Face folders are supported, and this one is another")]
-    OfTensors,
     /// A GPU has keys and values in pages.
     #[error("keys and values on a GPU are kept in pages")]
     PagesOnly,
@@ -151,9 +151,9 @@ pub enum ModelError {
         /// One more than the highest token.
         size: usize,
     },
-    /// The tensor library failed.
+    /// A model of another library failed.
     #[error("computation failed: {0}")]
-    Compute(#[from] candle_core::Error),
+    Compute(#[source] BoxError),
 }
 
 fn gib(bytes: u64) -> f64 {

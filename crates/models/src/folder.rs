@@ -25,7 +25,6 @@ use crate::gpu::GpuDecoder;
 use crate::hub::{Fetched, HubName};
 use crate::language_model::LanguageModel;
 use crate::matrix::Bytes;
-use crate::weights::Weights;
 
 pub(crate) const CONFIG: &str = "config.json";
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
@@ -322,35 +321,30 @@ impl ModelFolder {
         self.json(name, &self.path(name))
     }
 
-    /// All weights as tensors, from one file or from the shards that an index lists.
-    pub fn weights(&self) -> Result<Weights, ModelError> {
+    /// The safetensors files: one, or the shards that an index lists; none where the model is a GGUF file. They are mapped, and
+    /// read when they are used.
+    ///
+    /// # Errors
+    /// Where one is missing or cannot be read, or the index is damaged.
+    pub fn safetensors(&self) -> Result<Vec<(PathBuf, Bytes)>, ModelError> {
         match &self.place {
-            Place::Embedded { weights, .. } => Weights::read([Ok((self.path(WEIGHTS), Cow::Borrowed(*weights)))]),
-            Place::Gguf(_) | Place::Memory(_) => Err(ModelError::OfTensors),
+            Place::Embedded { weights, .. } => Ok(vec![(self.path(WEIGHTS), Bytes::new(Arc::new(*weights)))]),
+            Place::Gguf(_) | Place::Memory(_) => Ok(Vec::new()),
             Place::Disk(_) => {
-                let read = |path: PathBuf| match files::map(&path) {
-                    Ok(bytes) => Ok((path, Cow::Owned(bytes.to_vec()))),
+                let map = |path: PathBuf| match files::map(&path) {
+                    Ok(mapped) => Ok((path, Bytes::new(Arc::new(mapped)))),
                     Err(source) => Err(self.unreadable(path, source)),
                 };
-                Weights::read(self.weight_files()?.into_iter().map(read))
+                self.weight_files()?.into_iter().map(map).collect()
             }
         }
     }
 
-    /// All weights as they are stored. Files are mapped, and read when they are used.
+    /// All weights as they are stored.
     fn checkpoint(&self) -> Result<Checkpoint, ModelError> {
         let mut checkpoint = Checkpoint::default();
-        match &self.place {
-            Place::Embedded { weights, .. } => {
-                checkpoint.add_safetensors(&self.path(WEIGHTS), Bytes::new(Arc::new(*weights)))?;
-            }
-            Place::Gguf(_) | Place::Memory(_) => {}
-            Place::Disk(_) => {
-                for path in self.weight_files()? {
-                    let mapped = files::map(&path).map_err(|source| self.unreadable(path.clone(), source))?;
-                    checkpoint.add_safetensors(&path, Bytes::new(Arc::new(mapped)))?;
-                }
-            }
+        for (path, bytes) in self.safetensors()? {
+            checkpoint.add_safetensors(&path, bytes)?;
         }
         Ok(checkpoint)
     }

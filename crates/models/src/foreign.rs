@@ -8,16 +8,23 @@ use std::sync::Arc;
 
 use verdigris_logits::TokenId;
 
-use crate::error::ModelError;
-use crate::language_model::{Batch, LanguageModel, Rows, Sequence, Wanted, kept};
+use crate::error::{BoxError, ModelError};
+use crate::held::{Held, moves};
+use crate::language_model::{Batch, LanguageModel, Rows, Sequence, Wanted};
 
 /// A model that reads one text from its beginning.
 pub trait Forward: Send {
     /// Reads tokens after the `held` that it has read, and gives the row of the last: as many logits as the vocabulary has tokens.
-    fn forward(&mut self, tokens: &[TokenId], held: usize) -> candle_core::Result<Vec<f32>>;
+    ///
+    /// # Errors
+    /// Whatever the model fails with; it is cleared before it reads again.
+    fn forward(&mut self, tokens: &[TokenId], held: usize) -> Result<Vec<f32>, BoxError>;
 
     /// Forgets everything that it has read.
-    fn clear(&mut self) -> candle_core::Result<()>;
+    ///
+    /// # Errors
+    /// Whatever the model fails with.
+    fn clear(&mut self) -> Result<(), BoxError>;
 }
 
 /// A model of another library as a [`LanguageModel`].
@@ -28,14 +35,14 @@ pub struct Foreign<F> {
     make: F,
 }
 
-impl<M: Forward + 'static, F: Fn() -> candle_core::Result<M> + Send + Sync + 'static> Foreign<F> {
+impl<M: Forward + 'static, F: Fn() -> Result<M, BoxError> + Send + Sync + 'static> Foreign<F> {
     /// A model with so many tokens, that can read so many. `make` gives one that has read nothing, for each text.
     pub fn new(vocabulary: usize, context: usize, make: F) -> Self {
         Self { vocabulary, context, make }
     }
 }
 
-impl<M: Forward + 'static, F: Fn() -> candle_core::Result<M> + Send + Sync + 'static> LanguageModel for Foreign<F> {
+impl<M: Forward + 'static, F: Fn() -> Result<M, BoxError> + Send + Sync + 'static> LanguageModel for Foreign<F> {
     fn vocabulary_size(&self) -> usize {
         self.vocabulary
     }
@@ -45,11 +52,9 @@ impl<M: Forward + 'static, F: Fn() -> candle_core::Result<M> + Send + Sync + 'st
     }
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
-        if capacity > self.context {
-            return Err(ModelError::ContextFull { tokens: capacity, capacity: self.context });
-        }
-        let inner = (self.make)()?;
-        Ok(Box::new(ForeignSequence { model: self, inner, read: Vec::new(), tokens: Vec::new(), capacity }))
+        let held = Held::none(capacity, self.context)?;
+        let inner = (self.make)().map_err(ModelError::Compute)?;
+        Ok(Box::new(ForeignSequence { model: self, inner, read: Vec::new(), tokens: Vec::new(), held }))
     }
 }
 
@@ -60,12 +65,12 @@ struct ForeignSequence<M, F> {
     read: Vec<TokenId>,
     /// What it should have read.
     tokens: Vec<TokenId>,
-    capacity: usize,
+    held: Held,
 }
 
 impl<M: Forward, F> ForeignSequence<M, F> {
     /// The row after some tokens.
-    fn row_after(&mut self, tokens: &[TokenId]) -> candle_core::Result<Vec<f32>> {
+    fn row_after(&mut self, tokens: &[TokenId]) -> Result<Vec<f32>, BoxError> {
         let goes_on = tokens.len() > self.read.len() && tokens.starts_with(&self.read);
         if !goes_on {
             self.inner.clear()?;
@@ -76,12 +81,12 @@ impl<M: Forward, F> ForeignSequence<M, F> {
         match row {
             Ok(_) => self.read.extend_from_slice(&tokens[held..]),
             // Who knows what it has read: something that no text begins with.
-            Err(_) => self.read = vec![TokenId::MAX; self.capacity + 1],
+            Err(_) => self.read = vec![TokenId::MAX; self.held.capacity() + 1],
         }
         row
     }
 
-    fn rows(&mut self, batch: &Batch<'_>, rows: &mut Vec<f32>) -> candle_core::Result<()> {
+    fn rows(&mut self, batch: &Batch<'_>, rows: &mut Vec<f32>) -> Result<(), BoxError> {
         let size = batch.tokens.len();
         let wanted = if batch.wanted == Wanted::Last { size - 1..size } else { 0..size };
         let mut text = Vec::new();
@@ -100,50 +105,47 @@ impl<M: Forward, F> ForeignSequence<M, F> {
     }
 }
 
-impl<M: Forward + 'static, F: Fn() -> candle_core::Result<M> + Send + Sync + 'static> Sequence
-    for ForeignSequence<M, F>
-{
+impl<M: Forward + 'static, F: Fn() -> Result<M, BoxError> + Send + Sync + 'static> Sequence for ForeignSequence<M, F> {
     fn len(&self) -> usize {
-        self.tokens.len()
+        self.held.length()
     }
 
     fn capacity(&self) -> usize {
-        self.capacity
+        self.held.capacity()
     }
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let size = self.model.vocabulary;
-        batch.admitted(size, self.tokens.len(), self.capacity)?;
+        self.held.after(batch, size)?;
         let mut all = Vec::new();
         if !batch.tokens.is_empty() {
-            self.rows(batch, &mut all)?;
+            self.rows(batch, &mut all).map_err(ModelError::Compute)?;
         }
         if all.len() != batch.rows() * size {
             let fault = format!("rows of {} logits, not {size}", all.len().checked_div(batch.rows()).unwrap_or(0));
-            return Err(ModelError::Compute(candle_core::Error::Msg(fault)));
+            return Err(ModelError::Compute(fault.into()));
         }
         rows.set(all, size);
         self.tokens.extend_from_slice(batch.tokens);
+        self.held.extend(batch.tokens.len());
         Ok(())
     }
 
     fn truncate(&mut self, length: usize) {
-        assert!(length <= self.tokens.len(), "truncating {} tokens to {length}", self.tokens.len());
+        self.held.truncate(length);
         self.tokens.truncate(length);
     }
 
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
-        let length = kept(self.tokens.len(), from, path);
-        for (to, at) in path.iter().enumerate() {
-            self.tokens[from + to] = self.tokens[from + at];
-        }
-        self.tokens.truncate(length);
+        self.held.truncate(self.held.after_keep(from, path));
+        moves(from, path).for_each(|(at, to)| self.tokens[to] = self.tokens[at]);
+        self.tokens.truncate(self.held.length());
         Ok(())
     }
 
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
-        let inner = (self.model.make)()?;
-        let (model, tokens, capacity) = (self.model.clone(), self.tokens.clone(), self.capacity);
-        Ok(Box::new(Self { model, inner, read: Vec::new(), tokens, capacity }))
+        let inner = (self.model.make)().map_err(ModelError::Compute)?;
+        let (model, tokens, held) = (self.model.clone(), self.tokens.clone(), self.held);
+        Ok(Box::new(Self { model, inner, read: Vec::new(), tokens, held }))
     }
 }

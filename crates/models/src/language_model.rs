@@ -105,11 +105,14 @@ pub trait Sequence: Any + Send {
     /// If fewer are held.
     fn truncate(&mut self, length: usize);
 
-    /// Of the tokens after the first `from` keeps those at the places of `path`, counted from `from`, as if the others had never
-    /// come: what remains of a token tree. They rise, and each is the parent of the next.
+    /// Of the tokens after the first `from` keeps those at the indices of `path`, counted from `from`, as if the others had never
+    /// come: what remains of a token tree. They are strictly ascending, and each is the parent of the next.
+    ///
+    /// # Errors
+    /// Where there is no memory, or the device fails.
     ///
     /// # Panics
-    /// If they do not rise or are not held.
+    /// If the indices are not strictly ascending, or not held.
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError>;
 
     /// A second sequence that starts from the same tokens.
@@ -149,17 +152,8 @@ impl<'a> Batch<'a> {
         Self { tokens, parents: Some(parents), wanted: Wanted::All }
     }
 
-    /// How many tokens a sequence of `held` has after it, if they are of the vocabulary and there is room.
-    pub(crate) fn admitted(&self, size: usize, held: usize, capacity: usize) -> Result<usize, ModelError> {
-        if let Some(&token) = self.tokens.iter().find(|&&token| token as usize >= size) {
-            return Err(ModelError::UnknownToken { token, size });
-        }
-        let tokens = held + self.tokens.len();
-        if tokens > capacity { Err(ModelError::ContextFull { tokens, capacity }) } else { Ok(tokens) }
-    }
-
     /// How many rows are wanted.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         if self.wanted == Wanted::Last { self.tokens.len().min(1) } else { self.tokens.len() }
     }
 
@@ -179,7 +173,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// For a tree: which of its tokens (columns) each of its tokens (rows) sees.
+    /// For a tree: which of its tokens (columns) each of its tokens (rows) sees, as `m x m` values row by row.
     pub fn visibility(&self) -> Option<Vec<bool>> {
         let mut visible = Vec::new();
         self.extend_visibility(&mut visible).then_some(visible)
@@ -203,16 +197,6 @@ impl<'a> Batch<'a> {
         }
         true
     }
-}
-
-/// How many tokens a sequence of `length` has after [`Sequence::keep`].
-///
-/// # Panics
-/// If the places do not rise or are not held.
-pub(crate) fn kept(length: usize, from: usize, path: &[usize]) -> usize {
-    assert!(path.is_sorted_by(|a, b| a < b), "places rise: {path:?}");
-    assert!(path.last().map_or(from, |last| from + last + 1) <= length, "{path:?} after {from} of {length} tokens");
-    from + path.len()
 }
 
 /// Rows of logits, one after the other; the memory is used again by the next call.

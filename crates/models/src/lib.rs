@@ -1,7 +1,8 @@
 //! Language models: tokens in, rows of logits up.
 //!
 //! The models know nothing of watermarks or constraints. They give a row for *every* position asked, so a
-//! draft of several tokens is verified in one call, and their caches can be cut back and forked.
+//! draft of several tokens is verified in one call, and their caches can be cut back and forked. No tensor library is needed:
+//! training has one, in `verdigris-train`.
 //!
 //! | module | holds |
 //! |---|---|
@@ -9,7 +10,6 @@
 //! | [`config`] | a decoder described as data |
 //! | [`cpu`] | the one decoder that runs the description on a CPU |
 //! | `gpu` | the same on NVIDIA GPUs (feature `cuda`) |
-//! | [`decoder`] | Llama's out of tensor operations, for training |
 //! | [`foreign`] | models of other libraries behind the same contract |
 //! | `families` | how each architecture names its choices and its weights |
 //! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
@@ -17,21 +17,17 @@
 //! | `checkpoint`, `matrix` | weights in files, as they are stored |
 //! | `files` | files of strangers, opened and read with care |
 //! | [`mod@device`] | where a model computes |
-//! | [`differentiable`] | the same decoder for training: whole sequences, gradients everywhere |
 //! | [`folder`], [`hub`] | Hugging Face model folders, and where they come from |
-//! | [`weights`] | safetensors files as tensors |
 //! | `pieces` | tokens of several sequences, shared out to passes |
-//! | `cache`, `ops`, `rotary` | keys and values; kernels as tensor operations; rotary positions |
+//! | [`held`] | how many tokens a sequence holds |
+//! | [`rotary`] | rotary positions |
 #![forbid(unsafe_code)]
 
-mod cache;
 mod chat;
 mod checkpoint;
 pub mod config;
 pub mod cpu;
-pub mod decoder;
 pub mod device;
-pub mod differentiable;
 mod error;
 mod families;
 mod files;
@@ -40,25 +36,23 @@ pub mod foreign;
 mod gguf;
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 pub mod gpu;
+pub mod held;
 pub mod hub;
 pub mod language_model;
 mod matrix;
-mod ops;
 mod pieces;
-mod rotary;
-pub mod weights;
+pub mod rotary;
 
-pub use candle_core::DType;
 pub use chat::ChatSource;
 pub use config::DecoderConfig;
 pub use cpu::{CacheLayout, CpuDecoder};
-pub use decoder::Decoder;
 pub use device::{Device, device};
-pub use error::ModelError;
+pub use error::{BoxError, ModelError};
 pub use folder::{LoadedModel, ModelFolder};
 pub use foreign::{Foreign, Forward};
 pub use gguf::convert::Converted;
+pub use held::Held;
 pub use hub::HubName;
 pub use language_model::{Batch, Drawn, LanguageModel, Rows, Sequence, Turn, Wanted};
+pub use matrix::Bytes;
 pub use verdigris_kernels::Format;
-pub use weights::Weights;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use verdigris_kernels::{Format, Weights};
 
-/// Bytes that several parts of a model share.
+/// Bytes that several parts of a model share: a file in memory, or a part of one.
 #[derive(Clone)]
-pub(crate) struct Bytes {
+pub struct Bytes {
     owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
     range: Range<usize>,
 }
@@ -27,6 +27,12 @@ impl Bytes {
 
     pub(crate) fn get(&self) -> &[u8] {
         &(*self.owner).as_ref()[self.range.clone()]
+    }
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        self.get()
     }
 }
 

@@ -3,13 +3,11 @@
 //! In bf16 the integers past 256 collide, so tables made in the model's own type give neighbouring tokens one
 //! position. Tables here are f32 (from f64 angles), as in `transformers`.
 
-use candle_core::{Device, Result, Tensor};
-
 use crate::config::{Rotary, Scaling};
 
-/// What a rotary embedding turns by.
+/// The angles of a rotary embedding: by how much it rotates each pair of elements from one position to the next.
 #[derive(Clone, Debug)]
-pub(crate) struct Angles {
+pub struct Angles {
     /// For each pair, how far it turns from one position to the next.
     inverse: Vec<f32>,
     magnitude: f64,
@@ -18,7 +16,7 @@ pub(crate) struct Angles {
 impl Angles {
     /// Those of texts that may become `length` tokens long. It is that and not the length at the moment that counts, where one
     /// does: all positions of a text are turned alike, however it is split into batches.
-    pub(crate) fn new(rotary: &Rotary, head_dim: usize, length: usize) -> Self {
+    pub fn new(rotary: &Rotary, head_dim: usize, length: usize) -> Self {
         let elements = rotary.elements.unwrap_or(head_dim);
         let theta = base(rotary, elements, length);
         // transformers takes inverse frequencies and angles in f32; the same roundings give the same angles.
@@ -57,8 +55,8 @@ impl Angles {
         self.inverse.iter().zip(&longer.inverse).map(|(ours, theirs)| ours / theirs).collect()
     }
 
-    /// Adds the cosines and sines of a position.
-    pub(crate) fn extend(&self, position: u32, cos: &mut Vec<f32>, sin: &mut Vec<f32>) {
+    /// Adds the cosines and sines of a position, one for each pair, behind those that are there.
+    pub fn extend(&self, position: u32, cos: &mut Vec<f32>, sin: &mut Vec<f32>) {
         for inverse in &self.inverse {
             let (of_sin, of_cos) = f64::from(position as f32 * inverse).sin_cos();
             cos.push((of_cos * self.magnitude) as f32);
@@ -110,59 +108,9 @@ fn slower(inverse: f32, pair: usize, elements: usize, rotary: &Rotary) -> f32 {
     }
 }
 
-/// The same as tensors.
-#[derive(Clone, Debug)]
-pub(crate) struct Tables {
-    cos: Tensor,
-    sin: Tensor,
-}
-
-impl Tables {
-    pub(crate) fn new(rotary: &Rotary, head_dim: usize, context: usize) -> Result<Self> {
-        let angles = Angles::new(rotary, head_dim, context);
-        let (mut cos, mut sin) = (Vec::new(), Vec::new());
-        (0..context as u32).for_each(|position| angles.extend(position, &mut cos, &mut sin));
-        let table = |values: Vec<f32>| {
-            let pairs = values.len() / context;
-            Tensor::from_vec(values, (context, pairs), &Device::Cpu)
-        };
-        Ok(Self { cos: table(cos)?, sin: table(sin)? })
-    }
-
-    /// The tables' rows of some positions.
-    pub(crate) fn at(&self, positions: &[u32]) -> Result<(Tensor, Tensor)> {
-        let consecutive = positions.windows(2).all(|pair| pair[1] == pair[0] + 1);
-        if consecutive && !positions.is_empty() {
-            let (start, length) = (positions[0] as usize, positions.len());
-            return Ok((self.cos.narrow(0, start, length)?, self.sin.narrow(0, start, length)?));
-        }
-        let index = Tensor::from_slice(positions, positions.len(), self.cos.device())?;
-        Ok((self.cos.index_select(&index, 0)?, self.sin.index_select(&index, 0)?))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn neighbours_differ_and_angles_are_exact_far_out() {
-        let rotary = Tables::new(&Rotary::new(10_000.0), 8, 5000).unwrap();
-        for position in [1u32, 257, 1025, 4097] {
-            let (cos, sin) = rotary.at(&[position, position + 1]).unwrap();
-            let (cos, sin) = (cos.to_vec2::<f32>().unwrap(), sin.to_vec2::<f32>().unwrap());
-            assert_ne!(cos[0], cos[1]);
-            for i in 0..4 {
-                let angle = f64::from(position) / 10_000f64.powf(i as f64 / 4.0);
-                // An f32 angle of up to 4096 radians is known to 2^-12.
-                assert!((f64::from(cos[0][i]) - angle.cos()).abs() < 3e-4, "{position}");
-                assert!((f64::from(sin[0][i]) - angle.sin()).abs() < 3e-4, "{position}");
-            }
-        }
-        let (gathered, _) = rotary.at(&[7, 3]).unwrap();
-        let (run, _) = rotary.at(&[3]).unwrap();
-        assert_eq!(gathered.to_vec2::<f32>().unwrap()[1], run.to_vec2::<f32>().unwrap()[0]);
-    }
 
     /// Not two of 131,072 neighbours have one row.
     #[test]

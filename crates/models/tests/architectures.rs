@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use verdigris_models::{Batch, Device, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
 
+mod golden;
+
 fn folders() -> Vec<PathBuf> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/architectures");
     let mut folders: Vec<PathBuf> = std::fs::read_dir(all).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -24,13 +26,12 @@ struct Case {
 impl Case {
     fn all() -> impl Iterator<Item = Self> {
         folders().into_iter().map(|folder| {
-            let golden =
-                candle_core::safetensors::load(folder.join("logits.safetensors"), &candle_core::Device::Cpu).unwrap();
+            let golden = golden::load(folder.join("logits.safetensors"));
             Self {
                 name: folder.file_name().unwrap().to_string_lossy().into_owned(),
                 model: ModelFolder::at(&folder).model(&Device::Cpu).unwrap_or_else(|error| panic!("{error}")),
-                ids: golden["ids"].to_vec1::<i64>().unwrap().iter().map(|&id| id as u32).collect(),
-                logits: golden["logits"].to_vec2().unwrap(),
+                ids: golden["ids"].integers(),
+                logits: golden["logits"].rows(),
             }
         })
     }

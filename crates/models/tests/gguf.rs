@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use verdigris_kernels::{Format, Weights};
 use verdigris_models::{Batch, Device, ModelFolder, Rows, Wanted};
 
-fn golden(name: &str) -> PathBuf {
+mod golden;
+
+fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden").join(name)
 }
 
 #[test]
 fn blocks_are_decoded_as_ggml_does() {
-    let blocks = candle_core::safetensors::load(golden("gguf/blocks.safetensors"), &candle_core::Device::Cpu).unwrap();
+    let blocks = golden::load(fixture("gguf/blocks.safetensors"));
     for (name, format) in [
         ("Q8_0", Format::Q8_0),
         ("Q4_0", Format::Q4_0),
@@ -24,10 +26,10 @@ fn blocks_are_decoded_as_ggml_does() {
         ("Q5_K", Format::Q5K),
         ("Q6_K", Format::Q6K),
     ] {
-        let bytes: Vec<u8> = blocks[&format!("{name}.bytes")].flatten_all().unwrap().to_vec1().unwrap();
-        let numbers: Vec<f32> = blocks[&format!("{name}.numbers")].flatten_all().unwrap().to_vec1().unwrap();
+        let bytes = blocks[&format!("{name}.bytes")].bytes();
+        let numbers = blocks[&format!("{name}.numbers")].numbers();
         let mut got = vec![0.0; numbers.len()];
-        Weights::new(format, &bytes, numbers.len()).decode(0, &mut got);
+        Weights::new(format, bytes, numbers.len()).decode(0, &mut got);
         let worst = got.iter().zip(&numbers).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
         assert!(worst <= 1e-6, "{name}: {worst}");
     }
@@ -45,8 +47,8 @@ fn rows(model: &ModelFolder, ids: &[u32]) -> Vec<f32> {
 fn models_are_those_of_their_folders() {
     for (name, bound) in [("llama", 1e-5), ("qwen2", 0.02), ("gemma2", 0.08), ("qwen3", 0.4)] {
         let ids: Vec<u32> = (1..25).map(|i| i * 7 % 61).collect();
-        let ours = rows(&ModelFolder::at(golden(&format!("gguf/{name}.gguf"))), &ids);
-        let folder = rows(&ModelFolder::at(golden(&format!("architectures/{name}"))), &ids);
+        let ours = rows(&ModelFolder::at(fixture(&format!("gguf/{name}.gguf"))), &ids);
+        let folder = rows(&ModelFolder::at(fixture(&format!("architectures/{name}"))), &ids);
         let worst = ours.iter().zip(&folder).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
         println!("{name}: largest difference {worst}");
         assert!(worst < bound, "{name}: {worst}");
@@ -55,8 +57,8 @@ fn models_are_those_of_their_folders() {
 
 #[test]
 fn the_tokenizer_is_that_of_its_folder() {
-    let ours = ModelFolder::at(golden("gguf/tokenizer.gguf")).tokenizer().unwrap();
-    let theirs = ModelFolder::at(golden("../models/tale")).tokenizer().unwrap();
+    let ours = ModelFolder::at(fixture("gguf/tokenizer.gguf")).tokenizer().unwrap();
+    let theirs = ModelFolder::at(fixture("../models/tale")).tokenizer().unwrap();
     assert_eq!(ours.vocabulary().fingerprint(), theirs.vocabulary().fingerprint());
     for text in ["The captain lifted his lantern.", "  two  spaces\n\n\"É\" 1851, don't", "αβγ 😀 <|endoftext|>"]
     {
@@ -72,10 +74,10 @@ fn what_is_wrong_with_a_file_is_said() {
         std::fs::write(&path, bytes).unwrap();
         ModelFolder::at(path).model(&Device::Cpu).err().expect("it must not load").to_string()
     };
-    let whole = std::fs::read(golden("gguf/qwen2.gguf")).unwrap();
+    let whole = std::fs::read(fixture("gguf/qwen2.gguf")).unwrap();
     assert!(fault(b"").contains("a.gguf is truncated or damaged (it ends too soon)"));
     assert!(fault(&whole[..whole.len() / 2]).contains("lies outside of the file"));
-    assert!(fault(&std::fs::read(golden("gguf/tokenizer.gguf")).unwrap()).contains("missing"));
+    assert!(fault(&std::fs::read(fixture("gguf/tokenizer.gguf")).unwrap()).contains("missing"));
     let edited = |from: &str, to: &str| {
         let at = whole.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
         let mut bytes = whole.clone();

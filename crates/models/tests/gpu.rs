@@ -12,6 +12,8 @@ use verdigris_models::{
     device,
 };
 
+mod golden;
+
 fn gpu() -> Device {
     let number = std::env::var("VERDIGRIS_GPU").unwrap_or_else(|_| "emulated".into());
     device(&format!("cuda:{number}")).unwrap()
@@ -58,10 +60,9 @@ fn text(length: usize, seed: u32, size: usize) -> Vec<u32> {
 fn logits_are_those_of_transformers() {
     for folder in architectures() {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        let golden = candle_core::safetensors::load(folder.join("logits.safetensors"), &candle_core::Device::Cpu);
-        let golden = golden.unwrap();
-        let ids: Vec<u32> = golden["ids"].to_vec1::<i64>().unwrap().iter().map(|&id| id as u32).collect();
-        let logits: Vec<f32> = golden["logits"].flatten_all().unwrap().to_vec1().unwrap();
+        let golden = golden::load(folder.join("logits.safetensors"));
+        let ids = golden["ids"].integers();
+        let logits = golden["logits"].numbers();
         let [_, model] = both(&ModelFolder::at(&folder));
         let size = model.vocabulary_size();
         let begin = || model.clone().begin(ids.len() + 3).unwrap();

@@ -84,6 +84,9 @@ pub enum TrainError {
         /// Steps done.
         step: u64,
     },
+    /// A decoder that is not made of candle's operations here.
+    #[error("for training, decoders like Llama's in Hugging Face folders are supported, and this one is another")]
+    Architecture,
     /// The model could not be loaded or run.
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -5,9 +5,11 @@ use std::path::Path;
 
 use candle_core::{DType, Device, Tensor, Var};
 use verdigris_logits::{Purpose, Random, TokenId};
-use verdigris_models::{Decoder, DecoderConfig, Weights};
+use verdigris_models::DecoderConfig;
 
+use crate::decoder::Decoder;
 use crate::error::TrainError;
+use crate::weights::Weights;
 
 /// The spread of fresh weights.
 const DEVIATION: f64 = 0.02;

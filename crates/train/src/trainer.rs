@@ -13,6 +13,7 @@ use crate::corpus::Corpus;
 use crate::error::TrainError;
 use crate::model::TrainedModel;
 use crate::schedule::learning_rate;
+use crate::weights::Weights;
 
 /// Held-out windows that one measurement takes at most.
 const HELDOUT_WINDOWS: usize = 128;
@@ -147,7 +148,7 @@ pub fn train(options: &Options, mut watch: impl FnMut(&Progress) -> bool) -> Res
         let range = "at most the model's context length";
         return Err(TrainError::Option { name: "--window", value: options.window as f64, range });
     }
-    let weights = source.weights()?;
+    let weights = Weights::of(source)?;
     let model = match options.init {
         Some(_) => TrainedModel::new(config, &weights)?,
         None => TrainedModel::fresh(config, &weights, options.seed)?,

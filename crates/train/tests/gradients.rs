@@ -7,9 +7,8 @@ use std::collections::HashMap;
 
 use candle_core::{Device, Tensor};
 use verdigris_logits::{Purpose, Random};
-use verdigris_models::Weights;
 use verdigris_models::config::{Activation, DecoderConfig, FeedForward, Norm, Positions, Rotary};
-use verdigris_train::TrainedModel;
+use verdigris_train::{TrainedModel, Weights};
 
 fn config(bias: bool, tied: bool) -> DecoderConfig {
     DecoderConfig {

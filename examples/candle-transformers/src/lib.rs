@@ -6,18 +6,18 @@ use std::path::Path;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::starcoder2::{Config, Model};
-use verdigris::models::{Foreign, Forward, LanguageModel};
+use verdigris::models::{BoxError, Foreign, Forward, LanguageModel};
 
 /// One text that the model reads. candle's weights are shared: a clone has a cache of its own.
 struct StarCoder2(Model);
 
 impl Forward for StarCoder2 {
-    fn forward(&mut self, tokens: &[u32], held: usize) -> candle_core::Result<Vec<f32>> {
+    fn forward(&mut self, tokens: &[u32], held: usize) -> Result<Vec<f32>, BoxError> {
         let tokens = Tensor::new(tokens, &Device::Cpu)?.unsqueeze(0)?;
-        self.0.forward(&tokens, held)?.flatten_all()?.to_dtype(DType::F32)?.to_vec1()
+        Ok(self.0.forward(&tokens, held)?.flatten_all()?.to_dtype(DType::F32)?.to_vec1()?)
     }
 
-    fn clear(&mut self) -> candle_core::Result<()> {
+    fn clear(&mut self) -> Result<(), BoxError> {
         self.0.clear_kv_cache();
         Ok(())
     }

@@ -10,6 +10,7 @@ use verdigris_kernels::{Format, layer_norm, rms_norm};
 
 use crate::config::{DecoderConfig, Norm, NormPlaces, Positions};
 use crate::error::ModelError;
+use crate::held::Held;
 use crate::language_model::{LanguageModel, Sequence, Turn};
 use crate::matrix::Matrix;
 use crate::rotary::Angles;
@@ -146,13 +147,11 @@ impl LanguageModel for CpuDecoder {
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
         let DecoderConfig { layers, kv_heads, head_dim, context, .. } = self.config;
-        if capacity > context {
-            return Err(ModelError::ContextFull { tokens: capacity, capacity: context });
-        }
+        let held = Held::none(capacity, context)?;
         let pages = Pages::new(self.layout, self.cached_as, kv_heads * head_dim, layers, capacity)?;
         let rotary = if let Positions::Rotary(all) = &self.config.positions { &all[..] } else { &[] };
         let angles = rotary.iter().map(|rotary| Angles::new(rotary, head_dim, capacity)).collect();
-        Ok(Box::new(CpuSequence::new(self, pages, angles, capacity)))
+        Ok(Box::new(CpuSequence::new(self, pages, angles, held)))
     }
 
     fn forward_each(&self, turns: &mut [Turn<'_>]) -> Result<(), ModelError> {

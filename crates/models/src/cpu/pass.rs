@@ -37,7 +37,7 @@ pub(super) fn pass(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece
     work.visible.clear();
     for piece in pieces {
         let batch = piece.batch(&turns[piece.turn]);
-        let held = CpuSequence::of(&mut turns[piece.turn], decoder).length;
+        let held = CpuSequence::of(&mut turns[piece.turn], decoder).held.length();
         batch.extend_positions(held, &mut work.positions);
         batch.extend_visibility(&mut work.visible);
     }
@@ -86,7 +86,7 @@ pub(super) fn pass(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece
         add(decoder, &mut work.h, &work.y, layer.after_feed_forward.as_ref(), &mut work.normed);
     }
     for piece in pieces {
-        CpuSequence::of(&mut turns[piece.turn], decoder).length += piece.len();
+        CpuSequence::of(&mut turns[piece.turn], decoder).held.extend(piece.len());
     }
     write_rows(decoder, turns, pieces, work);
 }
@@ -138,10 +138,11 @@ fn attend_each(decoder: &CpuDecoder, layer: usize, turns: &mut [Turn<'_>], piece
     for piece in pieces {
         let m = piece.len();
         let is_tree = turns[piece.turn].batch.parents.is_some();
-        let CpuSequence { pages, length, .. } = CpuSequence::of(&mut turns[piece.turn], decoder);
+        let CpuSequence { pages, held, .. } = CpuSequence::of(&mut turns[piece.turn], decoder);
+        let length = held.length();
         let of = |width: usize| at * width..(at + m) * width;
-        pages.write(layer, Half::Keys, *length, &work.key[of(kv_heads * head_dim)]);
-        pages.write(layer, Half::Values, *length, &work.value[of(kv_heads * head_dim)]);
+        pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
+        pages.write(layer, Half::Values, length, &work.value[of(kv_heads * head_dim)]);
         let sight = Sight {
             visible: is_tree.then(|| &work.visible[seen..seen + m * m]),
             positions: &work.positions[of(1)],
@@ -149,7 +150,7 @@ fn attend_each(decoder: &CpuDecoder, layer: usize, turns: &mut [Turn<'_>], piece
             slopes: decoder.slopes.as_deref(),
             cap: config.attention_cap.map(|cap| cap as f32),
         };
-        let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(layer, half, *length + m));
+        let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(layer, half, length + m));
         let rows = of(heads * head_dim);
         let shape = Heads { heads, kv_heads, head_dim };
         attend(&work.query[rows.clone()], keys, values, shape, sight, config.scale(), &mut work.mixed[rows]);

@@ -7,7 +7,8 @@ use crate::cpu::CpuDecoder;
 use crate::cpu::pages::Pages;
 use crate::cpu::pass::{Work, pass};
 use crate::error::ModelError;
-use crate::language_model::{Batch, Rows, Sequence, Turn, kept};
+use crate::held::{Held, moves};
+use crate::language_model::{Batch, Rows, Sequence, Turn};
 use crate::pieces::in_passes;
 use crate::rotary::Angles;
 
@@ -16,14 +17,13 @@ pub(super) struct CpuSequence {
     pub(super) pages: Pages,
     /// Those of each rotary embedding.
     pub(super) angles: Arc<[Angles]>,
-    pub(super) length: usize,
-    capacity: usize,
+    pub(super) held: Held,
     work: Work,
 }
 
 impl CpuSequence {
-    pub(super) fn new(decoder: Arc<CpuDecoder>, pages: Pages, angles: Arc<[Angles]>, capacity: usize) -> Self {
-        Self { decoder, pages, angles, length: 0, capacity, work: Work::default() }
+    pub(super) fn new(decoder: Arc<CpuDecoder>, pages: Pages, angles: Arc<[Angles]>, held: Held) -> Self {
+        Self { decoder, pages, angles, held, work: Work::default() }
     }
 
     /// The sequence of a turn.
@@ -42,8 +42,8 @@ pub(super) fn forward_each(decoder: &CpuDecoder, turns: &mut [Turn<'_>]) -> Resu
     let size = decoder.config.vocabulary;
     for turn in &mut *turns {
         let batch = turn.batch;
-        let CpuSequence { pages, length, capacity, .. } = CpuSequence::of(turn, decoder);
-        pages.make_own(*length, batch.admitted(size, *length, *capacity)?)?;
+        let CpuSequence { pages, held, .. } = CpuSequence::of(turn, decoder);
+        pages.make_own(held.length(), held.after(&batch, size)?)?;
     }
     let Some(first) = turns.first_mut() else { return Ok(()) };
     let mut work = std::mem::take(&mut CpuSequence::of(first, decoder).work);
@@ -62,11 +62,11 @@ pub(super) fn forward_each(decoder: &CpuDecoder, turns: &mut [Turn<'_>]) -> Resu
 
 impl Sequence for CpuSequence {
     fn len(&self) -> usize {
-        self.length
+        self.held.length()
     }
 
     fn capacity(&self) -> usize {
-        self.capacity
+        self.held.capacity()
     }
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
@@ -75,23 +75,19 @@ impl Sequence for CpuSequence {
     }
 
     fn truncate(&mut self, length: usize) {
-        assert!(length <= self.length, "truncating {} tokens to {length}", self.length);
-        self.length = length;
+        self.held.truncate(length);
     }
 
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
-        let length = kept(self.length, from, path);
-        self.pages.make_own(from, self.length)?;
-        for (to, &at) in path.iter().enumerate().filter(|(to, at)| to != *at) {
-            self.pages.move_back(from + at, from + to);
-        }
-        self.length = length;
+        let length = self.held.after_keep(from, path);
+        self.pages.make_own(from, self.held.length())?;
+        moves(from, path).for_each(|(at, to)| self.pages.move_back(at, to));
+        self.held.truncate(length);
         Ok(())
     }
 
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
-        let pages = self.pages.share(self.length);
-        let fork = Self::new(self.decoder.clone(), pages, self.angles.clone(), self.capacity);
-        Ok(Box::new(Self { length: self.length, ..fork }))
+        let pages = self.pages.share(self.held.length());
+        Ok(Box::new(Self::new(self.decoder.clone(), pages, self.angles.clone(), self.held)))
     }
 }

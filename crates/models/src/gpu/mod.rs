@@ -18,6 +18,7 @@ use verdigris_kernels::cuda::{self, Buffer, CudaError, Gpu};
 use crate::config::{DecoderConfig, Norm, Positions};
 use crate::cpu::{CacheLayout, Layer, Parts, Projection, Scales, cached_as, slopes_of};
 use crate::error::ModelError;
+use crate::held::Held;
 use crate::language_model::{Drawn, LanguageModel, Sequence, Turn};
 use crate::matrix::Matrix;
 use crate::rotary::Angles;
@@ -235,10 +236,8 @@ impl LanguageModel for GpuDecoder {
     }
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
-        if capacity > self.config.context {
-            return Err(ModelError::ContextFull { tokens: capacity, capacity: self.config.context });
-        }
-        Ok(Box::new(GpuSequence::new(self, capacity)?))
+        let held = Held::none(capacity, self.config.context)?;
+        Ok(Box::new(GpuSequence::new(self, held)?))
     }
 
     fn forward_each(&self, turns: &mut [Turn<'_>]) -> Result<(), ModelError> {

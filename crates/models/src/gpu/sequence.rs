@@ -13,7 +13,8 @@ use crate::error::ModelError;
 use crate::gpu::pass::pass;
 use crate::gpu::work::{Span, Work, bucket, is_recorded, outputs};
 use crate::gpu::{GpuDecoder, Shared};
-use crate::language_model::{Batch, Drawn, Rows, Sequence, Turn, kept};
+use crate::held::{Held, moves};
+use crate::language_model::{Batch, Drawn, Rows, Sequence, Turn};
 use crate::pieces::{CHUNK, Piece, in_passes};
 
 pub(super) struct GpuSequence {
@@ -21,14 +22,13 @@ pub(super) struct GpuSequence {
     /// Those that other sequences have too are copied before this one writes to them.
     pages: Vec<Arc<Buffer>>,
     angles: Buffer,
-    length: usize,
-    capacity: usize,
+    held: Held,
 }
 
 impl GpuSequence {
-    pub(super) fn new(decoder: Arc<GpuDecoder>, capacity: usize) -> Result<Self, ModelError> {
-        let angles = decoder.gpu.upload_numbers(&decoder.angles(capacity))?;
-        Ok(Self { decoder, pages: Vec::new(), angles, length: 0, capacity })
+    pub(super) fn new(decoder: Arc<GpuDecoder>, held: Held) -> Result<Self, ModelError> {
+        let angles = decoder.gpu.upload_numbers(&decoder.angles(held.capacity()))?;
+        Ok(Self { decoder, pages: Vec::new(), angles, held })
     }
 
     /// The sequence of a turn.
@@ -73,8 +73,9 @@ pub(super) fn forward_each(
         }
         let sequence = GpuSequence::of(turn, decoder);
         let size = decoder.config.vocabulary;
-        sequence.make_own(sequence.length, batch.admitted(size, sequence.length, sequence.capacity)?)?;
-        lengths.push(sequence.length);
+        let length = sequence.held.length();
+        sequence.make_own(length, sequence.held.after(&batch, size)?)?;
+        lengths.push(length);
     }
     if draws.is_empty() {
         turns.iter_mut().for_each(|Turn { batch, rows, .. }| {
@@ -85,7 +86,7 @@ pub(super) fn forward_each(
     let done =
         in_passes(turns, &mut Vec::new(), |turns, pieces| Ok(one_pass(decoder, &mut shared, turns, pieces, draws)?));
     if done.is_err() {
-        turns.iter_mut().zip(lengths).for_each(|(turn, length)| GpuSequence::of(turn, decoder).length = length);
+        turns.iter_mut().zip(lengths).for_each(|(turn, length)| GpuSequence::of(turn, decoder).held.truncate(length));
     }
     done
 }
@@ -136,7 +137,7 @@ fn one_pass(
             }
         }
         at += place.len();
-        GpuSequence::of(turn, decoder).length += piece.len();
+        GpuSequence::of(turn, decoder).held.extend(piece.len());
     }
     let tokens = drawer.draw(gpu, &buffers.logits, &items)?;
     drawn.into_iter().zip(tokens).for_each(|(i, token)| draws[i].token = token);
@@ -155,8 +156,8 @@ fn set_rows(
     for piece in pieces {
         let batch = piece.batch(&turns[piece.turn]);
         let those = piece.wanted(&turns[piece.turn]);
-        let GpuSequence { pages, angles, length, .. } = GpuSequence::of(&mut turns[piece.turn], decoder);
-        let held = *length;
+        let GpuSequence { pages, angles, held, .. } = GpuSequence::of(&mut turns[piece.turn], decoder);
+        let held = held.length();
         positions.clear();
         visible.clear();
         batch.extend_positions(held, &mut positions);
@@ -179,11 +180,11 @@ fn set_rows(
 
 impl Sequence for GpuSequence {
     fn len(&self) -> usize {
-        self.length
+        self.held.length()
     }
 
     fn capacity(&self) -> usize {
-        self.capacity
+        self.held.capacity()
     }
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
@@ -199,22 +200,20 @@ impl Sequence for GpuSequence {
     }
 
     fn truncate(&mut self, length: usize) {
-        assert!(length <= self.length, "truncating {} tokens to {length}", self.length);
-        self.length = length;
+        self.held.truncate(length);
     }
 
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
-        let length = kept(self.length, from, path);
-        self.make_own(from, self.length)?;
-        let moves = path.iter().enumerate().filter(|(to, at)| to != *at).map(|(to, at)| (from + at, from + to));
-        let moves: Vec<(usize, usize)> = moves.collect();
+        let length = self.held.after_keep(from, path);
+        self.make_own(from, self.held.length())?;
+        let moves: Vec<(usize, usize)> = moves(from, path).collect();
         move_back(&self.decoder.gpu, self.decoder.layout, &self.pages, &moves)?;
-        self.length = length;
+        self.held.truncate(length);
         Ok(())
     }
 
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
-        let used = self.length.div_ceil(self.decoder.layout.tokens);
+        let used = self.held.length().div_ceil(self.decoder.layout.tokens);
         let (decoder, angles) = (self.decoder.clone(), self.angles.clone());
         Ok(Box::new(Self { decoder, pages: self.pages[..used].to_vec(), angles, ..*self }))
     }

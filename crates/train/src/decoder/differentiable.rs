@@ -9,11 +9,15 @@ use candle_core::{D, DType, Result, Tensor};
 use candle_nn::ops::{rms_norm_slow, silu, softmax};
 use candle_nn::rotary_emb::rope_slow;
 
-use crate::config::{DecoderConfig, Norm};
-use crate::decoder::{Decoder, Projection};
+use verdigris_models::config::{DecoderConfig, Norm};
+
+use super::{Decoder, Projection};
 
 impl Decoder {
     /// The logits of every position: token ids `b x t` (u32) give `b x t x vocabulary`.
+    ///
+    /// # Errors
+    /// Where candle fails, as it does for ids that are none of the vocabulary.
     pub fn forward_differentiable(&self, ids: &Tensor) -> Result<Tensor> {
         let (b, t) = ids.dims2()?;
         let DecoderConfig { heads, kv_heads, head_dim, width, .. } = self.config;
@@ -48,7 +52,7 @@ impl Decoder {
     }
 
     fn rotary_tables(&self, positions: &[u32]) -> Result<(Tensor, Tensor)> {
-        let (cos, sin) = self.rotary().at(positions)?;
+        let (cos, sin) = self.rotary.at(positions)?;
         let dtype: DType = self.embedding.dtype();
         Ok((cos.to_dtype(dtype)?, sin.to_dtype(dtype)?))
     }

@@ -1,14 +1,13 @@
 //! Safetensors files as tensors.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::PathBuf;
 
 use candle_core::safetensors::Load;
 use candle_core::{DType, Device, Tensor};
 use safetensors::SafeTensors;
+use verdigris_models::{ModelError, ModelFolder};
 
-use crate::error::ModelError;
+use crate::error::TrainError;
 
 /// Named weights, in f32.
 #[derive(Clone, Debug)]
@@ -22,18 +21,22 @@ impl Weights {
         Self { tensors }
     }
 
-    /// Reads one or more safetensors files that together hold a model. Each is dropped before the next is read.
-    pub fn read<'a>(
-        files: impl IntoIterator<Item = Result<(PathBuf, Cow<'a, [u8]>), ModelError>>,
-    ) -> Result<Self, ModelError> {
+    /// Reads the weights of a model folder.
+    ///
+    /// # Errors
+    /// [`TrainError::Architecture`] for a GGUF file, and [`TrainError::Model`] where a file is missing or damaged.
+    pub fn of(folder: &ModelFolder) -> Result<Self, TrainError> {
+        let files = folder.safetensors()?;
+        if files.is_empty() {
+            return Err(TrainError::Architecture);
+        }
         let mut tensors = HashMap::new();
-        for file in files {
-            let (path, bytes) = file?;
+        for (path, bytes) in files {
             let damaged = |fault: safetensors::SafeTensorError| ModelError::Damaged {
                 path: path.clone(),
                 fault: fault.to_string(),
             };
-            let parsed = SafeTensors::deserialize(&bytes).map_err(damaged)?;
+            let parsed = SafeTensors::deserialize(bytes.as_ref()).map_err(damaged)?;
             for (name, view) in parsed.iter() {
                 tensors.insert(name.to_owned(), view.load(&Device::Cpu)?.to_dtype(DType::F32)?);
             }
@@ -42,12 +45,18 @@ impl Weights {
     }
 
     /// The same weights in another type.
-    pub fn to_dtype(&self, kind: DType) -> Result<Self, ModelError> {
+    ///
+    /// # Errors
+    /// Where candle cannot convert them.
+    pub fn to_dtype(&self, kind: DType) -> Result<Self, TrainError> {
         let convert = |(name, tensor): (&String, &Tensor)| Ok((name.clone(), tensor.to_dtype(kind)?));
-        Ok(Self { tensors: self.tensors.iter().map(convert).collect::<Result<_, ModelError>>()? })
+        Ok(Self { tensors: self.tensors.iter().map(convert).collect::<Result<_, TrainError>>()? })
     }
 
     /// The weight of a name, checked for its shape.
+    ///
+    /// # Errors
+    /// [`ModelError::Weight`] where it is missing or has another shape.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Tensor, ModelError> {
         let weight = |fault| ModelError::Weight { name: name.to_owned(), fault };
         let tensor = self.tensors.get(name).ok_or_else(|| weight("is missing".to_owned()))?;

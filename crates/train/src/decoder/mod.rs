@@ -1,4 +1,16 @@
-//! A decoder out of candle's operations, for training: Llama and what differs from it in shape alone.
+//! A decoder out of candle's operations: Llama, and what differs from it in shape and biases alone.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `differentiable` | whole sequences at once, with gradients to every weight: what training runs |
+//! | `cache`, `ops`, `tables` | keys and values, kernels as tensor operations, rotary positions: for one sequence, token by token |
+//!
+//! As a [`LanguageModel`] it is a second opinion, in any type of candle's, on what `verdigris-models` computes.
+
+mod cache;
+mod differentiable;
+mod ops;
+mod tables;
 
 use std::sync::Arc;
 
@@ -6,47 +18,49 @@ use candle_core::{DType, Device, Tensor};
 use candle_nn::ops::{rms_norm, silu};
 use candle_nn::rotary_emb::rope_thd;
 
-use crate::cache::KvCache;
-use crate::config::{DecoderConfig, FeedForward, Norm, Positions};
-use crate::error::ModelError;
-use crate::language_model::{Batch, LanguageModel, Rows, Sequence, Wanted, kept};
-use crate::ops::{attend, linear};
-use crate::rotary::Tables;
+use verdigris_models::config::{Activation, DecoderConfig, FeedForward, Norm, Positions, Rotary};
+use verdigris_models::{Batch, Held, LanguageModel, ModelError, Rows, Sequence, Wanted};
+
+use crate::error::TrainError;
 use crate::weights::Weights;
+
+use cache::KvCache;
+use ops::{attend, linear};
+use tables::Tables;
 
 /// A decoder-only transformer: configuration and weights, immutable and shared.
 #[derive(Debug)]
 pub struct Decoder {
-    pub(crate) config: DecoderConfig,
-    pub(crate) embedding: Tensor,
-    pub(crate) layers: Vec<Layer>,
-    pub(crate) norm: Tensor,
-    pub(crate) output: Tensor,
+    config: DecoderConfig,
+    embedding: Tensor,
+    layers: Vec<Layer>,
+    norm: Tensor,
+    output: Tensor,
     rotary: Tables,
 }
 
 /// A matrix (`out x in`) and, in some families, a bias.
 #[derive(Debug)]
-pub(crate) struct Projection {
-    pub(crate) weight: Tensor,
-    pub(crate) bias: Option<Tensor>,
+struct Projection {
+    weight: Tensor,
+    bias: Option<Tensor>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Layer {
-    pub(crate) attention_norm: Tensor,
-    pub(crate) query: Projection,
-    pub(crate) key: Projection,
-    pub(crate) value: Projection,
-    pub(crate) output: Projection,
-    pub(crate) feed_forward_norm: Tensor,
-    pub(crate) gate: Projection,
-    pub(crate) up: Projection,
-    pub(crate) down: Projection,
+struct Layer {
+    attention_norm: Tensor,
+    query: Projection,
+    key: Projection,
+    value: Projection,
+    output: Projection,
+    feed_forward_norm: Tensor,
+    gate: Projection,
+    up: Projection,
+    down: Projection,
 }
 
 impl Projection {
-    fn load(weights: &Weights, name: &str, out: usize, input: usize, bias: bool) -> Result<Self, ModelError> {
+    fn load(weights: &Weights, name: &str, out: usize, input: usize, bias: bool) -> Result<Self, TrainError> {
         let weight = weights.get(&format!("{name}.weight"), &[out, input])?;
         let bias = bias.then(|| weights.get(&format!("{name}.bias"), &[out])).transpose()?;
         Ok(Self { weight, bias })
@@ -63,15 +77,19 @@ impl Projection {
 
 impl Decoder {
     /// Builds a decoder from weights named as in a Hugging Face Llama checkpoint.
-    pub fn new(config: DecoderConfig, weights: &Weights) -> Result<Self, ModelError> {
+    ///
+    /// # Errors
+    /// [`TrainError::Architecture`] where the decoder is unlike Llama's, and [`TrainError::Model`] where a weight is missing or has
+    /// another shape.
+    pub fn new(config: DecoderConfig, weights: &Weights) -> Result<Self, TrainError> {
         let DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, .. } = config;
         let (FeedForward::Gated { bias: feed_forward_bias, .. } | FeedForward::Plain { bias: feed_forward_bias, .. }) =
             config.feed_forward;
         let (inner, Positions::Rotary(rotary)) = (config.feed_forward.width(), &config.positions) else {
-            return Err(ModelError::OfTensors);
+            return Err(TrainError::Architecture);
         };
-        if !config.is_like_llama() {
-            return Err(ModelError::OfTensors);
+        if !is_like_llama(&config) {
+            return Err(TrainError::Architecture);
         }
         let rotary = Tables::new(&rotary[0], head_dim, config.context)?;
         let embedding = weights.get("model.embed_tokens.weight", &[vocabulary, width])?;
@@ -99,7 +117,7 @@ impl Decoder {
                     down: mlp("down", width, inner)?,
                 })
             })
-            .collect::<Result<_, ModelError>>()?;
+            .collect::<Result<_, TrainError>>()?;
         let norm = weights.get("model.norm.weight", &[width])?;
         Ok(Self { config, embedding, layers, norm, output, rotary })
     }
@@ -107,10 +125,6 @@ impl Decoder {
     /// The description it was built from.
     pub fn config(&self) -> &DecoderConfig {
         &self.config
-    }
-
-    pub(crate) fn rotary(&self) -> &Tables {
-        &self.rotary
     }
 
     fn normalize(&self, x: &Tensor, weight: &Tensor) -> candle_core::Result<Tensor> {
@@ -126,7 +140,7 @@ impl Decoder {
         let visible = batch.visibility();
         let (cos, sin) = self.rotary.at(&batch.positions(held))?;
         let split = |x: Tensor, heads: usize| x.reshape((1, m, heads, head_dim));
-        // Positions are turned in f32 whatever the weights are.
+        // Positions are rotated in f32 whatever the weights are.
         let kind = self.embedding.dtype();
         let rotate = |x: Tensor, heads: usize| {
             rope_thd(&split(x, heads)?.to_dtype(DType::F32)?, &cos, &sin)?.squeeze(0)?.to_dtype(kind)
@@ -151,6 +165,36 @@ impl Decoder {
     }
 }
 
+/// Whether only the shape tells it from Llama, up to biases.
+fn is_like_llama(config: &DecoderConfig) -> bool {
+    let DecoderConfig { positions: Positions::Rotary(rotary), norm: Norm::Rms { .. }, .. } = config else {
+        return false;
+    };
+    let FeedForward::Gated { width, activation: Activation::Silu, bias } = config.feed_forward else { return false };
+    let plain = DecoderConfig {
+        vocabulary: config.vocabulary,
+        width: config.width,
+        layers: config.layers,
+        heads: config.heads,
+        kv_heads: config.kv_heads,
+        head_dim: config.head_dim,
+        context: config.context,
+        norm: config.norm,
+        positions: config.positions.clone(),
+        feed_forward: FeedForward::Gated { width, activation: Activation::Silu, bias },
+        attention_bias: config.attention_bias,
+        output_bias: config.output_bias,
+        tied: config.tied,
+        ..DecoderConfig::default()
+    };
+    *rotary == [Rotary::new(rotary[0].theta)] && *config == plain
+}
+
+/// A failure of candle's as one of a model.
+fn failed(error: candle_core::Error) -> ModelError {
+    ModelError::Compute(error.into())
+}
+
 impl LanguageModel for Decoder {
     fn vocabulary_size(&self) -> usize {
         self.config.vocabulary
@@ -162,63 +206,60 @@ impl LanguageModel for Decoder {
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
         let DecoderConfig { kv_heads, head_dim, context, .. } = self.config;
-        if capacity > context {
-            return Err(ModelError::ContextFull { tokens: capacity, capacity: context });
-        }
+        let held = Held::none(capacity, context)?;
         let caches = self
             .layers
             .iter()
             .map(|_| KvCache::new(capacity.max(1), kv_heads, head_dim, self.embedding.dtype()))
-            .collect::<candle_core::Result<_>>()?;
-        Ok(Box::new(DecoderSequence { decoder: self, caches, length: 0, capacity }))
+            .collect::<candle_core::Result<_>>()
+            .map_err(failed)?;
+        Ok(Box::new(DecoderSequence { decoder: self, caches, held }))
     }
 }
 
 struct DecoderSequence {
     decoder: Arc<Decoder>,
     caches: Vec<KvCache>,
-    length: usize,
-    capacity: usize,
+    held: Held,
 }
 
 impl Sequence for DecoderSequence {
     fn len(&self) -> usize {
-        self.length
+        self.held.length()
     }
 
     fn capacity(&self) -> usize {
-        self.capacity
+        self.held.capacity()
     }
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let size = self.decoder.config.vocabulary;
-        let length = batch.admitted(size, self.length, self.capacity)?;
+        self.held.after(batch, size)?;
         if batch.tokens.is_empty() {
             rows.set(Vec::new(), size);
             return Ok(());
         }
-        rows.set(self.decoder.forward(self.length, &mut self.caches, batch)?, size);
-        self.length = length;
+        let held = self.held.length();
+        rows.set(self.decoder.forward(held, &mut self.caches, batch).map_err(failed)?, size);
+        self.held.extend(batch.tokens.len());
         Ok(())
     }
 
     fn truncate(&mut self, length: usize) {
-        assert!(length <= self.length, "truncating {} tokens to {length}", self.length);
-        self.length = length;
+        self.held.truncate(length);
     }
 
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
-        let length = kept(self.length, from, path);
+        let length = self.held.after_keep(from, path);
         if length > from {
-            self.caches.iter_mut().try_for_each(|cache| cache.keep(from, path))?;
+            self.caches.iter_mut().try_for_each(|cache| cache.keep(from, path)).map_err(failed)?;
         }
-        self.length = length;
+        self.held.truncate(length);
         Ok(())
     }
 
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
-        let caches = self.caches.iter().map(KvCache::fork).collect::<candle_core::Result<_>>()?;
-        let (length, capacity) = (self.length, self.capacity);
-        Ok(Box::new(Self { decoder: self.decoder.clone(), caches, length, capacity }))
+        let caches = self.caches.iter().map(KvCache::fork).collect::<candle_core::Result<_>>().map_err(failed)?;
+        Ok(Box::new(Self { decoder: self.decoder.clone(), caches, held: self.held }))
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use candle_core::{DType, Tensor};
 use serde_json::json;
 use verdigris_logits::{Purpose, Random};
-use verdigris_models::{Batch, Decoder, Device, Format, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, Device, Format, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
+use verdigris_train::{Decoder, Weights};
 
 const FAR: [usize; 6] = [256, 257, 1025, 2000, 4097, 4098];
 
@@ -87,7 +88,7 @@ fn bf16_is_as_good_far_out_as_at_the_beginning() {
     println!("bf16, keys and values in f16: {with_cache:?}");
     assert!(with_cache.iter().all(|&difference| difference > 0.0 && difference < 4e-3), "{with_cache:?}");
     // Tensors of bf16, as on a GPU, round everything but positions and softmax.
-    let weights = half.weights().unwrap().to_dtype(DType::BF16).unwrap();
+    let weights = Weights::of(&half).unwrap().to_dtype(DType::BF16).unwrap();
     let tensors = Decoder::new(half.config().unwrap(), &weights).unwrap();
     let rounded = differences(&rows(Arc::new(tensors)), &expected);
     println!("bf16 throughout: {rounded:?}");
