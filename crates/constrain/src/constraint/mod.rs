@@ -15,7 +15,7 @@ use crate::constraint::cursor::Cursor;
 use crate::constraint::forced::{Recent, forced};
 use crate::constraint::lexicon::Lexicon;
 use crate::grammar::{BadChoice, Grammar};
-use crate::json::schema::BadSchema;
+use crate::json::fault::BadSchema;
 use crate::json::style::Style;
 use crate::machine::{MEMORY, Machine, State, TooMuchWork};
 use crate::regex::BadRegex;

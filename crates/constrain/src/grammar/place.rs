@@ -17,7 +17,7 @@ use crate::terminal::quoted::Quoted;
 /// What an object must be.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectShape {
-    pub(crate) signs: Signs,
+    pub(crate) punctuation: Punctuation,
     /// The escapes in names.
     pub(crate) escapes: Escapes,
     pub(crate) table: Arc<NameTable>,
@@ -78,7 +78,7 @@ impl ValueOf {
 /// What an array must be.
 #[derive(Clone, Debug)]
 pub(crate) struct ArrayShape {
-    pub(crate) signs: Signs,
+    pub(crate) punctuation: Punctuation,
     /// The rules of the first items, and of those that follow.
     pub(crate) first: Vec<Rule>,
     pub(crate) rest: Rule,
@@ -107,9 +107,11 @@ pub(crate) struct CountedItem {
     pub(crate) rest: Rule,
 }
 
-/// The terminals of the signs of JSON, with the white space around them.
+/// The terminals of the punctuation of JSON, with the white space around them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Signs {
+pub(crate) struct Punctuation {
+    pub(crate) open_object: u32,
+    pub(crate) open_array: u32,
     /// Just after an opening sign, and later.
     pub(crate) close_object: [u32; 2],
     pub(crate) close_array: [u32; 2],
@@ -119,10 +121,11 @@ pub(crate) struct Signs {
     pub(crate) width: u64,
 }
 
-impl Signs {
+impl Punctuation {
     fn renumber(&mut self, terminals: u32) {
         let pairs = self.close_object.iter_mut().chain(&mut self.close_array);
-        pairs.chain([&mut self.comma, &mut self.colon]).for_each(|number| *number += terminals);
+        let single = [&mut self.open_object, &mut self.open_array, &mut self.comma, &mut self.colon];
+        pairs.chain(single).for_each(|number| *number += terminals);
     }
 }
 
@@ -231,7 +234,7 @@ impl ObjectShape {
     /// The bytes of a property: its name, the colon and its value.
     fn bytes(&self, number: u32, rule: &impl Fn(Rule) -> u64) -> u64 {
         let property = &self.properties[number as usize];
-        sum([property.name_bytes, self.signs.width, rule(property.value.rule)])
+        sum([property.name_bytes, self.punctuation.width, rule(property.value.rule)])
     }
 
     /// What the cheapest properties take that may still come beside those that are missing, each with a comma: so many, or
@@ -250,7 +253,7 @@ impl ObjectShape {
         let mut ways: Vec<u64> = free.map(|number| self.bytes(number, rule)).collect();
         let mut others = Vec::new();
         for OtherNames { name_bytes, value, counted } in &self.others {
-            let with = |name: u64| sum([name, self.signs.width, rule(value.rule)]);
+            let with = |name: u64| sum([name, self.punctuation.width, rule(value.rule)]);
             match counted {
                 None => others.push(with(*name_bytes)),
                 Some((_, names)) => {
@@ -266,7 +269,7 @@ impl ObjectShape {
         ways.retain(|&way| way != NO_END);
         ways.sort_unstable();
         ways.truncate(wanted);
-        ways.iter_mut().for_each(|way| *way = way.saturating_add(self.signs.width));
+        ways.iter_mut().for_each(|way| *way = way.saturating_add(self.punctuation.width));
         ways
     }
 
@@ -304,7 +307,8 @@ impl ObjectShape {
         rule: &impl Fn(Rule) -> u64,
     ) -> Option<(u64, u32)> {
         let missing = self.missing(passed, present);
-        let mut bytes = sum(missing.iter().map(|&number| self.bytes(number, rule).saturating_add(self.signs.width)));
+        let mut bytes =
+            sum(missing.iter().map(|&number| self.bytes(number, rule).saturating_add(self.punctuation.width)));
         if bytes == NO_END || missing.iter().any(|&number| has(passed, number)) {
             return None;
         }
@@ -335,7 +339,8 @@ impl ObjectShape {
     ) -> Option<Ends> {
         let missing = self.missing(passed, present);
         let value = rule(self.others[kind as usize].value.rule);
-        let required = sum(missing.iter().map(|&number| self.bytes(number, rule).saturating_add(self.signs.width)));
+        let required =
+            sum(missing.iter().map(|&number| self.bytes(number, rule).saturating_add(self.punctuation.width)));
         if required == NO_END || value == NO_END || missing.iter().any(|&number| has(passed, number)) {
             return None;
         }
@@ -347,8 +352,8 @@ impl ObjectShape {
         let all = vec![u64::MAX; passed.len()];
         let passed = if self.any_order { passed } else { &all[..] };
         let cheapest = self.cheapest((passed, &missing), (at, seen), more as usize + 1, rule);
-        let beside = sum([2 * self.signs.width, value]);
-        let rest = sum([required, self.signs.width, value, 1]);
+        let beside = sum([2 * self.punctuation.width, value]);
+        let rest = sum([required, self.punctuation.width, value, 1]);
         (cheapest.len() == more as usize + 1).then_some(Ends { cheapest, beside, rest })
     }
 
@@ -364,7 +369,7 @@ impl ObjectShape {
         let mut best: Vec<Option<(u64, u32)>> = vec![None; self.some as usize + 1];
         best[met as usize] = Some((0, 0));
         let with = |so_far: (u64, u32), bytes: u64| {
-            let bytes = sum([so_far.0, bytes, self.signs.width]);
+            let bytes = sum([so_far.0, bytes, self.punctuation.width]);
             (bytes != NO_END).then_some((bytes, so_far.1 + 1))
         };
         let improve = |best: &mut Option<(u64, u32)>, new: Option<(u64, u32)>| {
@@ -379,7 +384,7 @@ impl ObjectShape {
             for (met, so_far) in (0u32..).zip(&best) {
                 let Some(so_far) = *so_far else { continue };
                 for (meets, value) in property.value.ways() {
-                    let bytes = sum([property.name_bytes, self.signs.width, rule(value)]);
+                    let bytes = sum([property.name_bytes, self.punctuation.width, rule(value)]);
                     improve(&mut after[(met | meets) as usize], with(so_far, bytes));
                 }
             }
@@ -390,7 +395,7 @@ impl ObjectShape {
             let Some(so_far) = best[met] else { continue };
             for OtherNames { name_bytes, value, .. } in &self.others {
                 for (meets, value) in value.ways() {
-                    let bytes = sum([*name_bytes, self.signs.width, rule(value)]);
+                    let bytes = sum([*name_bytes, self.punctuation.width, rule(value)]);
                     improve(&mut best[met | meets as usize], with(so_far, bytes));
                 }
             }
@@ -428,15 +433,18 @@ impl ArrayShape {
             }
             if let (Some(unique), true) = (&self.unique, wanted > 0) {
                 let texts = shortest(unique, seen, wanted as usize)?;
-                return Some((sum(texts) + self.signs.width * u64::from(wanted), wanted));
+                return Some((sum(texts) + self.punctuation.width * u64::from(wanted), wanted));
             }
             // All but the first few are alike.
             let last = (index + wanted).max(index);
             let special = (index..last).take_while(|&index| (index as usize) < self.first.len());
-            let first = sum(special.map(|index| rule(self.item(index)).saturating_add(self.signs.width)));
+            let first = sum(special.map(|index| rule(self.item(index)).saturating_add(self.punctuation.width)));
             let alike = u64::from(last.saturating_sub(index.max(self.first.len() as u32)));
-            let rest =
-                if alike == 0 { 0 } else { rule(self.rest).saturating_add(self.signs.width).saturating_mul(alike) };
+            let rest = if alike == 0 {
+                0
+            } else {
+                rule(self.rest).saturating_add(self.punctuation.width).saturating_mul(alike)
+            };
             return Some((first.saturating_add(rest), wanted));
         };
         // From the far end to here: for each number of items of the kinds so far, the fewest bytes.
@@ -455,7 +463,7 @@ impl ArrayShape {
             let way = |matched: u32| {
                 let with = |&(kinds, bytes): &(u32, u64)| {
                     let (rest, items) = ways[counted.matched(matched, kinds)? as usize]?;
-                    Some((sum([rest, bytes, self.signs.width]), items + 1))
+                    Some((sum([rest, bytes, self.punctuation.width]), items + 1))
                 };
                 items.iter().filter_map(with).chain(ends(index, matched)).min()
             };
@@ -567,7 +575,7 @@ impl Places {
         };
         for mut shared in other.objects {
             let shape = Arc::make_mut(&mut shared);
-            shape.signs.renumber(terminals);
+            shape.punctuation.renumber(terminals);
             shape.properties.iter_mut().for_each(|property| value(&mut property.value));
             for other in &mut shape.others {
                 value(&mut other.value);
@@ -577,7 +585,7 @@ impl Places {
         }
         for mut shared in other.arrays {
             let shape = Arc::make_mut(&mut shared);
-            shape.signs.renumber(terminals);
+            shape.punctuation.renumber(terminals);
             renumber(&mut shape.first);
             shape.rest += rules;
             for item in shape.counted.iter_mut().flat_map(|counted| &mut counted.items) {
@@ -678,11 +686,11 @@ impl Places {
             Place::Object { at, .. } => {
                 let (passed, present) = (&self.sets[at.passed as usize], &self.sets[at.present as usize]);
                 let shape = &self.objects[at.shape as usize];
-                (shape.rest((passed, present), at, &Seen::default(), &rule), shape.signs.width)
+                (shape.rest((passed, present), at, &Seen::default(), &rule), shape.punctuation.width)
             }
             Place::Array { at, .. } => {
                 let shape = &self.arrays[at.shape as usize];
-                (shape.rest(0, 0, &Seen::default(), &rule), shape.signs.width)
+                (shape.rest(0, 0, &Seen::default(), &rule), shape.punctuation.width)
             }
         };
         match rest {
@@ -767,7 +775,7 @@ impl Places {
             let next = InObject { met: next.met | meets, ..next };
             let seen = &self.seen[next.seen as usize];
             let rest = shape.rest((&passed, &present), next, seen, &self.rule()).map_or(NO_END, |(bytes, _)| bytes);
-            sum([shape.signs.width + 1, self.rules[value as usize], rest])
+            sum([shape.punctuation.width + 1, self.rules[value as usize], rest])
         };
         shape.value(named).ways().map(way).min().unwrap_or(NO_END)
     }
@@ -801,8 +809,8 @@ impl Places {
             if all == NO_END || value == NO_END || !fits(missing.len() - usize::from(is_missing)) {
                 return NO_END;
             }
-            let this = if is_missing { shape.bytes(number, &rule) + shape.signs.width } else { 0 };
-            sum([shape.signs.width + 1, value, all - this])
+            let this = if is_missing { shape.bytes(number, &rule) + shape.punctuation.width } else { 0 };
+            sum([shape.punctuation.width + 1, value, all - this])
         };
         let known = (0..shape.properties.len() as u32).map(after).collect();
         let others: Vec<u64> = match first_missing.is_none() && !is_full && !shape.counts_others(at) {
@@ -884,7 +892,7 @@ impl Grammar {
                 let names = self.at_place(Place::Object { at: inside, phase: Phase::Name });
                 self.open(names);
                 let goes_on = !matches!(&self.steps[names as usize], Step::Fork(ways) if ways.is_empty());
-                let signs = self.places.objects[inside.shape as usize].signs;
+                let punctuation = self.places.objects[inside.shape as usize].punctuation;
                 let closes = {
                     let places = &self.places;
                     let shape = &places.objects[inside.shape as usize];
@@ -895,11 +903,11 @@ impl Grammar {
                 };
                 let mut ways = Vec::new();
                 if closes {
-                    let close = signs.close_object[usize::from(phase != Phase::First)];
+                    let close = punctuation.close_object[usize::from(phase != Phase::First)];
                     ways.push(self.read(close, Self::RETURN));
                 }
                 if goes_on {
-                    ways.push(if phase == Phase::First { names } else { self.read(signs.comma, names) });
+                    ways.push(if phase == Phase::First { names } else { self.read(punctuation.comma, names) });
                 }
                 Step::Fork(ways)
             }
@@ -951,7 +959,7 @@ impl Grammar {
             }
         }
         let call = if let [call] = ways[..] { call } else { self.step(Step::Fork(ways)) };
-        let colon = self.places.objects[at.shape as usize].signs.colon;
+        let colon = self.places.objects[at.shape as usize].punctuation.colon;
         self.unique(Step::Read { terminal: colon, next: call })
     }
 
@@ -978,7 +986,7 @@ impl Grammar {
 
     fn items(&mut self, at: InArray, phase: Phase, number: u32) -> Step {
         let shape = &self.places.arrays[at.shape as usize];
-        let signs = shape.signs;
+        let punctuation = shape.punctuation;
         let rule = self.places.rule();
         let mut steps = Vec::new();
         let is_enough = shape.counted.as_ref().is_none_or(|counted| counted.is_enough(at.matched));
@@ -1001,25 +1009,25 @@ impl Grammar {
         let seen = self.places.seen[at.seen as usize].clone();
         let cheapest = if unique.is_empty() { None } else { shortest(&unique, &seen, more as usize + 1) };
         let cheapest: Option<Vec<u64>> =
-            cheapest.map(|lengths| lengths.iter().map(|length| length + signs.width).collect());
+            cheapest.map(|lengths| lengths.iter().map(|length| length + punctuation.width).collect());
         if closes {
-            let close = signs.close_array[usize::from(phase != Phase::First)];
+            let close = punctuation.close_array[usize::from(phase != Phase::First)];
             steps.push(self.read(close, Self::RETURN));
         }
         for (item, matched) in ways {
             let next = Place::Array { at: InArray { index, matched, ..at }, phase: Phase::Later };
             if let Some(next) = self.at_place_with_end(next) {
                 let item = self.call(item, next);
-                steps.push(if phase == Phase::First { item } else { self.read(signs.comma, item) });
+                steps.push(if phase == Phase::First { item } else { self.read(punctuation.comma, item) });
             }
         }
         for (kind, terminal) in (0..).zip(unique) {
             let Some(cheapest) = cheapest.clone() else { continue };
-            let ends = Ends { cheapest, beside: signs.width, rest: 1 };
+            let ends = Ends { cheapest, beside: punctuation.width, rest: 1 };
             if let Some(fresh) = Fresh::new((kind, terminal), seen.clone(), at.pending, ends) {
                 let terminal = self.terminal(Terminal::Fresh(Box::new(fresh)));
                 let item = self.step(Step::Name { terminal, place: number });
-                steps.push(if phase == Phase::First { item } else { self.read(signs.comma, item) });
+                steps.push(if phase == Phase::First { item } else { self.read(punctuation.comma, item) });
             }
         }
         Step::Fork(steps)

@@ -10,6 +10,7 @@ use fluent_uri::{Uri, UriRef};
 use serde_json::{Map, Value};
 
 use crate::automata::budget::Budget;
+use crate::json::fault::below;
 use crate::json::registry::Registry;
 
 /// How deep a document may be nested.
@@ -303,7 +304,7 @@ impl Path<'_> {
             keys.push(part.key);
             next = part.before;
         }
-        let path = keys.iter().rev().fold(self.root.to_owned(), |path, key| super::expand::below(&path, key));
+        let path = keys.iter().rev().fold(self.root.to_owned(), |path, key| below(&path, key));
         budget.take(path.len() as u64 / 4);
         path
     }

@@ -8,18 +8,20 @@
 //! | `document`, [`registry`] | where references lead |
 //! | `expand` | the ways to obey a schema, with its branches told apart |
 //! | `flat` | demands on each type, which can be joined |
-//! | [`schema`] | from demands to the rules of a grammar |
+//! | `compile` | from demands to the rules of a grammar |
 //! | [`style`] | how JSON is written where a schema leaves that open |
 //! | `number`, `pattern`, `format` | automata of numbers, of texts that match, and of formats |
 
+mod compile;
 mod document;
 mod expand;
+pub(crate) mod fault;
 mod flat;
 mod format;
 mod number;
 mod pattern;
 pub mod registry;
-pub mod schema;
+
 pub mod style;
 #[cfg(test)]
 mod tests;

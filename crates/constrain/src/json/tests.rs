@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::schema::BadSchema;
+use super::fault::BadSchema;
 use super::style::{Escapes, NumberForms, Style, Whitespace};
 use crate::{Grammar, Machine, Trie};
 use std::sync::{Arc, LazyLock};

@@ -186,7 +186,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Lets the text be JSON that obeys a schema. [`verdigris_constrain::json::schema`] says what is understood.
+    /// Lets the text be JSON that obeys a schema. [`verdigris_constrain::json`] says what is understood.
     pub fn json_schema(mut self, schema: Value) -> Self {
         self.form = Some(Form::JsonSchema(schema));
         self

@@ -4,14 +4,13 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::values::{item_is, some_property};
-use super::{ContentOf, NOTHING, Result, Schemas, bad, below, check, normal};
+use super::assertion::Assertion;
+use super::ways::{item_is, some_property, without};
+use super::{ContentOf, NOTHING, Schemas, normal};
+use crate::json::fault::{Result, bad, below, check};
 use crate::json::flat::{ContainsSome, Demand, Flat, Items, Key, Properties, SomeNames, Types};
 use crate::json::format;
 use crate::json::number::{Bound, Decimal};
-
-/// Of more properties than that, the order is not kept where one of them must be wrong.
-const MAX_KEPT: usize = 64;
 
 impl<'a> Schemas<'a> {
     /// What the keywords of a schema say, each by itself; `wanted` where it is not asked how to break them.
@@ -366,64 +365,6 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// What one keyword says.
-pub(super) enum Assertion {
-    /// The ways to obey it, and to break it; or the keyword, where breaking it cannot be said.
-    Plain { holds: Vec<Flat>, broken: Result<Vec<Flat>, &'static str> },
-    /// Another schema holds, or does not.
-    Schema(Demand),
-    /// One of these at least.
-    Any(Vec<Key>),
-    /// One of these and no more.
-    One(Vec<Key>),
-    /// If the first holds, the second must, else the third.
-    If(Demand, Key, Key),
-}
-
-impl Assertion {
-    fn plain(holds: Flat, broken: Flat) -> Self {
-        Self::Plain { holds: vec![holds], broken: Ok(vec![broken]) }
-    }
-
-    fn content(content: u32) -> Self {
-        let (mut holds, mut broken) = (Flat::of(Types::ALL), Flat::of(Types::STRING));
-        holds.strings.contents = vec![(content, true)];
-        broken.strings.contents = vec![(content, false)];
-        Self::plain(holds, broken)
-    }
-}
-
-impl Properties {
-    /// The ways in which one of the named properties is there and breaks a demand; or is not there, if it is required.
-    fn one_wrong(&self, is_required: impl Fn(&str) -> bool) -> Vec<Flat> {
-        let turned = |key: &Key| key.iter().map(|&(schema, wanted)| (schema, !wanted)).collect();
-        let named = self.named.iter().map(|(name, key)| (name.clone(), turned(key))).collect();
-        Self { named, ..Self::default() }.one_of_these(is_required)
-    }
-
-    /// The ways in which one of the named properties is there and obeys one of its demands; or is not there, if it `may` be
-    /// missing.
-    pub(super) fn one_of_these(&self, may: impl Fn(&str) -> bool) -> Vec<Flat> {
-        // All of a few are named, for they keep their order.
-        let others = if self.named.len() > MAX_KEPT { &[] } else { &self.named[..] };
-        let wrong = |(at, demand): (usize, &Demand)| {
-            let this = &self.named[at].0;
-            let mut named: Vec<(String, Key)> = others.iter().map(|(name, _)| (name.clone(), Key::new())).collect();
-            match named.get_mut(at) {
-                Some((_, key)) => key.push(*demand),
-                None => named.push((this.clone(), vec![*demand])),
-            }
-            let mut flat = Flat::of(Types::OBJECT);
-            flat.objects.required = if may(this) { Vec::new() } else { vec![this.clone()] };
-            flat.objects.properties = vec![Rc::new(Self { named, ..Self::default() })];
-            flat
-        };
-        let demands =
-            self.named.iter().enumerate().flat_map(|(at, (_, key))| key.iter().map(move |demand| (at, demand)));
-        demands.map(wrong).collect()
-    }
-}
-
 /// Where demands on a type keep a least and a greatest size.
 type Parts = (fn(&mut Flat) -> &mut u64, fn(&mut Flat) -> &mut Option<u64>);
 
@@ -451,14 +392,6 @@ fn sizes(
         all.push(Assertion::plain(holds, broken));
     }
     Ok(())
-}
-
-/// Objects that do not have a property.
-fn without(name: &str) -> Flat {
-    let mut flat = Flat::of(Types::OBJECT);
-    let named = vec![(name.to_owned(), vec![NOTHING])];
-    flat.objects.properties = vec![Rc::new(Properties { named, ..Properties::default() })];
-    flat
 }
 
 fn properties_of(keywords: &Map<String, Value>) -> Option<&Map<String, Value>> {

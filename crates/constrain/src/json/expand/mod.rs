@@ -3,22 +3,24 @@
 //! `anyOf`, `oneOf`, `not`, `if` and their kind are told apart here, so that what is left is demands on each type that
 //! can be joined ([`crate::json::flat`]). A schema that must not hold is the union of the ways to break it.
 
+mod assertion;
 mod keywords;
 mod values;
+mod ways;
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use self::keywords::Assertion;
+use self::assertion::Assertion;
 use crate::automata::automaton::{Automaton, NoAutomaton};
 use crate::automata::budget::Budget;
 use crate::json::document::Document;
+use crate::json::fault::{Result, bad, below, check};
 use crate::json::flat::{Demand, EvaluatedItems, Flat, Items, Key, Objects, Properties, Types};
 use crate::json::pattern::pattern;
 use crate::json::registry::Registry;
-use crate::json::schema::BadSchema;
 
 /// The most ways in which a schema may be obeyed that are told apart.
 const MAX_WAYS: usize = 4096;
@@ -34,30 +36,6 @@ const MAX_NESTING: u32 = 128;
 
 /// The most branches of which all sets are looked at.
 const MAX_BRANCHES: usize = 6;
-
-pub(crate) type Result<T, E = BadSchema> = std::result::Result<T, E>;
-
-pub(crate) fn bad<T>(path: &str, fault: impl Into<String>) -> Result<T> {
-    // A name may have a megabyte.
-    let cut = |at: usize| (0..=at).rev().find(|&at| path.is_char_boundary(at)).unwrap_or(0);
-    let path = match path.len() {
-        0..=MAX_PATH => path.to_owned(),
-        length => format!("{}...{}", &path[..cut(MAX_PATH / 2)], &path[cut(length - MAX_PATH / 2)..]),
-    };
-    Err(BadSchema { path, fault: fault.into() })
-}
-
-/// The most bytes of a path that are told.
-const MAX_PATH: usize = 1000;
-
-/// Fails where a budget is spent.
-pub(crate) fn check(budget: &Budget, path: &str) -> Result<()> {
-    if budget.is_spent() { bad(path, TOO_MUCH) } else { Ok(()) }
-}
-
-/// What is said where a budget is spent.
-const TOO_MUCH: &str =
-    "it is too much work to tell its branches, patterns and numbers apart: say it with fewer of them";
 
 /// The schema that everything obeys, and the one that nothing does.
 pub(crate) const ANYTHING: u32 = 0;
@@ -611,9 +589,4 @@ fn joined(a: &[Demand], b: &[Demand]) -> Key {
 pub(crate) fn item(items: &[Rc<Items>], at: usize) -> Key {
     let key = items.iter().flat_map(|items| items.first.get(at).unwrap_or(&items.rest)).copied();
     normal(key.collect())
-}
-
-/// The path of a part of a schema.
-pub(crate) fn below(path: &str, key: &str) -> String {
-    format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"))
 }

@@ -4,8 +4,10 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::{NOTHING, Result, Schemas, Source, check};
-use crate::json::flat::{Flat, Items, Key, Properties, SomeNames, SomeProperty, Types};
+use super::ways::{item_is, some_property};
+use super::{NOTHING, Schemas, Source};
+use crate::json::fault::{Result, check};
+use crate::json::flat::{Flat, Items, Key, Properties, SomeNames, Types};
 use crate::json::number::Decimal;
 
 impl<'a> Schemas<'a> {
@@ -105,21 +107,4 @@ impl<'a> Schemas<'a> {
             _ => unreachable!("scalars have been told apart"),
         }
     }
-}
-
-/// Arrays that have an item at a place, which obeys something.
-pub(super) fn item_is(at: usize, what: Key) -> Flat {
-    let mut flat = Flat::of(Types::ARRAY);
-    flat.arrays.least = at as u64 + 1;
-    let mut first = vec![Key::new(); at];
-    first.push(what);
-    flat.arrays.items = vec![Rc::new(Items { first, rest: Key::new() })];
-    flat
-}
-
-/// Objects that have a property with a name among some, whose value obeys something.
-pub(super) fn some_property(names: SomeNames, value: Key) -> Flat {
-    let mut flat = Flat::of(Types::OBJECT);
-    flat.objects.some = vec![SomeProperty { names, value }];
-    flat
 }

@@ -1,0 +1,112 @@
+//! The shapes of arrays.
+
+use std::sync::Arc;
+
+use super::{Compiler, MAX_COUNTS};
+use crate::grammar::place::{ArrayShape, Counted, CountedItem};
+use crate::json::expand::{NOTHING, item, normal};
+use crate::json::fault::{Result, bad, check};
+use crate::json::flat::{Arrays, ContainsSome, Key, Numbers, Types};
+use crate::json::style::Escapes;
+use crate::terminal::Terminal;
+
+/// The most items that are told apart by their place.
+const MAX_FIRST: usize = 10_000;
+
+/// The most kinds of items of one array that are counted.
+const MAX_CONTAINS: usize = 4;
+
+/// The most items that an array with kinds that are counted must have.
+const MAX_LEAST: u32 = 1 << 12;
+
+impl Compiler<'_> {
+    pub(super) fn array(&mut self, arrays: &Arrays, path: &str) -> Result<ArrayShape> {
+        let length = |n: u64| u32::try_from(n).ok().filter(|&n| n < 1 << 30);
+        let Some(least) = length(arrays.least) else { return bad(path, "\"minItems\" is too large") };
+        // More than that is no bound.
+        let most = arrays.most.and_then(length);
+        let first = arrays.items.iter().map(|items| items.first.len()).max().unwrap_or(0);
+        if first > MAX_FIRST {
+            return bad(path, format!("\"prefixItems\" has more than {MAX_FIRST} schemas"));
+        }
+        // What demands nothing is no demand.
+        let wanted: Vec<&ContainsSome> =
+            arrays.contains.iter().filter(|contains| contains.least > 0 || contains.most.is_some()).collect();
+        let first = wanted.iter().map(|contains| contains.from).max().unwrap_or(0).max(first);
+        let mut rule = |at: usize| self.rule(item(&arrays.items, at));
+        let (rest, all) = (rule(first), (0..first).map(rule).collect());
+        let mut counted = None;
+        if !wanted.is_empty() {
+            if wanted.len() > MAX_CONTAINS {
+                return bad(path, format!("more than {MAX_CONTAINS} \"contains\" for one array are not supported"));
+            }
+            let bounds = wanted
+                .iter()
+                .map(|contains| (length(contains.least).unwrap_or(u32::MAX - 1), contains.most.and_then(length)));
+            let bounds: Vec<(u32, Option<u32>)> = bounds.collect();
+            let opposite: Vec<Key> =
+                wanted.iter().map(|contains| self.schemas.opposite(&contains.what, path)).collect();
+            let mut items = Vec::new();
+            for kinds in 0..1u32 << wanted.len() {
+                let more = |at: usize| {
+                    let mut key = Key::new();
+                    for (kind, ContainsSome { from, what, most, .. }) in wanted.iter().enumerate() {
+                        match kinds >> kind & 1 == 1 {
+                            true if at < *from => key.push(NOTHING),
+                            true => key.extend(what),
+                            false if most.is_some() && at >= *from => key.extend(&opposite[kind]),
+                            false => {}
+                        }
+                    }
+                    key
+                };
+                check(&self.schemas.budget, path)?;
+                let mut rule = |at: usize| self.rule(normal([item(&arrays.items, at), more(at)].concat()));
+                items.push(CountedItem { kinds, rest: rule(first), first: (0..first).map(rule).collect() });
+            }
+            let with_bounds = Counted { bounds, items };
+            if with_bounds.numbers() > MAX_COUNTS {
+                return bad(path, "\"minContains\" or \"maxContains\" is too large");
+            }
+            if least > MAX_LEAST {
+                return bad(
+                    path,
+                    format!("\"minItems\" of more than {MAX_LEAST} beside \"contains\" is not supported"),
+                );
+            }
+            counted = Some(with_bounds);
+        }
+        let mut unique = None;
+        if arrays.unique && most.is_none_or(|most| most > 1) {
+            if first > 0 || counted.is_some() {
+                return bad(path, "\"uniqueItems\" beside \"prefixItems\" or \"contains\" is not supported");
+            }
+            if least > MAX_COUNTS {
+                return bad(path, "\"minItems\" beside \"uniqueItems\" is too large");
+            }
+            unique = Some(self.scalars(&item(&arrays.items, 0), path)?);
+        }
+        Ok(ArrayShape { punctuation: self.punctuation, first: all, rest, least, most, counted, unique })
+    }
+
+    /// The terminals of items that are all different. Each value is written in one way.
+    pub(super) fn scalars(&mut self, key: &Key, path: &str) -> Result<Vec<(u32, Arc<Terminal>)>> {
+        let ways = self.schemas.ways(&normal(key.clone()))?;
+        let mut terminals = Vec::new();
+        for flat in ways.iter() {
+            if flat.types.has(Types::ARRAY.or(Types::OBJECT)) {
+                return bad(path, "\"uniqueItems\" of arrays or objects is not supported");
+            }
+            terminals.extend(self.words(flat.types, path)?);
+            if flat.types.has(Types::NUMBER) {
+                terminals.extend(self.number(&Numbers { one_form: true, ..flat.numbers.clone() }, path)?);
+            }
+            if flat.types.has(Types::STRING) {
+                terminals.extend(self.string(&flat.strings, Escapes::Minimal, path)?);
+            }
+        }
+        terminals.sort_unstable();
+        terminals.dedup();
+        Ok(terminals.into_iter().map(|number| (number, self.grammar.terminals[number as usize].clone())).collect())
+    }
+}

@@ -1,0 +1,184 @@
+//! From a schema to a grammar.
+//!
+//! What is understood, and how JSON is written, is in `docs/constraints.md`. A keyword that cannot be honoured exactly
+//! is an error that names it and its place, never an approximation.
+
+mod arrays;
+mod numbers;
+mod objects;
+mod other_names;
+mod punctuation;
+mod strings;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::grammar::place::Punctuation;
+use crate::grammar::{At, Grammar, NoGrammar, Rule, Step};
+use crate::json::document::is_too_deep;
+use crate::json::expand::{Schemas, normal};
+use crate::json::fault::{BadSchema, Result, bad, check};
+use crate::json::flat::{Flat, Key, Numbers, Strings, Types};
+use crate::json::registry::Registry;
+use crate::json::style::{Escapes, Style};
+use crate::terminal::text::Characters;
+
+/// The most numbers of items, or of names that are not given, that are told apart where they are counted.
+const MAX_COUNTS: u32 = 1 << 10;
+
+/// The most rules of one grammar.
+const MAX_RULES: usize = 1 << 17;
+
+impl Grammar {
+    /// The grammar of all JSON texts.
+    pub fn json(style: Style) -> Self {
+        match Self::json_schema(&Value::Bool(true), style) {
+            Ok(grammar) => grammar,
+            Err(fault) => unreachable!("{fault}: it says nothing"),
+        }
+    }
+
+    /// The grammar of the JSON texts that obey a schema, whose references stay within it.
+    ///
+    /// # Errors
+    /// The schema is not one, asks for something that cannot be honoured exactly, or is obeyed by no finite text.
+    pub fn json_schema(schema: &Value, style: Style) -> Result<Self, BadSchema> {
+        Self::json_schema_with(schema, style, &Registry::default())
+    }
+
+    /// The grammar of the JSON texts that obey a schema, whose references may lead to those of a registry.
+    ///
+    /// # Errors
+    /// As for [`Grammar::json_schema`].
+    pub fn json_schema_with(schema: &Value, style: Style, registry: &Registry) -> Result<Self, BadSchema> {
+        if registry.schemas().chain([schema]).any(is_too_deep) {
+            return bad("#", "it is nested too deep");
+        }
+        Compiler::new(schema, style, registry).compile()
+    }
+}
+
+/// Automata by their numbers that must accept a text or must not, and texts that it may not be.
+type Contents = (Vec<(u32, bool)>, Vec<String>);
+
+struct Compiler<'a> {
+    schemas: Schemas<'a>,
+    style: Style,
+    grammar: Grammar,
+    punctuation: Punctuation,
+    /// The rule of each set of demands.
+    rules: HashMap<Key, Rule>,
+    /// Rules that have not been written yet.
+    open: VecDeque<(Rule, Key)>,
+    /// Terminals that occur again and again.
+    tables: HashMap<Vec<String>, u32>,
+    numbers: HashMap<Numbers, Option<u32>>,
+    characters: HashMap<Contents, Option<Arc<Characters>>>,
+    strings: HashMap<(Escapes, Strings), Option<u32>>,
+    /// Where no text is left that JSON would have, and why.
+    narrower: Option<String>,
+}
+
+impl<'a> Compiler<'a> {
+    fn new(root: &'a Value, style: Style, registry: &'a Registry) -> Self {
+        let mut grammar = Grammar::empty();
+        let punctuation = punctuation::add(&mut grammar, style.whitespace);
+        Self {
+            schemas: Schemas::new(root, registry),
+            style,
+            grammar,
+            punctuation,
+            rules: HashMap::new(),
+            open: VecDeque::new(),
+            tables: HashMap::new(),
+            numbers: HashMap::new(),
+            characters: HashMap::new(),
+            strings: HashMap::new(),
+            narrower: None,
+        }
+    }
+
+    fn compile(mut self) -> Result<Grammar> {
+        let root = self.schemas.root();
+        self.rule(vec![(root, true)]);
+        while let Some((rule, key)) = self.open.pop_front() {
+            let path = key.first().map_or("#".to_owned(), |&demand| self.schemas.path(demand).to_owned());
+            self.grammar.stand_at(&path);
+            let mut ways = Vec::new();
+            for flat in self.schemas.ways(&key)?.iter() {
+                self.flat(flat, &path, &mut ways)?;
+                self.check(&path)?;
+            }
+            let entry = self.grammar.fork(ways);
+            self.grammar.define(rule, entry);
+            if self.grammar.is_too_large() || self.rules.len() > MAX_RULES {
+                return bad(&path, "the schema is too large");
+            }
+        }
+        let narrower = self.narrower;
+        let budget = self.schemas.budget.clone();
+        self.grammar.finish_within(&budget).or_else(|fault| match (fault, narrower) {
+            (NoGrammar::Empty, None) => bad("#", "no finite text obeys it"),
+            (NoGrammar::Empty, Some(why)) => {
+                bad("#", format!("no finite text obeys it as texts are written here: {why}"))
+            }
+            (NoGrammar::TooLarge, _) => {
+                check(&budget, "#")?;
+                bad("#", "the schema is too large")
+            }
+        })
+    }
+
+    fn check(&self, path: &str) -> Result<()> {
+        check(&self.schemas.budget, path)
+    }
+
+    /// What is said where something is too large: that the budget is spent, if that is why.
+    fn large<T>(&self, path: &str, fault: &str) -> Result<T> {
+        self.check(path)?;
+        bad(path, fault)
+    }
+
+    /// The rule of some demands; it is written later.
+    fn rule(&mut self, key: Key) -> Rule {
+        let key = normal(key);
+        if let Some(&rule) = self.rules.get(&key) {
+            return rule;
+        }
+        self.schemas.budget.take(10 + key.len() as u64);
+        let rule = self.grammar.rule();
+        self.rules.insert(key.clone(), rule);
+        self.open.push_back((rule, key));
+        rule
+    }
+
+    /// The ways to write a value of the types that are left.
+    fn flat(&mut self, flat: &Flat, path: &str, ways: &mut Vec<At>) -> Result<()> {
+        if let Some(terminal) = self.words(flat.types, path)? {
+            ways.push(self.grammar.read(terminal, Grammar::RETURN));
+        }
+        if flat.types.has(Types::NUMBER) {
+            let terminal = self.number(&flat.numbers, path)?;
+            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, Grammar::RETURN)));
+        }
+        if flat.types.has(Types::STRING) {
+            let terminal = self.string(&flat.strings, self.style.escapes, path)?;
+            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, Grammar::RETURN)));
+        }
+        if flat.types.has(Types::ARRAY) {
+            let shape = self.array(&flat.arrays, path)?;
+            let place = self.grammar.places.array(shape);
+            let place = self.grammar.step(Step::Place(place));
+            ways.push(self.grammar.read(self.punctuation.open_array, place));
+        }
+        if flat.types.has(Types::OBJECT) {
+            let shape = self.object(&flat.objects, path)?;
+            let place = self.grammar.places.object(shape);
+            let place = self.grammar.step(Step::Place(place));
+            ways.push(self.grammar.read(self.punctuation.open_object, place));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! Demands that are one way to obey a keyword, or to break it.
+
+use std::rc::Rc;
+
+use super::NOTHING;
+use crate::json::flat::{Demand, Flat, Items, Key, Properties, SomeNames, SomeProperty, Types};
+
+/// Of more properties than that, the order is not kept where one of them must be wrong.
+const MAX_KEPT: usize = 64;
+
+impl Properties {
+    /// The ways in which one of the named properties is there and breaks a demand; or is not there, if it is required.
+    pub(super) fn one_wrong(&self, is_required: impl Fn(&str) -> bool) -> Vec<Flat> {
+        let turned = |key: &Key| key.iter().map(|&(schema, wanted)| (schema, !wanted)).collect();
+        let named = self.named.iter().map(|(name, key)| (name.clone(), turned(key))).collect();
+        Self { named, ..Self::default() }.one_of_these(is_required)
+    }
+
+    /// The ways in which one of the named properties is there and obeys one of its demands; or is not there, if it `may` be
+    /// missing.
+    pub(super) fn one_of_these(&self, may: impl Fn(&str) -> bool) -> Vec<Flat> {
+        // All of a few are named, for they keep their order.
+        let others = if self.named.len() > MAX_KEPT { &[] } else { &self.named[..] };
+        let wrong = |(at, demand): (usize, &Demand)| {
+            let this = &self.named[at].0;
+            let mut named: Vec<(String, Key)> = others.iter().map(|(name, _)| (name.clone(), Key::new())).collect();
+            match named.get_mut(at) {
+                Some((_, key)) => key.push(*demand),
+                None => named.push((this.clone(), vec![*demand])),
+            }
+            let mut flat = Flat::of(Types::OBJECT);
+            flat.objects.required = if may(this) { Vec::new() } else { vec![this.clone()] };
+            flat.objects.properties = vec![Rc::new(Self { named, ..Self::default() })];
+            flat
+        };
+        let demands =
+            self.named.iter().enumerate().flat_map(|(at, (_, key))| key.iter().map(move |demand| (at, demand)));
+        demands.map(wrong).collect()
+    }
+}
+
+/// Objects that do not have a property.
+pub(super) fn without(name: &str) -> Flat {
+    let mut flat = Flat::of(Types::OBJECT);
+    let named = vec![(name.to_owned(), vec![NOTHING])];
+    flat.objects.properties = vec![Rc::new(Properties { named, ..Properties::default() })];
+    flat
+}
+
+/// Arrays that have an item at a place, which obeys something.
+pub(super) fn item_is(at: usize, what: Key) -> Flat {
+    let mut flat = Flat::of(Types::ARRAY);
+    flat.arrays.least = at as u64 + 1;
+    let mut first = vec![Key::new(); at];
+    first.push(what);
+    flat.arrays.items = vec![Rc::new(Items { first, rest: Key::new() })];
+    flat
+}
+
+/// Objects that have a property with a name among some, whose value obeys something.
+pub(super) fn some_property(names: SomeNames, value: Key) -> Flat {
+    let mut flat = Flat::of(Types::OBJECT);
+    flat.objects.some = vec![SomeProperty { names, value }];
+    flat
+}
