@@ -1,4 +1,4 @@
-// Formats of weights, and of keys and values, read eight numbers at a time: those of GGML's `ggml-common.h`, as stored.rs has them.
+// Formats of weights, and of keys and values, read eight numbers at a time: those of GGML's `ggml-common.h`, as decode.rs has them.
 #pragma once
 
 #include "device.cuh"

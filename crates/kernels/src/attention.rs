@@ -4,12 +4,15 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::bytewise::Bytewise;
+use crate::bytewise::{Body, Bytewise};
+use crate::decode::{self, Decode};
 use crate::dispatch::dispatch;
-use crate::linear::{Out, Weights, of_rows};
+use crate::format::{self, Format};
+use crate::linear::of_rows;
+use crate::out::Out;
 use crate::pool;
-use crate::simd::{Body, LANES, Simd};
-use crate::stored::{self, Format, Stored};
+use crate::simd::{LANES, Simd};
+use crate::weights::Weights;
 
 /// Bytes of keys, times sets of eight rows, below which one thread is faster than two. Miri is to see several.
 const PARALLEL: usize = if cfg!(miri) { 1 } else { 1 << 15 };
@@ -66,7 +69,7 @@ impl<'a> Cached<'a> {
 
     /// Keys or values in memory as numbers.
     pub fn of(numbers: &'a [f32]) -> Self {
-        Self::new(Format::F32, stored::bytes(numbers))
+        Self::new(Format::F32, format::bytes(numbers))
     }
 
     /// How many tokens a page holds that has `token` bytes for each.
@@ -91,9 +94,10 @@ impl<'a> Cached<'a> {
     }
 }
 
-/// Who sees whom, and how near ones are preferred.
+/// Which tokens each query may attend to, and how scores change with distance: a causal mask, a tree's mask, a sliding
+/// window, ALiBi.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sight<'a> {
+pub struct AttentionMask<'a> {
     /// Among the `m` new tokens row `r` sees `j` where `visible[r * m + j]`; without this, where `j <= r`.
     pub visible: Option<&'a [bool]>,
     /// The positions of the new tokens. Those before stand at 0, 1 and so on. Needed for what follows.
@@ -115,7 +119,15 @@ pub struct Sight<'a> {
 ///
 /// # Panics
 /// If the lengths do not fit together.
-pub fn attend(q: &[f32], k: Cached<'_>, v: Cached<'_>, shape: Heads, sight: Sight<'_>, scale: f32, out: &mut [f32]) {
+pub fn attend(
+    q: &[f32],
+    k: Cached<'_>,
+    v: Cached<'_>,
+    shape: Heads,
+    mask: AttentionMask<'_>,
+    scale: f32,
+    out: &mut [f32],
+) {
     let Heads { heads, kv_heads, head_dim } = shape;
     assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads) && head_dim > 0, "{shape:?}");
     let m = q.len() / (heads * head_dim);
@@ -128,39 +140,39 @@ pub fn attend(q: &[f32], k: Cached<'_>, v: Cached<'_>, shape: Heads, sight: Sigh
     assert_eq!(v.tokens_a_page(token), page, "values in pages as keys");
     assert_eq!(out.len(), q.len(), "results as queries");
     assert!(m <= t, "{m} new tokens among {t}");
-    assert!(sight.visible.is_none_or(|visible| visible.len() == m * m), "a mask over the new tokens");
-    let by_position = sight.window.is_some() || sight.slopes.is_some();
-    assert!(!by_position || sight.positions.len() == m, "a position for each new token");
-    assert!(sight.slopes.is_none_or(|slopes| slopes.len() == heads), "a slope for each head");
+    assert!(mask.visible.is_none_or(|visible| visible.len() == m * m), "a mask over the new tokens");
+    let by_position = mask.window.is_some() || mask.slopes.is_some();
+    assert!(!by_position || mask.positions.len() == m, "a position for each new token");
+    assert!(mask.slopes.is_none_or(|slopes| slopes.len() == heads), "a slope for each head");
     if m == 0 {
         return;
     }
     let group = heads / kv_heads;
     let blocks = (m * group).div_ceil(ROWS);
     let out = Out::new(out, heads * head_dim);
-    let task = |task: usize| {
-        let (head, block) = (task / blocks, task % blocks);
+    let run = |index: usize| {
+        let (head, block) = (index / blocks, index % blocks);
         let rows = block * ROWS..((block + 1) * ROWS).min(m * group);
-        let work = Work { q, k, v, page, shape, sight, scale, m, t, head };
+        let task = Task { q, k, v, page, shape, mask, scale, m, t, head };
         // SAFETY: tasks have rows and heads that do not meet.
-        unsafe { some_rows(&work, rows.start, rows.end, &out) };
+        unsafe { some_rows(&task, rows.start, rows.end, &out) };
     };
     if k.bytes * (m * group).div_ceil(8) < PARALLEL {
-        (0..kv_heads * blocks).for_each(task);
+        (0..kv_heads * blocks).for_each(run);
     } else {
-        pool::run(kv_heads * blocks, &task);
+        pool::run(kv_heads * blocks, &run);
     }
 }
 
 /// What a task reads.
-struct Work<'a> {
+struct Task<'a> {
     q: &'a [f32],
     k: Cached<'a>,
     v: Cached<'a>,
     /// Tokens of a page.
     page: usize,
     shape: Heads,
-    sight: Sight<'a>,
+    mask: AttentionMask<'a>,
     scale: f32,
     m: usize,
     t: usize,
@@ -182,16 +194,16 @@ dispatch! {
     ///
     /// # Safety
     /// No other thread writes these rows of this head.
-    unsafe fn some_rows(work: &Work<'_>, from: usize, to: usize, out: &Out<'_>) = some_rows_body
+    unsafe fn some_rows(task: &Task<'_>, from: usize, to: usize, out: &Out<'_>) = some_rows_body
 }
 
 /// # Safety
 /// No other thread writes these rows of this head.
 #[inline(always)]
-unsafe fn some_rows_body<S: Simd>(unit: S, work: &Work<'_>, from: usize, to: usize, out: &Out<'_>) {
-    let Heads { heads, kv_heads, head_dim } = work.shape;
+unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, from: usize, to: usize, out: &Out<'_>) {
+    let Heads { heads, kv_heads, head_dim } = task.shape;
     let group = heads / kv_heads;
-    let place = |row: usize| (row / group, work.head * group + row % group);
+    let place = |row: usize| (row / group, task.head * group + row % group);
     // In a closure it would not be compiled for the unit.
     let mut scratch = SCRATCH.take();
     let Scratch { queries, scores, sums } = &mut scratch;
@@ -199,46 +211,46 @@ unsafe fn some_rows_body<S: Simd>(unit: S, work: &Work<'_>, from: usize, to: usi
     for row in from..to {
         let (token, head) = place(row);
         let at = (token * heads + head) * head_dim;
-        queries.extend_from_slice(&work.q[at..at + head_dim]);
+        queries.extend_from_slice(&task.q[at..at + head_dim]);
     }
     // What no row of these sees is not read.
-    let held = work.t - work.m;
-    let seen = if work.sight.visible.is_some() { work.t } else { held + place(to - 1).0 + 1 };
+    let held = task.t - task.m;
+    let seen = if task.mask.visible.is_some() { task.t } else { held + place(to - 1).0 + 1 };
     let rows = to - from;
     // Rows of scores are whole lanes.
     let width = seen.next_multiple_of(LANES);
     scores.clear();
     scores.resize(rows * width, 0.0);
     let to_scores = Out::new(scores, width);
-    for (page, first) in (0..seen).step_by(work.page).enumerate() {
-        let tokens = work.page.min(seen - first);
-        let keys = work.k.head(work.shape, work.head, page, tokens);
+    for (page, first) in (0..seen).step_by(task.page).enumerate() {
+        let tokens = task.page.min(seen - first);
+        let keys = task.k.head(task.shape, task.head, page, tokens);
         // SAFETY: the scores are this thread's.
         unsafe {
             match keys.format() {
-                Format::F32 => of_rows::<S, stored::F32>(unit, queries, keys, 0..tokens, first, &to_scores),
-                Format::F16 => of_rows::<S, stored::F16>(unit, queries, keys, 0..tokens, first, &to_scores),
-                Format::Bf16 => of_rows::<S, stored::Bf16>(unit, queries, keys, 0..tokens, first, &to_scores),
-                Format::Q8_0 => of_rows::<S, stored::Q8_0>(unit, queries, keys, 0..tokens, first, &to_scores),
+                Format::F32 => of_rows::<S, decode::F32>(unit, queries, keys, 0..tokens, first, &to_scores),
+                Format::F16 => of_rows::<S, decode::F16>(unit, queries, keys, 0..tokens, first, &to_scores),
+                Format::Bf16 => of_rows::<S, decode::Bf16>(unit, queries, keys, 0..tokens, first, &to_scores),
+                Format::Q8_0 => of_rows::<S, decode::Q8_0>(unit, queries, keys, 0..tokens, first, &to_scores),
                 format => unreachable!("caches are not stored as {format:?}"),
             }
         }
     }
     for (row, scores) in (from..to).zip(scores.chunks_mut(width)) {
         let (token, head) = place(row);
-        softmax(unit, work, token, head, held, seen, scores);
+        softmax(unit, task, token, head, held, seen, scores);
     }
     sums.clear();
     sums.resize(rows * head_dim, 0.0);
-    for (page, first) in (0..seen).step_by(work.page).enumerate() {
-        let tokens = work.page.min(seen - first);
-        let values = work.v.head(work.shape, work.head, page, tokens);
+    for (page, first) in (0..seen).step_by(task.page).enumerate() {
+        let tokens = task.page.min(seen - first);
+        let values = task.v.head(task.shape, task.head, page, tokens);
         let mix = Mix { weights: &scores[first..], width, rows, v: values, seen: tokens, out: sums };
         match values.format() {
-            Format::F32 => mix.run::<S, stored::F32>(unit),
-            Format::F16 => mix.run::<S, stored::F16>(unit),
-            Format::Bf16 => mix.run::<S, stored::Bf16>(unit),
-            Format::Q8_0 => mix.run::<S, stored::Q8_0>(unit),
+            Format::F32 => mix.run::<S, decode::F32>(unit),
+            Format::F16 => mix.run::<S, decode::F16>(unit),
+            Format::Bf16 => mix.run::<S, decode::Bf16>(unit),
+            Format::Q8_0 => mix.run::<S, decode::Q8_0>(unit),
             format => unreachable!("caches are not stored as {format:?}"),
         }
     }
@@ -254,9 +266,9 @@ unsafe fn some_rows_body<S: Simd>(unit: S, work: &Work<'_>, from: usize, to: usi
 
 /// Scores become weights: those of what is not seen are zero, and so is what fills up the lanes.
 #[inline(always)]
-fn softmax<S: Simd>(unit: S, work: &Work<'_>, token: usize, head: usize, held: usize, seen: usize, scores: &mut [f32]) {
-    let Sight { visible, positions, window, slopes, cap } = work.sight;
-    let scale = unit.splat(work.scale);
+fn softmax<S: Simd>(unit: S, task: &Task<'_>, token: usize, head: usize, held: usize, seen: usize, scores: &mut [f32]) {
+    let AttentionMask { visible, positions, window, slopes, cap } = task.mask;
+    let scale = unit.splat(task.scale);
     for lanes in scores.as_chunks_mut::<LANES>().0 {
         *lanes = unit.store(unit.mul(unit.load(lanes), scale));
     }
@@ -277,7 +289,7 @@ fn softmax<S: Simd>(unit: S, work: &Work<'_>, token: usize, head: usize, held: u
     }
     match visible {
         Some(visible) => {
-            let row = &visible[token * work.m..(token + 1) * work.m];
+            let row = &visible[token * task.m..(token + 1) * task.m];
             let hidden = scores[held..seen].iter_mut().zip(row).filter(|(_, sees)| !**sees);
             hidden.for_each(|(score, _)| *score = f32::NEG_INFINITY);
         }
@@ -302,7 +314,7 @@ fn softmax<S: Simd>(unit: S, work: &Work<'_>, token: usize, head: usize, held: u
     }
     if let Some(visible) = visible {
         // Each counts in the lane in which it would, if what is hidden were not there.
-        let row = &visible[token * work.m..(token + 1) * work.m];
+        let row = &visible[token * task.m..(token + 1) * task.m];
         let seen = (0..held).chain((held..).zip(row).filter(|(_, sees)| **sees).map(|(j, _)| j));
         let mut sums = [0.0; LANES];
         seen.enumerate().for_each(|(rank, j)| sums[rank % LANES] += scores[j]);
@@ -326,7 +338,7 @@ struct Mix<'a> {
 
 impl Mix<'_> {
     #[inline(always)]
-    fn run<S: Simd, F: Stored>(self, unit: S) {
+    fn run<S: Bytewise, F: Decode>(self, unit: S) {
         let Self { weights, width, rows, v, seen, out } = self;
         let k = v.columns();
         let mut row = 0;
@@ -359,7 +371,7 @@ struct MixRows<'a, F, const M: usize> {
     of: PhantomData<F>,
 }
 
-impl<F: Stored, const M: usize> Body for MixRows<'_, F, M> {
+impl<F: Decode, const M: usize> Body for MixRows<'_, F, M> {
     #[inline(always)]
     fn run<S: Bytewise>(self, unit: S) {
         let Self { weights, width, v, seen, out, .. } = self;
@@ -388,7 +400,7 @@ impl<F: Stored, const M: usize> Body for MixRows<'_, F, M> {
 
 /// `N` steps of the values from `step` on, for `M` rows of weights.
 #[inline(always)]
-fn some_steps<S: Simd, F: Stored, const M: usize, const N: usize>(
+fn some_steps<S: Simd, F: Decode, const M: usize, const N: usize>(
     unit: S,
     weights: &[f32],
     width: usize,
@@ -409,7 +421,7 @@ fn some_steps<S: Simd, F: Stored, const M: usize, const N: usize>(
     for j in 0..seen {
         let bytes = &v.rows_from(j, 1)[step * F::STEP_BYTES..][..N * F::STEP_BYTES];
         for (n, bytes) in bytes.chunks_exact(F::STEP_BYTES).enumerate() {
-            let head = F::head(unit, bytes);
+            let head = F::header(unit, bytes);
             let part = F::part(unit, bytes, &head, 0);
             let &[first, second] = part.as_ref() else { unreachable!("two lanes") };
             for (a, sums) in sums.iter_mut().enumerate() {
@@ -481,7 +493,7 @@ mod tests {
         let (shape, m, t) = (Heads { heads: 4, kv_heads: 2, head_dim: 5 }, 3, 7);
         let (q, k, v) = (noise(m * 20, 1), noise(t * 10, 2), noise(t * 10, 3));
         let pages = |x: &[f32]| -> Vec<Arc<Vec<u8>>> {
-            let mut bytes = stored::bytes(x).to_vec();
+            let mut bytes = format::bytes(x).to_vec();
             bytes.resize(8 * 40, 0);
             bytes.chunks(2 * 40).map(|page| Arc::new(page.to_vec())).collect()
         };
@@ -490,7 +502,7 @@ mod tests {
         for visible in [None, Some(&tree[..])] {
             let [keys, values] = [&keys, &values].map(|pages| Cached::paged(Format::F32, t * 40, pages, 0, 80));
             let mut out = vec![f32::NAN; q.len()];
-            attend(&q, keys, values, shape, Sight { visible, ..Sight::default() }, 0.3, &mut out);
+            attend(&q, keys, values, shape, AttentionMask { visible, ..AttentionMask::default() }, 0.3, &mut out);
             let sees = |r: usize, j: usize| {
                 j < t - m || visible.map_or(j <= t - m + r, |visible| visible[r * m + j - (t - m)])
             };
@@ -510,11 +522,11 @@ mod tests {
                 let k = noise(t * shape.kv_heads * shape.head_dim, 2);
                 let v = noise(k.len(), 3);
                 let mut out = vec![f32::NAN; q.len()];
-                attend(&q, Cached::of(&k), Cached::of(&v), shape, Sight::default(), 0.3, &mut out);
+                attend(&q, Cached::of(&k), Cached::of(&v), shape, AttentionMask::default(), 0.3, &mut out);
                 close(&out, &exact(&q, &k, &v, shape, |r, j| j <= t - m + r, 0.3));
                 let visible: Vec<bool> = (0..m * m).map(|i| i / m == i % m || (i * 7) % 3 == 0).collect();
-                let sight = Sight { visible: Some(&visible), ..Sight::default() };
-                attend(&q, Cached::of(&k), Cached::of(&v), shape, sight, 0.3, &mut out);
+                let mask = AttentionMask { visible: Some(&visible), ..AttentionMask::default() };
+                attend(&q, Cached::of(&k), Cached::of(&v), shape, mask, 0.3, &mut out);
                 let sees = |r: usize, j: usize| j < t - m || visible[r * m + j - (t - m)];
                 close(&out, &exact(&q, &k, &v, shape, sees, 0.3));
             }
@@ -527,10 +539,10 @@ mod tests {
         let shape = Heads { heads: 4, kv_heads: 2, head_dim: 64 };
         let (m, t) = (3, 50);
         let (q, k, v) = (noise(m * 256, 1), noise(t * 128, 2), noise(t * 128, 3));
-        let all = |sight, format, k: &[u8], v: &[u8]| {
+        let all = |mask, format, k: &[u8], v: &[u8]| {
             let mut out = vec![f32::NAN; q.len()];
             let [k, v] = [k, v].map(|bytes| Cached::new(format, bytes));
-            attend(&q, k, v, shape, sight, 0.1, &mut out);
+            attend(&q, k, v, shape, mask, 0.1, &mut out);
             out
         };
         for format in [Format::F32, Format::F16, Format::Bf16, Format::Q8_0] {
@@ -544,9 +556,10 @@ mod tests {
                 Weights::new(format, bytes, k.len()).decode(0, &mut numbers);
                 numbers
             });
-            let got = all(Sight::default(), format, &stored[0], &stored[1]);
+            let got = all(AttentionMask::default(), format, &stored[0], &stored[1]);
             close(&got, &exact(&q, &numbers[0], &numbers[1], shape, |r, j| j <= t - m + r, 0.1));
-            let as_numbers = all(Sight::default(), Format::F32, stored::bytes(&numbers[0]), stored::bytes(&numbers[1]));
+            let as_numbers =
+                all(AttentionMask::default(), Format::F32, format::bytes(&numbers[0]), format::bytes(&numbers[1]));
             assert_eq!(got, as_numbers, "{format:?}");
         }
     }
@@ -567,7 +580,7 @@ mod tests {
             (None, None, Some(0.4f32)),
             (Some(7), Some([0.1, 0.2, 0.3, 0.4]), Some(1.5)),
         ] {
-            let sight = Sight {
+            let mask = AttentionMask {
                 visible: Some(&visible),
                 positions: &positions,
                 window,
@@ -575,7 +588,7 @@ mod tests {
                 cap,
             };
             let mut out = vec![f32::NAN; q.len()];
-            attend(&q, Cached::of(&k), Cached::of(&v), shape, sight, 0.3, &mut out);
+            attend(&q, Cached::of(&k), Cached::of(&v), shape, mask, 0.3, &mut out);
             for r in 0..m {
                 for h in 0..4 {
                     let weight = |j: usize| {
@@ -614,12 +627,12 @@ mod tests {
         // Two that are another branch, then three.
         let visible: Vec<bool> = (0..25).map(|i| (i / 5 < 2) == (i % 5 < 2) && i % 5 <= i / 5).collect();
         let mut tree = vec![0.0; q.len()];
-        let sight = Sight { visible: Some(&visible), ..Sight::default() };
-        attend(&q, Cached::of(&k), Cached::of(&v), shape, sight, 0.2, &mut tree);
+        let mask = AttentionMask { visible: Some(&visible), ..AttentionMask::default() };
+        attend(&q, Cached::of(&k), Cached::of(&v), shape, mask, 0.2, &mut tree);
         let without = |all: &[f32]| [&all[..held * 64], &all[(held + 2) * 64..]].concat();
         let mut branch = vec![0.0; alone * 128];
         let (k, v) = (without(&k), without(&v));
-        attend(&q[256..], Cached::of(&k), Cached::of(&v), shape, Sight::default(), 0.2, &mut branch);
+        attend(&q[256..], Cached::of(&k), Cached::of(&v), shape, AttentionMask::default(), 0.2, &mut branch);
         assert_eq!(tree[256..], branch);
     }
 
@@ -637,7 +650,7 @@ mod tests {
             });
             let mut whole = vec![0.0; q.len()];
             let [k, v] = [0, 1].map(|i: usize| Cached::new(format, &stored[i]));
-            attend(&q, k, v, shape, Sight::default(), 0.2, &mut whole);
+            attend(&q, k, v, shape, AttentionMask::default(), 0.2, &mut whole);
             for page in [1, 4, 7, 16, 49, 50, 64] {
                 let bytes = page * format.bytes(80);
                 let paged = [0, 1].map(|i: usize| {
@@ -650,7 +663,7 @@ mod tests {
                 });
                 let [k, v] = [0, 1].map(|i: usize| Cached::paged(format, stored[i].len(), &paged[i], 12, bytes));
                 let mut got = vec![0.0; q.len()];
-                attend(&q, k, v, shape, Sight::default(), 0.2, &mut got);
+                attend(&q, k, v, shape, AttentionMask::default(), 0.2, &mut got);
                 assert_eq!(got, whole, "{format:?} in pages of {page}");
             }
         }
@@ -665,17 +678,17 @@ mod tests {
             let (q, k, v) = (noise(m * of_q, 1), noise(t * of_k, 2), noise(t * of_k, 3));
             let (k, v) = (&k[..], &v[..]);
             let mut together = vec![0.0; q.len()];
-            attend(&q, Cached::of(k), Cached::of(v), shape, Sight::default(), 0.2, &mut together);
+            attend(&q, Cached::of(k), Cached::of(v), shape, AttentionMask::default(), 0.2, &mut together);
             let causal: Vec<bool> = (0..m * m).map(|i| i % m <= i / m).collect();
             let mut masked = vec![0.0; q.len()];
-            let sight = Sight { visible: Some(&causal), ..Sight::default() };
-            attend(&q, Cached::of(k), Cached::of(v), shape, sight, 0.2, &mut masked);
+            let mask = AttentionMask { visible: Some(&causal), ..AttentionMask::default() };
+            attend(&q, Cached::of(k), Cached::of(v), shape, mask, 0.2, &mut masked);
             assert_eq!(together, masked);
             for r in 0..m {
                 let seen = (t - m + r + 1) * of_k;
                 let (q, mut alone) = (&q[r * of_q..(r + 1) * of_q], vec![0.0; of_q]);
                 let [k, v] = [k, v].map(|all| Cached::of(&all[..seen]));
-                attend(q, k, v, shape, Sight::default(), 0.2, &mut alone);
+                attend(q, k, v, shape, AttentionMask::default(), 0.2, &mut alone);
                 assert_eq!(alone, together[r * of_q..(r + 1) * of_q]);
             }
             let mut plain = vec![0.0; q.len()];
@@ -683,9 +696,9 @@ mod tests {
             let group = shape.heads / shape.kv_heads;
             for head in 0..shape.kv_heads {
                 let [k, v] = [k, v].map(Cached::of);
-                let work = Work { q: &q, k, v, page: t, shape, sight: Sight::default(), scale: 0.2, m, t, head };
+                let task = Task { q: &q, k, v, page: t, shape, mask: AttentionMask::default(), scale: 0.2, m, t, head };
                 // SAFETY: there is one thread.
-                unsafe { some_rows_body(crate::simd::Portable, &work, 0, m * group, &out) };
+                unsafe { some_rows_body(crate::simd::Portable, &task, 0, m * group, &out) };
             }
             assert_eq!(plain, together);
         }

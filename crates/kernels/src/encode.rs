@@ -1,6 +1,7 @@
-//! Numbers as they are stored: the way back from [`stored`](crate::stored).
+//! Numbers as they are stored: the way back from [`decode`](crate::decode).
 
-use crate::stored::{Format, bytes, half};
+use crate::format::{Format, bytes};
+use crate::half::half;
 
 impl Format {
     /// Stores numbers as well as the format can: each rounded to the nearest, scales and offsets of blocks chosen for the least

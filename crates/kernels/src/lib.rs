@@ -14,33 +14,41 @@
 //! | [`permutation`] | memberships in torch's random permutations, which watermarks of other systems rest on |
 //! | [`philox`] | random words out of counters, which others of them rest on |
 //! | `mapped`, `zeroed` | files as memory; memory that may not be there |
-//! | `stored`, `encode` | formats of weights, GGML's among them, and the way into them |
-//! | `dotted` | products with weights in blocks, as whole numbers |
+//! | `format`, `decode`, `encode` | formats of weights, GGML's among them; the way out of them, and into them |
+//! | `weights`, `out` | a matrix as it is stored; a result that several threads write |
+//! | `block_dot` | products with block-quantised weights, as integers |
 //! | `simd`, `bytewise`, `dispatch` | sixteen lanes, or 64 bytes, on every CPU; one body of code, compiled for each |
 //! | `pool` | the threads that share a kernel's work |
-#![deny(unsafe_op_in_unsafe_fn)]
+#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 pub mod attention;
+mod block_dot;
 mod bytewise;
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 pub mod cuda;
+mod decode;
 mod dispatch;
-mod dotted;
 pub mod elements;
 mod encode;
+mod format;
+mod half;
 pub mod linear;
 mod mapped;
+mod out;
 pub mod permutation;
 pub mod philox;
 mod pool;
 mod simd;
-mod stored;
+mod weights;
 mod zeroed;
 
-pub use attention::{Cached, Heads, Sight, attend};
+#[doc(hidden)]
+pub use attention::AttentionMask as Sight;
+pub use attention::{AttentionMask, Cached, Heads, attend};
 pub use elements::{Activation, Pairs, activate, layer_norm, rms_norm, rotate};
-pub use linear::{Weights, linear, linear_each};
+pub use format::Format;
+pub use linear::{linear, linear_each};
 pub use mapped::Mapped;
 pub use pool::threads;
-pub use stored::Format;
+pub use weights::Weights;
 pub use zeroed::zeroed;

@@ -4,12 +4,15 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::bytewise::Bytewise;
+use crate::block_dot::{self, QuantizedRows, dot_blocks};
+use crate::bytewise::{Body, Bytewise};
+use crate::decode::{self, Decode};
 use crate::dispatch::dispatch;
-use crate::dotted::{self, Rounded, of_blocks};
+use crate::format::Format;
+use crate::out::Out;
 use crate::pool;
-use crate::simd::{Body, LANES, Simd};
-use crate::stored::{self, Format, Stored};
+use crate::simd::LANES;
+use crate::weights::{Weights, decode_row};
 
 /// Bytes of weights, times sets of eight rows, below which one thread is faster than two. Miri is to see several.
 const PARALLEL: usize = if cfg!(miri) { 1 } else { 1 << 16 };
@@ -20,83 +23,17 @@ const MANY: usize = 16;
 /// Columns that are decoded at a time then.
 const PANEL: usize = 16;
 
-/// A matrix of weights, row by row: `n x k`.
-#[derive(Clone, Copy, Debug)]
-pub struct Weights<'a> {
-    format: Format,
-    bytes: &'a [u8],
-    k: usize,
-    /// Bytes from one row to the next.
-    stride: usize,
-}
-
-impl<'a> Weights<'a> {
-    /// Rows of `k` weights as they are stored.
-    ///
-    /// # Panics
-    /// If `k` is zero or no whole number of blocks, or the bytes are no whole number of rows.
-    pub fn new(format: Format, bytes: &'a [u8], k: usize) -> Self {
-        assert!(k > 0 && k.is_multiple_of(format.block()), "rows of {k} weights in {format:?}");
-        assert!(bytes.len().is_multiple_of(format.bytes(k)), "rows of {k} weights in {} bytes", bytes.len());
-        Self { format, bytes, k, stride: format.bytes(k) }
-    }
-
-    /// Rows of `k` weights, each so many bytes after the one before: a head of a cache.
-    pub(crate) fn strided(format: Format, bytes: &'a [u8], k: usize, stride: usize) -> Self {
-        debug_assert!(k > 0 && k.is_multiple_of(format.block()) && stride >= format.bytes(k));
-        Self { format, bytes, k, stride }
-    }
-
-    /// How they are stored.
-    pub fn format(&self) -> Format {
-        self.format
-    }
-
-    /// Rows of `k` weights that are in memory as numbers.
-    ///
-    /// # Panics
-    /// If they are no whole number of rows.
-    pub fn of(weights: &'a [f32], k: usize) -> Self {
-        Self::new(Format::F32, stored::bytes(weights), k)
-    }
-
-    /// The number of rows.
-    pub fn rows(&self) -> usize {
-        // The last row ends where it ends.
-        (self.bytes.len() + self.stride - self.format.bytes(self.k)) / self.stride
-    }
-
-    /// The weights of a row.
-    pub fn columns(&self) -> usize {
-        self.k
-    }
-
-    /// The bytes of some rows from `j` on.
-    pub(crate) fn rows_from(&self, j: usize, count: usize) -> &'a [u8] {
-        &self.bytes[j * self.stride..(j + count - 1) * self.stride + self.format.bytes(self.k)]
-    }
-
-    /// Writes row `j` as numbers, as a token's embedding is read.
-    ///
-    /// # Panics
-    /// If there is no such row, or `out` has another length.
-    pub fn decode(&self, j: usize, out: &mut [f32]) {
-        assert_eq!(out.len(), self.k, "a row");
-        decode(self.format, self.rows_from(j, 1), out);
-    }
-}
-
 /// Multiplies rows by a weight matrix: `out[i][j] = sum over c of x[i][c] * w[j][c]`.
 ///
 /// Shapes, row by row: `x` is `m x k`, `w` is `n x k`, `out` is `m x n`. Each element is one sum over `c` in an
 /// order that depends on `k` alone, so it has the same bits for every `m`, `n` and number of threads. For weights without blocks they
-/// are those of the product with the weights decoded; for weights in blocks rows are rounded too,
+/// are those of the product with the weights decoded; for weights in blocks rows are quantized too,
 /// to 8 bits and a scale for each 32 elements, and the products within a block are exact.
 ///
 /// # Panics
 /// If the lengths do not fit together.
 pub fn linear(x: &[f32], w: Weights<'_>, out: &mut [f32]) {
-    linear_each(x, w.k, &mut [(w, out)]);
+    linear_each(x, w.columns(), &mut [(w, out)]);
 }
 
 /// Multiplies the same rows of `k` by several matrices, as [`linear`] does one after the other, but waits for threads once.
@@ -109,10 +46,10 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
     let mut columns = 0;
     let mut bytes = 0;
     for (w, out) in &*parts {
-        assert_eq!(w.k, k, "rows of {k} elements by rows of {} weights", w.k);
+        assert_eq!(w.columns(), k, "rows of {k} elements by rows of {} weights", w.columns());
         assert_eq!(out.len(), m * w.rows(), "the result of {m} rows by {} columns", w.rows());
         columns += w.rows();
-        bytes += w.bytes.len();
+        bytes += w.size();
     }
     if m == 0 {
         return;
@@ -125,19 +62,19 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
     };
     const MOST: usize = 4;
     assert!(parts.len() <= MOST, "at most {MOST} matrices");
-    thread_local!(static ROUNDED: Cell<[Rounded; MOST]> = Cell::default());
-    let mut rounded = ROUNDED.take();
-    let formats: [Option<Format>; MOST] = std::array::from_fn(|i| parts.get(i).map(|(w, _)| w.format));
+    thread_local!(static QUANTIZED: Cell<[QuantizedRows; MOST]> = Cell::default());
+    let mut quantized = QUANTIZED.take();
+    let formats: [Option<Format>; MOST] = std::array::from_fn(|i| parts.get(i).map(|(w, _)| w.format()));
     // Parts in one format share what it makes of the rows.
     let first = |i: usize| formats.iter().position(|format| *format == formats[i]).unwrap_or(i);
-    for (i, rounded) in rounded.iter_mut().enumerate() {
+    for (i, quantized) in quantized.iter_mut().enumerate() {
         if let Some(format) = formats[i].filter(|format| format.block() > 1 && first(i) == i) {
-            rounded.set(x, k, format);
+            quantized.set(x, k, format);
         }
     }
-    let mut outs: [Option<(Weights<'_>, Rows<'_>, Out<'_>)>; MOST] = [const { None }; MOST];
+    let mut outs: [Option<(Weights<'_>, Input<'_>, Out<'_>)>; MOST] = [const { None }; MOST];
     for (i, (to, (w, out))) in outs.iter_mut().zip(parts).enumerate() {
-        let rows = if w.format.block() > 1 { Rows::Rounded(&rounded[first(i)]) } else { Rows::Exact(x) };
+        let rows = if w.format().block() > 1 { Input::Quantized(&quantized[first(i)]) } else { Input::Floats(x) };
         *to = Some((*w, rows, Out::new(out, w.rows())));
     }
     pool::run(columns.div_ceil(step), &|task| {
@@ -152,41 +89,14 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
             all = all.start.saturating_sub(n)..all.end.saturating_sub(n);
         }
     });
-    ROUNDED.set(rounded);
+    QUANTIZED.set(quantized);
 }
 
 /// Rows as a format of weights needs them.
 #[derive(Clone, Copy)]
-enum Rows<'a> {
-    Exact(&'a [f32]),
-    Rounded(&'a Rounded),
-}
-
-/// A result of rows of `n`, of which each task writes some columns.
-pub(crate) struct Out<'a> {
-    to: *mut f32,
-    length: usize,
-    n: usize,
-    of: PhantomData<&'a mut [f32]>,
-}
-
-// SAFETY: it is written through `set` alone, whose callers write at places of their own.
-unsafe impl Sync for Out<'_> {}
-
-impl<'a> Out<'a> {
-    pub(crate) fn new(out: &'a mut [f32], n: usize) -> Self {
-        Self { to: out.as_mut_ptr(), length: out.len(), n, of: PhantomData }
-    }
-
-    /// # Safety
-    /// No other thread writes or reads there before all tasks have ended.
-    #[inline(always)]
-    pub(crate) unsafe fn set(&self, row: usize, column: usize, value: f32) {
-        let at = row * self.n + column;
-        assert!(at < self.length, "inside the result");
-        // SAFETY: it is inside the slice, which is borrowed as long as this lives; nobody else uses this place.
-        unsafe { *self.to.add(at) = value }
-    }
+enum Input<'a> {
+    Floats(&'a [f32]),
+    Quantized(&'a QuantizedRows),
 }
 
 dispatch! {
@@ -194,29 +104,29 @@ dispatch! {
     ///
     /// # Safety
     /// No other thread writes these columns.
-    unsafe fn of_columns(x: Rows<'_>, w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) = of_columns_body
+    unsafe fn of_columns(x: Input<'_>, w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) = of_columns_body
 }
 
 /// # Safety
 /// No other thread writes these columns.
 #[inline(always)]
-unsafe fn of_columns_body<S: Bytewise>(unit: S, x: Rows<'_>, w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) {
+unsafe fn of_columns_body<S: Bytewise>(unit: S, x: Input<'_>, w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
-        match (w.format, x) {
-            (Format::F32, Rows::Exact(x)) => of_format::<S, stored::F32>(unit, x, w, columns, out),
-            (Format::F16, Rows::Exact(x)) => of_format::<S, stored::F16>(unit, x, w, columns, out),
-            (Format::Bf16, Rows::Exact(x)) => of_format::<S, stored::Bf16>(unit, x, w, columns, out),
-            (Format::Q8_0, Rows::Rounded(x)) => of_blocks::<S, dotted::Q8_0>(unit, x, w, columns, out),
-            (Format::Q4_0, Rows::Rounded(x)) => of_blocks::<S, dotted::Q4_0>(unit, x, w, columns, out),
-            (Format::Q4_1, Rows::Rounded(x)) => of_blocks::<S, dotted::Q4_1>(unit, x, w, columns, out),
-            (Format::Q5_0, Rows::Rounded(x)) => of_blocks::<S, dotted::Q5_0>(unit, x, w, columns, out),
-            (Format::Q5_1, Rows::Rounded(x)) => of_blocks::<S, dotted::Q5_1>(unit, x, w, columns, out),
-            (Format::Q2K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q2K>(unit, x, w, columns, out),
-            (Format::Q3K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q3K>(unit, x, w, columns, out),
-            (Format::Q4K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q4K>(unit, x, w, columns, out),
-            (Format::Q5K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q5K>(unit, x, w, columns, out),
-            (Format::Q6K, Rows::Rounded(x)) => of_blocks::<S, dotted::Q6K>(unit, x, w, columns, out),
+        match (w.format(), x) {
+            (Format::F32, Input::Floats(x)) => of_format::<S, decode::F32>(unit, x, w, columns, out),
+            (Format::F16, Input::Floats(x)) => of_format::<S, decode::F16>(unit, x, w, columns, out),
+            (Format::Bf16, Input::Floats(x)) => of_format::<S, decode::Bf16>(unit, x, w, columns, out),
+            (Format::Q8_0, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q8_0>(unit, x, w, columns, out),
+            (Format::Q4_0, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q4_0>(unit, x, w, columns, out),
+            (Format::Q4_1, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q4_1>(unit, x, w, columns, out),
+            (Format::Q5_0, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q5_0>(unit, x, w, columns, out),
+            (Format::Q5_1, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q5_1>(unit, x, w, columns, out),
+            (Format::Q2K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q2K>(unit, x, w, columns, out),
+            (Format::Q3K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q3K>(unit, x, w, columns, out),
+            (Format::Q4K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q4K>(unit, x, w, columns, out),
+            (Format::Q5K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q5K>(unit, x, w, columns, out),
+            (Format::Q6K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q6K>(unit, x, w, columns, out),
             (format, _) => unreachable!("rows for {format:?}"),
         }
     }
@@ -225,8 +135,8 @@ unsafe fn of_columns_body<S: Bytewise>(unit: S, x: Rows<'_>, w: Weights<'_>, col
 /// # Safety
 /// No other thread writes these columns.
 #[inline(always)]
-unsafe fn of_format<S: Simd, F: Stored>(unit: S, x: &[f32], w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) {
-    let k = w.k;
+unsafe fn of_format<S: Bytewise, F: Decode>(unit: S, x: &[f32], w: Weights<'_>, columns: Range<usize>, out: &Out<'_>) {
+    let k = w.columns();
     if x.len() / k <= MANY {
         // SAFETY: the caller's promise.
         return unsafe { of_rows::<S, F>(unit, x, w, columns, 0, out) };
@@ -238,11 +148,11 @@ unsafe fn of_format<S: Simd, F: Stored>(unit: S, x: &[f32], w: Weights<'_>, colu
     for from in columns.clone().step_by(PANEL) {
         let count = PANEL.min(columns.end - from);
         for (j, row) in decoded.chunks_mut(k).enumerate().take(count) {
-            decode_body::<S, F>(unit, w.rows_from(from + j, 1), row);
+            decode_row::<S, F>(unit, w.rows_from(from + j, 1), row);
         }
         let w = Weights::of(&decoded[..count * k], k);
         // SAFETY: the caller's promise.
-        unsafe { of_rows::<S, stored::F32>(unit, x, w, 0..count, from, out) };
+        unsafe { of_rows::<S, decode::F32>(unit, x, w, 0..count, from, out) };
     }
     DECODED.set(decoded);
 }
@@ -252,7 +162,7 @@ unsafe fn of_format<S: Simd, F: Stored>(unit: S, x: &[f32], w: Weights<'_>, colu
 /// # Safety
 /// No other thread writes these columns.
 #[inline(always)]
-pub(crate) unsafe fn of_rows<S: Simd, F: Stored>(
+pub(crate) unsafe fn of_rows<S: Bytewise, F: Decode>(
     unit: S,
     x: &[f32],
     w: Weights<'_>,
@@ -260,29 +170,29 @@ pub(crate) unsafe fn of_rows<S: Simd, F: Stored>(
     shift: usize,
     out: &Out<'_>,
 ) {
-    let (k, mut row) = (w.k, 0);
+    let (k, mut row) = (w.columns(), 0);
     let m = x.len() / k;
     while row < m {
         let x = &x[row * k..];
-        let place = Place { x, w, from: columns.start, to: columns.end, row, shift, out };
+        let run = TileRun { x, w, from: columns.start, to: columns.end, row, shift, out };
         // Sums, and the weights of each column, should all have registers. What comes here has two lanes a step.
         row += match (m - row, S::IS_WIDE) {
-            (1, true) => place.run::<S, F, 1, 4>(unit),
-            (2, true) => place.run::<S, F, 2, 4>(unit),
-            (3, true) => place.run::<S, F, 3, 4>(unit),
-            (4, true) => place.run::<S, F, 4, 4>(unit),
-            (5 | 6, true) => place.run::<S, F, 6, 3>(unit),
-            (_, true) => place.run::<S, F, 8, 2>(unit),
-            (1, false) => place.run::<S, F, 1, 2>(unit),
-            (2, false) => place.run::<S, F, 2, 1>(unit),
-            (_, false) => place.run::<S, F, 4, 1>(unit),
+            (1, true) => run.run::<S, F, 1, 4>(unit),
+            (2, true) => run.run::<S, F, 2, 4>(unit),
+            (3, true) => run.run::<S, F, 3, 4>(unit),
+            (4, true) => run.run::<S, F, 4, 4>(unit),
+            (5 | 6, true) => run.run::<S, F, 6, 3>(unit),
+            (_, true) => run.run::<S, F, 8, 2>(unit),
+            (1, false) => run.run::<S, F, 1, 2>(unit),
+            (2, false) => run.run::<S, F, 2, 1>(unit),
+            (_, false) => run.run::<S, F, 4, 1>(unit),
         };
     }
 }
 
 /// Where a run of tiles stands: the rows from `row` on, against columns of the weights from one to before another.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct TileRun<'a> {
     x: &'a [f32],
     w: Weights<'a>,
     from: usize,
@@ -292,22 +202,22 @@ struct Place<'a> {
     out: &'a Out<'a>,
 }
 
-impl Place<'_> {
+impl TileRun<'_> {
     /// Up to `M` rows against all columns, `N` at a time; gives how many rows there were.
     #[inline(always)]
-    fn run<S: Simd, F: Stored, const M: usize, const N: usize>(self, unit: S) -> usize {
+    fn run<S: Bytewise, F: Decode, const M: usize, const N: usize>(self, unit: S) -> usize {
         unit.run(Tiles::<F, M, N>(self, PhantomData));
-        M.min(self.x.len() / self.w.k)
+        M.min(self.x.len() / self.w.columns())
     }
 }
 
-struct Tiles<'a, F, const M: usize, const N: usize>(Place<'a>, PhantomData<F>);
+struct Tiles<'a, F, const M: usize, const N: usize>(TileRun<'a>, PhantomData<F>);
 
-impl<F: Stored, const M: usize, const N: usize> Body for Tiles<'_, F, M, N> {
+impl<F: Decode, const M: usize, const N: usize> Body for Tiles<'_, F, M, N> {
     #[inline(always)]
     fn run<S: Bytewise>(self, unit: S) {
-        let Self(Place { x, w, from, to, row, shift, out }, _) = self;
-        let k = w.k;
+        let Self(TileRun { x, w, from, to, row, shift, out }, _) = self;
+        let k = w.columns();
         let rows = M.min(x.len() / k);
         let set = |j: usize, a: usize, sum| {
             // SAFETY: these columns are this task's, as whoever called `of_columns` has promised.
@@ -315,14 +225,14 @@ impl<F: Stored, const M: usize, const N: usize> Body for Tiles<'_, F, M, N> {
         };
         let mut j = from;
         while j + N <= to {
-            let sums = tile::<S, F, M, N>(unit, x, rows, w.rows_from(j, N), w.stride, k);
+            let sums = tile::<S, F, M, N>(unit, x, rows, w.rows_from(j, N), w.stride(), k);
             for (a, sums) in sums[..rows].iter().enumerate() {
                 sums.iter().enumerate().for_each(|(b, &sum)| set(j + b, a, sum));
             }
             j += N;
         }
         for j in j..to {
-            let sums = tile::<S, F, M, 1>(unit, x, rows, w.rows_from(j, 1), w.stride, k);
+            let sums = tile::<S, F, M, 1>(unit, x, rows, w.rows_from(j, 1), w.stride(), k);
             sums[..rows].iter().enumerate().for_each(|(a, &[sum])| set(j, a, sum));
         }
     }
@@ -331,7 +241,7 @@ impl<F: Stored, const M: usize, const N: usize> Body for Tiles<'_, F, M, N> {
 /// `M` rows against `N` columns, whose sums stay in registers. Of the rows there are `rows`; where that is less, the last one
 /// is computed again.
 #[inline(always)]
-fn tile<S: Simd, F: Stored, const M: usize, const N: usize>(
+fn tile<S: Bytewise, F: Decode, const M: usize, const N: usize>(
     unit: S,
     x: &[f32],
     rows: usize,
@@ -353,9 +263,9 @@ fn tile<S: Simd, F: Stored, const M: usize, const N: usize>(
             // SAFETY: column `b` begins at `b * stride` and has the bytes of all steps.
             *bytes = unsafe { w.get_unchecked(b * stride + step * F::STEP_BYTES..).get_unchecked(..F::STEP_BYTES) };
         }
-        let mut heads = [F::head(unit, bytes[0]); N];
+        let mut heads = [F::header(unit, bytes[0]); N];
         for b in 1..N {
-            heads[b] = F::head(unit, bytes[b]);
+            heads[b] = F::header(unit, bytes[b]);
         }
         let mut at = step * F::STEP;
         for part in 0..F::PARTS {
@@ -400,52 +310,11 @@ fn tile<S: Simd, F: Stored, const M: usize, const N: usize>(
     out
 }
 
-dispatch! {
-    fn decode(format: Format, bytes: &[u8], out: &mut [f32]) = decode_any
-}
-
-#[inline(always)]
-fn decode_any<S: Simd>(unit: S, format: Format, bytes: &[u8], out: &mut [f32]) {
-    match format {
-        Format::F32 => decode_body::<S, stored::F32>(unit, bytes, out),
-        Format::F16 => decode_body::<S, stored::F16>(unit, bytes, out),
-        Format::Bf16 => decode_body::<S, stored::Bf16>(unit, bytes, out),
-        Format::Q8_0 => decode_body::<S, stored::Q8_0>(unit, bytes, out),
-        Format::Q4_0 => decode_body::<S, stored::Q4_0>(unit, bytes, out),
-        Format::Q4_1 => decode_body::<S, stored::Q4_1>(unit, bytes, out),
-        Format::Q5_0 => decode_body::<S, stored::Q5_0>(unit, bytes, out),
-        Format::Q5_1 => decode_body::<S, stored::Q5_1>(unit, bytes, out),
-        Format::Q2K => decode_body::<S, stored::Q2K>(unit, bytes, out),
-        Format::Q3K => decode_body::<S, stored::Q3K>(unit, bytes, out),
-        Format::Q4K => decode_body::<S, stored::Q4K>(unit, bytes, out),
-        Format::Q5K => decode_body::<S, stored::Q5K>(unit, bytes, out),
-        Format::Q6K => decode_body::<S, stored::Q6K>(unit, bytes, out),
-    }
-}
-
-/// One row of weights as numbers.
-#[inline(always)]
-fn decode_body<S: Simd, F: Stored>(unit: S, bytes: &[u8], out: &mut [f32]) {
-    let whole = out.len() - out.len() % F::STEP;
-    let (steps, rest) = out.split_at_mut(whole);
-    for (out, bytes) in steps.chunks_mut(F::STEP).zip(bytes.chunks(F::STEP_BYTES)) {
-        let head = F::head(unit, bytes);
-        let mut chunks = out.as_chunks_mut::<LANES>().0.iter_mut();
-        for part in 0..F::PARTS {
-            for (&lanes, out) in F::part(unit, bytes, &head, part).as_ref().iter().zip(&mut chunks) {
-                *out = unit.store(lanes);
-            }
-        }
-    }
-    if !rest.is_empty() {
-        F::rest(&bytes[whole / F::STEP * F::STEP_BYTES..], rest);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::Portable;
+    use crate::simd::{Portable, Simd};
+    use crate::weights::decode_any;
     use verdigris_logits::{Purpose, Random};
 
     fn noise(n: usize, seed: u64) -> Vec<f32> {
@@ -491,7 +360,7 @@ mod tests {
 
     /// A weight by its definition.
     fn exact(format: Format, row: &[u8], c: usize) -> f64 {
-        let half = |bytes: &[u8]| f64::from(stored::half([bytes[0], bytes[1]]));
+        let half = |bytes: &[u8]| f64::from(crate::half::half([bytes[0], bytes[1]]));
         let block = &row[c / format.block() * format.block_bytes()..][..format.block_bytes()];
         let i = c % format.block();
         match format {
@@ -568,13 +437,13 @@ mod tests {
     }
 
     /// Some rows as a format needs them.
-    fn with_rows<T>(format: Format, x: &[f32], k: usize, f: impl FnOnce(Rows<'_>) -> T) -> T {
-        let mut rounded = Rounded::default();
+    fn with_rows<T>(format: Format, x: &[f32], k: usize, f: impl FnOnce(Input<'_>) -> T) -> T {
+        let mut quantized = QuantizedRows::default();
         if format.block() == 1 {
-            return f(Rows::Exact(x));
+            return f(Input::Floats(x));
         }
-        rounded.set(x, k, format);
-        f(Rows::Rounded(&rounded))
+        quantized.set(x, k, format);
+        f(Input::Quantized(&quantized))
     }
 
     /// Every format, shape of tile and remainder, every unit, few rows and many: the bits of one row alone; and those within rounding
@@ -624,8 +493,8 @@ mod tests {
                     }
                     for (i, row) in x.chunks(k).enumerate() {
                         let seen = with_rows(format, &x, k, |rows| match rows {
-                            Rows::Exact(_) => row.iter().map(|&x| f64::from(x)).collect(),
-                            Rows::Rounded(rounded) => rounded.numbers(i),
+                            Input::Floats(_) => row.iter().map(|&x| f64::from(x)).collect(),
+                            Input::Quantized(quantized) => quantized.numbers(i),
                         });
                         // To half of a 127th of the largest of a block.
                         assert!(
@@ -675,7 +544,7 @@ mod tests {
         let weights: [_; 4] = std::array::from_fn(|i| Weights::new(formats[i].0, &stored[i], k));
         let mut alone: [Vec<f32>; 4] = formats.map(|(_, n)| vec![0.0; m * n]);
         for (w, out) in weights.iter().zip(&mut alone) {
-            with_rows(w.format, &x, k, |rows| {
+            with_rows(w.format(), &x, k, |rows| {
                 // SAFETY: there is one thread.
                 unsafe { of_columns(rows, *w, 0..w.rows(), &Out::new(out, w.rows())) };
             });

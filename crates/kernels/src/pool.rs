@@ -12,8 +12,8 @@ use std::thread;
 /// How often a thread without work looks for some before it sleeps: about a tenth of a millisecond.
 const LOOKS: usize = if cfg!(miri) { 2 } else { 1 << 12 };
 
-/// Work that is split into tasks with numbers.
-type Work<'a> = dyn Fn(usize) + Sync + 'a;
+/// A job that is split into numbered tasks.
+type Job<'a> = dyn Fn(usize) + Sync + 'a;
 
 /// Threads that wait for work; as many as rayon has, the calling one included.
 struct Pool {
@@ -29,7 +29,7 @@ struct Shared {
     /// The threads that may be looking at the work.
     active: AtomicUsize,
     /// The work of an odd epoch.
-    work: UnsafeCell<Option<*const Work<'static>>>,
+    work: UnsafeCell<Option<*const Job<'static>>>,
     /// The first task that nobody has taken, and the number of all.
     next: AtomicUsize,
     tasks: AtomicUsize,
@@ -53,7 +53,7 @@ static POOL: LazyLock<Pool> = LazyLock::new(|| Pool::new(if cfg!(miri) { 2 } els
 ///
 /// # Panics
 /// If a task does.
-pub(crate) fn run(tasks: usize, work: &Work<'_>) {
+pub(crate) fn run(tasks: usize, work: &Job<'_>) {
     POOL.run(tasks, work);
 }
 
@@ -84,7 +84,7 @@ impl Pool {
         Self { shared, turn: Mutex::new(()), threads: started }
     }
 
-    fn run(&self, tasks: usize, work: &Work<'_>) {
+    fn run(&self, tasks: usize, work: &Job<'_>) {
         let alone = || (0..tasks).for_each(work);
         if tasks <= 1 || self.threads == 1 {
             return alone();
@@ -94,7 +94,7 @@ impl Pool {
         let shared = &*self.shared;
         // SAFETY: only the lifetime changes. The pointer is followed by threads in `active` alone, and this function does not
         // return, or unwind, before it has ended the epoch and seen that there are none.
-        let erased = unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
+        let erased = unsafe { std::mem::transmute::<*const Job<'_>, *const Job<'static>>(work) };
         // SAFETY: this thread has its turn, and no thread is active: see `Sync`.
         unsafe { *shared.work.get() = Some(erased) };
         shared.next.store(0, SeqCst);
@@ -119,7 +119,7 @@ impl Pool {
 
 impl Shared {
     /// Does tasks as long as there are some that nobody has taken.
-    fn take_tasks(&self, work: &Work<'_>) {
+    fn take_tasks(&self, work: &Job<'_>) {
         let tasks = self.tasks.load(SeqCst);
         let done = catch_unwind(AssertUnwindSafe(|| {
             loop {

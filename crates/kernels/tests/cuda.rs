@@ -9,7 +9,7 @@ use verdigris_kernels::cuda::elements::{self, Norm, Turn};
 use verdigris_kernels::cuda::linear::{Part, linear};
 use verdigris_kernels::cuda::rows::{Bounds, Pages, Piece, Rows};
 use verdigris_kernels::cuda::{Buffer, Gpu, Matrix};
-use verdigris_kernels::{Activation, Cached, Format, Heads, Pairs, Sight, Weights};
+use verdigris_kernels::{Activation, AttentionMask, Cached, Format, Heads, Pairs, Weights};
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris_logits::{
@@ -220,11 +220,11 @@ fn attend_as(
             text.keys.extend(k);
             text.values.extend(part(&value, kv_heads));
             let [keys, values] = [&text.keys, &text.values].map(|x| stored(format, x));
-            let sight = Sight { visible: *tree, positions, window, slopes: with_slopes.then_some(&slopes), cap };
+            let mask = AttentionMask { visible: *tree, positions, window, slopes: with_slopes.then_some(&slopes), cap };
             let mut expected = vec![0.0; m * heads * dim];
             let (keys, values) = (Cached::new(format, &keys), Cached::new(format, &values));
             let shape = Heads { heads, kv_heads, head_dim: dim };
-            verdigris_kernels::attend(&q, keys, values, shape, sight, 0.3, &mut expected);
+            verdigris_kernels::attend(&q, keys, values, shape, mask, 0.3, &mut expected);
             // A turned key that falls between two numbers of its format may be stored as the other.
             let bound = if format == Format::F32 { 2e-5 } else { 2e-3 };
             close(&part(&got, heads), &expected, bound);

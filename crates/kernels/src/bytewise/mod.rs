@@ -13,6 +13,9 @@ pub(crate) trait Bytewise: Simd {
     /// Sixty-four bytes, four for each lane.
     type Bytes: Copy;
 
+    /// Runs a body as a function of its own, compiled for this unit: the registers are its alone.
+    fn run<B: Body>(self, body: B);
+
     /// Bytes that follow each other.
     fn bytes64(self, from: &[u8; BYTES]) -> Self::Bytes;
 
@@ -52,8 +55,19 @@ pub(crate) trait Bytewise: Simd {
     fn spread_quarters(self, a: Self::Lanes, at: usize) -> Self::Lanes;
 }
 
+/// What a unit runs.
+pub(crate) trait Body {
+    /// Always inlined.
+    fn run<S: Bytewise>(self, unit: S);
+}
+
 impl Bytewise for Portable {
     type Bytes = [u8; BYTES];
+
+    #[inline(always)]
+    fn run<B: Body>(self, body: B) {
+        body.run(self);
+    }
 
     #[inline(always)]
     fn bytes64(self, from: &[u8; BYTES]) -> [u8; BYTES] {

@@ -2,7 +2,7 @@
 
 use std::arch::aarch64::*;
 
-use super::{BYTES, Bytewise};
+use super::{BYTES, Body, Bytewise};
 use crate::simd::{LANES, Neon, Simd};
 
 /// For each of four lanes, four products of numbers with signs: each is at most 128 * 127, which sixteen bits hold.
@@ -25,6 +25,15 @@ fn loaded<const N: usize>(from: &[u8; N], at: usize) -> uint8x16_t {
 
 impl Bytewise for Neon {
     type Bytes = [uint8x16_t; 4];
+
+    #[inline(always)]
+    fn run<B: Body>(self, body: B) {
+        #[inline(never)]
+        fn compiled<B: Body>(unit: Neon, body: B) {
+            body.run(unit);
+        }
+        compiled(self, body);
+    }
 
     #[inline(always)]
     fn bytes64(self, from: &[u8; BYTES]) -> [uint8x16_t; 4] {

@@ -1,11 +1,22 @@
 //! Bytes on x86-64: VNNI, and AVX2.
 
-use super::{BYTES, Bytewise};
+use super::{BYTES, Body, Bytewise};
 use crate::simd::{Avx2, Avx512, LANES};
 use std::arch::x86_64::*;
 
 impl Bytewise for Avx512 {
     type Bytes = __m512i;
+
+    #[inline(always)]
+    fn run<B: Body>(self, body: B) {
+        #[inline(never)]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,fma,f16c")]
+        fn compiled<B: Body>(unit: Avx512, body: B) {
+            body.run(unit);
+        }
+        // SAFETY: `self` exists only where the CPU has all of them.
+        unsafe { compiled(self, body) }
+    }
 
     #[inline(always)]
     fn bytes64(self, from: &[u8; BYTES]) -> __m512i {
@@ -99,6 +110,17 @@ impl Bytewise for Avx512 {
 
 impl Bytewise for Avx2 {
     type Bytes = [__m256i; 2];
+
+    #[inline(always)]
+    fn run<B: Body>(self, body: B) {
+        #[inline(never)]
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn compiled<B: Body>(unit: Avx2, body: B) {
+            body.run(unit);
+        }
+        // SAFETY: `self` exists only where the CPU has all of them.
+        unsafe { compiled(self, body) }
+    }
 
     #[inline(always)]
     fn bytes64(self, from: &[u8; BYTES]) -> [__m256i; 2] {

@@ -2,7 +2,7 @@
 
 use super::rows::Rows;
 use super::{Buffer, CudaError, Gpu, small};
-use crate::stored::Format;
+use crate::format::Format;
 
 /// What attention is like in a layer.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! What runs kernels: a GPU, or its emulation.
 
-use super::CudaError;
+use super::error::CudaError;
 
 /// Memory on a device, which is freed when nothing on the stream can need it any more.
 pub(super) trait Memory: Send + Sync {

@@ -8,8 +8,8 @@ use cudarc::driver::sys::{CUfunction_attribute_enum, CUgraphInstantiate_flags, C
 use cudarc::driver::{CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DriverError, result};
 use cudarc::nvrtc::Ptx;
 
-use super::CudaError;
 use super::backend::{Backend, Launch, Memory, Recording};
+use super::error::CudaError;
 
 static KERNELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin"));
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::rows::Rows;
 use super::{Buffer, CudaError, Gpu, Matrix, by_format, small};
 use crate::elements::{Activation, Pairs};
-use crate::stored::Format;
+use crate::format::Format;
 
 /// Threads of a block, and the most blocks, where elements are independent.
 const THREADS: u32 = 256;

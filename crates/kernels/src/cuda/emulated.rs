@@ -4,8 +4,8 @@ use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
-use super::CudaError;
 use super::backend::{Backend, Launch, Memory, Recording};
+use super::error::CudaError;
 
 unsafe extern "C" {
     fn verdigris_emulate(

@@ -1,7 +1,7 @@
 //! Rows times matrices of weights as they are stored.
 
 use super::{Buffer, CudaError, Gpu, Matrix, by_format, small};
-use crate::stored::Format;
+use crate::format::Format;
 
 /// One of the matrices that the same rows are multiplied with.
 #[derive(Clone, Copy, Debug)]

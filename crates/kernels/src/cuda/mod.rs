@@ -23,6 +23,7 @@ mod driver;
 pub mod elements;
 #[cfg(feature = "emulated-cuda")]
 mod emulated;
+mod error;
 pub mod linear;
 pub mod rows;
 
@@ -34,31 +35,9 @@ use std::thread::{self, ThreadId};
 
 use backend::{Backend, Launch, Memory, Recording};
 
-use crate::stored::{self, Format};
+use crate::format::{self, Format};
 
-/// What can go wrong on a GPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CudaError {
-    /// There is not so much memory.
-    Memory {
-        /// Bytes that were asked for.
-        bytes: usize,
-    },
-    /// The driver says so.
-    Driver(String),
-}
-
-impl fmt::Display for CudaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Memory { bytes } => write!(f, "the GPU has no memory for {bytes} bytes more"),
-            Self::Driver(fault) => f.write_str(fault),
-        }
-    }
-}
-
-impl std::error::Error for CudaError {}
+pub use error::CudaError;
 
 /// A GPU, with one stream of work. Clones are the same one.
 #[derive(Clone)]
@@ -160,7 +139,7 @@ impl Gpu {
 
     /// Memory that holds numbers.
     pub fn upload_numbers(&self, numbers: &[f32]) -> Result<Buffer, CudaError> {
-        self.upload(stored::bytes(numbers))
+        self.upload(format::bytes(numbers))
     }
 
     /// How often a kernel or a graph was launched.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{Buffer, CudaError, Gpu, small};
-use crate::stored::Format;
+use crate::format::Format;
 
 /// For what is not there, as in `device.cuh`.
 const NONE: u32 = u32::MAX;

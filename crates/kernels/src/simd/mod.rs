@@ -5,8 +5,7 @@
 
 use std::fmt::Debug;
 
-use crate::bytewise::Bytewise;
-use crate::stored::half;
+use crate::half::half;
 
 /// The width of every sum.
 pub(crate) const LANES: usize = 16;
@@ -100,9 +99,6 @@ pub(crate) trait Simd: Copy + Debug {
     /// Whether there are registers for some thirty lanes at a time, or for eight.
     const IS_WIDE: bool;
 
-    /// Runs a body as a function of its own, compiled for this unit: the registers are its alone.
-    fn run<B: Body>(self, body: B);
-
     /// `a * b + sum`, rounded once.
     fn fma(self, a: Self::Lanes, b: Self::Lanes, sum: Self::Lanes) -> Self::Lanes;
 
@@ -157,12 +153,6 @@ pub(crate) trait Simd: Copy + Debug {
     }
 }
 
-/// What a unit runs.
-pub(crate) trait Body {
-    /// Always inlined.
-    fn run<S: Bytewise>(self, unit: S);
-}
-
 /// For CPUs that are not known here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
@@ -173,11 +163,6 @@ impl Simd for Portable {
     /// Scale and offset.
     type Table = (f32, f32);
     const IS_WIDE: bool = false;
-
-    #[inline(always)]
-    fn run<B: Body>(self, body: B) {
-        body.run(self);
-    }
 
     #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> [f32; LANES] {

@@ -2,7 +2,7 @@
 
 use std::arch::aarch64::*;
 
-use super::{Body, LANES, Simd};
+use super::{LANES, Simd};
 
 /// Four 128-bit registers.
 #[derive(Clone, Copy, Debug)]
@@ -19,15 +19,6 @@ impl Simd for Neon {
     const IS_WIDE: bool = false;
 
     #[inline(always)]
-    fn run<B: Body>(self, body: B) {
-        #[inline(never)]
-        fn compiled<B: Body>(unit: Neon, body: B) {
-            body.run(unit);
-        }
-        compiled(self, body);
-    }
-
-    #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> [float32x4_t; 4] {
         let (registers, _) = from.as_chunks::<BYTES>();
         // SAFETY: NEON is there, each chunk is 16 bytes, and the load asks for no alignment.
@@ -39,7 +30,7 @@ impl Simd for Neon {
         halves(from).map(|bits| {
             // SAFETY: NEON is there.
             unsafe {
-                // As the one number of stored.rs.
+                // As the one number of half.rs.
                 let magnitude = vandq_u32(bits, vdupq_n_u32(0x7fff));
                 let sign = vshlq_n_u32::<16>(vandq_u32(bits, vdupq_n_u32(0x8000)));
                 let shifted = vshlq_n_u32::<13>(magnitude);
@@ -60,7 +51,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn half(self, from: [u8; 2]) -> f32 {
-        crate::stored::half(from)
+        crate::half::half(from)
     }
 
     #[inline(always)]

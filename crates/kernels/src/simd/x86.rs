@@ -1,6 +1,6 @@
 //! Sixteen lanes on x86-64: AVX-512, and AVX2 with FMA.
 
-use super::{Body, LANES, Simd};
+use super::{LANES, Simd};
 use std::arch::x86_64::*;
 
 /// One 512-bit register.
@@ -33,17 +33,6 @@ impl Simd for Avx512 {
     type Ints = __m512i;
     type Table = __m512;
     const IS_WIDE: bool = true;
-
-    #[inline(always)]
-    fn run<B: Body>(self, body: B) {
-        #[inline(never)]
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,fma,f16c")]
-        fn compiled<B: Body>(unit: Avx512, body: B) {
-            body.run(unit);
-        }
-        // SAFETY: `self` exists only where the CPU has all of them.
-        unsafe { compiled(self, body) }
-    }
 
     #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> __m512 {
@@ -222,17 +211,6 @@ impl Simd for Avx2 {
     /// Scale and offset.
     type Table = (__m256, __m256);
     const IS_WIDE: bool = false;
-
-    #[inline(always)]
-    fn run<B: Body>(self, body: B) {
-        #[inline(never)]
-        #[target_feature(enable = "avx2,fma,f16c")]
-        fn compiled<B: Body>(unit: Avx2, body: B) {
-            body.run(unit);
-        }
-        // SAFETY: `self` exists only where the CPU has all of them.
-        unsafe { compiled(self, body) }
-    }
 
     #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> [__m256; 2] {

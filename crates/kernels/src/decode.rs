@@ -1,111 +1,15 @@
-//! How weights are stored, and as what sixteen lanes they come into registers.
+//! Weights of each format as sixteen lanes of f32 in registers.
 //!
 //! What computes with lanes has no closures: those are functions of their own, for which the CPU's widest unit is not known.
-//!
-//! The block formats are GGML's (`ggml-common.h`): a scale for 32 weights, or for 256 with finer ones inside. Numbers are
-//! little-endian.
 
+use crate::half::half;
 use crate::simd::{LANES, Simd};
-
-/// How weights are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Format {
-    /// 32 bits each.
-    F32,
-    /// 16 bits, IEEE half precision.
-    F16,
-    /// 16 bits, the upper half of 32.
-    Bf16,
-    /// Blocks of 32: a scale `d` in half precision, and `q` of 8 bits with a sign; `w = d * q`.
-    Q8_0,
-    /// Blocks of 32: a scale `d` in half precision, and `q` of 4 bits; `w = d * (q - 8)`.
-    Q4_0,
-    /// Blocks of 32: a scale `d` and a least weight `m` in half precision, and `q` of 4 bits; `w = d * q + m`.
-    Q4_1,
-    /// Blocks of 32: a scale `d` in half precision, and `q` of 5 bits; `w = d * (q - 16)`.
-    Q5_0,
-    /// Blocks of 32: a scale `d` and a least weight `m` in half precision, and `q` of 5 bits; `w = d * q + m`.
-    Q5_1,
-    /// Blocks of 256: scales `d` and `e` in half precision, `s` and `m` of 4 bits for each 16, and `q` of 2 bits;
-    /// `w = d * s * q - e * m`.
-    Q2K,
-    /// Blocks of 256: a scale `d` in half precision, `s` of 6 bits for each 16, and `q` of 3 bits;
-    /// `w = d * (s - 32) * (q - 4)`.
-    Q3K,
-    /// Blocks of 256: scales `d` and `e` in half precision, `s` and `m` of 6 bits for each 32, and `q` of 4 bits;
-    /// `w = d * s * q - e * m`.
-    Q4K,
-    /// As [`Format::Q4K`], with `q` of 5 bits.
-    Q5K,
-    /// Blocks of 256: a scale `d` in half precision, `s` of 8 bits with a sign for each 16, and `q` of 6 bits;
-    /// `w = d * s * (q - 32)`.
-    Q6K,
-}
-
-impl Format {
-    /// All formats.
-    pub const ALL: [Self; 13] = [
-        Self::F32,
-        Self::F16,
-        Self::Bf16,
-        Self::Q8_0,
-        Self::Q4_0,
-        Self::Q4_1,
-        Self::Q5_0,
-        Self::Q5_1,
-        Self::Q2K,
-        Self::Q3K,
-        Self::Q4K,
-        Self::Q5K,
-        Self::Q6K,
-    ];
-
-    /// The weights of a block. A row is a whole number of blocks.
-    pub const fn block(self) -> usize {
-        match self {
-            Self::F32 | Self::F16 | Self::Bf16 => 1,
-            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 => 32,
-            Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K => 256,
-        }
-    }
-
-    /// The bytes of a block.
-    pub const fn block_bytes(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-            Self::Q8_0 => 34,
-            Self::Q4_0 => 18,
-            Self::Q4_1 => 20,
-            Self::Q5_0 => 22,
-            Self::Q5_1 => 24,
-            Self::Q2K => 84,
-            Self::Q3K => 110,
-            Self::Q4K => 144,
-            Self::Q5K => 176,
-            Self::Q6K => 210,
-        }
-    }
-
-    /// The bytes of `k` weights, which must be whole blocks.
-    pub const fn bytes(self, k: usize) -> usize {
-        k / self.block() * self.block_bytes()
-    }
-}
-
-/// The bytes of numbers in memory.
-pub(crate) fn bytes(numbers: &[f32]) -> &[u8] {
-    const { assert!(cfg!(target_endian = "little"), "stored numbers are little-endian") };
-    // SAFETY: the slice's memory, seen as bytes, which have no alignment and no invalid values.
-    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
-}
 
 /// One format, for a kernel that is compiled for it.
 ///
 /// # Contract
 /// The weights of a step, in order, fill the lanes of its parts, in order. A weight is its formula above, rounded once.
-pub(crate) trait Stored {
+pub(crate) trait Decode {
     /// The weights that one step decodes, whose bytes follow each other.
     const STEP: usize;
     const STEP_BYTES: usize;
@@ -114,13 +18,13 @@ pub(crate) trait Stored {
     /// The lanes of a part.
     const LANES: usize;
     /// What the parts of a step share.
-    type Head: Copy;
+    type Header: Copy;
     /// A part as lanes.
     type Part<S: Simd>: AsRef<[S::Lanes]>;
 
-    fn head<S: Simd>(unit: S, bytes: &[u8]) -> Self::Head;
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> Self::Header;
 
-    fn part<S: Simd>(unit: S, bytes: &[u8], head: &Self::Head, part: usize) -> Self::Part<S>;
+    fn part<S: Simd>(unit: S, bytes: &[u8], head: &Self::Header, part: usize) -> Self::Part<S>;
 
     /// Weights that are less than a step, one by one; only formats without blocks have such.
     fn rest(_bytes: &[u8], _out: &mut [f32]) {
@@ -198,16 +102,16 @@ fn of_each_32<S: Simd>(unit: S, bytes: &[u8]) -> [(f32, f32); 8] {
     head
 }
 
-impl Stored for F32 {
+impl Decode for F32 {
     const STEP: usize = 2 * LANES;
     const STEP_BYTES: usize = 8 * LANES;
     const PARTS: usize = 1;
     const LANES: usize = 2;
-    type Head = ();
+    type Header = ();
     type Part<S: Simd> = [S::Lanes; 2];
 
     #[inline(always)]
-    fn head<S: Simd>(_: S, _: &[u8]) {}
+    fn header<S: Simd>(_: S, _: &[u8]) {}
 
     #[inline(always)]
     fn part<S: Simd>(unit: S, bytes: &[u8], (): &(), _: usize) -> [S::Lanes; 2] {
@@ -219,16 +123,16 @@ impl Stored for F32 {
     }
 }
 
-impl Stored for F16 {
+impl Decode for F16 {
     const STEP: usize = 2 * LANES;
     const STEP_BYTES: usize = 4 * LANES;
     const PARTS: usize = 1;
     const LANES: usize = 2;
-    type Head = ();
+    type Header = ();
     type Part<S: Simd> = [S::Lanes; 2];
 
     #[inline(always)]
-    fn head<S: Simd>(_: S, _: &[u8]) {}
+    fn header<S: Simd>(_: S, _: &[u8]) {}
 
     #[inline(always)]
     fn part<S: Simd>(unit: S, bytes: &[u8], (): &(), _: usize) -> [S::Lanes; 2] {
@@ -240,16 +144,16 @@ impl Stored for F16 {
     }
 }
 
-impl Stored for Bf16 {
+impl Decode for Bf16 {
     const STEP: usize = 2 * LANES;
     const STEP_BYTES: usize = 4 * LANES;
     const PARTS: usize = 1;
     const LANES: usize = 2;
-    type Head = ();
+    type Header = ();
     type Part<S: Simd> = [S::Lanes; 2];
 
     #[inline(always)]
-    fn head<S: Simd>(_: S, _: &[u8]) {}
+    fn header<S: Simd>(_: S, _: &[u8]) {}
 
     #[inline(always)]
     fn part<S: Simd>(unit: S, bytes: &[u8], (): &(), _: usize) -> [S::Lanes; 2] {
@@ -262,16 +166,16 @@ impl Stored for Bf16 {
     }
 }
 
-impl Stored for Q8_0 {
+impl Decode for Q8_0 {
     const STEP: usize = 32;
     const STEP_BYTES: usize = 34;
     const PARTS: usize = 1;
     const LANES: usize = 2;
-    type Head = f32;
+    type Header = f32;
     type Part<S: Simd> = [S::Lanes; 2];
 
     #[inline(always)]
-    fn head<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
         unit.half(*at(bytes, 0))
     }
 
@@ -283,16 +187,16 @@ impl Stored for Q8_0 {
     }
 }
 
-impl Stored for Q4_0 {
+impl Decode for Q4_0 {
     const STEP: usize = 32;
     const STEP_BYTES: usize = 18;
     const PARTS: usize = 1;
     const LANES: usize = 2;
-    type Head = f32;
+    type Header = f32;
     type Part<S: Simd> = [S::Lanes; 2];
 
     #[inline(always)]
-    fn head<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
         unit.half(*at(bytes, 0))
     }
 
@@ -304,17 +208,17 @@ impl Stored for Q4_0 {
     }
 }
 
-impl Stored for Q4_1 {
+impl Decode for Q4_1 {
     const STEP: usize = 32;
     const STEP_BYTES: usize = 20;
     const PARTS: usize = 1;
     const LANES: usize = 2;
     /// Scale and least weight.
-    type Head = (f32, f32);
+    type Header = (f32, f32);
     type Part<S: Simd> = [S::Lanes; 2];
 
     #[inline(always)]
-    fn head<S: Simd>(unit: S, bytes: &[u8]) -> (f32, f32) {
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> (f32, f32) {
         (unit.half(*at(bytes, 0)), unit.half(*at(bytes, 2)))
     }
 
@@ -326,16 +230,16 @@ impl Stored for Q4_1 {
     }
 }
 
-impl Stored for Q5_0 {
+impl Decode for Q5_0 {
     const STEP: usize = 32;
     const STEP_BYTES: usize = 22;
     const PARTS: usize = 1;
     const LANES: usize = 2;
-    type Head = f32;
+    type Header = f32;
     type Part<S: Simd> = [S::Lanes; 2];
 
     #[inline(always)]
-    fn head<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
         unit.half(*at(bytes, 0))
     }
 
@@ -346,17 +250,17 @@ impl Stored for Q5_0 {
     }
 }
 
-impl Stored for Q5_1 {
+impl Decode for Q5_1 {
     const STEP: usize = 32;
     const STEP_BYTES: usize = 24;
     const PARTS: usize = 1;
     const LANES: usize = 2;
     /// Scale and least weight.
-    type Head = (f32, f32);
+    type Header = (f32, f32);
     type Part<S: Simd> = [S::Lanes; 2];
 
     #[inline(always)]
-    fn head<S: Simd>(unit: S, bytes: &[u8]) -> (f32, f32) {
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> (f32, f32) {
         (unit.half(*at(bytes, 0)), unit.half(*at(bytes, 2)))
     }
 
@@ -374,17 +278,17 @@ fn scaled<S: Simd>(unit: S, q: &[u8; 32], (scale, offset): (f32, f32)) -> [S::La
     [unit.fma(first, scale, offset), unit.fma(second, scale, offset)]
 }
 
-impl Stored for Q2K {
+impl Decode for Q2K {
     const STEP: usize = 256;
     const STEP_BYTES: usize = 84;
     const PARTS: usize = 4;
     const LANES: usize = 4;
     /// What scales and offsets are multiplied by.
-    type Head = (f32, f32);
+    type Header = (f32, f32);
     type Part<S: Simd> = [S::Lanes; 4];
 
     #[inline(always)]
-    fn head<S: Simd>(unit: S, bytes: &[u8]) -> (f32, f32) {
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> (f32, f32) {
         (unit.half(*at(bytes, 80)), -unit.half(*at(bytes, 82)))
     }
 
@@ -403,17 +307,17 @@ impl Stored for Q2K {
     }
 }
 
-impl Stored for Q3K {
+impl Decode for Q3K {
     const STEP: usize = 256;
     const STEP_BYTES: usize = 110;
     const PARTS: usize = 4;
     const LANES: usize = 4;
     /// The scale of all, and of each 16 weights what it is multiplied by, and 32 more.
-    type Head = (f32, [u32; 4]);
+    type Header = (f32, [u32; 4]);
     type Part<S: Simd> = [S::Lanes; 4];
 
     #[inline(always)]
-    fn head<S: Simd>(unit: S, bytes: &[u8]) -> (f32, [u32; 4]) {
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> (f32, [u32; 4]) {
         (unit.half(*at(bytes, 108)), q3k_scales(at(bytes, 96)))
     }
 
@@ -434,17 +338,17 @@ impl Stored for Q3K {
     }
 }
 
-impl Stored for Q4K {
+impl Decode for Q4K {
     const STEP: usize = 256;
     const STEP_BYTES: usize = 144;
     const PARTS: usize = 4;
     const LANES: usize = 4;
     /// Scale and offset of each 32 weights.
-    type Head = [(f32, f32); 8];
+    type Header = [(f32, f32); 8];
     type Part<S: Simd> = [S::Lanes; 4];
 
     #[inline(always)]
-    fn head<S: Simd>(unit: S, bytes: &[u8]) -> [(f32, f32); 8] {
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> [(f32, f32); 8] {
         of_each_32(unit, bytes)
     }
 
@@ -462,17 +366,17 @@ impl Stored for Q4K {
     }
 }
 
-impl Stored for Q5K {
+impl Decode for Q5K {
     const STEP: usize = 256;
     const STEP_BYTES: usize = 176;
     const PARTS: usize = 4;
     const LANES: usize = 4;
     /// Scale and offset of each 32 weights.
-    type Head = [(f32, f32); 8];
+    type Header = [(f32, f32); 8];
     type Part<S: Simd> = [S::Lanes; 4];
 
     #[inline(always)]
-    fn head<S: Simd>(unit: S, bytes: &[u8]) -> [(f32, f32); 8] {
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> [(f32, f32); 8] {
         of_each_32(unit, bytes)
     }
 
@@ -493,16 +397,16 @@ impl Stored for Q5K {
     }
 }
 
-impl Stored for Q6K {
+impl Decode for Q6K {
     const STEP: usize = 256;
     const STEP_BYTES: usize = 210;
     const PARTS: usize = 4;
     const LANES: usize = 4;
-    type Head = f32;
+    type Header = f32;
     type Part<S: Simd> = [S::Lanes; 4];
 
     #[inline(always)]
-    fn head<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
         unit.half(*at(bytes, 208))
     }
 
@@ -523,42 +427,5 @@ impl Stored for Q6K {
             *weights = unit.mul(unit.add(unit.float(q), unit.splat(-32.0)), unit.splat(scale));
         }
         weights
-    }
-}
-
-/// A number in half precision.
-pub(crate) fn half(bytes: [u8; 2]) -> f32 {
-    let bits = u32::from(u16::from_le_bytes(bytes));
-    let (sign, magnitude) = (bits >> 15 << 31, bits & 0x7fff);
-    let value = match magnitude {
-        // What is no finite number stays so.
-        0x7c00.. => f32::from_bits(0x7f80_0000 | (magnitude & 0x3ff) << 13),
-        // The exponent's bias differs by 112; below the smallest normal number this is exact too.
-        _ => f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23),
-    };
-    f32::from_bits(value.to_bits() | sign)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn half_precision_is_exact() {
-        for bits in 0..=u16::MAX {
-            let (sign, exponent, fraction) = (bits >> 15, i32::from(bits >> 10 & 31), f64::from(bits & 0x3ff));
-            let magnitude = match exponent {
-                0 => fraction * 2f64.powi(-24),
-                31 if fraction == 0.0 => f64::INFINITY,
-                31 => f64::NAN,
-                _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
-            };
-            let expected = if sign == 1 { -magnitude } else { magnitude };
-            let got = f64::from(half(bits.to_le_bytes()));
-            assert!(
-                got == expected && got.is_sign_negative() == (sign == 1) || got.is_nan() && expected.is_nan(),
-                "{bits:x}"
-            );
-        }
     }
 }

@@ -9,12 +9,13 @@ mod formats;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::bytewise::{BYTES, Bytewise};
-use crate::linear::{Out, Weights};
-use crate::simd::{Body, LANES};
-use crate::stored::Format;
+use crate::bytewise::{BYTES, Body, Bytewise};
+use crate::format::Format;
+use crate::out::Out;
+use crate::simd::LANES;
+use crate::weights::Weights;
 
-pub(crate) use formats::{Dotted, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+pub(crate) use formats::{BlockDot, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 
 /// Elements of a row that are worked on together: two blocks.
 const STEP: usize = BYTES;
@@ -25,7 +26,7 @@ const SUMS: usize = 4;
 /// Two blocks of a row.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Step {
+pub(crate) struct TwoBlocks {
     numbers: [u8; STEP],
     /// For each four of them, their sum times what a format has taken from weights; or their sum, where each 32 or 16 weights have a
     /// least one of their own.
@@ -36,15 +37,15 @@ pub(crate) struct Step {
 
 /// Rows as whole numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Rounded {
-    steps: Vec<Step>,
+pub(crate) struct QuantizedRows {
+    steps: Vec<TwoBlocks>,
     /// For each four steps in eight lanes, from the eighth on, the sums of their blocks: what offsets of weights are multiplied by.
     sums: Vec<[f32; LANES]>,
     /// Steps of a row.
     a_row: usize,
 }
 
-impl Rounded {
+impl QuantizedRows {
     /// Rounds rows of `k`, which are whole blocks, for weights in a format.
     pub(crate) fn set(&mut self, x: &[f32], k: usize, format: Format) {
         let less = match format {
@@ -85,14 +86,14 @@ impl Rounded {
     #[cfg(test)]
     pub(crate) fn numbers(&self, row: usize) -> Vec<f64> {
         let steps = &self.steps[row * self.a_row..(row + 1) * self.a_row];
-        let number = |step: &Step, i: usize| f64::from(step.numbers[i] as i8) * f64::from(step.scale[i / 4]);
+        let number = |step: &TwoBlocks, i: usize| f64::from(step.numbers[i] as i8) * f64::from(step.scale[i / 4]);
         steps.iter().flat_map(|step| (0..STEP).map(|i| number(step, i)).collect::<Vec<_>>()).collect()
     }
 }
 
 /// One or two blocks.
-fn step(two: &[f32], less: i32) -> Step {
-    let mut step = Step { numbers: [0; STEP], start: [0; LANES], scale: [0.0; LANES] };
+fn step(two: &[f32], less: i32) -> TwoBlocks {
+    let mut step = TwoBlocks { numbers: [0; STEP], start: [0; LANES], scale: [0.0; LANES] };
     for (i, block) in two.chunks_exact(32).enumerate() {
         let block: &[f32; 32] = block.try_into().expect("a block");
         let mut most = [0f32; 8];
@@ -124,9 +125,9 @@ fn step(two: &[f32], less: i32) -> Step {
 /// `M` rows from `row` on against a column of weights, with sums in registers; of the rows there are `rows`, and where that is less the
 /// last one is computed again.
 #[inline(always)]
-fn tile<S: Bytewise, F: Dotted, const M: usize>(
+fn tile<S: Bytewise, F: BlockDot, const M: usize>(
     unit: S,
-    x: &Rounded,
+    x: &QuantizedRows,
     row: usize,
     rows: usize,
     w: &[u8],
@@ -134,7 +135,7 @@ fn tile<S: Bytewise, F: Dotted, const M: usize>(
 ) -> [f32; M] {
     let (all, whole) = (x.a_row, k / STEP);
     let sums_a_row = all.div_ceil(SUMS);
-    let mut of_row: [&[Step]; M] = [&[]; M];
+    let mut of_row: [&[TwoBlocks]; M] = [&[]; M];
     let mut sums_of_row: [&[[f32; LANES]]; M] = [&[]; M];
     for a in 0..M {
         let at = row + a.min(rows - 1);
@@ -143,7 +144,7 @@ fn tile<S: Bytewise, F: Dotted, const M: usize>(
     }
     let mut sums = [unit.zero(); M];
     for (group, bytes) in w.chunks_exact(F::BYTES).enumerate() {
-        let head = F::head(unit, bytes);
+        let head = F::header(unit, bytes);
         for step in 0..F::STEPS {
             let (weights, scales) = F::step(unit, bytes, head, step);
             let least = if F::HAS_LEAST { F::least(unit, bytes, head, step) } else { unit.zero() };
@@ -174,9 +175,9 @@ fn tile<S: Bytewise, F: Dotted, const M: usize>(
 }
 
 #[inline(always)]
-fn add<S: Bytewise, F: Dotted>(
+fn add<S: Bytewise, F: BlockDot>(
     unit: S,
-    x: &Step,
+    x: &TwoBlocks,
     (weights, scales, least): (S::Bytes, S::Lanes, S::Lanes),
     sum: S::Lanes,
 ) -> S::Lanes {
@@ -195,32 +196,32 @@ fn add<S: Bytewise, F: Dotted>(
 /// # Safety
 /// No other thread writes these columns.
 #[inline(always)]
-pub(crate) unsafe fn of_blocks<S: Bytewise, F: Dotted>(
+pub(crate) unsafe fn dot_blocks<S: Bytewise, F: BlockDot>(
     unit: S,
-    x: &Rounded,
+    x: &QuantizedRows,
     w: Weights<'_>,
     columns: Range<usize>,
     out: &Out<'_>,
 ) {
     let (m, mut row) = (x.rows(), 0);
     while row < m {
-        let place = Blocks { x, w, from: columns.start, to: columns.end, row, out };
+        let run = BlockRun { x, w, from: columns.start, to: columns.end, row, out };
         // A column at a time: its bytes come from memory in the order in which memory expects to be asked for them.
         row += match (m - row, S::IS_WIDE) {
-            (1, _) => place.run::<S, F, 1>(unit),
-            (2, _) => place.run::<S, F, 2>(unit),
-            (3, true) => place.run::<S, F, 3>(unit),
-            (4, true) | (_, false) => place.run::<S, F, 4>(unit),
-            (5 | 6, true) => place.run::<S, F, 6>(unit),
-            (_, true) => place.run::<S, F, 8>(unit),
+            (1, _) => run.run::<S, F, 1>(unit),
+            (2, _) => run.run::<S, F, 2>(unit),
+            (3, true) => run.run::<S, F, 3>(unit),
+            (4, true) | (_, false) => run.run::<S, F, 4>(unit),
+            (5 | 6, true) => run.run::<S, F, 6>(unit),
+            (_, true) => run.run::<S, F, 8>(unit),
         };
     }
 }
 
 /// Where a run of tiles stands: the rows from `row` on, against columns of the weights from one to before another.
 #[derive(Clone, Copy)]
-struct Blocks<'a> {
-    x: &'a Rounded,
+struct BlockRun<'a> {
+    x: &'a QuantizedRows,
     w: Weights<'a>,
     from: usize,
     to: usize,
@@ -228,21 +229,21 @@ struct Blocks<'a> {
     out: &'a Out<'a>,
 }
 
-impl Blocks<'_> {
+impl BlockRun<'_> {
     /// Up to `M` rows against all columns; gives how many rows there were.
     #[inline(always)]
-    fn run<S: Bytewise, F: Dotted, const M: usize>(self, unit: S) -> usize {
+    fn run<S: Bytewise, F: BlockDot, const M: usize>(self, unit: S) -> usize {
         unit.run(BlockTiles::<F, M>(self, PhantomData));
         M.min(self.x.rows() - self.row)
     }
 }
 
-struct BlockTiles<'a, F, const M: usize>(Blocks<'a>, PhantomData<F>);
+struct BlockTiles<'a, F, const M: usize>(BlockRun<'a>, PhantomData<F>);
 
-impl<F: Dotted, const M: usize> Body for BlockTiles<'_, F, M> {
+impl<F: BlockDot, const M: usize> Body for BlockTiles<'_, F, M> {
     #[inline(always)]
     fn run<S: Bytewise>(self, unit: S) {
-        let Self(Blocks { x, w, from, to, row, out }, _) = self;
+        let Self(BlockRun { x, w, from, to, row, out }, _) = self;
         let rows = M.min(x.rows() - row);
         for j in from..to {
             let sums = tile::<S, F, M>(unit, x, row, rows, w.rows_from(j, 1), w.columns());

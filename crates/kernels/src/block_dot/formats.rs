@@ -1,13 +1,13 @@
 //! The block formats as whole numbers, two blocks of 32 at a time.
 
 use crate::bytewise::Bytewise;
-use crate::stored::{at, five_bits, q3k_scales};
+use crate::decode::{at, five_bits, q3k_scales};
 
 /// A format of blocks, for a kernel that is compiled for it.
 ///
 /// # Contract
 /// The weights of a group are those of its steps, in order.
-pub(crate) trait Dotted {
+pub(crate) trait BlockDot {
     /// Steps whose bytes lie together.
     const STEPS: usize;
     const BYTES: usize;
@@ -18,14 +18,14 @@ pub(crate) trait Dotted {
     /// Whether weights were larger before they were stored, or units need it.
     const HAS_START: bool = true;
     /// What the steps of a group share.
-    type Head<S: Bytewise>: Copy;
+    type Header<S: Bytewise>: Copy;
 
-    fn head<S: Bytewise>(unit: S, bytes: &[u8]) -> Self::Head<S>;
+    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> Self::Header<S>;
 
     /// The weights of a step, and for each lane what their products are multiplied by.
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: Self::Head<S>, step: usize) -> (S::Bytes, S::Lanes);
+    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: Self::Header<S>, step: usize) -> (S::Bytes, S::Lanes);
 
-    /// As [`Dotted::step`], where a row ends after the first block.
+    /// As [`BlockDot::step`], where a row ends after the first block.
     fn last<S: Bytewise>(_unit: S, _bytes: &[u8]) -> (S::Bytes, S::Lanes) {
         unreachable!("rows are whole groups")
     }
@@ -36,17 +36,17 @@ pub(crate) trait Dotted {
     }
 
     /// The least weights of a step, by which the sums of each lane's four numbers are multiplied.
-    fn least<S: Bytewise>(_unit: S, _bytes: &[u8], _head: Self::Head<S>, _step: usize) -> S::Lanes {
+    fn least<S: Bytewise>(_unit: S, _bytes: &[u8], _head: Self::Header<S>, _step: usize) -> S::Lanes {
         unreachable!("weights without a least one")
     }
 
-    /// As [`Dotted::least`], where a row ends after the first block.
+    /// As [`BlockDot::least`], where a row ends after the first block.
     fn last_least<S: Bytewise>(_unit: S, _bytes: &[u8]) -> S::Lanes {
         unreachable!("rows are whole groups, or weights have no least one")
     }
 
     /// What the sums of a row's blocks are multiplied by, in the lanes in which they are.
-    fn offsets<S: Bytewise>(_: S, _: Self::Head<S>) -> S::Lanes {
+    fn offsets<S: Bytewise>(_: S, _: Self::Header<S>) -> S::Lanes {
         unreachable!("weights without offsets")
     }
 }
@@ -62,13 +62,13 @@ pub(crate) struct Q4K;
 pub(crate) struct Q5K;
 pub(crate) struct Q6K;
 
-impl Dotted for Q8_0 {
+impl BlockDot for Q8_0 {
     const STEPS: usize = 1;
     const BYTES: usize = 68;
-    type Head<S: Bytewise> = ();
+    type Header<S: Bytewise> = ();
 
     #[inline(always)]
-    fn head<S: Bytewise>(_: S, _: &[u8]) {}
+    fn header<S: Bytewise>(_: S, _: &[u8]) {}
 
     #[inline(always)]
     fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
@@ -96,13 +96,13 @@ fn twice(bytes: &[u8; 16]) -> [u8; 32] {
     out
 }
 
-impl Dotted for Q4_0 {
+impl BlockDot for Q4_0 {
     const STEPS: usize = 1;
     const BYTES: usize = 36;
-    type Head<S: Bytewise> = ();
+    type Header<S: Bytewise> = ();
 
     #[inline(always)]
-    fn head<S: Bytewise>(_: S, _: &[u8]) {}
+    fn header<S: Bytewise>(_: S, _: &[u8]) {}
 
     #[inline(always)]
     fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
@@ -118,15 +118,15 @@ impl Dotted for Q4_0 {
     }
 }
 
-impl Dotted for Q4_1 {
+impl BlockDot for Q4_1 {
     const STEPS: usize = 1;
     const BYTES: usize = 40;
     const HAS_LEAST: bool = true;
     const HAS_START: bool = false;
-    type Head<S: Bytewise> = ();
+    type Header<S: Bytewise> = ();
 
     #[inline(always)]
-    fn head<S: Bytewise>(_: S, _: &[u8]) {}
+    fn header<S: Bytewise>(_: S, _: &[u8]) {}
 
     #[inline(always)]
     fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
@@ -152,13 +152,13 @@ impl Dotted for Q4_1 {
     }
 }
 
-impl Dotted for Q5_0 {
+impl BlockDot for Q5_0 {
     const STEPS: usize = 1;
     const BYTES: usize = 44;
-    type Head<S: Bytewise> = ();
+    type Header<S: Bytewise> = ();
 
     #[inline(always)]
-    fn head<S: Bytewise>(_: S, _: &[u8]) {}
+    fn header<S: Bytewise>(_: S, _: &[u8]) {}
 
     #[inline(always)]
     fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
@@ -174,15 +174,15 @@ impl Dotted for Q5_0 {
     }
 }
 
-impl Dotted for Q5_1 {
+impl BlockDot for Q5_1 {
     const STEPS: usize = 1;
     const BYTES: usize = 48;
     const HAS_LEAST: bool = true;
     const HAS_START: bool = false;
-    type Head<S: Bytewise> = ();
+    type Header<S: Bytewise> = ();
 
     #[inline(always)]
-    fn head<S: Bytewise>(_: S, _: &[u8]) {}
+    fn header<S: Bytewise>(_: S, _: &[u8]) {}
 
     #[inline(always)]
     fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
@@ -222,16 +222,16 @@ fn upper_bits<S: Bytewise>(unit: S, all: &[u8; 32], step: usize) -> S::Bytes {
     unit.shift_and(unit.join(all, all), [shift, shift, shift + 1, shift + 1], 1)
 }
 
-impl Dotted for Q2K {
+impl BlockDot for Q2K {
     const STEPS: usize = 4;
     const BYTES: usize = 84;
     const HAS_LEAST: bool = true;
     const HAS_START: bool = false;
     /// The scales of sixteen blocks, and their offsets.
-    type Head<S: Bytewise> = (S::Lanes, S::Lanes);
+    type Header<S: Bytewise> = (S::Lanes, S::Lanes);
 
     #[inline(always)]
-    fn head<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Lanes, S::Lanes) {
+    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Lanes, S::Lanes) {
         let fine = unit.bytes(at(bytes, 0));
         let (scale, offset) = (unit.half(*at(bytes, 80)), -unit.half(*at(bytes, 82)));
         let (scales, offsets) = (unit.float(unit.and(fine, 15)), unit.float(unit.shift_right(fine, 4)));
@@ -239,24 +239,24 @@ impl Dotted for Q2K {
     }
 
     #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], (scales, _): Self::Head<S>, step: usize) -> (S::Bytes, S::Lanes) {
+    fn step<S: Bytewise>(unit: S, bytes: &[u8], (scales, _): Self::Header<S>, step: usize) -> (S::Bytes, S::Lanes) {
         (two_bits(unit, &bytes[16..80], step), unit.spread_quarters(scales, step))
     }
 
     #[inline(always)]
-    fn least<S: Bytewise>(unit: S, _: &[u8], (_, offsets): Self::Head<S>, step: usize) -> S::Lanes {
+    fn least<S: Bytewise>(unit: S, _: &[u8], (_, offsets): Self::Header<S>, step: usize) -> S::Lanes {
         unit.spread_quarters(offsets, step)
     }
 }
 
-impl Dotted for Q3K {
+impl BlockDot for Q3K {
     const STEPS: usize = 4;
     const BYTES: usize = 110;
     /// The scales of sixteen blocks.
-    type Head<S: Bytewise> = S::Lanes;
+    type Header<S: Bytewise> = S::Lanes;
 
     #[inline(always)]
-    fn head<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
+    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
         let fine = unit.float(unit.bytes_of(q3k_scales(at(bytes, 96))));
         unit.mul(unit.add(fine, unit.splat(-32.0)), unit.splat(unit.half(*at(bytes, 108))))
     }
@@ -285,16 +285,16 @@ fn of_each_32<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
     unit.mul(unit.float(unit.bytes_of(words)), coarse)
 }
 
-impl Dotted for Q4K {
+impl BlockDot for Q4K {
     const STEPS: usize = 4;
     const BYTES: usize = 144;
     const HAS_OFFSETS: bool = true;
     const HAS_START: bool = false;
     /// The scales of eight blocks, and then their offsets.
-    type Head<S: Bytewise> = S::Lanes;
+    type Header<S: Bytewise> = S::Lanes;
 
     #[inline(always)]
-    fn head<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
+    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
         of_each_32(unit, bytes)
     }
 
@@ -311,16 +311,16 @@ impl Dotted for Q4K {
     }
 }
 
-impl Dotted for Q5K {
+impl BlockDot for Q5K {
     const STEPS: usize = 4;
     const BYTES: usize = 176;
     const HAS_OFFSETS: bool = true;
     const HAS_START: bool = false;
     /// The scales of eight blocks, and then their offsets.
-    type Head<S: Bytewise> = S::Lanes;
+    type Header<S: Bytewise> = S::Lanes;
 
     #[inline(always)]
-    fn head<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
+    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
         of_each_32(unit, bytes)
     }
 
@@ -338,20 +338,20 @@ impl Dotted for Q5K {
     }
 }
 
-impl Dotted for Q6K {
+impl BlockDot for Q6K {
     const STEPS: usize = 4;
     const BYTES: usize = 210;
     /// The scales of sixteen blocks.
-    type Head<S: Bytewise> = S::Lanes;
+    type Header<S: Bytewise> = S::Lanes;
 
     #[inline(always)]
-    fn head<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
+    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
         unit.mul(unit.float(unit.signed(at(bytes, 192))), unit.splat(unit.half(*at(bytes, 208))))
     }
 
     #[inline(always)]
     fn step<S: Bytewise>(unit: S, bytes: &[u8], head: S::Lanes, step: usize) -> (S::Bytes, S::Lanes) {
-        // As `Stored` has it: of 128 weights the first 64 have their lower four bits in the lower halves of 64 bytes, and the upper
+        // As `Decode` has it: of 128 weights the first 64 have their lower four bits in the lower halves of 64 bytes, and the upper
         // two of all lie in 32 bytes.
         let (of_both, shift) = (step / 2, 4 * (step as u32 % 2));
         let lower = unit.shift_and(unit.bytes64(at(bytes, 64 * of_both)), [shift; 4], 15);

@@ -1,0 +1,96 @@
+//! How weights are stored. The block formats are GGML's (`ggml-common.h`): a scale for 32 weights, or for 256 with finer
+//! ones inside. Numbers are little-endian.
+
+/// How weights are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// 32 bits each.
+    F32,
+    /// 16 bits, IEEE half precision.
+    F16,
+    /// 16 bits, the upper half of 32.
+    Bf16,
+    /// Blocks of 32: a scale `d` in half precision, and `q` of 8 bits with a sign; `w = d * q`.
+    Q8_0,
+    /// Blocks of 32: a scale `d` in half precision, and `q` of 4 bits; `w = d * (q - 8)`.
+    Q4_0,
+    /// Blocks of 32: a scale `d` and a least weight `m` in half precision, and `q` of 4 bits; `w = d * q + m`.
+    Q4_1,
+    /// Blocks of 32: a scale `d` in half precision, and `q` of 5 bits; `w = d * (q - 16)`.
+    Q5_0,
+    /// Blocks of 32: a scale `d` and a least weight `m` in half precision, and `q` of 5 bits; `w = d * q + m`.
+    Q5_1,
+    /// Blocks of 256: scales `d` and `e` in half precision, `s` and `m` of 4 bits for each 16, and `q` of 2 bits;
+    /// `w = d * s * q - e * m`.
+    Q2K,
+    /// Blocks of 256: a scale `d` in half precision, `s` of 6 bits for each 16, and `q` of 3 bits;
+    /// `w = d * (s - 32) * (q - 4)`.
+    Q3K,
+    /// Blocks of 256: scales `d` and `e` in half precision, `s` and `m` of 6 bits for each 32, and `q` of 4 bits;
+    /// `w = d * s * q - e * m`.
+    Q4K,
+    /// As [`Format::Q4K`], with `q` of 5 bits.
+    Q5K,
+    /// Blocks of 256: a scale `d` in half precision, `s` of 8 bits with a sign for each 16, and `q` of 6 bits;
+    /// `w = d * s * (q - 32)`.
+    Q6K,
+}
+
+impl Format {
+    /// All formats.
+    pub const ALL: [Self; 13] = [
+        Self::F32,
+        Self::F16,
+        Self::Bf16,
+        Self::Q8_0,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q2K,
+        Self::Q3K,
+        Self::Q4K,
+        Self::Q5K,
+        Self::Q6K,
+    ];
+
+    /// The weights of a block. A row is a whole number of blocks.
+    pub const fn block(self) -> usize {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => 1,
+            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 => 32,
+            Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K => 256,
+        }
+    }
+
+    /// The bytes of a block.
+    pub const fn block_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+            Self::Q8_0 => 34,
+            Self::Q4_0 => 18,
+            Self::Q4_1 => 20,
+            Self::Q5_0 => 22,
+            Self::Q5_1 => 24,
+            Self::Q2K => 84,
+            Self::Q3K => 110,
+            Self::Q4K => 144,
+            Self::Q5K => 176,
+            Self::Q6K => 210,
+        }
+    }
+
+    /// The bytes of `k` weights, which must be whole blocks.
+    pub const fn bytes(self, k: usize) -> usize {
+        k / self.block() * self.block_bytes()
+    }
+}
+
+/// The bytes of numbers in memory.
+pub(crate) fn bytes(numbers: &[f32]) -> &[u8] {
+    const { assert!(cfg!(target_endian = "little"), "stored numbers are little-endian") };
+    // SAFETY: the slice's memory, seen as bytes, which have no alignment and no invalid values.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
+}

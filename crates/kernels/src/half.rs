@@ -1,0 +1,38 @@
+//! IEEE half precision, one number at a time.
+
+/// The number that little-endian bytes hold: exact, for every half has a single.
+pub(crate) fn half(bytes: [u8; 2]) -> f32 {
+    let bits = u32::from(u16::from_le_bytes(bytes));
+    let (sign, magnitude) = (bits >> 15 << 31, bits & 0x7fff);
+    let value = match magnitude {
+        // What is no finite number stays so.
+        0x7c00.. => f32::from_bits(0x7f80_0000 | (magnitude & 0x3ff) << 13),
+        // The exponent's bias differs by 112; below the smallest normal number this is exact too.
+        _ => f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23),
+    };
+    f32::from_bits(value.to_bits() | sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_precision_is_exact() {
+        for bits in 0..=u16::MAX {
+            let (sign, exponent, fraction) = (bits >> 15, i32::from(bits >> 10 & 31), f64::from(bits & 0x3ff));
+            let magnitude = match exponent {
+                0 => fraction * 2f64.powi(-24),
+                31 if fraction == 0.0 => f64::INFINITY,
+                31 => f64::NAN,
+                _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
+            };
+            let expected = if sign == 1 { -magnitude } else { magnitude };
+            let got = f64::from(half(bits.to_le_bytes()));
+            assert!(
+                got == expected && got.is_sign_negative() == (sign == 1) || got.is_nan() && expected.is_nan(),
+                "{bits:x}"
+            );
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A matrix of weights as they are stored, and its rows as numbers.
+
+use crate::decode::{self, Decode};
+use crate::dispatch::dispatch;
+use crate::format::{self, Format};
+use crate::simd::{LANES, Simd};
+
+/// A matrix of weights, row by row: `n x k`.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights<'a> {
+    format: Format,
+    bytes: &'a [u8],
+    k: usize,
+    /// Bytes from one row to the next.
+    stride: usize,
+}
+
+impl<'a> Weights<'a> {
+    /// Rows of `k` weights as they are stored.
+    ///
+    /// # Panics
+    /// If `k` is zero or no whole number of blocks, or the bytes are no whole number of rows.
+    pub fn new(format: Format, bytes: &'a [u8], k: usize) -> Self {
+        assert!(k > 0 && k.is_multiple_of(format.block()), "rows of {k} weights in {format:?}");
+        assert!(bytes.len().is_multiple_of(format.bytes(k)), "rows of {k} weights in {} bytes", bytes.len());
+        Self { format, bytes, k, stride: format.bytes(k) }
+    }
+
+    /// Rows of `k` weights, each so many bytes after the one before: a head of a cache.
+    pub(crate) fn strided(format: Format, bytes: &'a [u8], k: usize, stride: usize) -> Self {
+        debug_assert!(k > 0 && k.is_multiple_of(format.block()) && stride >= format.bytes(k));
+        Self { format, bytes, k, stride }
+    }
+
+    /// How they are stored.
+    #[inline]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Rows of `k` weights that are in memory as numbers.
+    ///
+    /// # Panics
+    /// If they are no whole number of rows.
+    pub fn of(weights: &'a [f32], k: usize) -> Self {
+        Self::new(Format::F32, format::bytes(weights), k)
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        // The last row ends where it ends.
+        (self.bytes.len() + self.stride - self.format.bytes(self.k)) / self.stride
+    }
+
+    /// The weights of a row.
+    #[inline]
+    pub fn columns(&self) -> usize {
+        self.k
+    }
+
+    /// Bytes of them all.
+    #[inline]
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes from one row to the next.
+    #[inline]
+    pub(crate) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The bytes of some rows from `j` on.
+    #[inline]
+    pub(crate) fn rows_from(&self, j: usize, count: usize) -> &'a [u8] {
+        &self.bytes[j * self.stride..(j + count - 1) * self.stride + self.format.bytes(self.k)]
+    }
+
+    /// Writes row `j` as numbers, as a token's embedding is read.
+    ///
+    /// # Panics
+    /// If there is no such row, or `out` has another length.
+    pub fn decode(&self, j: usize, out: &mut [f32]) {
+        assert_eq!(out.len(), self.k, "a row");
+        decode(self.format, self.rows_from(j, 1), out);
+    }
+}
+
+dispatch! {
+    fn decode(format: Format, bytes: &[u8], out: &mut [f32]) = decode_any
+}
+
+#[inline(always)]
+pub(crate) fn decode_any<S: Simd>(unit: S, format: Format, bytes: &[u8], out: &mut [f32]) {
+    match format {
+        Format::F32 => decode_row::<S, decode::F32>(unit, bytes, out),
+        Format::F16 => decode_row::<S, decode::F16>(unit, bytes, out),
+        Format::Bf16 => decode_row::<S, decode::Bf16>(unit, bytes, out),
+        Format::Q8_0 => decode_row::<S, decode::Q8_0>(unit, bytes, out),
+        Format::Q4_0 => decode_row::<S, decode::Q4_0>(unit, bytes, out),
+        Format::Q4_1 => decode_row::<S, decode::Q4_1>(unit, bytes, out),
+        Format::Q5_0 => decode_row::<S, decode::Q5_0>(unit, bytes, out),
+        Format::Q5_1 => decode_row::<S, decode::Q5_1>(unit, bytes, out),
+        Format::Q2K => decode_row::<S, decode::Q2K>(unit, bytes, out),
+        Format::Q3K => decode_row::<S, decode::Q3K>(unit, bytes, out),
+        Format::Q4K => decode_row::<S, decode::Q4K>(unit, bytes, out),
+        Format::Q5K => decode_row::<S, decode::Q5K>(unit, bytes, out),
+        Format::Q6K => decode_row::<S, decode::Q6K>(unit, bytes, out),
+    }
+}
+
+/// One row of weights as numbers.
+#[inline(always)]
+pub(crate) fn decode_row<S: Simd, F: Decode>(unit: S, bytes: &[u8], out: &mut [f32]) {
+    let whole = out.len() - out.len() % F::STEP;
+    let (steps, rest) = out.split_at_mut(whole);
+    for (out, bytes) in steps.chunks_mut(F::STEP).zip(bytes.chunks(F::STEP_BYTES)) {
+        let head = F::header(unit, bytes);
+        let mut chunks = out.as_chunks_mut::<LANES>().0.iter_mut();
+        for part in 0..F::PARTS {
+            for (&lanes, out) in F::part(unit, bytes, &head, part).as_ref().iter().zip(&mut chunks) {
+                *out = unit.store(lanes);
+            }
+        }
+    }
+    if !rest.is_empty() {
+        F::rest(&bytes[whole / F::STEP * F::STEP_BYTES..], rest);
+    }
+}
