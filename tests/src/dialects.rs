@@ -3,7 +3,7 @@
 use verdigris::logits::random::philox4x32;
 use verdigris::watermark::dialects::synthid::{Bits, Score};
 use verdigris::watermark::dialects::{hugging_face, sbw};
-use verdigris::watermark::{Context, ContextFunction, Vocabulary};
+use verdigris::watermark::{Context, ContextFunction, VocabularyId};
 use verdigris::{Dialect, Gamma, Key};
 
 /// A dialect with a name for tables and the bytes of its secret.
@@ -20,7 +20,7 @@ impl Kind {
     ///
     /// # Panics
     /// If the vocabulary cannot be split.
-    pub fn key(&self, number: u32, vocabulary: Vocabulary) -> Key {
+    pub fn key(&self, number: u32, vocabulary: VocabularyId) -> Key {
         let words = (0..self.bytes.div_ceil(16) as u32).flat_map(|block| philox4x32([block, number, 0, 0], [5, 0]));
         let secret: Vec<u8> = words.flat_map(u32::to_le_bytes).take(self.bytes).collect();
         Key::new(secret, "kind", self.dialect.clone(), None, vocabulary).expect("a dialect with its secret")

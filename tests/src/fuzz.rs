@@ -151,7 +151,7 @@ pub fn detector_input(data: &[u8]) {
     assert_eq!(joined.is_ok(), std::str::from_utf8(text).is_ok());
     // Bytes as tokens, some of them outside the vocabulary.
     let tokens: Vec<u32> = text.iter().map(|&byte| u32::from(byte) * 37).collect();
-    for repeats in [Repeats::Context, Repeats::Draw, Repeats::Nothing] {
+    for repeats in [Repeats::Context, Repeats::Observation, Repeats::Nothing] {
         let detector = || Detector::new(scheme.clone()).repeats(repeats).recording();
         let (mut whole, mut pieces) = (detector(), detector());
         whole.push(&tokens);

@@ -4,7 +4,7 @@ use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use verdigris::logits::{Purpose, Random, Row, Sampler, Transform};
-use verdigris::watermark::Vocabulary;
+use verdigris::watermark::VocabularyId;
 use verdigris_tests::dialects::every_kind;
 
 #[global_allocator]
@@ -14,7 +14,7 @@ fn main() {
     const SIZE: usize = 500;
     // Three Bricks' noise is a sequence of numbers that is made as far as it is asked for.
     for kind in every_kind().into_iter().filter(|kind| kind.name != "three-bricks, gumbel") {
-        let key = kind.key(1, Vocabulary::new(SIZE, "x").unwrap());
+        let key = kind.key(1, VocabularyId::new(SIZE, "x").unwrap());
         let embed = key.embed().unwrap();
         let random = Random::new(1);
         let logits: Vec<f32> = (0..SIZE as u64).map(|t| 3.0 * random.uniform(t, Purpose::Data) as f32).collect();

@@ -53,7 +53,7 @@ fn never_panics(name: &str, bytes: &[u8], rounds: u64, reach: usize, parse: &dyn
 
 #[test]
 fn key_files() {
-    let vocabulary = verdigris::watermark::Vocabulary::new(4096, "f").unwrap();
+    let vocabulary = verdigris::watermark::VocabularyId::new(4096, "f").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
     Key::generate(Marking::default(), vocabulary).save(&path).unwrap();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use verdigris::logits::TokenId;
 use verdigris::watermark::Detector;
-use verdigris::watermark::Law;
+use verdigris::watermark::ScoreLaw;
 use verdigris::watermark::weighted::{self, Surprise, Weighting};
 use verdigris::{Engine, Evidence, Key, Mark, Repeats};
 
@@ -63,7 +63,7 @@ struct Row {
 }
 
 /// The law of a scheme, what it makes of a text's tokens, and what the model expected of them.
-type Seen = (Law, Vec<Mark>, Vec<Surprise>);
+type Seen = (ScoreLaw, Vec<Mark>, Vec<Surprise>);
 
 impl Power {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {

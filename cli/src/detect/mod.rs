@@ -135,7 +135,7 @@ impl From<RepeatsName> for Repeats {
     fn from(name: RepeatsName) -> Self {
         match name {
             RepeatsName::Context => Self::Context,
-            RepeatsName::Draw => Self::Draw,
+            RepeatsName::Draw => Self::Observation,
             RepeatsName::Nothing => Self::Nothing,
         }
     }

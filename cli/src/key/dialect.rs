@@ -8,7 +8,7 @@ use verdigris::watermark::dialects::synthid::{Bayesian, Bits, Score};
 use verdigris::watermark::dialects::three_bricks::DEFAULT_SALT;
 use verdigris::watermark::dialects::{hugging_face, sbw};
 use verdigris::watermark::key::{random_id, random_secret};
-use verdigris::watermark::{Context, Vocabulary};
+use verdigris::watermark::{Context, VocabularyId};
 use verdigris::{Dialect, Gamma, Key};
 
 use super::{Function, strength};
@@ -159,7 +159,7 @@ impl Name {
 
 impl DialectOptions {
     /// A new key of that dialect, or a key of another system taken over.
-    pub(super) fn key(&self, vocabulary: Vocabulary) -> Result<Key, Failure> {
+    pub(super) fn key(&self, vocabulary: VocabularyId) -> Result<Key, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
         self.refuse_what_is_not_used()?;
         let (dialect, named_key) = self.dialect()?;

@@ -45,7 +45,7 @@ pub struct Judgement<'k> {
     /// The evidence of the whole text under that key, which pays for all looks.
     pub evidence: Evidence,
     /// What the mark carries, for keys that carry something.
-    pub payload: Option<payload::Reading>,
+    pub payload: Option<payload::PayloadReading>,
     /// The repairs that this look needed; empty where the text was read as it came.
     pub repairs: Vec<(Repair, usize)>,
     /// Bytes left out at the beginning.
@@ -117,7 +117,7 @@ struct Sight {
     key: usize,
     reading: usize,
     evidence: Evidence,
-    payload: Option<payload::Reading>,
+    payload: Option<payload::PayloadReading>,
 }
 
 impl Sight {
@@ -254,7 +254,7 @@ fn apart(mut found: Vec<MarkedPassage<'_>>) -> Vec<MarkedPassage<'_>> {
 
 /// The scheme of the payload that a text under a key most likely carries, that payload, and of how many it is the
 /// best.
-fn carrier(key: &Key, tokens: &[TokenId]) -> Result<(Arc<dyn Scheme>, payload::Reading, f64), Error> {
+fn carrier(key: &Key, tokens: &[TokenId]) -> Result<(Arc<dyn Scheme>, payload::PayloadReading, f64), Error> {
     let mut reader = key.payload_reader()?;
     tokens.chunks(AT_ONCE).for_each(|tokens| reader.push(tokens));
     let read = reader.read();

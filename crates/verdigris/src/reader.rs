@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use verdigris_models::ModelFolder;
 use verdigris_text::Tokenizer;
-use verdigris_watermark::key::MAX_VOCABULARY;
-use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, Vocabulary};
+use verdigris_watermark::vocabulary_id::MAX_VOCABULARY;
+use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, VocabularyId};
 
 use crate::error::Error;
 
@@ -51,10 +51,10 @@ impl Reader {
     }
 
     /// What a key for this tokenizer has to know about it.
-    pub fn vocabulary(&self) -> Vocabulary {
+    pub fn vocabulary(&self) -> VocabularyId {
         let vocabulary = self.tokenizer.vocabulary();
         let size = vocabulary.size().clamp(1, MAX_VOCABULARY);
-        Vocabulary::new(size, vocabulary.fingerprint()).expect("the size is in bounds, and a fingerprint is short")
+        VocabularyId::new(size, vocabulary.fingerprint()).expect("the size is in bounds, and a fingerprint is short")
     }
 
     /// The scheme of a key, if the key was made for this tokenizer.

@@ -3,7 +3,7 @@
 use verdigris_logits::{Row, TokenId};
 use verdigris_models::{Batch, Rows, Wanted};
 use verdigris_watermark::weighted::{self, Surprise, Weighting, spike_modulus};
-use verdigris_watermark::{Detector, Evidence, Key, Law, Repeats};
+use verdigris_watermark::{Detector, Evidence, Key, Repeats, ScoreLaw};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -52,7 +52,7 @@ impl Engine {
         repeats: Repeats,
     ) -> Result<Option<Evidence>, Error> {
         let scheme = self.reader().scheme(key)?;
-        let Law::Green { gamma } = scheme.law() else { return Ok(None) };
+        let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
         let surprises = self.surprises(tokens, temperature, spike_modulus(gamma, key.delta() / temperature))?;
         let mut detector = Detector::new(scheme).repeats(repeats);
         let marks = detector.push(tokens).to_vec();

@@ -135,12 +135,12 @@ fn memberships(c: &mut Criterion) {
     let tokens = text(5, vocabulary);
     let mut bench = |name: &str, scheme: &dyn Scheme| {
         let window = &tokens[..=scheme.context_width()];
-        let mut draws = Vec::with_capacity(1);
+        let mut observations = Vec::with_capacity(1);
         group.bench_function(name, |b| {
             b.iter(|| {
-                draws.clear();
-                scheme.draws(black_box(window), &mut draws);
-                draws[0]
+                observations.clear();
+                scheme.observe(black_box(window), &mut observations);
+                observations[0]
             });
         });
     };
@@ -196,7 +196,7 @@ fn detection(c: &mut Criterion) {
     group.finish();
 }
 
-/// Passages in a document of a million tokens, after the draws are there.
+/// Passages in a document of a million tokens, after the observations are there.
 fn windows(c: &mut Criterion) {
     let scheme: Arc<dyn Scheme> = Arc::new(native(ContextFunction::All, 1, 128_256));
     let mut detector = Detector::new(scheme).recording();

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 
 use crate::distinct::Distinct;
-use crate::law::Law;
-use crate::scheme::{Draw, Scheme};
+use crate::scheme::{Observation, Scheme};
+use crate::score_law::ScoreLaw;
 use crate::statistics::ln_corrected;
 
 /// The p-value at or under which a text counts as marked: one false alarm in 100,000 unmarked texts.
@@ -16,7 +16,7 @@ pub const DEFAULT_LEVEL: f64 = 1e-5;
 /// Draws that are looked up together.
 const BATCH: usize = 32;
 
-/// The most counted draws that are kept with their places: what windows and plots are made of.
+/// The most counted observations that are kept with their places: what windows and plots are made of.
 pub const MAX_RECORD: usize = 1 << 24;
 
 /// What counts as the same evidence again.
@@ -24,11 +24,11 @@ pub const MAX_RECORD: usize = 1 << 24;
 #[serde(rename_all = "lowercase")]
 pub enum Repeats {
     /// A context that came before, whatever follows it: the safest, since the text after equal words is rarely
-    /// independent of what followed them before. A draw that came before in another context is not counted either.
+    /// independent of what followed them before. An observation that came before in another context is not counted either.
     #[default]
     Context,
     /// The same token after the same context. Counts more of a text.
-    Draw,
+    Observation,
     /// Nothing: every position counts, as some other detectors do it. The p-value is then too small wherever a
     /// text repeats itself.
     Nothing,
@@ -55,7 +55,7 @@ pub enum Mark {
     },
 }
 
-/// A counted draw and its place in the text.
+/// A counted observation and its place in the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
     /// Which token of the text it judges.
@@ -70,23 +70,23 @@ pub struct Scored {
 /// pair of context and token), and the memory is at most some 70 MiB unless a record is kept.
 pub struct Detector {
     scheme: Arc<dyn Scheme>,
-    law: Law,
+    law: ScoreLaw,
     mean: f64,
     repeats: Repeats,
     /// The end of what was read, as context for what comes next.
     tail: Vec<TokenId>,
     tokens: u64,
     names: Names,
-    draws: Vec<Draw>,
+    observations: Vec<Observation>,
     marks: Vec<Mark>,
     record: Option<Vec<Scored>>,
 }
 
 /// What was counted.
 struct Names {
-    /// Contexts, where they say what is a repeat and draws have names of their own.
+    /// Contexts, where they say what is a repeat and observations have names of their own.
     contexts: Option<Distinct>,
-    draws: Distinct,
+    observations: Distinct,
     /// For every position: how many, and their sum.
     all: Option<(u64, f64)>,
 }
@@ -104,7 +104,7 @@ pub struct Evidence {
     pub expected: f64,
     /// Whether scores are colours: 1 for green, 0 for red.
     pub colours: bool,
-    /// 1 where every draw was counted; for very long texts the share that was sampled.
+    /// 1 where every observation was counted; for very long texts the share that was sampled.
     pub sampled: f64,
     /// Standard deviations above the expected sum. Shown because everyone knows it; the verdict rests on the
     /// p-value. Not a number for scores whose deviation is not known.
@@ -114,7 +114,7 @@ pub struct Evidence {
     pub ln_p: f64,
     /// How many looks were taken, of which this is the best: keys, dialects, offsets. 1 for one look.
     pub tried: f64,
-    /// The least `ln_p` that so many draws can have, and one draw.
+    /// The least `ln_p` that so many observations can have, and one observation.
     least: [f64; 2],
 }
 
@@ -142,13 +142,13 @@ impl Detector {
     pub fn new(scheme: Arc<dyn Scheme>) -> Self {
         let law = scheme.law();
         let mean = law.mean();
-        let manner = scheme.manner();
-        let padding = manner.padding.filter(|_| manner.judges_beginning);
+        let rules = scheme.embed_rules();
+        let padding = rules.padding.filter(|_| rules.judges_beginning);
         let tail = padding.map_or(Vec::new(), |padding| vec![padding; scheme.context_width()]);
-        let names = Names { contexts: None, draws: Distinct::new(), all: None };
-        let (draws, marks) = (Vec::new(), Vec::new());
+        let names = Names { contexts: None, observations: Distinct::new(), all: None };
+        let (observations, marks) = (Vec::new(), Vec::new());
         let repeats = Repeats::default();
-        Self { scheme, law, mean, repeats, tail, tokens: 0, names, draws, marks, record: None }.repeats(repeats)
+        Self { scheme, law, mean, repeats, tail, tokens: 0, names, observations, marks, record: None }.repeats(repeats)
     }
 
     /// Sets what counts as a repeat; to be called before anything is read.
@@ -161,7 +161,7 @@ impl Detector {
         self
     }
 
-    /// Keeps the counted draws with their places, up to [`MAX_RECORD`] of them.
+    /// Keeps the counted observations with their places, up to [`MAX_RECORD`] of them.
     #[must_use]
     pub fn recording(mut self) -> Self {
         self.record = Some(Vec::new());
@@ -171,41 +171,41 @@ impl Detector {
     /// Reads the next tokens of the text; returns one mark for each of them.
     pub fn push(&mut self, tokens: &[TokenId]) -> &[Mark] {
         let width = self.scheme.context_width();
-        self.draws.clear();
+        self.observations.clear();
         self.tail.extend_from_slice(tokens);
         if self.tail.len() > width {
-            self.scheme.draws(&self.tail, &mut self.draws);
+            self.scheme.observe(&self.tail, &mut self.observations);
         }
         self.marks.clear();
-        let unscored = tokens.len() - self.draws.len();
+        let unscored = tokens.len() - self.observations.len();
         self.marks.resize(unscored, Mark::Unscored);
-        let by_draw = self.repeats == Repeats::Draw || self.names.contexts.is_some();
-        let name = |draw: &Draw| if by_draw { draw.identity } else { draw.context };
+        let by_draw = self.repeats == Repeats::Observation || self.names.contexts.is_some();
+        let name = |observation: &Observation| if by_draw { observation.identity } else { observation.context };
         let mut at = self.tokens + unscored as u64;
         if self.names.all.is_none() {
-            self.names.draws.reserve(self.draws.len());
+            self.names.observations.reserve(self.observations.len());
             if let Some(contexts) = &mut self.names.contexts {
-                contexts.reserve(self.draws.len());
+                contexts.reserve(self.observations.len());
             }
         }
-        for batch in self.draws.chunks(BATCH) {
+        for batch in self.observations.chunks(BATCH) {
             if self.names.all.is_none() {
-                self.names.draws.expect(batch.iter().map(name));
+                self.names.observations.expect(batch.iter().map(name));
             }
             if let Some(contexts) = &self.names.contexts {
-                contexts.expect(batch.iter().map(|draw| draw.context));
+                contexts.expect(batch.iter().map(|observation| observation.context));
             }
-            for draw in batch {
-                let score = draw.score;
+            for observation in batch {
+                let score = observation.score;
                 let counted = match &mut self.names {
                     Names { all: Some((count, sum)), .. } => {
                         *count += 1;
                         *sum += f64::from(score);
                         true
                     }
-                    Names { contexts, draws, .. } => {
-                        contexts.as_mut().is_none_or(|contexts| contexts.insert(draw.context, 0.0))
-                            && draws.insert(name(draw), score)
+                    Names { contexts, observations, .. } => {
+                        contexts.as_mut().is_none_or(|contexts| contexts.insert(observation.context, 0.0))
+                            && observations.insert(name(observation), score)
                     }
                 };
                 let green = f64::from(score) > self.mean;
@@ -221,20 +221,21 @@ impl Detector {
         &self.marks
     }
 
-    /// The counted draws, where a record is kept.
+    /// The counted observations, where a record is kept.
     pub fn record(&self) -> &[Scored] {
         self.record.as_deref().unwrap_or_default()
     }
 
-    /// The law of one draw.
-    pub fn law(&self) -> &Law {
+    /// The law of one observation.
+    pub fn law(&self) -> &ScoreLaw {
         &self.law
     }
 
     /// The evidence of all that was read.
     pub fn evidence(&self) -> Evidence {
-        let (scored, score) = self.names.all.unwrap_or((self.names.draws.len() as u64, self.names.draws.sum()));
-        let level = self.names.contexts.as_ref().map_or(0, Distinct::level) + self.names.draws.level();
+        let (scored, score) =
+            self.names.all.unwrap_or((self.names.observations.len() as u64, self.names.observations.sum()));
+        let level = self.names.contexts.as_ref().map_or(0, Distinct::level) + self.names.observations.level();
         Evidence {
             sampled: 0.5f64.powi(level as i32),
             tokens: self.tokens,
@@ -251,16 +252,16 @@ impl Evidence {
         detector.evidence()
     }
 
-    /// The evidence of `scored` draws with a sum.
-    pub fn from_sum(law: &Law, scored: u64, score: f64) -> Self {
-        let unit = if let Law::Integer(law) = law { law.unit } else { 1.0 };
+    /// The evidence of `scored` observations with a sum.
+    pub fn from_sum(law: &ScoreLaw, scored: u64, score: f64) -> Self {
+        let unit = if let ScoreLaw::Integer(law) = law { law.unit } else { 1.0 };
         let mean = law.mean();
         Self {
             tokens: scored,
             scored,
             score: score * unit,
             expected: if mean.is_nan() { 0.0 } else { scored as f64 * mean * unit },
-            colours: matches!(law, Law::Green { .. } | Law::OneList { .. }),
+            colours: matches!(law, ScoreLaw::Green { .. } | ScoreLaw::OneList { .. }),
             sampled: 1.0,
             z: law.z_score(scored, score),
             ln_p: law.ln_tail(scored, score),
@@ -275,7 +276,7 @@ impl Evidence {
         Self { tokens, ..self }
     }
 
-    /// The same draws with another sum of scores than a plain one.
+    /// The same observations with another sum of scores than a plain one.
     pub(crate) fn with_sum(self, tokens: u64, score: f64, expected: f64, z: f64, ln_p: f64) -> Self {
         Self { tokens, score, expected, z, ln_p, ..self }
     }
@@ -347,7 +348,7 @@ mod tests {
     fn pieces_give_what_the_whole_gives() {
         let tokens = noise(1000, 1);
         for scheme in schemes() {
-            for repeats in [Repeats::Context, Repeats::Draw, Repeats::Nothing] {
+            for repeats in [Repeats::Context, Repeats::Observation, Repeats::Nothing] {
                 let detector = || Detector::new(scheme.clone()).repeats(repeats).recording();
                 let mut whole = detector();
                 let marks_whole = whole.push(&tokens).to_vec();
@@ -381,7 +382,7 @@ mod tests {
         }
     }
 
-    /// After equal contexts by context one token counts, by draw each different one.
+    /// After equal contexts by context one token counts, by observation each different one.
     #[test]
     fn repeats_are_told_by_context_or_by_draw() {
         let scheme = schemes().remove(0);
@@ -392,7 +393,7 @@ mod tests {
             detector.evidence().scored
         };
         // Contexts 5, 1, 2, 3; pairs 5-1, 5-2, 5-3, 1-5, 2-5, 3-5.
-        assert_eq!([Repeats::Context, Repeats::Draw, Repeats::Nothing].map(count), [4, 6, 9]);
+        assert_eq!([Repeats::Context, Repeats::Observation, Repeats::Nothing].map(count), [4, 6, 9]);
     }
 
     /// p-values of unmarked texts are uniform (or larger, being discrete): checked over many keys.
@@ -452,7 +453,7 @@ mod tests {
 
     #[test]
     fn every_look_is_paid_for() {
-        let evidence = Evidence::from_sum(&Law::Green { gamma: 0.5 }, 40, 36.0);
+        let evidence = Evidence::from_sum(&ScoreLaw::Green { gamma: 0.5 }, 40, 36.0);
         assert_eq!(evidence.verdict(1e-5), Ok(Verdict::Marked));
         let best = evidence.best_of(1e6);
         assert!((best.p() / evidence.p() / 1e6 - 1.0).abs() < 1e-9);

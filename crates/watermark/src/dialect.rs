@@ -18,9 +18,9 @@ use crate::dialects::three_bricks::{maryland, openai};
 use crate::dialects::unigram::Unigram;
 use crate::dialects::vllm::{vllm, vllm_dual};
 use crate::gamma::Gamma;
-use crate::key::BadVocabulary;
 use crate::payload::{self, BadPayload};
 use crate::scheme::{MAX_CONTEXT, Scheme};
+use crate::vocabulary_id::BadVocabulary;
 
 /// What a key marks with: a scheme without its secret. [`dialects`](crate::dialects) says whose each is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

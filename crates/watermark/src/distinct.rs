@@ -1,9 +1,9 @@
-//! Counting each distinct thing once, in bounded memory: draws with their scores, and contexts.
+//! Counting each distinct thing once, in bounded memory: observations with their scores, and contexts.
 //!
 //! A repeated context repeats the same random draw, and counting it again would claim evidence that is not
-//! there. A set of all draws of a very long text would not fit in memory, so past [`CAPACITY`] distinct ones
+//! there. A set of all observations of a very long text would not fit in memory, so past [`CAPACITY`] distinct ones
 //! only a random sample is kept: those whose name lies under a threshold that halves whenever the set is full
-//! (adaptive sampling, Wegman; Flajolet, *On adaptive sampling*, 1990). Which draws stay depends on their names
+//! (adaptive sampling, Wegman; Flajolet, *On adaptive sampling*, 1990). Which observations stay depends on their names
 //! alone, not on their scores, so the statistics of the sample are exact.
 
 /// The most distinct names that are kept: far more than any verdict needs, in 16 MiB.
@@ -131,7 +131,7 @@ mod tests {
     use std::collections::HashMap;
     use verdigris_logits::random::philox4x32;
 
-    fn draw(i: u32) -> (u64, f32) {
+    fn observation(i: u32) -> (u64, f32) {
         let [a, b, c, _] = philox4x32([i, 0, 0, 0], [1, 2]);
         (u64::from(a) << 32 | u64::from(b), if c % 4 == 0 { 1.0 } else { 0.0 })
     }
@@ -141,7 +141,7 @@ mod tests {
         let mut distinct = Distinct::new();
         let mut model = HashMap::new();
         for i in 0..200_000u32 {
-            let (name, score) = draw(i * i % 70_001);
+            let (name, score) = observation(i * i % 70_001);
             assert_eq!(distinct.insert(name, score), model.insert(name, score).is_none());
         }
         assert_eq!(distinct.len(), model.len());
@@ -154,7 +154,7 @@ mod tests {
         let mut distinct = Distinct::new();
         let n = 5 * CAPACITY as u32;
         let mut insert = |i| {
-            let (name, score) = draw(i);
+            let (name, score) = observation(i);
             distinct.insert(name, score);
         };
         (0..n).for_each(&mut insert);

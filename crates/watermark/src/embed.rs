@@ -25,7 +25,7 @@ impl Embed {
 
     /// Where in the law of a token it belongs.
     pub fn stage(&self) -> Stage {
-        self.scheme.manner().stage
+        self.scheme.embed_rules().stage
     }
 }
 
@@ -69,13 +69,13 @@ impl Transform for Embed {
     type State = Tail;
 
     fn start(&self, prompt: &[TokenId]) -> Tail {
-        let (manner, width) = (self.scheme.manner(), self.scheme.context_width());
-        let history = Arc::new(Vec::with_capacity(manner.memory));
+        let (rules, width) = (self.scheme.embed_rules(), self.scheme.context_width());
+        let history = Arc::new(Vec::with_capacity(rules.memory));
         let mut tail = Tail { history, ..Tail::default() };
-        if let Some(padding) = manner.padding {
+        if let Some(padding) = rules.padding {
             (0..width).for_each(|_| tail.push(padding));
         }
-        if manner.sees_prompt {
+        if rules.sees_prompt {
             // A prompt is nobody's draw: its contexts are not taken for used.
             prompt.iter().for_each(|&token| tail.push(token));
         }
@@ -84,7 +84,7 @@ impl Transform for Embed {
 
     fn apply(&self, tail: &Tail, row: &mut Row) {
         let Some(context) = tail.context(self.scheme.context_width()) else { return };
-        let memory = self.scheme.manner().memory;
+        let memory = self.scheme.embed_rules().memory;
         if memory > 0 && tail.history.contains(&self.scheme.context_name(context)) {
             return;
         }
@@ -92,7 +92,7 @@ impl Transform for Embed {
     }
 
     fn advance(&self, tail: &mut Tail, token: TokenId) {
-        let memory = self.scheme.manner().memory;
+        let memory = self.scheme.embed_rules().memory;
         if let Some(context) = tail.context(self.scheme.context_width()).filter(|_| memory > 0) {
             tail.remember(self.scheme.context_name(context), memory);
         }

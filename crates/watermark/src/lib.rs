@@ -12,19 +12,19 @@
 //! | [`scheme`] | the contract of a watermark |
 //! | [`dialect`], [`dialects`] | the registry, and one file a dialect: ours and those of other systems |
 //! | [`payload`] | marks that carry a number |
-//! | [`context`], [`gamma`], [`strength`] | what a marking is made of: values out of range cannot be made |
+//! | [`context`], [`gamma`], [`strength`], [`vocabulary_id`] | what a marking is made of: values out of range cannot be made |
 //! | [`embed`] | a scheme as a step on logits |
 //! | [`detect`] | a scheme as a reader of texts |
 //! | [`windows`] | marked passages inside a longer text |
 //! | [`stream`] | evidence that holds at every moment |
 //! | [`weighted`] | detection by those who have the model |
 //! | [`normalize`], [`attack`] | repairing what was done to the characters of a text, and doing it |
-//! | [`law`], [`statistics`] | what scores look like by chance, and the exact laws of their sums |
+//! | [`score_law`], [`statistics`] | what scores look like by chance, and the exact laws of their sums |
 //!
 //! ```
-//! use verdigris_watermark::{Evidence, Key, Marking, Vocabulary, Verdict};
+//! use verdigris_watermark::{Evidence, Key, Marking, VocabularyId, Verdict};
 //!
-//! let key = Key::generate(Marking::default(), Vocabulary::new(4096, "example")?);
+//! let key = Key::generate(Marking::default(), VocabularyId::new(4096, "example")?);
 //! let evidence = Evidence::of(key.scheme()?, &[17, 4, 99, 1024, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 //! assert_eq!(evidence.verdict(1e-5)?, Verdict::NotMarked);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,15 +41,16 @@ pub mod embed;
 pub mod gamma;
 pub mod kdf;
 pub mod key;
-pub mod law;
 pub mod normalize;
 pub mod payload;
 mod random;
 pub mod ring;
 pub mod scheme;
+pub mod score_law;
 pub mod statistics;
 pub mod stream;
 pub mod strength;
+pub mod vocabulary_id;
 pub mod weighted;
 pub mod windows;
 
@@ -59,8 +60,9 @@ pub use dialect::Dialect;
 pub use dialects::native::Native;
 pub use embed::Embed;
 pub use gamma::Gamma;
-pub use key::{Key, KeyError, Marking, Period, Vocabulary};
-pub use law::Law;
+pub use key::{Key, KeyError, Marking, Period};
 pub use ring::KeyRing;
-pub use scheme::{Draw, Scheme};
+pub use scheme::{Observation, Scheme};
+pub use score_law::ScoreLaw;
 pub use strength::Strength;
+pub use vocabulary_id::VocabularyId;

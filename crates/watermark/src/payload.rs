@@ -21,8 +21,8 @@ use crate::detect::Evidence;
 use crate::dialects::native::Native;
 use crate::distinct::Distinct;
 use crate::gamma::Gamma;
-use crate::law::Law;
-use crate::scheme::{Draw, Scheme, mark_list};
+use crate::scheme::{Observation, Scheme, mark_list};
+use crate::score_law::ScoreLaw;
 use crate::statistics::{binomial, ln_corrected};
 use crate::strength::Strength;
 
@@ -88,7 +88,7 @@ impl Carrier {
 }
 
 impl Scheme for Carrier {
-    fn law(&self) -> Law {
+    fn law(&self) -> ScoreLaw {
         self.native.law()
     }
 
@@ -100,10 +100,10 @@ impl Scheme for Carrier {
         self.native.vocabulary_size()
     }
 
-    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
-        self.native.coloured(tokens, |draw, position, colour| {
+    fn observe(&self, tokens: &[TokenId], out: &mut Vec<Observation>) {
+        self.native.coloured(tokens, |observation, position, colour| {
             let symbol = self.symbols[place(position, self.symbols.len())];
-            out.push(Draw { score: f32::from(u8::from(colour == u16::from(symbol))), ..draw });
+            out.push(Observation { score: f32::from(u8::from(colour == u16::from(symbol))), ..observation });
         });
     }
 
@@ -124,19 +124,19 @@ impl Scheme for Carrier {
 }
 
 /// Reads payloads.
-pub struct Reader {
+pub struct PayloadReader {
     native: Arc<Native>,
     bits: u8,
     tail: Vec<TokenId>,
     contexts: Distinct,
-    draws: Distinct,
+    observations: Distinct,
     /// Counted tokens by position and colour.
     counts: Vec<[u64; 4]>,
 }
 
 /// A payload that was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
+pub struct PayloadReading {
     /// The payload with the most green tokens.
     pub payload: u32,
     /// Tokens counted.
@@ -152,19 +152,19 @@ pub struct Reading {
     pub doubt: f64,
 }
 
-impl Reader {
+impl PayloadReader {
     /// A reader for payloads of `bits` bits.
     pub fn new(native: Arc<Native>, bits: u8) -> Self {
         let counts = vec![[0; 4]; usize::from(bits)];
-        Self { native, bits, tail: Vec::new(), contexts: Distinct::new(), draws: Distinct::new(), counts }
+        Self { native, bits, tail: Vec::new(), contexts: Distinct::new(), observations: Distinct::new(), counts }
     }
 
     /// Reads the next tokens of the text.
     pub fn push(&mut self, tokens: &[TokenId]) {
         self.tail.extend_from_slice(tokens);
-        let Self { native, tail, contexts, draws, counts, .. } = self;
-        native.coloured(tail, |draw, position, colour| {
-            if contexts.insert(draw.context, 0.0) && draws.insert(draw.identity, 0.0) {
+        let Self { native, tail, contexts, observations, counts, .. } = self;
+        native.coloured(tail, |observation, position, colour| {
+            if contexts.insert(observation.context, 0.0) && observations.insert(observation.identity, 0.0) {
                 let position = place(position, counts.len());
                 counts[position][usize::from(colour)] += 1;
             }
@@ -187,7 +187,7 @@ impl Reader {
     }
 
     /// What the text carries, if it carries anything.
-    pub fn read(&self) -> Reading {
+    pub fn read(&self) -> PayloadReading {
         let scored = self.counts.iter().flatten().sum();
         let (payload, green) = decode(&self.counts, self.bits);
         let ln_p = ln_corrected(binomial::ln_tail(scored, green, self.native.gamma()), self.payloads());
@@ -195,7 +195,7 @@ impl Reader {
         let share = ((green as f64 + 0.25) / (scored as f64 + 1.0)).clamp(0.25, 0.99);
         let odds = (share / (1.0 - share) * 3.0).ln();
         let doubt = 1.0 - (odds * green as f64 - ln_likelihoods(&self.counts, odds)).exp().min(1.0);
-        Reading { payload, scored, green, expected: scored as f64 * self.native.gamma(), ln_p, doubt }
+        PayloadReading { payload, scored, green, expected: scored as f64 * self.native.gamma(), ln_p, doubt }
     }
 }
 
@@ -346,7 +346,7 @@ mod tests {
             for (bits, payload) in [(8, 0xa5), (16, 0xbeef), (32, 0xdead_beef)] {
                 let carrier = Arc::new(Carrier::new(native(function), bits, payload).unwrap());
                 let text = write(carrier.clone(), 500, u64::from(payload));
-                let mut reader = Reader::new(Arc::new(native(function)), bits);
+                let mut reader = PayloadReader::new(Arc::new(native(function)), bits);
                 text.chunks(37).for_each(|piece| reader.push(piece));
                 let reading = reader.read();
                 assert_eq!(reading.payload, payload, "{reading:x?}");
@@ -364,7 +364,7 @@ mod tests {
         let alarms = (0..300u32)
             .filter(|&seed| {
                 let text: Vec<TokenId> = (0..200).map(|i| philox4x32([i, 0, 0, 0], [seed, 9])[0] % 500).collect();
-                let mut reader = Reader::new(Arc::new(native(ContextFunction::All)), 16);
+                let mut reader = PayloadReader::new(Arc::new(native(ContextFunction::All)), 16);
                 reader.push(&text);
                 let reading = reader.read();
                 assert!(reading.doubt > 0.01, "{reading:?}");

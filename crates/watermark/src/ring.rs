@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::civil::Date;
 
-use crate::key::{Key, KeyError, Vocabulary};
+use crate::key::{Key, KeyError};
+use crate::vocabulary_id::VocabularyId;
 
 /// The most keys of a ring: every one costs some of a p-value.
 pub const MAX_KEYS: usize = 10_000;
@@ -80,7 +81,7 @@ impl KeyRing {
     }
 
     /// The keys for a tokenizer; those for others are skipped. One that is left without keys is an error.
-    pub fn for_vocabulary(mut self, vocabulary: &Vocabulary) -> Result<Self, KeyError> {
+    pub fn for_vocabulary(mut self, vocabulary: &VocabularyId) -> Result<Self, KeyError> {
         let theirs = |(_, key): &(PathBuf, Key)| key.vocabulary().fingerprint() == vocabulary.fingerprint();
         let (keys, foreign): (Vec<_>, Vec<_>) = self.keys.into_iter().partition(theirs);
         self.skipped.extend(foreign.into_iter().map(|(file, key)| {
@@ -154,7 +155,7 @@ mod tests {
     fn the_latest_usable_key_writes_and_all_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let day = |text: &str| text.parse::<Date>().unwrap();
-        let vocabulary = || Vocabulary::new(100, "x").unwrap();
+        let vocabulary = || VocabularyId::new(100, "x").unwrap();
         for (id, tenant, from, until) in [
             ("old", "", None, Some("2026-06-30")),
             ("new", "", Some("2026-06-01"), None),
@@ -184,7 +185,7 @@ mod tests {
         let alone = KeyRing::load(folder.path()).unwrap_err().to_string();
         assert!(alone.contains("no key that can be used") && alone.contains("stray.key"), "{alone}");
         for (name, fingerprint) in [("ours", "x"), ("theirs", "y")] {
-            let vocabulary = Vocabulary::new(100, fingerprint).unwrap().with_model(name);
+            let vocabulary = VocabularyId::new(100, fingerprint).unwrap().with_model(name);
             Key::generate(Marking::default(), vocabulary).save(&path(&format!("{name}.key"))).unwrap();
         }
         let names = |ring: &KeyRing| -> Vec<String> {
@@ -192,10 +193,10 @@ mod tests {
         };
         let ring = KeyRing::load(folder.path()).unwrap();
         assert_eq!((ring.keys().len(), names(&ring)), (2, vec!["stray.key".into()]));
-        let ring = ring.for_vocabulary(&Vocabulary::new(100, "x").unwrap()).unwrap();
+        let ring = ring.for_vocabulary(&VocabularyId::new(100, "x").unwrap()).unwrap();
         assert_eq!((ring.keys().len(), names(&ring)), (1, vec!["stray.key".into(), "theirs.key".into()]));
         assert!(ring.skipped()[1].to_string().contains("another tokenizer of theirs (100 tokens)"));
-        assert!(ring.for_vocabulary(&Vocabulary::new(100, "z").unwrap()).is_err(), "no key is left");
+        assert!(ring.for_vocabulary(&VocabularyId::new(100, "z").unwrap()).is_err(), "no key is left");
         let mut half = std::fs::read(path("ours.key")).unwrap();
         half.truncate(200);
         std::fs::write(path("half.key"), half).unwrap();
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn keys_that_mark_alike_are_one() {
         let key = |secret: u8, from| {
-            let key = Key::from_secret([secret; 32], "k", Marking::default(), Vocabulary::new(9, "x").unwrap());
+            let key = Key::from_secret([secret; 32], "k", Marking::default(), VocabularyId::new(9, "x").unwrap());
             key.unwrap().with_period(Period::new(from, None).unwrap())
         };
         let keys = distinct(vec![key(1, None), key(2, None), key(1, Some("2026-01-01"))]);

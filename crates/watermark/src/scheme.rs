@@ -4,37 +4,37 @@ use std::fmt::Debug;
 
 use verdigris_logits::{Row, TokenId, TokenSet};
 
-use crate::law::Law;
+use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
 
 /// The most tokens before the judged one that a scheme may look at.
 pub const MAX_CONTEXT: usize = 16;
 
-/// One judged position of a text.
+/// One judged position of a text: its score, and names by which repeats are told.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Draw {
+pub struct Observation {
     /// Names the tokens that stand before the position and have a say in it. Equal contexts have equal names;
     /// different ones have the same with probability about 2^-64.
     pub context: u64,
-    /// Names the random draw that gave the score, likewise. Uniform enough, and independent enough of the
-    /// score, that a threshold on it takes a random sample. Equal draws can have different contexts: where the
+    /// Names the observation itself, likewise. Uniform enough, and independent enough of the
+    /// score, that a threshold on it takes a random sample. Equal observations can have different contexts: where the
     /// smallest of several hashes decides, other tokens come and go.
     pub identity: u64,
-    /// What the draw says for the mark: its law over keys is the scheme's.
+    /// What the position says for the mark; its distribution over keys is [`Scheme::law`].
     pub score: f32,
 }
 
 /// A keyed watermark.
 ///
 /// # Contract
-/// - Over random keys the score of a draw has the law [`Scheme::law`], and draws of different identity are
+/// - Over random keys the score of an observation has the law [`Scheme::law`], and observations of different identity are
 ///   independent (lists that are permutations: up to sampling without replacement inside one list, which makes
 ///   large sums rarer).
-/// - `mark` makes tokens with a high score more probable, and `draws` gives those scores back from the text.
+/// - `mark` makes tokens with a high score more probable, and `observe` gives those scores back from the text.
 /// - Nothing but the key and the tokens given decides; there is no hidden state.
 pub trait Scheme: Send + Sync + Debug {
     /// The law of a score in text that knows nothing of the key.
-    fn law(&self) -> Law;
+    fn law(&self) -> ScoreLaw;
 
     /// How many tokens before the judged one take part; at most [`MAX_CONTEXT`].
     fn context_width(&self) -> usize;
@@ -42,34 +42,34 @@ pub trait Scheme: Send + Sync + Debug {
     /// The number of tokens in the vocabulary that the key is for.
     fn vocabulary_size(&self) -> usize;
 
-    /// Judges `tokens[context_width..]`, each in the context of the tokens before it, and appends one draw a
-    /// token to `out`. Tokens outside the vocabulary are the caller's error; they get some draw, no panic.
-    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>);
+    /// Judges `tokens[context_width..]`, each in the context of the tokens before it, and appends one observation a
+    /// token to `out`. Tokens outside the vocabulary are the caller's error; they get some observation, no panic.
+    fn observe(&self, tokens: &[TokenId], out: &mut Vec<Observation>);
 
     /// Changes the law of the token that follows `context` (of `context_width` tokens). Never makes a forbidden
     /// token possible, and never forbids all. Does not allocate once it has run on a row of that size.
     fn mark(&self, context: &[TokenId], strength: Strength, row: &mut Row);
 
-    /// Names a context of `context_width` tokens as [`Draw::context`] does; for self-salted schemes the name that
+    /// Names a context of `context_width` tokens as [`Observation::context`] does; for self-salted schemes the name that
     /// it has before the candidate is known.
     fn context_name(&self, context: &[TokenId]) -> u64 {
         name(context)
     }
 
-    /// Whether draws with equal identities have equal contexts: then contexts alone say what is a repeat.
+    /// Whether observations with equal identities have equal contexts: then contexts alone say what is a repeat.
     fn context_decides(&self) -> bool {
         false
     }
 
     /// How it takes part in writing.
-    fn manner(&self) -> Manner {
-        Manner::default()
+    fn embed_rules(&self) -> EmbedRules {
+        EmbedRules::default()
     }
 }
 
-/// How a scheme takes part in writing.
+/// How a scheme takes part in writing: what the other systems' logits processors do beyond the list itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Manner {
+pub struct EmbedRules {
     /// Where in the law of a token it acts.
     pub stage: Stage,
     /// The token that stands in for those that are missing at the beginning. Without one, nothing is marked
@@ -84,7 +84,7 @@ pub struct Manner {
     pub memory: usize,
 }
 
-impl Default for Manner {
+impl Default for EmbedRules {
     /// Acts on logits, after whole contexts, of prompt and text alike, and remembers nothing.
     fn default() -> Self {
         let stage = Stage::Logits;

@@ -1,7 +1,7 @@
 //! A detector for text that is still being written: its p-value holds at every moment.
 //!
 //! An ordinary p-value looked at after each token will one day be small by chance. Here the evidence is wealth: a
-//! bet on each draw, fair in unmarked text, so that wealth is a martingale which reaches `1 / p` with probability at
+//! bet on each observation, fair in unmarked text, so that wealth is a martingale which reaches `1 / p` with probability at
 //! most `p`, whenever one looks (Ville 1939; Ramdas et al., *Game-theoretic statistics and safe anytime-valid
 //! inference*, 2023, section 3). The bets are likelihood ratios against several strengths of a mark, an equal share of
 //! the first stake on each.
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use verdigris_logits::TokenId;
 
 use crate::detect::{Detector, Evidence, Mark};
-use crate::law::Law;
 use crate::scheme::Scheme;
+use crate::score_law::ScoreLaw;
 
-/// Strengths that are betted on: standard deviations by which a mark shifts the mean of a draw.
+/// Strengths that are betted on: standard deviations by which a mark shifts the mean of an observation.
 const STRENGTHS: [f64; 6] = [0.1, 0.2, 0.35, 0.6, 0.9, 1.3];
 
 /// A detector that can be asked at every moment.
@@ -55,28 +55,28 @@ impl Watcher {
 pub struct Wealth {
     /// A tilt for each strength, the cumulant there, and the logarithm of what was won with it.
     bets: Vec<[f64; 3]>,
-    draws: u64,
+    observations: u64,
     most: f64,
 }
 
 impl Wealth {
-    /// The stake before the first draw, on scores of a law.
-    pub fn new(law: &Law) -> Self {
+    /// The stake before the first observation, on scores of a law.
+    pub fn new(law: &ScoreLaw) -> Self {
         let [_, mean, variance] = law.cumulants(0.0);
         let bet = |tilt: f64| [tilt, law.cumulants(tilt)[0], 0.0];
         let bets = match law {
-            Law::LikelihoodRatio => vec![bet(1.0)],
+            ScoreLaw::LikelihoodRatio => vec![bet(1.0)],
             _ => STRENGTHS.map(|s| bet(law.tilt(mean + s * variance.sqrt()))).to_vec(),
         };
-        Self { bets, draws: 0, most: 0.0 }
+        Self { bets, observations: 0, most: 0.0 }
     }
 
-    /// Takes in a counted draw.
+    /// Takes in a counted observation.
     pub fn push(&mut self, score: f32) {
         for [tilt, cumulant, won] in &mut self.bets {
             *won += *tilt * f64::from(score) - *cumulant;
         }
-        self.draws += 1;
+        self.observations += 1;
         self.most = self.most.max(self.ln_wealth());
     }
 
@@ -93,15 +93,15 @@ impl Wealth {
     }
 
     /// Draws taken in.
-    pub fn draws(&self) -> u64 {
-        self.draws
+    pub fn observe(&self) -> u64 {
+        self.observations
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::law::Integer;
+    use crate::score_law::Integer;
     use std::sync::Arc;
     use verdigris_logits::random::philox4x32;
 
@@ -109,11 +109,11 @@ mod tests {
         (f64::from(philox4x32([i, 0, 0, 0], [seed, 2])[0]) + 0.5) / 4_294_967_296.0
     }
 
-    /// Wealth is fair: its expectation after some draws is the stake, by taking every way.
+    /// Wealth is fair: its expectation after some observations is the stake, by taking every way.
     #[test]
     fn bets_are_fair() {
         for gamma in [0.25, 0.5] {
-            let law = Law::Green { gamma };
+            let law = ScoreLaw::Green { gamma };
             let mut mean = 0.0;
             for way in 0..1u32 << 10 {
                 let mut wealth = Wealth::new(&law);
@@ -124,7 +124,7 @@ mod tests {
             assert!((mean - 1.0).abs() < 1e-9, "{mean}");
         }
         let probabilities = vec![0.2, 0.5, 0.0, 0.3];
-        let law = Law::Integer(Arc::new(Integer::new(probabilities.clone(), 1.0)));
+        let law = ScoreLaw::Integer(Arc::new(Integer::new(probabilities.clone(), 1.0)));
         let mean: f64 = (0..4)
             .map(|x| {
                 let mut wealth = Wealth::new(&law);
@@ -135,12 +135,12 @@ mod tests {
         assert!((mean - 1.0).abs() < 1e-9, "{mean}");
     }
 
-    /// Looking after each of 500 draws, no more than one text in twenty ever has p <= .05.
+    /// Looking after each of 500 observations, no more than one text in twenty ever has p <= .05.
     #[test]
     fn it_may_be_looked_at_always() {
         for (law, score) in [
-            (Law::Green { gamma: 0.25 }, (|u| f64::from(u8::from(u < 0.25))) as fn(f64) -> f64),
-            (Law::Exponential, |u: f64| -u.ln()),
+            (ScoreLaw::Green { gamma: 0.25 }, (|u| f64::from(u8::from(u < 0.25))) as fn(f64) -> f64),
+            (ScoreLaw::Exponential, |u: f64| -u.ln()),
         ] {
             let texts = 2000;
             let alarms = (0..texts)
@@ -166,13 +166,13 @@ mod tests {
         let ln_p = watcher.ln_p();
         assert_eq!(watcher.evidence(), Evidence::of(scheme, &text));
         (0..20).for_each(|_| watcher.push(&text));
-        assert_eq!(watcher.wealth.draws(), watcher.evidence().scored);
+        assert_eq!(watcher.wealth.observe(), watcher.evidence().scored);
         assert!(watcher.ln_p() >= ln_p - 12.0, "repeats prove nothing");
     }
 
     #[test]
     fn a_mark_makes_rich() {
-        let mut wealth = Wealth::new(&Law::Green { gamma: 0.25 });
+        let mut wealth = Wealth::new(&ScoreLaw::Green { gamma: 0.25 });
         (0..150).for_each(|i| wealth.push(f32::from(u8::from(uniform(i, 1) < 0.6))));
         assert!(wealth.ln_p() < 1e-8f64.ln(), "{}", wealth.ln_p());
         let before = wealth.ln_p();

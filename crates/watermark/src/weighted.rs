@@ -11,7 +11,7 @@
 //! | [`Weighting::LikelihoodRatio`] | how much the mark makes this very token likelier when it is green | Neyman and Pearson 1933, with the green share of all other tokens at its mean |
 
 use crate::detect::{Evidence, Mark};
-use crate::law::Law;
+use crate::score_law::ScoreLaw;
 use crate::statistics::weighted;
 
 /// Weights are whole numbers up to this.
@@ -76,8 +76,8 @@ impl Weighting {
 
 /// The evidence of counted colours with the model's surprise at each: `marks` and `surprises` go along the tokens of
 /// one text. None where the scheme has no colours.
-pub fn evidence(law: &Law, marks: &[Mark], surprises: &[Surprise], weighting: Weighting) -> Option<Evidence> {
-    let &Law::Green { gamma } = law else { return None };
+pub fn evidence(law: &ScoreLaw, marks: &[Mark], surprises: &[Surprise], weighting: Weighting) -> Option<Evidence> {
+    let &ScoreLaw::Green { gamma } = law else { return None };
     let least_spike = surprises.iter().map(|at| at.spike_entropy).fold(1.0, f64::min);
     let (mut weights, mut sum) = (Vec::new(), 0u64);
     for (mark, at) in marks.iter().zip(surprises) {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn certain_tokens_do_not_dilute() {
-        let law = Law::Green { gamma: 0.25 };
+        let law = ScoreLaw::Green { gamma: 0.25 };
         let (marks, surprises) = text(400, 1, true);
         let green = marks.iter().filter(|mark| matches!(mark, Mark::Counted { green: true, .. })).count();
         let plain = Evidence::from_sum(&law, 400, green as f64);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn unmarked_text_has_honest_p_values() {
-        let law = Law::Green { gamma: 0.25 };
+        let law = ScoreLaw::Green { gamma: 0.25 };
         for weighting in ALL {
             let alarms = (0..3000)
                 .filter(|&seed| {
@@ -159,6 +159,6 @@ mod tests {
             let of = |at| weighting.weight(0.25, certain.spike_entropy, at);
             assert!(of(&certain) < 1e-9 && of(&open) > 0.9, "{weighting:?} {} {}", of(&certain), of(&open));
         }
-        assert!(evidence(&Law::Exponential, &[], &[], Weighting::Ewd).is_none());
+        assert!(evidence(&ScoreLaw::Exponential, &[], &[], Weighting::Ewd).is_none());
     }
 }

@@ -1,17 +1,17 @@
 //! Marked passages inside a longer text.
 //!
-//! Windows of rising length, each length `sqrt 2` times the one before, slide over the counted draws in steps of an
+//! Windows of rising length, each length `sqrt 2` times the one before, slide over the counted observations in steps of an
 //! eighth of themselves. A window's p-value is that of its sum; it pays for all windows of its length and for all
 //! lengths, so that the chance of *any* passage being found in unmarked text is at most the level (Bonferroni, with
-//! an equal share for each length). All windows together are fewer than three times the draws.
+//! an equal share for each length). All windows together are fewer than three times the observations.
 //!
 //! What a window says is that there is a mark; where it begins and ends is then estimated: the stretch with the
 //! largest likelihood ratio between the law of the window's own strength and the law of unmarked text.
 
 use crate::detect::Scored;
-use crate::law::Law;
+use crate::score_law::ScoreLaw;
 
-/// The shortest window, in counted draws.
+/// The shortest window, in counted observations.
 const SHORTEST: usize = 16;
 
 /// A marked passage.
@@ -30,7 +30,7 @@ pub struct Passage {
 }
 
 /// The passages whose family-wise p-value is at or under `level`, in order.
-pub fn passages(law: &Law, record: &[Scored], level: f64) -> Vec<Passage> {
+pub fn passages(law: &ScoreLaw, record: &[Scored], level: f64) -> Vec<Passage> {
     let sums = prefix_sums(record);
     let mut found: Vec<(f64, usize, usize)> = Vec::new();
     let lengths = lengths(record.len());
@@ -64,7 +64,7 @@ pub fn passages(law: &Law, record: &[Scored], level: f64) -> Vec<Passage> {
         }
     }
     taken.sort_by_key(|passage| passage.0);
-    let place = |draw: usize| record[draw].token as usize;
+    let place = |observation: usize| record[observation].token as usize;
     taken
         .into_iter()
         .map(|(start, end, ln_p)| {
@@ -76,7 +76,7 @@ pub fn passages(law: &Law, record: &[Scored], level: f64) -> Vec<Passage> {
 }
 
 /// The p-value, in logs, of the most striking window: that there is a mark anywhere.
-pub fn ln_p_anywhere(law: &Law, record: &[Scored]) -> f64 {
+pub fn ln_p_anywhere(law: &ScoreLaw, record: &[Scored]) -> f64 {
     let sums = prefix_sums(record);
     let lengths = lengths(record.len());
     let best = lengths.iter().map(|&length| {
@@ -93,16 +93,16 @@ pub fn ln_p_anywhere(law: &Law, record: &[Scored]) -> f64 {
 fn prefix_sums(record: &[Scored]) -> Vec<f64> {
     let mut sums = Vec::with_capacity(record.len() + 1);
     sums.push(0.0);
-    sums.extend(record.iter().scan(0.0, |sum, draw| {
-        *sum += f64::from(draw.score);
+    sums.extend(record.iter().scan(0.0, |sum, observation| {
+        *sum += f64::from(observation.score);
         Some(*sum)
     }));
     sums
 }
 
-fn lengths(draws: usize) -> Vec<usize> {
+fn lengths(observations: usize) -> Vec<usize> {
     let all = (0..).map(|i| (SHORTEST as f64 * 2f64.powf(f64::from(i) / 2.0)).round() as usize);
-    all.take_while(|&length| length <= draws).collect()
+    all.take_while(|&length| length <= observations).collect()
 }
 
 fn step(length: usize) -> usize {
@@ -110,7 +110,7 @@ fn step(length: usize) -> usize {
 }
 
 /// The least sum of a window of `length` whose `ln p` is at or under `bound`, to a thousandth of a deviation below.
-fn critical(law: &Law, length: usize, bound: f64) -> f64 {
+fn critical(law: &ScoreLaw, length: usize, bound: f64) -> f64 {
     let n = length as f64;
     let [_, mean, variance] = law.cumulants(0.0);
     if mean.is_nan() {
@@ -119,7 +119,7 @@ fn critical(law: &Law, length: usize, bound: f64) -> f64 {
     let sd = (n * variance).sqrt();
     let (mut low, mut high) = (n * mean, n * mean + sd);
     let ceiling = match law {
-        Law::Green { .. } | Law::OneList { .. } => n,
+        ScoreLaw::Green { .. } | ScoreLaw::OneList { .. } => n,
         _ => n * mean + 1e4 * sd,
     };
     while high < ceiling && law.ln_tail(length as u64, high) > bound {
@@ -135,7 +135,7 @@ fn critical(law: &Law, length: usize, bound: f64) -> f64 {
 
 /// Moves both ends of a window to where the likelihood ratio between its own strength and no mark is largest,
 /// without running into what is taken.
-fn refine(law: &Law, sums: &[f64], start: usize, end: usize, taken: &[(usize, usize, f64)]) -> (usize, usize) {
+fn refine(law: &ScoreLaw, sums: &[f64], start: usize, end: usize, taken: &[(usize, usize, f64)]) -> (usize, usize) {
     let mean = (sums[end] - sums[start]) / (end - start) as f64;
     let tilt = law.tilt(mean);
     let value = law.cumulants(tilt)[0];
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_marked_passage_is_found_where_it_is() {
-        let law = Law::Green { gamma: 0.25 };
+        let law = ScoreLaw::Green { gamma: 0.25 };
         for seed in 0..20 {
             let record = colours(20_000, seed, 5000..5400);
             let found = passages(&law, &record, 1e-5);
@@ -182,8 +182,10 @@ mod tests {
     #[test]
     fn two_passages_are_two() {
         let mut record = colours(30_000, 3, 4000..4500);
-        record[20_000..20_300].iter_mut().for_each(|draw| draw.score = f32::from(u8::from(draw.token % 3 > 0)));
-        let found = passages(&Law::Green { gamma: 0.25 }, &record, 1e-5);
+        record[20_000..20_300]
+            .iter_mut()
+            .for_each(|observation| observation.score = f32::from(u8::from(observation.token % 3 > 0)));
+        let found = passages(&ScoreLaw::Green { gamma: 0.25 }, &record, 1e-5);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[1].start.abs_diff(20_000) < 20 && found[1].end.abs_diff(20_300) < 20, "{found:?}");
     }
@@ -192,14 +194,14 @@ mod tests {
     #[test]
     fn unmarked_texts_rarely_have_a_passage() {
         for (law, scores) in [
-            (Law::Green { gamma: 0.25 }, (|u| f64::from(u8::from(u < 0.25))) as fn(f64) -> f64),
-            (Law::Exponential, |u: f64| -(-u).ln_1p()),
+            (ScoreLaw::Green { gamma: 0.25 }, (|u| f64::from(u8::from(u < 0.25))) as fn(f64) -> f64),
+            (ScoreLaw::Exponential, |u: f64| -(-u).ln_1p()),
         ] {
             let (texts, level) = (3000, 0.05);
             let alarms = (0..texts)
                 .filter(|&seed| {
-                    let draw = |i| Scored { token: i, score: scores(uniform(i, seed)) as f32 };
-                    let record: Vec<Scored> = (0..600).map(draw).collect();
+                    let observation = |i| Scored { token: i, score: scores(uniform(i, seed)) as f32 };
+                    let record: Vec<Scored> = (0..600).map(observation).collect();
                     let p = ln_p_anywhere(&law, &record).exp();
                     assert_eq!(p <= level, !passages(&law, &record, level).is_empty());
                     p <= level
@@ -212,7 +214,7 @@ mod tests {
 
     #[test]
     fn short_texts_have_no_windows() {
-        assert!(passages(&Law::Green { gamma: 0.5 }, &colours(15, 1, 0..15), 0.99).is_empty());
-        assert_eq!(ln_p_anywhere(&Law::Green { gamma: 0.5 }, &[]), 0.0);
+        assert!(passages(&ScoreLaw::Green { gamma: 0.5 }, &colours(15, 1, 0..15), 0.99).is_empty());
+        assert_eq!(ln_p_anywhere(&ScoreLaw::Green { gamma: 0.5 }, &[]), 0.0);
     }
 }

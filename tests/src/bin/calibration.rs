@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use rayon::prelude::*;
 use verdigris::logits::random::philox4x32;
-use verdigris::watermark::{Draw, Law, Scheme};
+use verdigris::watermark::{Observation, Scheme, ScoreLaw};
 use verdigris::{ModelFolder, Reader};
 use verdigris_tests::dialects::{Kind, every_kind};
 
@@ -188,11 +188,11 @@ fn judge(kind: &Kind, reader: &Reader, tokens: &[u32], keys: u32) -> Row {
     }
 }
 
-/// As the detector judges each window by itself, but with the draws of the whole text made once.
+/// As the detector judges each window by itself, but with the observations of the whole text made once.
 fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<Judged> {
     let (law, width) = (scheme.law(), scheme.context_width());
-    let mut draws: Vec<Draw> = Vec::with_capacity(tokens.len());
-    scheme.draws(tokens, &mut draws);
+    let mut observations: Vec<Observation> = Vec::with_capacity(tokens.len());
+    scheme.observe(tokens, &mut observations);
     let mut known: HashMap<(u32, u64), (f64, f64)> = HashMap::new();
     let (mut contexts, mut identities) = (HashSet::new(), HashSet::new());
     (0..tokens.len() / WINDOW)
@@ -200,14 +200,14 @@ fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<Judged> {
             contexts.clear();
             identities.clear();
             let (mut scored, mut sum) = (0u32, 0.0);
-            // The draw of token i stands at i - width.
-            for draw in &draws[window * WINDOW..(window + 1) * WINDOW - width] {
-                if contexts.insert(draw.context) && identities.insert(draw.identity) {
+            // The observation of token i stands at i - width.
+            for observation in &observations[window * WINDOW..(window + 1) * WINDOW - width] {
+                if contexts.insert(observation.context) && identities.insert(observation.identity) {
                     scored += 1;
-                    sum += f64::from(draw.score);
+                    sum += f64::from(observation.score);
                 }
             }
-            let discrete = !matches!(law, Law::Exponential | Law::TwoKeys { .. });
+            let discrete = !matches!(law, ScoreLaw::Exponential | ScoreLaw::TwoKeys { .. });
             let tails = || {
                 let p = law.ln_tail(u64::from(scored), sum).exp();
                 let above = if discrete && sum < f64::from(scored) * 1e6 { next_tail(&law, scored, sum) } else { p };
@@ -223,10 +223,10 @@ fn windows(scheme: &dyn Scheme, tokens: &[u32]) -> Vec<Judged> {
 }
 
 /// The tail from the next larger sum on.
-fn next_tail(law: &Law, scored: u32, sum: f64) -> f64 {
+fn next_tail(law: &ScoreLaw, scored: u32, sum: f64) -> f64 {
     let most = f64::from(scored);
     match law {
-        Law::Green { .. } | Law::OneList { .. } if sum >= most => 0.0,
+        ScoreLaw::Green { .. } | ScoreLaw::OneList { .. } if sum >= most => 0.0,
         _ => law.ln_tail(u64::from(scored), sum + 1.0).exp(),
     }
 }

@@ -13,7 +13,7 @@ use super::sglang::{self, Sglang};
 use super::synthid::{Score, SynthId};
 use super::three_bricks::Uniforms;
 use super::vllm::Vllm;
-use crate::{Dialect, Draw, Strength};
+use crate::{Dialect, Observation, Strength};
 
 #[derive(Deserialize)]
 struct Case {
@@ -89,9 +89,9 @@ impl Case {
         let mut bytes = Vec::new();
         for context in &self.contexts {
             let reads = |token: TokenId| {
-                let mut draws: Vec<Draw> = Vec::new();
-                scheme.draws(&[context, &[token][..]].concat(), &mut draws);
-                draws[0].score == 1.0
+                let mut observations: Vec<Observation> = Vec::new();
+                scheme.observe(&[context, &[token][..]].concat(), &mut observations);
+                observations[0].score == 1.0
             };
             let mut row = Row::from(vec![0.0; self.vocabulary]);
             scheme.mark(context, Strength::soft(1.0).unwrap(), &mut row);

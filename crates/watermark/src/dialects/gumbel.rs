@@ -9,8 +9,8 @@ use std::fmt::Debug;
 
 use verdigris_logits::{Row, TokenId};
 
-use crate::law::Law;
-use crate::scheme::{Draw, Manner, Scheme, Stage, mix, name};
+use crate::scheme::{EmbedRules, Observation, Scheme, Stage, mix, name};
+use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
 
 /// Where the noise comes from.
@@ -41,24 +41,24 @@ pub(crate) trait Noise: Send + Sync + Debug {
     }
 
     /// The law of a score without a mark.
-    fn law(&self) -> Law {
-        Law::Exponential
+    fn law(&self) -> ScoreLaw {
+        ScoreLaw::Exponential
     }
 
     /// How it takes part in writing.
-    fn manner(&self) -> Manner;
+    fn embed_rules(&self) -> EmbedRules;
 }
 
 /// What the Gumbel dialects share: they act on warped rows and mark no context twice.
-pub(crate) const MANNER: Manner =
-    Manner { stage: Stage::Warped, padding: None, judges_beginning: false, sees_prompt: true, memory: 4096 };
+pub(crate) const RULES: EmbedRules =
+    EmbedRules { stage: Stage::Warped, padding: None, judges_beginning: false, sees_prompt: true, memory: 4096 };
 
 /// A watermark of such noise.
 #[derive(Debug)]
 pub(crate) struct Gumbel<N>(pub(crate) N);
 
 impl<N: Noise> Scheme for Gumbel<N> {
-    fn law(&self) -> Law {
+    fn law(&self) -> ScoreLaw {
         self.0.law()
     }
 
@@ -70,14 +70,14 @@ impl<N: Noise> Scheme for Gumbel<N> {
         self.0.vocabulary()
     }
 
-    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+    fn observe(&self, tokens: &[TokenId], out: &mut Vec<Observation>) {
         let width = self.context_width();
         out.extend(tokens.windows(width + 1).map(|window| {
             let (before, token) = (&window[..width], window[width]);
             let noise = self.0.context(before);
             let context = self.0.name(before, &noise);
             let score = self.0.score(&noise, token) as f32;
-            Draw { context, identity: mix(context ^ mix(u64::from(token))), score }
+            Observation { context, identity: mix(context ^ mix(u64::from(token))), score }
         }));
     }
 
@@ -104,7 +104,7 @@ impl<N: Noise> Scheme for Gumbel<N> {
         });
     }
 
-    fn manner(&self) -> Manner {
-        self.0.manner()
+    fn embed_rules(&self) -> EmbedRules {
+        self.0.embed_rules()
     }
 }

@@ -19,8 +19,8 @@ use verdigris_logits::{Row, TokenId, TokenSet};
 use crate::context::{Context, ContextFunction, MAX_WIDTH};
 use crate::gamma::Gamma;
 use crate::kdf::{self, Purpose};
-use crate::law::Law;
-use crate::scheme::{Draw, Scheme, mark_list, name};
+use crate::scheme::{Observation, Scheme, mark_list, name};
+use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
 
 type Block = Array<u8, U16>;
@@ -125,8 +125,8 @@ impl Native {
         green.fill_words(|words| self.expand(seed, flip, words));
     }
 
-    /// The draw of one token in its context: the definition that the batched paths agree with.
-    fn draw(&self, context: &[TokenId], token: TokenId) -> Draw {
+    /// The observation of one token in its context: the definition that the batched paths agree with.
+    fn observation(&self, context: &[TokenId], token: TokenId) -> Observation {
         let seed = self.seed(context);
         let mut planes = [Block::default(); MAX_PLANES];
         let planes = &mut planes[..self.gamma.bits()];
@@ -134,8 +134,8 @@ impl Native {
             *block = to_block(seed ^ counter(plane, token as usize / 128));
         }
         self.prf.list_key.encrypt_blocks(planes);
-        let (draw, _, number) = self.judge(seed, context, token, planes.iter());
-        self.scored(draw, number)
+        let (observation, _, number) = self.judge(seed, context, token, planes.iter());
+        self.scored(observation, number)
     }
 
     /// Reads a token's bit out of the keystream block of each plane.
@@ -146,16 +146,16 @@ impl Native {
         context: &[TokenId],
         token: TokenId,
         planes: impl Iterator<Item = &'a Block>,
-    ) -> (Draw, u32, u16) {
+    ) -> (Observation, u32, u16) {
         let bit = |block: &Block| u16::from(block[token as usize % 128 / 8] >> (token % 8) & 1);
         let number = planes.enumerate().fold(0, |sum, (plane, block)| sum | bit(block) << plane);
         let identity = seed as u64 ^ u64::from(token).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let context = if self.context.function() == ContextFunction::All { seed as u64 } else { name(context) };
-        (Draw { context, identity, score: 0.0 }, seed as u32, number)
+        (Observation { context, identity, score: 0.0 }, seed as u32, number)
     }
 
-    fn scored(&self, draw: Draw, number: u16) -> Draw {
-        Draw { score: score(number < self.gamma.numerator()), ..draw }
+    fn scored(&self, observation: Observation, number: u16) -> Observation {
+        Observation { score: score(number < self.gamma.numerator()), ..observation }
     }
 
     /// The values that decide a batch of self-salted candidates: the smallest of `AES(c_i, v)`.
@@ -171,10 +171,10 @@ impl Native {
         ((smallest as u16) & ((1 << self.gamma.bits()) - 1)) < self.gamma.numerator()
     }
 
-    /// Hands over, for each judged token, its draw without a score, 32 uniform bits of its context, and the number
+    /// Hands over, for each judged token, its observation without a score, 32 uniform bits of its context, and the number
     /// of the token there. For contexts that have a seed.
     #[inline]
-    pub(crate) fn coloured(&self, tokens: &[TokenId], mut each: impl FnMut(Draw, u32, u16)) {
+    pub(crate) fn coloured(&self, tokens: &[TokenId], mut each: impl FnMut(Observation, u32, u16)) {
         let (width, k) = (self.context.width(), self.gamma.bits());
         let mut single = [Block::default(); BATCH + MAX_WIDTH];
         let mut seeds = [Block::default(); BATCH];
@@ -204,7 +204,7 @@ impl Native {
                         *seed = to_block(window.iter().map(value).min().expect("a window has at least one block"));
                     }
                 }
-                ContextFunction::SelfSalted => unreachable!("judged by draws_salted"),
+                ContextFunction::SelfSalted => unreachable!("judged by observe_salted"),
             }
             let candidates = &tokens[start + width..start + width + count];
             for (i, (seed, &token)) in seeds.iter().zip(candidates).enumerate() {
@@ -215,14 +215,14 @@ impl Native {
             self.prf.list_key.encrypt_blocks(&mut planes[..BATCH * k]);
             for (i, (seed, &token)) in seeds.iter().zip(candidates).enumerate() {
                 let planes = (0..k).map(|plane| &planes[plane * BATCH + i]);
-                let (draw, bits, number) =
+                let (observation, bits, number) =
                     self.judge(value(seed), &tokens[start + i..start + i + width], token, planes);
-                each(draw, bits, number);
+                each(observation, bits, number);
             }
         }
     }
 
-    fn draws_salted(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+    fn observe_salted(&self, tokens: &[TokenId], out: &mut Vec<Observation>) {
         let mut blocks = [Block::default(); MAX_WIDTH + 1];
         for window in tokens.windows(self.context.width() + 1) {
             let candidate = window[window.len() - 1];
@@ -230,7 +230,7 @@ impl Native {
             self.salted(window.iter().map(|&c| (c, candidate)), blocks);
             let smallest = blocks.iter().map(value).min().expect("the candidate is always there");
             let identity = (smallest >> 16) as u64;
-            out.push(Draw { context: name(window), identity, score: score(self.salted_green(smallest)) });
+            out.push(Observation { context: name(window), identity, score: score(self.salted_green(smallest)) });
         }
     }
 }
@@ -262,8 +262,8 @@ impl Native {
 }
 
 impl Scheme for Native {
-    fn law(&self) -> Law {
-        Law::Green { gamma: self.gamma.value() }
+    fn law(&self) -> ScoreLaw {
+        ScoreLaw::Green { gamma: self.gamma.value() }
     }
 
     fn context_width(&self) -> usize {
@@ -274,16 +274,16 @@ impl Scheme for Native {
         self.vocabulary
     }
 
-    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+    fn observe(&self, tokens: &[TokenId], out: &mut Vec<Observation>) {
         let width = self.context.width();
         match self.context.function() {
             _ if tokens.len() <= width => {}
-            ContextFunction::SelfSalted => self.draws_salted(tokens, out),
+            ContextFunction::SelfSalted => self.observe_salted(tokens, out),
             _ if tokens.len() - width < FEW => {
-                out.extend(tokens.windows(width + 1).map(|window| self.draw(&window[..width], window[width])));
+                out.extend(tokens.windows(width + 1).map(|window| self.observation(&window[..width], window[width])));
             }
             ContextFunction::All | ContextFunction::Min => {
-                self.coloured(tokens, |draw, _, number| out.push(self.scored(draw, number)));
+                self.coloured(tokens, |observation, _, number| out.push(self.scored(observation, number)));
             }
         }
     }
@@ -406,13 +406,13 @@ mod tests {
                     let vocabulary = 200;
                     let scheme = scheme(gamma, function, width, vocabulary);
                     let tokens = text(150, vocabulary as u32);
-                    let mut draws = Vec::new();
-                    scheme.draws(&tokens, &mut draws);
-                    assert_eq!(draws.len(), tokens.len() - width);
+                    let mut observations = Vec::new();
+                    scheme.observe(&tokens, &mut observations);
+                    assert_eq!(observations.len(), tokens.len() - width);
                     let mut green = TokenSet::new(vocabulary);
-                    for (window, draw) in tokens.windows(width + 1).zip(&draws) {
+                    for (window, observation) in tokens.windows(width + 1).zip(&observations) {
                         scheme.green_list(&window[..width], &mut green);
-                        assert_eq!(green.contains(window[width]), draw.score == 1.0, "{scheme:?}");
+                        assert_eq!(green.contains(window[width]), observation.score == 1.0, "{scheme:?}");
                     }
                 }
             }
@@ -474,7 +474,7 @@ mod tests {
                 let mean = sizes.iter().sum::<f64>() / n;
                 let variance = sizes.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / n;
                 let expected = vocabulary as f64 * gamma * (1.0 - gamma);
-                // Self-salted lists share the draws of a candidate with itself, so their sizes move together:
+                // Self-salted lists share the observations of a candidate with itself, so their sizes move together:
                 // many lists say no more about the mean than one does, and nothing about the variance.
                 let independent = if function == ContextFunction::SelfSalted { 1.0 } else { n };
                 let mean_error = (mean - vocabulary as f64 * gamma) / (expected / independent).sqrt();

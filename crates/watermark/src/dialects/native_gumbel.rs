@@ -7,11 +7,11 @@ use std::fmt;
 
 use verdigris_logits::TokenId;
 
-use super::gumbel::{Gumbel, MANNER, Noise};
+use super::gumbel::{Gumbel, Noise, RULES};
 use super::native::Prf;
 use crate::context::{BadContext, Context, ContextFunction};
 use crate::kdf::Purpose;
-use crate::scheme::{Manner, Scheme};
+use crate::scheme::{EmbedRules, Scheme};
 
 struct NativeGumbel {
     prf: Prf,
@@ -49,8 +49,8 @@ impl Noise for NativeGumbel {
         (bits as f64 + 0.5) / (1u64 << 52) as f64
     }
 
-    fn manner(&self) -> Manner {
-        MANNER
+    fn embed_rules(&self) -> EmbedRules {
+        RULES
     }
 }
 

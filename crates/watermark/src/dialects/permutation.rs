@@ -7,8 +7,8 @@ use verdigris_kernels::permutation::among_first;
 use verdigris_logits::{TokenId, TokenSet};
 
 use super::seeded::List;
-use crate::law::Law;
 use crate::random::mt19937::randperm;
+use crate::score_law::ScoreLaw;
 
 /// The largest vocabulary for which torch draws 32-bit numbers.
 const MAX_VOCABULARY: usize = 214_748_363;
@@ -67,9 +67,9 @@ impl Permutation {
 }
 
 impl List for Permutation {
-    fn law(&self) -> Law {
+    fn law(&self) -> ScoreLaw {
         // The exact share, which rounding makes slightly smaller than asked.
-        Law::Green { gamma: self.green as f64 / self.vocabulary as f64 }
+        ScoreLaw::Green { gamma: self.green as f64 / self.vocabulary as f64 }
     }
 
     fn vocabulary(&self) -> usize {

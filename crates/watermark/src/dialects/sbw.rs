@@ -18,9 +18,9 @@ use zeroize::Zeroizing;
 
 use super::kgw::{BadSplit, Prf, SeedingScheme, Width};
 use super::seeded::{List, Seed, Seeded};
-use crate::law::Law;
 use crate::random::jenkins;
 use crate::scheme::Scheme;
+use crate::score_law::ScoreLaw;
 
 /// SBW's schemes, by the package's names. Key files of before have them without what stands before the last word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,8 +109,8 @@ struct Flips {
 }
 
 impl List for Flips {
-    fn law(&self) -> Law {
-        Law::Green { gamma: f64::from(self.threshold) / f64::from(1u32 << 31) }
+    fn law(&self) -> ScoreLaw {
+        ScoreLaw::Green { gamma: f64::from(self.threshold) / f64::from(1u32 << 31) }
     }
 
     fn vocabulary(&self) -> usize {

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 
 use verdigris_logits::{Row, TokenId, TokenSet};
 
-use crate::law::Law;
-use crate::scheme::{Draw, Scheme, mark_list, mix, name};
+use crate::scheme::{Observation, Scheme, mark_list, mix, name};
+use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
 
 /// How a context becomes a seed.
@@ -28,7 +28,7 @@ pub(crate) trait Seed: Send + Sync + Debug {
 /// How a seed becomes a list.
 pub(crate) trait List: Send + Sync + Debug {
     /// The law of a colour.
-    fn law(&self) -> Law;
+    fn law(&self) -> ScoreLaw;
 
     /// The size of the vocabulary.
     fn vocabulary(&self) -> usize;
@@ -85,7 +85,7 @@ impl<S: Seed, L: List> Seeded<S, L> {
 }
 
 impl<S: Seed, L: List> Scheme for Seeded<S, L> {
-    fn law(&self) -> Law {
+    fn law(&self) -> ScoreLaw {
         self.list.law()
     }
 
@@ -97,7 +97,7 @@ impl<S: Seed, L: List> Scheme for Seeded<S, L> {
         self.list.vocabulary()
     }
 
-    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+    fn observe(&self, tokens: &[TokenId], out: &mut Vec<Observation>) {
         let width = self.context_width();
         if tokens.len() <= width {
             return;
@@ -113,9 +113,9 @@ impl<S: Seed, L: List> Scheme for Seeded<S, L> {
             out.extend(tokens.windows(width + 1).zip(&*questions).zip(&*green).map(
                 |((window, &(seed, token)), &green)| {
                     let identity = mix(mix(seed) ^ u64::from(token));
-                    // A self-salted position whose candidate is another one is another draw: all its tokens count.
+                    // A self-salted position whose candidate is another one is another observation: all its tokens count.
                     let context = if salted { name(window) } else { name(&window[..width]) };
-                    Draw { context, identity, score: f32::from(u8::from(green)) }
+                    Observation { context, identity, score: f32::from(u8::from(green)) }
                 },
             ));
         });

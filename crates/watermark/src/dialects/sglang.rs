@@ -9,9 +9,9 @@ use std::fmt;
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
 
-use super::gumbel::{Gumbel, MANNER, Noise};
+use super::gumbel::{Gumbel, Noise, RULES};
 use crate::random::murmur3;
-use crate::scheme::{Manner, Scheme};
+use crate::scheme::{EmbedRules, Scheme};
 
 /// The Murmur noise of one key or two.
 pub(super) struct Sglang {
@@ -76,8 +76,8 @@ impl Noise for Sglang {
         (f64::from(hash((key, context), token)) + 0.5) / 4_294_967_296.0
     }
 
-    fn manner(&self) -> Manner {
-        MANNER
+    fn embed_rules(&self) -> EmbedRules {
+        RULES
     }
 }
 

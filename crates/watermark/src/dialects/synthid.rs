@@ -5,7 +5,7 @@
 //! `synthid-text`), and with a *hash* (the repository since June 2025). Tokens are absorbed by
 //! `acc(h, d) = (h + d) * 6364136223846793005 + 1`.
 //!
-//! In the table dialect all bits of an n-gram follow from the low 16 bits of its hash. So there are 65,536 draws
+//! In the table dialect all bits of an n-gram follow from the low 16 bits of its hash. So there are 65,536 observations
 //! and no more: each is counted once, and the law of its score is known by looking at all of them.
 
 use std::cell::RefCell;
@@ -17,9 +17,9 @@ use sha2::{Digest, Sha256};
 use verdigris_logits::{Row, TokenId};
 use zeroize::Zeroizing;
 
-use crate::law::{Integer, Law};
 use crate::random::mt19937::Mt19937;
-use crate::scheme::{Draw, MAX_CONTEXT, Manner, Scheme, Stage, mix, name};
+use crate::scheme::{EmbedRules, MAX_CONTEXT, Observation, Scheme, Stage, mix, name};
+use crate::score_law::{Integer, ScoreLaw};
 use crate::strength::Strength;
 
 /// The most keys: one bit of a token each.
@@ -94,7 +94,7 @@ pub struct SynthId {
     start: u64,
     width: usize,
     score: Score,
-    law: Law,
+    law: ScoreLaw,
     vocabulary: usize,
 }
 
@@ -133,7 +133,7 @@ impl SynthId {
             Bits::Hash => (Arc::new([]), initial_value(keys)),
         };
         let keys = Zeroizing::new(keys.iter().map(|&key| key as u64).collect());
-        let law = Law::Exponential;
+        let law = ScoreLaw::Exponential;
         let mut scheme = Self { keys, bits, table, start, width: ngram_len - 1, score, law, vocabulary };
         scheme.law = scheme.law_of_a_score();
         Ok(scheme)
@@ -180,9 +180,9 @@ impl SynthId {
         }
     }
 
-    fn law_of_a_score(&self) -> Law {
+    fn law_of_a_score(&self) -> ScoreLaw {
         if let Score::Bayesian(_) = self.score {
-            return Law::LikelihoodRatio;
+            return ScoreLaw::LikelihoodRatio;
         }
         let depth = self.keys.len();
         let total: u32 = (0..depth).map(|layer| self.weight(layer)).sum();
@@ -202,12 +202,12 @@ impl SynthId {
             }
         }
         // A mean of g-values is shown as one, whatever their weights.
-        Law::Integer(Arc::new(Integer::new(law, 1.0 / f64::from(total))))
+        ScoreLaw::Integer(Arc::new(Integer::new(law, 1.0 / f64::from(total))))
     }
 }
 
 impl Scheme for SynthId {
-    fn law(&self) -> Law {
+    fn law(&self) -> ScoreLaw {
         self.law.clone()
     }
 
@@ -219,14 +219,14 @@ impl Scheme for SynthId {
         self.vocabulary
     }
 
-    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+    fn observe(&self, tokens: &[TokenId], out: &mut Vec<Observation>) {
         out.extend(tokens.windows(self.width + 1).map(|window| {
             let h = self.hash(window);
             let identity = match self.bits {
                 Bits::Table => mix(h % TABLE as u64 + 1),
                 Bits::Hash => mix(h),
             };
-            Draw { context: name(&window[..self.width]), identity, score: self.score(self.g_values(h)) }
+            Observation { context: name(&window[..self.width]), identity, score: self.score(self.g_values(h)) }
         }));
     }
 
@@ -261,9 +261,9 @@ impl Scheme for SynthId {
         });
     }
 
-    fn manner(&self) -> Manner {
+    fn embed_rules(&self) -> EmbedRules {
         let stage = Stage::Warped;
-        Manner { stage, padding: Some(0), judges_beginning: false, sees_prompt: false, memory: 1024 }
+        EmbedRules { stage, padding: Some(0), judges_beginning: false, sees_prompt: false, memory: 1024 }
     }
 }
 

@@ -10,11 +10,11 @@ use std::fmt;
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
 
-use super::gumbel::{Gumbel, MANNER, Noise};
+use super::gumbel::{Gumbel, Noise, RULES};
 use super::permutation::{BadSplit, Permutation};
 use super::seeded::{Seed, Seeded};
 use crate::random::mt19937::Mt19937;
-use crate::scheme::{Manner, Scheme};
+use crate::scheme::{EmbedRules, Scheme};
 
 /// The salt of the authors' code. Public.
 pub const DEFAULT_SALT: u64 = 35_317;
@@ -85,8 +85,8 @@ impl Noise for Uniforms {
         f64::from(made[token]).max(0.5) / f64::from(1u32 << 24)
     }
 
-    fn manner(&self) -> Manner {
-        Manner { memory: 0, ..MANNER }
+    fn embed_rules(&self) -> EmbedRules {
+        EmbedRules { memory: 0, ..RULES }
     }
 }
 

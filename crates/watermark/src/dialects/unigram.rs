@@ -14,9 +14,9 @@ use sha2::{Digest, Sha256};
 use verdigris_logits::{Row, TokenId, TokenSet};
 
 use super::permutation::BadSplit;
-use crate::law::Law;
 use crate::random::pcg64::Pcg64;
-use crate::scheme::{Draw, Scheme, mark_list, mix};
+use crate::scheme::{Observation, Scheme, mark_list, mix};
+use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
 
 /// One list.
@@ -56,8 +56,8 @@ impl Unigram {
 }
 
 impl Scheme for Unigram {
-    fn law(&self) -> Law {
-        Law::OneList { population: self.green.capacity() as u64, green: self.size as u64 }
+    fn law(&self) -> ScoreLaw {
+        ScoreLaw::OneList { population: self.green.capacity() as u64, green: self.size as u64 }
     }
 
     fn context_width(&self) -> usize {
@@ -68,10 +68,10 @@ impl Scheme for Unigram {
         self.green.capacity()
     }
 
-    fn draws(&self, tokens: &[TokenId], out: &mut Vec<Draw>) {
+    fn observe(&self, tokens: &[TokenId], out: &mut Vec<Observation>) {
         out.extend(tokens.iter().map(|&token| {
             let identity = mix(u64::from(token) + 1);
-            Draw { context: identity, identity, score: f32::from(u8::from(self.green.contains(token))) }
+            Observation { context: identity, identity, score: f32::from(u8::from(self.green.contains(token))) }
         }));
     }
 

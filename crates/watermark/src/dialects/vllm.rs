@@ -11,9 +11,9 @@ use verdigris_logits::TokenId;
 use verdigris_logits::random::philox4x32;
 use zeroize::Zeroizing;
 
-use super::gumbel::{Gumbel, MANNER, Noise};
-use crate::law::Law;
-use crate::scheme::{Manner, Scheme};
+use super::gumbel::{Gumbel, Noise, RULES};
+use crate::scheme::{EmbedRules, Scheme};
+use crate::score_law::ScoreLaw;
 
 const CONTEXT_DOMAIN: u32 = 0x574d_4358;
 const TOKEN_DOMAIN: u32 = 0x574d_544b;
@@ -122,12 +122,12 @@ impl Noise for Vllm {
         }
     }
 
-    fn law(&self) -> Law {
-        if self.keys.len() == 1 { Law::Exponential } else { Law::TwoKeys { share: self.alpha } }
+    fn law(&self) -> ScoreLaw {
+        if self.keys.len() == 1 { ScoreLaw::Exponential } else { ScoreLaw::TwoKeys { share: self.alpha } }
     }
 
-    fn manner(&self) -> Manner {
-        Manner { padding: Some(u32::MAX), judges_beginning: true, sees_prompt: false, memory: 8192, ..MANNER }
+    fn embed_rules(&self) -> EmbedRules {
+        EmbedRules { padding: Some(u32::MAX), judges_beginning: true, sees_prompt: false, memory: 8192, ..RULES }
     }
 }
 

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::{Key, KeyError, Period, Vocabulary};
+use super::{Key, KeyError, Period};
 use crate::dialect::Dialect;
 use crate::strength::Strength;
+use crate::vocabulary_id::VocabularyId;
 
 const FORMAT: &str = "verdigris-key-1";
 
@@ -35,7 +36,7 @@ struct KeyFile<'a> {
     scheme: Dialect,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strength: Option<Strength>,
-    vocabulary: Vocabulary,
+    vocabulary: VocabularyId,
     #[serde(default, skip_serializing_if = "Period::is_open")]
     period: Period,
     secret: &'a str,
@@ -226,8 +227,8 @@ mod tests {
     use crate::{Context, ContextFunction, Gamma, Marking};
     use proptest::prelude::*;
 
-    fn vocabulary() -> Vocabulary {
-        Vocabulary::new(4096, "abc").unwrap()
+    fn vocabulary() -> VocabularyId {
+        VocabularyId::new(4096, "abc").unwrap()
     }
 
     fn text(key: &Key) -> String {
@@ -309,7 +310,7 @@ mod tests {
             names in ("\\PC{0,20}", "[\\x00-\\x7f]{0,1100}", "\\PC{0,2000}"),
             days in (prop::option::of(0i16..400), prop::option::of(0i16..400)),
         ) {
-            let Ok(vocabulary) = Vocabulary::new(size, names.0.clone()) else { return Ok(()) };
+            let Ok(vocabulary) = VocabularyId::new(size, names.0.clone()) else { return Ok(()) };
             let vocabulary = vocabulary.with_model(&names.2);
             let secret: Vec<u8> = (0..bytes).map(|i| i as u8 ^ 0x5a).collect();
             let day = |n: Option<i16>| n.map(|n| jiff::civil::date(2026, 1, 1).checked_add(jiff::Span::new().days(n)).unwrap().to_string());
@@ -461,11 +462,11 @@ mod tests {
         let tenant = old("k", "acme", native, &"ab".repeat(32));
         let gamma = Gamma::new(0.25).unwrap();
         let lists = crate::Native::new(&[0xab; 32], "k", "acme", gamma, Context::default(), 4096);
-        let draws = |scheme: &dyn crate::Scheme| {
-            let mut draws = Vec::new();
-            scheme.draws(&(0..200).collect::<Vec<_>>(), &mut draws);
-            draws
+        let observations = |scheme: &dyn crate::Scheme| {
+            let mut observations = Vec::new();
+            scheme.observe(&(0..200).collect::<Vec<_>>(), &mut observations);
+            observations
         };
-        assert_eq!(draws(&*tenant.scheme().unwrap()), draws(&lists));
+        assert_eq!(observations(&*tenant.scheme().unwrap()), observations(&lists));
     }
 }

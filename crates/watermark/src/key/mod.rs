@@ -8,7 +8,6 @@ mod error;
 mod file;
 mod period;
 mod public;
-mod vocabulary;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +18,6 @@ use zeroize::Zeroizing;
 pub use self::error::KeyError;
 pub use self::file::MAX_FILE;
 pub use self::period::Period;
-pub use self::vocabulary::{BadVocabulary, MAX_VOCABULARY, Vocabulary};
 use crate::context::Context;
 use crate::dialect::{BadDialect, Dialect};
 use crate::dialects::native::Native;
@@ -29,6 +27,7 @@ use crate::kdf;
 use crate::payload::Carrier;
 use crate::scheme::Scheme;
 use crate::strength::Strength;
+use crate::vocabulary_id::VocabularyId;
 
 /// The most bytes of an id, or of a tenant's name.
 pub const MAX_NAME: usize = 1000;
@@ -36,10 +35,10 @@ pub const MAX_NAME: usize = 1000;
 /// A key: who can read what it marks is who has it.
 ///
 /// ```no_run
-/// use verdigris_watermark::{Key, Marking, Vocabulary};
+/// use verdigris_watermark::{Key, Marking, VocabularyId};
 ///
 /// // What it has to know of the tokenizer with which texts are written and read: as `Reader::vocabulary` has it.
-/// let vocabulary = Vocabulary::new(4096, "e106f5b2af1d8f602ff85a4ace3e36b1")?.with_model("tale");
+/// let vocabulary = VocabularyId::new(4096, "e106f5b2af1d8f602ff85a4ace3e36b1")?.with_model("tale");
 /// let key = Key::generate(Marking::default(), vocabulary);
 /// // A new file, which its owner alone can read.
 /// key.save("my.key".as_ref())?;
@@ -53,7 +52,7 @@ pub struct Key {
     secret: Zeroizing<Vec<u8>>,
     dialect: Dialect,
     strength: Option<Strength>,
-    vocabulary: Vocabulary,
+    vocabulary: VocabularyId,
     period: Period,
 }
 
@@ -73,7 +72,7 @@ impl Key {
     ///
     /// # Panics
     /// If the operating system gives no random bytes.
-    pub fn generate(marking: Marking, vocabulary: Vocabulary) -> Self {
+    pub fn generate(marking: Marking, vocabulary: VocabularyId) -> Self {
         let Marking { gamma, context, strength } = marking;
         let dialect = Dialect::Native { gamma, context, payload_bits: None };
         let key = Self::new(random_secret(), random_id("vg"), dialect, Some(strength), vocabulary);
@@ -88,7 +87,7 @@ impl Key {
         secret: impl Into<Zeroizing<[u8; 32]>>,
         id: impl Into<String>,
         marking: Marking,
-        vocabulary: Vocabulary,
+        vocabulary: VocabularyId,
     ) -> Result<Self, KeyError> {
         let Marking { gamma, context, strength } = marking;
         let dialect = Dialect::Native { gamma, context, payload_bits: None };
@@ -105,7 +104,7 @@ impl Key {
         id: impl Into<String>,
         dialect: Dialect,
         strength: Option<Strength>,
-        vocabulary: Vocabulary,
+        vocabulary: VocabularyId,
     ) -> Result<Self, KeyError> {
         let strength = dialect.has_strength().then(|| strength.unwrap_or_default());
         let (id, tenant, secret, period) = (id.into(), String::new(), secret.into(), Period::default());
@@ -167,7 +166,7 @@ impl Key {
         Some(self.like(self.dialect.with_gamma(gamma)?, self.vocabulary.clone()))
     }
 
-    fn like(&self, dialect: Dialect, vocabulary: Vocabulary) -> Result<Self, KeyError> {
+    fn like(&self, dialect: Dialect, vocabulary: VocabularyId) -> Result<Self, KeyError> {
         let (id, tenant, secret) = (self.id.clone(), self.tenant.clone(), self.secret.clone());
         Self { id, tenant, secret, dialect, strength: self.strength, vocabulary, period: self.period }.checked()
     }
@@ -183,7 +182,7 @@ impl Key {
     }
 
     /// The vocabulary it was made for.
-    pub fn vocabulary(&self) -> &Vocabulary {
+    pub fn vocabulary(&self) -> &VocabularyId {
         &self.vocabulary
     }
 
@@ -257,9 +256,9 @@ impl Key {
     }
 
     /// A reader of payloads.
-    pub fn payload_reader(&self) -> Result<crate::payload::Reader, KeyError> {
+    pub fn payload_reader(&self) -> Result<crate::payload::PayloadReader, KeyError> {
         let (native, bits) = self.native()?;
-        Ok(crate::payload::Reader::new(Arc::new(native), bits))
+        Ok(crate::payload::PayloadReader::new(Arc::new(native), bits))
     }
 
     /// The step that embeds this key's mark.
@@ -308,14 +307,14 @@ mod tests {
     use super::*;
     use crate::dialects::synthid::{Bits, Score};
 
-    fn vocabulary() -> Vocabulary {
-        Vocabulary::new(4096, "abc").unwrap()
+    fn vocabulary() -> VocabularyId {
+        VocabularyId::new(4096, "abc").unwrap()
     }
 
-    fn judge(key: &Key) -> Vec<crate::Draw> {
-        let mut draws = Vec::new();
-        key.scheme().unwrap().draws(&(0..200).collect::<Vec<_>>(), &mut draws);
-        draws
+    fn judge(key: &Key) -> Vec<crate::Observation> {
+        let mut observations = Vec::new();
+        key.scheme().unwrap().observe(&(0..200).collect::<Vec<_>>(), &mut observations);
+        observations
     }
 
     fn key(id: &str) -> Key {

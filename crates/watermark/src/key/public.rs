@@ -30,13 +30,13 @@ impl Key {
 mod tests {
     use super::*;
     use crate::dialects::synthid::{Bits, Score};
-    use crate::{Context, ContextFunction, Vocabulary};
+    use crate::{Context, ContextFunction, VocabularyId};
 
     #[test]
     fn public_keys_are_called_so() {
         let public = |dialect: Dialect, numbers: &[u64]| {
             let secret: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
-            Key::new(secret, "k", dialect, None, Vocabulary::new(4096, "f").unwrap()).unwrap().is_public()
+            Key::new(secret, "k", dialect, None, VocabularyId::new(4096, "f").unwrap()).unwrap().is_public()
         };
         let synthid = || Dialect::Synthid { bits: Bits::Hash, ngram_len: 5, score: Score::Mean };
         let [maryland, openai] =

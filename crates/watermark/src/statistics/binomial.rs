@@ -1,4 +1,4 @@
-//! The green count of `n` distinct draws: binomial(n, gamma).
+//! The green count of `n` distinct observations: binomial(n, gamma).
 //!
 //! The tail is summed from the point probability in Loader's saddle-point form (Catherine Loader, *Fast and
 //! accurate computation of binomial probabilities*, 2000).

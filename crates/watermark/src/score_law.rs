@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::statistics::saddlepoint::{self, Cumulants, Support};
 use crate::statistics::{bernoulli, binomial, convolution, gamma, hypergeometric};
 
-/// The law of one draw's score under the null hypothesis. Scores of different draws are independent.
+/// The law of one observation's score under the null hypothesis. Scores of different observations are independent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Law {
+pub enum ScoreLaw {
     /// 1 for a green token, which one in `1 / gamma` is; else 0.
     Green {
         /// The green share.
@@ -49,13 +49,13 @@ impl Integer {
     }
 }
 
-impl Law {
-    /// The expected score of a draw.
+impl ScoreLaw {
+    /// The expected score of an observation.
     pub fn mean(&self) -> f64 {
         self.cumulants(0.0)[1]
     }
 
-    /// The score of `n` draws in standard deviations from its mean; 0 for no draws, and not a number where the
+    /// The score of `n` observations in standard deviations from its mean; 0 for no observations, and not a number where the
     /// law has no known deviation.
     pub fn z_score(&self, n: u64, sum: f64) -> f64 {
         if n == 0 {
@@ -69,7 +69,7 @@ impl Law {
         if variance == 0.0 { 0.0 } else { (sum - n * mean) / (n * variance).sqrt() }
     }
 
-    /// The cumulant generating function `ln E[e^(t score)]` of one draw and two derivatives. For `OneList` they
+    /// The cumulant generating function `ln E[e^(t score)]` of one observation and two derivatives. For `OneList` they
     /// are those with replacement, which bound the ones without (Hoeffding 1963, theorem 4).
     pub fn cumulants(&self, t: f64) -> Cumulants {
         let exponential = |t: f64| [-(-t).ln_1p(), 1.0 / (1.0 - t), (1.0 - t).powi(-2)];
@@ -129,7 +129,7 @@ impl Law {
         }
     }
 
-    /// `ln P(sum >= s)` over `n` draws. Exact for colours, exponential scores and short sums of whole numbers; for
+    /// `ln P(sum >= s)` over `n` observations. Exact for colours, exponential scores and short sums of whole numbers; for
     /// two keys and long sums by the saddle point, whose relative error is below 2 % (see the tests).
     pub fn ln_tail(&self, n: u64, s: f64) -> f64 {
         if n == 0 {
@@ -138,7 +138,7 @@ impl Law {
         let sum = |t: f64| self.cumulants(t).map(|c| c * n as f64);
         match *self {
             Self::Green { gamma } => binomial::ln_tail(n, s.max(0.0).ceil() as u64, gamma),
-            // Where repeats are counted too, there can be more draws than tokens.
+            // Where repeats are counted too, there can be more observations than tokens.
             Self::OneList { population, green } if n > population => {
                 binomial::ln_tail(n, s.max(0.0).ceil() as u64, green as f64 / population as f64)
             }
@@ -166,7 +166,7 @@ impl Law {
         }
     }
 
-    /// The least `ln p` that `n` draws can have.
+    /// The least `ln p` that `n` observations can have.
     pub fn ln_least(&self, n: u64) -> f64 {
         match *self {
             Self::Green { gamma } => n as f64 * gamma.ln(),
@@ -206,7 +206,7 @@ mod tests {
         for probabilities in [bits, skewed] {
             for n in [2usize, 10, 60] {
                 let exact = convolved(&probabilities, n);
-                let law = Law::Integer(Arc::new(Integer::new(probabilities.clone(), 1.0)));
+                let law = ScoreLaw::Integer(Arc::new(Integer::new(probabilities.clone(), 1.0)));
                 let mut tail = 0.0;
                 for s in (1..exact.len()).rev() {
                     tail += exact[s];
@@ -231,7 +231,7 @@ mod tests {
         for share in [0.1, 0.2, 0.5] {
             for n in [1u64, 5, 20, 200] {
                 for z in [-1.0, 1.0, 3.0, 6.0] {
-                    let law = Law::TwoKeys { share };
+                    let law = ScoreLaw::TwoKeys { share };
                     let [_, mean, variance] = law.cumulants(0.0);
                     let s = n as f64 * mean + z * (n as f64 * variance).sqrt();
                     if s <= 0.0 {
@@ -258,8 +258,8 @@ mod tests {
 
     #[test]
     fn cumulants_are_derivatives() {
-        let integer = Law::Integer(Arc::new(Integer::new(vec![0.2, 0.3, 0.1, 0.4], 1.0)));
-        let laws = [Law::Green { gamma: 0.3 }, Law::Exponential, Law::TwoKeys { share: 0.1 }, integer];
+        let integer = ScoreLaw::Integer(Arc::new(Integer::new(vec![0.2, 0.3, 0.1, 0.4], 1.0)));
+        let laws = [ScoreLaw::Green { gamma: 0.3 }, ScoreLaw::Exponential, ScoreLaw::TwoKeys { share: 0.1 }, integer];
         for law in laws {
             for t in [-2.0, -0.3, 0.0, 0.4, 0.8] {
                 let h = 1e-5;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::MAX_NAME;
+/// The most bytes of a fingerprint, or of a model's name.
+const MAX_NAME: usize = 1000;
 
 /// The most tokens of a vocabulary.
 pub const MAX_VOCABULARY: usize = 1 << 24;
@@ -10,7 +11,7 @@ pub const MAX_VOCABULARY: usize = 1 << 24;
 /// The vocabulary that a key was made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
-pub struct Vocabulary {
+pub struct VocabularyId {
     size: usize,
     fingerprint: String,
     model: Option<String>,
@@ -27,7 +28,7 @@ pub enum BadVocabulary {
     Long(usize),
 }
 
-impl Vocabulary {
+impl VocabularyId {
     /// The number of tokens that are split into green and red, 1 to [`MAX_VOCABULARY`], and a digest of all tokens in
     /// order: two vocabularies of one size are still two.
     pub fn new(size: usize, fingerprint: impl Into<String>) -> Result<Self, BadVocabulary> {
@@ -82,15 +83,15 @@ struct Form {
     model: Option<String>,
 }
 
-impl TryFrom<Form> for Vocabulary {
+impl TryFrom<Form> for VocabularyId {
     type Error = BadVocabulary;
     fn try_from(Form { size, fingerprint, model }: Form) -> Result<Self, BadVocabulary> {
         Self { size, fingerprint, model }.checked()
     }
 }
 
-impl From<Vocabulary> for Form {
-    fn from(Vocabulary { size, fingerprint, model }: Vocabulary) -> Self {
+impl From<VocabularyId> for Form {
+    fn from(VocabularyId { size, fingerprint, model }: VocabularyId) -> Self {
         Self { size, fingerprint, model }
     }
 }
@@ -101,10 +102,10 @@ mod tests {
 
     #[test]
     fn a_vocabulary_has_tokens() {
-        assert_eq!(Vocabulary::new(0, "f"), Err(BadVocabulary::Size(0)));
-        assert_eq!(Vocabulary::new(usize::MAX, "f"), Err(BadVocabulary::Size(usize::MAX)));
-        assert_eq!(Vocabulary::new(1, "f".repeat(5000)), Err(BadVocabulary::Long(5000)));
-        let named = Vocabulary::new(1, "f").unwrap().with_model(&"\u{1b}[1mö".repeat(5000));
+        assert_eq!(VocabularyId::new(0, "f"), Err(BadVocabulary::Size(0)));
+        assert_eq!(VocabularyId::new(usize::MAX, "f"), Err(BadVocabulary::Size(usize::MAX)));
+        assert_eq!(VocabularyId::new(1, "f".repeat(5000)), Err(BadVocabulary::Long(5000)));
+        let named = VocabularyId::new(1, "f").unwrap().with_model(&"\u{1b}[1mö".repeat(5000));
         assert!(named.clone().checked().is_ok() && named.model().unwrap().starts_with("[1mö["));
     }
 }
