@@ -116,9 +116,11 @@ impl<C: Content> Quoted<C> {
         let goes_on = |byte: u8| self.content.next(content, byte).is_some();
         let rare = |mut range: std::ops::Range<u8>| range.any(|byte| !has_short_escape(byte) && goes_on(byte));
         let alive = match state & ((1 << BITS) - 1) {
-            // Any character may be escaped, and another one must come if the string is not whole.
-            BACKSLASH if let Some(long) = &self.long => long.number(&self.content, Escape::new(content)).is_some(),
-            BACKSLASH => b"\"\\\x08\t\n\x0c\r".iter().any(|&byte| goes_on(byte)) || rare(0..0x20),
+            BACKSLASH => match &self.long {
+                // Any character may be escaped, and another one must come if the string is not whole.
+                Some(long) => long.number(&self.content, Escape::new(content)).is_some(),
+                None => b"\"\\\x08\t\n\x0c\r".iter().any(|&byte| goes_on(byte)) || rare(0..0x20),
+            },
             U000 => rare(0..0x10),
             U001 => rare(0x10..0x20),
             _ => rare(0..0x20),
