@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use verdigris::watermark::DEFAULT_LEVEL;
+use verdigris::watermark::dialect::BadDialect;
+use verdigris::watermark::{DEFAULT_LEVEL, KeyError};
 use verdigris::{Finding, Key, Verdict};
 
 use crate::detect::RepeatsName;
@@ -180,8 +181,11 @@ impl Identify {
                 format!("{id}{}, {size} tokens", key.dialect())
             };
             for &other in self.gammas.iter().filter(|&&other| Some(other) != gamma) {
-                if let Some(key) = key.with_gamma(other).transpose()? {
-                    variants.push((name(&key), key));
+                match key.with_gamma(other) {
+                    Ok(key) => variants.push((name(&key), key)),
+                    // It has no colours, or its lists know no such share.
+                    Err(KeyError::Dialect(BadDialect::NoColours(_) | BadDialect::Gamma(_))) => {}
+                    Err(error) => return Err(error.into()),
                 }
             }
             variants.push((name(&key), key));

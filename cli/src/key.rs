@@ -2,18 +2,20 @@
 
 mod dialect;
 mod list;
+mod marking;
 mod read;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
-use verdigris::watermark::{Context, ContextFunction, Period};
-use verdigris::{Gamma, Key, Marking, Strength};
+use clap::{Args, Subcommand};
+use verdigris::watermark::Period;
+use verdigris::{Key, Strength};
 
 use crate::error::Failure;
 use crate::key::dialect::DialectOptions;
+pub(crate) use crate::key::marking::{Function, marking};
 pub(crate) use crate::key::read::{KeysOption, writer_of};
 use crate::model::ModelOption;
 use crate::report;
@@ -61,27 +63,6 @@ pub(crate) struct New {
     valid_until: Option<String>,
 }
 
-/// How green lists follow from the text before.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Function {
-    /// All of them together
-    All,
-    /// The smallest of their hashes: edits hurt least
-    Min,
-    /// The candidate takes part too: hardest to learn
-    SelfSalted,
-}
-
-impl From<Function> for ContextFunction {
-    fn from(function: Function) -> Self {
-        match function {
-            Function::All => Self::All,
-            Function::Min => Self::Min,
-            Function::SelfSalted => Self::SelfSalted,
-        }
-    }
-}
-
 /// Show what a key marks with; never its secret
 #[derive(Args)]
 pub(crate) struct Show {
@@ -90,27 +71,6 @@ pub(crate) struct Show {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-}
-
-/// The marking that options describe; the error is one line.
-pub(crate) fn marking(
-    gamma: f64,
-    delta: f64,
-    hard: bool,
-    function: Function,
-    width: usize,
-) -> Result<Marking, Failure> {
-    let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
-    Ok(Marking {
-        gamma: Gamma::new(gamma).map_err(|error| usage(&error))?,
-        context: Context::new(function.into(), width).map_err(|error| usage(&error))?,
-        strength: strength(delta, hard)?,
-    })
-}
-
-fn strength(delta: f64, hard: bool) -> Result<Strength, Failure> {
-    let usage = |error: verdigris::watermark::strength::BadDelta| Failure::Usage(error.to_string());
-    if hard { Ok(Strength::Hard) } else { Strength::soft(delta).map_err(usage) }
 }
 
 impl KeyCommand {

@@ -2,7 +2,9 @@
 
 use verdigris::logits::random::philox4x32;
 use verdigris::watermark::dialects::synthid::{Bits, Score};
-use verdigris::watermark::dialects::{hugging_face, sbw};
+use verdigris::watermark::dialects::{
+    hugging_face, kgw, native, native_gumbel, sbw, sglang, synthid, tgi, three_bricks, unigram, vllm,
+};
 use verdigris::watermark::{Context, ContextFunction, VocabularyId};
 use verdigris::{Dialect, Gamma, Key};
 
@@ -32,15 +34,19 @@ impl Kind {
 /// # Panics
 /// Never: all parameters are valid.
 pub fn every_kind() -> Vec<Kind> {
-    let native = |function, width| Dialect::Native {
-        gamma: Gamma::new(0.25).expect("dyadic"),
-        context: Context::new(function, width).expect("a width"),
-        payload_bits: None,
+    let native = |function, width| {
+        Dialect::Native(native::Parameters {
+            gamma: Gamma::new(0.25).expect("dyadic"),
+            context: Context::new(function, width).expect("a width"),
+            payload_bits: None,
+        })
     };
-    let noise = |function, width| Dialect::NativeGumbel { context: Context::new(function, width).expect("a width") };
-    let kgw = |seeding: &str| Dialect::Kgw { seeding: seeding.parse().expect("a name"), gamma: 0.25 };
-    let hugging_face = |seeding, width| Dialect::HuggingFace { seeding, width, gamma: 0.25 };
-    let synthid = |bits, score| Dialect::Synthid { bits, ngram_len: 5, score };
+    let noise = |function, width| {
+        Dialect::NativeGumbel(native_gumbel::Parameters { context: Context::new(function, width).expect("a width") })
+    };
+    let kgw = |seeding: &str| Dialect::Kgw(kgw::Parameters { seeding: seeding.parse().expect("a name"), gamma: 0.25 });
+    let hugging_face = |seeding, width| Dialect::HuggingFace(hugging_face::Parameters { seeding, width, gamma: 0.25 });
+    let synthid = |bits, score| Dialect::Synthid(synthid::Parameters { bits, ngram_len: 5, score });
     let kind = |name, dialect, bytes| Kind { name, dialect, bytes };
     vec![
         kind("native, all 1", native(ContextFunction::All, 1), 32),
@@ -54,22 +60,26 @@ pub fn every_kind() -> Vec<Kind> {
         kind("kgw minhash", kgw("minhash"), 8),
         kind("kgw skipgram", kgw("skipgram"), 8),
         kind("kgw selfhash", kgw("selfhash"), 8),
-        kind("tgi", Dialect::Tgi { gamma: 0.5 }, 8),
+        kind("tgi", Dialect::Tgi(tgi::Parameters { gamma: 0.5 }), 8),
         kind("hugging-face lefthash", hugging_face(hugging_face::Seeding::LeftHash, 1), 8),
         kind("hugging-face selfhash 4", hugging_face(hugging_face::Seeding::SelfHash, 4), 8),
-        kind("unigram", Dialect::Unigram { gamma: 0.5 }, 8),
-        kind("sbw simple_1", Dialect::Sbw { seeding: sbw::Seeding::Simple1, gamma: 0.5 }, 8),
-        kind("sbw simple_4", Dialect::Sbw { seeding: sbw::Seeding::Simple4, gamma: 0.25 }, 8),
-        kind("sbw selfhash", Dialect::Sbw { seeding: sbw::Seeding::SelfHash, gamma: 0.25 }, 8),
+        kind("unigram", Dialect::Unigram(unigram::Parameters { gamma: 0.5 }), 8),
+        kind("sbw simple_1", Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple1, gamma: 0.5 }), 8),
+        kind("sbw simple_4", Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: 0.25 }), 8),
+        kind("sbw selfhash", Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::SelfHash, gamma: 0.25 }), 8),
         kind("synthid table, mean", synthid(Bits::Table, Score::Mean), 240),
         kind("synthid hash, mean", synthid(Bits::Hash, Score::Mean), 240),
         kind("synthid table, weighted", synthid(Bits::Table, Score::WeightedMean), 240),
         kind("synthid hash, weighted", synthid(Bits::Hash, Score::WeightedMean), 240),
-        kind("vllm", Dialect::Vllm { width: 4 }, 8),
-        kind("vllm-dual", Dialect::VllmDual { width: 4, alpha: 0.1 }, 8),
-        kind("sglang", Dialect::Sglang { width: 4 }, 8),
-        kind("sglang-dual", Dialect::SglangDual { width: 4, mixing: 0.5 }, 16),
-        kind("three-bricks, colours", Dialect::ThreeBricksMaryland { width: 4, gamma: 0.25 }, 16),
-        kind("three-bricks, gumbel", Dialect::ThreeBricksOpenai { width: 4 }, 16),
+        kind("vllm", Dialect::Vllm(vllm::Parameters { width: 4 }), 8),
+        kind("vllm-dual", Dialect::VllmDual(vllm::DualParameters { width: 4, alpha: 0.1 }), 8),
+        kind("sglang", Dialect::Sglang(sglang::Parameters { width: 4 }), 8),
+        kind("sglang-dual", Dialect::SglangDual(sglang::DualParameters { width: 4, mixing: 0.5 }), 16),
+        kind(
+            "three-bricks, colours",
+            Dialect::ThreeBricksMaryland(three_bricks::MarylandParameters { width: 4, gamma: 0.25 }),
+            16,
+        ),
+        kind("three-bricks, gumbel", Dialect::ThreeBricksOpenai(three_bricks::OpenaiParameters { width: 4 }), 16),
     ]
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use verdigris::logits::{Purpose, Random};
+use verdigris::watermark::dialects::native;
 use verdigris::watermark::{Context, ContextFunction};
 use verdigris::{Dialect, Engine, Evidence, Gamma, Key, Look, Marking, Strength};
 use verdigris_tests::dialects::every_kind;
@@ -157,7 +158,8 @@ fn key_of_nobody() -> Key {
 #[test]
 fn a_payload_comes_back_from_the_text() {
     let context = Context::new(ContextFunction::Min, 2).unwrap();
-    let dialect = Dialect::Native { gamma: Gamma::new(0.25).unwrap(), context, payload_bits: Some(16) };
+    let dialect =
+        Dialect::Native(native::Parameters { gamma: Gamma::new(0.25).unwrap(), context, payload_bits: Some(16) });
     let new = |secret: u8| {
         Key::new(vec![secret; 32], "numbered", dialect.clone(), None, ENGINE.reader().vocabulary()).unwrap()
     };

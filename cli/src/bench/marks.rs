@@ -1,6 +1,7 @@
 //! What the watermark tables are made of: texts of `tale`, marked in every way that is compared.
 
 use verdigris::watermark::dialects::synthid::{Bits, Score};
+use verdigris::watermark::dialects::{kgw, native, native_gumbel, sbw, synthid, unigram, vllm};
 use verdigris::watermark::{Context, ContextFunction};
 use verdigris::{Dialect, Engine, Gamma, Key, Strength};
 
@@ -28,22 +29,24 @@ impl Way {
 fn native(function: ContextFunction, width: usize, gamma: f64) -> Dialect {
     let (gamma, context) =
         (Gamma::new(gamma).expect("dyadic"), Context::new(function, width).expect("a width of the table"));
-    Dialect::Native { gamma, context, payload_bits: None }
+    Dialect::Native(native::Parameters { gamma, context, payload_bits: None })
 }
 
 fn gumbel() -> Dialect {
-    Dialect::NativeGumbel { context: Context::new(ContextFunction::All, 4).expect("a width of the table") }
+    Dialect::NativeGumbel(native_gumbel::Parameters {
+        context: Context::new(ContextFunction::All, 4).expect("a width of the table"),
+    })
 }
 
 fn synthid() -> Dialect {
-    Dialect::Synthid { bits: Bits::Hash, ngram_len: 5, score: Score::WeightedMean }
+    Dialect::Synthid(synthid::Parameters { bits: Bits::Hash, ngram_len: 5, score: Score::WeightedMean })
 }
 
 /// The rows of the power table.
 pub(super) fn by_power() -> Vec<Way> {
     let min = |gamma| native(ContextFunction::Min, 4, gamma);
-    let kgw = Dialect::Kgw { seeding: "simple_1".parse().expect("a name"), gamma: 0.25 };
-    let sbw = Dialect::Sbw { seeding: verdigris::watermark::dialects::sbw::Seeding::Simple4, gamma: 0.25 };
+    let kgw = Dialect::Kgw(kgw::Parameters { seeding: "simple_1".parse().expect("a name"), gamma: 0.25 });
+    let sbw = Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: 0.25 });
     let way = |name, dialect, delta, bytes| Way { name, dialect, delta, bytes };
     vec![
         way("native min 4, .25, delta 1", min(0.25), 1.0, 32),
@@ -55,7 +58,7 @@ pub(super) fn by_power() -> Vec<Way> {
         way("kgw simple_1, .25, delta 2", kgw, 2.0, 8),
         way("sbw simple_4, .25, delta 2", sbw, 2.0, 8),
         way("native-gumbel all 4", gumbel(), 2.0, 32),
-        way("vllm-dual, alpha .1", Dialect::VllmDual { width: 4, alpha: 0.1 }, 2.0, 8),
+        way("vllm-dual, alpha .1", Dialect::VllmDual(vllm::DualParameters { width: 4, alpha: 0.1 }), 2.0, 8),
         way("synthid hash, weighted", synthid(), 2.0, 240),
     ]
 }
@@ -73,6 +76,6 @@ pub(super) fn by_robustness() -> Vec<Way> {
         way("self-salted 4", native(ContextFunction::SelfSalted, 4), 32),
         way("gumbel all 4", gumbel(), 32),
         way("synthid", synthid(), 240),
-        way("unigram", Dialect::Unigram { gamma: 0.5 }, 8),
+        way("unigram", Dialect::Unigram(unigram::Parameters { gamma: 0.5 }), 8),
     ]
 }

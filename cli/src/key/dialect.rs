@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use verdigris::watermark::dialects::kgw::{DEFAULT_HASH_KEY, Prf, SeedingScheme};
-use verdigris::watermark::dialects::synthid::{Bayesian, Bits, Score};
-use verdigris::watermark::dialects::three_bricks::DEFAULT_SALT;
-use verdigris::watermark::dialects::{hugging_face, sbw};
+use verdigris::watermark::dialects::kgw::{self, DEFAULT_HASH_KEY, Prf, SeedingScheme};
+use verdigris::watermark::dialects::synthid::{self, Bayesian, Bits, Score};
+use verdigris::watermark::dialects::three_bricks::{self, DEFAULT_SALT};
+use verdigris::watermark::dialects::{hugging_face, native, native_gumbel, sbw, sglang, tgi, unigram, vllm};
 use verdigris::watermark::key::{random_id, random_secret};
 use verdigris::watermark::{Context, VocabularyId};
 use verdigris::{Dialect, Gamma, Key};
 
-use super::{Function, strength};
+use super::marking::{Function, strength};
 use crate::error::Failure;
 
 /// Whose secrets are taken over.
@@ -193,7 +193,7 @@ impl DialectOptions {
             };
             numbers.push(usual);
         }
-        if let (Name::Sbw, Dialect::Kgw { seeding, .. }) = (self.dialect, &dialect)
+        if let (Name::Sbw, Dialect::Kgw(kgw::Parameters { seeding, .. })) = (self.dialect, &dialect)
             && wraps(seeding.prf, numbers[0])
         {
             let message =
@@ -245,19 +245,19 @@ impl DialectOptions {
         let mut named_key = None;
         let seeding = self.seeding.as_deref();
         let dialect = match self.dialect {
-            Name::Native => Dialect::Native {
+            Name::Native => Dialect::Native(native::Parameters {
                 gamma: Gamma::new(gamma(0.25)).map_err(|error| usage(&error))?,
                 context: context(Function::Min)?,
                 payload_bits: self.payload_bits,
-            },
-            Name::NativeGumbel => Dialect::NativeGumbel { context: context(Function::All)? },
+            }),
+            Name::NativeGumbel => Dialect::NativeGumbel(native_gumbel::Parameters { context: context(Function::All)? }),
             Name::Kgw => {
                 let seeding = SeedingScheme::with_key(seeding.unwrap_or("simple_1"));
                 let (seeding, key) = seeding.map_err(|error| usage(&error))?;
                 named_key = key;
-                Dialect::Kgw { seeding, gamma: gamma(0.25) }
+                Dialect::Kgw(kgw::Parameters { seeding, gamma: gamma(0.25) })
             }
-            Name::Tgi => Dialect::Tgi { gamma: gamma(0.5) },
+            Name::Tgi => Dialect::Tgi(tgi::Parameters { gamma: gamma(0.5) }),
             Name::HuggingFace => {
                 let seeding = match seeding.unwrap_or("lefthash") {
                     "lefthash" => hugging_face::Seeding::LeftHash,
@@ -267,18 +267,18 @@ impl DialectOptions {
                         return Err(Failure::Usage(message));
                     }
                 };
-                Dialect::HuggingFace { seeding, width, gamma: gamma(0.25) }
+                Dialect::HuggingFace(hugging_face::Parameters { seeding, width, gamma: gamma(0.25) })
             }
-            Name::Unigram => Dialect::Unigram { gamma: gamma(0.5) },
+            Name::Unigram => Dialect::Unigram(unigram::Parameters { gamma: gamma(0.5) }),
             // Its schemes without gpu- in their names, the default among them, are the reference's.
             Name::Sbw => match seeding.unwrap_or("simple_1") {
                 name if name.starts_with("gpu-") => {
                     let seeding: sbw::Seeding = name.parse().map_err(|error| usage(&error))?;
-                    Dialect::Sbw { seeding, gamma: gamma(0.5) }
+                    Dialect::Sbw(sbw::Parameters { seeding, gamma: gamma(0.5) })
                 }
                 name => {
                     let seeding = name.parse().map_err(|error| usage(&error))?;
-                    Dialect::Kgw { seeding, gamma: gamma(0.5) }
+                    Dialect::Kgw(kgw::Parameters { seeding, gamma: gamma(0.5) })
                 }
             },
             Name::Synthid => {
@@ -287,14 +287,18 @@ impl DialectOptions {
                     BitsName::Hash => Bits::Hash,
                 };
                 let score = self.score.as_deref().map_or(Ok(Score::WeightedMean), score)?;
-                Dialect::Synthid { bits, ngram_len: self.ngram_len.unwrap_or(5), score }
+                Dialect::Synthid(synthid::Parameters { bits, ngram_len: self.ngram_len.unwrap_or(5), score })
             }
-            Name::Vllm => Dialect::Vllm { width },
-            Name::VllmDual => Dialect::VllmDual { width, alpha: self.alpha.unwrap_or(0.1) },
-            Name::Sglang => Dialect::Sglang { width },
-            Name::SglangDual => Dialect::SglangDual { width, mixing: self.mixing.unwrap_or(0.5) },
-            Name::ThreeBricksMaryland => Dialect::ThreeBricksMaryland { width, gamma: gamma(0.25) },
-            Name::ThreeBricksOpenai => Dialect::ThreeBricksOpenai { width },
+            Name::Vllm => Dialect::Vllm(vllm::Parameters { width }),
+            Name::VllmDual => Dialect::VllmDual(vllm::DualParameters { width, alpha: self.alpha.unwrap_or(0.1) }),
+            Name::Sglang => Dialect::Sglang(sglang::Parameters { width }),
+            Name::SglangDual => {
+                Dialect::SglangDual(sglang::DualParameters { width, mixing: self.mixing.unwrap_or(0.5) })
+            }
+            Name::ThreeBricksMaryland => {
+                Dialect::ThreeBricksMaryland(three_bricks::MarylandParameters { width, gamma: gamma(0.25) })
+            }
+            Name::ThreeBricksOpenai => Dialect::ThreeBricksOpenai(three_bricks::OpenaiParameters { width }),
         };
         Ok((dialect, named_key))
     }

@@ -9,11 +9,16 @@ use crate::{Row, TokenId, Transform};
 /// The repetition penalty of CTRL (Keskar et al. 2019, section 4.1) as in Hugging Face `transformers`: the
 /// logit of a token that stands in the prompt or the output is divided by the penalty where it is positive,
 /// and multiplied where not.
+#[doc(alias = "RepetitionPenaltyLogitsProcessor")]
+#[doc(alias = "repeat_penalty")]
 #[derive(Clone, Copy, Debug)]
 pub struct RepetitionPenalty(f32);
 
 impl RepetitionPenalty {
     /// A penalty from 0.01 to 100; 1 changes nothing, above 1 discourages.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] for any other number.
     pub fn new(penalty: f64) -> Result<Self, OutOfRange> {
         check("repetition penalty", penalty, (0.01..=100.0).contains(&penalty), "from 0.01 to 100")?;
         Ok(Self(penalty as f32))
@@ -23,6 +28,8 @@ impl RepetitionPenalty {
 /// The presence and frequency penalties of OpenAI's interface: from the logit of each token of the output is
 /// taken `presence`, and `frequency` for each time that it stands there. The prompt does not count, so this
 /// step tells it from the output.
+#[doc(alias = "presence_penalty")]
+#[doc(alias = "frequency_penalty")]
 #[derive(Clone, Copy, Debug)]
 pub struct CountPenalty {
     presence: f32,
@@ -31,6 +38,9 @@ pub struct CountPenalty {
 
 impl CountPenalty {
     /// Penalties in logits, from -100 to 100; 0 changes nothing, above 0 discourages.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] for any other number.
     pub fn new(presence: f64, frequency: f64) -> Result<Self, OutOfRange> {
         let check = |name, value| check(name, value, (-100.0..=100.0).contains(&value), "from -100 to 100");
         check("presence penalty", presence)?;

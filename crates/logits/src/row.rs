@@ -2,13 +2,16 @@
 
 use std::cell::Cell;
 
-use crate::{Steps, TokenId, TokenSet};
+use crate::steps::{Step, Steps, Words};
+use crate::{TokenId, TokenSet};
 
-/// The logits of the next token, one `f32` a token of the vocabulary. `-inf` forbids a token.
+/// The logits of the next token: one `f32` for each token of the vocabulary. `-inf` forbids a token.
 ///
 /// A row owns scratch space beside its logits, so one row that is loaded again and again makes every step
 /// free of allocation. What most steps do is a *set of tokens and a number*: [`Row::restrict`] and
 /// [`Row::bias`] say exactly that, so that a backend can do it without moving the row.
+#[doc(alias = "logits")]
+#[doc(alias = "scores")]
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     logits: Vec<f32>,
@@ -172,6 +175,34 @@ impl Row {
         let weights: Vec<f64> = self.logits.iter().map(|&z| weight(z, max)).collect();
         let total: f64 = weights.iter().sum();
         weights.into_iter().map(|w| w / total).collect()
+    }
+}
+
+impl Steps {
+    /// Does the steps to a row that is here.
+    pub fn apply(&self, row: &mut Row) {
+        let token_set = |set: Words| {
+            let mut tokens = TokenSet::new(64 * set.count);
+            tokens.fill_words(|all| all.copy_from_slice(self.words_of(set)));
+            tokens
+        };
+        for step in self.steps() {
+            match *step {
+                Step::Restrict(set) => row.restrict(&token_set(set)),
+                Step::Bias(set, delta) => row.bias(&token_set(set), delta),
+                Step::Divide(by) => row.divide(by),
+                Step::Repetition(set, by) => {
+                    row.repetition(self.words_of(set).iter().map(|word| (word >> 32) as TokenId), by)
+                }
+                Step::Subtract(set) => {
+                    let each = |word: &u64| ((word >> 32) as TokenId, f32::from_bits(*word as u32));
+                    row.subtract(self.words_of(set).iter().map(each));
+                }
+                Step::TopK(k) => row.top_k(k),
+                Step::TopP(p) => row.top_p(p),
+                Step::MinP(p) => row.min_p(p),
+            }
+        }
     }
 }
 

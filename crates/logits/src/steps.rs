@@ -1,25 +1,25 @@
 //! Steps on a row as data, for those who have the row elsewhere.
 //!
-//! What most transforms do is a set of tokens and a number. A [`Row`] that records ([`Row::record`])
+//! What most transforms do is a set of tokens and a number. A row that records ([`Row::record`](crate::Row::record))
 //! keeps what is done to it as such steps instead of doing it, so a GPU can do it where its row is.
 
-use crate::{Row, TokenId, TokenSet};
+use crate::{TokenId, TokenSet};
 
 /// A step on a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     /// Forbids what is not in the set: a bit for each token.
-    Restrict(Set),
+    Restrict(Words),
     /// Adds a number to the tokens of the set: a bit for each.
-    Bias(Set, f32),
+    Bias(Words, f32),
     /// Divides all by a number.
     Divide(f32),
     /// Divides what is positive by a number, and multiplies what is not, of some tokens: a word for each, with its id in the upper
     /// half. The ids are strictly ascending.
-    Repetition(Set, f32),
+    Repetition(Words, f32),
     /// Takes a number from each of some tokens: a word for each, with its id in the upper half and the bits of the number, an
     /// `f32`, in the lower. The ids are strictly ascending.
-    Subtract(Set),
+    Subtract(Words),
     /// As [`TopK`](crate::warp::TopK).
     TopK(usize),
     /// As [`TopP`](crate::warp::TopP).
@@ -28,9 +28,9 @@ pub enum Step {
     MinP(f64),
 }
 
-/// Which of the words of [`Steps::words`] belong to a step.
+/// Which words of [`Steps::words`] belong to a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Set {
+pub struct Words {
     /// The index of the first.
     pub from: usize,
     /// How many they are.
@@ -65,10 +65,15 @@ impl Steps {
         self.steps.push(step);
     }
 
-    fn add_words(&mut self, words: impl IntoIterator<Item = u64>) -> Set {
+    /// The words of one of the steps.
+    pub(crate) fn words_of(&self, set: Words) -> &[u64] {
+        &self.words[set.from..set.from + set.count]
+    }
+
+    fn add_words(&mut self, words: impl IntoIterator<Item = u64>) -> Words {
         let from = self.words.len();
         self.words.extend(words);
-        Set { from, count: self.words.len() - from }
+        Words { from, count: self.words.len() - from }
     }
 
     pub(crate) fn restrict(&mut self, set: &TokenSet) {
@@ -91,30 +96,5 @@ impl Steps {
     pub(crate) fn subtract(&mut self, each: impl Iterator<Item = (TokenId, f32)>) {
         let set = self.add_words(each.map(|(token, number)| u64::from(token) << 32 | u64::from(number.to_bits())));
         self.steps.push(Step::Subtract(set));
-    }
-
-    /// Does the steps to a row that is here.
-    pub fn apply(&self, row: &mut Row) {
-        let words = |set: Set| &self.words[set.from..set.from + set.count];
-        let token_set = |set: Set| {
-            let mut tokens = TokenSet::new(64 * set.count);
-            tokens.fill_words(|all| all.copy_from_slice(words(set)));
-            tokens
-        };
-        for step in &self.steps {
-            match *step {
-                Step::Restrict(set) => row.restrict(&token_set(set)),
-                Step::Bias(set, delta) => row.bias(&token_set(set), delta),
-                Step::Divide(by) => row.divide(by),
-                Step::Repetition(set, by) => row.repetition(words(set).iter().map(|word| (word >> 32) as TokenId), by),
-                Step::Subtract(set) => {
-                    let each = |word: &u64| ((word >> 32) as TokenId, f32::from_bits(*word as u32));
-                    row.subtract(words(set).iter().map(each));
-                }
-                Step::TopK(k) => row.top_k(k),
-                Step::TopP(p) => row.top_p(p),
-                Step::MinP(p) => row.min_p(p),
-            }
-        }
     }
 }

@@ -5,6 +5,7 @@ use crate::TokenId;
 /// A bitset over the tokens `0..capacity`. At 128k tokens it takes 16 KiB.
 ///
 /// Bits past the capacity are always zero, so whole words can be counted and combined.
+#[doc(alias = "bitmask")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenSet {
     words: Vec<u64>,

@@ -14,6 +14,8 @@ use crate::{Row, TokenId};
 ///   not tell prompt and output apart; a step that does says so.
 /// - `apply` and `advance` do not allocate once the row's scratch space has grown to its vocabulary.
 /// - A step never makes a forbidden token (`-inf`) possible again.
+#[doc(alias = "LogitsProcessor")]
+#[doc(alias = "LogitsWarper")]
 pub trait Transform {
     /// What the step remembers of the tokens so far. It forks at every branch of a token tree, so it is small.
     type State: Clone + Send + 'static;
@@ -29,6 +31,9 @@ pub trait Transform {
 
     /// The token that `apply` leaves alone, where it does so whatever the row is: a token that is decided need not be
     /// computed. `None` where there is a choice, or where it is not known.
+    #[doc(alias = "forced")]
+    #[doc(alias = "fast-forward")]
+    #[doc(alias = "ff_tokens")]
     fn decided(&self, _state: &Self::State) -> Option<TokenId> {
         None
     }
@@ -56,14 +61,15 @@ impl<T: Transform> Transform for Arc<T> {
 }
 
 /// Steps one after the other; itself a [`Transform`].
+#[doc(alias = "LogitsProcessorList")]
 #[derive(Default)]
 pub struct Chain {
-    links: Vec<Box<dyn Link>>,
+    links: Vec<Box<dyn ErasedTransform>>,
 }
 
 /// The states of a chain's steps, in order.
 #[derive(Clone)]
-pub struct ChainState(Vec<Box<dyn LinkState>>);
+pub struct ChainState(Vec<Box<dyn ErasedState>>);
 
 impl Chain {
     /// The chain without steps, which leaves every row as it is.
@@ -88,63 +94,63 @@ impl Transform for Chain {
     type State = ChainState;
 
     fn start(&self, prompt: &[TokenId]) -> ChainState {
-        ChainState(self.links.iter().map(|link| link.open(prompt)).collect())
+        ChainState(self.links.iter().map(|link| link.start_erased(prompt)).collect())
     }
 
     fn apply(&self, state: &ChainState, row: &mut Row) {
         for (link, state) in self.links.iter().zip(&state.0) {
-            link.change(&**state, row);
+            link.apply_erased(&**state, row);
         }
     }
 
     fn advance(&self, state: &mut ChainState, token: TokenId) {
         for (link, state) in self.links.iter().zip(&mut state.0) {
-            link.take(&mut **state, token);
+            link.advance_erased(&mut **state, token);
         }
     }
 
     /// What one of the steps decides; another may forbid it.
     fn decided(&self, state: &ChainState) -> Option<TokenId> {
-        self.links.iter().zip(&state.0).find_map(|(link, state)| link.decides(&**state))
+        self.links.iter().zip(&state.0).find_map(|(link, state)| link.decided_erased(&**state))
     }
 }
 
 /// A [`Transform`] whose state type is erased, so that a chain can hold steps of different kinds.
-trait Link: Send + Sync {
-    fn open(&self, prompt: &[TokenId]) -> Box<dyn LinkState>;
-    fn change(&self, state: &dyn LinkState, row: &mut Row);
-    fn take(&self, state: &mut dyn LinkState, token: TokenId);
-    fn decides(&self, state: &dyn LinkState) -> Option<TokenId>;
+trait ErasedTransform: Send + Sync {
+    fn start_erased(&self, prompt: &[TokenId]) -> Box<dyn ErasedState>;
+    fn apply_erased(&self, state: &dyn ErasedState, row: &mut Row);
+    fn advance_erased(&self, state: &mut dyn ErasedState, token: TokenId);
+    fn decided_erased(&self, state: &dyn ErasedState) -> Option<TokenId>;
 }
 
-impl<T: Transform + Send + Sync> Link for T {
-    fn open(&self, prompt: &[TokenId]) -> Box<dyn LinkState> {
+impl<T: Transform + Send + Sync> ErasedTransform for T {
+    fn start_erased(&self, prompt: &[TokenId]) -> Box<dyn ErasedState> {
         Box::new(Transform::start(self, prompt))
     }
 
-    fn change(&self, state: &dyn LinkState, row: &mut Row) {
+    fn apply_erased(&self, state: &dyn ErasedState, row: &mut Row) {
         let state = state.as_any().downcast_ref().expect("a chain pairs each step with its own state");
         Transform::apply(self, state, row);
     }
 
-    fn take(&self, state: &mut dyn LinkState, token: TokenId) {
+    fn advance_erased(&self, state: &mut dyn ErasedState, token: TokenId) {
         let state = state.as_any_mut().downcast_mut().expect("a chain pairs each step with its own state");
         Transform::advance(self, state, token);
     }
 
-    fn decides(&self, state: &dyn LinkState) -> Option<TokenId> {
+    fn decided_erased(&self, state: &dyn ErasedState) -> Option<TokenId> {
         Transform::decided(self, state.as_any().downcast_ref().expect("a chain pairs each step with its own state"))
     }
 }
 
-trait LinkState: Send {
-    fn fork(&self) -> Box<dyn LinkState>;
+trait ErasedState: Send {
+    fn fork(&self) -> Box<dyn ErasedState>;
     fn as_any(&self) -> &dyn Any;
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
-impl<S: Clone + Send + 'static> LinkState for S {
-    fn fork(&self) -> Box<dyn LinkState> {
+impl<S: Clone + Send + 'static> ErasedState for S {
+    fn fork(&self) -> Box<dyn ErasedState> {
         Box::new(self.clone())
     }
     fn as_any(&self) -> &dyn Any {
@@ -155,7 +161,7 @@ impl<S: Clone + Send + 'static> LinkState for S {
     }
 }
 
-impl Clone for Box<dyn LinkState> {
+impl Clone for Box<dyn ErasedState> {
     fn clone(&self) -> Self {
         (**self).fork()
     }

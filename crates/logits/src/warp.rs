@@ -7,7 +7,7 @@ use crate::row::descending;
 use crate::steps::Step;
 use crate::{Row, TokenId, Transform};
 
-/// A parameter that its warper cannot use.
+/// A parameter out of the range that its transform can use.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("{name} is {value}, but must be {range}")]
 pub struct OutOfRange {
@@ -21,11 +21,15 @@ pub(crate) fn check(name: &'static str, value: f64, ok: bool, range: &'static st
 }
 
 /// Divides every logit by a temperature.
+#[doc(alias = "TemperatureLogitsWarper")]
 #[derive(Clone, Copy, Debug)]
 pub struct Temperature(f32);
 
 impl Temperature {
     /// A positive, finite temperature. For the limit at zero use [`crate::Sampler::Greedy`].
+    ///
+    /// # Errors
+    /// [`OutOfRange`] for any other number.
     pub fn new(temperature: f64) -> Result<Self, OutOfRange> {
         let ok = temperature.is_finite() && temperature as f32 > 0.0;
         check("temperature", temperature, ok, "above 0")?;
@@ -34,11 +38,16 @@ impl Temperature {
 }
 
 /// Keeps the `k` tokens with the largest logits. Ties with the last of them are kept too.
+#[doc(alias = "TopKLogitsWarper")]
+#[doc(alias = "top_k")]
 #[derive(Clone, Copy, Debug)]
 pub struct TopK(usize);
 
 impl TopK {
     /// `k` tokens, at least 1.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] for any other number.
     pub fn new(k: usize) -> Result<Self, OutOfRange> {
         check("top-k", k as f64, k >= 1, "at least 1")?;
         Ok(Self(k))
@@ -47,11 +56,17 @@ impl TopK {
 
 /// Nucleus sampling (Holtzman et al. 2020, section 3.1): keeps the smallest set of the most probable tokens
 /// whose mass reaches `p`. Among equal logits the lowest id goes first.
+#[doc(alias = "TopPLogitsWarper")]
+#[doc(alias = "nucleus")]
+#[doc(alias = "top_p")]
 #[derive(Clone, Copy, Debug)]
 pub struct TopP(f64);
 
 impl TopP {
     /// A mass in `(0, 1]`; 1 keeps everything.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] for any other number.
     pub fn new(p: f64) -> Result<Self, OutOfRange> {
         check("top-p", p, p > 0.0 && p <= 1.0, "above 0 and at most 1")?;
         Ok(Self(p))
@@ -59,11 +74,16 @@ impl TopP {
 }
 
 /// Keeps the tokens whose probability is at least `p` times that of the most probable one.
+#[doc(alias = "MinPLogitsWarper")]
+#[doc(alias = "min_p")]
 #[derive(Clone, Copy, Debug)]
 pub struct MinP(f64);
 
 impl MinP {
     /// A share in `[0, 1]`.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] for any other number.
     pub fn new(p: f64) -> Result<Self, OutOfRange> {
         check("min-p", p, (0.0..=1.0).contains(&p), "at least 0 and at most 1")?;
         Ok(Self(p))

@@ -12,13 +12,15 @@
 
 pub mod chat;
 mod controls;
+pub mod error;
 pub mod pieces;
 pub mod stream;
 pub mod tokenizer;
 pub mod vocabulary;
 
 pub use chat::{ChatError, ChatTemplate, Message};
+pub use error::TokenizerError;
 pub use pieces::{Pieces, ReadError};
 pub use stream::TextStream;
-pub use tokenizer::{Tokenizer, TokenizerError};
+pub use tokenizer::Tokenizer;
 pub use vocabulary::Vocabulary;

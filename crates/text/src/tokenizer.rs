@@ -10,6 +10,7 @@ use serde_json::Value;
 use verdigris_logits::TokenId;
 
 use crate::controls::{Control, Controls, Part};
+use crate::error::TokenizerError;
 use crate::pieces::{Pieces, ReadError};
 use crate::vocabulary::Vocabulary;
 
@@ -24,11 +25,6 @@ pub struct Tokenizer {
     controls: Controls,
 }
 
-/// Why a tokenizer could not be loaded.
-#[derive(Debug, thiserror::Error)]
-#[error("not a `tokenizer.json` of Hugging Face tokenizers: {0}")]
-pub struct TokenizerError(pub(crate) String);
-
 /// The parts of a tokenizer file beside its model, each of which may be absent.
 #[derive(Deserialize)]
 #[allow(dead_code, reason = "read for its errors alone")]
@@ -42,17 +38,20 @@ struct SmallParts {
 
 impl Tokenizer {
     /// Reads the contents of a `tokenizer.json`.
+    ///
+    /// # Errors
+    /// [`TokenizerError`] says which part of it cannot be read.
     pub fn from_json(json: &[u8]) -> Result<Self, TokenizerError> {
         // The library panics on faults in the small parts of the file. Reading them by ourselves first finds
         // damage; what still gets through is caught.
-        serde_json::from_slice::<SmallParts>(json).map_err(|error| TokenizerError(error.to_string()))?;
+        serde_json::from_slice::<SmallParts>(json).map_err(TokenizerError::Json)?;
         let mut inner = catch_unwind(|| tokenizers::Tokenizer::from_bytes(json))
-            .map_err(|_| TokenizerError("a part of it is not what the library expects".into()))?
-            .map_err(|error| TokenizerError(error.to_string()))?;
+            .map_err(|_| TokenizerError::Panic)?
+            .map_err(TokenizerError::Library)?;
         // Text is text: `<|endoftext|>` written by somebody must not become the control token.
         inner.set_encode_special_tokens(true);
         inner.with_padding(None);
-        inner.with_truncation(None).map_err(|error| TokenizerError(error.to_string()))?;
+        inner.with_truncation(None).map_err(TokenizerError::Library)?;
         let vocabulary = Vocabulary::of(&inner)?;
         let special = inner.get_added_tokens_decoder().into_iter().filter(|(_, token)| token.special);
         let control = |(id, token): (TokenId, tokenizers::AddedToken)| Control {
@@ -62,7 +61,7 @@ impl Tokenizer {
             strips_after: token.rstrip,
         };
         let controls = Controls::new(special.map(control).collect());
-        let controls = controls.map_err(|error| TokenizerError(error.to_string()))?;
+        let controls = controls.map_err(TokenizerError::Controls)?;
         Ok(Self { inner, vocabulary, controls })
     }
 

@@ -7,7 +7,7 @@ use sha3::{Digest, Sha3_256};
 use tokenizers::DecoderWrapper;
 use verdigris_logits::TokenId;
 
-use crate::tokenizer::TokenizerError;
+use crate::error::TokenizerError;
 
 /// Ids that a tokenizer may leave out for each token that it has, beside [`HOLES`]. What is kept of an id that no token
 /// has takes a few bytes, so a file takes memory by its own size, whatever ids it names.
@@ -38,11 +38,10 @@ impl Vocabulary {
         let mut tokens: Vec<(u32, String)> =
             tokenizer.get_vocab(true).into_iter().map(|(token, id)| (id, token)).collect();
         tokens.sort_unstable();
-        let Some((last, name)) = tokens.last() else { return Err(TokenizerError("it has no tokens".into())) };
+        let Some((last, name)) = tokens.last() else { return Err(TokenizerError::Empty) };
         let (last, most) = (*last as usize, HOLES + tokens.len().saturating_mul(HOLES_A_TOKEN));
         if last > most {
-            let fault = format!("{name:?} has the id {last}, beyond {most}, though there are {} tokens", tokens.len());
-            return Err(TokenizerError(fault));
+            return Err(TokenizerError::Id { name: name.clone(), id: last, most, tokens: tokens.len() });
         }
         let size = last + 1;
         let mut vocabulary = Self {

@@ -16,11 +16,10 @@ use std::sync::Arc;
 
 use verdigris_logits::{Row, TokenId};
 
-use crate::context::{Context, ContextFunction};
 use crate::detect::Evidence;
+pub use crate::dialects::error::{BITS, BadPayload};
 use crate::dialects::native::Native;
 use crate::distinct::Distinct;
-use crate::gamma::Gamma;
 use crate::scheme::{Observation, Scheme, mark_list};
 use crate::score_law::ScoreLaw;
 use crate::statistics::{binomial, ln_corrected};
@@ -30,45 +29,6 @@ use crate::strength::Strength;
 const MEMORY: usize = 6;
 const STATES: usize = 1 << MEMORY;
 const GENERATORS: [u32; 2] = [0o171, 0o133];
-
-/// The fewest and the most bits.
-pub const BITS: std::ops::RangeInclusive<u8> = 8..=32;
-
-/// A payload that cannot be carried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadPayload {
-    /// Too few bits for the code, or too many.
-    #[error("a payload has {least} to {most} bits, not {0}", least = BITS.start(), most = BITS.end())]
-    Bits(u8),
-    /// Another green share than a quarter.
-    #[error("a key that carries a payload has gamma 0.25")]
-    Gamma,
-    /// A context without a seed.
-    #[error("a self-salted context has no position for a payload: choose all or min")]
-    SelfSalted,
-    /// A number with more bits than the key carries.
-    #[error("the payload {payload:#x} has more than {bits} bits")]
-    TooLarge {
-        /// The number.
-        payload: u32,
-        /// What the key carries.
-        bits: u8,
-    },
-}
-
-/// Whether a native key can carry so many bits.
-pub(crate) fn check(gamma: Gamma, context: Context, bits: u8) -> Result<(), BadPayload> {
-    if !BITS.contains(&bits) {
-        return Err(BadPayload::Bits(bits));
-    }
-    if gamma.value() != 0.25 {
-        return Err(BadPayload::Gamma);
-    }
-    if context.function() == ContextFunction::SelfSalted {
-        return Err(BadPayload::SelfSalted);
-    }
-    Ok(())
-}
 
 /// The native scheme with a payload: a scheme as any other for whoever knows it.
 #[derive(Debug)]
@@ -282,6 +242,9 @@ fn ln_add(a: f64, b: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::{BadDialect, Dialect};
+    use crate::dialects::native;
+    use crate::{Context, ContextFunction, Gamma};
     use verdigris_logits::random::philox4x32;
     use verdigris_logits::{Purpose, Random, Sampler, Transform};
 
@@ -376,13 +339,17 @@ mod tests {
 
     #[test]
     fn impossible_payloads_are_refused() {
-        let context = |function| Context::new(function, 2).unwrap();
-        let gamma = |share| Gamma::new(share).unwrap();
-        assert_eq!(check(gamma(0.25), context(ContextFunction::All), 16), Ok(()));
-        assert_eq!(check(gamma(0.25), context(ContextFunction::All), 7), Err(BadPayload::Bits(7)));
-        assert_eq!(check(gamma(0.25), context(ContextFunction::All), 33), Err(BadPayload::Bits(33)));
-        assert_eq!(check(gamma(0.5), context(ContextFunction::All), 16), Err(BadPayload::Gamma));
-        assert_eq!(check(gamma(0.25), context(ContextFunction::SelfSalted), 16), Err(BadPayload::SelfSalted));
+        let scheme = |gamma, function, bits| {
+            let (gamma, context) = (Gamma::new(gamma).unwrap(), Context::new(function, 2).unwrap());
+            let dialect = Dialect::Native(native::Parameters { gamma, context, payload_bits: Some(bits) });
+            dialect.scheme(&[3; 32], "", "", 500).map(|_| ())
+        };
+        assert_eq!(scheme(0.25, ContextFunction::All, 16), Ok(()));
+        let refused = |bad: BadPayload| Err(BadDialect::Payload(bad));
+        assert_eq!(scheme(0.25, ContextFunction::All, 7), refused(BadPayload::Bits(7)));
+        assert_eq!(scheme(0.25, ContextFunction::All, 33), refused(BadPayload::Bits(33)));
+        assert_eq!(scheme(0.5, ContextFunction::All, 16), refused(BadPayload::Gamma));
+        assert_eq!(scheme(0.25, ContextFunction::SelfSalted, 16), refused(BadPayload::SelfSalted));
         assert!(Carrier::new(native(ContextFunction::All), 8, 256).is_err());
     }
 }

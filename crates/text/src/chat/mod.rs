@@ -23,6 +23,7 @@ use minijinja::{AutoEscape, Environment, Error, context};
 use serde::Serialize;
 use verdigris_logits::TokenId;
 
+use crate::pieces::ReadError;
 use crate::tokenizer::Tokenizer;
 use budget::Budget;
 
@@ -79,22 +80,42 @@ pub struct ChatTemplate {
 
 /// Why a template is none, or does not take a conversation.
 #[derive(Debug, thiserror::Error)]
-#[error("the model's chat template: {0}")]
-pub struct ChatError(String);
+#[non_exhaustive]
+pub enum ChatError {
+    /// The template is longer than templates are.
+    #[error("the model's chat template: {0} bytes are too many")]
+    Bytes(usize),
+    /// Reading the template would take too much.
+    #[error("the model's chat template: {0}")]
+    TooLong(&'static str),
+    /// The template is at fault, or refuses the conversation, in its own words.
+    #[error("the model's chat template: {text}{}", .line.map(|line| format!(" (line {line})")).unwrap_or_default())]
+    Template {
+        /// What it says; of a long text the beginning.
+        text: String,
+        /// The line of the template.
+        line: Option<usize>,
+    },
+    /// No character is left to tell control tokens from text.
+    #[error("the model's chat template: a message uses all of U+FDD0 to U+FDEF")]
+    NoGuard,
+    /// The prompt could not be tokenized.
+    #[error("the model's chat template: {0}")]
+    Tokenize(#[source] ReadError),
+}
 
 impl ChatTemplate {
     /// Reads a template. `begin` and `end` are the names of the tokens that begin and end a text.
     ///
     /// # Errors
-    ///
     /// Where it is no template, or so long that reading it would take too much.
     pub fn new(source: &str, begin: Option<&str>, end: Option<&str>) -> Result<Self, ChatError> {
         if source.len() > MAX_BYTES {
-            return Err(ChatError(format!("{} bytes are too many", source.len())));
+            return Err(ChatError::Bytes(source.len()));
         }
         let source = without_marks(source);
         if let Some(fault) = guarded::too_long(&source, &syntax()) {
-            return Err(ChatError(fault.into()));
+            return Err(ChatError::TooLong(fault));
         }
         parse(&source, NAME, syntax()).map_err(said)?;
         Ok(Self { source: source.into(), begin: begin.map(str::to_owned), end: end.map(str::to_owned) })
@@ -103,7 +124,6 @@ impl ChatTemplate {
     /// The prompt for the model's next message, as text.
     ///
     /// # Errors
-    ///
     /// What the template says of the messages, and where it takes more steps, work or memory than such messages need.
     pub fn render(&self, messages: &[Message]) -> Result<String, ChatError> {
         let bytes = messages.iter().map(|message| message.role.len() + message.content.len()).sum();
@@ -135,11 +155,11 @@ impl ChatTemplate {
         let texts = || messages.iter().flat_map(|message| [&message.role, &message.content]);
         let is_free = |c: &char| !texts().any(|text| text.contains(*c)) && !tokenizer.controls().contain(*c);
         let guard = ('\u{FDD0}'..='\u{FDEF}').find(is_free);
-        let guard = guard.ok_or_else(|| ChatError("a message uses all of U+FDD0 to U+FDEF".into()))?;
+        let guard = guard.ok_or(ChatError::NoGuard)?;
         let guarded = |text: &str| tokenizer.controls().guarded(text, guard);
         let guarded = messages.iter().map(|message| Message::new(guarded(&message.role), guarded(&message.content)));
         let prompt = self.render(&guarded.collect::<Vec<_>>())?;
-        tokenizer.encode_with_controls(&prompt, guard).map_err(|error| ChatError(error.to_string()))
+        tokenizer.encode_with_controls(&prompt, guard).map_err(ChatError::Tokenize)
     }
 }
 
@@ -168,11 +188,10 @@ fn without_marks(source: &str) -> String {
 }
 
 fn said(error: Error) -> ChatError {
-    let line = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
     let text = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     // Templates say what they like, at what length they like.
     let text: String = text.chars().take(MAX_FAULT).collect();
-    ChatError(format!("{text}{line}"))
+    ChatError::Template { text, line: error.line() }
 }
 
 #[cfg(test)]

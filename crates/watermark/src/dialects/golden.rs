@@ -9,10 +9,11 @@ use sha3::{Digest, Sha3_256};
 use verdigris_logits::{Row, TokenId};
 
 use super::gumbel::Noise;
+use super::kgw;
 use super::sglang::{self, Sglang};
-use super::synthid::{Score, SynthId};
-use super::three_bricks::Uniforms;
-use super::vllm::Vllm;
+use super::synthid::{self, Score, SynthId};
+use super::three_bricks::{self, Uniforms};
+use super::vllm::{self, Vllm};
 use crate::{Dialect, Observation, Strength};
 
 #[derive(Deserialize)]
@@ -41,14 +42,14 @@ impl Case {
         };
         let (numbers, vocabulary) = (self.numbers(), self.vocabulary);
         match self.scheme {
-            Dialect::Vllm { width } => {
+            Dialect::Vllm(vllm::Parameters { width }) => {
                 let noise = Vllm::single(numbers[0], width, vocabulary);
                 words(&|context| {
                     let context = noise.context(context);
                     all().flat_map(|token| noise.mantissas(&context, token)).collect()
                 })
             }
-            Dialect::VllmDual { width, alpha } => {
+            Dialect::VllmDual(vllm::DualParameters { width, alpha }) => {
                 let noise = Vllm::dual(numbers[0], alpha, width, vocabulary);
                 words(&|context| {
                     let context = noise.context(context);
@@ -56,15 +57,15 @@ impl Case {
                     [key(0), key(1)].concat()
                 })
             }
-            Dialect::Sglang { width } => {
+            Dialect::Sglang(sglang::Parameters { width }) => {
                 let noise = Sglang::new([numbers[0], 0], None, width, vocabulary);
                 words(&|context| all().map(|token| sglang::hash(noise.context(context), token)).collect())
             }
-            Dialect::SglangDual { width, mixing } => {
+            Dialect::SglangDual(sglang::DualParameters { width, mixing }) => {
                 let noise = Sglang::new([numbers[0], numbers[1]], Some(mixing), width, vocabulary);
                 words(&|context| all().map(|token| sglang::hash(noise.context(context), token)).collect())
             }
-            Dialect::ThreeBricksOpenai { width } => {
+            Dialect::ThreeBricksOpenai(three_bricks::OpenaiParameters { width }) => {
                 let noise = Uniforms::new([numbers[0], numbers[1]], width, vocabulary);
                 words(&|context| {
                     let context = noise.context(context);
@@ -72,7 +73,7 @@ impl Case {
                     all().map(|token| (noise.uniform(&context, token) * f64::from(1 << 24)) as u32).collect()
                 })
             }
-            Dialect::Synthid { bits, ngram_len, .. } => {
+            Dialect::Synthid(synthid::Parameters { bits, ngram_len, .. }) => {
                 let keys: Vec<i64> = numbers.iter().map(|&key| key as i64).collect();
                 let scheme = SynthId::new(&keys, bits, ngram_len, Score::Mean, vocabulary).unwrap();
                 let g = |context: &[TokenId], token| scheme.g_values(scheme.hash(&[context, &[token]].concat()));
@@ -97,7 +98,7 @@ impl Case {
             scheme.mark(context, Strength::soft(1.0).unwrap(), &mut row);
             let written: Vec<bool> = row.logits().iter().map(|&z| z > 0.0).collect();
             // Self-salted writers judge only the best candidates: here, where all are equal, the first ones.
-            let salted = matches!(&self.scheme, Dialect::Kgw { seeding, .. } if seeding.self_salt)
+            let salted = matches!(&self.scheme, Dialect::Kgw(kgw::Parameters { seeding, .. }) if seeding.self_salt)
                 || format!("{}", self.scheme).contains("selfhash");
             let whole = !salted || format!("{}", self.scheme).contains("fullvocab");
             let colours: Vec<bool> = match whole {
@@ -129,8 +130,8 @@ fn every_dialect_equals_its_package_in_a_million_answers() {
     for case in &cases {
         let bytes = case.answers();
         let each = match &case.scheme {
-            Dialect::Synthid { .. } => case.numbers().len(),
-            Dialect::VllmDual { .. } => 2,
+            Dialect::Synthid(_) => case.numbers().len(),
+            Dialect::VllmDual(_) => 2,
             _ => 1,
         };
         *answers.entry(case.scheme.name()).or_default() += case.contexts.len() * case.vocabulary * each;

@@ -4,15 +4,18 @@
 //! is seeded with the key itself, and 40 candidates are judged instead of 41. With the default context width of
 //! 1 self-hash sees the candidate alone, so that one list serves all texts.
 
+use super::error::BadDialect;
+use super::spec::{Secret, Spec, tokens, width};
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
 
-use super::kgw::{BadSplit, TABLE_SIZE, fixed_table, modulo};
+use super::kgw::{BadSplit, DEFAULT_HASH_KEY, TABLE_SIZE, fixed_table, modulo};
 use super::permutation::Permutation;
-use super::seeded::{Seed, Seeded};
+use super::seeded::{Seed, Seeded, SelfSalt};
 use crate::scheme::Scheme;
 
 /// The candidates that a self-hash writer judges.
@@ -26,6 +29,49 @@ pub enum Seeding {
     LeftHash,
     /// The context and the candidate itself.
     SelfHash,
+}
+
+/// A `WatermarkingConfig`, as key files have it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// `seeding_scheme`.
+    pub seeding: Seeding,
+    /// `context_width`.
+    pub width: usize,
+    /// `greenlist_ratio`.
+    pub gamma: f64,
+}
+
+impl Spec for Parameters {
+    fn name(&self) -> &'static str {
+        "hugging-face"
+    }
+
+    fn gamma(&self) -> Option<f64> {
+        Some(self.gamma)
+    }
+
+    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
+        self.gamma = share;
+        Ok(())
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(hugging_face(secret.number()?, self.seeding, width(self.width)?, self.gamma, vocabulary)?))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seeding = match self.seeding {
+            Seeding::LeftHash => "lefthash",
+            Seeding::SelfHash => "selfhash",
+        };
+        write!(f, ", {seeding} over {}", tokens(self.width))
+    }
+
+    fn is_public(&self, numbers: &[u64]) -> bool {
+        numbers == [DEFAULT_HASH_KEY]
+    }
 }
 
 struct Seeds {
@@ -51,8 +97,11 @@ impl Seed for Seeds {
         }
     }
 
-    fn self_salt(&self) -> Option<Option<usize>> {
-        (self.seeding == Seeding::SelfHash).then_some(Some(CANDIDATES))
+    fn self_salt(&self) -> SelfSalt {
+        match self.seeding {
+            Seeding::LeftHash => SelfSalt::No,
+            Seeding::SelfHash => SelfSalt::Best(CANDIDATES),
+        }
     }
 
     fn seed(&self, context: &[TokenId], token: TokenId) -> u64 {

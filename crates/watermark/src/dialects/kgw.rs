@@ -9,16 +9,19 @@
 //! It reads and writes what that code writes. As a secret it is weak: 32 bits of the seed take part, and the
 //! default key is public.
 
+use super::error::BadDialect;
+use super::spec::{Secret, Spec};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
 
 pub use super::permutation::BadSplit;
 use super::permutation::Permutation;
-use super::seeded::{Seed, Seeded};
+use super::seeded::{Seed, Seeded, SelfSalt};
 use crate::random::mt19937::randperm;
 use crate::scheme::{MAX_CONTEXT, Scheme};
 
@@ -137,6 +140,57 @@ impl fmt::Display for SeedingScheme {
     }
 }
 
+/// The reference's schemes, as key files have them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// The seeding scheme.
+    #[serde(default = "simple_1", serialize_with = "as_text", deserialize_with = "from_text")]
+    pub seeding: SeedingScheme,
+    /// The green share.
+    pub gamma: f64,
+}
+
+/// The reference's default.
+pub(super) fn simple_1() -> SeedingScheme {
+    "simple_1".parse().expect("a name of the reference")
+}
+
+fn as_text<S: Serializer>(scheme: &SeedingScheme, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(scheme)
+}
+
+fn from_text<'de, D: Deserializer<'de>>(from: D) -> Result<SeedingScheme, D::Error> {
+    String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+}
+
+impl Spec for Parameters {
+    fn name(&self) -> &'static str {
+        "kgw"
+    }
+
+    fn gamma(&self) -> Option<f64> {
+        Some(self.gamma)
+    }
+
+    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
+        self.gamma = share;
+        Ok(())
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(kgw(secret.number()?, self.seeding, self.gamma, vocabulary)?))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", {}", self.seeding)
+    }
+
+    fn is_public(&self, numbers: &[u64]) -> bool {
+        numbers == [DEFAULT_HASH_KEY]
+    }
+}
+
 /// How a function hashes one number.
 pub(crate) type HashInt = fn(i64) -> i64;
 
@@ -157,8 +211,8 @@ impl Seed for Seeds {
         self.scheme.width - usize::from(self.scheme.self_salt)
     }
 
-    fn self_salt(&self) -> Option<Option<usize>> {
-        self.scheme.self_salt.then_some(Some(CANDIDATES))
+    fn self_salt(&self) -> SelfSalt {
+        if self.scheme.self_salt { SelfSalt::Best(CANDIDATES) } else { SelfSalt::No }
     }
 
     fn seed(&self, context: &[TokenId], token: TokenId) -> u64 {

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`native`] | Verdigris: green lists out of AES keystreams |
 //! | [`native_gumbel`] | Verdigris: the distortion-free sibling, keyed Gumbel-max |
-//! | [`kgw`] | the KGW reference, all its seeding schemes; also TGI |
+//! | [`kgw`] | the KGW reference, all its seeding schemes |
+//! | [`tgi`] | Text Generation Inference |
 //! | [`hugging_face`] | `WatermarkingConfig` of transformers, left-hash and self-hash |
 //! | [`unigram`] | Unigram: one list for all texts |
 //! | [`sbw`] | SBW: Bernoulli lists out of Philox |
@@ -13,9 +14,10 @@
 //! | [`sglang`] | SGLang: Gumbel-max with one key and with two |
 //! | [`three_bricks`] | Three Bricks: colours and Gumbel scores out of one seed |
 //!
-//! Two pieces are shared: `seeded` (a context becomes a seed, a seed a list) and `gumbel` (noise that is added to
-//! logits).
+//! Each file has the parameters of its dialect and what they mean (`spec`). Shared are `seeded` (a context becomes a seed,
+//! a seed a list), `gumbel` (noise that is added to logits), and [`error`] (why parameters make no scheme).
 
+pub mod error;
 pub mod hugging_face;
 pub mod kgw;
 pub mod native;
@@ -23,6 +25,7 @@ pub mod native_gumbel;
 pub mod sbw;
 pub mod sglang;
 pub mod synthid;
+pub mod tgi;
 pub mod three_bricks;
 pub mod unigram;
 pub mod vllm;
@@ -30,5 +33,6 @@ pub mod vllm;
 #[cfg(test)]
 mod golden;
 mod gumbel;
-mod permutation;
+pub(crate) mod permutation;
 mod seeded;
+pub(crate) mod spec;

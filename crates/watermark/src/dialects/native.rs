@@ -8,12 +8,17 @@
 //!
 //! The ways to make a seed out of a context are described at [`ContextFunction`].
 
+use super::error::{BITS, BadDialect, BadPayload};
+use super::spec::{Secret, Spec, tokens};
 use aes::Aes128;
 use aes::cipher::consts::U16;
 use aes::cipher::typenum::Unsigned;
 use aes::cipher::{
     Array, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, KeyInit, ParBlocks,
 };
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
 use verdigris_logits::{Row, TokenId, TokenSet};
 
 use crate::context::{Context, ContextFunction, MAX_WIDTH};
@@ -78,6 +83,77 @@ impl Prf {
     }
 }
 
+/// Green lists out of AES, as key files have them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// The green share.
+    pub gamma: Gamma,
+    /// How contexts choose lists.
+    pub context: Context,
+    /// How many bits of a payload the mark carries; none unless there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_bits: Option<u8>,
+}
+
+impl Parameters {
+    /// Whether the scheme can carry so many bits.
+    fn check_payload(&self, bits: u8) -> Result<(), BadPayload> {
+        if !BITS.contains(&bits) {
+            return Err(BadPayload::Bits(bits));
+        }
+        if self.gamma.value() != 0.25 {
+            return Err(BadPayload::Gamma);
+        }
+        if self.context.function() == ContextFunction::SelfSalted {
+            return Err(BadPayload::SelfSalted);
+        }
+        Ok(())
+    }
+}
+
+impl Spec for Parameters {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn is_native(&self) -> bool {
+        true
+    }
+
+    fn gamma(&self) -> Option<f64> {
+        Some(self.gamma.value())
+    }
+
+    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
+        self.gamma = Gamma::new(share)?;
+        Ok(())
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        if let Some(bits) = self.payload_bits {
+            self.check_payload(bits)?;
+        }
+        let Self { gamma, context, .. } = *self;
+        Ok(Arc::new(Native::new(secret.native()?, secret.id, secret.tenant, gamma, context, vocabulary)))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe_context(self.context, f)?;
+        self.payload_bits.map_or(Ok(()), |bits| write!(f, ", carries {bits} bits"))
+    }
+}
+
+/// A context in words.
+pub(super) fn describe_context(context: Context, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let function = match context.function() {
+        ContextFunction::All => "all of",
+        ContextFunction::Min => "minimum over",
+        ContextFunction::SelfSalted => "self-salted over",
+    };
+    write!(f, ", {function} {}", tokens(context.width()))
+}
+
 /// The native scheme under one key.
 pub struct Native {
     prf: Prf,
@@ -86,8 +162,8 @@ pub struct Native {
     vocabulary: usize,
 }
 
-impl std::fmt::Debug for Native {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Native {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { gamma, context, vocabulary, .. } = self;
         write!(f, "Native {{ gamma: {gamma}, context: {context:?}, vocabulary: {vocabulary}, key: redacted }}")
     }

@@ -3,15 +3,45 @@
 //! A context gives a 128-bit seed as in [`native`](super::native), under a sub-key of its own; token `v` has
 //! `AES_noise(seed xor v)`, whose lower 52 bits, with a half added, are its uniform number.
 
+use super::error::BadDialect;
+use super::spec::{Secret, Spec};
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 use verdigris_logits::TokenId;
 
 use super::gumbel::{Gumbel, Noise, RULES};
-use super::native::Prf;
+use super::native::{Prf, describe_context};
 use crate::context::{BadContext, Context, ContextFunction};
 use crate::kdf::Purpose;
 use crate::scheme::{EmbedRules, Scheme};
+
+/// Gumbel noise out of AES, as key files have it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// How contexts choose noise.
+    pub context: Context,
+}
+
+impl Spec for Parameters {
+    fn name(&self) -> &'static str {
+        "native-gumbel"
+    }
+
+    fn is_native(&self) -> bool {
+        true
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(native_gumbel(secret.native()?, secret.id, secret.tenant, self.context, vocabulary)?))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe_context(self.context, f)
+    }
+}
 
 struct NativeGumbel {
     prf: Prf,

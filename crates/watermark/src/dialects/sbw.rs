@@ -8,16 +8,19 @@
 //! That is what the package's schemes do whose names begin with `gpu-`. Those without (`simple_1`, its default,
 //! `selfhash` and so on) are KGW's torch permutations there: the dialect [`kgw`](super::kgw) reads them.
 
+use super::error::BadDialect;
+use super::spec::{Secret, Spec};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use verdigris_kernels::philox;
 use verdigris_logits::{TokenId, TokenSet};
 use zeroize::Zeroizing;
 
-use super::kgw::{BadSplit, Prf, SeedingScheme, Width};
-use super::seeded::{List, Seed, Seeded};
+use super::kgw::{BadSplit, DEFAULT_HASH_KEY, Prf, SeedingScheme, Width};
+use super::seeded::{List, Seed, Seeded, SelfSalt};
 use crate::random::jenkins;
 use crate::scheme::Scheme;
 use crate::score_law::ScoreLaw;
@@ -71,6 +74,43 @@ impl FromStr for Seeding {
     }
 }
 
+/// SBW's own schemes, as key files have them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// The seeding scheme.
+    pub seeding: Seeding,
+    /// The green share.
+    pub gamma: f64,
+}
+
+impl Spec for Parameters {
+    fn name(&self) -> &'static str {
+        "sbw"
+    }
+
+    fn gamma(&self) -> Option<f64> {
+        Some(self.gamma)
+    }
+
+    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
+        self.gamma = share;
+        Ok(())
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(sbw(secret.number()?, self.seeding, self.gamma, vocabulary)?))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", {}", self.seeding.name())
+    }
+
+    fn is_public(&self, numbers: &[u64]) -> bool {
+        numbers == [DEFAULT_HASH_KEY]
+    }
+}
+
 struct Seeds {
     key: Zeroizing<u64>,
     seeding: Seeding,
@@ -88,11 +128,11 @@ impl Seed for Seeds {
         self.scheme.width - usize::from(self.scheme.self_salt)
     }
 
-    fn self_salt(&self) -> Option<Option<usize>> {
+    fn self_salt(&self) -> SelfSalt {
         match self.seeding {
-            Seeding::Simple1 | Seeding::Simple4 => None,
-            Seeding::SelfHash => Some(Some(40)),
-            Seeding::SelfHashFullVocab => Some(None),
+            Seeding::Simple1 | Seeding::Simple4 => SelfSalt::No,
+            Seeding::SelfHash => SelfSalt::Best(40),
+            Seeding::SelfHashFullVocab => SelfSalt::All,
         }
     }
 

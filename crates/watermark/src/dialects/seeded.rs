@@ -14,15 +14,25 @@ pub(crate) trait Seed: Send + Sync + Debug {
     /// How many tokens before the judged one take part.
     fn context_width(&self) -> usize;
 
-    /// Whether the judged token takes part too; then how many of the most probable tokens a writer judges, or
-    /// `None` for all of them.
-    fn self_salt(&self) -> Option<Option<usize>> {
-        None
+    /// Whether the judged token takes part too.
+    fn self_salt(&self) -> SelfSalt {
+        SelfSalt::No
     }
 
     /// The seed for a context of [`Seed::context_width`] tokens and, where the scheme is self-salted, the judged
     /// token.
     fn seed(&self, context: &[TokenId], token: TokenId) -> u64;
+}
+
+/// Whether the judged token takes part in its own seed, so that every candidate has a list of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SelfSalt {
+    /// It does not: a context has one list.
+    No,
+    /// It does, and a writer judges so many of the most probable tokens.
+    Best(usize),
+    /// It does, and a writer judges all tokens.
+    All,
 }
 
 /// How a seed becomes a list.
@@ -102,7 +112,7 @@ impl<S: Seed, L: List> Scheme for Seeded<S, L> {
         if tokens.len() <= width {
             return;
         }
-        let salted = self.seed.self_salt().is_some();
+        let salted = self.seed.self_salt() != SelfSalt::No;
         SPACE.with_borrow_mut(|Space { questions, green, .. }| {
             questions.clear();
             questions.extend(tokens.windows(width + 1).map(|window| {
@@ -123,11 +133,12 @@ impl<S: Seed, L: List> Scheme for Seeded<S, L> {
 
     fn mark(&self, context: &[TokenId], strength: Strength, row: &mut Row) {
         match self.seed.self_salt() {
-            None => {
+            SelfSalt::No => {
                 let seed = self.seed.seed(context, 0);
                 mark_list(row, self.vocabulary_size(), strength, |green| self.list.fill(seed, green));
             }
-            Some(count) => self.mark_candidates(context, count.unwrap_or(usize::MAX), strength, row),
+            SelfSalt::Best(count) => self.mark_candidates(context, count, strength, row),
+            SelfSalt::All => self.mark_candidates(context, usize::MAX, strength, row),
         }
     }
 }

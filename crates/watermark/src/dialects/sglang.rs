@@ -4,7 +4,11 @@
 //! The context is the last tokens, the prompt's included. With two keys a keyed coin, a function of both keys and
 //! the context, says which of them writes; the detector throws the same coin, so every score is Exp(1).
 
+use super::error::BadDialect;
+use super::spec::{Secret, Spec, share, tokens, width};
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
@@ -12,6 +16,52 @@ use zeroize::Zeroizing;
 use super::gumbel::{Gumbel, Noise, RULES};
 use crate::random::murmur3;
 use crate::scheme::{EmbedRules, Scheme};
+
+/// SGLang with one key, as key files have it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Tokens of a context.
+    pub width: usize,
+}
+
+/// SGLang with two keys, as key files have it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DualParameters {
+    /// Tokens of a context.
+    pub width: usize,
+    /// The share of the first key.
+    pub mixing: f64,
+}
+
+impl Spec for Parameters {
+    fn name(&self) -> &'static str {
+        "sglang"
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(sglang(secret.number()?, width(self.width)?, vocabulary)))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", after {}", tokens(self.width))
+    }
+}
+
+impl Spec for DualParameters {
+    fn name(&self) -> &'static str {
+        "sglang-dual"
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(sglang_dual(secret.pair()?, share(self.mixing)?, width(self.width)?, vocabulary)))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", after {}, mixing {}", tokens(self.width), self.mixing)
+    }
+}
 
 /// The Murmur noise of one key or two.
 pub(super) struct Sglang {

@@ -8,6 +8,9 @@
 //! In the table dialect all bits of an n-gram follow from the low 16 bits of its hash. So there are 65,536 observations
 //! and no more: each is counted once, and the law of its score is known by looking at all of them.
 
+use super::error::BadDialect;
+pub use super::error::{BadSynthId, MAX_DEPTH};
+use super::spec::{Secret, Spec};
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
@@ -21,9 +24,6 @@ use crate::random::mt19937::Mt19937;
 use crate::scheme::{EmbedRules, MAX_CONTEXT, Observation, Scheme, Stage, mix, name};
 use crate::score_law::{Integer, ScoreLaw};
 use crate::strength::Strength;
-
-/// The most keys: one bit of a token each.
-pub const MAX_DEPTH: usize = 64;
 
 /// The keys that transformers, DeepMind and MarkLLM show as an example, or the first of them. Public.
 pub const EXAMPLE_KEYS: [u64; 30] = [
@@ -68,20 +68,43 @@ pub struct Bayesian {
     pub delta: Vec<Vec<f64>>,
 }
 
-/// Parameters that make no scheme.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum BadSynthId {
-    /// No key, or too many.
-    #[error("SynthID needs 1 to {MAX_DEPTH} keys, not {0}")]
-    Depth(usize),
-    /// A strange length of the n-grams.
-    #[error("ngram_len is {0}, but must be 2 to {most}", most = MAX_CONTEXT + 1)]
-    Ngram(usize),
-    /// The parameters do not fit the keys.
-    #[error(
-        "the Bayesian score needs one beta and one row of as many deltas for each of {0} keys, and a prior between 0 and 1"
-    )]
-    Bayesian(usize),
+/// SynthID-Text, as key files have it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Where bits come from: which of the two dialects it is.
+    pub bits: Bits,
+    /// Tokens of an n-gram.
+    pub ngram_len: usize,
+    /// How bits become a score.
+    pub score: Score,
+}
+
+impl Spec for Parameters {
+    fn name(&self) -> &'static str {
+        "synthid"
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        let numbers = secret.numbers()?;
+        let keys: Zeroizing<Vec<i64>> = Zeroizing::new(numbers.iter().map(|&key| key as i64).collect());
+        Ok(Arc::new(SynthId::new(&keys, self.bits, self.ngram_len, self.score.clone(), vocabulary)?))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = if self.bits == Bits::Table { "table" } else { "hash" };
+        let score = match self.score {
+            Score::Mean => "mean",
+            Score::WeightedMean => "weighted mean",
+            Score::Bayesian(_) => "Bayesian score",
+        };
+        write!(f, ", {bits}, n-grams of {}, {score}", self.ngram_len)
+    }
+
+    fn is_public(&self, numbers: &[u64]) -> bool {
+        // Examples take as many of them as they have layers.
+        EXAMPLE_KEYS.starts_with(numbers)
+    }
 }
 
 /// SynthID-Text under some keys.

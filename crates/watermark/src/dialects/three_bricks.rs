@@ -5,7 +5,11 @@
 //! context, from a start seed; under it torch's CPU generator makes a permutation, whose first `int(V * gamma)`
 //! entries are green, or one uniform number for each token of the vocabulary.
 
+use super::error::BadDialect;
+use super::spec::{Secret, Spec, tokens, width};
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
@@ -18,6 +22,69 @@ use crate::scheme::{EmbedRules, Scheme};
 
 /// The salt of the authors' code. Public.
 pub const DEFAULT_SALT: u64 = 35_317;
+
+/// Colours, as key files have them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MarylandParameters {
+    /// Tokens of a context.
+    pub width: usize,
+    /// The green share.
+    pub gamma: f64,
+}
+
+/// Gumbel scores, as key files have them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenaiParameters {
+    /// Tokens of a context.
+    pub width: usize,
+}
+
+impl Spec for MarylandParameters {
+    fn name(&self) -> &'static str {
+        "three-bricks-maryland"
+    }
+
+    fn gamma(&self) -> Option<f64> {
+        Some(self.gamma)
+    }
+
+    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
+        self.gamma = share;
+        Ok(())
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(maryland(secret.pair()?, width(self.width)?, self.gamma, vocabulary)?))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", after {}", tokens(self.width))
+    }
+
+    fn is_public(&self, numbers: &[u64]) -> bool {
+        numbers == [0, DEFAULT_SALT]
+    }
+}
+
+impl Spec for OpenaiParameters {
+    fn name(&self) -> &'static str {
+        "three-bricks-openai"
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(openai(secret.pair()?, width(self.width)?, vocabulary)))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", after {}", tokens(self.width))
+    }
+
+    fn is_public(&self, numbers: &[u64]) -> bool {
+        numbers == [0, DEFAULT_SALT]
+    }
+}
 
 /// The rolling seed.
 struct Seeds {

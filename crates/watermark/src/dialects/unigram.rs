@@ -7,6 +7,9 @@
 //! A repeated token repeats its colour, so each is counted once, and since no token is drawn twice the count is
 //! hypergeometric: the authors' unique-token detector with the exact law in place of its bound.
 
+use super::error::BadDialect;
+use super::spec::{Secret, Spec};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
@@ -18,6 +21,33 @@ use crate::random::pcg64::Pcg64;
 use crate::scheme::{Observation, Scheme, mark_list, mix};
 use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
+
+/// One list for all texts, as key files have it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// The green share.
+    pub gamma: f64,
+}
+
+impl Spec for Parameters {
+    fn name(&self) -> &'static str {
+        "unigram"
+    }
+
+    fn gamma(&self) -> Option<f64> {
+        Some(self.gamma)
+    }
+
+    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
+        self.gamma = share;
+        Ok(())
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(Unigram::new(secret.number()? as i64, self.gamma, vocabulary)?))
+    }
+}
 
 /// One list.
 #[derive(Clone)]

@@ -4,7 +4,11 @@
 //! keys come from one by SHA-256; one token in `1 / alpha` takes its noise from the second (vLLM draws that coin
 //! without a key; here it is drawn with one, from the context), and the detector adds both scores, weighted.
 
+use super::error::BadDialect;
+use super::spec::{Secret, Spec, share, tokens, width};
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use verdigris_logits::TokenId;
@@ -14,6 +18,52 @@ use zeroize::Zeroizing;
 use super::gumbel::{Gumbel, Noise, RULES};
 use crate::scheme::{EmbedRules, Scheme};
 use crate::score_law::ScoreLaw;
+
+/// vLLM with one key, as key files have it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Tokens of a context.
+    pub width: usize,
+}
+
+/// vLLM with two keys, as key files have it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DualParameters {
+    /// Tokens of a context.
+    pub width: usize,
+    /// The share of the second key.
+    pub alpha: f64,
+}
+
+impl Spec for Parameters {
+    fn name(&self) -> &'static str {
+        "vllm"
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(vllm(secret.number()?, width(self.width)?, vocabulary)))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", after {}", tokens(self.width))
+    }
+}
+
+impl Spec for DualParameters {
+    fn name(&self) -> &'static str {
+        "vllm-dual"
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(vllm_dual(secret.number()?, share(self.alpha)?, width(self.width)?, vocabulary)))
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", after {}, alpha {}", tokens(self.width), self.alpha)
+    }
+}
 
 const CONTEXT_DOMAIN: u32 = 0x574d_4358;
 const TOKEN_DOMAIN: u32 = 0x574d_544b;

@@ -223,7 +223,9 @@ mod tests {
     use super::*;
     use crate::dialects::kgw::DEFAULT_HASH_KEY;
     use crate::dialects::synthid::{Bayesian, Bits, Score};
-    use crate::dialects::{hugging_face, sbw};
+    use crate::dialects::{
+        hugging_face, kgw, native, native_gumbel, sbw, sglang, synthid, three_bricks, unigram, vllm,
+    };
     use crate::{Context, ContextFunction, Gamma, Marking};
     use proptest::prelude::*;
 
@@ -266,25 +268,28 @@ mod tests {
         let hugging = prop::sample::select(vec![hugging_face::Seeding::LeftHash, hugging_face::Seeding::SelfHash]);
         let flips = prop::sample::select(vec![sbw::Seeding::Simple1, sbw::Seeding::SelfHashFullVocab]);
         prop_oneof![
-            (gamma(), context(), prop::option::of(8u8..33))
-                .prop_map(|(gamma, context, payload_bits)| Dialect::Native { gamma, context, payload_bits }),
-            context().prop_map(|context| Dialect::NativeGumbel { context }),
-            (seeding, share()).prop_map(|(s, gamma)| Dialect::Kgw { seeding: s.parse().unwrap(), gamma }),
-            (hugging, 0usize..20, share()).prop_map(|(seeding, width, gamma)| Dialect::HuggingFace {
-                seeding,
-                width,
-                gamma
-            }),
-            share().prop_map(|gamma| Dialect::Unigram { gamma }),
-            (flips, share()).prop_map(|(seeding, gamma)| Dialect::Sbw { seeding, gamma }),
-            (1usize..19, score()).prop_map(|(ngram_len, score)| Dialect::Synthid {
+            (gamma(), context(), prop::option::of(8u8..33)).prop_map(|(gamma, context, payload_bits)| Dialect::Native(
+                native::Parameters { gamma, context, payload_bits }
+            )),
+            context().prop_map(|context| Dialect::NativeGumbel(native_gumbel::Parameters { context })),
+            (seeding, share())
+                .prop_map(|(s, gamma)| Dialect::Kgw(kgw::Parameters { seeding: s.parse().unwrap(), gamma })),
+            (hugging, 0usize..20, share()).prop_map(|(seeding, width, gamma)| Dialect::HuggingFace(
+                hugging_face::Parameters { seeding, width, gamma }
+            )),
+            share().prop_map(|gamma| Dialect::Unigram(unigram::Parameters { gamma })),
+            (flips, share()).prop_map(|(seeding, gamma)| Dialect::Sbw(sbw::Parameters { seeding, gamma })),
+            (1usize..19, score()).prop_map(|(ngram_len, score)| Dialect::Synthid(synthid::Parameters {
                 bits: Bits::Hash,
                 ngram_len,
                 score
-            }),
-            (0usize..20, share()).prop_map(|(width, alpha)| Dialect::VllmDual { width, alpha }),
-            (0usize..20, share()).prop_map(|(width, mixing)| Dialect::SglangDual { width, mixing }),
-            (0usize..20, share()).prop_map(|(width, gamma)| Dialect::ThreeBricksMaryland { width, gamma }),
+            })),
+            (0usize..20, share()).prop_map(|(width, alpha)| Dialect::VllmDual(vllm::DualParameters { width, alpha })),
+            (0usize..20, share())
+                .prop_map(|(width, mixing)| Dialect::SglangDual(sglang::DualParameters { width, mixing })),
+            (0usize..20, share()).prop_map(|(width, gamma)| Dialect::ThreeBricksMaryland(
+                three_bricks::MarylandParameters { width, gamma }
+            )),
         ]
     }
 
@@ -316,7 +321,7 @@ mod tests {
             let day = |n: Option<i16>| n.map(|n| jiff::civil::date(2026, 1, 1).checked_add(jiff::Span::new().days(n)).unwrap().to_string());
             let Ok(period) = Period::new(day(days.0).as_deref(), day(days.1).as_deref()) else { return Ok(()) };
             // Lists of a huge vocabulary are not what this is about.
-            prop_assume!(size <= 500 || !matches!(dialect, Dialect::Unigram { .. }));
+            prop_assume!(size <= 500 || !matches!(dialect, Dialect::Unigram(_)));
             let Ok(key) = Key::new(secret, names.0.clone(), dialect, strength, vocabulary) else { return Ok(()) };
             let key = match names.1.is_empty() {
                 true => key,

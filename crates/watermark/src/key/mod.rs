@@ -20,7 +20,7 @@ pub use self::file::MAX_FILE;
 pub use self::period::Period;
 use crate::context::Context;
 use crate::dialect::{BadDialect, Dialect};
-use crate::dialects::native::Native;
+use crate::dialects::native::{self, Native};
 use crate::embed::Embed;
 use crate::gamma::Gamma;
 use crate::kdf;
@@ -74,7 +74,7 @@ impl Key {
     /// If the operating system gives no random bytes.
     pub fn generate(marking: Marking, vocabulary: VocabularyId) -> Self {
         let Marking { gamma, context, strength } = marking;
-        let dialect = Dialect::Native { gamma, context, payload_bits: None };
+        let dialect = Dialect::Native(native::Parameters { gamma, context, payload_bits: None });
         let key = Self::new(random_secret(), random_id("vg"), dialect, Some(strength), vocabulary);
         key.expect("32 bytes are a secret of the native scheme, whose parameters have been checked")
     }
@@ -90,7 +90,7 @@ impl Key {
         vocabulary: VocabularyId,
     ) -> Result<Self, KeyError> {
         let Marking { gamma, context, strength } = marking;
-        let dialect = Dialect::Native { gamma, context, payload_bits: None };
+        let dialect = Dialect::Native(native::Parameters { gamma, context, payload_bits: None });
         Self::new(secret.into().to_vec(), id, dialect, Some(strength), vocabulary)
     }
 
@@ -161,9 +161,13 @@ impl Key {
         self.like(self.dialect.clone(), self.vocabulary.clone().with_size(size).map_err(BadDialect::from)?)
     }
 
-    /// The same key with another green share; none where the dialect has no colours.
-    pub fn with_gamma(&self, gamma: f64) -> Option<Result<Self, KeyError>> {
-        Some(self.like(self.dialect.with_gamma(gamma)?, self.vocabulary.clone()))
+    /// The same key with another green share.
+    ///
+    /// # Errors
+    /// [`KeyError::Dialect`] with [`BadDialect::NoColours`] where the dialect has no green share, or with what is wrong
+    /// with the share.
+    pub fn with_gamma(&self, gamma: f64) -> Result<Self, KeyError> {
+        self.like(self.dialect.with_gamma(gamma)?, self.vocabulary.clone())
     }
 
     fn like(&self, dialect: Dialect, vocabulary: VocabularyId) -> Result<Self, KeyError> {
@@ -209,7 +213,7 @@ impl Key {
 
     /// How many bits of a payload its mark carries.
     pub fn payload_bits(&self) -> Option<u8> {
-        if let Dialect::Native { payload_bits, .. } = self.dialect { payload_bits } else { None }
+        if let Dialect::Native(native::Parameters { payload_bits, .. }) = self.dialect { payload_bits } else { None }
     }
 
     /// The dialect in words, such as `native, gamma 0.25, minimum over 4 tokens`.
@@ -242,7 +246,7 @@ impl Key {
     }
 
     fn native(&self) -> Result<(Native, u8), KeyError> {
-        let Dialect::Native { gamma, context, payload_bits: Some(bits) } = self.dialect else {
+        let Dialect::Native(native::Parameters { gamma, context, payload_bits: Some(bits) }) = self.dialect else {
             return Err(KeyError::Payload { id: self.id.clone(), carries: false });
         };
         let secret = self.secret[..].try_into().expect("checked when the key was made");
@@ -305,7 +309,8 @@ pub fn random_id(prefix: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialects::synthid::{Bits, Score};
+    use crate::dialects::synthid::{self, Bits, Score};
+    use crate::dialects::tgi;
 
     fn vocabulary() -> VocabularyId {
         VocabularyId::new(4096, "abc").unwrap()
@@ -337,7 +342,7 @@ mod tests {
         let [one, two] = ["one", "two"].map(|tenant| key("a").with_tenant(tenant).unwrap());
         assert!(*one.secret != *key("a").secret && *one.secret != *two.secret && one.secret.len() == 32);
         assert_ne!(judge(&key("a").with_tenant("two").unwrap()), judge(&one.with_tenant("two").unwrap()));
-        let kgw = Dialect::Tgi { gamma: 0.5 };
+        let kgw = Dialect::Tgi(tgi::Parameters { gamma: 0.5 });
         let kgw = Key::new(vec![7; 8], "k", kgw, None, vocabulary()).unwrap().with_tenant("one").unwrap();
         assert_eq!(*kgw.secret, [7; 8], "others' schemes know no tenants");
     }
@@ -355,9 +360,9 @@ mod tests {
     fn keys_that_mark_alike_are_known() {
         assert!(key("a").marks_as(&key("a").with_period(Period::new(Some("2026-01-01"), None).unwrap())));
         assert!(!key("a").marks_as(&key("b")));
-        assert!(!key("a").marks_as(&key("a").with_gamma(0.5).unwrap().unwrap()));
+        assert!(!key("a").marks_as(&key("a").with_gamma(0.5).unwrap()));
         let synthid = |id| {
-            let dialect = Dialect::Synthid { bits: Bits::Hash, ngram_len: 5, score: Score::Mean };
+            let dialect = Dialect::Synthid(synthid::Parameters { bits: Bits::Hash, ngram_len: 5, score: Score::Mean });
             Key::new(vec![3; 80], id, dialect, None, vocabulary()).unwrap()
         };
         assert!(synthid("a").marks_as(&synthid("b")), "the name of another system's key is ours alone");

@@ -1,10 +1,6 @@
 //! Secrets that are none: those that other systems ship.
 
 use super::Key;
-use crate::dialect::Dialect;
-use crate::dialects::kgw::DEFAULT_HASH_KEY;
-use crate::dialects::synthid::EXAMPLE_KEYS;
-use crate::dialects::three_bricks::DEFAULT_SALT;
 
 impl Key {
     /// Whether the secret is one that anybody can look up: a default or an example of another system, or nothing but
@@ -14,22 +10,18 @@ impl Key {
         if self.secret.iter().all(|&byte| byte == 0) {
             return true;
         }
-        match self.dialect {
-            Dialect::Kgw { .. } | Dialect::Tgi { .. } | Dialect::HuggingFace { .. } | Dialect::Sbw { .. } => {
-                numbers == [DEFAULT_HASH_KEY]
-            }
-            // Examples take as many of them as they have layers.
-            Dialect::Synthid { .. } => EXAMPLE_KEYS.starts_with(&numbers),
-            Dialect::ThreeBricksMaryland { .. } | Dialect::ThreeBricksOpenai { .. } => numbers == [0, DEFAULT_SALT],
-            _ => false,
-        }
+        self.dialect.spec().is_public(&numbers)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialects::synthid::{Bits, Score};
+    use crate::dialect::Dialect;
+    use crate::dialects::kgw::DEFAULT_HASH_KEY;
+    use crate::dialects::synthid::{Bits, EXAMPLE_KEYS, Score};
+    use crate::dialects::three_bricks::DEFAULT_SALT;
+    use crate::dialects::{native_gumbel, synthid, tgi, three_bricks, unigram, vllm};
     use crate::{Context, ContextFunction, VocabularyId};
 
     #[test]
@@ -38,25 +30,27 @@ mod tests {
             let secret: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
             Key::new(secret, "k", dialect, None, VocabularyId::new(4096, "f").unwrap()).unwrap().is_public()
         };
-        let synthid = || Dialect::Synthid { bits: Bits::Hash, ngram_len: 5, score: Score::Mean };
-        let [maryland, openai] =
-            [Dialect::ThreeBricksMaryland { width: 4, gamma: 0.5 }, Dialect::ThreeBricksOpenai { width: 1 }];
+        let synthid = || Dialect::Synthid(synthid::Parameters { bits: Bits::Hash, ngram_len: 5, score: Score::Mean });
+        let [maryland, openai] = [
+            Dialect::ThreeBricksMaryland(three_bricks::MarylandParameters { width: 4, gamma: 0.5 }),
+            Dialect::ThreeBricksOpenai(three_bricks::OpenaiParameters { width: 1 }),
+        ];
         let context = Context::new(ContextFunction::All, 4).unwrap();
         for (dialect, numbers, is) in [
-            (Dialect::Tgi { gamma: 0.5 }, &[DEFAULT_HASH_KEY][..], true),
-            (Dialect::Tgi { gamma: 0.5 }, &[DEFAULT_HASH_KEY + 2], false),
-            (Dialect::Unigram { gamma: 0.5 }, &[0], true),
-            (Dialect::Unigram { gamma: 0.5 }, &[1], false),
+            (Dialect::Tgi(tgi::Parameters { gamma: 0.5 }), &[DEFAULT_HASH_KEY][..], true),
+            (Dialect::Tgi(tgi::Parameters { gamma: 0.5 }), &[DEFAULT_HASH_KEY + 2], false),
+            (Dialect::Unigram(unigram::Parameters { gamma: 0.5 }), &[0], true),
+            (Dialect::Unigram(unigram::Parameters { gamma: 0.5 }), &[1], false),
             (maryland.clone(), &[0, DEFAULT_SALT], true),
             (maryland, &[3, DEFAULT_SALT], false),
             (openai, &[0, DEFAULT_SALT], true),
             (synthid(), &EXAMPLE_KEYS, true),
             (synthid(), &EXAMPLE_KEYS[..9], true),
             (synthid(), &[654, 400, 837], false),
-            (Dialect::NativeGumbel { context }, &[0; 4], true),
-            (Dialect::NativeGumbel { context }, &[0, 0, 0, 1], false),
-            (Dialect::Vllm { width: 4 }, &[0], true),
-            (Dialect::Vllm { width: 4 }, &[42], false),
+            (Dialect::NativeGumbel(native_gumbel::Parameters { context }), &[0; 4], true),
+            (Dialect::NativeGumbel(native_gumbel::Parameters { context }), &[0, 0, 0, 1], false),
+            (Dialect::Vllm(vllm::Parameters { width: 4 }), &[0], true),
+            (Dialect::Vllm(vllm::Parameters { width: 4 }), &[42], false),
         ] {
             assert_eq!(public(dialect.clone(), numbers), is, "{dialect} {numbers:?}");
         }

@@ -1,0 +1,111 @@
+//! What the file of a dialect says of it, once for everything that asks: key files, the registry, and people.
+
+use std::fmt;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use super::error::BadDialect;
+use crate::scheme::{MAX_CONTEXT, Scheme};
+
+/// The parameters of a dialect, as key files have them.
+pub(crate) trait Spec {
+    /// The name of the dialect, as in key files.
+    fn name(&self) -> &'static str;
+
+    /// Whether it is one of our own, whose secrets have 32 bytes and whose sub-keys depend on the key's id and tenant.
+    fn is_native(&self) -> bool {
+        false
+    }
+
+    /// The green share, where there are colours.
+    fn gamma(&self) -> Option<f64> {
+        None
+    }
+
+    /// Takes another green share.
+    ///
+    /// # Errors
+    /// [`BadDialect::NoColours`] where there is none, [`BadDialect::Gamma`] if the dialect knows no such share.
+    fn set_gamma(&mut self, _share: f64) -> Result<(), BadDialect> {
+        Err(BadDialect::NoColours(self.name()))
+    }
+
+    /// The scheme under a secret.
+    ///
+    /// # Errors
+    /// If secret, parameters and vocabulary do not make one.
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect>;
+
+    /// Goes on from name and green share, in words, each after a comma.
+    fn describe(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
+    /// Whether the whole numbers of a secret are a default or an example that everybody has.
+    fn is_public(&self, _numbers: &[u64]) -> bool {
+        false
+    }
+}
+
+/// A secret, and whose it is.
+pub(crate) struct Secret<'a> {
+    /// The dialect, for errors.
+    pub(crate) dialect: &'static str,
+    pub(crate) bytes: &'a [u8],
+    pub(crate) id: &'a str,
+    pub(crate) tenant: &'a str,
+}
+
+impl Secret<'_> {
+    fn size(&self, wanted: &'static str) -> BadDialect {
+        BadDialect::Secret { name: self.dialect, found: self.bytes.len(), wanted }
+    }
+
+    /// The 32 bytes of our own schemes.
+    pub(crate) fn native(&self) -> Result<&[u8; 32], BadDialect> {
+        self.bytes.try_into().map_err(|_| self.size("32"))
+    }
+
+    /// One whole number of 64 bits.
+    pub(crate) fn number(&self) -> Result<u64, BadDialect> {
+        match whole_numbers(self.bytes)[..] {
+            [number] => Ok(number),
+            _ => Err(self.size("8")),
+        }
+    }
+
+    /// Two of them.
+    pub(crate) fn pair(&self) -> Result<[u64; 2], BadDialect> {
+        whole_numbers(self.bytes)[..].try_into().map_err(|_| self.size("16"))
+    }
+
+    /// Any number of them.
+    pub(crate) fn numbers(&self) -> Result<Zeroizing<Vec<u64>>, BadDialect> {
+        match self.bytes.len().is_multiple_of(8) {
+            true => Ok(whole_numbers(self.bytes)),
+            false => Err(self.size("8 for each of its keys")),
+        }
+    }
+}
+
+/// Whole numbers of 64 bits, big-endian; none where bytes are left over.
+fn whole_numbers(secret: &[u8]) -> Zeroizing<Vec<u64>> {
+    let (numbers, rest) = secret.as_chunks::<8>();
+    Zeroizing::new(if rest.is_empty() { numbers.iter().map(|&n| u64::from_be_bytes(n)).collect() } else { Vec::new() })
+}
+
+/// The width of a context of another system.
+pub(crate) fn width(width: usize) -> Result<usize, BadDialect> {
+    (1..=MAX_CONTEXT).contains(&width).then_some(width).ok_or(BadDialect::Width(width))
+}
+
+/// The share of one of two keys.
+pub(crate) fn share(share: f64) -> Result<f64, BadDialect> {
+    (share > 0.0 && share < 1.0).then_some(share).ok_or(BadDialect::Share(share))
+}
+
+/// `4 tokens`.
+pub(crate) fn tokens(count: usize) -> String {
+    format!("{count} token{}", if count == 1 { "" } else { "s" })
+}

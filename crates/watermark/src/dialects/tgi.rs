@@ -1,0 +1,41 @@
+//! The dialect of Text Generation Inference: KGW's `simple_1` over the width of the logits.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::BadDialect;
+use super::kgw::{DEFAULT_HASH_KEY, kgw, simple_1};
+use super::spec::{Secret, Spec};
+use crate::scheme::Scheme;
+
+/// The lists of Text Generation Inference, as key files have them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// The green share; `WATERMARK_GAMMA`, .5 by default.
+    pub gamma: f64,
+}
+
+impl Spec for Parameters {
+    fn name(&self) -> &'static str {
+        "tgi"
+    }
+
+    fn gamma(&self) -> Option<f64> {
+        Some(self.gamma)
+    }
+
+    fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
+        self.gamma = share;
+        Ok(())
+    }
+
+    fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
+        Ok(Arc::new(kgw(secret.number()?, simple_1(), self.gamma, vocabulary)?))
+    }
+
+    fn is_public(&self, numbers: &[u64]) -> bool {
+        numbers == [DEFAULT_HASH_KEY]
+    }
+}
