@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use verdigris::models::Fetched;
 use verdigris::models::ModelError;
-use verdigris::models::hub::Fetched;
 use verdigris::{Device, Engine, ModelFolder, Reader, device};
 
 use crate::built_in::{named, storyteller};

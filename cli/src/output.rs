@@ -4,6 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use verdigris::models::whole_file::{folder, write_whole};
+
 use crate::error::Failure;
 
 /// Where a file will go. Made before the work whose result it takes, so that what cannot be written is told first.
@@ -52,36 +54,15 @@ impl OutputFile {
             let mut stream = OpenOptions::new().write(true).open(&self.path).map_err(write)?;
             return fill(&mut stream).and_then(|()| stream.flush()).map_err(write);
         }
-        let mut options = tempfile::Builder::new();
-        options.prefix(".verdigris-").suffix(".part");
-        // As any new file: what the user's umask leaves of it.
-        #[cfg(unix)]
-        options.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut file = options.tempfile_in(folder(&self.path)).map_err(write)?;
-        fill(file.as_file_mut()).and_then(|()| file.as_file_mut().sync_all()).map_err(write)?;
-        let persisted = match self.replace {
-            true => file.persist(&self.path),
-            false => file.persist_noclobber(&self.path),
-        };
-        match persisted {
-            Ok(_) => Ok(()),
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Err(exists(&self.name)),
-            Err(error) => Err(write(error.error)),
-        }
+        write_whole(&self.path, self.replace, |file, _| fill(file)).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(&self.name),
+            _ => write(error),
+        })
     }
 }
 
 fn exists(name: &Path) -> Failure {
     Failure::Usage(format!("{} exists already; --force replaces it", name.display()))
-}
-
-/// The folder that a file is in.
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => path,
-    }
 }
 
 /// Whether two paths lead to one file, by whatever names.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Purpose, Row, Steps, TokenId, Transform};
-use verdigris_models::{Batch, Drawn, LanguageModel, Rows, Sequence, Turn, Wanted};
+use verdigris_models::{Batch, BatchItem, Drawn, LanguageModel, Rows, Sequence, Wanted};
 
 use crate::draws::Draws;
 use crate::limits::{Limits, Stop};
@@ -94,21 +94,21 @@ impl<'a> Plain<'a> {
         self.target.decided(&self.state, &mut self.row)
     }
 
-    /// What the model is to read next, as a turn of a number; and what it is to draw, if it may be that it does.
-    pub(crate) fn turn(&mut self, number: usize) -> (Turn<'_>, Option<Drawn<'_>>) {
+    /// What the model is to read next, as an item of a number; and what it is to draw, if it may be that it does.
+    pub(crate) fn item(&mut self, number: usize) -> (BatchItem<'_>, Option<Drawn<'_>>) {
         let position = self.sequence.len() + self.unseen.len();
         let batch = Batch::chain(&self.unseen, Wanted::Last);
         let recorded =
             self.draws.size().is_some_and(|size| self.target.record(&self.state, &mut self.row, size, &mut self.steps));
         let drawn = recorded.then(|| Drawn {
-            turn: number,
+            item: number,
             row: 0,
             steps: &self.steps,
             sampler: self.target.sampler,
             number: self.target.random.uniform(position as u64, Purpose::Token),
             token: None,
         });
-        (Turn { sequence: &mut *self.sequence, batch, rows: &mut self.rows }, drawn)
+        (BatchItem { sequence: &mut *self.sequence, batch, rows: &mut self.rows }, drawn)
     }
 
     /// The model does not draw: it need not be asked again.
@@ -116,7 +116,7 @@ impl<'a> Plain<'a> {
         self.draws.never();
     }
 
-    /// Takes the token that the model has drawn in that turn.
+    /// Takes the token that the model has drawn for that item.
     pub(crate) fn took(&mut self, token: Option<TokenId>) -> Result<TokenId, DecodeError> {
         let Some(token) = token else {
             // The row itself can say why.
@@ -128,7 +128,7 @@ impl<'a> Plain<'a> {
         Ok(token)
     }
 
-    /// Draws a token from the row of that turn.
+    /// Draws a token from the row of that item.
     pub(crate) fn drawn(&mut self) -> Result<TokenId, DecodeError> {
         let position = self.sequence.len();
         self.unseen.clear();
@@ -149,7 +149,7 @@ impl<'a> Plain<'a> {
     }
 
     fn computed(&mut self) -> Result<TokenId, DecodeError> {
-        let (Turn { sequence, batch, .. }, drawn) = self.turn(0);
+        let (BatchItem { sequence, batch, .. }, drawn) = self.item(0);
         if let Some(drawn) = drawn {
             let mut draws = [drawn];
             if sequence.draw(&batch, &mut draws)? {
@@ -158,7 +158,7 @@ impl<'a> Plain<'a> {
             }
             self.never_ask_to_draw();
         }
-        let (Turn { sequence, batch, rows }, _) = self.turn(0);
+        let (BatchItem { sequence, batch, rows }, _) = self.item(0);
         sequence.forward(&batch, rows)?;
         self.drawn()
     }

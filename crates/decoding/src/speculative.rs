@@ -202,7 +202,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
                 return Ok(None);
             }
             let sampler = self.target.sampler;
-            draws.push(Drawn { turn: 0, row: first + i, steps, sampler, number, token: None });
+            draws.push(Drawn { item: 0, row: first + i, steps, sampler, number, token: None });
             if let Some(draft) = drafts.get(i) {
                 self.target.transforms.advance(&mut state, draft.token);
             }

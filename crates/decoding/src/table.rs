@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use verdigris_logits::{Purpose, Random, Row, TokenId, Transform};
-use verdigris_models::{Batch, Drawn, LanguageModel, ModelError, Rows, Sequence, Turn, Wanted};
+use verdigris_models::{Batch, BatchItem, Drawn, LanguageModel, ModelError, Rows, Sequence, Wanted};
 
 pub(crate) struct Table {
     rows: Vec<Vec<f32>>,
@@ -89,16 +89,16 @@ impl LanguageModel for Table {
         self.context
     }
 
-    fn draw_each(&self, turns: &mut [Turn<'_>], draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+    fn draw_each(&self, items: &mut [BatchItem<'_>], draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
         if self.drawn.is_none() {
             return Ok(false);
         }
-        for (number, turn) in turns.iter_mut().enumerate() {
-            let batch = turn.batch;
+        for (number, item) in items.iter_mut().enumerate() {
+            let batch = item.batch;
             let mut own: Vec<Drawn<'_>> = Vec::new();
-            own.extend(draws.iter().filter(|draw| draw.turn == number).map(|draw| Drawn { ..*draw }));
-            turn.sequence.draw(&batch, &mut own)?;
-            draws.iter_mut().filter(|draw| draw.turn == number).zip(own).for_each(|(to, from)| to.token = from.token);
+            own.extend(draws.iter().filter(|draw| draw.item == number).map(|draw| Drawn { ..*draw }));
+            item.sequence.draw(&batch, &mut own)?;
+            draws.iter_mut().filter(|draw| draw.item == number).zip(own).for_each(|(to, from)| to.token = from.token);
         }
         Ok(true)
     }

@@ -65,13 +65,13 @@ impl<'a> Together<'a> {
         model: &dyn LanguageModel,
         reading: &mut [(usize, &mut Plain<'a>)],
     ) -> Result<Option<Vec<Option<TokenId>>>, DecodeError> {
-        let asked = reading.iter_mut().enumerate().map(|(number, (_, text))| text.turn(number));
-        let (mut turns, draws): (Vec<_>, Vec<_>) = asked.unzip();
+        let asked = reading.iter_mut().enumerate().map(|(number, (_, text))| text.item(number));
+        let (mut items, draws): (Vec<_>, Vec<_>) = asked.unzip();
         let Some(mut draws) = draws.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
-        if model.draw_each(&mut turns, &mut draws)? {
+        if model.draw_each(&mut items, &mut draws)? {
             return Ok(Some(draws.into_iter().map(|drawn| drawn.token).collect()));
         }
-        drop((turns, draws));
+        drop((items, draws));
         reading.iter_mut().for_each(|(_, text)| text.never_ask_to_draw());
         Ok(None)
     }
@@ -90,8 +90,8 @@ impl<'a> Together<'a> {
         }
         let tokens = Self::model_draws(&*self.model, &mut reading)?;
         if tokens.is_none() {
-            let mut turns: Vec<_> = reading.iter_mut().map(|(_, text)| text.turn(0).0).collect();
-            self.model.forward_each(&mut turns)?;
+            let mut items: Vec<_> = reading.iter_mut().map(|(_, text)| text.item(0).0).collect();
+            self.model.forward_each(&mut items)?;
         }
         for (nth, (i, text)) in reading.into_iter().enumerate() {
             let token = match &tokens {

@@ -21,11 +21,11 @@ pub trait LanguageModel: Send + Sync {
 
     /// Goes on with several sequences of this model, each by a batch of its own, which may be as cheap as one of them. Each has the
     /// rows that it would have alone (on a CPU: bit for bit). After an error all are as before the call.
-    fn forward_each(&self, turns: &mut [Turn<'_>]) -> Result<(), ModelError> {
-        for i in 0..turns.len() {
-            let Turn { sequence, batch, rows } = &mut turns[i];
+    fn forward_each(&self, items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
+        for i in 0..items.len() {
+            let BatchItem { sequence, batch, rows } = &mut items[i];
             if let Err(error) = sequence.forward(batch, rows) {
-                for Turn { sequence, batch, .. } in &mut turns[..i] {
+                for BatchItem { sequence, batch, .. } in &mut items[..i] {
                     sequence.truncate(sequence.len() - batch.tokens.len());
                 }
                 return Err(error);
@@ -36,7 +36,7 @@ pub trait LanguageModel: Send + Sync {
 
     /// As [`LanguageModel::forward_each`], but tokens are drawn where the rows are, which do not come back. `false`: this model does
     /// not do that, and nothing has happened.
-    fn draw_each(&self, _turns: &mut [Turn<'_>], _draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+    fn draw_each(&self, _items: &mut [BatchItem<'_>], _draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
         Ok(false)
     }
 }
@@ -44,9 +44,9 @@ pub trait LanguageModel: Send + Sync {
 /// A token to be drawn from a row: the law of the row after some steps, and the number that picks.
 #[derive(Debug)]
 pub struct Drawn<'a> {
-    /// Which of several turns; 0 of one.
-    pub turn: usize,
-    /// Which of the turn's rows that are wanted.
+    /// Which of several items; 0 of one.
+    pub item: usize,
+    /// Which of the item's rows that are wanted.
     pub row: usize,
     /// What is done to the row.
     pub steps: &'a Steps,
@@ -59,7 +59,7 @@ pub struct Drawn<'a> {
 }
 
 /// What one of several sequences is to read: see [`LanguageModel::forward_each`].
-pub struct Turn<'a> {
+pub struct BatchItem<'a> {
     /// The sequence.
     pub sequence: &'a mut (dyn Sequence + 'static),
     /// What it reads.

@@ -7,52 +7,50 @@
 //! | module | holds |
 //! |---|---|
 //! | [`language_model`] | the contract between a model and everything above it |
-//! | [`config`] | a decoder described as data |
+//! | [`description`] | a decoder as data: choices, positions, weights as they are stored, families, GGUF files |
 //! | [`cpu`] | the one decoder that runs the description on a CPU |
 //! | `gpu` | the same on NVIDIA GPUs (feature `cuda`) |
+//! | [`source`] | where models come from: folders, files, the Hugging Face hub (feature `hub`) |
 //! | [`foreign`] | models of other libraries behind the same contract |
-//! | `families` | how each architecture names its choices and its weights |
-//! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
-//! | `chat` | where a model's chat template lies |
-//! | `checkpoint`, `matrix` | weights in files, as they are stored |
-//! | `files` | files of strangers, opened and read with care |
 //! | [`mod@device`] | where a model computes |
-//! | [`folder`], [`hub`] | Hugging Face model folders, and where they come from |
-//! | `pieces` | tokens of several sequences, shared out to passes |
 //! | [`held`] | how many tokens a sequence holds |
-//! | [`rotary`] | rotary positions |
+//! | `cache`, `slices` | what both decoders share: how keys and values are kept; tokens of several batches in passes |
+//! | [`whole_file`] | files that are there whole or not at all |
+//!
+//! Arrows run down the table of what each stands on: `source` on `cpu` and `gpu`, both on `description`; the two decoders know
+//! nothing of each other.
 #![forbid(unsafe_code)]
 
-mod chat;
-mod checkpoint;
-pub mod config;
+mod cache;
 pub mod cpu;
+pub mod description;
 pub mod device;
 mod error;
-mod families;
-mod files;
-pub mod folder;
 pub mod foreign;
-mod gguf;
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 pub mod gpu;
 pub mod held;
-pub mod hub;
 pub mod language_model;
-mod matrix;
-mod pieces;
-pub mod rotary;
+mod slices;
+pub mod source;
+pub mod whole_file;
 
-pub use chat::ChatSource;
-pub use config::DecoderConfig;
-pub use cpu::{CacheLayout, CpuDecoder};
+pub use cache::CacheLayout;
+pub use cpu::CpuDecoder;
+pub use description::config::DecoderConfig;
+pub use description::gguf::convert::Converted;
+pub use description::matrix::Bytes;
+pub use description::{config, rotary};
 pub use device::{Device, device};
 pub use error::{BoxError, ModelError};
-pub use folder::{LoadedModel, ModelFolder};
 pub use foreign::{Foreign, Forward};
-pub use gguf::convert::Converted;
+#[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+pub use gpu::GpuDecoder;
 pub use held::Held;
-pub use hub::HubName;
-pub use language_model::{Batch, Drawn, LanguageModel, Rows, Sequence, Turn, Wanted};
-pub use matrix::Bytes;
+pub use language_model::{Batch, BatchItem, Drawn, LanguageModel, Rows, Sequence, Wanted};
+pub use source::chat::ChatSource;
+pub use source::folder::{LoadedModel, ModelFolder};
+#[cfg(feature = "hub")]
+pub use source::hub;
+pub use source::name::{Fetched, HubName};
 pub use verdigris_kernels::Format;

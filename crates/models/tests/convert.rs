@@ -127,7 +127,8 @@ fn what_cannot_be_converted_says_why() {
     assert!(fault(with_tokenizer("mistral", folder.path())).contains("sliding window"));
     assert!(fault(with_tokenizer("llama-long", folder.path())).contains("biases"));
     assert!(
-        fault(with_tokenizer("qwen2-yarn", folder.path())).contains("it has fast: 4.0; it would be read as fast: 32.0")
+        fault(with_tokenizer("qwen2-yarn", folder.path()))
+            .contains("it has beta_fast: 4.0; it would be read as beta_fast: 32.0")
     );
     assert!(fault(with_tokenizer("llama-dynamic", folder.path())).contains("Dynamic"));
     let model = with_tokenizer("llama", folder.path());

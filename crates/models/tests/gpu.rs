@@ -8,8 +8,8 @@ use verdigris_logits::steps::Steps;
 use verdigris_logits::warp::{Temperature, TopK, TopP};
 use verdigris_logits::{Chain, Forbid, Purpose, Random, Row, Sampler, Transform};
 use verdigris_models::{
-    Batch, CacheLayout, Device, Drawn, Format, LanguageModel, ModelError, ModelFolder, Rows, Sequence, Turn, Wanted,
-    device,
+    Batch, BatchItem, CacheLayout, Device, Drawn, Format, LanguageModel, ModelError, ModelFolder, Rows, Sequence,
+    Wanted, device,
 };
 
 mod golden;
@@ -167,10 +167,10 @@ fn several_sequences_have_the_rows_that_each_has_alone() {
         let (mut alone, mut together) = (begin(&cpu), begin(&gpu));
         for _ in 0..4 {
             let mut rows: [Rows; 5] = Default::default();
-            let turns = together.iter_mut().zip(&batches).zip(&mut rows);
-            let mut turns: Vec<Turn<'_>> =
-                turns.map(|((sequence, &batch), rows)| Turn { sequence: &mut **sequence, batch, rows }).collect();
-            gpu.forward_each(&mut turns).unwrap();
+            let items = together.iter_mut().zip(&batches).zip(&mut rows);
+            let mut items: Vec<BatchItem<'_>> =
+                items.map(|((sequence, &batch), rows)| BatchItem { sequence: &mut **sequence, batch, rows }).collect();
+            gpu.forward_each(&mut items).unwrap();
             for ((sequence, batch), rows) in alone.iter_mut().zip(batches).zip(&rows) {
                 let expected = read(&mut **sequence, batch);
                 let got: Vec<f32> = (0..rows.count()).flat_map(|i| rows.row(i).to_vec()).collect();
@@ -188,11 +188,11 @@ fn several_sequences_have_the_rows_that_each_has_alone() {
         let [rows, other] = &mut rows;
         let [first, second, ..] = &mut together[..] else { unreachable!() };
         let lengths = [first.len(), second.len()];
-        let mut turns = [
-            Turn { sequence: &mut **first, batch: Batch::chain(&[1], Wanted::Last), rows },
-            Turn { sequence: &mut **second, batch: Batch::chain(&bad, Wanted::Last), rows: other },
+        let mut items = [
+            BatchItem { sequence: &mut **first, batch: Batch::chain(&[1], Wanted::Last), rows },
+            BatchItem { sequence: &mut **second, batch: Batch::chain(&bad, Wanted::Last), rows: other },
         ];
-        assert!(matches!(gpu.forward_each(&mut turns), Err(ModelError::UnknownToken { .. })));
+        assert!(matches!(gpu.forward_each(&mut items), Err(ModelError::UnknownToken { .. })));
         assert_eq!([first.len(), second.len()], lengths);
     }
 }
@@ -234,15 +234,15 @@ fn company_changes_no_bit() {
             sequences.extend(others.iter().map(|_| model.clone().begin(60).unwrap()));
             let tokens: Vec<&[u32]> = std::iter::once(&next[..1]).chain(others.iter().map(Vec::as_slice)).collect();
             let mut rows: [Rows; 4] = Default::default();
-            let turns = sequences.iter_mut().zip(&tokens).zip(&mut rows);
-            let mut turns: Vec<Turn<'_>> = turns
-                .map(|((sequence, tokens), rows)| Turn {
+            let items = sequences.iter_mut().zip(&tokens).zip(&mut rows);
+            let mut items: Vec<BatchItem<'_>> = items
+                .map(|((sequence, tokens), rows)| BatchItem {
                     sequence: &mut **sequence,
                     batch: Batch::chain(tokens, wanted),
                     rows,
                 })
                 .collect();
-            model.forward_each(&mut turns).unwrap();
+            model.forward_each(&mut items).unwrap();
             assert!(alone == rows[0].row(0), "with others, {wanted:?}, round {round}");
         }
     }
@@ -270,7 +270,7 @@ fn tokens_are_drawn_where_the_rows_are() {
         let number = |i: usize| Random::new(round).uniform(i as u64, Purpose::Token);
         let sampler = |i: usize| if i == 2 { Sampler::Greedy } else { Sampler::Categorical };
         let draw =
-            |i: usize| Drawn { turn: 0, row: i, steps: &steps, sampler: sampler(i), number: number(i), token: None };
+            |i: usize| Drawn { item: 0, row: i, steps: &steps, sampler: sampler(i), number: number(i), token: None };
         let mut draws: Vec<Drawn<'_>> = (0..ids.len()).map(draw).collect();
         let batch = Batch::chain(&ids, Wanted::All);
         assert!(drawing.draw(&batch, &mut draws).unwrap());

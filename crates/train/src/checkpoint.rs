@@ -1,8 +1,8 @@
 //! Going on after a kill.
 //!
 //! A checkpoint is one safetensors file with the weights and the optimizer's moments in f32, and one JSON file
-//! that says how far the run was and with what settings. Both are written beside their place and then moved
-//! there, the JSON last, so a kill at any moment leaves a whole checkpoint: the old one or the new one.
+//! that says how far the run was and with what settings. Each is written
+//! under another name and then takes its own, the JSON last, so a kill at any moment leaves a whole checkpoint: the old one or the new one.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor};
 use serde::{Deserialize, Serialize};
+use verdigris_models::whole_file::replace;
 
 use crate::adamw::AdamW;
 use crate::error::TrainError;
 use crate::model::TrainedModel;
+use crate::weights::save;
 
 /// How far a run is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,9 +54,9 @@ impl Checkpoint {
         adamw.save(&mut tensors);
         state.tensors = format!("checkpoint-{}.safetensors", state.step);
         let old = self.state().ok().flatten();
-        write_whole(&self.folder.join(&state.tensors), |path| Ok(candle_core::safetensors::save(&tensors, path)?))?;
+        save(&self.folder.join(&state.tensors), &tensors, None)?;
         let json = serde_json::to_vec_pretty(&state).expect("a state serialises");
-        write_whole(&self.state_path(), |path| fs::write(path, &json).map_err(TrainError::file("write", path)))?;
+        replace(&self.state_path(), &json).map_err(TrainError::file("write", self.state_path()))?;
         if let Some(old) = old.filter(|old| old.tensors != state.tensors) {
             let _ = fs::remove_file(self.folder.join(old.tensors));
         }
@@ -104,26 +106,4 @@ impl Checkpoint {
         }
         Ok(())
     }
-}
-
-/// Writes a file beside its place and then moves it there. Whoever may read the folder's other files may read it too, and two
-/// runs never write to one file.
-pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&Path) -> Result<(), TrainError>) -> Result<(), TrainError> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    let beside = PathBuf::from(beside);
-    // Made here, with the mode that the umask leaves to new files: some who write a file make one for its owner alone.
-    let done = fs::File::create(&beside)
-        .and_then(|file| Ok(file.metadata()?.permissions()))
-        .map(|permissions| (write(&beside), permissions));
-    let (written, permissions) = done.map_err(TrainError::file("write", &beside))?;
-    let moved = written.and_then(|()| {
-        let done = fs::set_permissions(&beside, permissions).and_then(|()| fs::rename(&beside, path));
-        done.map_err(TrainError::file("write", path))
-    });
-    if moved.is_err() {
-        // What is half written helps nobody.
-        let _ = fs::remove_file(&beside);
-    }
-    moved
 }

@@ -9,7 +9,7 @@ use verdigris_models::DecoderConfig;
 
 use crate::decoder::Decoder;
 use crate::error::TrainError;
-use crate::weights::Weights;
+use crate::weights::{Weights, save};
 
 /// The spread of fresh weights.
 const DEVIATION: f64 = 0.02;
@@ -98,10 +98,7 @@ impl TrainedModel {
             .collect::<Result<HashMap<_, _>, TrainError>>()?;
         // Older versions of transformers refuse a file that does not say so.
         let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-        crate::checkpoint::write_whole(path, |path| {
-            safetensors::serialize_to_file(&tensors, Some(metadata), path)
-                .map_err(|error| TrainError::file("write", path)(std::io::Error::other(error)))
-        })
+        save(path, &tensors, Some(metadata))
     }
 }
 

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use serde::Serialize;
 use verdigris_logits::Random;
+use verdigris_models::whole_file::replace;
 use verdigris_models::{Device, ModelFolder};
 
 use crate::adamw::AdamW;
-use crate::checkpoint::{Checkpoint, State, write_whole};
+use crate::checkpoint::{Checkpoint, State};
 use crate::corpus::Corpus;
 use crate::error::TrainError;
 use crate::model::TrainedModel;
@@ -265,7 +266,7 @@ fn write_model(
         ("training.json", [training, b"\n".to_vec()].concat()),
     ] {
         let path = options.out.join(name);
-        write_whole(&path, |path| std::fs::write(path, &content).map_err(TrainError::file("write", path)))?;
+        replace(&path, &content).map_err(TrainError::file("write", path))?;
     }
     Ok(())
 }

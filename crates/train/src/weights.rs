@@ -1,10 +1,12 @@
 //! Safetensors files as tensors.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use candle_core::safetensors::Load;
 use candle_core::{DType, Device, Tensor};
 use safetensors::SafeTensors;
+use verdigris_models::whole_file::write_whole;
 use verdigris_models::{ModelError, ModelFolder};
 
 use crate::error::TrainError;
@@ -70,4 +72,16 @@ impl Weights {
     pub fn tensors(&self) -> &HashMap<String, Tensor> {
         &self.tensors
     }
+}
+
+/// Writes tensors as a safetensors file, whole or not at all.
+pub(crate) fn save(
+    path: &Path,
+    tensors: &HashMap<String, Tensor>,
+    metadata: Option<HashMap<String, String>>,
+) -> Result<(), TrainError> {
+    let written = write_whole(path, true, |_, name| {
+        safetensors::serialize_to_file(tensors, metadata, name).map_err(std::io::Error::other)
+    });
+    written.map_err(TrainError::file("write", path))
 }

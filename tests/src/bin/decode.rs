@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use verdigris::models::{Batch, Device, LanguageModel, ModelFolder, Rows, Sequence, Turn, Wanted};
+use verdigris::models::{Batch, BatchItem, Device, LanguageModel, ModelFolder, Rows, Sequence, Wanted};
 
 fn tokens(count: usize) -> Vec<u32> {
     (0..count as u32).map(|i| i * 37 % 40_000 + 1).collect()
@@ -47,8 +47,8 @@ fn sequences_beside_one(model: &Arc<dyn LanguageModel>, beginning: &dyn Sequence
         let seconds = best(|| {
             for _ in 0..8 {
                 let batch = Batch::chain(&token, Wanted::Last);
-                let turns = texts.iter_mut().map(|(text, rows)| Turn { sequence: &mut **text, batch, rows });
-                model.forward_each(&mut turns.collect::<Vec<_>>()).expect("there is room");
+                let items = texts.iter_mut().map(|(text, rows)| BatchItem { sequence: &mut **text, batch, rows });
+                model.forward_each(&mut items.collect::<Vec<_>>()).expect("there is room");
             }
         }) / 8.0;
         let one = *one.get_or_insert(seconds);

@@ -301,7 +301,7 @@ fn rows_a_call(model: &Arc<dyn LanguageModel>, held: usize, bytes: u64) -> Resul
         let next = tokens(m);
         let seconds = time(30, || {
             // Drawn on the device: what comes back is a token for each row.
-            let draw = |row| Drawn { turn: 0, row, steps: &steps, sampler: Sampler::Greedy, number: 0.0, token: None };
+            let draw = |row| Drawn { item: 0, row, steps: &steps, sampler: Sampler::Greedy, number: 0.0, token: None };
             let mut draws: Vec<Drawn<'_>> = (0..m).map(draw).collect();
             sequence.draw(&Batch::chain(&next, Wanted::All), &mut draws)?;
             sequence.truncate(held);

@@ -4,24 +4,8 @@ use std::sync::Arc;
 
 use verdigris_kernels::{Cached, Format, zeroed};
 
+use crate::cache::CacheLayout;
 use crate::error::ModelError;
-
-/// How the memory of keys and values is laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheLayout {
-    /// In pages of so many tokens, made when they are needed. Forks share them: a common beginning is kept once.
-    Paged {
-        /// Tokens of a page; at least one.
-        tokens: usize,
-    },
-    /// In one piece for as many tokens as a sequence may come to hold, made when it begins. No token takes memory after that, and
-    /// a fork copies what it has in common as soon as it goes on.
-    Contiguous,
-}
-
-impl CacheLayout {
-    pub(crate) const DEFAULT: Self = Self::Paged { tokens: 64 };
-}
 
 /// Which half of a layer's cache.
 #[derive(Clone, Copy, Debug)]
@@ -87,14 +71,14 @@ impl Pages {
     }
 
     /// Where in each page one half of a layer begins, and how many bytes it has.
-    fn place(&self, layer: usize, half: Half) -> (usize, usize) {
+    fn span(&self, layer: usize, half: Half) -> (usize, usize) {
         let bytes = self.tokens * self.format.bytes(self.width);
         ((2 * layer + half as usize) * bytes, bytes)
     }
 
     /// Writes the keys or values of some tokens, whose pages are this sequence's own.
     pub(super) fn write(&mut self, layer: usize, half: Half, mut at: usize, mut numbers: &[f32]) {
-        let (from, _) = self.place(layer, half);
+        let (from, _) = self.span(layer, half);
         let a_token = self.format.bytes(self.width);
         while !numbers.is_empty() {
             let offset = at % self.tokens;
@@ -108,7 +92,7 @@ impl Pages {
 
     /// The keys or values of the first so many tokens.
     pub(super) fn first(&self, layer: usize, half: Half, tokens: usize) -> Cached<'_> {
-        let (from, bytes) = self.place(layer, half);
+        let (from, bytes) = self.span(layer, half);
         let pages = &self.pages[..tokens.div_ceil(self.tokens)];
         Cached::paged(self.format, tokens * self.format.bytes(self.width), pages, from, bytes)
     }
@@ -120,12 +104,12 @@ impl Pages {
         Self { pages, ..*self }
     }
 
-    /// Moves the token at one place to another before it. The pages of both are this sequence's own.
+    /// Moves the token at one index to another before it. The pages of both are this sequence's own.
     pub(super) fn move_back(&mut self, from: usize, to: usize) {
         let a_token = self.format.bytes(self.width);
         for layer in 0..self.layers {
             for half in [Half::Keys, Half::Values] {
-                let (begin, _) = self.place(layer, half);
+                let (begin, _) = self.span(layer, half);
                 let [from, to] = [from, to].map(|at| (at / self.tokens, begin + at % self.tokens * a_token));
                 // Pages of one sequence are apart, so one is written while another is read; within one, bytes move.
                 let mut target = std::mem::take(&mut self.pages[to.0]);
@@ -146,7 +130,7 @@ mod tests {
 
     /// What stands at a token, as the kernels see it: its one head attends to itself alone.
     fn read(pages: &Pages, layer: usize, half: Half, tokens: usize) -> Vec<u8> {
-        let (from, _) = pages.place(layer, half);
+        let (from, _) = pages.span(layer, half);
         let a_token = pages.format.bytes(pages.width);
         let at = |t: usize| &pages.pages[t / pages.tokens][from + t % pages.tokens * a_token..][..a_token];
         (0..tokens).flat_map(at).copied().collect()

@@ -1,18 +1,37 @@
 //! One pass through the layers, for tokens of one sequence or of several.
 
+use std::sync::Arc;
+
 use verdigris_kernels::{Heads, Sight, Weights, activate, attend, linear, linear_each, rms_norm, rotate};
 
-use crate::config::{DecoderConfig, FeedForward, Norm, Parallel, Positions};
-use crate::cpu::pages::Half;
-use crate::cpu::sequence::CpuSequence;
-use crate::cpu::{CpuDecoder, Layer, Projection, Scales};
-use crate::language_model::Turn;
-use crate::pieces::Piece;
+use super::decoder::CpuDecoder;
+use super::pages::{Half, Pages};
+use crate::description::config::{DecoderConfig, FeedForward, Norm, Parallel, Positions};
+use crate::description::parts::{Layer, Projection, Scales};
+use crate::description::rotary::Angles;
+use crate::held::Held;
+use crate::language_model::{Batch, Rows};
+use crate::slices::TokenSlice;
+
+/// What a model remembers of one text.
+pub(super) struct State {
+    pub(super) pages: Pages,
+    /// Those of each rotary embedding.
+    pub(super) angles: Arc<[Angles]>,
+    pub(super) held: Held,
+}
+
+/// What one of several texts is to read, and where its rows go.
+pub(super) struct Item<'a> {
+    pub(super) state: &'a mut State,
+    pub(super) batch: Batch<'a>,
+    pub(super) rows: &'a mut Rows,
+}
 
 /// What a pass works in, used again by the next.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    pub(super) pieces: Vec<Piece>,
+    pub(super) slices: Vec<TokenSlice>,
     positions: Vec<u32>,
     visible: Vec<bool>,
     cos: Vec<f32>,
@@ -30,19 +49,19 @@ pub(super) struct Work {
     normed: Vec<f32>,
 }
 
-/// Reads the tokens of `pieces`, whose sequences have own pages for them, and writes their rows where they belong.
-pub(super) fn pass(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece], work: &mut Work) {
+/// Reads the tokens of `slices`, whose sequences have own pages for them, and writes their rows where they belong.
+pub(super) fn pass(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSlice], work: &mut Work) {
     let CpuDecoder { config, parts, .. } = decoder;
     work.positions.clear();
     work.visible.clear();
-    for piece in pieces {
-        let batch = piece.batch(&turns[piece.turn]);
-        let held = CpuSequence::of(&mut turns[piece.turn], decoder).held.length();
-        batch.extend_positions(held, &mut work.positions);
+    for slice in slices {
+        let item = &items[slice.item];
+        let batch = slice.of(&item.batch);
+        batch.extend_positions(item.state.held.length(), &mut work.positions);
         batch.extend_visibility(&mut work.visible);
     }
-    embed(decoder, pieces.iter().flat_map(|piece| piece.batch(&turns[piece.turn]).tokens), work);
-    let mut turned_by = None;
+    embed(decoder, slices.iter().flat_map(|slice| slice.of(&items[slice.item].batch).tokens), work);
+    let mut rotated_by = None;
     for (i, layer) in parts.layers.iter().enumerate() {
         match &layer.attention_norm {
             Some(scales) => decoder.normalize(&work.h, scales, &mut work.x),
@@ -60,15 +79,15 @@ pub(super) fn pass(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece
             }
         }
         if let (Positions::Rotary(all), Some(which)) = (&config.positions, config.kind(i).rotary) {
-            if turned_by != Some(which) {
-                turned_by = Some(which);
-                turn(decoder, which, turns, pieces, work);
+            if rotated_by != Some(which) {
+                rotated_by = Some(which);
+                cosines_and_sines(which, items, slices, work);
             }
             let DecoderConfig { heads, kv_heads, head_dim, .. } = *config;
             rotate(&mut work.query, heads, head_dim, &work.cos, &work.sin, all[which].pairs);
             rotate(&mut work.key, kv_heads, head_dim, &work.cos, &work.sin, all[which].pairs);
         }
-        attend_each(decoder, i, turns, pieces, work);
+        attend_each(decoder, i, items, slices, work);
         project(&work.mixed, &layer.output, &mut work.y);
         if config.parallel.is_none() {
             add(decoder, &mut work.h, &work.y, layer.after_attention.as_ref(), &mut work.normed);
@@ -85,10 +104,10 @@ pub(super) fn pass(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece
         project(&work.gate, &layer.down, &mut work.y);
         add(decoder, &mut work.h, &work.y, layer.after_feed_forward.as_ref(), &mut work.normed);
     }
-    for piece in pieces {
-        CpuSequence::of(&mut turns[piece.turn], decoder).held.extend(piece.len());
+    for slice in slices {
+        items[slice.item].state.held.extend(slice.len());
     }
-    write_rows(decoder, turns, pieces, work);
+    write_rows(decoder, items, slices, work);
 }
 
 /// The residual stream begins as the embeddings.
@@ -117,29 +136,28 @@ fn embed<'a>(decoder: &CpuDecoder, tokens: impl Iterator<Item = &'a u32>, work: 
 }
 
 /// The cosines and sines of all positions, for one of the rotary embeddings.
-fn turn(decoder: &CpuDecoder, which: usize, turns: &mut [Turn<'_>], pieces: &[Piece], work: &mut Work) {
+fn cosines_and_sines(which: usize, items: &[Item<'_>], slices: &[TokenSlice], work: &mut Work) {
     work.cos.clear();
     work.sin.clear();
     let mut positions = work.positions.iter();
-    for piece in pieces {
-        let angles = &CpuSequence::of(&mut turns[piece.turn], decoder).angles[which];
-        let of_piece = positions.by_ref().take(piece.len());
-        of_piece.for_each(|&position| angles.extend(position, &mut work.cos, &mut work.sin));
+    for slice in slices {
+        let angles = &items[slice.item].state.angles[which];
+        let of_slice = positions.by_ref().take(slice.len());
+        of_slice.for_each(|&position| angles.extend(position, &mut work.cos, &mut work.sin));
     }
 }
 
 /// Writes keys and values, and attends: each sequence to its own.
-fn attend_each(decoder: &CpuDecoder, layer: usize, turns: &mut [Turn<'_>], pieces: &[Piece], work: &mut Work) {
+fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [Item<'_>], slices: &[TokenSlice], work: &mut Work) {
     let config = &decoder.config;
     let DecoderConfig { heads, kv_heads, head_dim, .. } = *config;
     let window = config.kind(layer).window;
     work.mixed.resize(work.query.len(), 0.0);
     let (mut at, mut seen) = (0, 0);
-    for piece in pieces {
-        let m = piece.len();
-        let is_tree = turns[piece.turn].batch.parents.is_some();
-        let CpuSequence { pages, held, .. } = CpuSequence::of(&mut turns[piece.turn], decoder);
-        let length = held.length();
+    for slice in slices {
+        let m = slice.len();
+        let Item { state: State { pages, held, .. }, batch, .. } = &mut items[slice.item];
+        let (is_tree, length) = (batch.parents.is_some(), held.length());
         let of = |width: usize| at * width..(at + m) * width;
         pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
         pages.write(layer, Half::Values, length, &work.value[of(kv_heads * head_dim)]);
@@ -160,15 +178,15 @@ fn attend_each(decoder: &CpuDecoder, layer: usize, turns: &mut [Turn<'_>], piece
 }
 
 /// The rows that are wanted: one product for all sequences.
-fn write_rows(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece], work: &mut Work) {
+fn write_rows(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSlice], work: &mut Work) {
     let CpuDecoder { config, parts, .. } = decoder;
     let (width, size) = (config.width, config.vocabulary);
     work.y.clear();
     let mut at = 0;
-    for piece in pieces {
-        let wanted = piece.wanted(&turns[piece.turn]);
+    for slice in slices {
+        let wanted = slice.wanted(&items[slice.item].batch);
         work.y.extend_from_slice(&work.h[(at + wanted.start) * width..(at + wanted.end) * width]);
-        at += piece.len();
+        at += slice.len();
     }
     if work.y.is_empty() {
         return;
@@ -180,14 +198,13 @@ fn write_rows(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece], wo
             logits.iter_mut().for_each(|logit| *logit = cap * (*logit / cap).tanh());
         }
     };
-    let place = |piece: &Piece, turn: &Turn<'_>| {
-        let rows = piece.place(turn);
+    let logits_of = |slice: &TokenSlice, batch: &Batch<'_>| {
+        let rows = slice.rows(batch);
         rows.start * size..rows.end * size
     };
-    if let [piece] = pieces {
-        let turn = &mut turns[piece.turn];
-        let place = place(piece, turn);
-        let logits = &mut turn.rows.logits[place];
+    if let [slice] = slices {
+        let Item { batch, rows, .. } = &mut items[slice.item];
+        let logits = &mut rows.logits[logits_of(slice, batch)];
         linear(&work.x, parts.output.weights(), logits);
         return finish(logits);
     }
@@ -195,11 +212,11 @@ fn write_rows(decoder: &CpuDecoder, turns: &mut [Turn<'_>], pieces: &[Piece], wo
     linear(&work.x, parts.output.weights(), &mut work.up);
     finish(&mut work.up);
     let mut rest = &work.up[..];
-    for piece in pieces {
-        let turn = &mut turns[piece.turn];
-        let place = place(piece, turn);
-        let (these, others) = rest.split_at(place.len());
-        turn.rows.logits[place].copy_from_slice(these);
+    for slice in slices {
+        let Item { batch, rows, .. } = &mut items[slice.item];
+        let range = logits_of(slice, batch);
+        let (these, others) = rest.split_at(range.len());
+        rows.logits[range].copy_from_slice(these);
         rest = others;
     }
 }

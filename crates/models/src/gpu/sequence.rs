@@ -4,46 +4,45 @@ use std::any::Any;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use verdigris_kernels::cuda::draw::Item;
+use verdigris_kernels::cuda::draw;
 use verdigris_kernels::cuda::elements::move_back;
 use verdigris_kernels::cuda::rows;
 use verdigris_kernels::cuda::{Buffer, CudaError};
 
+use super::decoder::{GpuDecoder, Shared};
+use super::pass::pass;
+use super::resident::Resident;
+use super::work::{Span, Work, bucket, is_recorded, outputs};
 use crate::error::ModelError;
-use crate::gpu::pass::pass;
-use crate::gpu::work::{Span, Work, bucket, is_recorded, outputs};
-use crate::gpu::{GpuDecoder, Shared};
 use crate::held::{Held, moves};
-use crate::language_model::{Batch, Drawn, Rows, Sequence, Turn};
-use crate::pieces::{CHUNK, Piece, in_passes};
+use crate::language_model::{Batch, BatchItem, Drawn, LanguageModel, Rows, Sequence};
+use crate::slices::{CHUNK, TokenSlice, passes, share_out};
 
-pub(super) struct GpuSequence {
+/// One text that is read or written.
+struct GpuSequence {
     decoder: Arc<GpuDecoder>,
+    state: State,
+}
+
+/// What a model remembers of one text.
+struct State {
     /// Those that other sequences have too are copied before this one writes to them.
     pages: Vec<Arc<Buffer>>,
     angles: Buffer,
     held: Held,
 }
 
-impl GpuSequence {
-    pub(super) fn new(decoder: Arc<GpuDecoder>, held: Held) -> Result<Self, ModelError> {
-        let angles = decoder.gpu.upload_numbers(&decoder.angles(held.capacity()))?;
-        Ok(Self { decoder, pages: Vec::new(), angles, held })
-    }
+/// What one of several texts is to read, and where its rows go.
+struct Item<'a> {
+    state: &'a mut State,
+    batch: Batch<'a>,
+    rows: &'a mut Rows,
+}
 
-    /// The sequence of a turn.
-    ///
-    /// # Panics
-    /// If it is none of this decoder's.
-    fn of<'a>(turn: &'a mut Turn<'_>, decoder: &GpuDecoder) -> &'a mut Self {
-        let sequence: &mut dyn Any = turn.sequence;
-        let own = sequence.downcast_mut::<Self>().filter(|sequence| std::ptr::eq(&*sequence.decoder, decoder));
-        own.expect("a sequence of this model")
-    }
-
+impl State {
     /// Makes sure that there are pages for the tokens from one to before another that no other sequence holds.
-    fn make_own(&mut self, from: usize, to: usize) -> Result<(), CudaError> {
-        let GpuDecoder { gpu, layout, .. } = &*self.decoder;
+    fn make_own(&mut self, resident: &Resident, from: usize, to: usize) -> Result<(), CudaError> {
+        let Resident { gpu, layout, .. } = resident;
         for at in from / layout.tokens..to.div_ceil(layout.tokens) {
             let Some(held) = self.pages.get_mut(at) else {
                 self.pages.push(gpu.allocate(layout.page_bytes())?.into());
@@ -59,113 +58,140 @@ impl GpuSequence {
     }
 }
 
+impl LanguageModel for GpuDecoder {
+    fn vocabulary_size(&self) -> usize {
+        self.config().vocabulary
+    }
+
+    fn context_length(&self) -> usize {
+        self.config().context
+    }
+
+    fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
+        let held = Held::none(capacity, self.config().context)?;
+        let angles = self.resident.gpu.upload_numbers(&self.resident.angles(capacity))?;
+        Ok(Box::new(GpuSequence { decoder: self, state: State { pages: Vec::new(), angles, held } }))
+    }
+
+    fn forward_each(&self, items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
+        forward(self, &mut own(self, items), &mut [])
+    }
+
+    fn draw_each(&self, items: &mut [BatchItem<'_>], draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+        forward(self, &mut own(self, items), draws)?;
+        Ok(true)
+    }
+}
+
+/// The same with the sequences as what they are.
+///
+/// # Panics
+/// If one is none of this decoder's.
+fn own<'a>(decoder: &GpuDecoder, items: &'a mut [BatchItem<'_>]) -> Vec<Item<'a>> {
+    let own = |item: &'a mut BatchItem<'_>| {
+        let sequence: &mut dyn Any = item.sequence;
+        let sequence = sequence.downcast_mut::<GpuSequence>().filter(|own| std::ptr::eq(&*own.decoder, decoder));
+        let state = &mut sequence.expect("a sequence of this model").state;
+        Item { state, batch: item.batch, rows: item.rows }
+    };
+    items.iter_mut().map(own).collect()
+}
+
 /// Goes on with several sequences, and draws tokens from their rows, or, without draws, writes their rows.
-pub(super) fn forward_each(
-    decoder: &GpuDecoder,
-    turns: &mut [Turn<'_>],
-    draws: &mut [Drawn<'_>],
-) -> Result<(), ModelError> {
-    let mut lengths = Vec::with_capacity(turns.len());
-    for turn in &mut *turns {
-        let batch = turn.batch;
+fn forward(decoder: &GpuDecoder, items: &mut [Item<'_>], draws: &mut [Drawn<'_>]) -> Result<(), ModelError> {
+    let (resident, size) = (&decoder.resident, decoder.config().vocabulary);
+    let mut lengths = Vec::with_capacity(items.len());
+    for Item { state, batch, .. } in &mut *items {
         if batch.parents.is_some() && batch.tokens.len() > CHUNK {
             return Err(ModelError::Tree { tokens: batch.tokens.len(), most: CHUNK });
         }
-        let sequence = GpuSequence::of(turn, decoder);
-        let size = decoder.config.vocabulary;
-        let length = sequence.held.length();
-        sequence.make_own(length, sequence.held.after(&batch, size)?)?;
+        let length = state.held.length();
+        state.make_own(resident, length, state.held.after(batch, size)?)?;
         lengths.push(length);
     }
     if draws.is_empty() {
-        turns.iter_mut().for_each(|Turn { batch, rows, .. }| {
-            rows.prepare(batch.rows(), decoder.config.vocabulary);
-        });
+        for Item { batch, rows, .. } in &mut *items {
+            rows.prepare(batch.rows(), size);
+        }
     }
+    let mut slices = Vec::new();
+    share_out(items.iter().map(|item| item.batch), &mut slices);
     let mut shared = decoder.shared();
-    let done =
-        in_passes(turns, &mut Vec::new(), |turns, pieces| Ok(one_pass(decoder, &mut shared, turns, pieces, draws)?));
+    let done = passes(&slices).try_for_each(|slices| one_pass(resident, &mut shared, items, slices, draws));
     if done.is_err() {
-        turns.iter_mut().zip(lengths).for_each(|(turn, length)| GpuSequence::of(turn, decoder).held.truncate(length));
+        items.iter_mut().zip(lengths).for_each(|(item, length)| item.state.held.truncate(length));
     }
-    done
+    Ok(done?)
 }
 
 fn one_pass(
-    decoder: &GpuDecoder,
+    resident: &Resident,
     Shared { works, drawer }: &mut Shared,
-    turns: &mut [Turn<'_>],
-    pieces: &[Piece],
+    items: &mut [Item<'_>],
+    slices: &[TokenSlice],
     draws: &mut [Drawn<'_>],
 ) -> Result<(), CudaError> {
-    let (gpu, size) = (&decoder.gpu, decoder.config.vocabulary);
-    let bucket = bucket(pieces.iter().map(Piece::len).sum());
+    let (gpu, size) = (&resident.gpu, resident.config.vocabulary);
+    let bucket = bucket(slices.iter().map(TokenSlice::len).sum());
     let work = match works.entry(bucket) {
         Entry::Occupied(work) => work.into_mut(),
-        Entry::Vacant(place) => place.insert(Work::new(decoder, bucket)?),
+        Entry::Vacant(work) => work.insert(Work::new(resident, bucket)?),
     };
-    let wanted = set_rows(decoder, &mut work.rows, turns, pieces)?;
+    let wanted = set_rows(&mut work.rows, items, slices)?;
     if !is_recorded(bucket) && work.buffers.logits.len() < wanted * size * 4 {
         work.buffers.logits = gpu.allocate(wanted * size * 4)?;
     }
-    let (rows, buffers, Span { splits, done }) = work.for_these_rows(decoder)?;
+    let (rows, buffers, Span { splits, done }) = work.for_these_rows(resident)?;
     let outputs = if is_recorded(bucket) { outputs(wanted) } else { wanted };
     match done.get_mut(&outputs) {
         Some(Some(graph)) => graph.replay()?,
         Some(graph) if is_recorded(bucket) => {
-            let recorded = gpu.record(|| pass(decoder, rows, buffers, splits, outputs))?;
+            let recorded = gpu.record(|| pass(resident, rows, buffers, splits, outputs))?;
             graph.insert(recorded).replay()?;
         }
         _ => {
-            pass(decoder, rows, buffers, splits, outputs)?;
+            pass(resident, rows, buffers, splits, outputs)?;
             done.insert(outputs, None);
         }
     }
-    let (mut at, mut items, mut drawn) = (0, Vec::new(), Vec::new());
-    for piece in pieces {
-        let turn = &mut turns[piece.turn];
-        let place = piece.place(turn);
-        if draws.is_empty() && !place.is_empty() {
-            let numbers = &mut turn.rows.logits[place.start * size..place.end * size];
+    let (mut at, mut asked, mut drawn) = (0, Vec::new(), Vec::new());
+    for slice in slices {
+        let Item { state, batch, rows } = &mut items[slice.item];
+        let of_slice = slice.rows(batch);
+        if draws.is_empty() && !of_slice.is_empty() {
+            let numbers = &mut rows.logits[of_slice.start * size..of_slice.end * size];
             buffers.logits.read_numbers(at * size * 4, numbers)?;
         }
         for (i, draw) in draws.iter().enumerate() {
-            if draw.turn == piece.turn && place.contains(&draw.row) {
+            if draw.item == slice.item && of_slice.contains(&draw.row) {
                 let Drawn { steps, sampler, number, .. } = *draw;
-                items.push(Item { row: at + draw.row - place.start, steps, sampler, number });
+                asked.push(draw::Item { row: at + draw.row - of_slice.start, steps, sampler, number });
                 drawn.push(i);
             }
         }
-        at += place.len();
-        GpuSequence::of(turn, decoder).held.extend(piece.len());
+        at += of_slice.len();
+        state.held.extend(slice.len());
     }
-    let tokens = drawer.draw(gpu, &buffers.logits, &items)?;
+    let tokens = drawer.draw(gpu, &buffers.logits, &asked)?;
     drawn.into_iter().zip(tokens).for_each(|(i, token)| draws[i].token = token);
     Ok(())
 }
 
 /// Sets the rows of a pass; how many are wanted.
-fn set_rows(
-    decoder: &GpuDecoder,
-    rows: &mut rows::Rows,
-    turns: &mut [Turn<'_>],
-    pieces: &[Piece],
-) -> Result<usize, CudaError> {
+fn set_rows(rows: &mut rows::Rows, items: &[Item<'_>], slices: &[TokenSlice]) -> Result<usize, CudaError> {
     let (mut positions, mut visible, mut wanted) = (Vec::new(), Vec::new(), 0);
     rows.clear();
-    for piece in pieces {
-        let batch = piece.batch(&turns[piece.turn]);
-        let those = piece.wanted(&turns[piece.turn]);
-        let GpuSequence { pages, angles, held, .. } = GpuSequence::of(&mut turns[piece.turn], decoder);
-        let held = held.length();
+    for slice in slices {
+        let Item { state: State { pages, angles, held }, batch, .. } = &items[slice.item];
+        let (held, of_slice, those) = (held.length(), slice.of(batch), slice.wanted(batch));
         positions.clear();
         visible.clear();
-        batch.extend_positions(held, &mut positions);
-        let is_tree = batch.extend_visibility(&mut visible);
+        of_slice.extend_positions(held, &mut positions);
+        let is_tree = of_slice.extend_visibility(&mut visible);
         let first = rows.len();
         rows.push(rows::Piece {
             held,
-            tokens: batch.tokens,
+            tokens: of_slice.tokens,
             positions: &positions,
             visible: is_tree.then_some(&visible),
             pages,
@@ -180,41 +206,42 @@ fn set_rows(
 
 impl Sequence for GpuSequence {
     fn len(&self) -> usize {
-        self.held.length()
+        self.state.held.length()
     }
 
     fn capacity(&self) -> usize {
-        self.held.capacity()
+        self.state.held.capacity()
     }
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
-        let decoder = self.decoder.clone();
-        forward_each(&decoder, &mut [Turn { sequence: self, batch: *batch, rows }], &mut [])
+        let Self { decoder, state } = self;
+        forward(decoder, &mut [Item { state, batch: *batch, rows }], &mut [])
     }
 
     fn draw(&mut self, batch: &Batch<'_>, draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
-        let decoder = self.decoder.clone();
-        let turn = Turn { sequence: self, batch: *batch, rows: &mut Rows::default() };
-        forward_each(&decoder, &mut [turn], draws)?;
+        let Self { decoder, state } = self;
+        forward(decoder, &mut [Item { state, batch: *batch, rows: &mut Rows::default() }], draws)?;
         Ok(true)
     }
 
     fn truncate(&mut self, length: usize) {
-        self.held.truncate(length);
+        self.state.held.truncate(length);
     }
 
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
-        let length = self.held.after_keep(from, path);
-        self.make_own(from, self.held.length())?;
+        let Self { decoder, state } = self;
+        let length = state.held.after_keep(from, path);
+        state.make_own(&decoder.resident, from, state.held.length())?;
         let moves: Vec<(usize, usize)> = moves(from, path).collect();
-        move_back(&self.decoder.gpu, self.decoder.layout, &self.pages, &moves)?;
-        self.held.truncate(length);
+        move_back(&decoder.resident.gpu, decoder.resident.layout, &state.pages, &moves)?;
+        state.held.truncate(length);
         Ok(())
     }
 
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
-        let used = self.held.length().div_ceil(self.decoder.layout.tokens);
-        let (decoder, angles) = (self.decoder.clone(), self.angles.clone());
-        Ok(Box::new(Self { decoder, pages: self.pages[..used].to_vec(), angles, ..*self }))
+        let (decoder, State { pages, angles, held }) = (self.decoder.clone(), &self.state);
+        let used = held.length().div_ceil(decoder.resident.layout.tokens);
+        let state = State { pages: pages[..used].to_vec(), angles: angles.clone(), held: *held };
+        Ok(Box::new(Self { decoder, state }))
     }
 }

@@ -7,9 +7,9 @@ use verdigris_kernels::cuda::attention::Splits;
 use verdigris_kernels::cuda::rows::{Bounds, Rows};
 use verdigris_kernels::cuda::{Buffer, CudaError, Graph};
 
-use crate::config::DecoderConfig;
-use crate::gpu::GpuDecoder;
-use crate::pieces::CHUNK;
+use super::resident::Resident;
+use crate::description::config::DecoderConfig;
+use crate::slices::CHUNK;
 
 /// Passes of up to so many rows are recorded as graphs; each has the rows of the next of these.
 const BUCKETS: [usize; 6] = [1, 2, 4, 8, 16, 64];
@@ -62,15 +62,15 @@ pub(super) struct Span {
 }
 
 impl Work {
-    pub(super) fn new(decoder: &GpuDecoder, bucket: usize) -> Result<Self, CudaError> {
-        let GpuDecoder { gpu, config, layout, .. } = decoder;
+    pub(super) fn new(resident: &Resident, bucket: usize) -> Result<Self, CudaError> {
+        let Resident { gpu, config, layout, .. } = resident;
         let DecoderConfig { heads, kv_heads, head_dim, width, vocabulary, context, .. } = *config;
         let bounds = Bounds {
             rows: bucket,
             pages: bucket * context.div_ceil(layout.tokens),
             group: heads / kv_heads,
             vocabulary,
-            angles: decoder.turns.last().map_or(0, |turn| turn.angles + turn.pairs),
+            angles: resident.rotary.last().map_or(0, |rotary| rotary.angles + rotary.pairs),
         };
         let rows = |numbers: usize| gpu.zeroed(bucket * numbers * 4);
         let buffers = Buffers {
@@ -89,15 +89,15 @@ impl Work {
     }
 
     /// What a pass of the rows that are set works in. Spans are powers of two, which the pages of no sequence exceed.
-    pub(super) fn for_these_rows(&mut self, decoder: &GpuDecoder) -> Result<(&Rows, &Buffers, &mut Span), CudaError> {
+    pub(super) fn for_these_rows(&mut self, resident: &Resident) -> Result<(&Rows, &Buffers, &mut Span), CudaError> {
         let pages = self.rows.longest().next_power_of_two().max(4);
         let span = match self.spans.entry(pages) {
             Entry::Occupied(span) => span.into_mut(),
-            Entry::Vacant(place) => {
-                let DecoderConfig { heads, head_dim, .. } = decoder.config;
-                let tokens = pages * decoder.layout.tokens;
-                let splits = Splits::new(&decoder.gpu, self.rows.most(), heads, head_dim, tokens)?;
-                place.insert(Span { splits, done: HashMap::new() })
+            Entry::Vacant(span) => {
+                let DecoderConfig { heads, head_dim, .. } = resident.config;
+                let tokens = pages * resident.layout.tokens;
+                let splits = Splits::new(&resident.gpu, self.rows.most(), heads, head_dim, tokens)?;
+                span.insert(Span { splits, done: HashMap::new() })
             }
         };
         Ok((&self.rows, &self.buffers, span))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use verdigris_models::{Batch, LanguageModel, Rows, Sequence, Turn, Wanted};
+use verdigris_models::{Batch, BatchItem, LanguageModel, Rows, Sequence, Wanted};
 
 /// A text of so many tokens.
 pub(crate) fn text(length: usize, seed: u32, size: usize) -> Vec<u32> {
@@ -39,10 +39,10 @@ pub(crate) fn together_as_alone(name: &str, model: &Arc<dyn LanguageModel>) {
     let mut alone: Vec<_> = together.iter().map(|sequence| sequence.fork().unwrap()).collect();
     for _ in 0..2 {
         let mut rows: [Rows; 5] = Default::default();
-        let turns = together.iter_mut().zip(&batches).zip(&mut rows);
-        let mut turns: Vec<Turn<'_>> =
-            turns.map(|((sequence, &batch), rows)| Turn { sequence: &mut **sequence, batch, rows }).collect();
-        model.forward_each(&mut turns).unwrap();
+        let items = together.iter_mut().zip(&batches).zip(&mut rows);
+        let mut items: Vec<BatchItem<'_>> =
+            items.map(|((sequence, &batch), rows)| BatchItem { sequence: &mut **sequence, batch, rows }).collect();
+        model.forward_each(&mut items).unwrap();
         for ((sequence, batch), rows) in alone.iter_mut().zip(batches).zip(&rows) {
             let expected = read(&mut **sequence, batch);
             let got: Vec<f32> = (0..rows.count()).flat_map(|i| rows.row(i).to_vec()).collect();
@@ -61,11 +61,11 @@ pub(crate) fn together_as_alone(name: &str, model: &Arc<dyn LanguageModel>) {
     let lengths = [first.len(), second.len()];
     let [rows, other] = &mut rows;
     let bad = [size as u32];
-    let mut turns = [
-        Turn { sequence: &mut **first, batch: Batch::chain(&[1], Wanted::Last), rows },
-        Turn { sequence: &mut **second, batch: Batch::chain(&bad, Wanted::Last), rows: other },
+    let mut items = [
+        BatchItem { sequence: &mut **first, batch: Batch::chain(&[1], Wanted::Last), rows },
+        BatchItem { sequence: &mut **second, batch: Batch::chain(&bad, Wanted::Last), rows: other },
     ];
-    assert!(model.forward_each(&mut turns).is_err());
+    assert!(model.forward_each(&mut items).is_err());
     assert_eq!([first.len(), second.len()], lengths, "{name}: all or none");
 }
 

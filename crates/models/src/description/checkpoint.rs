@@ -6,8 +6,8 @@ use std::path::Path;
 use safetensors::{Dtype, SafeTensors};
 use verdigris_kernels::Format;
 
+use crate::description::matrix::{Bytes, Matrix};
 use crate::error::ModelError;
-use crate::matrix::{Bytes, Matrix};
 
 /// A model's weights by their names.
 #[derive(Debug, Default)]

@@ -2,13 +2,13 @@
 
 use super::rotary::{Elsewhere, longest, parameters, rotary};
 use super::{Fields, Names, output};
-use crate::checkpoint::Checkpoint;
-use crate::config::{Activation, DecoderConfig, FeedForward, LayerKind, Norm, Parallel, Positions};
-use crate::cpu::{Layer, Parts, Projection, Scales};
+use crate::description::checkpoint::Checkpoint;
+use crate::description::config::{Activation, DecoderConfig, FeedForward, LayerKind, Norm, Parallel, Positions};
+use crate::description::parts::{Layer, Parts, Projection, Scales};
 use crate::error::ModelError;
 
 /// Slopes of ALiBi are powers of `2^(-8 / heads)`.
-const ALIBI_MOST: f64 = 8.0;
+const ALIBI_MAX_BIAS: f64 = 8.0;
 
 /// How the rows of the one matrix are ordered.
 #[derive(Clone, Copy)]
@@ -149,7 +149,7 @@ pub(super) fn bloom_config(fields: &Fields) -> Result<DecoderConfig, String> {
         // It has no end of its own; this is what it was trained with.
         context: fields.size_or(&["seq_length"])?.unwrap_or(2048),
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
-        positions: Positions::Alibi { most: ALIBI_MOST, odd_first: false, by_scale: false },
+        positions: Positions::Alibi { max_bias: ALIBI_MAX_BIAS, by_scale: false },
         kinds: without_rotary(fields.size(&["n_layer", "num_hidden_layers"])?),
         feed_forward: FeedForward::Plain {
             width: width.saturating_mul(4),
@@ -195,7 +195,7 @@ pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
     attention.refuse("attn_type", |value| value == "multihead_attention")?;
     attention.refuse("attn_uses_sequence_id", |value| value == false)?;
     // transformers has these fields and takes what is usual, whatever they say.
-    attention.refuse("alibi_bias_max", |value| value.as_f64() == Some(ALIBI_MOST))?;
+    attention.refuse("alibi_bias_max", |value| value.as_f64() == Some(ALIBI_MAX_BIAS))?;
     fields.refuse("expansion_ratio", |value| value.as_u64() == Some(4))?;
     fields.refuse("norm_type", |value| value == "low_precision_layernorm" || value == "layernorm")?;
     attention.refuse("clip_qkv", |_| false)?;
@@ -216,7 +216,7 @@ pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
         head_dim: width.checked_div(heads).unwrap_or(0),
         context: fields.size(&["max_seq_len"])?,
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
-        positions: Positions::Alibi { most: ALIBI_MOST, odd_first: true, by_scale: false },
+        positions: Positions::Alibi { max_bias: ALIBI_MAX_BIAS, by_scale: false },
         kinds: without_rotary(layers),
         feed_forward: FeedForward::Plain { width: width.saturating_mul(4), activation: Activation::Gelu, bias: false },
         attention_scale: attention.number("softmax_scale")?,
@@ -276,7 +276,7 @@ pub(super) fn falcon_config(fields: &Fields) -> Result<DecoderConfig, String> {
         context: if alibi { context } else { longest(context, &rotary) },
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: match alibi {
-            true => Positions::Alibi { most: ALIBI_MOST, odd_first: false, by_scale: true },
+            true => Positions::Alibi { max_bias: ALIBI_MAX_BIAS, by_scale: true },
             false => Positions::Rotary(rotary.into()),
         },
         kinds: if alibi { without_rotary(layers) } else { Vec::new() },

@@ -15,15 +15,16 @@ mod gpt;
 mod llama;
 mod rotary;
 
-use crate::checkpoint::Checkpoint;
-use crate::config::{DecoderConfig, Norm};
-use crate::cpu::{Parts, Projection, Scales};
+use crate::description::checkpoint::Checkpoint;
+use crate::description::config::{DecoderConfig, Norm};
+use crate::description::matrix::Matrix;
+use crate::description::parts::{Parts, Projection, Scales};
 use crate::error::ModelError;
-use crate::matrix::Matrix;
 
 pub(crate) use fields::Fields;
 
 /// One architecture, or several that differ in choices alone.
+#[derive(Clone, Copy)]
 pub(crate) struct Family {
     /// The description of a decoder; why there is none.
     pub(crate) config: fn(&Fields) -> Result<DecoderConfig, String>,
@@ -31,39 +32,42 @@ pub(crate) struct Family {
     pub(crate) parts: fn(&Checkpoint, &DecoderConfig, &Fields) -> Result<Parts, ModelError>,
 }
 
-/// All model types that are understood.
-const TYPES: [&str; 17] = [
-    "bloom",
-    "falcon",
-    "gemma",
-    "gemma2",
-    "gemma3",
-    "gemma3_text",
-    "gpt2",
-    "gpt_neox",
-    "llama",
-    "mistral",
-    "mpt",
-    "olmo2",
-    "opt",
-    "phi3",
-    "qwen2",
-    "qwen3",
-    "smollm3",
-];
+/// All model types that are understood, and the family of each.
+const FAMILIES: [(&str, Family); 17] = {
+    const BLOOM: Family = Family { config: fused::bloom_config, parts: fused::bloom_parts };
+    const FALCON: Family = Family { config: fused::falcon_config, parts: fused::falcon_parts };
+    const GPT2: Family = Family { config: gpt::gpt2_config, parts: gpt::gpt2_parts };
+    const LLAMA: Family = Family { config: llama::config, parts: llama::parts };
+    const MPT: Family = Family { config: fused::mpt_config, parts: fused::mpt_parts };
+    const NEOX: Family = Family { config: fused::neox_config, parts: fused::neox_parts };
+    const OPT: Family = Family { config: gpt::opt_config, parts: gpt::opt_parts };
+    [
+        ("bloom", BLOOM),
+        ("falcon", FALCON),
+        ("gemma", LLAMA),
+        ("gemma2", LLAMA),
+        ("gemma3", LLAMA),
+        ("gemma3_text", LLAMA),
+        ("gpt2", GPT2),
+        ("gpt_neox", NEOX),
+        ("llama", LLAMA),
+        ("mistral", LLAMA),
+        ("mpt", MPT),
+        ("olmo2", LLAMA),
+        ("opt", OPT),
+        ("phi3", LLAMA),
+        ("qwen2", LLAMA),
+        ("qwen3", LLAMA),
+        ("smollm3", LLAMA),
+    ]
+};
 
 /// The family of a model type.
 pub(crate) fn family(model_type: &str) -> Result<Family, String> {
-    Ok(match model_type {
-        "llama" | "mistral" | "qwen2" | "qwen3" | "smollm3" | "phi3" | "gemma" | "gemma2" | "gemma3"
-        | "gemma3_text" | "olmo2" => Family { config: llama::config, parts: llama::parts },
-        "gpt2" => Family { config: gpt::gpt2_config, parts: gpt::gpt2_parts },
-        "opt" => Family { config: gpt::opt_config, parts: gpt::opt_parts },
-        "gpt_neox" => Family { config: fused::neox_config, parts: fused::neox_parts },
-        "bloom" => Family { config: fused::bloom_config, parts: fused::bloom_parts },
-        "mpt" => Family { config: fused::mpt_config, parts: fused::mpt_parts },
-        "falcon" => Family { config: fused::falcon_config, parts: fused::falcon_parts },
-        other => return Err(format!("model_type {other:?} is not supported; these are: {}", TYPES.join(", "))),
+    let known = FAMILIES.iter().find(|(name, _)| *name == model_type);
+    known.map(|&(_, family)| family).ok_or_else(|| {
+        let names = FAMILIES.map(|(name, _)| name).join(", ");
+        format!("model_type {model_type:?} is not supported; these are: {names}")
     })
 }
 
@@ -106,24 +110,10 @@ impl<'a> Names<'a> {
         let name = self.name(name);
         let weight = self.checkpoint.vector(&format!("{name}.weight"), length)?;
         let bias = match norm {
-            Norm::Rms { .. } => Vec::new(),
-            Norm::Layer { .. } if has_bias => self.checkpoint.vector(&format!("{name}.bias"), length)?,
-            Norm::Layer { .. } => vec![0.0; length],
+            Norm::Rms { .. } => None,
+            Norm::Layer { .. } if has_bias => Some(self.checkpoint.vector(&format!("{name}.bias"), length)?),
+            Norm::Layer { .. } => Some(vec![0.0; length]),
         };
         Ok(Scales { weight, bias })
-    }
-}
-
-impl Projection {
-    /// Some of its rows.
-    fn part(&self, rows: std::ops::Range<usize>) -> Self {
-        let bias = self.bias.as_ref().map(|bias| bias[rows.clone()].to_vec());
-        Self { matrix: self.matrix.part(rows), bias }
-    }
-
-    /// Some of its rows, which do not follow each other.
-    fn gather(&self, rows: impl Iterator<Item = usize> + Clone) -> Self {
-        let bias = self.bias.as_ref().map(|bias| rows.clone().map(|row| bias[row]).collect());
-        Self { matrix: self.matrix.gather(rows), bias }
     }
 }

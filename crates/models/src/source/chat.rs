@@ -1,15 +1,11 @@
-//! Where a model's chat template lies, and what ends its turns.
+//! Where a model's chat template lies, and what ends its messages.
 
 use serde_json::Value;
 use verdigris_logits::TokenId;
 
+use super::files::{CHAT_TEMPLATE, Files, GENERATION, TOKENIZER_CONFIG};
+use crate::description::gguf::{self, Gguf};
 use crate::error::ModelError;
-use crate::folder::ModelFolder;
-use crate::gguf::{self, Gguf};
-
-const TEMPLATE: &str = "chat_template.jinja";
-const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-const GENERATION: &str = "generation_config.json";
 
 /// A chat template as a model has it: see [`verdigris_text::ChatTemplate`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +18,9 @@ pub struct ChatSource {
     pub end: Option<String>,
 }
 
-impl ModelFolder {
+impl Files {
     /// The model's chat template, if it has one.
-    pub fn chat(&self) -> Result<Option<ChatSource>, ModelError> {
-        self.chat_of(self.gguf()?.as_ref())
-    }
-
-    pub(crate) fn chat_of(&self, gguf: Option<&Gguf>) -> Result<Option<ChatSource>, ModelError> {
+    pub(super) fn chat(&self, gguf: Option<&Gguf>) -> Result<Option<ChatSource>, ModelError> {
         if let Some(gguf) = gguf {
             let tokens = gguf.texts("tokenizer.ggml.tokens").unwrap_or_default();
             let name = |id: &str| {
@@ -50,14 +42,14 @@ impl ModelFolder {
             }
             _ => None,
         };
-        let beside = if self.has(TEMPLATE) { Some(self.file(TEMPLATE)?) } else { None };
+        let beside = if self.has(CHAT_TEMPLATE) { Some(self.read(CHAT_TEMPLATE)?) } else { None };
         let template = beside.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).or_else(inside);
         let [begin, end] = ["bos_token", "eos_token"].map(token);
         Ok(template.map(|template| ChatSource { template, begin, end }))
     }
 
     /// The tokens that end what the model writes, beside those that its configuration names.
-    pub(crate) fn more_ends(&self, rows: usize) -> Result<Vec<TokenId>, ModelError> {
+    pub(super) fn more_ends(&self, rows: usize) -> Result<Vec<TokenId>, ModelError> {
         let config = self.optional(GENERATION)?.unwrap_or_default();
         let ends = ids("eos_token_id", Some(&config["eos_token_id"]), rows);
         ends.map_err(|fault| ModelError::Config { path: self.path(GENERATION), fault })
@@ -69,12 +61,12 @@ impl ModelFolder {
             return Ok(None);
         }
         let fault = |error: serde_json::Error| ModelError::Config { path: self.path(name), fault: error.to_string() };
-        serde_json::from_slice(&self.file(name)?).map(Some).map_err(fault)
+        serde_json::from_slice(&self.read(name)?).map(Some).map_err(fault)
     }
 }
 
 /// One token or several of a model with so many rows, in a field of a name; what it is instead.
-pub(crate) fn ids(name: &str, value: Option<&Value>, rows: usize) -> Result<Vec<TokenId>, String> {
+pub(super) fn ids(name: &str, value: Option<&Value>, rows: usize) -> Result<Vec<TokenId>, String> {
     let id = |value: &Value| {
         let id = value.as_u64().and_then(|id| TokenId::try_from(id).ok()).filter(|&id| (id as usize) < rows);
         id.ok_or_else(|| format!("{name} is {value}, which is no token of {rows}"))

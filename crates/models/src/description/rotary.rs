@@ -3,19 +3,19 @@
 //! In bf16 the integers past 256 collide, so tables made in the model's own type give neighbouring tokens one
 //! position. Tables here are f32 (from f64 angles), as in `transformers`.
 
-use crate::config::{Rotary, Scaling};
+use crate::description::config::{Rotary, Scaling};
 
-/// The angles of a rotary embedding: by how much it rotates each pair of elements from one position to the next.
+/// The angles of a rotary embedding: how far it rotates each pair of elements from one position to the next.
 #[derive(Clone, Debug)]
 pub struct Angles {
-    /// For each pair, how far it turns from one position to the next.
+    /// For each pair, how far it rotates from one position to the next.
     inverse: Vec<f32>,
     magnitude: f64,
 }
 
 impl Angles {
     /// Those of texts that may become `length` tokens long. It is that and not the length at the moment that counts, where one
-    /// does: all positions of a text are turned alike, however it is split into batches.
+    /// does: all positions of a text are rotated alike, however it is split into batches.
     pub fn new(rotary: &Rotary, head_dim: usize, length: usize) -> Self {
         let elements = rotary.elements.unwrap_or(head_dim);
         let theta = base(rotary, elements, length);
@@ -38,7 +38,7 @@ impl Angles {
         Self { inverse, magnitude }
     }
 
-    /// For each pair, how far it turns from one position to the next.
+    /// For each pair, how far it rotates from one position to the next.
     #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     pub(crate) fn inverse(&self) -> &[f32] {
         &self.inverse
@@ -78,12 +78,12 @@ fn slower(inverse: f32, pair: usize, elements: usize, rotary: &Rotary) -> f32 {
         Scaling::None | Scaling::Dynamic { .. } | Scaling::LongRope { .. } => inverse,
         Scaling::Linear(factor) => inverse / *factor as f32,
         Scaling::Each(factors) => (f64::from(inverse) / factors[pair]) as f32,
-        &Scaling::Yarn { factor, fast, slow, context, truncate, .. } => {
+        &Scaling::Yarn { factor, beta_fast, beta_slow, context, truncate, .. } => {
             // The pair that comes around so often in a text of the first training.
-            let pair_of = |turns: f64| {
-                elements as f64 * (context / (turns * 2.0 * std::f64::consts::PI)).ln() / (2.0 * rotary.theta.ln())
+            let pair_of = |rotations: f64| {
+                elements as f64 * (context / (rotations * 2.0 * std::f64::consts::PI)).ln() / (2.0 * rotary.theta.ln())
             };
-            let (mut first, mut last) = (pair_of(fast), pair_of(slow));
+            let (mut first, mut last) = (pair_of(beta_fast), pair_of(beta_slow));
             if truncate {
                 (first, last) = (first.floor(), last.ceil());
             }
@@ -93,16 +93,16 @@ fn slower(inverse: f32, pair: usize, elements: usize, rotary: &Rotary) -> f32 {
             let inverse = f64::from(inverse);
             (inverse / factor * share + inverse * (1.0 - share)) as f32
         }
-        &Scaling::Llama3 { factor, low, high, context } => {
+        &Scaling::Llama3 { factor, low_freq_factor, high_freq_factor, context } => {
             let inverse = f64::from(inverse);
             let wavelength = 2.0 * std::f64::consts::PI / inverse;
-            if wavelength < context / high {
+            if wavelength < context / high_freq_factor {
                 return inverse as f32;
             }
-            if wavelength > context / low {
+            if wavelength > context / low_freq_factor {
                 return (inverse / factor) as f32;
             }
-            let share = (context / wavelength - low) / (high - low);
+            let share = (context / wavelength - low_freq_factor) / (high_freq_factor - low_freq_factor);
             ((1.0 - share) * inverse / factor + share * inverse) as f32
         }
     }

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::Fields;
-use crate::config::{Pairs, Rotary, Scaling};
+use crate::description::config::{Pairs, Rotary, Scaling};
 
 /// What a family says of them elsewhere.
 pub(super) struct Elsewhere {
     /// The base of the wavelengths.
     pub(super) theta: f64,
     pub(super) head_dim: usize,
-    /// Which part of a head is turned, where a family can turn less than all.
+    /// Which part of a head is rotated, where a family can rotate less than all.
     pub(super) share: Option<f64>,
     /// The most tokens in one text.
     pub(super) context: usize,
@@ -48,8 +48,8 @@ pub(super) fn rotary(fields: &Fields, parameters: Option<&Fields>, of: &Elsewher
         "linear" => Scaling::Linear(needed("factor")?),
         "llama3" => Scaling::Llama3 {
             factor: needed("factor")?,
-            low: needed("low_freq_factor")?,
-            high: needed("high_freq_factor")?,
+            low_freq_factor: needed("low_freq_factor")?,
+            high_freq_factor: needed("high_freq_factor")?,
             context: needed("original_max_position_embeddings")?,
         },
         "yarn" => yarn(fields, parameters, of.context, needed("factor")?)?,
@@ -92,8 +92,8 @@ fn yarn(fields: &Fields, parameters: Option<&Fields>, context: usize, factor: f6
     };
     Ok(Scaling::Yarn {
         factor,
-        fast: of("beta_fast")?.unwrap_or(32.0),
-        slow: of("beta_slow")?.unwrap_or(1.0),
+        beta_fast: of("beta_fast")?.unwrap_or(32.0),
+        beta_slow: of("beta_slow")?.unwrap_or(1.0),
         context: first_context(fields, parameters, context)?.0 as f64,
         magnitude,
         truncate: parameters.map_or(Ok(true), |parameters| parameters.flag("truncate", true))?,

@@ -1,9 +1,9 @@
 //! GPT-2 and OPT: learned positions, layer norms, biases everywhere.
 
 use super::{Fields, Names, output};
-use crate::checkpoint::Checkpoint;
-use crate::config::{DecoderConfig, FeedForward, Norm, Positions};
-use crate::cpu::{Layer, Parts, Projection};
+use crate::description::checkpoint::Checkpoint;
+use crate::description::config::{DecoderConfig, FeedForward, Norm, Positions};
+use crate::description::parts::{Layer, Parts, Projection};
 use crate::error::ModelError;
 
 pub(super) fn gpt2_config(fields: &Fields) -> Result<DecoderConfig, String> {
@@ -39,14 +39,14 @@ pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
     let &DecoderConfig { vocabulary, width, context, norm, .. } = config;
     let inner = config.feed_forward.width();
     // Its matrices are stored the other way round.
-    let turned = |name: &str, out: usize, input: usize| -> Result<Projection, ModelError> {
+    let transposed = |name: &str, out: usize, input: usize| -> Result<Projection, ModelError> {
         let name = names.name(name);
         let matrix = checkpoint.matrix(&format!("{name}.weight"), [input, out])?.transposed();
         Ok(Projection { matrix, bias: Some(checkpoint.vector(&format!("{name}.bias"), out)?) })
     };
     let layer = |i: usize| {
         let name = |part: &str| format!("h.{i}.{part}");
-        let all = turned(&name("attn.c_attn"), 3 * width, width)?;
+        let all = transposed(&name("attn.c_attn"), 3 * width, width)?;
         Ok(Layer {
             attention_norm: Some(names.scales(&name("ln_1"), width, norm, true)?),
             query: all.part(0..width),
@@ -54,12 +54,12 @@ pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
             value: all.part(2 * width..3 * width),
             query_norm: None,
             key_norm: None,
-            output: turned(&name("attn.c_proj"), width, width)?,
+            output: transposed(&name("attn.c_proj"), width, width)?,
             after_attention: None,
             feed_forward_norm: Some(names.scales(&name("ln_2"), width, norm, true)?),
             gate: None,
-            up: turned(&name("mlp.c_fc"), inner, width)?,
-            down: turned(&name("mlp.c_proj"), width, inner)?,
+            up: transposed(&name("mlp.c_fc"), inner, width)?,
+            down: transposed(&name("mlp.c_proj"), width, inner)?,
             after_feed_forward: None,
         })
     };

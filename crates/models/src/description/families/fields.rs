@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::defaults::defaults;
-use crate::config::Activation;
+use crate::description::config::Activation;
 
 /// The fields of a configuration; those of its language model, where it has other parts.
 pub(crate) struct Fields(Map<String, Value>);

@@ -1,8 +1,8 @@
 //! A GGUF file's description and names in Hugging Face's terms.
 
 use super::Gguf;
-use crate::checkpoint::Checkpoint;
-use crate::families::Fields;
+use crate::description::checkpoint::Checkpoint;
+use crate::description::families::Fields;
 use serde_json::{Map, Value as Json, json};
 
 /// The architectures of which a file can be read.
@@ -186,8 +186,8 @@ fn renamed(name: &str, architecture: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gguf::write::{Planned, Put, head};
-    use crate::matrix::Bytes;
+    use crate::description::gguf::write::{Planned, Put, head};
+    use crate::description::matrix::Bytes;
     use std::sync::Arc;
     use verdigris_kernels::Format;
 
@@ -207,7 +207,7 @@ mod tests {
         let mut file = head(&values, &tensors);
         file.resize(file.len() + 2 * 61 * 32 * 4, 0);
         let fields = fields(&Gguf::parse(&Bytes::new(Arc::new(file)))?)?;
-        let config = (crate::families::family(fields.model_type()?)?.config)(&fields)?;
+        let config = (crate::description::families::family(fields.model_type()?)?.config)(&fields)?;
         config.check().map(|()| config)
     }
 

@@ -13,8 +13,8 @@ use std::collections::HashMap;
 
 use verdigris_kernels::Format;
 
-use crate::checkpoint::{Checkpoint, Stored};
-use crate::matrix::Bytes;
+use crate::description::checkpoint::{Checkpoint, Stored};
+use crate::description::matrix::Bytes;
 
 /// No file has more values, or more tensors.
 const MAX_ENTRIES: u64 = 1 << 20;

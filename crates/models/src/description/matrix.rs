@@ -98,7 +98,7 @@ impl Matrix {
         Self { bytes: Bytes::new(Arc::new(bytes)), ..*self }
     }
 
-    /// Rows as columns, copied. Formats without blocks alone can be turned.
+    /// Rows as columns, copied. Formats without blocks alone can be transposed.
     pub(crate) fn transposed(&self) -> Self {
         let size = self.format.block_bytes();
         assert_eq!(self.format.block(), 1, "blocks lie in rows");

@@ -9,48 +9,63 @@ pub use verdigris_kernels::{Activation, Pairs};
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecoderConfig {
     /// Rows of the embedding: one more than the highest token.
+    #[doc(alias = "vocab_size")]
     pub vocabulary: usize,
     /// The width of the residual stream.
+    #[doc(alias = "hidden_size", alias = "n_embd", alias = "d_model")]
     pub width: usize,
     /// Layers.
+    #[doc(alias = "num_hidden_layers", alias = "n_layer")]
     pub layers: usize,
     /// Query heads.
+    #[doc(alias = "num_attention_heads", alias = "n_head")]
     pub heads: usize,
     /// Key and value heads; divides `heads`.
+    #[doc(alias = "num_key_value_heads")]
     pub kv_heads: usize,
     /// Elements of one head.
     pub head_dim: usize,
     /// The most tokens in one text.
+    #[doc(alias = "max_position_embeddings", alias = "n_positions")]
     pub context: usize,
     /// How activations are normalised.
+    #[doc(alias = "rms_norm_eps", alias = "layer_norm_eps")]
     pub norm: Norm,
     /// Where in a layer that is done.
     pub norm_places: NormPlaces,
-    /// How a token knows its place.
+    /// How a token knows its position.
     pub positions: Positions,
     /// What is particular to each layer; the default for those that are not listed.
+    #[doc(alias = "layer_types")]
     pub kinds: Vec<LayerKind>,
     /// What follows attention in each layer.
+    #[doc(alias = "mlp", alias = "intermediate_size")]
     pub feed_forward: FeedForward,
     /// Whether attention and what follows it read the same activations, each with a norm of its own or both with one.
+    #[doc(alias = "use_parallel_residual", alias = "parallel_attn")]
     pub parallel: Option<Parallel>,
     /// Whether the projections to queries, keys and values have biases.
     pub attention_bias: bool,
     /// Whether the projection back from attention has one.
     pub output_bias: bool,
-    /// How queries and keys are normalised before they are turned.
+    /// How queries and keys are normalised before they are rotated.
+    #[doc(alias = "qk_norm")]
     pub query_key_norm: Option<QueryKeyNorm>,
     /// What scores are multiplied by, if not by `1 / sqrt(head_dim)`.
+    #[doc(alias = "query_pre_attn_scalar", alias = "softmax_scale")]
     pub attention_scale: Option<f64>,
     /// Scores `s` become `cap * tanh(s / cap)` (Gemma 2).
+    #[doc(alias = "attn_logit_softcapping")]
     pub attention_cap: Option<f64>,
     /// What embeddings are multiplied by (Gemma).
     pub embedding_scale: Option<f64>,
     /// Whether embeddings are normalised (BLOOM).
     pub embedding_norm: bool,
     /// Logits `z` become `cap * tanh(z / cap)` (Gemma 2).
+    #[doc(alias = "final_logit_softcapping")]
     pub logit_cap: Option<f64>,
     /// Whether the output matrix is the embedding.
+    #[doc(alias = "tie_word_embeddings")]
     pub tied: bool,
 }
 
@@ -80,7 +95,7 @@ pub enum NormPlaces {
     Around,
 }
 
-/// How a token knows its place.
+/// How a token knows its position.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Positions {
     /// Rotary embeddings (Su et al. 2021), of which layers choose one each.
@@ -92,11 +107,10 @@ pub enum Positions {
     },
     /// Scores fall with the distance (ALiBi: Press, Smith and Lewis 2022).
     Alibi {
-        /// The slopes are powers of `2^(-most / heads)`, where there are a power of two heads.
-        most: f64,
-        /// Where there are not, they are chosen from those of the next power: every other one first, or last and of the power
-        /// below first (MPT; BLOOM).
-        odd_first: bool,
+        /// The slopes are powers of `2^(-max_bias / heads)` where the number of heads is a power of two; where it is not, those
+        /// of the power below, and then every other one of the power above.
+        #[doc(alias = "alibi_bias_max")]
+        max_bias: f64,
         /// Whether they are multiplied by the scale of scores (Falcon).
         by_scale: bool,
     },
@@ -106,12 +120,15 @@ pub enum Positions {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotary {
     /// The base of the wavelengths.
+    #[doc(alias = "rope_theta")]
     pub theta: f64,
-    /// How many elements of a head are turned; all, if that is not said.
+    /// How many elements of a head are rotated; all, if that is not said.
+    #[doc(alias = "rotary_dim", alias = "partial_rotary_factor")]
     pub elements: Option<usize>,
-    /// Which elements are turned together.
+    /// Which elements are rotated together.
     pub pairs: Pairs,
     /// How wavelengths are changed for longer texts.
+    #[doc(alias = "rope_scaling", alias = "rope_parameters")]
     pub scaling: Scaling,
 }
 
@@ -135,9 +152,9 @@ pub enum Scaling {
         /// How much longer.
         factor: f64,
         /// The context divided by this is the shortest wavelength that is changed in full.
-        low: f64,
+        low_freq_factor: f64,
         /// The context divided by this is the longest that is not changed.
-        high: f64,
+        high_freq_factor: f64,
         /// The context of the first training.
         context: f64,
     },
@@ -149,9 +166,9 @@ pub enum Scaling {
         /// How much longer.
         factor: f64,
         /// What comes around more often than so is not changed.
-        fast: f64,
+        beta_fast: f64,
         /// What comes around less often than so is changed in full.
-        slow: f64,
+        beta_slow: f64,
         /// The context of the first training.
         context: f64,
         /// What cosines and sines are multiplied by.
@@ -185,10 +202,12 @@ impl Scaling {
         let (numbers, lists): (Vec<f64>, Vec<&[f64]>) = match self {
             Self::None => return Ok(()),
             &Self::Linear(factor) => (vec![factor], vec![]),
-            &Self::Llama3 { factor, low, high, context } => (vec![factor, low, high, context], vec![]),
+            &Self::Llama3 { factor, low_freq_factor, high_freq_factor, context } => {
+                (vec![factor, low_freq_factor, high_freq_factor, context], vec![])
+            }
             Self::Each(factors) => (vec![], vec![factors]),
-            &Self::Yarn { factor, fast, slow, context, magnitude, .. } => {
-                (vec![factor, fast, slow, context, magnitude], vec![])
+            &Self::Yarn { factor, beta_fast, beta_slow, context, magnitude, .. } => {
+                (vec![factor, beta_fast, beta_slow, context, magnitude], vec![])
             }
             Self::LongRope { short, long, context, magnitude } => {
                 (vec![*context as f64, *magnitude], vec![short, long])
@@ -207,6 +226,7 @@ impl Scaling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerKind {
     /// Only tokens less than so far back are seen.
+    #[doc(alias = "sliding_window")]
     pub window: Option<usize>,
     /// Which rotary embedding it has, by number.
     pub rotary: Option<usize>,

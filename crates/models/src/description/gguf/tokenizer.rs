@@ -157,8 +157,8 @@ fn adds_begin(post_processor: &Json) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gguf::write::head;
-    use crate::matrix::Bytes;
+    use crate::description::gguf::write::head;
+    use crate::description::matrix::Bytes;
     use std::sync::Arc;
     use verdigris_text::Tokenizer;
 

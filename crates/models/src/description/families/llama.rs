@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::rotary::{Elsewhere, longest, parameters, rotary};
 use super::{Fields, Names, output};
-use crate::checkpoint::Checkpoint;
-use crate::config::{
+use crate::description::checkpoint::Checkpoint;
+use crate::description::config::{
     Activation, DecoderConfig, FeedForward, LayerKind, Norm, NormPlaces, Positions, QueryKeyNorm, Rotary, Scaling,
 };
-use crate::cpu::{Layer, Parts, Scales, norms};
+use crate::description::parts::{Layer, Parts, Scales, norms};
 use crate::error::ModelError;
 
 pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
@@ -107,8 +107,8 @@ fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, 
     let (is_gemma3, is_optional) = (model.starts_with("gemma3"), ["qwen2", "qwen3", "smollm3"].contains(&model));
     let slides = !is_optional || fields.flag("use_sliding_window", false)?;
     let window = fields.size_or(&["sliding_window"])?.filter(|_| slides);
-    let turning = turns(model, fields, layers)?;
-    let turns = |i: usize| turning.get(i).copied().unwrap_or(true);
+    let rotating = rotating(model, fields, layers)?;
+    let rotates = |i: usize| rotating.get(i).copied().unwrap_or(true);
     let first_to_slide = fields.size_or(&["max_window_layers"])?.unwrap_or(usize::MAX);
     let period = fields.size_or(&["sliding_window_pattern"])?.unwrap_or(6).max(1);
     let usual = |i: usize| match model {
@@ -116,7 +116,7 @@ fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, 
         "gemma2" => i.is_multiple_of(2),
         "gemma3" | "gemma3_text" => !(i + 1).is_multiple_of(period),
         "qwen2" | "qwen3" => i >= first_to_slide,
-        "smollm3" => !turns(i),
+        "smollm3" => !rotates(i),
         _ => false,
     };
     let types = fields.list("layer_types")?;
@@ -146,14 +146,14 @@ fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, 
             return Err(format!("layer_types is not supported for model_type {model:?}"));
         }
         let rotary = if is_gemma3 && slides { 1 } else { 0 };
-        Ok(LayerKind { window: window.filter(|_| slides), rotary: turns(i).then_some(rotary) })
+        Ok(LayerKind { window: window.filter(|_| slides), rotary: rotates(i).then_some(rotary) })
     };
     let kinds: Vec<LayerKind> = (0..layers.min(1 << 16)).map(kind).collect::<Result<_, String>>()?;
     Ok(if kinds.iter().all(|kind| *kind == LayerKind::default()) { Vec::new() } else { kinds })
 }
 
 /// Which layers have rotary positions, where not all have: those of SmolLM3.
-fn turns(model: &str, fields: &Fields, layers: usize) -> Result<Vec<bool>, String> {
+fn rotating(model: &str, fields: &Fields, layers: usize) -> Result<Vec<bool>, String> {
     if model != "smollm3" {
         fields.refuse("no_rope_layers", |value| value.as_array().is_some_and(|all| all.iter().all(|one| *one != 0)))?;
         return Ok(Vec::new());
@@ -214,7 +214,7 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
             let mlp = |part: &str| names.projection(&name(&format!("mlp.{part}_proj")), inner, width, bias);
             (mlp("gate")?, mlp("up")?)
         };
-        let turned = |part: &str, all: usize| {
+        let head_norm = |part: &str, all: usize| {
             let length = match config.query_key_norm {
                 None => return Ok(None),
                 Some(QueryKeyNorm::Heads) => head_dim,
@@ -227,8 +227,8 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
             query,
             key,
             value,
-            query_norm: turned("q", of_query)?,
-            key_norm: turned("k", of_key)?,
+            query_norm: head_norm("q", of_query)?,
+            key_norm: head_norm("k", of_key)?,
             output: names.projection(&name("self_attn.o_proj"), width, of_query, config.output_bias)?,
             after_attention: norm_of(1, after)?,
             feed_forward_norm: norm_of(2, before)?,

@@ -1,21 +1,21 @@
 //! A model folder as a GGUF file, in fewer bits.
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IntoInnerError, Write};
 use std::path::Path;
 
 use rayon::prelude::*;
-use tempfile::NamedTempFile;
 use verdigris_kernels::Format;
 use verdigris_logits::TokenId;
 
 use super::write::{Planned, Put, head, pad};
 use super::{Gguf, model, tokenizer};
-use crate::config::{DecoderConfig, FeedForward, LayerKind, Norm, Pairs, Positions, Rotary, Scaling};
-use crate::cpu::{Parts, Projection, Scales};
+use crate::description::config::{DecoderConfig, FeedForward, LayerKind, Norm, Pairs, Positions, Rotary, Scaling};
+use crate::description::families::{Fields, family};
+use crate::description::matrix::{Bytes, Matrix};
+use crate::description::parts::{Parts, Projection, Scales};
+use crate::description::rotary::Angles;
 use crate::error::ModelError;
-use crate::families::{Fields, family};
-use crate::matrix::{Bytes, Matrix};
-use crate::rotary::Angles;
+use crate::whole_file::write_whole;
 
 /// What [`convert`](crate::ModelFolder::convert) has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,12 +62,11 @@ pub(crate) fn convert(
     is_said(model, &values).map_err(cannot)?;
     let tensors = tensors(model, architecture);
     let planned: Vec<Planned> = tensors.iter().map(|(name, source)| plan(name, source, format)).collect();
-    let mut write_all = || {
-        let mut unfinished = unfinished(to)?;
-        let mut file = BufWriter::new(unfinished.as_file_mut());
+    let mut done = 0;
+    let total: usize = planned.iter().map(|planned| planned.shape.iter().product::<usize>()).sum();
+    let written = write_whole(to, may_replace, |file, _| {
+        let mut file = BufWriter::new(file);
         file.write_all(&head(&values, &planned))?;
-        let total: usize = planned.iter().map(|planned| planned.shape.iter().product::<usize>()).sum();
-        let mut done = 0;
         for ((_, source), planned) in tensors.iter().zip(&planned) {
             write(&mut file, source, planned, &mut |weights| {
                 done += weights;
@@ -75,11 +74,8 @@ pub(crate) fn convert(
             })?;
             pad(&mut file, planned.bytes())?;
         }
-        file.into_inner()?.sync_all()?;
-        let file = if may_replace { unfinished.persist(to) } else { unfinished.persist_noclobber(to) };
-        file?.metadata()
-    };
-    let written = write_all();
+        Ok(file.into_inner().map_err(IntoInnerError::into_error)?.metadata()?.len())
+    });
     let mut weights: Vec<(Format, u64)> = Vec::new();
     for planned in &planned {
         let count = planned.shape.iter().product::<usize>() as u64;
@@ -89,20 +85,7 @@ pub(crate) fn convert(
         }
     }
     let failed = |source| ModelError::Write { path: to.to_owned(), source };
-    Ok(Converted { bytes: written.map_err(failed)?.len(), weights })
-}
-
-/// A file that is not whole yet: in the same folder, under a name of its own, and gone if it does not become whole.
-fn unfinished(to: &Path) -> std::io::Result<NamedTempFile> {
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = to.file_name().unwrap_or_default().to_string_lossy();
-    let prefix = format!("{name}.");
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".part");
-    // As any other file that is made, and not for its owner alone.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder)
+    Ok(Converted { bytes: written.map_err(failed)?, weights })
 }
 
 /// What the file calls the architecture.
@@ -240,7 +223,7 @@ fn tensors<'a>(model: &Model<'a>, architecture: &str) -> Vec<(String, Source<'a>
     let mut all = vec![("token_embd.weight".to_owned(), Source::Matrix(parts.embedding.clone()))];
     let Positions::Rotary(rotary) = &config.positions else { unreachable!("these models have rotary positions") };
     all.extend(factors(&rotary[0], config).map(|factors| ("rope_freqs.weight".to_owned(), Source::Numbers(factors))));
-    // In files of these kinds neighbours are turned together.
+    // In files of these kinds neighbours are rotated together.
     let moves = ["llama", "smollm3"].contains(&architecture) && rotary[0].pairs == Pairs::Halves;
     for (i, layer) in parts.layers.iter().enumerate() {
         let mut norm = |name: &str, scales: &'a Option<Scales>| {

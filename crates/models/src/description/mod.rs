@@ -1,0 +1,20 @@
+//! A decoder as data: what it is, and its weights as they are stored. Both engines, `cpu` and `gpu`, run this.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`config`] | the shape and the choices of a decoder |
+//! | [`rotary`], `alibi` | positions as angles, and as slopes |
+//! | `matrix` | weights as they are stored: a part of a file in memory |
+//! | `parts` | the weights of a decoder, each at its place |
+//! | `checkpoint` | named weights in files |
+//! | `families` | how each architecture names its choices and its weights |
+//! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
+
+pub(crate) mod alibi;
+pub(crate) mod checkpoint;
+pub mod config;
+pub(crate) mod families;
+pub(crate) mod gguf;
+pub(crate) mod matrix;
+pub(crate) mod parts;
+pub mod rotary;

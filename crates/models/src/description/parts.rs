@@ -1,0 +1,157 @@
+//! The weights of a decoder, each at its place.
+//!
+//! `M` is a matrix and `V` a vector of numbers, as an engine holds them: in files and on a CPU [`Matrix`] and `Vec<f32>`, on a GPU
+//! what was made of those by [`Parts::map`].
+
+use super::config::NormPlaces;
+use super::matrix::Matrix;
+
+/// The weights of a decoder.
+#[derive(Debug)]
+pub(crate) struct Parts<M = Matrix, V = Vec<f32>> {
+    /// `vocabulary x hidden size`.
+    pub(crate) embedding: M,
+    /// Learned positions: `positions x hidden size`.
+    pub(crate) positions: Option<M>,
+    pub(crate) embedding_norm: Option<Scales<V>>,
+    pub(crate) layers: Vec<Layer<M, V>>,
+    pub(crate) norm: Scales<V>,
+    /// `vocabulary x hidden size`.
+    pub(crate) output: M,
+}
+
+/// What a norm multiplies by, and what a layer norm adds.
+#[derive(Clone, Debug)]
+pub(crate) struct Scales<V = Vec<f32>> {
+    pub(crate) weight: V,
+    pub(crate) bias: Option<V>,
+}
+
+/// A matrix (`out x in`) and, in some families, a bias.
+#[derive(Clone, Debug)]
+pub(crate) struct Projection<M = Matrix, V = Vec<f32>> {
+    pub(crate) matrix: M,
+    pub(crate) bias: Option<V>,
+}
+
+/// The weights of a layer.
+#[derive(Debug)]
+pub(crate) struct Layer<M = Matrix, V = Vec<f32>> {
+    pub(crate) attention_norm: Option<Scales<V>>,
+    pub(crate) query: Projection<M, V>,
+    pub(crate) key: Projection<M, V>,
+    pub(crate) value: Projection<M, V>,
+    pub(crate) query_norm: Option<V>,
+    pub(crate) key_norm: Option<V>,
+    pub(crate) output: Projection<M, V>,
+    pub(crate) after_attention: Option<Scales<V>>,
+    pub(crate) feed_forward_norm: Option<Scales<V>>,
+    pub(crate) gate: Option<Projection<M, V>>,
+    pub(crate) up: Projection<M, V>,
+    pub(crate) down: Projection<M, V>,
+    pub(crate) after_feed_forward: Option<Scales<V>>,
+}
+
+impl Projection {
+    /// Some of its rows.
+    pub(crate) fn part(&self, rows: std::ops::Range<usize>) -> Self {
+        let bias = self.bias.as_ref().map(|bias| bias[rows.clone()].to_vec());
+        Self { matrix: self.matrix.part(rows), bias }
+    }
+
+    /// Some of its rows, which do not follow each other.
+    pub(crate) fn gather(&self, rows: impl Iterator<Item = usize> + Clone) -> Self {
+        let bias = self.bias.as_ref().map(|bias| rows.clone().map(|row| bias[row]).collect());
+        Self { matrix: self.matrix.gather(rows), bias }
+    }
+}
+
+/// Whether a layer has a norm before its parts, and after them.
+pub(crate) fn norms(places: NormPlaces) -> (bool, bool) {
+    match places {
+        NormPlaces::Before => (true, false),
+        NormPlaces::After => (false, true),
+        NormPlaces::Around => (true, true),
+    }
+}
+
+/// The same weights elsewhere.
+#[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+mod elsewhere {
+    use super::{Layer, Parts, Projection, Scales};
+
+    /// What makes a matrix and a vector of another engine.
+    pub(crate) trait Upload<M, V> {
+        /// The matrix and the vector there.
+        type Matrix;
+        type Vector;
+        type Error;
+
+        fn matrix(&mut self, matrix: &M) -> Result<Self::Matrix, Self::Error>;
+
+        fn vector(&mut self, vector: &V) -> Result<Self::Vector, Self::Error>;
+    }
+
+    type On<T, U> = Result<T, U>;
+
+    impl<M, V> Parts<M, V> {
+        /// The same weights, where `to` puts them.
+        pub(crate) fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<Parts<U::Matrix, U::Vector>, U::Error> {
+            Ok(Parts {
+                embedding: to.matrix(&self.embedding)?,
+                positions: self.positions.as_ref().map(|positions| to.matrix(positions)).transpose()?,
+                embedding_norm: scales(to, &self.embedding_norm)?,
+                layers: self.layers.iter().map(|layer| layer.upload(to)).collect::<Result<_, _>>()?,
+                norm: self.norm.upload(to)?,
+                output: to.matrix(&self.output)?,
+            })
+        }
+    }
+
+    impl<V> Scales<V> {
+        fn upload<M, U: Upload<M, V>>(&self, to: &mut U) -> On<Scales<U::Vector>, U::Error> {
+            let bias = self.bias.as_ref().map(|bias| to.vector(bias)).transpose()?;
+            Ok(Scales { weight: to.vector(&self.weight)?, bias })
+        }
+    }
+
+    fn scales<M, V, U: Upload<M, V>>(to: &mut U, all: &Option<Scales<V>>) -> On<Option<Scales<U::Vector>>, U::Error> {
+        all.as_ref().map(|scales| scales.upload(to)).transpose()
+    }
+
+    impl<M, V> Projection<M, V> {
+        fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<Projection<U::Matrix, U::Vector>, U::Error> {
+            let bias = self.bias.as_ref().map(|bias| to.vector(bias)).transpose()?;
+            Ok(Projection { matrix: to.matrix(&self.matrix)?, bias })
+        }
+    }
+
+    impl<M, V> Layer<M, V> {
+        /// All its matrices.
+        pub(crate) fn matrices(&self) -> impl Iterator<Item = &M> {
+            let Self { query, key, value, output, gate, up, down, .. } = self;
+            [query, key, value, output, up, down].into_iter().chain(gate).map(|projection| &projection.matrix)
+        }
+
+        fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<Layer<U::Matrix, U::Vector>, U::Error> {
+            Ok(Layer {
+                attention_norm: scales(to, &self.attention_norm)?,
+                query: self.query.upload(to)?,
+                key: self.key.upload(to)?,
+                value: self.value.upload(to)?,
+                query_norm: self.query_norm.as_ref().map(|weight| to.vector(weight)).transpose()?,
+                key_norm: self.key_norm.as_ref().map(|weight| to.vector(weight)).transpose()?,
+                output: self.output.upload(to)?,
+                after_attention: scales(to, &self.after_attention)?,
+                feed_forward_norm: scales(to, &self.feed_forward_norm)?,
+                gate: self.gate.as_ref().map(|gate| gate.upload(to)).transpose()?,
+                up: self.up.upload(to)?,
+                down: self.down.upload(to)?,
+                after_feed_forward: scales(to, &self.after_feed_forward)?,
+            })
+        }
+    }
+}
+
+#[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+pub(crate) use elsewhere::Upload;

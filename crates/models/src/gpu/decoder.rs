@@ -1,0 +1,60 @@
+//! What all texts of a model share.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use verdigris_kernels::Format;
+use verdigris_kernels::cuda::Gpu;
+use verdigris_kernels::cuda::draw::Drawer;
+
+use super::resident::Resident;
+use super::work::Work;
+use crate::cache::CacheLayout;
+use crate::description::config::DecoderConfig;
+use crate::description::parts::Parts;
+use crate::error::ModelError;
+
+/// A decoder-only transformer on a GPU: configuration and weights, immutable and shared.
+#[derive(Debug)]
+pub struct GpuDecoder {
+    pub(super) resident: Resident,
+    shared: Mutex<Shared>,
+}
+
+/// What one pass at a time works in.
+pub(super) struct Shared {
+    /// By the number of rows.
+    pub(super) works: HashMap<usize, Work>,
+    pub(super) drawer: Drawer,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "memory for passes of {:?} rows", self.works.keys())
+    }
+}
+
+impl GpuDecoder {
+    /// Copies the weights to the GPU. Keys and values are kept as is said, else as on a CPU.
+    pub(crate) fn new(
+        gpu: Gpu,
+        config: DecoderConfig,
+        parts: &Parts,
+        format: Option<Format>,
+        layout: CacheLayout,
+    ) -> Result<Self, ModelError> {
+        let resident = Resident::new(gpu, config, parts, format, layout)?;
+        let drawer = Drawer::new(&resident.gpu, resident.config.vocabulary)?;
+        Ok(Self { resident, shared: Mutex::new(Shared { works: HashMap::new(), drawer }) })
+    }
+
+    /// The description of it.
+    pub fn config(&self) -> &DecoderConfig {
+        &self.resident.config
+    }
+
+    pub(super) fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

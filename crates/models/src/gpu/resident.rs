@@ -1,0 +1,110 @@
+//! A decoder in the memory of a GPU: what never changes, whatever is read.
+
+use std::collections::HashMap;
+
+use verdigris_kernels::Format;
+use verdigris_kernels::cuda::elements;
+use verdigris_kernels::cuda::rows::Pages;
+use verdigris_kernels::cuda::{self, Buffer, CudaError, Gpu};
+
+use crate::cache::{CacheLayout, cache_format};
+use crate::description::alibi::slopes_of;
+use crate::description::config::{DecoderConfig, Positions};
+use crate::description::matrix::Matrix;
+use crate::description::parts::{Layer, Parts, Projection, Scales, Upload};
+use crate::description::rotary::Angles;
+use crate::error::ModelError;
+
+/// The description and the weights of a decoder on a GPU.
+#[derive(Debug)]
+pub(super) struct Resident {
+    pub(super) gpu: Gpu,
+    pub(super) config: DecoderConfig,
+    pub(super) parts: GpuParts,
+    pub(super) slopes: Option<Buffer>,
+    /// Each rotary embedding.
+    pub(super) rotary: Vec<elements::Turn>,
+    /// How keys and values lie.
+    pub(super) layout: Pages,
+}
+
+/// Weights on a GPU.
+type GpuParts = Parts<cuda::Matrix, Buffer>;
+pub(super) type GpuLayer = Layer<cuda::Matrix, Buffer>;
+pub(super) type GpuProjection = Projection<cuda::Matrix, Buffer>;
+pub(super) type GpuScales = Scales<Buffer>;
+
+/// Copies weights to a GPU, a matrix that two share once.
+struct ToGpu<'a> {
+    gpu: &'a Gpu,
+    done: HashMap<(*const u8, usize), Buffer>,
+}
+
+impl Upload<Matrix, Vec<f32>> for ToGpu<'_> {
+    type Matrix = cuda::Matrix;
+    type Vector = Buffer;
+    type Error = CudaError;
+
+    fn matrix(&mut self, matrix: &Matrix) -> Result<cuda::Matrix, CudaError> {
+        let bytes = matrix.bytes();
+        let buffer = match self.done.get(&(bytes.as_ptr(), bytes.len())) {
+            Some(buffer) => buffer.clone(),
+            None => self.gpu.upload(bytes)?,
+        };
+        self.done.insert((bytes.as_ptr(), bytes.len()), buffer.clone());
+        Ok(cuda::Matrix::new(matrix.format(), buffer, matrix.columns()))
+    }
+
+    fn vector(&mut self, vector: &Vec<f32>) -> Result<Buffer, CudaError> {
+        self.gpu.upload_numbers(vector)
+    }
+}
+
+/// Bytes of the matrices, which are nearly all of a model.
+fn bytes_of(parts: &Parts) -> usize {
+    let of = |matrix: &Matrix| matrix.bytes().len();
+    let is_tied = std::ptr::eq(parts.output.bytes(), parts.embedding.bytes());
+    let output = if is_tied { 0 } else { of(&parts.output) };
+    let layers = parts.layers.iter().flat_map(Layer::matrices).map(of);
+    layers.sum::<usize>() + of(&parts.embedding) + output
+}
+
+impl Resident {
+    /// Copies the weights to the GPU. Keys and values are kept as is said, else as on a CPU.
+    pub(super) fn new(
+        gpu: Gpu,
+        config: DecoderConfig,
+        parts: &Parts,
+        format: Option<Format>,
+        layout: CacheLayout,
+    ) -> Result<Self, ModelError> {
+        let DecoderConfig { layers, kv_heads, head_dim, .. } = config;
+        let format = cache_format(&config, parts, format)?;
+        let CacheLayout::Paged { tokens } = layout else { return Err(ModelError::PagesOnly) };
+        let (needed, free) = (bytes_of(parts), gpu.free_memory()?);
+        if needed as u64 > free {
+            return Err(ModelError::DeviceMemory { bytes: needed, free: Some(free) });
+        }
+        let on_gpu = parts.upload(&mut ToGpu { gpu: &gpu, done: HashMap::new() })?;
+        let slopes = slopes_of(&config).map(|slopes| gpu.upload_numbers(&slopes)).transpose()?;
+        let mut rotary: Vec<elements::Turn> = Vec::new();
+        if let Positions::Rotary(all) = &config.positions {
+            let mut angles = 0;
+            for one in all {
+                let of = Angles::new(one, head_dim, config.context);
+                let pairs = of.inverse().len();
+                rotary.push(elements::Turn { pairs, which: one.pairs, angles, magnitude: of.magnitude() as f32 });
+                angles += pairs;
+            }
+        }
+        let layout = Pages { tokens: tokens.max(1), layers, kv_heads, head_dim, format };
+        Ok(Self { gpu, config, parts: on_gpu, slopes, rotary, layout })
+    }
+
+    /// The angles of a sequence, one rotary embedding after the other.
+    pub(super) fn angles(&self, capacity: usize) -> Vec<f32> {
+        let Positions::Rotary(all) = &self.config.positions else { return Vec::new() };
+        let of = |rotary| Angles::new(rotary, self.config.head_dim, capacity).inverse().to_vec();
+        all.iter().flat_map(of).collect()
+    }
+}

@@ -1,0 +1,169 @@
+//! The files of a model, wherever they lie.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::open;
+use crate::description::gguf::Gguf;
+use crate::description::matrix::Bytes;
+use crate::error::ModelError;
+
+pub(super) const CONFIG: &str = "config.json";
+pub(super) const TOKENIZER: &str = "tokenizer.json";
+pub(super) const WEIGHTS: &str = "model.safetensors";
+pub(super) const INDEX: &str = "model.safetensors.index.json";
+pub(super) const CHAT_TEMPLATE: &str = "chat_template.jinja";
+pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+pub(super) const GENERATION: &str = "generation_config.json";
+
+/// Where a model's files lie.
+#[derive(Clone, Debug)]
+pub(super) enum Files {
+    Disk(PathBuf),
+    /// One file with everything.
+    Gguf(PathBuf),
+    /// Such a file in memory.
+    Memory(Arc<Vec<u8>>),
+    Embedded {
+        name: &'static str,
+        config: &'static [u8],
+        tokenizer: &'static [u8],
+        weights: &'static [u8],
+    },
+}
+
+impl Files {
+    /// The folder at a path, or the GGUF file, which is known by how it begins or by its name.
+    pub(super) fn at(path: PathBuf) -> Self {
+        let is_called_so = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
+        // A folder may have any name, and so may such a file.
+        let is_gguf = is_called_so && !path.is_dir() || open::is_gguf(&path);
+        if is_gguf { Self::Gguf(path) } else { Self::Disk(path) }
+    }
+
+    /// The file of one with everything, mapped.
+    pub(super) fn gguf(&self) -> Result<Option<Gguf>, ModelError> {
+        let damaged = |fault: String| ModelError::Damaged { path: self.path(""), fault };
+        let path = match self {
+            Self::Gguf(path) => path,
+            Self::Memory(bytes) => return Gguf::parse(&Bytes::new(bytes.clone())).map(Some).map_err(damaged),
+            _ => return Ok(None),
+        };
+        let read = |source: std::io::Error| match source.kind() {
+            std::io::ErrorKind::NotFound => self.not_a_model("there is nothing at that path".into()),
+            _ => ModelError::Read { path: path.clone(), source },
+        };
+        let bytes = Bytes::new(Arc::new(open::map(path).map_err(read)?));
+        Gguf::parse(&bytes).map(Some).map_err(damaged)
+    }
+
+    /// The safetensors files: one, or the shards that an index lists; none where the model is a GGUF file. They are mapped, and
+    /// read when they are used.
+    ///
+    /// # Errors
+    /// Where one is missing or cannot be read, or the index is damaged.
+    pub(super) fn safetensors(&self) -> Result<Vec<(PathBuf, Bytes)>, ModelError> {
+        match self {
+            Self::Embedded { weights, .. } => Ok(vec![(self.path(WEIGHTS), Bytes::new(Arc::new(*weights)))]),
+            Self::Gguf(_) | Self::Memory(_) => Ok(Vec::new()),
+            Self::Disk(_) => {
+                let map = |path: PathBuf| match open::map(&path) {
+                    Ok(mapped) => Ok((path, Bytes::new(Arc::new(mapped)))),
+                    Err(source) => Err(self.unreadable(path, source)),
+                };
+                self.weight_files()?.into_iter().map(map).collect()
+            }
+        }
+    }
+
+    fn weight_files(&self) -> Result<Vec<PathBuf>, ModelError> {
+        if self.has(INDEX) { self.shards() } else { Ok(vec![self.path(WEIGHTS)]) }
+    }
+
+    fn unreadable(&self, path: PathBuf, source: std::io::Error) -> ModelError {
+        match source.kind() {
+            std::io::ErrorKind::NotFound => self.not_a_model(format!("it has no {}", file_name(&path))),
+            _ => ModelError::Read { path, source },
+        }
+    }
+
+    pub(super) fn shards(&self) -> Result<Vec<PathBuf>, ModelError> {
+        #[derive(Deserialize)]
+        struct Index {
+            weight_map: HashMap<String, String>,
+        }
+        let path = self.path(INDEX);
+        let config = |fault: String| ModelError::Config { path: path.clone(), fault };
+        let index: Index = serde_json::from_slice(&self.read(INDEX)?).map_err(|error| config(error.to_string()))?;
+        let names: BTreeSet<String> = index.weight_map.into_values().collect();
+        // A shard is a file of this folder and of no other.
+        if let Some(name) = names.iter().find(|name| Path::new(name).file_name() != Some(name.as_ref())) {
+            return Err(config(format!("the shard {name:?} is not a file name")));
+        }
+        Ok(names.into_iter().map(|name| self.path(&name)).collect())
+    }
+
+    pub(super) fn path(&self, file: &str) -> PathBuf {
+        match self {
+            Self::Disk(folder) => folder.join(file),
+            Self::Gguf(path) => path.clone(),
+            Self::Memory(_) => PathBuf::from("a GGUF file in memory"),
+            Self::Embedded { name, .. } => Path::new(name).join(file),
+        }
+    }
+
+    /// Whether there is a file of that name beside the others: in a folder on disk alone, for a GGUF file is one file.
+    pub(super) fn has(&self, file: &str) -> bool {
+        matches!(self, Self::Disk(folder) if folder.join(file).is_file())
+    }
+
+    fn not_a_model(&self, fault: String) -> ModelError {
+        ModelError::NotAModel { path: self.path("").components().collect(), fault }
+    }
+
+    fn read_at(&self, file: &str, path: &Path) -> Result<Cow<'static, [u8]>, ModelError> {
+        match self {
+            Self::Embedded { config, tokenizer, .. } => match file {
+                CONFIG => Ok(Cow::Borrowed(config)),
+                TOKENIZER => Ok(Cow::Borrowed(tokenizer)),
+                _ => Err(self.not_a_model(format!("it has no {file}"))),
+            },
+            Self::Gguf(_) | Self::Memory(_) => Err(self.not_a_model(format!("it has no {file}"))),
+            Self::Disk(folder) => {
+                if !folder.exists() {
+                    return Err(self.not_a_model("there is nothing at that path".into()));
+                }
+                if !folder.is_dir() && folder != path {
+                    return Err(self.not_a_model("it is neither a folder nor a GGUF file".into()));
+                }
+                let read = open::read(path).map_err(|source| match source.kind() {
+                    std::io::ErrorKind::NotFound => self.not_a_model(format!("it has no {file}")),
+                    _ => ModelError::Read { path: path.into(), source },
+                });
+                Ok(Cow::Owned(read?))
+            }
+        }
+    }
+    /// The tokenizer's file, and its path: it may be what the model's path leads to.
+    pub(super) fn tokenizer(&self) -> Result<(PathBuf, Cow<'static, [u8]>), ModelError> {
+        let path = match self {
+            Self::Disk(path) if path.is_file() => path.clone(),
+            _ => self.path(TOKENIZER),
+        };
+        let json = self.read_at(TOKENIZER, &path)?;
+        Ok((path, json))
+    }
+
+    /// A file of a name.
+    pub(super) fn read(&self, name: &str) -> Result<Cow<'static, [u8]>, ModelError> {
+        self.read_at(name, &self.path(name))
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

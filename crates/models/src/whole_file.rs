@@ -1,0 +1,95 @@
+//! Files that are there whole or not at all.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use tempfile::NamedTempFile;
+
+/// Lets `fill` write a temporary file in the folder of `path`, which then takes the name at once, and replaces what was there if it
+/// may. `fill` also gets the name that it has meanwhile, for libraries that open files themselves. Where anything fails the folder is left as it was. Whoever may read other new files may read this one: its mode is what the
+/// umask leaves. Two writers never write to one file.
+///
+/// # Errors
+/// Those of the file system; [`io::ErrorKind::AlreadyExists`] where there is a file that may not be replaced, even if it came while
+/// `fill` was at work; and those of `fill`.
+pub fn write_whole<T, E: From<io::Error>>(
+    path: &Path,
+    may_replace: bool,
+    fill: impl FnOnce(&mut File, &Path) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut file = unfinished(path)?;
+    let name = file.path().to_owned();
+    let done = fill(file.as_file_mut(), &name)?;
+    file.as_file_mut().sync_all()?;
+    match may_replace {
+        true => file.persist(path),
+        false => file.persist_noclobber(path),
+    }
+    .map_err(|error| error.error)?;
+    Ok(done)
+}
+
+/// A file that is not whole yet: under a name of its own, and gone if it does not become whole.
+fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".verdigris-").suffix(".part");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder(path))
+}
+
+/// The folder that a file is in.
+pub fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    }
+}
+
+/// As [`write_whole`] with bytes that are there already, over what was there.
+///
+/// # Errors
+/// Those of the file system.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write_whole(path, true, |file, _| io::Write::write_all(file, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Write;
+
+    #[test]
+    fn nothing_is_half_written_and_nothing_is_replaced_unasked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        replace(&path, b"one").unwrap();
+        let failing = |file: &mut File, _: &Path| {
+            file.write_all(b"half")?;
+            Err(io::Error::other("the disk is full"))
+        };
+        assert_eq!(write_whole::<(), _>(&path, true, failing).unwrap_err().to_string(), "the disk is full");
+        let unasked = write_whole(&path, false, |file, _| file.write_all(b"two")).unwrap_err();
+        assert_eq!(unasked.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        replace(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no temporary file stays");
+        assert!(replace(&folder.path().join("none/a"), b"").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn it_has_the_mode_of_any_new_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let [usual, whole] = ["usual", "whole"].map(|name| folder.path().join(name));
+        fs::write(&usual, "").unwrap();
+        replace(&whole, b"").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&usual), mode(&whole));
+    }
+}
