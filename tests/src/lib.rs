@@ -9,6 +9,29 @@ pub mod random_model;
 
 use verdigris::constrain::Machine;
 
+/// The pages of the crates, whose examples are compiled.
+#[cfg(doctest)]
+mod readmes {
+    #[doc = include_str!("../../crates/constrain/README.md")]
+    mod constrain {}
+    #[doc = include_str!("../../crates/decoding/README.md")]
+    mod decoding {}
+    #[doc = include_str!("../../crates/kernels/README.md")]
+    mod kernels {}
+    #[doc = include_str!("../../crates/logits/README.md")]
+    mod logits {}
+    #[doc = include_str!("../../crates/models/README.md")]
+    mod models {}
+    #[doc = include_str!("../../crates/text/README.md")]
+    mod text {}
+    #[doc = include_str!("../../crates/train/README.md")]
+    mod train {}
+    #[doc = include_str!("../../crates/verdigris/README.md")]
+    mod verdigris {}
+    #[doc = include_str!("../../crates/watermark/README.md")]
+    mod watermark {}
+}
+
 /// A text by chance, byte by byte, with a taste for what closes things; completed where it grows long.
 /// `uniform(i)` is the `i`-th number from `[0, 1)`.
 ///
