@@ -1,5 +1,5 @@
-//! What the fuzz targets run (`scripts/fuzz`): foreign bytes in, and whatever they are, no panic and no broken promise.
-//! Their seeds run as ordinary tests.
+//! What the fuzz targets run (`tests/scripts/fuzz`): foreign bytes in, and whatever they are, no panic and no broken
+//! promise. Their seeds run as ordinary tests.
 
 // The program reads Parquet files, no library does.
 #[path = "../../cli/src/detect/documents/column.rs"]
@@ -242,8 +242,8 @@ pub fn schema(data: &[u8]) {
     }
 }
 
-/// A constraint and a text under it: the first line is a schema or a regular expression, each byte after it chooses one of
-/// the tokens that are allowed. A text can always go on or end, and what is forced is allowed.
+/// A constraint and a text under it: the first line is a schema or a regular expression, each byte after it chooses one
+/// of the tokens that are allowed. A text can always go on or end, and what is forced is allowed.
 ///
 /// # Panics
 /// If a promise is broken.

@@ -8,7 +8,7 @@ use verdigris_tests::fuzz;
 
 /// Runs all seeds of a target, and each with some bytes changed, taken out or doubled.
 fn run(target: &str, body: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
     let mut seeds = 0;
     for entry in fs::read_dir(&folder).unwrap() {
         let seed = fs::read(entry.unwrap().path()).unwrap();

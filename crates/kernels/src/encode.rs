@@ -4,8 +4,8 @@ use crate::format::{Format, bytes};
 use crate::half::half;
 
 impl Format {
-    /// Stores numbers as well as the format can: each rounded to the nearest, scales and offsets of blocks chosen for the least
-    /// squared error. What is beyond half precision becomes its largest number.
+    /// Stores numbers as well as the format can: each rounded to the nearest, scales and offsets of blocks chosen for
+    /// the least squared error. What is beyond half precision becomes its largest number.
     ///
     /// # Panics
     /// If the numbers are no whole blocks, or the bytes are not theirs.
@@ -238,8 +238,8 @@ fn mean_square(some: &[f32]) -> f32 {
     some.iter().map(|x| x * x).sum::<f32>() / some.len() as f32
 }
 
-/// The scale of `scale * q`, with `q` from `-most` to `most - 1`, that comes nearest to some numbers. It has the sign for which the
-/// largest of them is a multiple of the lowest `q`.
+/// The scale of `scale * q`, with `q` from `-most` to `most - 1`, that comes nearest to some numbers. It has the sign
+/// for which the largest of them is a multiple of the lowest `q`.
 fn signed(some: &[f32], most: f32) -> f32 {
     let largest = some.iter().fold(0f32, |largest, &x| if x.abs() > largest.abs() { x } else { largest });
     if largest == 0.0 {
@@ -263,8 +263,8 @@ fn signed(some: &[f32], most: f32) -> f32 {
     best.0
 }
 
-/// Scale and offset of `scale * q - offset`, with `q` from 0 to `most`, that come nearest to some numbers. The scale is not below zero,
-/// and where that is asked for the offset is not.
+/// Scale and offset of `scale * q - offset`, with `q` from 0 to `most`, that come nearest to some numbers. The scale is
+/// not below zero, and where that is asked for the offset is not.
 fn with_offset(some: &[f32], most: f32, is_positive: bool) -> (f32, f32) {
     let low = some.iter().copied().fold(if is_positive { 0.0 } else { f32::INFINITY }, f32::min);
     let high = some.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -345,7 +345,8 @@ mod tests {
         back
     }
 
-    /// The error beside the numbers, as root mean squares. `scripts/quantisation-peers.py` shows those of llama.cpp.
+    /// The error beside the numbers, as root mean squares. `tests/scripts/quantisation-peers.py` shows those of
+    /// llama.cpp.
     #[test]
     fn errors_are_those_of_the_format() {
         let numbers = normal(256 * 200);

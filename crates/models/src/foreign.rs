@@ -2,7 +2,7 @@
 //!
 //! Such a model keeps its cache to itself, cannot take tokens back, and gives the row of the last token alone. That is enough for the
 //! contract, at a price: what is taken back is read again from the beginning, and a row for each of several tokens is a call for each.
-//! `examples/candle-transformers` shows it on one of candle's models.
+//! `tests/candle-transformers` shows it on one of candle's models.
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
 //! What masks cost, beside llguidance in the same run:
-//! `scripts/masks [--tokenizer NAME] [--cases FILE] [--no-peer] [--forced]`.
+//! `tests/scripts/masks [--tokenizer NAME] [--cases FILE] [--no-peer] [--forced]`.
 //!
-//! Each schema or regular expression is compiled, and each of its instances is walked token by token as a model would write
-//! it: a mask, a look whether the token is in it, a step. Those that are valid are walked once more. Times are those of one
-//! thread by the wall clock. With `SHOW=1` in the environment every schema and every valid instance that either refuses is
-//! named, and what each costs. With `--forced` it is counted instead how many tokens of valid instances are forced.
+//! Each schema or regular expression is compiled, and each of its instances is walked token by token as a model would
+//! write it: a mask, a look whether the token is in it, a step. Those that are valid are walked once more. Times are
+//! those of one thread by the wall clock. With `SHOW=1` in the environment every schema and every valid instance that
+//! either refuses is named, and what each costs. With `--forced` it is counted instead how many tokens of valid
+//! instances are forced.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -70,7 +71,7 @@ struct Instance {
     data: Value,
 }
 
-/// Counts what is allocated, which costs time: `scripts/masks --memory`.
+/// Counts what is allocated, which costs time: `tests/scripts/masks --memory`.
 #[cfg(feature = "memory")]
 #[global_allocator]
 static ALLOCATOR: &stats_alloc::StatsAlloc<std::alloc::System> = &stats_alloc::INSTRUMENTED_SYSTEM;

@@ -1,8 +1,8 @@
 //! Models on a device, compared with the CPU, and how fast they are there:
 //! `cargo run --release -p verdigris-tests --bin device [DEVICE]`.
 //!
-//! A device is `cpu`, `cuda` or `cuda:1`; the latter two need `--features cuda`. `scripts/gpu-check` runs this on a
-//! machine with a GPU and keeps what it prints.
+//! A device is `cpu`, `cuda` or `cuda:1`; the latter two need `--features cuda`. `tests/scripts/gpu-check` runs this on
+//! a machine with a GPU and keeps what it prints.
 #![forbid(unsafe_code)]
 
 use std::process::{Command, ExitCode};

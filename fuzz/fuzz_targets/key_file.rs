@@ -1,7 +1,0 @@
-#![no_main]
-
-#[path = "../../tests/src/fuzz.rs"]
-#[allow(dead_code, reason = "each target runs one of them")]
-mod bodies;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::key_file(data));
