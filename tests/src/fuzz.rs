@@ -197,7 +197,7 @@ static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
 
 /// Every grammar has a text, which it accepts, and which has no token too many.
 fn has_a_text(grammar: Grammar) -> Option<Vec<u8>> {
-    let machine = Machine::new(grammar, LEXICON.trie().clone());
+    let machine = Machine::new(grammar, LEXICON.index().clone());
     let start = machine.start();
     assert!(machine.goes_on(start));
     // Only what needs gigabytes has none.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
-use verdigris::constrain::{Machine, Trie};
+use verdigris::constrain::{Machine, TokenIndex};
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
 use verdigris::{Grammar, ModelFolder, Style};
@@ -15,11 +15,11 @@ static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
     ModelFolder::at(folder).tokenizer().unwrap()
 });
 
-static TRIE: LazyLock<Arc<Trie>> = LazyLock::new(|| Arc::new(Trie::new(TOKENIZER.vocabulary())));
+static INDEX: LazyLock<Arc<TokenIndex>> = LazyLock::new(|| Arc::new(TokenIndex::new(TOKENIZER.vocabulary())));
 
 fn machine(schema: &Value) -> Machine {
     let grammar = Grammar::json_schema(schema, Style::default().any_order());
-    Machine::new(grammar.unwrap_or_else(|fault| panic!("{schema}: {fault}")), TRIE.clone())
+    Machine::new(grammar.unwrap_or_else(|fault| panic!("{schema}: {fault}")), INDEX.clone())
 }
 
 /// Texts by chance.
@@ -50,7 +50,7 @@ fn types_are_those_that_are_listed() {
                 assert_eq!(values.iter().find(valid), None, "{schema} is refused");
                 continue;
             };
-            let machine = Machine::new(grammar, TRIE.clone());
+            let machine = Machine::new(grammar, INDEX.clone());
             for value in values.iter().flat_map(|value| [value.clone(), json!([value])]) {
                 let accepts = machine.accepts(machine.next(machine.start(), value.to_string().as_bytes()));
                 assert_eq!(accepts, judge.is_valid(&value), "{schema} {value}");
@@ -140,7 +140,7 @@ fn properties_are_counted_whatever_their_names() {
         let judge = jsonschema::draft202012::new(&schema).unwrap();
         for style in [Style::default(), Style::default().any_order()] {
             let grammar = Grammar::json_schema(&schema, style).unwrap_or_else(|fault| panic!("{schema}: {fault}"));
-            let machine = Machine::new(grammar, TRIE.clone());
+            let machine = Machine::new(grammar, INDEX.clone());
             let state = |text: &str| machine.next(machine.start(), text.as_bytes());
             assert!(machine.accepts(state(&valid.to_string())), "{schema} {valid}");
             for (i, text) in texts(&machine, 8).enumerate() {

@@ -22,9 +22,9 @@ static WORDS: LazyLock<(Words, Vec<Vec<u8>>)> = LazyLock::new(|| {
 /// Compares along one text, token by token; `choices` say with which of those that are allowed it goes on.
 fn follow<L: Language>(language: &L, grammar: impl Fn() -> Grammar, choices: &[usize]) -> Result<(), String> {
     let (words, bytes) = &*WORDS;
-    let machine = Machine::new(grammar(), words.trie().clone());
+    let machine = Machine::new(grammar(), words.index().clone());
     // Whatever it has made it makes again.
-    let forgetful = Machine::with_memory(grammar(), words.trie().clone(), 0);
+    let forgetful = Machine::with_memory(grammar(), words.index().clone(), 0);
     let Some(mut state) = language.start() else {
         return Err("the language has no texts, but there is a grammar".into());
     };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use verdigris::constrain::{Machine, Trie};
+use verdigris::constrain::{Machine, TokenIndex};
 use verdigris::logits::{Purpose, Random};
 use verdigris::{Grammar, ModelFolder, Style};
 use verdigris_tests::random_text;
@@ -122,7 +122,7 @@ impl Chance {
 #[test]
 fn random_schemas_are_refused_or_obeyed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small");
-    let trie = Arc::new(Trie::new(ModelFolder::at(folder).tokenizer().unwrap().vocabulary()));
+    let index = Arc::new(TokenIndex::new(ModelFolder::at(folder).tokenizer().unwrap().vocabulary()));
     let (mut understood, mut written) = (0, 0);
     for seed in 0..3000 {
         let mut chance = Chance { random: Random::new(seed), at: 0 };
@@ -132,7 +132,7 @@ fn random_schemas_are_refused_or_obeyed() {
         // What is no schema for the judge (an empty list where one may not be) is passed over.
         let Ok(judge) = jsonschema::draft202012::new(&schema) else { continue };
         understood += 1;
-        let machine = Machine::new(grammar, trie.clone());
+        let machine = Machine::new(grammar, index.clone());
         for i in 0..4 {
             let text = random_text(&machine, |n| chance.random.uniform(i << 32 | n, Purpose::Token));
             let value: Value = serde_json::from_slice(&text)

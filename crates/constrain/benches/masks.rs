@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use serde_json::json;
-use verdigris_constrain::{Grammar, Machine, Style, Trie};
+use verdigris_constrain::{Grammar, Machine, Style, TokenIndex};
 use verdigris_text::Tokenizer;
 
 fn masks(criterion: &mut Criterion) {
@@ -27,14 +27,14 @@ fn masks(criterion: &mut Criterion) {
     });
     let text = "{\"name\": \"John Smith the third\", \"age\": 42, \"tags\": [\"a long tag\", \"another\"]}";
     let grammar = || Grammar::json_schema(&schema, Style::default()).expect("a schema");
-    criterion.bench_function("trie", |bench| bench.iter(|| Trie::new(black_box(tokenizer.vocabulary()))));
+    criterion.bench_function("index", |bench| bench.iter(|| TokenIndex::new(black_box(tokenizer.vocabulary()))));
     criterion.bench_function("schema to grammar", |bench| bench.iter(grammar));
 
-    let trie = Arc::new(Trie::new(tokenizer.vocabulary()));
+    let index = Arc::new(TokenIndex::new(tokenizer.vocabulary()));
     for (place, next) in [("a number", "42"), ("a string", "John")] {
         let before = &text.as_bytes()[..text.find(next).expect("a part of the text")];
         let cold = || {
-            let machine = Machine::new(grammar(), trie.clone());
+            let machine = Machine::new(grammar(), index.clone());
             let state = machine.next(machine.start(), before);
             (machine, state)
         };
@@ -44,7 +44,7 @@ fn masks(criterion: &mut Criterion) {
     }
 
     // All that a text needs once another has gone the same way: masks and steps.
-    let (machine, tokens) = (Machine::new(grammar(), trie), tokenizer.encode(text).unwrap());
+    let (machine, tokens) = (Machine::new(grammar(), index), tokenizer.encode(text).unwrap());
     let walk = || {
         tokens.iter().fold(machine.start(), |state, &token| {
             black_box(machine.mask(state));

@@ -16,7 +16,7 @@
 //! | [`grammar`] | terminals that follow each other and nest; grammars made of others; objects and arrays |
 //! | `terminal` | what a step of a grammar reads: strings, names, items that are all different |
 //! | `automata` | automata over bytes and over classes of characters, all at once or as texts come to their states |
-//! | [`vocabulary`] | a vocabulary as a tree of bytes, and what its tokens are made of |
+//! | `vocabulary` | a vocabulary as a tree of bytes, and what its tokens are made of |
 #![forbid(unsafe_code)]
 
 mod automata;
@@ -26,16 +26,18 @@ pub mod json;
 pub mod machine;
 pub mod regex;
 mod terminal;
-pub mod vocabulary;
+mod vocabulary;
 
 pub use constraint::cursor::Cursor;
 pub use constraint::explain::{Expected, Explanation};
 pub use constraint::lexicon::Lexicon;
 pub use constraint::{Constraint, ForcedText, NoRoom};
-pub use grammar::{BadChoice, Grammar, TooLarge};
+pub use grammar::compose::BadChoice;
+pub use grammar::{Grammar, TooLarge};
 pub use json::fault::BadSchema;
 pub use json::registry::{BadRegistry, Registry};
 pub use json::style::{Escapes, Extra, NumberForms, Order, Style, Whitespace};
-pub use machine::{Machine, Mask, State, TooMuchWork};
+pub use machine::index::TokenIndex;
+pub use machine::mask::{Mask, TooMuchWork};
+pub use machine::{Machine, State};
 pub use regex::BadRegex;
-pub use vocabulary::trie::Trie;

@@ -76,7 +76,7 @@ fn machine_needs_more(machine: &Machine, tokens: usize) -> bool {
 
 fn obeys_its_room(grammar: impl Fn() -> Grammar, lexicon: &Lexicon) -> Result<(), TestCaseError> {
     const MOST: usize = 9;
-    let fresh = Machine::new(grammar(), lexicon.trie().clone());
+    let fresh = Machine::new(grammar(), lexicon.index().clone());
     let fewest = fewest(&fresh, lexicon, MOST);
     for tokens in 0..=MOST {
         let constraint = Constraint::new(grammar(), lexicon).within(tokens);

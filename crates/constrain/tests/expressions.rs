@@ -5,14 +5,14 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
 use regex::Regex;
-use verdigris_constrain::{BadRegex, Grammar, Machine, Trie};
+use verdigris_constrain::{BadRegex, Grammar, Machine, TokenIndex};
 use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 
 static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
     Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json")).expect("it is a tokenizer")
 });
-static TRIE: LazyLock<Arc<Trie>> = LazyLock::new(|| Arc::new(Trie::new(TOKENIZER.vocabulary())));
+static INDEX: LazyLock<Arc<TokenIndex>> = LazyLock::new(|| Arc::new(TokenIndex::new(TOKENIZER.vocabulary())));
 
 const LOOKS: &[&str] = &[
     "^",
@@ -114,7 +114,7 @@ fn agrees(pattern: &str, short: &[String], seed: u64) -> Result<(), TestCaseErro
         }
     };
     let machine = match Grammar::regex(pattern) {
-        Ok(grammar) => Machine::new(grammar, TRIE.clone()),
+        Ok(grammar) => Machine::new(grammar, INDEX.clone()),
         Err(BadRegex::Empty) => {
             let some = short.iter().find(|text| judge.is_match(text));
             prop_assert!(some.is_none(), "{some:?} matches");

@@ -90,7 +90,7 @@ fn states_are_forgotten_with_their_texts() {
 fn a_mask_that_is_too_much_work_is_given_up() {
     let ways: Vec<String> = ('a'..='z').zip(3000..).map(|(c, times)| format!("{c}(?s:.){{{times}}}")).collect();
     let pattern = format!("(?s:.)*(?:{})", ways.join("|"));
-    let machine = Machine::new(Grammar::regex(&pattern).unwrap(), LEXICON.trie().clone());
+    let machine = Machine::new(Grammar::regex(&pattern).unwrap(), LEXICON.index().clone());
     let begun = machine.next(machine.start(), &[b'a'; 3500]);
     let before = machine.states_memory();
     let mask = machine.mask(begun);

@@ -18,7 +18,7 @@ use llguidance::{Matcher, ParserFactory};
 use serde::Deserialize;
 use serde_json::Value;
 use toktrie::{ApproximateTokEnv, TokRxInfo, TokTrie};
-use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, Style, Trie, Whitespace};
+use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, Style, TokenIndex, Whitespace};
 use verdigris_text::{Tokenizer, Vocabulary};
 
 #[derive(Deserialize)]
@@ -172,7 +172,7 @@ fn last(text: &str) -> &str {
     &text[from..]
 }
 
-fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, trie: &Arc<Trie>, tally: &mut Tally) {
+fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, index: &Arc<TokenIndex>, tally: &mut Tally) {
     let before = held();
     let kilobytes = || Some((held()? - before?) as f64 / 1e3);
     let start = Instant::now();
@@ -184,7 +184,7 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
             return;
         }
     };
-    let machine = Machine::new(grammar, trie.clone());
+    let machine = Machine::new(grammar, index.clone());
     std::hint::black_box(machine.mask(machine.start()));
     let (first, masks_before) = (micros(start), tally.masks.len());
     tally.first.push(first);
@@ -337,7 +337,7 @@ fn main() {
     }
     let vocabulary = tokenizer.vocabulary();
     let start = Instant::now();
-    let trie = Arc::new(Trie::new(vocabulary));
+    let index = Arc::new(TokenIndex::new(vocabulary));
     println!("{name}: {} tokens, tree made in {:.1} ms", vocabulary.size(), micros(start) / 1e3);
 
     let factory = peer.then(|| factory(vocabulary));
@@ -345,7 +345,7 @@ fn main() {
     for case in cases {
         let text = |(valid, text): &(bool, String)| (*valid, text.clone(), tokenizer.encode(text).unwrap());
         let texts: Vec<_> = case.texts.iter().map(text).collect();
-        ours(&case, &texts, &tokenizer, &trie, &mut tallies[0]);
+        ours(&case, &texts, &tokenizer, &index, &mut tallies[0]);
         if let Some((factory, end)) = &factory {
             theirs(&case, &texts, &tokenizer, (factory, *end), &mut tallies[1]);
         }

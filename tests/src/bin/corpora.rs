@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use verdigris::constrain::{Machine, Trie};
+use verdigris::constrain::{Machine, TokenIndex};
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
 use verdigris::{Grammar, ModelFolder, Style};
@@ -61,7 +61,7 @@ fn foreign_schemas(shared: &Path) -> bool {
     let cases = foreign::cases(&shared.join("json-schema/schemas-dev.jsonl.zst")).expect("the schemas");
     // A vocabulary of bytes would do: only the machine's states are asked.
     let folder = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
-    let trie = Arc::new(Trie::new(folder.tokenizer().expect("the fixture").vocabulary()));
+    let index = Arc::new(TokenIndex::new(folder.tokenizer().expect("the fixture").vocabulary()));
     let random = Random::new(1);
     let (mut compiled, mut valid, mut accepted, mut invalid, mut wrong, mut written) = (0, 0, 0, 0, 0, 0);
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
@@ -75,7 +75,7 @@ fn foreign_schemas(shared: &Path) -> bool {
             }
         };
         compiled += 1;
-        let machine = Machine::new(grammar, trie.clone());
+        let machine = Machine::new(grammar, index.clone());
         for Instance { valid: is_valid, data } in &case.tests {
             let accepts = machine.accepts(machine.next(machine.start(), data.to_string().as_bytes()));
             (valid, invalid) = (valid + u32::from(*is_valid), invalid + u32::from(!is_valid));

@@ -86,7 +86,7 @@ fn regular_expressions(words: &Words, tokenizer: &Tokenizer, patterns: &[Pattern
             failed += 1;
             continue;
         };
-        let machine = Machine::new(grammar, words.trie().clone());
+        let machine = Machine::new(grammar, words.index().clone());
         let mut texts: Vec<Vec<u8>> = matches.iter().map(|text| text.as_bytes().to_vec()).collect();
         // Texts by chance.
         for _ in 0..3 {
@@ -190,7 +190,7 @@ fn narrowed_case(words: &Words, case: &Case, number: usize) -> Tally {
         return tally;
     };
     tally.schemas = 1;
-    let machine = Machine::new(grammar, words.trie().clone());
+    let machine = Machine::new(grammar, words.index().clone());
     for _ in 0..4 {
         // Somewhere along a text by chance.
         let (mut state, mut text) = (language.start().expect("there is a text"), Vec::new());
@@ -278,7 +278,7 @@ fn walks_of_case(words: &Words, vocabulary: &Vocabulary, case: &Case, number: us
     let (mut chance, mut tally) = (Chance { random: Random::new(9), at: (number as u64) << 32 }, Tally::default());
     let Ok(grammar) = Grammar::json_schema(&case.schema, Style::default()) else { return tally };
     let Ok(judge) = jsonschema::validator_for(&case.schema) else { return tally };
-    let machine = Machine::new(grammar, words.trie().clone());
+    let machine = Machine::new(grammar, words.index().clone());
     for _ in 0..6 {
         let (mut state, mut text) = (machine.start(), Vec::new());
         for _ in 0..30 {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
-use verdigris::constrain::{Machine, Registry, Style, Trie};
+use verdigris::constrain::{Machine, Registry, Style, TokenIndex};
 use verdigris::{Grammar, ModelFolder};
 
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
     let tokenizer =
         ModelFolder::at(format!("{FOLDER}/../fixtures/models/tale-small")).tokenizer().expect("the fixture");
-    let trie = Arc::new(Trie::new(tokenizer.vocabulary()));
+    let index = Arc::new(TokenIndex::new(tokenizer.vocabulary()));
     let remotes = Registry::folder(suite.join("remotes")).expect("schemas that others refer to");
     let mut outcomes = String::new();
     let mut wrong = 0;
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
                 serde_json::from_slice(&std::fs::read(&path).expect("a file of the suite")).expect("groups of cases");
             let file = path.file_stem().expect("a name").to_string_lossy().into_owned();
             for group in groups {
-                let outcome = run(&group, draft, &remotes, &trie, &mut tally);
+                let outcome = run(&group, draft, &remotes, &index, &mut tally);
                 writeln!(outcomes, "{draft} {file}: {}: {outcome}", group.description)
                     .expect("strings can be written to");
             }
@@ -106,7 +106,7 @@ fn json_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn run(group: &Group, draft: &str, remotes: &Registry, trie: &Arc<Trie>, tally: &mut Tally) -> String {
+fn run(group: &Group, draft: &str, remotes: &Registry, index: &Arc<TokenIndex>, tally: &mut Tally) -> String {
     let mut schema = group.schema.clone();
     // The suite says the draft by its folder.
     if let Some(keywords) = schema.as_object_mut().filter(|keywords| !keywords.contains_key("$schema")) {
@@ -130,7 +130,7 @@ fn run(group: &Group, draft: &str, remotes: &Registry, trie: &Arc<Trie>, tally: 
             return format!("refused: {fault}");
         }
     };
-    let machine = Machine::new(grammar, trie.clone());
+    let machine = Machine::new(grammar, index.clone());
     let mut faults = Vec::new();
     for case in &group.tests {
         let text = case.data.to_string();

@@ -10,7 +10,7 @@ pub mod writing;
 use std::sync::Arc;
 
 use verdigris::Grammar;
-use verdigris::constrain::{Machine, Trie};
+use verdigris::constrain::{Machine, TokenIndex};
 use verdigris::logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
 
@@ -36,7 +36,7 @@ pub trait Language {
 pub struct Words {
     words: Vec<(Vec<u8>, TokenId)>,
     size: usize,
-    trie: Arc<Trie>,
+    index: Arc<TokenIndex>,
 }
 
 impl Words {
@@ -47,12 +47,12 @@ impl Words {
             (0..size as TokenId).map(|token| (vocabulary.bytes(token).to_vec(), token)).collect();
         words.retain(|(bytes, _)| !bytes.is_empty());
         words.sort_unstable();
-        Self { words, size, trie: Arc::new(Trie::new(vocabulary)) }
+        Self { words, size, index: Arc::new(TokenIndex::new(vocabulary)) }
     }
 
     /// The vocabulary as machines have it.
-    pub fn trie(&self) -> &Arc<Trie> {
-        &self.trie
+    pub fn index(&self) -> &Arc<TokenIndex> {
+        &self.index
     }
 
     /// The tokens that some text of a language goes on with.
@@ -81,7 +81,7 @@ impl Words {
             self.words.iter().filter(|(bytes, _)| alive(bytes)).for_each(|&(_, token)| allowed.insert(token));
             allowed
         };
-        let fresh = Machine::new(grammar(), self.trie.clone());
+        let fresh = Machine::new(grammar(), self.index.clone());
         let in_time = {
             let mut allowed = TokenSet::new(self.size);
             fresh.mask_within(fresh.next(fresh.start(), begun), u64::MAX - 1, &mut allowed);

@@ -30,7 +30,7 @@ pub(crate) struct Alphabet {
     ranges: Vec<Ranges>,
 }
 
-/// A place inside a character.
+/// A position inside a character.
 #[derive(Debug)]
 struct Node {
     /// The bytes that it still has.
@@ -72,7 +72,7 @@ pub(crate) enum Read {
 type Runs = Vec<(u32, Letter)>;
 
 impl Alphabet {
-    /// The place between characters. Those inside have larger numbers.
+    /// The position between characters. Those inside have larger numbers.
     pub(crate) const BETWEEN: u32 = 0;
 
     /// The alphabet that tells some classes of characters apart, and the letters of each class; `None` where there would
@@ -137,8 +137,8 @@ impl Alphabet {
         (0..self.ranges.len()).map(|letter| letter as Letter)
     }
 
-    /// The number of places, the one between characters included.
-    pub(crate) fn places(&self) -> usize {
+    /// The number of positions, the one between characters included.
+    pub(crate) fn positions(&self) -> usize {
         self.nodes.len() + 1
     }
 
@@ -160,15 +160,15 @@ impl Alphabet {
 
     /// What one more byte makes of a character; `None` where none goes on so.
     #[inline]
-    pub(crate) fn next(&self, place: u32, byte: u8) -> Option<Read> {
-        if place == Self::BETWEEN {
+    pub(crate) fn next(&self, position: u32, byte: u8) -> Option<Read> {
+        if position == Self::BETWEEN {
             if let Some(&letter) = self.ascii.get(usize::from(byte)) {
                 return (letter != NO_LETTER).then_some(Read::Whole(letter));
             }
             let node = *self.leads.get(usize::from(byte).wrapping_sub(0xc0))?;
             return (node != NONE).then_some(Read::Inside(node + 1));
         }
-        let node = &self.nodes[place as usize - 1];
+        let node = &self.nodes[position as usize - 1];
         let next = *node.next.get(usize::from(byte).wrapping_sub(0x80))?;
         match (next, node.left) {
             (NONE, _) => None,
@@ -178,8 +178,8 @@ impl Alphabet {
     }
 
     /// Inside a character: the bytes that it still has, and the letters that it may become.
-    pub(crate) fn inside(&self, place: u32) -> (u8, Letters) {
-        let Node { left, letters, .. } = self.nodes[place as usize - 1];
+    pub(crate) fn inside(&self, position: u32) -> (u8, Letters) {
+        let Node { left, letters, .. } = self.nodes[position as usize - 1];
         (left, letters)
     }
 }
@@ -242,11 +242,12 @@ mod tests {
 
     fn read(alphabet: &Alphabet, bytes: &[u8]) -> Option<Read> {
         let (last, first) = bytes.split_last()?;
-        let place = first.iter().try_fold(Alphabet::BETWEEN, |place, &byte| match alphabet.next(place, byte)? {
-            Read::Inside(place) => Some(place),
-            Read::Whole(_) => None,
-        });
-        alphabet.next(place?, *last)
+        let position =
+            first.iter().try_fold(Alphabet::BETWEEN, |position, &byte| match alphabet.next(position, byte)? {
+                Read::Inside(position) => Some(position),
+                Read::Whole(_) => None,
+            });
+        alphabet.next(position?, *last)
     }
 
     #[test]
@@ -285,8 +286,8 @@ mod tests {
     #[test]
     fn what_is_inside_a_character_is_known() {
         let (alphabet, letters) = Alphabet::new(&[vec![(0xe9, 0xe9)], vec![(0xe0, 0xea)]]).unwrap();
-        let Some(Read::Inside(place)) = alphabet.next(Alphabet::BETWEEN, 0xc3) else { panic!("it is inside") };
-        let (left, inside) = alphabet.inside(place);
+        let Some(Read::Inside(position)) = alphabet.next(Alphabet::BETWEEN, 0xc3) else { panic!("it is inside") };
+        let (left, inside) = alphabet.inside(position);
         let mut all: Vec<Letter> = letters[1].clone();
         all.sort_unstable();
         assert_eq!((left, inside.iter().collect::<Vec<_>>()), (1, all));

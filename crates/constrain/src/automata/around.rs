@@ -1,6 +1,6 @@
 //! Expressions that look around, as automata that do not.
 //!
-//! Whether `^`, `$` or `\b` hold at a place depends on what stands before it and behind it. So each place is taken once for
+//! Whether `^`, `$` or `\b` hold at a position depends on what stands before it and behind it. So each position is taken once for
 //! every kind of neighbour on either side: what is to come is guessed, and what comes must be of the kind that was guessed.
 //! Then every look is decided where it stands, and what is left reads bytes only.
 
@@ -95,9 +95,9 @@ fn holds(look: Look, before: Kind, behind: Kind) -> bool {
     }
 }
 
-/// A place of the automaton that looks around, with what is known of its neighbours.
+/// A position of the automaton that looks around, with what is known of its neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
+enum Position {
     /// What comes has not been guessed yet.
     After(StateID, Kind),
     Between(StateID, Kind, Kind),
@@ -109,71 +109,71 @@ pub(crate) fn without_looks(nfa: &NFA, kinds: &Kinds, bytes: usize) -> Result<NF
     let mut builder = Builder::new();
     builder.set_size_limit(Some(bytes))?;
     builder.start_pattern()?;
-    let mut places = Places { builder, numbers: HashMap::new(), open: Vec::new() };
-    let start = places.number(nfa, Place::After(nfa.start_anchored(), EDGE))?;
-    while let Some((place, number)) = places.open.pop() {
-        let made = match place {
-            Place::After(at, before) => {
-                let ways = all.iter().map(|&behind| places.number(nfa, Place::Between(at, before, behind)));
+    let mut positions = Positions { builder, numbers: HashMap::new(), open: Vec::new() };
+    let start = positions.number(nfa, Position::After(nfa.start_anchored(), EDGE))?;
+    while let Some((position, number)) = positions.open.pop() {
+        let made = match position {
+            Position::After(at, before) => {
+                let ways = all.iter().map(|&behind| positions.number(nfa, Position::Between(at, before, behind)));
                 let ways = ways.collect::<Result<_, _>>()?;
-                places.builder.add_union(ways)?
+                positions.builder.add_union(ways)?
             }
-            Place::Between(at, before, behind) => {
-                let mut same = |at: StateID| places.number(nfa, Place::Between(at, before, behind));
+            Position::Between(at, before, behind) => {
+                let mut same = |at: StateID| positions.number(nfa, Position::Between(at, before, behind));
                 match nfa.state(at) {
                     State::Union { alternates } => {
                         let ways = alternates.iter().map(|&way| same(way)).collect::<Result<_, _>>()?;
-                        places.builder.add_union(ways)?
+                        positions.builder.add_union(ways)?
                     }
                     State::BinaryUnion { alt1, alt2 } => {
                         let ways = vec![same(*alt1)?, same(*alt2)?];
-                        places.builder.add_union(ways)?
+                        positions.builder.add_union(ways)?
                     }
                     State::Capture { next, .. } => same(*next)?,
                     State::Look { look, next } if holds(*look, before, behind) => same(*next)?,
-                    State::Match { .. } if behind == EDGE => places.builder.add_match()?,
-                    State::Look { .. } | State::Match { .. } | State::Fail => places.builder.add_fail()?,
+                    State::Match { .. } if behind == EDGE => positions.builder.add_match()?,
+                    State::Look { .. } | State::Match { .. } | State::Fail => positions.builder.add_fail()?,
                     reads => {
-                        let ways = places.of_kind(nfa, reads, kinds, behind)?;
-                        places.builder.add_sparse(ways)?
+                        let ways = positions.of_kind(nfa, reads, kinds, behind)?;
+                        positions.builder.add_sparse(ways)?
                     }
                 }
             }
         };
-        places.builder.patch(number, made)?;
+        positions.builder.patch(number, made)?;
     }
-    places.builder.finish_pattern(start)?;
-    Ok(places.builder.build(start, start)?)
+    positions.builder.finish_pattern(start)?;
+    Ok(positions.builder.build(start, start)?)
 }
 
-struct Places {
+struct Positions {
     builder: Builder,
-    numbers: HashMap<Place, StateID>,
+    numbers: HashMap<Position, StateID>,
     /// Those that have a number and nothing else yet.
-    open: Vec<(Place, StateID)>,
+    open: Vec<(Position, StateID)>,
 }
 
-impl Places {
-    fn number(&mut self, nfa: &NFA, place: Place) -> Result<StateID, Box<BuildError>> {
+impl Positions {
+    fn number(&mut self, nfa: &NFA, position: Position) -> Result<StateID, Box<BuildError>> {
         // What reads does not ask what stands before it.
-        let place = match place {
-            Place::Between(at, _, behind)
+        let position = match position {
+            Position::Between(at, _, behind)
                 if matches!(nfa.state(at), State::ByteRange { .. } | State::Sparse(_) | State::Dense(_)) =>
             {
-                Place::Between(at, EDGE, behind)
+                Position::Between(at, EDGE, behind)
             }
-            place => place,
+            position => position,
         };
-        if let Some(&number) = self.numbers.get(&place) {
+        if let Some(&number) = self.numbers.get(&position) {
             return Ok(number);
         }
         let number = self.builder.add_empty()?;
-        self.numbers.insert(place, number);
-        self.open.push((place, number));
+        self.numbers.insert(position, number);
+        self.open.push((position, number));
         Ok(number)
     }
 
-    /// The ways on from a place that reads, by bytes of one kind.
+    /// The ways on from a position that reads, by bytes of one kind.
     fn of_kind(
         &mut self,
         nfa: &NFA,
@@ -195,7 +195,7 @@ impl Places {
                 match ways.last_mut() {
                     Some(way) if last == Some(next) => way.end = byte,
                     _ => {
-                        let next = self.number(nfa, Place::After(next, wanted))?;
+                        let next = self.number(nfa, Position::After(next, wanted))?;
                         ways.push(Transition { start: byte, end: byte, next });
                     }
                 }

@@ -1,6 +1,6 @@
 //! Regular expressions whose states are made as texts come to them, where all of them together would be too many.
 //!
-//! A state is the set of places in the expression at which a text may stand (the subset construction, Rabin and Scott 1959).
+//! A state is the set of positions in the expression at which a text may stand (the subset construction, Rabin and Scott 1959).
 //! `[ab]*a[ab]{40}` has more than 2^40 of them; a text meets one a byte.
 
 use std::cmp::Reverse;
@@ -17,19 +17,19 @@ pub(crate) struct Lazy {
     nfa: NFA,
     /// How many classes of bytes there are.
     stride: usize,
-    /// The fewest bytes from each place to the end; [`NONE`] where there is no way.
+    /// The fewest bytes from each position to the end; [`NONE`] where there is no way.
     to_end: Arc<[u32]>,
     made: Mutex<Made>,
 }
 
 #[derive(Debug, Default)]
 struct Made {
-    /// The places of each state that read, in order, and whether it accepts.
+    /// The positions of each state that read, in order, and whether it accepts.
     states: Vec<(Arc<[u32]>, bool)>,
     numbers: HashMap<(Arc<[u32]>, bool), u32>,
     /// The state after each (state, class of byte); [`NONE`] where there is none, [`UNMADE`] where it has not been made.
     next: Vec<u32>,
-    /// Which places the last round has seen.
+    /// Which positions the last round has seen.
     seen: Vec<u32>,
     round: u32,
     /// About how many bytes all that takes.
@@ -37,7 +37,7 @@ struct Made {
     walk: Option<Walk>,
 }
 
-/// A walk along the vocabulary, which makes a state for each of its places, and needs none of them later.
+/// A walk along the vocabulary, which makes a state for each of its positions, and needs none of them later.
 #[derive(Debug)]
 struct Walk {
     /// How many states there were, and their bytes.
@@ -113,28 +113,28 @@ impl Lazy {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of a text that stands at some places; none where nothing leads to an end.
+    /// The state of a text that stands at some positions; none where nothing leads to an end.
     fn state(&self, made: &mut Made, mut open: Vec<StateID>) -> Option<u32> {
         made.round += 1;
-        let (mut places, mut accepts) = (Vec::new(), false);
-        while let Some(place) = open.pop() {
-            let is_alive = self.to_end[place.as_usize()] != NONE;
-            if !is_alive || std::mem::replace(&mut made.seen[place.as_usize()], made.round) == made.round {
+        let (mut positions, mut accepts) = (Vec::new(), false);
+        while let Some(position) = open.pop() {
+            let is_alive = self.to_end[position.as_usize()] != NONE;
+            if !is_alive || std::mem::replace(&mut made.seen[position.as_usize()], made.round) == made.round {
                 continue;
             }
-            match self.nfa.state(place) {
+            match self.nfa.state(position) {
                 State::Union { alternates } => open.extend_from_slice(alternates),
                 State::BinaryUnion { alt1, alt2 } => open.extend([*alt1, *alt2]),
                 State::Capture { next, .. } => open.push(*next),
                 State::Match { .. } => accepts = true,
-                _ => places.push(place.as_u32()),
+                _ => positions.push(position.as_u32()),
             }
         }
-        if places.is_empty() && !accepts {
+        if positions.is_empty() && !accepts {
             return None;
         }
-        places.sort_unstable();
-        let state = (places.into(), accepts);
+        positions.sort_unstable();
+        let state = (positions.into(), accepts);
         let next = made.states.len() as u32;
         let number = *made.numbers.entry(state.clone()).or_insert(next);
         if number == next {
@@ -160,14 +160,14 @@ impl Lazy {
             walk.is_over = true;
             return None;
         }
-        let places = made.states[state as usize].0.clone();
-        let after = |&place: &u32| match self.nfa.state(StateID::must(place as usize)) {
+        let positions = made.states[state as usize].0.clone();
+        let after = |&position: &u32| match self.nfa.state(StateID::must(position as usize)) {
             State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),
             State::Sparse(sparse) => sparse.matches_byte(byte),
             State::Dense(dense) => dense.matches_byte(byte),
             _ => None,
         };
-        let next = self.state(made, places.iter().filter_map(after).collect());
+        let next = self.state(made, positions.iter().filter_map(after).collect());
         made.next[at] = next.unwrap_or(NONE);
         next
     }
@@ -184,8 +184,8 @@ impl Lazy {
 
     /// The fewest bytes that make the text so far one that matches.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
-        let (places, accepts) = self.made().states[state as usize].clone();
-        let nearest = places.iter().map(|&place| self.to_end[place as usize]).min();
+        let (positions, accepts) = self.made().states[state as usize].clone();
+        let nearest = positions.iter().map(|&position| self.to_end[position as usize]).min();
         if accepts { 0 } else { nearest.unwrap_or(0).into() }
     }
 
@@ -195,12 +195,12 @@ impl Lazy {
     }
 }
 
-/// The least cost from each place to the end (Dijkstra).
+/// The least cost from each position to the end (Dijkstra).
 fn distances(nfa: &NFA, cost: impl Fn(u8) -> u32) -> Vec<u32> {
     let mut before: Vec<Vec<(u32, u32)>> = vec![Vec::new(); nfa.states().len()];
     let mut open = BinaryHeap::new();
-    for (place, state) in (0u32..).zip(nfa.states()) {
-        let mut lead = |to: StateID, cost| before[to.as_usize()].push((place, cost));
+    for (position, state) in (0u32..).zip(nfa.states()) {
+        let mut lead = |to: StateID, cost| before[to.as_usize()].push((position, cost));
         let least = |trans: &Transition| (trans.start..=trans.end).map(&cost).min().unwrap_or(NONE);
         match state {
             State::ByteRange { trans } => lead(trans.next, least(trans)),
@@ -209,16 +209,16 @@ fn distances(nfa: &NFA, cost: impl Fn(u8) -> u32) -> Vec<u32> {
             State::Union { alternates } => alternates.iter().for_each(|&to| lead(to, 0)),
             State::BinaryUnion { alt1, alt2 } => [*alt1, *alt2].into_iter().for_each(|to| lead(to, 0)),
             State::Capture { next, .. } => lead(*next, 0),
-            State::Match { .. } => open.push(Reverse((0, place))),
+            State::Match { .. } => open.push(Reverse((0, position))),
             State::Look { .. } | State::Fail => {}
         }
     }
     let mut distances = vec![NONE; before.len()];
-    while let Some(Reverse((distance, place))) = open.pop() {
-        if distances[place as usize] == NONE {
-            distances[place as usize] = distance;
+    while let Some(Reverse((distance, position))) = open.pop() {
+        if distances[position as usize] == NONE {
+            distances[position as usize] = distance;
             let further = |&(from, cost): &(u32, u32)| Reverse((distance.saturating_add(cost), from));
-            open.extend(before[place as usize].iter().map(further));
+            open.extend(before[position as usize].iter().map(further));
         }
     }
     distances

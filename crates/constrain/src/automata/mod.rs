@@ -1,9 +1,13 @@
-//! Automata over bytes, from every state of which there is a way to the end.
+//! Automata over bytes and over classes of characters, from every state of which there is a way to the end.
 
 pub(crate) mod alphabet;
 pub(crate) mod around;
 pub(crate) mod automaton;
 pub(crate) mod budget;
+pub(crate) mod dfa;
+pub(crate) mod distances;
 pub(crate) mod lazy;
+pub(crate) mod self_loop;
 pub(crate) mod spelled;
 pub(crate) mod syntax;
+pub(crate) mod utf8;

@@ -1,6 +1,6 @@
 //! Automata over classes of characters, where texts are UTF-8.
 //!
-//! A state is one of the automaton and a place inside a character.
+//! A state is one of the automaton and a position inside a character.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,16 +9,17 @@ use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, Hir, HirKind, Look, 
 use crate::automata::alphabet::{Alphabet, Letter, Ranges, Read};
 use crate::automata::around::{CARRIAGE_RETURN, Kinds, LINE_FEED, WORD, WORD_ASCII};
 use crate::automata::automaton::Automaton;
+use crate::automata::distances::distances_to;
 use crate::automata::lazy::Lazy;
-use crate::terminal::text::distances_to;
-use crate::vocabulary::loops::{Loop, Signs};
+use crate::automata::self_loop::SelfLoop;
+use crate::vocabulary::character_set::CharacterSet;
 
 /// An automaton whose bytes are the letters of an alphabet.
 #[derive(Debug)]
 pub(crate) struct Spelled {
     alphabet: Arc<Alphabet>,
     words: Words,
-    /// The bits of a place inside a character, below those of the automaton's state.
+    /// The bits of a position inside a character, below those of the automaton's state.
     bits: u32,
 }
 
@@ -155,7 +156,7 @@ impl Spelled {
     pub(crate) const START: u32 = 0;
 
     fn new(alphabet: Alphabet, words: Words) -> Self {
-        let bits = alphabet.places().next_power_of_two().trailing_zeros();
+        let bits = alphabet.positions().next_power_of_two().trailing_zeros();
         Self { alphabet: Arc::new(alphabet), words, bits }
     }
 
@@ -171,7 +172,7 @@ impl Spelled {
         if let Words::Lazy(lazy) = &self.words { Some(lazy) } else { None }
     }
 
-    /// The state of the automaton, and the place inside a character.
+    /// The state of the automaton, and the position inside a character.
     #[inline]
     fn split(&self, state: u32) -> (u32, u32) {
         (state >> self.bits, state & ((1 << self.bits) - 1))
@@ -188,12 +189,12 @@ impl Spelled {
     /// The state after one more byte, if a text can go on so.
     #[inline]
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
-        let (word, place) = self.split(state);
-        match self.alphabet.next(place, byte)? {
+        let (word, position) = self.split(state);
+        match self.alphabet.next(position, byte)? {
             Read::Whole(letter) => Some(self.word(word, letter)? << self.bits),
-            Read::Inside(place) => {
+            Read::Inside(position) => {
                 let goes_on = |letter| self.word(word, letter).is_some();
-                self.alphabet.inside(place).1.iter().any(goes_on).then_some(word << self.bits | place)
+                self.alphabet.inside(position).1.iter().any(goes_on).then_some(word << self.bits | position)
             }
         }
     }
@@ -201,8 +202,8 @@ impl Spelled {
     /// Whether the text so far matches as a whole.
     #[inline]
     pub(crate) fn accepts(&self, state: u32) -> bool {
-        let (word, place) = self.split(state);
-        place == Alphabet::BETWEEN
+        let (word, position) = self.split(state);
+        position == Alphabet::BETWEEN
             && match &self.words {
                 Words::Table(automaton, _) => automaton.accepts(word),
                 Words::Lazy(lazy) => lazy.accepts(word),
@@ -212,8 +213,8 @@ impl Spelled {
     /// Whether the text so far can go on.
     #[inline]
     pub(crate) fn goes_on(&self, state: u32) -> bool {
-        let (word, place) = self.split(state);
-        place != Alphabet::BETWEEN
+        let (word, position) = self.split(state);
+        position != Alphabet::BETWEEN
             || match &self.words {
                 Words::Table(automaton, _) => automaton.goes_on(word),
                 Words::Lazy(lazy) => lazy.goes_on(word),
@@ -226,11 +227,11 @@ impl Spelled {
             Words::Table(_, to_end) => to_end[word as usize],
             Words::Lazy(lazy) => lazy.to_end(word),
         };
-        let (word, place) = self.split(state);
-        if place == Alphabet::BETWEEN {
+        let (word, position) = self.split(state);
+        if position == Alphabet::BETWEEN {
             return of_word(word);
         }
-        let (left, letters) = self.alphabet.inside(place);
+        let (left, letters) = self.alphabet.inside(position);
         let after = letters.iter().filter_map(|letter| self.word(word, letter)).map(of_word).min();
         u64::from(left) + after.expect("a character that has begun can be whole")
     }
@@ -251,9 +252,9 @@ impl Spelled {
 
     /// The characters that may come one after the other up to so many, by which the state goes from one to the next in one row,
     /// whichever they are: `\w` in `\w{1,20}`.
-    pub(crate) fn kept(&self, state: u32, reach: u32) -> Option<Loop> {
-        let (word, place) = self.split(state);
-        if place != Alphabet::BETWEEN {
+    pub(crate) fn self_loop(&self, state: u32, max_token_chars: u32) -> Option<SelfLoop> {
+        let (word, position) = self.split(state);
+        if position != Alphabet::BETWEEN {
             return None;
         }
         let letters = self.same(word);
@@ -262,7 +263,7 @@ impl Spelled {
         let others: Vec<Letter> = self.alphabet.letters().filter(|&l| beyond(l) && !letters.contains(&l)).collect();
         let (mut at, mut most, mut strangers) = (word, 0, false);
         // Longer than any token.
-        while most <= reach {
+        while most <= max_token_chars {
             strangers |= others.iter().any(|&letter| self.word(at, letter).is_some());
             let next = self.word(at, first);
             if letters[1..].iter().any(|&letter| self.word(at, letter) != next) {
@@ -278,11 +279,11 @@ impl Spelled {
             }
         }
         let ranges = letters.iter().flat_map(|&letter| self.alphabet.ranges(letter)).copied();
-        Some(Loop { kept_by: Signs::of_ranges(ranges.collect()), most, strangers })
+        Some(SelfLoop { characters: CharacterSet::of_ranges(ranges.collect()), most, strangers })
     }
 
     /// The state after some characters that keep it.
-    pub(crate) fn after_kept(&self, state: u32, characters: u32) -> u32 {
+    pub(crate) fn after_loop(&self, state: u32, characters: u32) -> u32 {
         let (mut word, _) = self.split(state);
         let letter = self.same(word).first().copied();
         for _ in 0..characters {

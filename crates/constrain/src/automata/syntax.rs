@@ -3,7 +3,35 @@
 use regex_syntax::ast::ErrorKind;
 use regex_syntax::hir::Hir;
 
-use crate::regex::BadRegex;
+/// A regular expression that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadRegex {
+    /// It is not one.
+    #[error("the regular expression is wrong at character {character}: {fault}")]
+    Syntax {
+        /// Where, counted from 1.
+        character: usize,
+        /// What is wrong.
+        fault: String,
+    },
+    /// It has something that other libraries understand.
+    #[error("the regular expression has {construct} at character {character}, which is not supported: {reason}")]
+    Unsupported {
+        /// Where, counted from 1.
+        character: usize,
+        /// What it is.
+        construct: &'static str,
+        /// Why that is so, or what to write in its place.
+        reason: &'static str,
+    },
+    /// It is too large, or has too many parts of some kind.
+    #[error("the regular expression cannot become an automaton: {0}")]
+    Automaton(String),
+    /// No text matches it.
+    #[error("no text matches the regular expression")]
+    Empty,
+}
 
 /// Reads a pattern on its own: one that is wrong may be right inside a larger one.
 pub(crate) fn parse(pattern: &str) -> Result<Hir, BadRegex> {

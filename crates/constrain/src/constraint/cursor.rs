@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use verdigris_logits::{TokenId, Transform};
 
-use crate::constraint::explain::Explanation;
-use crate::constraint::forced::forced;
-use crate::constraint::{Constraint, Standing};
-use crate::machine::Mask;
+use super::explain::Explanation;
+use super::forced::forced;
+use super::{Constraint, ConstraintState};
+use crate::machine::mask::Mask;
 
 /// A text under a constraint as far as it is written.
 ///
 /// A cursor belongs to one text and may move between threads; what it asks is shared with all texts of the constraint, as
-/// [`crate::Machine`] says. Clones are forks, and cheap.
+/// [`crate::Machine`] says. Clones are forks, and cheap: to take tokens back, keep a clone
+/// from before them.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -29,47 +30,61 @@ use crate::machine::Mask;
 /// }
 /// # Ok::<(), verdigris_constrain::BadRegex>(())
 /// ```
+#[doc(alias = "matcher")]
+#[doc(alias = "GrammarMatcher")]
+#[doc(alias = "rollback")]
 #[derive(Clone, Debug)]
 pub struct Cursor {
     constraint: Constraint,
-    standing: Standing,
+    state: ConstraintState,
     ln_weight: f64,
 }
 
-impl Cursor {
-    pub(crate) fn new(constraint: &Constraint, prompt: &[TokenId]) -> Self {
-        Self { constraint: constraint.clone(), standing: constraint.start(prompt), ln_weight: 0.0 }
+impl Constraint {
+    /// A text under this constraint, which follows a prompt.
+    pub fn cursor(&self, prompt: &[TokenId]) -> Cursor {
+        Cursor { constraint: self.clone(), state: self.start(prompt), ln_weight: 0.0 }
     }
+}
 
+impl Cursor {
     /// The tokens that may come next, and whether the text may end here.
+    #[doc(alias = "compute_mask")]
+    #[doc(alias = "fill_next_token_bitmask")]
     pub fn mask(&self) -> Arc<Mask> {
-        self.standing.machine.mask(self.standing.state)
+        self.state.machine.mask(self.state.at)
     }
 
     /// Whether the text may end here.
+    #[doc(alias = "is_terminated")]
     pub fn is_accepting(&self) -> bool {
-        self.standing.machine.accepts(self.standing.state)
+        self.state.machine.accepts(self.state.at)
     }
 
     /// Whether any text goes on from here, or ends.
     pub fn is_alive(&self) -> bool {
-        self.standing.machine.goes_on(self.standing.state)
+        self.state.machine.goes_on(self.state.at)
     }
 
     /// Goes on by one token.
+    #[doc(alias = "consume_token")]
+    #[doc(alias = "accept_token")]
     pub fn advance(&mut self, token: TokenId) {
-        self.constraint.advance(&mut self.standing, token);
+        self.constraint.advance(&mut self.state, token);
     }
 
     /// The tokens that must come next, as the tokenizer writes them after what is there; none where there is a choice.
+    #[doc(alias = "ff_tokens")]
+    #[doc(alias = "compute_ff_tokens")]
+    #[doc(alias = "find_jump_forward_string")]
     pub fn forced(&self) -> Vec<TokenId> {
-        let (machine, lexicon) = (&self.standing.machine, self.constraint.lexicon());
-        forced(machine, lexicon, self.standing.state, &self.standing.recent)
+        let (machine, lexicon) = (&self.state.machine, self.constraint.lexicon());
+        forced(machine, lexicon, self.state.at, &self.state.recent)
     }
 
     /// Why a token may come next, or may not.
     pub fn explain(&self, token: TokenId) -> Explanation {
-        Explanation::of(&self.standing.machine, self.standing.state, self.constraint.lexicon().bytes(token))
+        Explanation::of(&self.state.machine, self.state.at, self.constraint.lexicon().bytes(token))
     }
 
     /// Takes in what a model says of the next token: the share of its probability that is allowed becomes a factor of
@@ -78,7 +93,7 @@ impl Cursor {
     /// `logits` are natural logarithms of weights, of any common factor, one a token by its id: what a model gives, at the
     /// temperature that is drawn with, before the constraint.
     pub fn weigh(&mut self, logits: &[f32]) {
-        self.ln_weight += self.constraint.mass(&self.standing, logits).ln();
+        self.ln_weight += self.constraint.allowed_probability(&self.state, logits).ln();
     }
 
     /// The product of the shares of probability that were allowed. Texts that are drawn token by token under a constraint

@@ -1,6 +1,7 @@
 //! Why a token may come or not, in words.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::machine::{Machine, State};
 use crate::terminal::Terminal;
@@ -46,7 +47,10 @@ impl Explanation {
             }
             (at, fits) = (next, fits + 1);
         }
-        let mut expected = machine.expected(at);
+        let of =
+            |(path, terminal, state): (String, Arc<Terminal>, u32)| Expected { path, next: describe(&terminal, state) };
+        let reading = machine.reading(at).into_iter().map(of);
+        let mut expected: Vec<Expected> = reading.filter(|expected| !expected.next.is_empty()).collect();
         expected.sort_unstable_by(|a, b| (&a.path, &a.next).cmp(&(&b.path, &b.next)));
         expected.dedup();
         Self { token: token.to_vec(), fits, expected, may_end: machine.accepts(at) }
@@ -78,7 +82,7 @@ impl fmt::Display for Explanation {
 }
 
 /// The next byte of a terminal in a state.
-pub(crate) fn describe(terminal: &Terminal, state: u32) -> String {
+fn describe(terminal: &Terminal, state: u32) -> String {
     if let Terminal::Names(names) = terminal
         && let Some(text) = of_names(&names.content, names.content_state(state), names.is_open(state))
     {

@@ -5,21 +5,23 @@ use std::sync::Arc;
 use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 
-use crate::vocabulary::trie::Trie;
+use crate::machine::index::TokenIndex;
 
-/// A tokenizer, its vocabulary as a tree, and the tokens that end a text. It is made once; clones are the same one.
+/// A tokenizer, the index of its vocabulary, and the tokens that end a text. It is made once; clones are the same one.
+#[doc(alias = "TokEnv")]
+#[doc(alias = "TokenizerInfo")]
 #[derive(Clone, Debug)]
 pub struct Lexicon {
     tokenizer: Arc<Tokenizer>,
-    trie: Arc<Trie>,
+    index: Arc<TokenIndex>,
     end: Arc<[TokenId]>,
 }
 
 impl Lexicon {
     /// The lexicon of a tokenizer; `end` are the tokens that end a text.
     pub fn new(tokenizer: Arc<Tokenizer>, end: &[TokenId]) -> Self {
-        let trie = Arc::new(Trie::new(tokenizer.vocabulary()));
-        Self { tokenizer, trie, end: end.into() }
+        let index = Arc::new(TokenIndex::new(tokenizer.vocabulary()));
+        Self { tokenizer, index, end: end.into() }
     }
 
     /// The tokenizer.
@@ -27,9 +29,9 @@ impl Lexicon {
         &self.tokenizer
     }
 
-    /// The vocabulary as a tree.
-    pub fn trie(&self) -> &Arc<Trie> {
-        &self.trie
+    /// What all machines over the vocabulary share.
+    pub fn index(&self) -> &Arc<TokenIndex> {
+        &self.index
     }
 
     /// The tokens that end a text.

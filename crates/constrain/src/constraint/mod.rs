@@ -1,4 +1,11 @@
 //! A constraint as a step on logits.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`cursor`] | one text, token by token, for those who run a model themselves |
+//! | `forced` | tokens that a constraint leaves no choice about |
+//! | [`explain`] | why a token may come or not, in words |
+//! | [`lexicon`] | the tokens that texts are written with |
 
 pub mod cursor;
 pub mod explain;
@@ -11,13 +18,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use serde_json::Value;
 use verdigris_logits::{Row, TokenId, Transform};
 
-use crate::constraint::cursor::Cursor;
-use crate::constraint::forced::{Recent, forced};
-use crate::constraint::lexicon::Lexicon;
-use crate::grammar::{BadChoice, Grammar};
+use self::forced::{Recent, forced};
+use self::lexicon::Lexicon;
+use crate::grammar::Grammar;
+use crate::grammar::compose::BadChoice;
 use crate::json::fault::BadSchema;
 use crate::json::style::Style;
-use crate::machine::{MEMORY, Machine, State, TooMuchWork};
+use crate::machine::mask::TooMuchWork;
+use crate::machine::{MEMORY, Machine, State};
 use crate::regex::BadRegex;
 
 /// Forbids every token after which no text of a grammar could come, and the end of the text where it is not
@@ -31,6 +39,8 @@ use crate::regex::BadRegex;
 /// come to take as much, texts that begin then share a new machine, and the old one goes with the last of its texts. So what
 /// is held is bounded by the texts that are being written, and not by those that were: beside the two bounds, a text holds the
 /// states that it has come through itself.
+#[doc(alias = "LogitsProcessor")]
+#[doc(alias = "structured outputs")]
 #[derive(Clone)]
 pub struct Constraint {
     machines: Arc<Machines>,
@@ -73,15 +83,15 @@ impl std::error::Error for NoRoom {}
 
 /// The machine of the texts that begin now, and what the next one is made of.
 struct Machines {
-    grammar: Grammar,
+    grammar: Arc<Grammar>,
     current: RwLock<Arc<Machine>>,
     /// The bytes that masks may take, and states.
     memory: usize,
 }
 
 impl Machines {
-    fn new(grammar: Grammar, lexicon: &Lexicon, memory: usize) -> Self {
-        let machine = Machine::with_memory(grammar.renewed(), lexicon.trie().clone(), memory);
+    fn new(grammar: Arc<Grammar>, lexicon: &Lexicon, memory: usize) -> Self {
+        let machine = Machine::with_memory(grammar.clone(), lexicon.index().clone(), memory);
         Self { grammar, current: RwLock::new(Arc::new(machine)), memory }
     }
 
@@ -94,7 +104,7 @@ impl Machines {
         let mut next = self.current.write().unwrap_or_else(PoisonError::into_inner);
         // Another text may have been faster.
         if Arc::ptr_eq(&next, &current) {
-            *next = Arc::new(Machine::with_memory(self.grammar.renewed(), current.trie().clone(), self.memory));
+            *next = Arc::new(Machine::with_memory(self.grammar.clone(), current.index().clone(), self.memory));
         }
         next.clone()
     }
@@ -102,10 +112,10 @@ impl Machines {
 
 /// Where a text stands, and how many tokens it may still take.
 #[derive(Clone, Debug)]
-pub struct Standing {
-    /// The machine that knows the state.
+pub struct ConstraintState {
+    /// The machine that the text is written with, and its state there.
     pub(crate) machine: Arc<Machine>,
-    pub(crate) state: State,
+    pub(crate) at: State,
     pub(crate) recent: Recent,
     left: u64,
 }
@@ -118,8 +128,8 @@ impl fmt::Debug for Constraint {
 
 impl Constraint {
     /// The constraint of a grammar over a vocabulary.
-    pub fn new(grammar: Grammar, lexicon: &Lexicon) -> Self {
-        let machines = Arc::new(Machines::new(grammar, lexicon, MEMORY));
+    pub fn new(grammar: impl Into<Arc<Grammar>>, lexicon: &Lexicon) -> Self {
+        let machines = Arc::new(Machines::new(grammar.into(), lexicon, MEMORY));
         Self { machines, lexicon: lexicon.clone(), tokens: u64::MAX, forced: ForcedText::Any }
     }
 
@@ -131,16 +141,25 @@ impl Constraint {
     }
 
     /// Texts that match a regular expression as a whole. The syntax is that of the `regex` crate.
+    ///
+    /// # Errors
+    /// As for [`Grammar::regex`].
     pub fn regex(lexicon: &Lexicon, pattern: &str) -> Result<Self, BadRegex> {
         Ok(Self::new(Grammar::regex(pattern)?, lexicon))
     }
 
     /// One of some texts.
+    ///
+    /// # Errors
+    /// As for [`Grammar::choice`].
     pub fn choice<T: AsRef<str>>(lexicon: &Lexicon, texts: &[T]) -> Result<Self, BadChoice> {
         Ok(Self::new(Grammar::choice(texts)?, lexicon))
     }
 
     /// JSON that obeys a schema.
+    ///
+    /// # Errors
+    /// As for [`Grammar::json_schema`].
     pub fn json_schema(lexicon: &Lexicon, schema: &Value, style: Style) -> Result<Self, BadSchema> {
         Ok(Self::new(Grammar::json_schema(schema, style)?, lexicon))
     }
@@ -156,19 +175,14 @@ impl Constraint {
         Self { forced, ..self.clone() }
     }
 
-    /// A text under this constraint, which follows a prompt.
-    pub fn cursor(&self, prompt: &[TokenId]) -> Cursor {
-        Cursor::new(self, prompt)
-    }
-
     /// The tokens that texts are written with.
     pub fn lexicon(&self) -> &Lexicon {
         &self.lexicon
     }
 
     /// The share of the probability that logits give to tokens which are allowed.
-    pub(crate) fn mass(&self, standing: &Standing, logits: &[f32]) -> f64 {
-        let mask = standing.machine.mask(standing.state);
+    pub(crate) fn allowed_probability(&self, state: &ConstraintState, logits: &[f32]) -> f64 {
+        let mask = state.machine.mask(state.at);
         let ends = if mask.accepts { self.lexicon.end() } else { &[] };
         let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let weight = |token: TokenId| logits.get(token as usize).map_or(0.0, |&logit| f64::from(logit - highest).exp());
@@ -203,17 +217,17 @@ impl Constraint {
     }
 
     /// Whether the next token may lead too far from the end.
-    fn is_tight(&self, &Standing { ref machine, state, left, .. }: &Standing) -> bool {
+    fn is_tight(&self, &ConstraintState { ref machine, at, left, .. }: &ConstraintState) -> bool {
         self.tokens != u64::MAX
-            && !machine.always_ends_within(state, left.saturating_sub(1))
-            && machine.surely_ends_within(state, left.max(1), self.tokens)
+            && !machine.always_ends_within(at, left.saturating_sub(1))
+            && machine.surely_ends_within(at, left.max(1), self.tokens)
     }
 
     /// The next token, if it is forced and the tokenizer writes it so.
-    fn canonical(&self, &Standing { ref machine, state, ref recent, .. }: &Standing) -> Option<TokenId> {
+    fn canonical(&self, &ConstraintState { ref machine, at, ref recent, .. }: &ConstraintState) -> Option<TokenId> {
         match self.forced {
             ForcedText::Any => None,
-            ForcedText::Canonical => forced(machine, &self.lexicon, state, recent).first().copied(),
+            ForcedText::Canonical => forced(machine, &self.lexicon, at, recent).first().copied(),
         }
     }
 
@@ -229,24 +243,24 @@ impl Constraint {
 }
 
 impl Transform for Constraint {
-    type State = Standing;
+    type State = ConstraintState;
 
-    fn start(&self, prompt: &[TokenId]) -> Standing {
+    fn start(&self, prompt: &[TokenId]) -> ConstraintState {
         let machine = self.machine();
         if self.tokens != u64::MAX {
             // What has been found about the room is known to each machine by itself.
             machine.ends_within(machine.start(), self.tokens);
         }
-        Standing { state: machine.start(), machine, recent: Recent::of(prompt), left: self.tokens }
+        ConstraintState { at: machine.start(), machine, recent: Recent::of(prompt), left: self.tokens }
     }
 
-    fn apply(&self, standing: &Standing, row: &mut Row) {
-        let &Standing { ref machine, state, left, .. } = standing;
-        let mask = machine.mask(state);
+    fn apply(&self, state: &ConstraintState, row: &mut Row) {
+        let &ConstraintState { ref machine, at, left, .. } = state;
+        let mask = machine.mask(at);
         // After the next token.
         let left = left.saturating_sub(1);
-        let is_tight = self.is_tight(standing);
-        if !is_tight && let Some(token) = self.canonical(standing) {
+        let is_tight = self.is_tight(state);
+        if !is_tight && let Some(token) = self.canonical(state) {
             return row.with_set(row.len(), |row, only| {
                 only.insert(token);
                 row.restrict(only);
@@ -257,7 +271,7 @@ impl Transform for Constraint {
         }
         row.with_set(mask.tokens.capacity().max(row.len()), |row, allowed| {
             let fits = is_tight && {
-                machine.mask_ending_within(state, left, self.tokens, allowed);
+                machine.mask_ending_within(at, left, self.tokens, allowed);
                 mask.accepts || !allowed.is_empty()
             };
             if !fits {
@@ -276,23 +290,23 @@ impl Transform for Constraint {
         });
     }
 
-    fn decided(&self, standing: &Standing) -> Option<TokenId> {
-        if self.is_tight(standing) {
+    fn decided(&self, state: &ConstraintState) -> Option<TokenId> {
+        if self.is_tight(state) {
             return None;
         }
-        let canonical = self.canonical(standing);
+        let canonical = self.canonical(state);
         canonical.or_else(|| {
-            let mask = standing.machine.mask(standing.state);
+            let mask = state.machine.mask(state.at);
             let ends = if mask.accepts { self.lexicon.end() } else { &[] };
             let mut tokens = mask.tokens.iter().chain(ends.iter().copied());
             tokens.next().filter(|_| tokens.next().is_none())
         })
     }
 
-    fn advance(&self, standing: &mut Standing, token: TokenId) {
-        standing.state = standing.machine.advance(standing.state, token, self.lexicon.bytes(token));
-        standing.recent.push(token);
-        standing.left = standing.left.saturating_sub(1);
+    fn advance(&self, state: &mut ConstraintState, token: TokenId) {
+        state.at = state.machine.advance(state.at, token, self.lexicon.bytes(token));
+        state.recent.push(token);
+        state.left = state.left.saturating_sub(1);
     }
 }
 
@@ -303,20 +317,20 @@ mod tests {
     use verdigris_text::Tokenizer;
 
     /// Tokens that are allowed, by chance, up to the end (token 0) or so many; and where they lead.
-    fn random_text(constraint: &Constraint, tokens: u64, seed: u64) -> (Standing, Vec<TokenId>) {
-        let (mut standing, mut text, mut row) = (constraint.start(&[1, 2, 3]), Vec::new(), Row::default());
+    fn random_text(constraint: &Constraint, tokens: u64, seed: u64) -> (ConstraintState, Vec<TokenId>) {
+        let (mut state, mut text, mut row) = (constraint.start(&[1, 2, 3]), Vec::new(), Row::default());
         for position in 0..tokens {
             row.load(&[0.0; 4096]);
-            constraint.apply(&standing, &mut row);
+            constraint.apply(&state, &mut row);
             let u = Random::new(seed).uniform(position, Purpose::Token);
             let token = Sampler::Categorical.sample(&row, u).expect("a text can always go on or end");
             if token == 0 {
                 break;
             }
-            constraint.advance(&mut standing, token);
+            constraint.advance(&mut state, token);
             text.push(token);
         }
-        (standing, text)
+        (state, text)
     }
 
     #[test]
@@ -350,8 +364,8 @@ mod tests {
             for tokens in [shortest, shortest + 1, 12, 40] {
                 let within = constraint.within(tokens);
                 for seed in 0..100 {
-                    let (standing, text) = random_text(&within, tokens as u64, seed);
-                    assert!(standing.machine.accepts(standing.state), "{tokens}: {:?}", tokenizer.decode(&text));
+                    let (state, text) = random_text(&within, tokens as u64, seed);
+                    assert!(state.machine.accepts(state.at), "{tokens}: {:?}", tokenizer.decode(&text));
                 }
             }
         }

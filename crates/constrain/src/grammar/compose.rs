@@ -2,10 +2,39 @@
 //!
 //! A tool call is a text, then JSON, then a text: `<tool>{"name": "clock"}</tool>`.
 
-use crate::automata::automaton::Automaton;
-use crate::grammar::{Grammar, Rule, Step, TooLarge};
+use crate::automata::automaton::{Automaton, NoAutomaton};
+use crate::grammar::builder::GrammarBuilder;
+use crate::grammar::step::{RETURN, Rule};
+use crate::grammar::{Grammar, TooLarge};
+use crate::terminal::Terminal;
 
 impl Grammar {
+    /// The grammar of one automaton.
+    pub(crate) fn of(automaton: Automaton) -> Self {
+        Self::of_terminal(Terminal::Table(Box::new(automaton)))
+    }
+
+    /// The grammar of one terminal.
+    pub(crate) fn of_terminal(terminal: Terminal) -> Self {
+        let mut grammar = GrammarBuilder::new();
+        let (rule, terminal) = (grammar.rule(), grammar.terminal(terminal));
+        let entry = grammar.read(terminal, RETURN);
+        grammar.define(rule, entry);
+        grammar.finish().expect("a terminal accepts something")
+    }
+
+    /// The grammar of a list of texts, one of which is to be written.
+    ///
+    /// # Errors
+    /// The list is empty, or too long.
+    pub fn choice<T: AsRef<str>>(texts: &[T]) -> Result<Self, BadChoice> {
+        match Automaton::literals(texts.iter().map(|text| text.as_ref().as_bytes())) {
+            Ok(automaton) => Ok(Self::of(automaton)),
+            Err(NoAutomaton::Empty) => Err(BadChoice::Empty),
+            Err(NoAutomaton::TooLarge) => Err(BadChoice::TooLarge),
+        }
+    }
+
     /// The grammar of one text as it is.
     pub fn text(text: &str) -> Self {
         match Automaton::literals([text]) {
@@ -19,12 +48,12 @@ impl Grammar {
     /// # Errors
     /// Together they are too large.
     pub fn sequence(parts: impl IntoIterator<Item = Self>) -> Result<Self, TooLarge> {
-        let mut whole = Self::empty();
+        let mut whole = GrammarBuilder::new();
         let text = whole.rule();
-        let parts: Vec<Rule> = parts.into_iter().map(|part| whole.take_in(part)).collect();
-        let entry = parts.into_iter().rev().fold(Self::RETURN, |next, part| whole.call(part, next));
+        let parts: Vec<Rule> = parts.into_iter().map(|part| whole.take_in(&part)).collect();
+        let entry = parts.into_iter().rev().fold(RETURN, |next, part| whole.call(part, next));
         whole.define(text, entry);
-        whole.closed()
+        closed(whole)
     }
 
     /// A text of one of some grammars, of which there is at least one.
@@ -32,13 +61,13 @@ impl Grammar {
     /// # Errors
     /// Together they are too large.
     pub fn one_of(first: Self, others: impl IntoIterator<Item = Self>) -> Result<Self, TooLarge> {
-        let mut whole = Self::empty();
+        let mut whole = GrammarBuilder::new();
         let text = whole.rule();
-        let parts: Vec<Rule> = std::iter::once(first).chain(others).map(|part| whole.take_in(part)).collect();
-        let ways = parts.into_iter().map(|part| whole.call(part, Self::RETURN)).collect();
+        let parts: Vec<Rule> = std::iter::once(first).chain(others).map(|part| whole.take_in(&part)).collect();
+        let ways = parts.into_iter().map(|part| whole.call(part, RETURN)).collect();
         let entry = whole.fork(ways);
         whole.define(text, entry);
-        whole.closed()
+        closed(whole)
     }
 
     /// Texts of this grammar, `least` to `most` of them one after the other; without an end to them where `most` is
@@ -50,53 +79,42 @@ impl Grammar {
         if least > MAX_TIMES || most.is_some_and(|most| most > MAX_TIMES) {
             return Err(TooLarge);
         }
-        let mut whole = Self::empty();
+        let mut whole = GrammarBuilder::new();
         let text = whole.rule();
-        let part = whole.take_in(self);
+        let part = whole.take_in(&self);
         let mut entry = match most {
             None => {
-                let again = whole.fork(vec![Self::RETURN]);
+                let again = whole.fork(vec![RETURN]);
                 let once_more = whole.call(part, again);
-                whole.steps[again as usize] = Step::Fork(vec![Self::RETURN, once_more]);
+                whole.set_fork(again, vec![RETURN, once_more]);
                 again
             }
-            Some(most) => (least..most).fold(Self::RETURN, |next, _| {
+            Some(most) => (least..most).fold(RETURN, |next, _| {
                 let once_more = whole.call(part, next);
-                whole.fork(vec![Self::RETURN, once_more])
+                whole.fork(vec![RETURN, once_more])
             }),
         };
         entry = (0..least).fold(entry, |next, _| whole.call(part, next));
         whole.define(text, entry);
-        whole.closed()
+        closed(whole)
     }
+}
 
-    fn closed(self) -> Result<Self, TooLarge> {
-        // Every part has a text, so the whole has one.
-        self.finish().map_err(|_| TooLarge)
-    }
+fn closed(whole: GrammarBuilder) -> Result<Grammar, TooLarge> {
+    // Every part has a text, so the whole has one.
+    whole.finish().map_err(|_| TooLarge)
+}
 
-    /// Takes in all of a grammar that has not run yet; returns its first rule.
-    fn take_in(&mut self, other: Self) -> Rule {
-        let (steps, terminals) = (self.steps.len() as u32 - 1, self.terminals.len() as u32);
-        let (rules, paths) = (self.entries.len() as u32, self.paths.len() as u32);
-        let places = self.places.take_in(other.places, rules, terminals);
-        // All ends are one.
-        let at = |at: u32| if at == Self::RETURN { at } else { at + steps };
-        for (step, origin) in other.steps.into_iter().zip(other.origins).skip(1) {
-            self.here = origin + paths;
-            self.step(match step {
-                Step::Read { terminal, next } => Step::Read { terminal: terminal + terminals, next: at(next) },
-                Step::Call { rule, next } => Step::Call { rule: rule + rules, next: at(next) },
-                Step::Fork(ways) => Step::Fork(ways.into_iter().map(at).collect()),
-                Step::Place(place) => Step::Place(place + places),
-                Step::Return | Step::Name { .. } => unreachable!("made when the grammar runs, or left out"),
-            });
-        }
-        self.terminals.extend(other.terminals);
-        self.entries.extend(other.entries.into_iter().map(at));
-        self.paths.extend(other.paths);
-        rules
-    }
+/// A list of texts that cannot be chosen from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadChoice {
+    /// There is nothing to choose.
+    #[error("a choice needs at least one text")]
+    Empty,
+    /// The texts together are too long.
+    #[error("the texts to choose from are too many or too long")]
+    TooLarge,
 }
 
 /// The most times that something is repeated by count.
@@ -105,15 +123,15 @@ const MAX_TIMES: u32 = 100_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Machine, Style, Trie};
+    use crate::{Machine, Style, TokenIndex};
     use serde_json::json;
     use std::sync::Arc;
     use verdigris_text::Tokenizer;
 
     fn accepts(grammar: Grammar, texts: &[(&str, bool)]) {
         let tokenizer = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
-        let trie = Arc::new(Trie::new(Tokenizer::from_json(tokenizer).unwrap().vocabulary()));
-        let machine = Machine::new(grammar, trie);
+        let index = Arc::new(TokenIndex::new(Tokenizer::from_json(tokenizer).unwrap().vocabulary()));
+        let machine = Machine::new(grammar, index);
         for &(text, expected) in texts {
             let state = machine.next(machine.start(), text.as_bytes());
             assert_eq!(machine.accepts(state), expected, "{text}");

@@ -4,7 +4,7 @@
 
 use crate::automata::automaton::Automaton;
 use crate::automata::budget::Budget;
-use crate::regex::Dfa;
+use crate::automata::dfa::Dfa;
 
 /// The range of the formats that OpenAPI and schemars have for numbers.
 pub(crate) fn of_numbers(format: &str) -> Option<(Option<i128>, Option<i128>)> {

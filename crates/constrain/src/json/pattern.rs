@@ -7,8 +7,8 @@
 
 use crate::automata::automaton::{Automaton, NoAutomaton};
 use crate::automata::budget::Budget;
-use crate::automata::syntax::parse;
-use crate::regex::{BadRegex, Dfa};
+use crate::automata::dfa::Dfa;
+use crate::automata::syntax::{BadRegex, parse};
 
 /// The texts in which a pattern matches somewhere; the error says why there is no automaton of them.
 pub(crate) fn pattern(budget: &Budget, pattern: &str) -> Result<Automaton, String> {

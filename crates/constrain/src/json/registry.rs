@@ -29,6 +29,9 @@ pub struct BadRegistry {
 
 impl Registry {
     /// All files of a folder, and of those in it, whose names end in `.json`. Links are not followed.
+    ///
+    /// # Errors
+    /// The folder or a file in it cannot be read, a file is no JSON or too large, or there are too many.
     pub fn folder(folder: impl AsRef<Path>) -> Result<Self, BadRegistry> {
         let folder = folder.as_ref();
         let bad = |path: &Path, fault: String| BadRegistry { path: path.to_owned(), fault };

@@ -1,5 +1,7 @@
 //! How JSON is written where a schema leaves that open.
 
+pub use crate::terminal::escape::Escapes;
+
 /// How JSON is written where a schema leaves that open. What is written obeys the schema in every style.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
@@ -92,14 +94,4 @@ pub enum NumberForms {
     Plain,
     /// As JSON has them: `1.0` for 1 too; and `1e2`, where a schema says no more than that it is a number or an integer.
     Full,
-}
-
-/// The escapes in strings and names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Escapes {
-    /// Where JSON demands one, in its short form if there is one. So each string is written in one way.
-    #[default]
-    Minimal,
-    /// Any that JSON has: `\u00e9` for `é`, pairs of two for characters beyond the first 65,536, `\/` for `/`.
-    Any,
 }

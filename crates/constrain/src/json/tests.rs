@@ -2,14 +2,14 @@ use serde_json::{Value, json};
 
 use super::fault::BadSchema;
 use super::style::{Escapes, NumberForms, Style, Whitespace};
-use crate::{Grammar, Machine, Trie};
+use crate::{Grammar, Machine, TokenIndex};
 use std::sync::{Arc, LazyLock};
 use verdigris_text::Tokenizer;
 
 static TOKENIZER: LazyLock<Tokenizer> =
     LazyLock::new(|| Tokenizer::from_json(include_bytes!("../../../../fixtures/models/tale/tokenizer.json")).unwrap());
 
-static TRIE: LazyLock<Arc<Trie>> = LazyLock::new(|| Arc::new(Trie::new(TOKENIZER.vocabulary())));
+static INDEX: LazyLock<Arc<TokenIndex>> = LazyLock::new(|| Arc::new(TokenIndex::new(TOKENIZER.vocabulary())));
 
 fn machine(schema: &Value) -> Machine {
     with(schema, Style::default())
@@ -17,7 +17,7 @@ fn machine(schema: &Value) -> Machine {
 
 fn with(schema: &Value, style: Style) -> Machine {
     let grammar = Grammar::json_schema(schema, style).unwrap_or_else(|fault| panic!("{schema}: {fault}"));
-    Machine::new(grammar, TRIE.clone())
+    Machine::new(grammar, INDEX.clone())
 }
 
 fn accepts(machine: &Machine, text: &str) -> bool {
@@ -533,7 +533,7 @@ fn references_lead_into_a_registry_alone() {
     let schema = json!({"$id": "https://example.org/root.json", "type": "array", "prefixItems": [
         {"$ref": "types/name.json"}, {"$ref": "types/name.json#/$defs/short"}, {"$ref": "urn:x#z"}]});
     let grammar = Grammar::json_schema_with(&schema, Style::default(), &registry).unwrap();
-    let machine = Machine::new(grammar, TRIE.clone());
+    let machine = Machine::new(grammar, INDEX.clone());
     assert!(accepts(&machine, "[\"abc\",\"ab\",1]"));
     assert!(!accepts(&machine, "[\"abc\",\"abc\",1]") && !accepts(&machine, "[\"abc\",\"ab\",2]"));
     assert!(fault(schema).fault.contains("leads out of the document, to no schema that is given"));

@@ -13,8 +13,9 @@ use std::collections::BinaryHeap;
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use verdigris_logits::{TokenId, TokenSet};
 
-use super::run::{DEAD, Run, Spot, Walker};
-use crate::grammar::NO_END;
+use super::masks::Masks;
+use super::run::{DEAD, Run, Walk, WalkState};
+use crate::grammar::step::NO_END;
 use crate::terminal::Terminal;
 use crate::vocabulary::trie::Trie;
 
@@ -45,57 +46,57 @@ pub(super) struct Endings {
 }
 
 impl Endings {
+    /// About how many bytes they take.
     pub(super) fn bytes(&self) -> usize {
         let small = self.nearer.len() + self.tokens.len() + self.after.len() + self.searched.len();
         32 * small + 48 * self.found.len()
     }
 }
 
-impl Run {
+impl Endings {
     /// The fewest tokens that write the shortest ending in bytes; `None` where none do.
-    pub(super) fn tokens_to_end(&mut self, trie: &Trie, state: u32) -> Option<u64> {
-        if let Some(&known) = self.endings.tokens.get(&state) {
+    pub(super) fn tokens_to_end(&mut self, run: &mut Run, trie: &Trie, state: u32) -> Option<u64> {
+        if let Some(&known) = self.tokens.get(&state) {
             return known;
         }
-        if self.bytes_to_end(state) > LONGEST {
+        if run.bytes_to_end(state) > LONGEST {
             return None;
         }
         // Along the shortest ending up to what is known, and a token's length farther.
         let (mut states, mut bytes, mut known) = (vec![state], Vec::new(), None);
         let mut at = state;
-        while !self.states[at as usize].spots.accepts && known.is_none_or(|known| bytes.len() < known + trie.longest())
-        {
-            let Some((byte, next)) = self.nearer(at) else { break };
+        while !run.threads(at).accepts && known.is_none_or(|known| bytes.len() < known + trie.max_token_bytes()) {
+            let Some((byte, next)) = self.nearer(run, at) else { break };
             bytes.push(byte);
             states.push(next);
             at = next;
-            if known.is_none() && self.endings.tokens.contains_key(&at) {
+            if known.is_none() && self.tokens.contains_key(&at) {
                 known = Some(bytes.len());
             }
         }
-        for place in (0..known.unwrap_or(states.len())).rev() {
-            let mut fewest = self.states[states[place] as usize].spots.accepts.then_some(0);
+        for at in (0..known.unwrap_or(states.len())).rev() {
+            let mut fewest = run.threads(states[at]).accepts.then_some(0);
             if fewest.is_none() {
-                trie.all().beginnings(&bytes[place..], |length| {
-                    let after = self.endings.tokens.get(&states[place + length]).copied().flatten();
+                trie.all().beginnings(&bytes[at..], |length| {
+                    let after = self.tokens.get(&states[at + length]).copied().flatten();
                     fewest = fewest.into_iter().chain(after.map(|tokens| tokens + 1)).min();
                 });
             }
-            self.endings.tokens.entry(states[place]).or_insert(fewest);
+            self.tokens.entry(states[at]).or_insert(fewest);
         }
-        self.endings.tokens[&state]
+        self.tokens[&state]
     }
 
     /// One more byte of a shortest ending: the same one whenever it is asked for.
-    fn nearer(&mut self, state: u32) -> Option<(u8, u32)> {
-        if let Some(&known) = self.endings.nearer.get(&state) {
+    fn nearer(&mut self, run: &mut Run, state: u32) -> Option<(u8, u32)> {
+        if let Some(&known) = self.nearer.get(&state) {
             return known;
         }
-        let here = self.bytes_to_end(state);
+        let here = run.bytes_to_end(state);
         let mut nearest: Option<(u64, u8, u32)> = None;
         for byte in 0..=u8::MAX {
-            let next = self.next(state, byte);
-            let left = if next == DEAD { NO_END } else { self.bytes_to_end(next) };
+            let next = run.next(state, byte);
+            let left = if next == DEAD { NO_END } else { run.bytes_to_end(next) };
             if left < nearest.map_or(here, |(left, ..)| left) {
                 nearest = Some((left, byte, next));
                 if left == here - 1 {
@@ -104,16 +105,16 @@ impl Run {
             }
         }
         let nearer = nearest.map(|(_, byte, next)| (byte, next));
-        self.endings.nearer.insert(state, nearer);
+        self.nearer.insert(state, nearer);
         nearer
     }
 
     /// The states along a shortest ending, as far as a token reaches, with the bytes up to there.
-    fn along(&mut self, trie: &Trie, state: u32) -> (Vec<u32>, Vec<u8>) {
+    fn along(&mut self, run: &mut Run, trie: &Trie, state: u32) -> (Vec<u32>, Vec<u8>) {
         let (mut states, mut bytes) = (Vec::new(), Vec::new());
         let mut at = state;
-        while bytes.len() < trie.longest() && !self.states[at as usize].spots.accepts {
-            let Some((byte, next)) = self.nearer(at) else { break };
+        while bytes.len() < trie.max_token_bytes() && !run.threads(at).accepts {
+            let Some((byte, next)) = self.nearer(run, at) else { break };
             bytes.push(byte);
             states.push(next);
             at = next;
@@ -123,97 +124,99 @@ impl Run {
 
     /// No token of the mask leads to where only endings of more tokens are known; `u64::MAX` where one leads to where none is,
     /// or there are too many places to ask.
-    pub(super) fn tokens_to_end_after(&mut self, trie: &Trie, state: u32) -> u64 {
-        if let Some(&known) = self.endings.after.get(&state) {
+    pub(super) fn tokens_to_end_after(&mut self, run: &mut Run, masks: &mut Masks, trie: &Trie, state: u32) -> u64 {
+        if let Some(&known) = self.after.get(&state) {
             return known;
         }
-        let after = self.in_string(trie, state).unwrap_or_else(|| {
-            let (walker, spots, _) = self.spots_after(trie, state);
+        let after = self.in_string(run, masks, trie, state).unwrap_or_else(|| {
+            let (walk, ends, _) = walk_states_after(run, trie, state);
             let (mut most, mut left) = (0, COUNTED);
-            if spots.len() > STATES {
+            if ends.len() > STATES {
                 return u64::MAX;
             }
-            for (spot, _) in spots {
-                let next = self.spot_state(&walker, spot);
-                match left.checked_sub(self.bytes_to_end(next)) {
+            for (at, _) in ends {
+                let next = run.state_of(&walk, at);
+                match left.checked_sub(run.bytes_to_end(next)) {
                     Some(rest) => left = rest,
                     None => return u64::MAX,
                 }
-                most = most.max(self.tokens_to_end(trie, next).unwrap_or(u64::MAX));
+                most = most.max(self.tokens_to_end(run, trie, next).unwrap_or(u64::MAX));
             }
             most
         });
-        self.endings.after.insert(state, after);
+        self.after.insert(state, after);
         after
     }
 
     /// As [`Run::tokens_to_end_after`] for a text inside a JSON string: it is closed byte by byte, and what follows follows.
-    fn in_string(&mut self, trie: &Trie, state: u32) -> Option<u64> {
-        let spots = self.states[state as usize].spots.clone();
-        let [thread] = spots.threads[..] else { return None };
-        let terminal = self.grammar.terminal_at(thread.at).clone();
+    fn in_string(&mut self, run: &mut Run, masks: &mut Masks, trie: &Trie, state: u32) -> Option<u64> {
+        let threads = run.threads(state).clone();
+        let [thread] = threads.threads[..] else { return None };
+        let terminal = run.grammar.terminal_at(thread.at).clone();
         if !matches!(&*terminal, Terminal::Text(_)) || !trie.writes_all_bytes() {
             return None;
         }
-        let outside = self.join(DEAD, |run, spots| run.leave(thread, thread.inner, spots));
-        let most = self.tokens_to_end(trie, outside)?.saturating_add(terminal.farthest());
-        let reached = self.allowed(trie, thread);
-        reached.reached().iter().try_fold(most, |most, &state| Some(most.max(self.tokens_to_end(trie, state)?)))
+        let outside = run.join(DEAD, |run, threads| run.leave(thread, thread.inner, threads));
+        let most = self.tokens_to_end(run, trie, outside)?.saturating_add(terminal.farthest());
+        let reached = masks.allowed(run, thread);
+        reached.reached.iter().try_fold(most, |most, &state| Some(most.max(self.tokens_to_end(run, trie, state)?)))
     }
 
     /// Adds the tokens after which an ending of at most so many tokens is known, to a text that had room for so many.
-    pub(super) fn tokens_that_end(&mut self, trie: &Trie, state: u32, most: u64, room: u64, tokens: &mut TokenSet) {
+    pub(super) fn tokens_that_end(
+        &mut self,
+        run: &mut Run,
+        trie: &Trie,
+        state: u32,
+        most: u64,
+        room: u64,
+        tokens: &mut TokenSet,
+    ) {
         // Those of the endings that are known, whatever else there is.
-        let (states, bytes) = self.along(trie, state);
+        let (states, bytes) = self.along(run, trie, state);
         let mut lengths = Vec::new();
         trie.all().beginnings(&bytes, |length| lengths.push(length));
         for length in lengths {
-            if self.tokens_to_end(trie, states[length - 1]).is_some_and(|tokens| tokens <= most)
+            if self.tokens_to_end(run, trie, states[length - 1]).is_some_and(|tokens| tokens <= most)
                 && let Some(node) = trie.all().node(&bytes[..length])
             {
                 trie.all().tokens_at(node).iter().for_each(|&token| tokens.insert(token));
             }
         }
-        if let Some(&(known, token)) = self.endings.found.get(&(room, state))
+        if let Some(&(known, token)) = self.found.get(&(room, state))
             && known <= most.saturating_add(1)
         {
             tokens.insert(token);
         }
-        let (walker, spots, all) = self.spots_after(trie, state);
+        let (walk, ends, all) = walk_states_after(run, trie, state);
         let mut left = COUNTED;
-        let mut fits: HashMap<Spot, bool> = HashMap::with_capacity(spots.len());
-        for (spot, _) in spots.into_iter().take(STATES) {
-            let next = self.spot_state(&walker, spot);
-            let bytes = self.bytes_to_end(next);
+        let mut fits: HashMap<WalkState, bool> = HashMap::with_capacity(ends.len());
+        for (at, _) in ends.into_iter().take(STATES) {
+            let next = run.state_of(&walk, at);
+            let bytes = run.bytes_to_end(next);
             let surely = trie.writes_all_bytes() && bytes <= most;
-            let is_counted = !surely && self.may_end_within(trie, next, most) && bytes <= left;
+            let is_counted = !surely && may_end_within(run, trie, next, most) && bytes <= left;
             if is_counted {
                 left -= bytes;
             }
-            let ends = surely || is_counted && self.tokens_to_end(trie, next).is_some_and(|tokens| tokens <= most);
-            fits.insert(spot, ends);
+            let ends = surely || is_counted && self.tokens_to_end(run, trie, next).is_some_and(|tokens| tokens <= most);
+            fits.insert(at, ends);
         }
-        for (token, spot) in all {
-            if fits.get(&spot) == Some(&true) {
+        for (token, at) in all {
+            if fits.get(&at) == Some(&true) {
                 tokens.insert(token);
             }
         }
     }
 
-    /// `false` where it is certain that no ending has as few tokens.
-    fn may_end_within(&mut self, trie: &Trie, state: u32, most: u64) -> bool {
-        let bytes = self.bytes_to_end(state);
-        bytes != NO_END && bytes.div_ceil(trie.longest().max(1) as u64) <= most
-    }
-
     /// Whether an ending of at most so many tokens is known, of a text that had room for so many.
-    pub(super) fn ends_within(&mut self, trie: &Trie, state: u32, most: u64, room: u64) -> bool {
-        let bytes = self.bytes_to_end(state);
-        let found = self.endings.found.get(&(room, state)).is_some_and(|&(tokens, _)| tokens <= most);
-        self.may_end_within(trie, state, most)
+    pub(super) fn ends_within(&mut self, run: &mut Run, trie: &Trie, state: u32, most: u64, room: u64) -> bool {
+        let bytes = run.bytes_to_end(state);
+        let found = self.found.get(&(room, state)).is_some_and(|&(tokens, _)| tokens <= most);
+        may_end_within(run, trie, state, most)
             && (trie.writes_all_bytes() && bytes <= most
                 || found
-                || self.tokens_to_end(trie, state).is_some_and(|tokens| tokens <= most))
+                || self.tokens_to_end(run, trie, state).is_some_and(|tokens| tokens <= most))
     }
 
     /// Whether there is an ending of at most so many tokens; `None` where the search for one came to its budget. One that is
@@ -221,20 +224,20 @@ impl Run {
     ///
     /// States come out of a queue in the order of the tokens so far and the fewest that must follow (Hart, Nilsson and Raphael
     /// 1968).
-    pub(super) fn search(&mut self, trie: &Trie, state: u32, most: u64) -> Option<bool> {
-        if self.ends_within(trie, state, most, most) {
+    pub(super) fn search(&mut self, run: &mut Run, trie: &Trie, state: u32, most: u64) -> Option<bool> {
+        if self.ends_within(run, trie, state, most, most) {
             return Some(true);
         }
-        if let Some(&known) = self.endings.searched.get(&(state, most)) {
+        if let Some(&known) = self.searched.get(&(state, most)) {
             return known;
         }
-        let found = self.search_anew(trie, state, most);
-        self.endings.searched.insert((state, most), found);
+        let found = self.search_anew(run, trie, state, most);
+        self.searched.insert((state, most), found);
         found
     }
 
-    fn search_anew(&mut self, trie: &Trie, from: u32, most: u64) -> Option<bool> {
-        let longest = trie.longest().max(1) as u64;
+    fn search_anew(&mut self, run: &mut Run, trie: &Trie, from: u32, most: u64) -> Option<bool> {
+        let longest = trie.max_token_bytes().max(1) as u64;
         let mut left = BUDGET;
         // By state: the fewest tokens that lead there, from where, and the last of them.
         let mut reached: HashMap<u32, (u64, u32, TokenId)> = HashMap::from_iter([(from, (0, from, 0))]);
@@ -243,22 +246,22 @@ impl Run {
             if reached[&state].0 < so_far {
                 continue;
             }
-            left = left.checked_sub(32 * self.bytes_to_end(state).min(LONGEST) as usize)?;
+            left = left.checked_sub(32 * run.bytes_to_end(state).min(LONGEST) as usize)?;
             // From here on an ending is known, or it has come to it.
-            if self.ends_within(trie, state, most - so_far, most) {
-                let (mut at, mut tokens) = (state, self.tokens_to_end(trie, state)?);
+            if self.ends_within(run, trie, state, most - so_far, most) {
+                let (mut at, mut tokens) = (state, self.tokens_to_end(run, trie, state)?);
                 while at != from {
                     let (_, before, token) = reached[&at];
                     (at, tokens) = (before, tokens + 1);
-                    self.endings.found.insert((most, at), (tokens, token));
+                    self.found.insert((most, at), (tokens, token));
                 }
                 return Some(true);
             }
-            let (walker, spots, all) = self.spots_after(trie, state);
-            left = left.checked_sub(all.len() + 256 * (spots.len() + 1))?;
-            for (spot, token) in spots {
-                let next = self.spot_state(&walker, spot);
-                let bytes = self.bytes_to_end(next);
+            let (walk, ends, all) = walk_states_after(run, trie, state);
+            left = left.checked_sub(all.len() + 256 * (ends.len() + 1))?;
+            for (at, token) in ends {
+                let next = run.state_of(&walk, at);
+                let bytes = run.bytes_to_end(next);
                 let tokens = so_far + 1;
                 let fewest = tokens.saturating_add(bytes.div_ceil(longest));
                 let is_nearer = reached.get(&next).is_none_or(|&(known, ..)| tokens < known);
@@ -270,29 +273,35 @@ impl Run {
         }
         Some(false)
     }
-
-    /// Where the tokens lead that go on from a state: each place once, with the first token that leads there; and all of them.
-    fn spots_after(&mut self, trie: &Trie, state: u32) -> SpotsAfter {
-        let (walker, start) = self.walker(state);
-        let terminal = walker.as_ref().map(|walker| walker.terminal.clone());
-        let lazy = terminal.as_deref().and_then(Terminal::lazy);
-        lazy.inspect(|lazy| lazy.begin_walk());
-        let mut all: Vec<(TokenId, Spot)> = Vec::new();
-        let step = |spot, byte, _| self.step(&walker, spot, byte);
-        trie.all().walk(start, step, |token, spot| all.push((token, spot)));
-        if lazy.is_some_and(|lazy| lazy.end_long_walk()) {
-            all.clear();
-        }
-        let (mut spots, mut seen, mut last) = (Vec::new(), HashSet::new(), None);
-        for &(token, spot) in &all {
-            if last != Some(spot) && seen.insert(spot) {
-                spots.push((spot, token));
-            }
-            last = Some(spot);
-        }
-        (walker, spots, all)
-    }
 }
 
-/// Of a walk: what it went by, the places that it came to, and each token with its place.
-type SpotsAfter = (Option<Walker>, Vec<(Spot, TokenId)>, Vec<(TokenId, Spot)>);
+/// `false` where it is certain that no ending has as few tokens.
+fn may_end_within(run: &mut Run, trie: &Trie, state: u32, most: u64) -> bool {
+    let bytes = run.bytes_to_end(state);
+    bytes != NO_END && bytes.div_ceil(trie.max_token_bytes().max(1) as u64) <= most
+}
+
+/// Where the tokens lead that go on from a state: each state once, with the first token that leads there; and all of them.
+fn walk_states_after(run: &mut Run, trie: &Trie, state: u32) -> WalkStatesAfter {
+    let (walk, start) = run.walk(state);
+    let terminal = walk.as_ref().map(|walk| walk.terminal.clone());
+    let lazy = terminal.as_deref().and_then(Terminal::lazy);
+    lazy.inspect(|lazy| lazy.begin_walk());
+    let mut all: Vec<(TokenId, WalkState)> = Vec::new();
+    let step = |at, byte, _| run.step(&walk, at, byte);
+    trie.all().walk(start, step, |token, at| all.push((token, at)));
+    if lazy.is_some_and(|lazy| lazy.end_long_walk()) {
+        all.clear();
+    }
+    let (mut ends, mut seen, mut last) = (Vec::new(), HashSet::new(), None);
+    for &(token, at) in &all {
+        if last != Some(at) && seen.insert(at) {
+            ends.push((at, token));
+        }
+        last = Some(at);
+    }
+    (walk, ends, all)
+}
+
+/// Of a walk: what it went by, the states that it came to, and each token with its state.
+type WalkStatesAfter = (Option<Walk>, Vec<(WalkState, TokenId)>, Vec<(TokenId, WalkState)>);

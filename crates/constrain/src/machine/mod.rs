@@ -1,21 +1,37 @@
 //! A machine that runs a grammar over the tokens of a vocabulary.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `endings` | how many tokens a text still needs |
+//! | `masks` | the masks of states, and what they are made of |
+//! | [`index`] | what all machines over one vocabulary share |
+//! | `slice`, `closings` | what a vocabulary does inside one segment, and after a string |
+//! | `allowed` | the parts of masks |
+//! | `run` | the states of a grammar, as texts come to them |
+//! | [`mask`] | what a text may do next |
 
 mod allowed;
+mod closings;
 mod endings;
-pub(crate) mod piece;
+pub mod index;
+pub mod mask;
+mod masks;
 mod run;
+mod slice;
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use verdigris_logits::{TokenId, TokenSet};
 
-use crate::constraint::explain::{Expected, describe};
+use self::endings::Endings;
+use self::index::TokenIndex;
+use self::mask::{Mask, TooMuchWork};
+use self::masks::Masks;
+use self::run::{DEAD, Run};
 use crate::grammar::Grammar;
+use crate::terminal::Terminal;
 use crate::vocabulary::trie::Trie;
-
-pub(crate) use allowed::Recipe;
-use run::{DEAD, Run};
 
 /// How many bytes masks may take where nothing else is said: those of 2,000 schemas of other people take at most 48.9 MB.
 pub(crate) const MEMORY: usize = 64 << 20;
@@ -38,72 +54,56 @@ pub struct State(u32);
 /// [`Machine::completion`], [`Machine::tokens_to_end`], [`Machine::ends_within`], [`Machine::mask_within`] and
 /// [`Machine::mask_ending_within`] always take it for themselves.
 pub struct Machine {
-    trie: Arc<Trie>,
-    run: RwLock<Run>,
+    index: Arc<TokenIndex>,
+    known: RwLock<Known>,
     start: State,
     memory: usize,
 }
 
-/// What a text may do at a state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mask {
-    /// The tokens that it can go on with.
-    pub tokens: Arc<TokenSet>,
-    /// Whether it may end.
-    pub accepts: bool,
+/// All that a machine knows: of states, of their masks, and of their endings.
+struct Known {
+    run: Run,
+    masks: Masks,
+    endings: Endings,
 }
-
-/// What may come next takes too much work to find out: a mask would be a second's work, or take 64 MiB.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TooMuchWork {
-    /// Where in the schema that is; empty for a regular expression.
-    pub path: String,
-}
-
-impl fmt::Display for TooMuchWork {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("what may come next takes too much work to find out")?;
-        match &*self.path {
-            "" => f.write_str(": make the regular expression simpler, with fewer repetitions inside each other"),
-            path => write!(f, " at {path}: make the pattern there simpler"),
-        }
-    }
-}
-
-impl std::error::Error for TooMuchWork {}
 
 impl fmt::Debug for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let run = self.read();
-        write!(f, "Machine {{ {:?}, {} states so far }}", run.grammar, run.states.len())
+        let Known { run, .. } = &*self.read();
+        write!(f, "Machine {{ {:?}, {} states so far }}", run.grammar.grammar(), run.states.len())
     }
 }
 
 impl Machine {
     /// The machine of a grammar over a vocabulary.
-    pub fn new(grammar: Grammar, trie: Arc<Trie>) -> Self {
-        Self::with_memory(grammar, trie, MEMORY)
+    pub fn new(grammar: impl Into<Arc<Grammar>>, index: Arc<TokenIndex>) -> Self {
+        Self::with_memory(grammar, index, MEMORY)
     }
 
     /// As [`Machine::new`], where masks and what they are made of take up to about so many bytes (64 MiB else). Where they
     /// take more they are forgotten, and made again when texts come to them. States are not counted: they stay.
-    pub fn with_memory(grammar: Grammar, trie: Arc<Trie>, bytes: usize) -> Self {
-        let (run, start) = Run::new(grammar);
-        Self { trie, run: RwLock::new(run), start: State(start), memory: bytes }
+    pub fn with_memory(grammar: impl Into<Arc<Grammar>>, index: Arc<TokenIndex>, bytes: usize) -> Self {
+        let (run, start) = Run::new(grammar.into());
+        let known = Known { run, masks: Masks::new(index.clone()), endings: Endings::default() };
+        Self { index, known: RwLock::new(known), start: State(start), memory: bytes }
     }
 
     // A panic while the lock is held leaves states that are whole: they are added as the last thing.
-    fn read(&self) -> RwLockReadGuard<'_, Run> {
-        self.run.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Run> {
-        self.run.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The vocabulary.
-    pub fn trie(&self) -> &Arc<Trie> {
-        &self.trie
+    pub fn index(&self) -> &Arc<TokenIndex> {
+        &self.index
+    }
+
+    fn trie(&self) -> &Trie {
+        self.index.trie()
     }
 
     /// The state before any text.
@@ -115,7 +115,7 @@ impl Machine {
     pub fn next(&self, state: State, bytes: &[u8]) -> State {
         let (mut state, mut read) = (state.0, 0);
         {
-            let run = self.read();
+            let Known { run, .. } = &*self.read();
             while let Some(&byte) = bytes.get(read)
                 && let Some(next) = run.known(state, byte)
             {
@@ -123,35 +123,35 @@ impl Machine {
             }
         }
         if read < bytes.len() {
-            state = self.write().next_all(state, &bytes[read..]);
+            state = self.write().run.next_all(state, &bytes[read..]);
         }
         State(state)
     }
 
     /// The state after a token that writes these bytes: as [`Machine::next`], and remembered.
     pub fn advance(&self, state: State, token: TokenId, bytes: &[u8]) -> State {
-        if let Some(next) = self.read().memo.step(state.0, token) {
+        if let Some(next) = self.read().masks.known_step(state.0, token) {
             return State(next);
         }
         // Control tokens write nothing.
         if bytes.is_empty() {
             return state;
         }
-        let mut run = self.write();
+        let Known { run, masks, .. } = &mut *self.write();
         let next = run.next_all(state.0, bytes);
-        run.memo.keep_step(state.0, token, next);
+        masks.keep_step(state.0, token, next);
         State(next)
     }
 
     /// Whether the text so far is one of the grammar's.
     pub fn accepts(&self, State(state): State) -> bool {
-        self.read().states[state as usize].spots.accepts
+        self.read().run.threads(state).accepts
     }
 
     /// The fewest bytes that make the text so far one of the grammar's; `None` if nothing does, or nothing
     /// shorter than 4 GiB.
     pub fn completion(&self, State(mut state): State) -> Option<Vec<u8>> {
-        let mut run = self.write();
+        let Known { run, .. } = &mut *self.write();
         let mut left = Some(run.bytes_to_end(state)).filter(|bytes| bytes >> 32 == 0)?;
         let mut bytes = Vec::new();
         while left > 0 {
@@ -173,9 +173,9 @@ impl Machine {
 
     /// What comes next for certain, up to so many bytes: as long as one byte alone may come, and no end.
     pub(crate) fn forced(&self, State(mut state): State, most: usize) -> Vec<u8> {
-        let mut run = self.write();
+        let Known { run, .. } = &mut *self.write();
         let mut bytes = Vec::new();
-        while bytes.len() < most && !run.states[state as usize].spots.accepts {
+        while bytes.len() < most && !run.threads(state).accepts {
             let first = run.first(state);
             if first.iter().map(|word| word.count_ones()).sum::<u32>() != 1 {
                 break;
@@ -190,8 +190,8 @@ impl Machine {
 
     /// Whether a token is allowed that begins so and is longer.
     pub(crate) fn allows_longer(&self, state: State, begins: &[u8]) -> bool {
-        let Some(node) = self.trie.all().node(begins) else { return false };
-        let (at, below) = (self.trie.all().tokens_at(node).len(), self.trie.all().tokens_below(node));
+        let Some(node) = self.trie().all().node(begins) else { return false };
+        let (at, below) = (self.trie().all().tokens_at(node).len(), self.trie().all().tokens_below(node));
         let longer = &below[at..];
         !longer.is_empty() && {
             let mask = self.mask(state);
@@ -199,14 +199,13 @@ impl Machine {
         }
     }
 
-    /// What may come next, with where in a schema it is asked for.
-    pub(crate) fn expected(&self, State(state): State) -> Vec<Expected> {
-        let run = self.read();
-        let of = |thread: &run::Thread| Expected {
-            path: run.grammar.paths[run.grammar.origins[thread.at as usize] as usize].to_string(),
-            next: describe(run.grammar.terminal_at(thread.at), thread.inner),
+    /// What may be read next: where in a schema that is asked for, the terminal that reads it, and its state.
+    pub(crate) fn reading(&self, State(state): State) -> Vec<(String, Arc<Terminal>, u32)> {
+        let Known { run, .. } = &*self.read();
+        let of = |thread: &run::Thread| {
+            (run.grammar.path(thread.at).to_owned(), run.grammar.terminal_at(thread.at).clone(), thread.inner)
         };
-        run.states[state as usize].spots.threads.iter().map(of).filter(|expected| !expected.next.is_empty()).collect()
+        run.threads(state).threads.iter().map(of).collect()
     }
 
     /// Whether the text so far can become one of the grammar's, or is one.
@@ -215,85 +214,95 @@ impl Machine {
     }
 
     /// What a text at `state` can go on with.
+    #[doc(alias = "compute_mask")]
+    #[doc(alias = "fill_next_token_bitmask")]
     pub fn mask(&self, state: State) -> Arc<Mask> {
-        if let Some(mask) = &self.read().states[state.0 as usize].mask {
+        if let Some(mask) = self.read().masks.known_mask(state.0) {
             return mask.clone();
         }
-        let mut run = self.write();
-        if run.memo.bytes() > self.memory {
-            run.forget();
+        let Known { run, masks, .. } = &mut *self.write();
+        if masks.bytes() > self.memory {
+            masks.forget();
         }
-        run.mask(&self.trie, state.0)
+        masks.mask(run, state.0)
     }
 
     /// Why a mask was empty, where it would have been too much work. Then so are all that are not known yet.
     pub fn fault(&self) -> Option<TooMuchWork> {
-        self.read().fault.clone()
+        self.read().masks.fault().cloned()
     }
 
     /// About how many bytes the masks take that are kept, and what they are made of.
     pub fn memory(&self) -> usize {
-        self.read().memo.bytes()
+        self.read().masks.bytes()
     }
 
-    /// About how many bytes the states take that texts have come to, with the places in objects and arrays.
+    /// About how many bytes the states take that texts have come to, with the steps inside objects and arrays.
     pub fn states_memory(&self) -> usize {
-        self.read().bytes()
+        let Known { run, endings, .. } = &*self.read();
+        run.bytes() + endings.bytes()
     }
 
     /// The fewest bytes to the end of a text at `state`; `u64::MAX` where there is none.
     pub fn to_end(&self, State(state): State) -> u64 {
-        if let Some(to_end) = self.read().states[state as usize].to_end {
+        if let Some(to_end) = self.read().run.states[state as usize].to_end {
             return to_end;
         }
-        self.write().bytes_to_end(state)
+        self.write().run.bytes_to_end(state)
     }
 
     /// No token of the mask leads farther from the end of the text than so many bytes.
     pub fn to_end_after(&self, state: State) -> u64 {
-        if let Some(bound) = self.read().states[state.0 as usize].to_end_after {
+        if let Some(bound) = self.read().run.states[state.0 as usize].to_end_after {
             return bound;
         }
-        self.write().bytes_to_end_after(&self.trie, state.0)
+        let Known { run, masks, .. } = &mut *self.write();
+        masks.bytes_to_end_after(run, state.0)
     }
 
     /// The tokens of an ending of a text at `state` that is known, though there may be one of fewer; `None` where none is.
     pub fn tokens_to_end(&self, state: State) -> Option<u64> {
-        self.write().tokens_to_end(&self.trie, state.0)
+        let Known { run, endings, .. } = &mut *self.write();
+        endings.tokens_to_end(run, self.trie(), state.0)
     }
 
     /// Whether the text can be made whole with at most so many tokens; `None` where that is not known: a search has a budget.
     pub fn ends_within(&self, state: State, tokens: u64) -> Option<bool> {
-        self.write().search(&self.trie, state.0, tokens)
+        let Known { run, endings, .. } = &mut *self.write();
+        endings.search(run, self.trie(), state.0, tokens)
     }
 
     /// Whether it is known without a search that after every token of the mask at most so many make the text whole.
     pub(crate) fn always_ends_within(&self, state: State, tokens: u64) -> bool {
-        self.trie.writes_all_bytes() && self.to_end_after(state) <= tokens
-            || self.write().tokens_to_end_after(&self.trie, state.0) <= tokens
+        self.trie().writes_all_bytes() && self.to_end_after(state) <= tokens || {
+            let Known { run, masks, endings } = &mut *self.write();
+            endings.tokens_to_end_after(run, masks, self.trie(), state.0) <= tokens
+        }
     }
 
     /// Whether it is known without a search that at most so many make a text whole that had `room` for so many.
     pub(crate) fn surely_ends_within(&self, state: State, tokens: u64, room: u64) -> bool {
-        self.write().ends_within(&self.trie, state.0, tokens, room)
+        let Known { run, endings, .. } = &mut *self.write();
+        endings.ends_within(run, self.trie(), state.0, tokens, room)
     }
 
     /// Adds to `allowed` the tokens after which an ending of at most `tokens` more is known, to a text that had `room` for so
     /// many, which [`Machine::ends_within`] has been asked about. Where one of `tokens + 1` is known for `state`, there is such
     /// a token, or the text is whole.
     pub fn mask_ending_within(&self, state: State, tokens: u64, room: u64, allowed: &mut TokenSet) {
-        self.write().tokens_that_end(&self.trie, state.0, tokens, room, allowed);
+        let Known { run, endings, .. } = &mut *self.write();
+        endings.tokens_that_end(run, self.trie(), state.0, tokens, room, allowed);
     }
 
     /// Fills `tokens` with those of the mask after which at most `bytes` more make the text whole.
     pub fn mask_within(&self, state: State, bytes: u64, tokens: &mut TokenSet) {
-        let mut run = self.write();
-        let (walker, start) = run.walker(state.0);
+        let Known { run, .. } = &mut *self.write();
+        let (walk, start) = run.walk(state.0);
         let mut found = Vec::new();
-        let step = |spot, byte, _| run.step(&walker, spot, byte);
-        self.trie.all().walk(start, step, |token, spot| found.push((token, spot)));
-        for (token, spot) in found {
-            if run.spot_to_end(&walker, spot) <= bytes {
+        let step = |at, byte, _| run.step(&walk, at, byte);
+        self.trie().all().walk(start, step, |token, at| found.push((token, at)));
+        for (token, at) in found {
+            if run.walk_to_end(&walk, at) <= bytes {
                 tokens.insert(token);
             }
         }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
-use super::allowed::Memo;
-use super::endings::Endings;
-use super::{Mask, TooMuchWork};
-use crate::grammar::{At, Grammar, NO_END, Step};
+use crate::grammar::Grammar;
+use crate::grammar::step::{At, NO_END, RETURN, Step};
+use crate::grammar::unfold::Unfolding;
 use crate::terminal::Terminal;
 
 /// A number that is no state: what follows has not been computed.
@@ -29,36 +28,27 @@ pub(super) struct Thread {
 
 /// A grammar, as far as it is made, and all states so far. Equal ones are one.
 pub(super) struct Run {
-    pub(super) grammar: Grammar,
+    pub(super) grammar: Unfolding,
     /// Return addresses as linked lists: (the rest, the address). The first is the empty one.
     stacks: Vec<(u32, At)>,
     stack_numbers: HashMap<(u32, At), u32>,
     pub(super) states: Vec<Entry>,
-    state_numbers: HashMap<Arc<Spots>, u32>,
-    pub(super) memo: Memo,
-    pub(super) endings: Endings,
-    /// Whether a walk came to its bound, and where in the schema.
-    pub(super) is_too_much: bool,
-    pub(super) fault: Option<TooMuchWork>,
-    /// Terminals that grow with texts.
-    growing: Vec<Arc<Terminal>>,
-    /// About how many bytes the states take, and what the grammar took before it had any.
+    state_numbers: HashMap<Arc<ThreadSet>, u32>,
+    /// About how many bytes the states take.
     bytes: usize,
-    before: usize,
 }
 
 /// What a state is: its threads in order, and whether the text may end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Spots {
+pub(super) struct ThreadSet {
     pub(super) threads: Vec<Thread>,
     pub(super) accepts: bool,
 }
 
 pub(super) struct Entry {
-    pub(super) spots: Arc<Spots>,
+    pub(super) threads: Arc<ThreadSet>,
     /// The state after each byte, as far as it is known.
     next: Vec<(u8, u32)>,
-    pub(super) mask: Option<Arc<Mask>>,
     /// The bytes that may come next.
     first: Option<[u64; 4]>,
     /// The fewest bytes to the end of the text, and a bound on it after any token of the mask, where they have been
@@ -67,78 +57,75 @@ pub(super) struct Entry {
     pub(super) to_end_after: Option<u64>,
 }
 
-/// Where a walk stands: inside the piece that it began in, and in other ways to go on.
+/// Where a walk stands: inside the segment that it began in, and in other ways to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Spot {
+pub(super) struct WalkState {
     /// The state of the terminal of the walk's main thread; [`UNKNOWN`] where it has left it.
     inner: u32,
     /// The state of all other threads.
     rest: u32,
 }
 
-/// What a walk from a state goes by: as long as its main thread stays inside its piece, that alone is asked, and no
+/// What a walk from a state goes by: as long as its main thread stays inside its segment, that alone is asked, and no
 /// state is made.
 #[derive(Debug)]
-pub(super) struct Walker {
+pub(super) struct Walk {
     main: Thread,
     pub(super) terminal: Arc<Terminal>,
-    /// Where it begins. There the other threads have what follows the piece, if it is whole.
-    start: Spot,
-    /// What follows the piece where it may go on too.
+    /// Where it begins. There the other threads have what follows the segment, if it is whole.
+    start: WalkState,
+    /// What follows the segment where it may go on too.
     after: u32,
 }
 
 impl Run {
     /// That of a grammar, and the state before any text.
-    pub(super) fn new(grammar: Grammar) -> (Self, u32) {
-        let entry = grammar.entries[0];
-        let growing = grammar.terminals.iter().filter(|terminal| terminal.made_bytes() > 0).cloned().collect();
-        let before = grammar.bytes();
+    pub(super) fn new(grammar: Arc<Grammar>) -> (Self, u32) {
+        let grammar = Unfolding::new(grammar);
+        let entry = grammar.entry(0);
         let mut run = Self {
             grammar,
-            stacks: vec![(0, Grammar::RETURN)],
+            stacks: vec![(0, RETURN)],
             stack_numbers: HashMap::new(),
             states: Vec::new(),
             state_numbers: HashMap::new(),
-            memo: Memo::default(),
-            endings: Endings::default(),
-            is_too_much: false,
-            fault: None,
-            growing,
             bytes: 0,
-            before,
         };
-        let dead = run.state(Spots::default());
+        let dead = run.state(ThreadSet::default());
         debug_assert_eq!(dead, DEAD);
-        let mut spots = Spots::default();
-        run.enter(entry, 0, &mut spots);
-        let start = run.state(spots);
+        let mut threads = ThreadSet::default();
+        run.enter(entry, 0, &mut threads);
+        let start = run.state(threads);
         (run, start)
     }
 
     /// The number of a state.
-    fn state(&mut self, mut spots: Spots) -> u32 {
-        spots.threads.sort_unstable();
-        spots.threads.dedup();
-        if let Some(&number) = self.state_numbers.get(&spots) {
+    fn state(&mut self, mut threads: ThreadSet) -> u32 {
+        threads.threads.sort_unstable();
+        threads.threads.dedup();
+        if let Some(&number) = self.state_numbers.get(&threads) {
             return number;
         }
         let number = self.states.len() as u32;
         // The entry, its key and its number.
-        self.bytes += size_of::<Entry>() + 2 * size_of::<Spots>() + size_of_val(&spots.threads[..]);
-        let spots = Arc::new(spots);
-        let (mask, first, to_end, to_end_after) = (None, None, None, None);
-        self.states.push(Entry { spots: spots.clone(), next: Vec::new(), mask, first, to_end, to_end_after });
-        self.state_numbers.insert(spots, number);
+        self.bytes += size_of::<Entry>() + 2 * size_of::<ThreadSet>() + size_of_val(&threads.threads[..]);
+        let threads = Arc::new(threads);
+        let (first, to_end, to_end_after) = (None, None, None);
+        self.states.push(Entry { threads: threads.clone(), next: Vec::new(), first, to_end, to_end_after });
+        self.state_numbers.insert(threads, number);
         number
     }
 
-    /// About how many bytes all that takes which texts have come to, but for masks and what they are made of.
+    /// About how many bytes all that takes which texts have come to.
     pub(super) fn bytes(&self) -> usize {
-        let growing: usize = self.growing.iter().map(|terminal| terminal.made_bytes()).sum();
         // A stack, and its number.
         let stacks = 3 * size_of::<(u32, At)>() * self.stacks.len();
-        self.bytes + stacks + self.endings.bytes() + growing + (self.grammar.bytes() - self.before)
+        self.bytes + stacks + self.grammar.bytes()
+    }
+
+    /// The threads of a state.
+    pub(super) fn threads(&self, state: u32) -> &Arc<ThreadSet> {
+        &self.states[state as usize].threads
     }
 
     fn push(&mut self, stack: u32, address: At) -> u32 {
@@ -152,10 +139,10 @@ impl Run {
         if let Some(to_end) = self.states[state as usize].to_end {
             return to_end;
         }
-        let spots = self.states[state as usize].spots.clone();
-        let to_end = match spots.accepts {
+        let threads = self.states[state as usize].threads.clone();
+        let to_end = match threads.accepts {
             true => 0,
-            false => spots.threads.iter().map(|&thread| self.thread_to_end(thread)).min().unwrap_or(NO_END),
+            false => threads.threads.iter().map(|&thread| self.thread_to_end(thread)).min().unwrap_or(NO_END),
         };
         self.states[state as usize].to_end = Some(to_end);
         to_end
@@ -164,7 +151,7 @@ impl Run {
     /// The fewest bytes to the end of a text by way of one thread.
     pub(super) fn thread_to_end(&mut self, Thread { at, inner, stack }: Thread) -> u64 {
         let bytes = self.grammar.terminal_at(at).to_end(inner);
-        let bytes = match self.grammar.steps[at as usize] {
+        let bytes = match *self.grammar.step(at) {
             Step::Read { next, .. } => bytes.saturating_add(self.grammar.bytes_to_end(next)),
             // What follows a name is counted with it.
             _ => bytes,
@@ -198,7 +185,7 @@ impl Run {
         let entry = &mut self.states[state as usize];
         *entry.first.get_or_insert_with(|| {
             let mut first = [0u64; 4];
-            for thread in &entry.spots.threads {
+            for thread in &entry.threads.threads {
                 self.grammar.terminal_at(thread.at).first(thread.inner, &mut first);
             }
             first
@@ -213,9 +200,9 @@ impl Run {
         if !self.may_begin(state, byte) {
             return DEAD;
         }
-        let spots = self.states[state as usize].spots.clone();
-        let mut after = Spots::default();
-        for thread in &spots.threads {
+        let threads = self.states[state as usize].threads.clone();
+        let mut after = ThreadSet::default();
+        for thread in &threads.threads {
             let terminal = self.grammar.terminal_at(thread.at);
             let Some(inner) = terminal.next(thread.inner, byte) else { continue };
             let (goes_on, accepts) = (terminal.goes_on(inner), terminal.accepts(inner));
@@ -238,19 +225,19 @@ impl Run {
         if let [byte] = bytes {
             return self.next(state, *byte);
         }
-        let (walker, mut spot) = self.walker(state);
+        let (walk, mut at) = self.walk(state);
         for &byte in bytes {
-            match self.step(&walker, spot, byte) {
-                Some(next) => spot = next,
+            match self.step(&walk, at, byte) {
+                Some(next) => at = next,
                 None => return DEAD,
             }
         }
-        self.spot_state(&walker, spot)
+        self.state_of(&walk, at)
     }
 
-    /// The main thread of a state is the one whose piece is longest to walk in.
-    pub(super) fn walker(&mut self, state: u32) -> (Option<Walker>, Spot) {
-        let spots = self.states[state as usize].spots.clone();
+    /// The main thread of a state is the one whose segment is longest to walk in.
+    pub(super) fn walk(&mut self, state: u32) -> (Option<Walk>, WalkState) {
+        let threads = self.states[state as usize].threads.clone();
         let worth = |thread: &&Thread| match &**self.grammar.terminal_at(thread.at) {
             Terminal::Table(automaton) => u64::from(automaton.states() > 2),
             Terminal::Lazy(_) | Terminal::Spelled(_) => 1,
@@ -259,72 +246,72 @@ impl Run {
             // Where anything may follow, the others need not be asked.
             terminal => 2 + u64::from(terminal.free(thread.inner).unwrap_or(0)),
         };
-        let Some(&main) = spots.threads.iter().max_by_key(worth).filter(|thread| worth(thread) > 0) else {
-            return (None, Spot { inner: UNKNOWN, rest: state });
+        let Some(&main) = threads.threads.iter().max_by_key(worth).filter(|thread| worth(thread) > 0) else {
+            return (None, WalkState { inner: UNKNOWN, rest: state });
         };
-        let threads = spots.threads.iter().filter(|&&thread| thread != main).copied().collect();
-        let rest = self.state(Spots { threads, accepts: false });
+        let threads = threads.threads.iter().filter(|&&thread| thread != main).copied().collect();
+        let rest = self.state(ThreadSet { threads, accepts: false });
         let terminal = self.grammar.terminal_at(main.at).clone();
-        let after = match (&*terminal, &self.grammar.steps[main.at as usize]) {
+        let after = match (&*terminal, self.grammar.step(main.at)) {
             (Terminal::Table(_) | Terminal::Lazy(_) | Terminal::Spelled(_), &Step::Read { next, .. }) => {
-                self.join(DEAD, |run, spots| run.enter(next, main.stack, spots))
+                self.join(DEAD, |run, threads| run.enter(next, main.stack, threads))
             }
             _ => DEAD,
         };
-        let start = Spot { inner: main.inner, rest };
-        (Some(Walker { main, terminal, start, after }), start)
+        let start = WalkState { inner: main.inner, rest };
+        (Some(Walk { main, terminal, start, after }), start)
     }
 
     /// Where a walk stands after one more byte; `None` if no text goes on so.
     #[inline]
-    pub(super) fn step(&mut self, walker: &Option<Walker>, spot: Spot, byte: u8) -> Option<Spot> {
-        let Some(Walker { main, terminal, start, after: left }) = walker else {
-            return self.outside(spot.rest, byte);
+    pub(super) fn step(&mut self, walk: &Option<Walk>, at: WalkState, byte: u8) -> Option<WalkState> {
+        let Some(Walk { main, terminal, start, after: left }) = walk else {
+            return self.outside(at.rest, byte);
         };
-        if spot.inner == UNKNOWN {
-            return self.outside(spot.rest, byte);
+        if at.inner == UNKNOWN {
+            return self.outside(at.rest, byte);
         }
-        let next = terminal.next(spot.inner, byte);
-        let leaves = terminal.accepts(spot.inner) && spot != *start;
-        if spot.rest == DEAD && !leaves {
+        let next = terminal.next(at.inner, byte);
+        let leaves = terminal.accepts(at.inner) && at != *start;
+        if at.rest == DEAD && !leaves {
             let next = next?;
             if terminal.goes_on(next) {
-                return Some(Spot { inner: next, rest: DEAD });
+                return Some(WalkState { inner: next, rest: DEAD });
             }
         }
-        let mut after = Spot { inner: UNKNOWN, rest: DEAD };
-        if spot.rest != DEAD {
-            after.rest = self.next(spot.rest, byte);
+        let mut after = WalkState { inner: UNKNOWN, rest: DEAD };
+        if at.rest != DEAD {
+            after.rest = self.next(at.rest, byte);
         }
         match next {
             Some(next) if terminal.goes_on(next) => after.inner = next,
             // What follows it follows at once.
-            Some(next) => after.rest = self.join(after.rest, |run, spots| run.leave(*main, next, spots)),
+            Some(next) => after.rest = self.join(after.rest, |run, threads| run.leave(*main, next, threads)),
             None => {}
         }
         if leaves {
             let left = self.next(*left, byte);
             after.rest = self.union(after.rest, left);
         }
-        (after != Spot { inner: UNKNOWN, rest: DEAD }).then_some(after)
+        (after != WalkState { inner: UNKNOWN, rest: DEAD }).then_some(after)
     }
 
-    fn outside(&mut self, rest: u32, byte: u8) -> Option<Spot> {
+    fn outside(&mut self, rest: u32, byte: u8) -> Option<WalkState> {
         let rest = self.next(rest, byte);
-        (rest != DEAD).then_some(Spot { inner: UNKNOWN, rest })
+        (rest != DEAD).then_some(WalkState { inner: UNKNOWN, rest })
     }
 
-    /// Adds what follows the main thread's piece, which is whole in `inner`.
-    pub(super) fn leave(&mut self, main: Thread, inner: u32, spots: &mut Spots) {
+    /// Adds what follows the main thread's segment, which is whole in `inner`.
+    pub(super) fn leave(&mut self, main: Thread, inner: u32, threads: &mut ThreadSet) {
         let next = self.grammar.after(main.at, inner);
-        self.enter(next, main.stack, spots);
+        self.enter(next, main.stack, threads);
     }
 
     /// A state with more threads.
-    pub(super) fn join(&mut self, state: u32, add: impl FnOnce(&mut Self, &mut Spots)) -> u32 {
-        let mut spots = Spots::clone(&self.states[state as usize].spots);
-        add(self, &mut spots);
-        self.state(spots)
+    pub(super) fn join(&mut self, state: u32, add: impl FnOnce(&mut Self, &mut ThreadSet)) -> u32 {
+        let mut threads = ThreadSet::clone(&self.states[state as usize].threads);
+        add(self, &mut threads);
+        self.state(threads)
     }
 
     fn union(&mut self, a: u32, b: u32) -> u32 {
@@ -332,59 +319,59 @@ impl Run {
             (DEAD, other) | (other, DEAD) => other,
             (a, b) if a == b => a,
             (a, b) => {
-                let more = self.states[b as usize].spots.clone();
-                self.join(a, |_, spots| {
-                    spots.threads.extend_from_slice(&more.threads);
-                    spots.accepts |= more.accepts;
+                let more = self.states[b as usize].threads.clone();
+                self.join(a, |_, threads| {
+                    threads.threads.extend_from_slice(&more.threads);
+                    threads.accepts |= more.accepts;
                 })
             }
         }
     }
 
-    /// The state of a walk's spot.
-    pub(super) fn spot_state(&mut self, walker: &Option<Walker>, spot: Spot) -> u32 {
-        let Some(Walker { main, terminal, .. }) = walker.as_ref().filter(|_| spot.inner != UNKNOWN) else {
-            return spot.rest;
+    /// The state of a walk's at.
+    pub(super) fn state_of(&mut self, walk: &Option<Walk>, at: WalkState) -> u32 {
+        let Some(Walk { main, terminal, .. }) = walk.as_ref().filter(|_| at.inner != UNKNOWN) else {
+            return at.rest;
         };
-        self.join(spot.rest, |run, spots| {
-            spots.threads.push(Thread { inner: spot.inner, ..*main });
-            if terminal.accepts(spot.inner) {
-                run.leave(*main, spot.inner, spots);
+        self.join(at.rest, |run, threads| {
+            threads.threads.push(Thread { inner: at.inner, ..*main });
+            if terminal.accepts(at.inner) {
+                run.leave(*main, at.inner, threads);
             }
         })
     }
 
-    pub(super) fn spot_to_end(&mut self, walker: &Option<Walker>, spot: Spot) -> u64 {
-        let state = self.spot_state(walker, spot);
+    pub(super) fn walk_to_end(&mut self, walk: &Option<Walk>, at: WalkState) -> u64 {
+        let state = self.state_of(walk, at);
         self.bytes_to_end(state)
     }
 
     /// Adds the threads of all the ways from a step to one that reads.
-    pub(super) fn enter(&mut self, at: At, stack: u32, spots: &mut Spots) {
+    pub(super) fn enter(&mut self, at: At, stack: u32, threads: &mut ThreadSet) {
         let (mut open, mut seen) = (vec![(at, stack)], HashSet::new());
         while let Some((at, stack)) = open.pop() {
-            self.grammar.open(at);
-            match &self.grammar.steps[at as usize] {
+            let at = self.grammar.open(at);
+            match self.grammar.step(at) {
                 Step::Read { next, .. } => {
                     let next = *next;
                     let terminal = self.grammar.terminal_at(at);
                     let inner = terminal.start();
                     let accepts = terminal.accepts(inner);
-                    spots.threads.push(Thread { at, inner, stack });
+                    threads.threads.push(Thread { at, inner, stack });
                     if accepts {
                         open.push((next, stack));
                     }
                 }
                 Step::Name { terminal, .. } => {
-                    let inner = self.grammar.terminals[*terminal as usize].start();
-                    spots.threads.push(Thread { at, inner, stack });
+                    let inner = self.grammar.terminal(*terminal).start();
+                    threads.threads.push(Thread { at, inner, stack });
                 }
                 // A rule whose caller would only return, returns to the caller's caller.
-                Step::Call { rule, next } if *next == Grammar::RETURN => {
-                    open.push((self.grammar.entries[*rule as usize], stack));
+                Step::Call { rule, next } if *next == RETURN => {
+                    open.push((self.grammar.entry(*rule), stack));
                 }
                 Step::Call { rule, next } => {
-                    let (entry, next) = (self.grammar.entries[*rule as usize], *next);
+                    let (entry, next) = (self.grammar.entry(*rule), *next);
                     let stack = self.push(stack, next);
                     open.push((entry, stack));
                 }
@@ -394,12 +381,12 @@ impl Run {
                         open.extend(ways.iter().map(|&way| (way, stack)));
                     }
                 }
-                Step::Return if stack == 0 => spots.accepts = true,
+                Step::Return if stack == 0 => threads.accepts = true,
                 Step::Return => {
                     let (rest, address) = self.stacks[stack as usize];
                     open.push((address, rest));
                 }
-                Step::Place(_) => unreachable!("it has been opened"),
+                Step::Inside(_) | Step::Unmade { .. } => unreachable!("it has been opened"),
             }
         }
     }

@@ -1,14 +1,24 @@
-//! Escapes of four digits, where JSON strings may have any.
+//! Escapes of JSON strings: which there may be, and those of four digits.
 //!
-//! `\u00e9` is `é`, and `\ud83d\ude00` one character beyond the first 65,536. There are too many places inside such escapes for a
+//! `\u00e9` is `é`, and `\ud83d\ude00` one character beyond the first 65,536. There are too many positions inside such escapes for a
 //! state to name, so those that texts come to are numbered.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::terminal::quoted::Content;
+use super::content::Content;
 
-/// A place inside an escape that has begun with `\u`.
+/// The escapes in strings and names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Escapes {
+    /// Where JSON demands one, in its short form if there is one. So each string is written in one way.
+    #[default]
+    Minimal,
+    /// Any that JSON has: `\u00e9` for `é`, pairs of two for characters beyond the first 65,536, `\/` for `/`.
+    Any,
+}
+
+/// A position inside an escape that has begun with `\u`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Escape {
     /// The state of the content before it.
@@ -120,20 +130,20 @@ fn first<C: Content>(of: &C, content: u32, range: std::ops::Range<u32>) -> Optio
             return Some(c);
         };
         // Everything with the bytes up to there is refused.
-        let alike = 1 << (6 * (bytes.len() - 1 - refused));
-        code = (code / alike + 1) * alike;
+        let same = 1 << (6 * (bytes.len() - 1 - refused));
+        code = (code / same + 1) * same;
     }
     None
 }
 
-/// The places inside escapes that texts have come to.
+/// The positions inside escapes that texts have come to.
 #[derive(Debug, Default)]
 pub(crate) struct Long(Mutex<Made>);
 
 #[derive(Debug, Default)]
 struct Made {
     /// Each with the fewest bytes to the end of a content, on some way.
-    places: Vec<(Escape, u64)>,
+    positions: Vec<(Escape, u64)>,
     numbers: HashMap<Escape, Option<u32>>,
 }
 
@@ -142,7 +152,13 @@ impl Long {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of a place, if something goes on from there.
+    /// About how many bytes they take.
+    pub(super) fn bytes(&self) -> usize {
+        let made = self.made();
+        size_of::<(Escape, u64)>() * made.positions.len() + size_of::<(Escape, Option<u32>)>() * made.numbers.len()
+    }
+
+    /// The number of a position, if something goes on from there.
     pub(crate) fn number<C: Content>(&self, of: &C, escape: Escape) -> Option<u32> {
         if let Some(&known) = self.made().numbers.get(&escape) {
             return known;
@@ -153,25 +169,25 @@ impl Long {
         });
         let made = &mut *self.made();
         let number = to_end.map(|to_end| {
-            made.places.push((escape, to_end));
-            made.places.len() as u32 - 1
+            made.positions.push((escape, to_end));
+            made.positions.len() as u32 - 1
         });
         *made.numbers.entry(escape).or_insert(number)
     }
 
-    /// The place with a number.
-    pub(crate) fn place(&self, number: u32) -> Escape {
-        self.made().places[number as usize].0
+    /// The position with a number.
+    pub(crate) fn position(&self, number: u32) -> Escape {
+        self.made().positions[number as usize].0
     }
 
-    /// The bytes from a place to the end of a content, on some way; one of them leads one nearer.
+    /// The bytes from a position to the end of a content, on some way; one of them leads one nearer.
     pub(crate) fn to_end(&self, number: u32) -> u64 {
-        self.made().places[number as usize].1
+        self.made().positions[number as usize].1
     }
 
-    /// After one more byte of the place with a number.
+    /// After one more byte of the position with a number.
     pub(crate) fn next<C: Content>(&self, of: &C, number: u32, byte: u8) -> Option<Next<u32>> {
-        match self.place(number).next(of, byte)? {
+        match self.position(number).next(of, byte)? {
             Next::Inside(escape) => self.number(of, escape).map(Next::Inside),
             Next::Whole(content) => Some(Next::Whole(content)),
         }

@@ -1,24 +1,26 @@
-//! What one step of a grammar reads: a piece of the text, byte by byte.
+//! What one step of a grammar reads: a segment of the text, byte by byte.
 
+pub(crate) mod any_string;
+pub(crate) mod characters;
+pub(crate) mod content;
 pub(crate) mod escape;
 pub(crate) mod fresh;
 pub(crate) mod names;
 pub(crate) mod quoted;
 pub(crate) mod text;
 
+use self::fresh::Fresh;
+use self::names::Names;
+use self::quoted::Quoted;
+use self::text::Text;
 use crate::automata::automaton::Automaton;
 use crate::automata::lazy::Lazy;
+use crate::automata::self_loop::{SelfLoop, self_loop_characters};
 use crate::automata::spelled::Spelled;
-use crate::machine::piece::Free;
-use crate::terminal::fresh::Fresh;
-use crate::terminal::names::Names;
-use crate::terminal::quoted::Quoted;
-use crate::terminal::text::Text;
-use crate::vocabulary::loops::{Loop, Signs};
 
-/// A language of pieces.
+/// A language of segments.
 ///
-/// States are numbers. There is no state without a way to the end of the piece.
+/// States are numbers. There is no state without a way to the end of the segment.
 #[derive(Debug)]
 pub(crate) enum Terminal {
     /// Any, by a table.
@@ -48,7 +50,7 @@ impl Terminal {
         }
     }
 
-    /// The state after one more byte, if a piece can go on so.
+    /// The state after one more byte, if a segment can go on so.
     #[inline(always)]
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
         match self {
@@ -75,7 +77,7 @@ impl Terminal {
         (0..=255).filter(|&byte| self.next(state, byte).is_some()).for_each(add);
     }
 
-    /// Whether the piece so far is whole.
+    /// Whether the segment so far is whole.
     #[inline(always)]
     pub(crate) fn accepts(&self, state: u32) -> bool {
         match self {
@@ -88,7 +90,7 @@ impl Terminal {
         }
     }
 
-    /// Whether the piece so far can go on.
+    /// Whether the segment so far can go on.
     #[inline(always)]
     pub(crate) fn goes_on(&self, state: u32) -> bool {
         match self {
@@ -102,7 +104,7 @@ impl Terminal {
         }
     }
 
-    /// The fewest bytes that make the piece whole.
+    /// The fewest bytes that make the segment whole.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
         match self {
             Self::Table(automaton) => automaton.to_end(state).into(),
@@ -127,36 +129,36 @@ impl Terminal {
         }
     }
 
-    /// A state that stands for this one and others: whatever a token of up to `reach` characters does, it does from each.
-    pub(crate) fn alike(&self, state: u32, reach: u32) -> u32 {
+    /// A state that stands for this one and others: whatever a token of up to `max_token_chars` characters does, it does from each.
+    pub(crate) fn representative(&self, state: u32, max_token_chars: u32) -> u32 {
         match self {
             Self::Text(text) if text.is_open(state) == Some(false) => {
-                text.inside_at(text.content.alike(text.content_state(state), reach))
+                text.inside_at(text.content.representative(text.content_state(state), max_token_chars))
             }
             _ => state,
         }
     }
 
-    /// Where characters keep a state, which, and how many of them may come; no token has more than `reach`.
-    pub(crate) fn kept(&self, state: u32, reach: u32) -> Option<Loop> {
+    /// Where characters keep a state, which, and how many of them may come; no token has more than `max_token_chars`.
+    pub(crate) fn self_loop(&self, state: u32, max_token_chars: u32) -> Option<SelfLoop> {
         match self {
             Self::Table(automaton) => {
-                let kept_by = Signs::that_keep(automaton, state, |_| true);
-                Some(Loop { kept_by, most: u32::MAX, strangers: true })
+                let characters = self_loop_characters(automaton, state, |_| true);
+                Some(SelfLoop { characters, most: u32::MAX, strangers: true })
             }
-            Self::Spelled(spelled) => spelled.kept(state, reach),
+            Self::Spelled(spelled) => spelled.self_loop(state, max_token_chars),
             Self::Text(text) if text.is_open(state) == Some(false) && text.free(state).is_none() => {
-                text.content.kept(text.content_state(state))
+                text.content.self_loop(text.content_state(state))
             }
             _ => None,
         }
     }
 
     /// The state after some characters that keep it.
-    pub(crate) fn after_kept(&self, state: u32, characters: u32) -> u32 {
+    pub(crate) fn after_loop(&self, state: u32, characters: u32) -> u32 {
         match self {
-            Self::Text(text) => text.inside_at(text.content.after_kept(text.content_state(state), characters)),
-            Self::Spelled(spelled) => spelled.after_kept(state, characters),
+            Self::Text(text) => text.inside_at(text.content.after_loop(text.content_state(state), characters)),
+            Self::Spelled(spelled) => spelled.after_loop(state, characters),
             _ => state,
         }
     }
@@ -170,28 +172,12 @@ impl Terminal {
         }
     }
 
-    /// What a string's state is, for one that holds anything, or names that may be anything but for those of the schema;
-    /// `reach` is the most characters that a token has.
-    pub(crate) fn free_key(&self, state: u32, reach: u32) -> Option<Free> {
-        let ((most, missing), open, escapes) = match self {
-            Self::Table(_) | Self::Lazy(_) | Self::Spelled(_) | Self::Fresh(_) => return None,
-            Self::Text(text) => {
-                let open = text.is_open(state)?;
-                (text.content.free_count(text.content_state(state))?, open, text.escapes())
-            }
-            Self::Names(names) => {
-                let any = names.content.is_any(names.content_state(state)).then_some((u32::MAX, 0));
-                (any?, names.is_open(state)?, names.escapes())
-            }
-        };
-        Some(Free { most: most.min(reach), missing: missing.min(reach), open, escapes })
-    }
-
     /// The same without what has been made as texts came to it; `None` where nothing is made so.
     pub(crate) fn renewed(&self) -> Option<Self> {
         match self {
             Self::Lazy(lazy) => Some(Self::Lazy(Box::new(lazy.renewed()))),
             Self::Spelled(spelled) => Some(Self::Spelled(Box::new(spelled.renewed()?))),
+            Self::Text(text) => text.renewed().map(Self::Text),
             _ => None,
         }
     }
@@ -205,9 +191,12 @@ impl Terminal {
         }
     }
 
-    /// About how many bytes that takes.
+    /// About how many bytes that takes which has been made as texts came to it.
     pub(crate) fn made_bytes(&self) -> usize {
-        self.lazy().map_or(0, Lazy::made_bytes)
+        match self {
+            Self::Text(text) => text.made_bytes(),
+            _ => self.lazy().map_or(0, Lazy::made_bytes),
+        }
     }
 
     /// About how many bytes it takes itself, where it is made as a text comes to it.

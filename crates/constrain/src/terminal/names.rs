@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::characters::{ANY, Characters};
+use super::content::{Content, STATES, written};
 use crate::automata::automaton::Automaton;
 use crate::automata::budget::Budget;
-use crate::terminal::quoted::{Content, STATES, written};
-use crate::terminal::text::{ANY, Characters, NEVER, distances_to};
+use crate::automata::distances::{NEVER, distances_to};
 
 /// The most bytes that the names of one object may have together.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
@@ -175,8 +176,8 @@ impl Node {
 
 /// The number of the node after one more byte.
 fn child(nodes: &[Node], node: &Node, byte: u8) -> Option<u32> {
-    let place = node.children(nodes).binary_search_by_key(&byte, |child| child.byte).ok()?;
-    Some(node.first + place as u32)
+    let child = node.children(nodes).binary_search_by_key(&byte, |child| child.byte).ok()?;
+    Some(node.first + child as u32)
 }
 
 impl Names {
@@ -362,8 +363,8 @@ impl Content for Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::style::Escapes;
-    use crate::regex::Dfa;
+    use crate::automata::dfa::Dfa;
+    use crate::terminal::escape::Escapes;
     use crate::terminal::quoted::Quoted;
 
     fn read(names: &Quoted<Names>, name: &str) -> Option<Named> {

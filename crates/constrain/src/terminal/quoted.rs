@@ -2,36 +2,16 @@
 //!
 //! Every character has one way to be written here, if no other escapes are asked for: as itself, or escaped where JSON
 //! demands that (in the short form if there is one). So a content stands for one string, and a string for one content.
-//! Nothing is tabulated: a string is its content's state and a place in an escape.
+//! Nothing is tabulated: a string is its content's state and a position in an escape.
 
-use crate::json::style::Escapes;
-use crate::terminal::escape::{Escape, Long, Next};
-
-/// What stands in a string, as a walk over its UTF-8 bytes.
-///
-/// # Contract
-/// `next` leads only to states from which some content can be completed. States are below [`STATES`].
-pub(crate) trait Content {
-    /// The state before any byte.
-    fn start(&self) -> u32;
-    /// The state after one more byte, if a content can go on so.
-    fn next(&self, state: u32, byte: u8) -> Option<u32>;
-    /// Whether the content is whole.
-    fn accepts(&self, state: u32) -> bool;
-    /// The fewest bytes, as written, that make the content whole.
-    fn to_end(&self, state: u32) -> u64;
-    /// Up to how many characters, whichever they are, may come next.
-    fn free(&self, state: u32) -> Option<u32>;
-}
-
-/// States of contents are smaller.
-pub(crate) const STATES: u32 = 1 << 28;
+use super::content::{Content, has_short_escape};
+use super::escape::{Escape, Escapes, Long, Next};
 
 /// A string in quotes.
 #[derive(Debug)]
 pub(crate) struct Quoted<C> {
     pub(crate) content: C,
-    /// The places in escapes of four digits, where there may be any.
+    /// The positions in escapes of four digits, where there may be any.
     long: Option<Long>,
 }
 
@@ -47,12 +27,25 @@ const U000: u32 = 5;
 const U001: u32 = 6;
 const OPEN: u32 = 7;
 const CLOSED: u32 = 8;
-/// Somewhere after `\u`, where there may be any escape: in place of the content's state stands the number of the place.
+/// Somewhere after `\u`, where there may be any escape: in place of the content's state stands the number of the position.
 const LONG: u32 = 9;
 
 impl<C: Content> Quoted<C> {
     pub(crate) fn new(content: C, escapes: Escapes) -> Self {
         Self { content, long: (escapes == Escapes::Any).then(Long::default) }
+    }
+
+    /// The same without the positions in escapes that texts have come to; `None` where none are numbered.
+    pub(crate) fn renewed(&self) -> Option<Self>
+    where
+        C: Clone,
+    {
+        self.long.is_some().then(|| Self { content: self.content.clone(), long: Some(Long::default()) })
+    }
+
+    /// About how many bytes the positions take that texts have come to.
+    pub(crate) fn made_bytes(&self) -> usize {
+        self.long.as_ref().map_or(0, Long::bytes)
     }
 
     /// The escapes that may stand in it.
@@ -67,8 +60,8 @@ impl<C: Content> Quoted<C> {
     /// The state after one more byte, if a string can go on so.
     #[inline]
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
-        let (content, place) = (state >> BITS, state & ((1 << BITS) - 1));
-        if place == INSIDE {
+        let (content, position) = (state >> BITS, state & ((1 << BITS) - 1));
+        if position == INSIDE {
             return match byte {
                 b'"' => self.content.accepts(content).then_some(content << BITS | CLOSED),
                 b'\\' => self.alive(content << BITS | BACKSLASH),
@@ -76,16 +69,16 @@ impl<C: Content> Quoted<C> {
                 _ => None,
             };
         }
-        self.outside(content, place, byte)
+        self.outside(content, position, byte)
     }
 
     fn inside(&self, content: u32, byte: u8) -> Option<u32> {
         Some(self.content.next(content, byte)? << BITS | INSIDE)
     }
 
-    fn outside(&self, content: u32, place: u32, byte: u8) -> Option<u32> {
-        let at = |place: u32| self.alive(content << BITS | place);
-        match (place, byte) {
+    fn outside(&self, content: u32, position: u32, byte: u8) -> Option<u32> {
+        let at = |position: u32| self.alive(content << BITS | position);
+        match (position, byte) {
             (OPEN, b'"') => Some(content << BITS | INSIDE),
             (BACKSLASH, b'u') => match &self.long {
                 None => at(U),
@@ -103,7 +96,7 @@ impl<C: Content> Quoted<C> {
             (U00, b'1') => at(U001),
             (U000 | U001, b'0'..=b'9' | b'a'..=b'f') => {
                 let low = char::from(byte).to_digit(16)? as u8;
-                let control = if place == U001 { 0x10 | low } else { low };
+                let control = if position == U001 { 0x10 | low } else { low };
                 if has_short_escape(control) { None } else { self.inside(content, control) }
             }
             _ => None,
@@ -136,7 +129,7 @@ impl<C: Content> Quoted<C> {
     /// The state of the content, without what an escape will add that has begun.
     pub(crate) fn content_state(&self, state: u32) -> u32 {
         match (state & ((1 << BITS) - 1), &self.long) {
-            (LONG, Some(long)) => long.place(state >> BITS).content,
+            (LONG, Some(long)) => long.position(state >> BITS).content,
             _ => state >> BITS,
         }
     }
@@ -193,22 +186,4 @@ fn short_escape(letter: u8) -> Option<u8> {
         b'r' => b'\r',
         _ => return None,
     })
-}
-
-fn has_short_escape(control: u8) -> bool {
-    matches!(control, 0x08 | 0x09 | 0x0a | 0x0c | 0x0d)
-}
-
-/// How many bytes a byte of a content takes where it is written.
-pub(crate) fn written(byte: u8) -> u64 {
-    match byte {
-        b'"' | b'\\' => 2,
-        0..0x20 if has_short_escape(byte) => 2,
-        0..0x20 => 6,
-        _ => 1,
-    }
-}
-
-pub(crate) fn begins_character(byte: u8) -> bool {
-    byte & 0xc0 != 0x80
 }

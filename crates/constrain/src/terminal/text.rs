@@ -2,15 +2,14 @@
 //!
 //! Characters are counted in the state and not by states of the automaton, so a length costs nothing however large.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, OnceLock};
 
-use foldhash::HashMap;
-
+use super::characters::{ANY, Characters};
+use super::content::{Content, STATES, written};
 use crate::automata::automaton::{Automaton, NoAutomaton};
-use crate::terminal::quoted::{Content, STATES, begins_character, written};
-use crate::vocabulary::loops::{Loop, Signs};
+use crate::automata::distances::{NEVER, edges};
+use crate::automata::self_loop::{SelfLoop, self_loop_characters};
+use crate::automata::utf8::begins_character;
 
 /// The most cells of a table of distances, for each state and each count.
 const MAX_DISTANCES: usize = 1 << 22;
@@ -18,30 +17,8 @@ const MAX_DISTANCES: usize = 1 << 22;
 /// The most lengths that are told apart where an automaton has gaps between the lengths of its texts.
 const MAX_LENGTHS: usize = 1 << 12;
 
-/// All texts, which most strings and names are.
-pub(crate) static ANY: LazyLock<Arc<Characters>> = LazyLock::new(|| Arc::new(Characters::new(Automaton::utf8())));
-
-/// No text is that far away.
-pub(crate) const NEVER: u64 = u64::MAX;
-
-/// An automaton over contents with what the counting of characters needs to know of it.
-#[derive(Debug)]
-pub(crate) struct Characters {
-    pub(crate) automaton: Automaton,
-    /// The written bytes from each state to an accepting one, on the way with the fewest characters.
-    written: Vec<u64>,
-    /// The fewest and the most characters from each state to an accepting one; most may be without end.
-    shortest: Vec<u32>,
-    longest: Vec<u32>,
-    /// The largest of the fewest.
-    farthest: u32,
-    /// Whether everything that is text can go on from each state, and whether it is accepted.
-    immortal: Vec<bool>,
-    universal: Vec<bool>,
-}
-
 /// Contents of an automaton, of `least` to `most` characters.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Text {
     characters: Arc<Characters>,
     least: u32,
@@ -52,178 +29,8 @@ pub(crate) struct Text {
     bits: u32,
     /// For each number of characters, from which states a text of just so many can be completed; where states have
     /// gaps between their lengths.
-    exactly: Option<Vec<Vec<bool>>>,
-    distances: OnceLock<Vec<u64>>,
-}
-
-impl Characters {
-    pub(crate) fn new(automaton: Automaton) -> Self {
-        let both = distances(&automaton, |byte| u64::from(begins_character(byte)) << 32 | written(byte));
-        let written = both.iter().map(|both| both & u64::from(u32::MAX)).collect();
-        let shortest: Vec<u32> = both.iter().map(|both| (both >> 32) as u32).collect();
-        let farthest = shortest.iter().copied().max().unwrap_or(0);
-        let longest = longest(&automaton);
-        let (immortal, universal) = freedom(&automaton);
-        Self { automaton, written, shortest, longest, farthest, immortal, universal }
-    }
-
-    /// The written bytes from a state to the end of a content, on the way with the fewest characters.
-    pub(crate) fn to_end(&self, state: u32) -> u64 {
-        self.written[state as usize]
-    }
-
-    /// Whether everything that is text can come next, and some end after it.
-    pub(crate) fn is_immortal(&self, state: u32) -> bool {
-        self.immortal[state as usize]
-    }
-
-    /// Whether everything that is text may follow.
-    pub(crate) fn is_universal(&self, state: u32) -> bool {
-        self.universal[state as usize]
-    }
-}
-
-/// For each state, the smallest sum of the costs of bytes to an accepting one.
-fn distances(automaton: &Automaton, cost: impl Fn(u8) -> u64) -> Vec<u64> {
-    distances_to(automaton, cost, |state| automaton.accepts(state).then_some(0))
-}
-
-/// For each state, the smallest sum of the costs of bytes to an end and of that end (Dijkstra).
-pub(crate) fn distances_to(
-    automaton: &Automaton,
-    cost: impl Fn(u8) -> u64,
-    end: impl Fn(u32) -> Option<u64>,
-) -> Vec<u64> {
-    let states = automaton.states() as u32;
-    let edges = edges(automaton, cost);
-    let mut before: Vec<Vec<(u32, u64)>> = vec![Vec::new(); states as usize];
-    for (from, edges) in (0..).zip(&edges) {
-        edges.iter().for_each(|&(to, cost)| before[to as usize].push((from, cost)));
-    }
-    let mut distances = vec![NEVER; states as usize];
-    let mut open: BinaryHeap<_> =
-        (0..states).filter_map(|state| Some(Reverse((end(state).filter(|&end| end != NEVER)?, state)))).collect();
-    while let Some(Reverse((distance, state))) = open.pop() {
-        if distances[state as usize] != NEVER {
-            continue;
-        }
-        distances[state as usize] = distance;
-        open.extend(before[state as usize].iter().map(|&(from, cost)| Reverse((distance.saturating_add(cost), from))));
-    }
-    distances
-}
-
-/// Where each state leads, and the least cost of a byte that leads there.
-fn edges(automaton: &Automaton, cost: impl Fn(u8) -> u64) -> Vec<Vec<(u32, u64)>> {
-    // One byte for each class and cost will do.
-    let mut kinds: Vec<(u8, u64)> = (0..=255).map(|byte| (automaton.class(byte), cost(byte))).collect();
-    let mut representatives: Vec<u8> = (0..=255).collect();
-    representatives.sort_by_key(|&byte| kinds[usize::from(byte)]);
-    representatives.dedup_by_key(|byte| kinds[usize::from(*byte)].0);
-    kinds = representatives.iter().map(|&byte| (byte, kinds[usize::from(byte)].1)).collect();
-    let of = |state| {
-        let mut edges: Vec<(u32, u64)> =
-            kinds.iter().filter_map(|&(byte, cost)| Some((automaton.next(state, byte)?, cost))).collect();
-        edges.sort_unstable();
-        edges.dedup_by_key(|edge| edge.0);
-        edges
-    };
-    (0..automaton.states() as u32).map(of).collect()
-}
-
-/// For each state, the most characters to an accepting one; `u32::MAX` where there is no end to them.
-fn longest(automaton: &Automaton) -> Vec<u32> {
-    let edges = edges(automaton, |byte| u64::from(begins_character(byte)));
-    // Depth first; a state on the path that is met again is on a loop, and every loop has a character.
-    let states = automaton.states();
-    let mut longest = vec![0u32; states];
-    let (mut done, mut on_path) = (vec![false; states], vec![false; states]);
-    for root in 0..states as u32 {
-        if done[root as usize] {
-            continue;
-        }
-        let mut path = vec![(root, 0usize)];
-        on_path[root as usize] = true;
-        while let Some((state, edge)) = path.pop() {
-            let at = state as usize;
-            if let Some(&(to, cost)) = edges[at].get(edge) {
-                let to = to as usize;
-                if on_path[to] {
-                    longest[at] = u32::MAX;
-                } else if !done[to] {
-                    path.push((state, edge));
-                    path.push((to as u32, 0));
-                    on_path[to] = true;
-                    continue;
-                } else {
-                    longest[at] = longest[at].max(longest[to].saturating_add(cost as u32));
-                }
-                path.push((state, edge + 1));
-            } else {
-                on_path[at] = false;
-                done[at] = true;
-            }
-        }
-    }
-    // A state that leads to a loop which was still open when it was looked at.
-    loop {
-        let mut changed = false;
-        for state in 0..states {
-            if longest[state] != u32::MAX && edges[state].iter().any(|&(to, _)| longest[to as usize] == u32::MAX) {
-                (longest[state], changed) = (u32::MAX, true);
-            }
-        }
-        if !changed {
-            return longest;
-        }
-    }
-}
-
-/// For each state, whether all texts can go on from there, and whether all of them are accepted.
-fn freedom(automaton: &Automaton) -> (Vec<bool>, Vec<bool>) {
-    let utf8 = Automaton::utf8();
-    let mut bytes: Vec<u8> = (0..=255).collect();
-    bytes.sort_by_key(|&byte| (automaton.class(byte), utf8.class(byte)));
-    bytes.dedup_by_key(|byte| (automaton.class(*byte), utf8.class(*byte)));
-    // Pairs of a state and what UTF-8 expects there; those that come after whole characters first.
-    let states = automaton.states() as u32;
-    let mut pairs: Vec<(u32, u32)> = (0..states).map(|state| (state, Automaton::START)).collect();
-    let mut numbers: HashMap<(u32, u32), u32> = pairs.iter().copied().zip(0..).collect();
-    let mut before: Vec<Vec<u32>> = vec![Vec::new(); pairs.len()];
-    let (mut stuck, mut refused) = (Vec::new(), Vec::new());
-    let mut at = 0;
-    while at < pairs.len() {
-        let (state, valid) = pairs[at];
-        if utf8.accepts(valid) && !automaton.accepts(state) {
-            refused.push(at as u32);
-        }
-        for &byte in &bytes {
-            let Some(valid) = utf8.next(valid, byte) else { continue };
-            let Some(next) = automaton.next(state, byte) else {
-                stuck.push(at as u32);
-                continue;
-            };
-            let number = *numbers.entry((next, valid)).or_insert_with(|| {
-                pairs.push((next, valid));
-                before.push(Vec::new());
-                pairs.len() as u32 - 1
-            });
-            before[number as usize].push(at as u32);
-        }
-        at += 1;
-    }
-    let spread = |open: &[u32]| {
-        let (mut open, mut fails) = (open.to_vec(), vec![false; pairs.len()]);
-        while let Some(pair) = open.pop() {
-            if !std::mem::replace(&mut fails[pair as usize], true) {
-                open.extend(&before[pair as usize]);
-            }
-        }
-        fails[..states as usize].iter().map(|fails| !fails).collect::<Vec<bool>>()
-    };
-    let immortal = spread(&stuck);
-    refused.extend(stuck);
-    (immortal, spread(&refused))
+    exactly: Option<Arc<[Vec<bool>]>>,
+    distances: Arc<OnceLock<Vec<u64>>>,
 }
 
 impl Text {
@@ -244,8 +51,8 @@ impl Text {
         }
         let (least, most, limit) = (least as u32, most.map(|most| most as u32), limit as u32);
         // With one bound alone the shortest or the longest text decides.
-        let exactly = if least > 0 && most.is_some() { exactly(&characters, limit)? } else { None };
-        let text = Self { characters, least, most, limit, bits, exactly, distances: OnceLock::new() };
+        let exactly = if least > 0 && most.is_some() { exactly(&characters, limit)?.map(Arc::from) } else { None };
+        let text = Self { characters, least, most, limit, bits, exactly, distances: Arc::default() };
         Ok(text.is_alive(Automaton::START, 0).then_some(text))
     }
 
@@ -279,32 +86,32 @@ impl Text {
         is_any.then(|| (self.most.map_or(u32::MAX, |most| most - count), self.least.saturating_sub(count)))
     }
 
-    /// A state that stands for this one and others, from which `reach` more characters lead to the same outcomes: where the
+    /// A state that stands for this one and others, from which `max_token_chars` more characters lead to the same outcomes: where the
     /// count is far from its bounds it does not matter.
-    pub(crate) fn alike(&self, state: u32, reach: u32) -> u32 {
+    pub(crate) fn representative(&self, state: u32, max_token_chars: u32) -> u32 {
         let (inner, count) = self.split(state);
         let Some(most) = self.most.filter(|_| self.exactly.is_none() && count > self.least) else { return state };
         let farthest = self.characters.farthest;
-        if most - count >= farthest.saturating_add(reach) { inner << self.bits | self.least } else { state }
+        if most - count >= farthest.saturating_add(max_token_chars) { inner << self.bits | self.least } else { state }
     }
 
     /// Where characters that stand for themselves keep a state but for the count, which, and how many of them may come.
-    pub(crate) fn kept(&self, state: u32) -> Option<Loop> {
+    pub(crate) fn self_loop(&self, state: u32) -> Option<SelfLoop> {
         let (inner, count) = self.split(state);
         if self.exactly.is_some() {
             return None;
         }
         let automaton = &self.characters.automaton;
-        let kept_by = Signs::that_keep(automaton, inner, |byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
+        let characters = self_loop_characters(automaton, inner, |byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
         let shortest = self.characters.shortest[inner as usize];
         let most = self.most.map_or(u32::MAX, |most| (most - count).saturating_sub(shortest));
         // On the way to the least length the count differs, but nothing is forbidden.
         let most = if self.most.is_none() && count < self.least { u32::MAX - 1 } else { most };
-        Some(Loop { kept_by, most, strangers: true })
+        Some(SelfLoop { characters, most, strangers: true })
     }
 
     /// The state after some characters that keep it.
-    pub(crate) fn after_kept(&self, state: u32, characters: u32) -> u32 {
+    pub(crate) fn after_loop(&self, state: u32, characters: u32) -> u32 {
         let (inner, count) = self.split(state);
         let count = match self.most {
             Some(_) => count + characters,
@@ -368,7 +175,7 @@ impl Text {
 
     /// No state is farther from the end than so many bytes.
     pub(crate) fn farthest(&self) -> u64 {
-        let most = self.characters.written.iter().copied().max().unwrap_or(0);
+        let most = self.characters.farthest_end();
         most + 6 * u64::from(self.least)
     }
 
@@ -473,8 +280,8 @@ fn exactly(characters: &Characters, limit: u32) -> Result<Option<Vec<Vec<bool>>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::style::Escapes;
-    use crate::regex::Dfa;
+    use crate::automata::dfa::Dfa;
+    use crate::terminal::escape::Escapes;
     use crate::terminal::quoted::Quoted;
 
     fn characters(pattern: &str) -> Arc<Characters> {

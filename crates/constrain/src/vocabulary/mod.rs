@@ -1,4 +1,6 @@
 //! A vocabulary as a tree of bytes, and what its tokens are made of.
 
-pub(crate) mod loops;
-pub mod trie;
+pub(crate) mod character_set;
+pub(crate) mod class_tokens;
+pub(crate) mod tree;
+pub(crate) mod trie;

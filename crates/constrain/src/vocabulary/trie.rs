@@ -1,6 +1,5 @@
 //! A vocabulary as a tree of bytes.
 
-use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use foldhash::HashMap;
@@ -8,20 +7,16 @@ use foldhash::HashMap;
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
 
-use crate::json::style::Escapes;
-use crate::machine::Recipe;
-use crate::machine::piece::{Closings, Free, Piece, closings};
-use crate::vocabulary::loops::{Kept, Signs};
-
-/// A set, and the sets that its recipe names.
-type MadeOf = (Arc<TokenSet>, Vec<Arc<TokenSet>>);
+use super::character_set::CharacterSet;
+use super::class_tokens::ClassTokens;
+use super::tree::{MAX_DEPTH, Tree};
 
 /// All tokens that write something, by their bytes.
 ///
 /// Most tokens of a vocabulary are *plain*: whole characters that may stand in a JSON string as they are. Wherever a
 /// string takes any character they need no walk, only a look at how many characters they have.
 #[derive(Debug)]
-pub struct Trie {
+pub(crate) struct Trie {
     all: Tree,
     /// Those that are not plain.
     rest: Tree,
@@ -32,17 +27,9 @@ pub struct Trie {
     /// Bytes that no token writes alone.
     missing: Vec<u8>,
     /// The bytes of the longest token.
-    longest: usize,
-    /// Pieces of strings in which anything may stand, which all schemas share.
-    free: RwLock<HashMap<Free, Arc<Piece>>>,
+    max_token_bytes: usize,
     /// The tokens that are made of some characters alone, below nodes of the tree of all or in all of it.
-    kept: RwLock<HashMap<(Option<u32>, Signs), Asked>>,
-    /// Sets of tokens that occur in one schema after the other. A recipe names sets by where they are, so those are kept
-    /// with it.
-    sets: RwLock<HashMap<Recipe, MadeOf>>,
-    /// How tokens go on after such strings, from their inside and from before their opening quote, with the escapes that are
-    /// needed and with any.
-    closings: [OnceLock<Closings>; 4],
+    class_tokens: RwLock<HashMap<(Option<u32>, CharacterSet), Asked>>,
     vocabulary: usize,
 }
 
@@ -50,7 +37,7 @@ pub struct Trie {
 #[derive(Debug, Default)]
 struct Asked {
     times: u32,
-    kept: Option<Arc<Kept>>,
+    tokens: Option<Arc<ClassTokens>>,
 }
 
 /// A walk costs less than finding all tokens of some characters, so that is done after so many walks.
@@ -63,44 +50,9 @@ const MAX_KEPT: usize = 64 << 20;
 /// Of so many sets of characters it is counted how often they are asked for.
 const MAX_ASKED: usize = 4096;
 
-/// The most pieces and sets that all schemas share. Of a piece there is a list of at most 512 tokens and one of its ends.
-const MAX_FREE: usize = 4096;
-const MAX_SETS: usize = 512;
-
-/// Longer tokens are left out: they are runs of one sign, which shorter ones write too.
-const MAX_DEPTH: usize = 128;
-
-/// Nodes lie in depth-first order, so a walk that skips a subtree is a jump forward.
-#[derive(Debug, Default)]
-pub(crate) struct Tree {
-    nodes: Vec<Node>,
-    tokens: Vec<TokenId>,
-}
-
-/// Twelve bytes, for a walk is as fast as its nodes can be read.
-#[derive(Debug)]
-struct Node {
-    /// The byte in the lowest bits, above it the depth.
-    byte_and_depth: u32,
-    /// The first node after this one's subtree.
-    skip: u32,
-    /// Where in `tokens` those that end here begin. They end where the next node's begin.
-    first: u32,
-}
-
-impl Node {
-    fn byte(&self) -> u8 {
-        self.byte_and_depth as u8
-    }
-
-    fn depth(&self) -> usize {
-        (self.byte_and_depth >> 8) as usize
-    }
-}
-
 impl Trie {
     /// The trie of a vocabulary. Control tokens and ids without bytes are not in it.
-    pub fn new(vocabulary: &Vocabulary) -> Self {
+    pub(crate) fn new(vocabulary: &Vocabulary) -> Self {
         let mut order: Vec<TokenId> = (0..vocabulary.size() as TokenId)
             .filter(|&token| (1..=MAX_DEPTH).contains(&vocabulary.bytes(token).len()))
             .collect();
@@ -123,24 +75,16 @@ impl Trie {
             rest: Tree::new(rest.iter().map(|&token| (vocabulary.bytes(token), token))),
             plain,
             plain_sets: (0..=longest).map(|_| OnceLock::new()).collect(),
-            free: RwLock::default(),
-            kept: RwLock::default(),
-            sets: RwLock::default(),
-            closings: Default::default(),
+            class_tokens: RwLock::default(),
             missing: (0..=255).filter(|&byte| !alone[usize::from(byte)]).collect(),
-            longest: order.iter().map(|&token| vocabulary.bytes(token).len()).max().unwrap_or(0),
+            max_token_bytes: order.iter().map(|&token| vocabulary.bytes(token).len()).max().unwrap_or(0),
             vocabulary: vocabulary.size(),
         }
     }
 
     /// The number of tokens in the vocabulary, with bytes or without.
-    pub fn vocabulary_size(&self) -> usize {
+    pub(crate) fn vocabulary_size(&self) -> usize {
         self.vocabulary
-    }
-
-    /// The bytes that no token writes alone. A text that needs one of them may come to a point where no token leads on.
-    pub fn missing_bytes(&self) -> &[u8] {
-        &self.missing
     }
 
     /// Whether every byte that a text may have is a token: then a text of so many bytes has a writing of so many tokens.
@@ -149,35 +93,28 @@ impl Trie {
     }
 
     /// The bytes of the longest token.
-    pub(crate) fn longest(&self) -> usize {
-        self.longest
-    }
-
-    /// A piece that all schemas share, made where it is not there.
-    pub(crate) fn free(&self, free: Free) -> Arc<Piece> {
-        if let Some(piece) = self.free.read().unwrap_or_else(PoisonError::into_inner).get(&free) {
-            return piece.clone();
-        }
-        let piece = Arc::new(free.piece(self));
-        let mut all = self.free.write().unwrap_or_else(PoisonError::into_inner);
-        if all.len() == MAX_FREE {
-            all.clear();
-        }
-        all.entry(free).or_insert(piece).clone()
+    pub(crate) fn max_token_bytes(&self) -> usize {
+        self.max_token_bytes
     }
 
     /// The tokens that are made of some characters alone, below a node of the tree of all or in all of it; `None` where it has
     /// not been asked often enough to be worth it, if it is not `sure` to be asked again.
-    pub(crate) fn kept(&self, root: Option<u32>, characters: &Signs, sure: bool) -> Option<Arc<Kept>> {
+    pub(crate) fn class_tokens(
+        &self,
+        root: Option<u32>,
+        characters: &CharacterSet,
+        sure: bool,
+    ) -> Option<Arc<ClassTokens>> {
         let key = (root, characters.clone());
-        if let Some(Asked { kept: Some(kept), .. }) = self.kept.read().unwrap_or_else(PoisonError::into_inner).get(&key)
+        if let Some(Asked { tokens: Some(tokens), .. }) =
+            self.class_tokens.read().unwrap_or_else(PoisonError::into_inner).get(&key)
         {
-            return Some(kept.clone());
+            return Some(tokens.clone());
         }
         {
-            let mut all = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.class_tokens.write().unwrap_or_else(PoisonError::into_inner);
             if all.len() == MAX_ASKED {
-                all.retain(|_, asked| asked.kept.is_some());
+                all.retain(|_, asked| asked.tokens.is_some());
             }
             let asked = all.entry(key.clone()).or_default();
             asked.times += 1;
@@ -185,38 +122,18 @@ impl Trie {
                 return None;
             }
         }
-        let kept = Arc::new(Kept::new(&self.all, root, self.vocabulary, characters));
-        let mut all = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        let held: usize = all.values().filter_map(|asked| asked.kept.as_ref()).map(|kept| kept.bytes()).sum();
-        if held + kept.bytes() > MAX_KEPT {
+        let tokens = Arc::new(ClassTokens::new(&self.all, root, self.vocabulary, characters));
+        let mut all = self.class_tokens.write().unwrap_or_else(PoisonError::into_inner);
+        let held: usize = all.values().filter_map(|asked| asked.tokens.as_ref()).map(|tokens| tokens.bytes()).sum();
+        if held + tokens.bytes() > MAX_KEPT {
             all.clear();
         }
-        all.entry(key).or_default().kept = Some(kept.clone());
-        Some(kept)
-    }
-
-    /// A set that has been made for another schema.
-    pub(crate) fn known_set(&self, recipe: &Recipe) -> Option<Arc<TokenSet>> {
-        self.sets.read().unwrap_or_else(PoisonError::into_inner).get(recipe).map(|(set, _)| set.clone())
-    }
-
-    /// Keeps a set for other schemas, with the sets that its recipe names.
-    pub(crate) fn keep_set(&self, recipe: Recipe, set: &Arc<TokenSet>, parts: Vec<Arc<TokenSet>>) {
-        let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
-        if sets.len() == MAX_SETS {
-            sets.clear();
-        }
-        sets.insert(recipe, (set.clone(), parts));
-    }
-
-    /// How tokens go on after a string in which anything may stand.
-    pub(crate) fn closings(&self, open: bool, escapes: Escapes) -> &Closings {
-        let at = 2 * usize::from(escapes == Escapes::Any) + usize::from(open);
-        self.closings[at].get_or_init(|| closings(self, open, escapes))
+        all.entry(key).or_default().tokens = Some(tokens.clone());
+        Some(tokens)
     }
 
     /// No token has more characters.
-    pub(crate) fn reach(&self) -> u32 {
+    pub(crate) fn max_token_chars(&self) -> u32 {
         MAX_DEPTH as u32
     }
 
@@ -249,157 +166,6 @@ fn plain_characters(bytes: &[u8]) -> Option<u32> {
         return None;
     }
     Some(std::str::from_utf8(bytes).ok()?.chars().count() as u32)
-}
-
-impl Tree {
-    /// The tree of some tokens with their bytes, which come in the order of those.
-    fn new<'a>(order: impl Iterator<Item = (&'a [u8], TokenId)>) -> Self {
-        let mut tree = Self::default();
-        let mut path: Vec<usize> = Vec::new();
-        let mut before: &[u8] = &[];
-        for (bytes, token) in order {
-            let shared = before.iter().zip(bytes).take_while(|(a, b)| a == b).count();
-            tree.close(&mut path, shared);
-            for (depth, &byte) in bytes.iter().enumerate().skip(shared) {
-                path.push(tree.nodes.len());
-                let byte_and_depth = (depth as u32) << 8 | u32::from(byte);
-                tree.nodes.push(Node { byte_and_depth, skip: 0, first: tree.tokens.len() as u32 });
-            }
-            tree.tokens.push(token);
-            before = bytes;
-        }
-        tree.close(&mut path, 0);
-        // Only says where the last node's tokens end.
-        tree.nodes.push(Node { byte_and_depth: 0, skip: 0, first: tree.tokens.len() as u32 });
-        tree
-    }
-
-    fn close(&mut self, path: &mut Vec<usize>, depth: usize) {
-        for node in path.drain(depth..) {
-            self.nodes[node].skip = self.nodes.len() as u32;
-        }
-    }
-
-    /// Walks the tree from the root, where something is in the state `start`. `enter` gives the state after
-    /// one more byte, which leads to a node, or `None` to leave out everything that begins so; `found` gets each token
-    /// that is reached, and the state after it.
-    pub(crate) fn walk<S: Copy>(
-        &self,
-        start: S,
-        enter: impl FnMut(S, u8, u32) -> Option<S>,
-        found: impl FnMut(TokenId, S),
-    ) {
-        self.walk_range(0..self.nodes.len() - 1, 0, &mut [start; MAX_DEPTH + 1], enter, found);
-    }
-
-    /// What is left of the tokens that begin as some nodes do and go on, as a tree of its own.
-    pub(crate) fn ends_below(&self, nodes: impl Iterator<Item = u32>) -> Self {
-        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
-        for node in nodes {
-            let Node { skip, .. } = self.nodes[node as usize];
-            let root = self.nodes[node as usize].depth() + 1;
-            let mut path = Vec::new();
-            for at in node as usize + 1..skip as usize {
-                let (node, after) = (&self.nodes[at], &self.nodes[at + 1]);
-                path.truncate(node.depth() - root);
-                path.push(node.byte());
-                for &token in &self.tokens[node.first as usize..after.first as usize] {
-                    ends.push((bytes.len(), bytes.len() + path.len(), token));
-                    bytes.extend_from_slice(&path);
-                }
-            }
-        }
-        ends.sort_unstable_by(|a, b| bytes[a.0..a.1].cmp(&bytes[b.0..b.1]).then(a.2.cmp(&b.2)));
-        Self::new(ends.iter().map(|&(from, to, token)| (&bytes[from..to], token)))
-    }
-
-    /// The node of some bytes.
-    pub(crate) fn node(&self, bytes: &[u8]) -> Option<u32> {
-        let mut found = None;
-        let along = |depth: usize, byte, node| {
-            let is_next = bytes.get(depth) == Some(&byte);
-            if is_next && depth + 1 == bytes.len() {
-                found = Some(node);
-            }
-            is_next.then_some(depth + 1)
-        };
-        self.walk(0, along, |_, _| ());
-        found
-    }
-
-    /// The lengths of the tokens that some bytes begin with.
-    pub(crate) fn beginnings(&self, bytes: &[u8], mut found: impl FnMut(usize)) {
-        let mut last = 0;
-        let along = |depth: usize, byte, _| (bytes.get(depth) == Some(&byte)).then_some(depth + 1);
-        self.walk(0, along, |_, length| {
-            if std::mem::replace(&mut last, length) != length {
-                found(length);
-            }
-        });
-    }
-
-    /// The tokens that begin as a node does, those that end there included; those that end there come first.
-    pub(crate) fn tokens_below(&self, node: u32) -> &[TokenId] {
-        let (first, skip) = (self.nodes[node as usize].first, self.nodes[node as usize].skip);
-        &self.tokens[first as usize..self.nodes[skip as usize].first as usize]
-    }
-
-    /// The tokens that end at a node.
-    pub(crate) fn tokens_at(&self, node: u32) -> &[TokenId] {
-        let (first, after) = (self.nodes[node as usize].first, self.nodes[node as usize + 1].first);
-        &self.tokens[first as usize..after as usize]
-    }
-
-    /// The number of nodes below one.
-    pub(crate) fn size(&self, node: u32) -> u32 {
-        self.nodes[node as usize].skip - node - 1
-    }
-
-    /// Whether some token is longer than a node.
-    pub(crate) fn goes_on(&self, node: u32) -> bool {
-        self.nodes[node as usize].skip > node + 1
-    }
-
-    /// Walks what begins as some nodes do and goes on.
-    pub(crate) fn walk_below<S: Copy>(
-        &self,
-        nodes: impl IntoIterator<Item = u32>,
-        start: S,
-        mut enter: impl FnMut(S, u8, u32) -> Option<S>,
-        mut found: impl FnMut(TokenId, S),
-    ) {
-        let mut path = [start; MAX_DEPTH + 1];
-        for node in nodes {
-            let (from, root) = (node as usize + 1, self.nodes[node as usize].depth() + 1);
-            let to = self.nodes[node as usize].skip as usize;
-            self.walk_range(from..to, root, &mut path, &mut enter, &mut found);
-        }
-    }
-
-    /// `path` holds the state before each depth; the first is that of the root.
-    fn walk_range<S: Copy>(
-        &self,
-        nodes: Range<usize>,
-        root: usize,
-        path: &mut [S; MAX_DEPTH + 1],
-        mut enter: impl FnMut(S, u8, u32) -> Option<S>,
-        mut found: impl FnMut(TokenId, S),
-    ) {
-        let mut at = nodes.start;
-        while at < nodes.end {
-            let [node, after, ..] = &self.nodes[at..] else { unreachable!("a node comes after the last") };
-            let depth = node.depth() - root;
-            match enter(path[depth], node.byte(), at as u32) {
-                Some(state) => {
-                    let tokens = &self.tokens[node.first as usize..after.first as usize];
-                    tokens.iter().for_each(|&token| found(token, state));
-                    path[depth + 1] = state;
-                    at += 1;
-                }
-                None => at = node.skip as usize,
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -455,6 +221,6 @@ mod tests {
             }
             assert_eq!(rest.contains(token), plain.is_none(), "{token}");
         }
-        assert!(trie.missing_bytes().is_empty());
+        assert!(trie.writes_all_bytes());
     }
 }

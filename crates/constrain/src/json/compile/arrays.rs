@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Compiler, MAX_COUNTS};
-use crate::grammar::place::{ArrayShape, Counted, CountedItem};
+use crate::grammar::array::{ArrayShape, Counted, CountedItem};
 use crate::json::expand::{NOTHING, item, normal};
 use crate::json::fault::{Result, bad, check};
 use crate::json::flat::{Arrays, ContainsSome, Key, Numbers, Types};
@@ -107,6 +107,6 @@ impl Compiler<'_> {
         }
         terminals.sort_unstable();
         terminals.dedup();
-        Ok(terminals.into_iter().map(|number| (number, self.grammar.terminals[number as usize].clone())).collect())
+        Ok(terminals.into_iter().map(|number| (number, self.grammar.kept_terminal(number).clone())).collect())
     }
 }

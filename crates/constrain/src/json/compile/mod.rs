@@ -15,15 +15,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::grammar::place::Punctuation;
-use crate::grammar::{At, Grammar, NoGrammar, Rule, Step};
+use crate::grammar::Grammar;
+use crate::grammar::builder::{GrammarBuilder, NoGrammar};
+use crate::grammar::punctuation::Punctuation;
+use crate::grammar::step::{At, RETURN, Rule, Step};
 use crate::json::document::is_too_deep;
 use crate::json::expand::{Schemas, normal};
 use crate::json::fault::{BadSchema, Result, bad, check};
 use crate::json::flat::{Flat, Key, Numbers, Strings, Types};
 use crate::json::registry::Registry;
 use crate::json::style::{Escapes, Style};
-use crate::terminal::text::Characters;
+use crate::terminal::characters::Characters;
 
 /// The most numbers of items, or of names that are not given, that are told apart where they are counted.
 const MAX_COUNTS: u32 = 1 << 10;
@@ -66,7 +68,7 @@ type Contents = (Vec<(u32, bool)>, Vec<String>);
 struct Compiler<'a> {
     schemas: Schemas<'a>,
     style: Style,
-    grammar: Grammar,
+    grammar: GrammarBuilder,
     punctuation: Punctuation,
     /// The rule of each set of demands.
     rules: HashMap<Key, Rule>,
@@ -83,7 +85,7 @@ struct Compiler<'a> {
 
 impl<'a> Compiler<'a> {
     fn new(root: &'a Value, style: Style, registry: &'a Registry) -> Self {
-        let mut grammar = Grammar::empty();
+        let mut grammar = GrammarBuilder::new();
         let punctuation = punctuation::add(&mut grammar, style.whitespace);
         Self {
             schemas: Schemas::new(root, registry),
@@ -105,7 +107,7 @@ impl<'a> Compiler<'a> {
         self.rule(vec![(root, true)]);
         while let Some((rule, key)) = self.open.pop_front() {
             let path = key.first().map_or("#".to_owned(), |&demand| self.schemas.path(demand).to_owned());
-            self.grammar.stand_at(&path);
+            self.grammar.set_path(&path);
             let mut ways = Vec::new();
             for flat in self.schemas.ways(&key)?.iter() {
                 self.flat(flat, &path, &mut ways)?;
@@ -157,27 +159,27 @@ impl<'a> Compiler<'a> {
     /// The ways to write a value of the types that are left.
     fn flat(&mut self, flat: &Flat, path: &str, ways: &mut Vec<At>) -> Result<()> {
         if let Some(terminal) = self.words(flat.types, path)? {
-            ways.push(self.grammar.read(terminal, Grammar::RETURN));
+            ways.push(self.grammar.read(terminal, RETURN));
         }
         if flat.types.has(Types::NUMBER) {
             let terminal = self.number(&flat.numbers, path)?;
-            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, Grammar::RETURN)));
+            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, RETURN)));
         }
         if flat.types.has(Types::STRING) {
             let terminal = self.string(&flat.strings, self.style.escapes, path)?;
-            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, Grammar::RETURN)));
+            ways.extend(terminal.map(|terminal| self.grammar.read(terminal, RETURN)));
         }
         if flat.types.has(Types::ARRAY) {
             let shape = self.array(&flat.arrays, path)?;
-            let place = self.grammar.places.array(shape);
-            let place = self.grammar.step(Step::Place(place));
-            ways.push(self.grammar.read(self.punctuation.open_array, place));
+            let inside = self.grammar.shapes().array(shape);
+            let inside = self.grammar.step(Step::Inside(inside));
+            ways.push(self.grammar.read(self.punctuation.open_array, inside));
         }
         if flat.types.has(Types::OBJECT) {
             let shape = self.object(&flat.objects, path)?;
-            let place = self.grammar.places.object(shape);
-            let place = self.grammar.step(Step::Place(place));
-            ways.push(self.grammar.read(self.punctuation.open_object, place));
+            let inside = self.grammar.shapes().object(shape);
+            let inside = self.grammar.step(Step::Inside(inside));
+            ways.push(self.grammar.read(self.punctuation.open_object, inside));
         }
         Ok(())
     }

@@ -6,16 +6,18 @@ use std::sync::Arc;
 
 use super::{Compiler, MAX_COUNTS};
 use crate::automata::automaton::{Automaton, NoAutomaton};
-use crate::grammar::place::{CountedNames, ObjectShape, OtherNames, Property, ValueOf};
+use crate::grammar::object::{CountedNames, ObjectShape, OtherNames, Property, ValueOf};
 use crate::json::expand::{NOTHING, Schemas, normal};
 use crate::json::fault::{Result, bad};
 use crate::json::flat::{Key, Objects, Properties, SomeNames, SomeProperty, Types};
 use crate::json::style::{Escapes, Extra, Order};
 use crate::terminal::Terminal;
+use crate::terminal::characters::Characters;
+use crate::terminal::content::written;
 use crate::terminal::fresh::shortest_texts;
 use crate::terminal::names::{MAX_BYTES, NameTable};
-use crate::terminal::quoted::{Quoted, written};
-use crate::terminal::text::{Characters, Text};
+use crate::terminal::quoted::Quoted;
+use crate::terminal::text::Text;
 
 /// The most demands that some property of an object must meet.
 const MAX_SOME: usize = 4;
@@ -153,7 +155,7 @@ impl Compiler<'_> {
         let text = Text::new(characters, 0, None);
         let Some(text) = text.or_else(|_| self.large(path, large))? else { return Ok(None) };
         let terminal = self.grammar.terminal(Terminal::Text(Quoted::new(text, Escapes::Minimal)));
-        let shared = self.grammar.terminals[terminal as usize].clone();
+        let shared = self.grammar.kept_terminal(terminal).clone();
         budget.take(400 * u64::from(least));
         let names = shortest_texts(&shared, least as usize + 2);
         Ok(Some(((terminal, shared), names)))

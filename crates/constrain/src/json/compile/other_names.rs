@@ -9,7 +9,7 @@ use crate::automata::automaton::{Automaton, NoAutomaton};
 use crate::json::expand::{NOTHING, normal};
 use crate::json::fault::Result;
 use crate::json::flat::{Key, Objects, Strings};
-use crate::terminal::text::Characters;
+use crate::terminal::characters::Characters;
 
 /// The names that a schema does not give, if there are any, and for each of their kinds what the values must obey, and the
 /// demands on some property that they may meet.

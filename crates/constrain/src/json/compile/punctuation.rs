@@ -1,13 +1,13 @@
 //! The punctuation of JSON, with the white space around it.
 
 use crate::automata::automaton::Automaton;
-use crate::grammar::Grammar;
-use crate::grammar::place::Punctuation;
+use crate::grammar::builder::GrammarBuilder;
+use crate::grammar::punctuation::Punctuation;
 use crate::json::style::Whitespace;
 use crate::terminal::Terminal;
 
 /// Adds the terminals of punctuation to a grammar.
-pub(super) fn add(grammar: &mut Grammar, whitespace: Whitespace) -> Punctuation {
+pub(super) fn add(grammar: &mut GrammarBuilder, whitespace: Whitespace) -> Punctuation {
     let mut sign = |before: Space, sign: u8, after: Space| {
         grammar.terminal(Terminal::Table(Box::new(spaced(before, sign, after))))
     };

@@ -7,12 +7,15 @@ use serde_json::Value;
 
 use super::Compiler;
 use crate::automata::automaton::{Automaton, NoAutomaton};
+use crate::automata::utf8::begins_character;
 use crate::json::fault::{Result, bad, check};
 use crate::json::flat::{Strings, Types};
 use crate::json::style::Escapes;
 use crate::terminal::Terminal;
-use crate::terminal::quoted::{Content, Quoted, begins_character};
-use crate::terminal::text::{ANY, Characters, Text};
+use crate::terminal::characters::{ANY, Characters};
+use crate::terminal::content::Content;
+use crate::terminal::quoted::Quoted;
+use crate::terminal::text::Text;
 
 impl Compiler<'_> {
     /// The values without parts of some types.

@@ -1,18 +1,19 @@
-//! What a vocabulary does inside one piece of a text: which tokens stay in it, and how others go on where they leave it.
+//! What a vocabulary does inside one segment of a text: which tokens stay in it, and how others go on where they leave it.
 //!
-//! That depends on the terminal and its state alone, and not on what surrounds the piece. So it is worked out once, and
-//! the mask of a text is this and what the tokens that leave the piece do outside.
+//! That depends on the terminal and its state alone, and not on what surrounds the segment. So it is worked out once, and
+//! the mask of a text is this and what the tokens that leave the segment do outside.
 
 use std::sync::Arc;
 
 use verdigris_logits::{TokenId, TokenSet};
 
-use crate::json::style::Escapes;
+use super::closings::Closings;
+use crate::automata::self_loop::SelfLoop;
 use crate::terminal::Terminal;
-use crate::terminal::quoted::Quoted;
-use crate::terminal::text::{ANY, Text};
-use crate::vocabulary::loops::{Kept, Loop};
-use crate::vocabulary::trie::{Tree, Trie};
+use crate::terminal::any_string::AnyString;
+use crate::vocabulary::class_tokens::ClassTokens;
+use crate::vocabulary::tree::Tree;
+use crate::vocabulary::trie::Trie;
 
 /// More tokens than that are kept as a set.
 const FEW: usize = 512;
@@ -25,20 +26,20 @@ const MANY: u32 = 10;
 
 /// The tokens that a terminal in some state allows.
 #[derive(Debug)]
-pub(crate) struct Piece {
-    /// Those that stay inside, or end just where the piece may end: a set, where they are many, and others.
+pub(crate) struct TokenSlice {
+    /// Those that stay inside, or end just where the segment may end: a set, where they are many, and others.
     pub(crate) many: Option<Arc<TokenSet>>,
     pub(crate) few: Vec<TokenId>,
     /// Whether the many are there for all schemas.
     pub(crate) is_shared: bool,
-    /// What is left of longer tokens where the piece may end inside them.
+    /// What is left of longer tokens where the segment may end inside them.
     pub(crate) exits: Vec<Exit>,
 }
 
-/// The ends of tokens that begin in a piece and go on outside.
+/// The ends of tokens that begin in a segment and go on outside.
 #[derive(Debug)]
 pub(crate) struct Exit {
-    /// The state of the terminal where they leave it, for names; what follows another piece is the same everywhere.
+    /// The state of the terminal where they leave it, for names; what follows another segment is the same everywhere.
     pub(crate) inner: u32,
     pub(crate) ends: Ends,
 }
@@ -52,83 +53,32 @@ pub(crate) enum Ends {
     Tree(Arc<Tree>),
 }
 
-/// How tokens go on after the end of a string, by how many characters of the string they begin with.
-#[derive(Debug)]
-pub(crate) struct Closings {
-    pub(crate) by_length: Vec<(u32, Arc<Tree>)>,
-    pub(crate) all: Arc<Tree>,
-}
-
-/// A JSON string in which anything may stand, where so many characters may come at most, and so many are missing; both
-/// counted only as far as a token reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Free {
-    pub(crate) most: u32,
-    pub(crate) missing: u32,
-    /// Whether its opening quote is still to come.
-    pub(crate) open: bool,
-    pub(crate) escapes: Escapes,
-}
-
-impl Free {
-    /// The piece of such a string.
-    pub(crate) fn piece(self, trie: &Trie) -> Piece {
-        let most = (self.most < trie.reach()).then_some(self.most);
-        let (text, state) = any(self.missing, most, self.open, self.escapes);
-        let tree = if self.open { trie.all() } else { trie.rest() };
+impl TokenSlice {
+    /// What a string allows in which anything may stand; `closings` are those of its kind.
+    pub(super) fn of_any_string(trie: &Trie, any: AnyString, closings: &Closings) -> Self {
+        let (text, state) = any.terminal(trie.max_token_chars());
+        let tree = if any.open { trie.all() } else { trie.rest() };
         let mut found = Found::new(trie, text.free(state));
         tree.walk(state, |state, byte, _| text.next(state, byte), |token, _| found.push(token));
-        let fits = |&&(length, _): &&(u32, Arc<Tree>)| self.missing <= length && most.is_none_or(|most| length <= most);
+        let bounded = any.most < trie.max_token_chars();
+        let fits = |&&(length, _): &&(u32, Arc<Tree>)| any.missing <= length && (!bounded || length <= any.most);
         let exit = |(_, tree): &(u32, Arc<Tree>)| Exit { inner: 0, ends: Ends::Tree(tree.clone()) };
-        let closings = trie.closings(self.open, self.escapes);
-        let exits = match (self.missing, most) {
-            (0, None) => vec![exit(&(0, closings.all.clone()))],
+        let exits = match (any.missing, bounded) {
+            (0, false) => vec![exit(&(0, closings.all.clone()))],
             _ => closings.by_length.iter().filter(fits).map(exit).collect(),
         };
-        Piece { is_shared: true, ..found.piece(exits) }
+        Self { is_shared: true, ..found.slice(exits) }
     }
-}
 
-/// A string in which anything may stand, and its state.
-fn any(least: u32, most: Option<u32>, open: bool, escapes: Escapes) -> (Quoted<Text>, u32) {
-    let content = Text::new(ANY.clone(), least.into(), most.map(u64::from)).ok().flatten();
-    let text = Quoted::new(content.expect("there are such texts"), escapes);
-    let state = text.start();
-    let state = if open { state } else { text.next(state, b'"').expect("a string opens") };
-    (text, state)
-}
-
-/// How tokens go on after the end of a string in which anything may stand.
-pub(crate) fn closings(trie: &Trie, open: bool, escapes: Escapes) -> Closings {
-    let most = 2 * trie.reach();
-    let (text, state) = any(0, Some(most), open, escapes);
-    let tree = if open { trie.all() } else { trie.rest() };
-    let mut ends: Vec<(u32, u32)> = Vec::new();
-    let step = |state, byte, node| {
-        let next = text.next(state, byte)?;
-        if text.accepts(next) && tree.goes_on(node) {
-            let (left, _) = text.content.free_count(text.content_state(next)).expect("anything may stand in it");
-            ends.push((most - left, node));
-        }
-        Some(next)
-    };
-    tree.walk(state, step, |_, _| ());
-    ends.sort_unstable();
-    let tree = |ends: &[(u32, u32)]| Arc::new(tree.ends_below(ends.iter().map(|&(_, node)| node)));
-    let by_length = ends.chunk_by(|a, b| a.0 == b.0).map(|ends| (ends[0].0, tree(ends))).collect();
-    Closings { by_length, all: tree(&ends) }
-}
-
-impl Piece {
-    /// What a terminal allows; `follows` says whether anything may come after the piece.
+    /// What a terminal allows; `follows` says whether anything may come after the segment.
     pub(crate) fn new(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool) -> Self {
-        let mut rows = InRows { trie, terminal, follows, found: Found::new(trie, None), nodes: Vec::new() };
+        let mut rows = AlongLoops { trie, terminal, follows, found: Found::new(trie, None), nodes: Vec::new() };
         if !rows.below(None, inner) {
             return Self::walked(trie, terminal, inner, follows);
         }
         let nodes = rows.nodes;
         let exit = (!nodes.is_empty()).then_some(Exit { inner: 0, ends: Ends::Below { nodes, of_rest: false } });
-        rows.found.piece(exit.into_iter().collect())
+        rows.found.slice(exit.into_iter().collect())
     }
 
     fn walked(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool) -> Self {
@@ -152,36 +102,38 @@ impl Piece {
             let nodes = ends.iter().map(|&(_, node)| node).collect();
             Exit { inner: ends[0].0, ends: Ends::Below { nodes, of_rest: free.is_some() } }
         });
-        found.piece(exits.collect())
+        found.slice(exits.collect())
     }
 }
 
 /// What a terminal allows where many characters keep its state, or lead along a row of states.
-struct InRows<'a> {
+struct AlongLoops<'a> {
     trie: &'a Trie,
     terminal: &'a Terminal,
     follows: bool,
     found: Found,
-    /// Where the piece may end inside longer tokens.
+    /// Where the segment may end inside longer tokens.
     nodes: Vec<u32>,
 }
 
-impl InRows<'_> {
+impl AlongLoops<'_> {
     /// Adds the tokens below a node, or all, from a state on; `false`, and none, if it is not worth it.
     fn below(&mut self, root: Option<u32>, inner: u32) -> bool {
-        let Some(Loop { kept_by, most, strangers }) = self.terminal.kept(inner, self.trie.reach()) else {
+        let Some(SelfLoop { characters, most, strangers }) =
+            self.terminal.self_loop(inner, self.trie.max_token_chars())
+        else {
             return false;
         };
         // Each state of a row will ask.
         let sure = most != u32::MAX;
-        let kept = (kept_by.len() >= MANY).then(|| self.trie.kept(root, &kept_by, sure)).flatten();
-        let Some(kept) = kept else { return false };
-        self.found.insert_all(kept.up_to(most));
+        let class = (characters.len() >= MANY).then(|| self.trie.class_tokens(root, &characters, sure)).flatten();
+        let Some(class) = class else { return false };
+        self.found.insert_all(class.up_to(most));
         if self.follows {
-            self.leave_inside(&kept, inner, most);
+            self.leave_inside(&class, inner, most);
         }
         for byte in 0..128u8 {
-            let leaving = &kept.leaving[usize::from(byte)][..];
+            let leaving = &class.leaving[usize::from(byte)][..];
             if most == u32::MAX {
                 // Without a bound all of them stand in the same state.
                 if let Some(next) = self.terminal.next(inner, byte) {
@@ -189,16 +141,16 @@ impl InRows<'_> {
                 }
                 continue;
             }
-            for alike in leaving.chunk_by(|a, b| a.1 == b.1).take_while(|alike| alike[0].1 <= most) {
-                if let Some(next) = self.terminal.next(self.terminal.after_kept(inner, alike[0].1), byte) {
-                    self.leave(alike, next);
+            for same in leaving.chunk_by(|a, b| a.1 == b.1).take_while(|same| same[0].1 <= most) {
+                if let Some(next) = self.terminal.next(self.terminal.after_loop(inner, same[0].1), byte) {
+                    self.leave(same, next);
                 }
             }
         }
-        let others = if strangers { &kept.strangers[..] } else { &[] };
-        for alike in others.chunk_by(|a, b| a.count == b.count).take_while(|alike| alike[0].count <= most) {
-            let after = self.terminal.after_kept(inner, alike[0].count);
-            for stranger in alike {
+        let others = if strangers { &class.strangers[..] } else { &[] };
+        for same in others.chunk_by(|a, b| a.count == b.count).take_while(|same| same[0].count <= most) {
+            let after = self.terminal.after_loop(inner, same[0].count);
+            for stranger in same {
                 let mut bytes = stranger.bytes().iter();
                 if let Some(next) = bytes.try_fold(after, |state, &byte| self.terminal.next(state, byte)) {
                     self.leave(&[(stranger.node, stranger.count)], next);
@@ -208,12 +160,12 @@ impl InRows<'_> {
         true
     }
 
-    /// Where the piece may end between the characters that keep it.
-    fn leave_inside(&mut self, kept: &Kept, inner: u32, most: u32) {
-        let ends = |count| self.terminal.accepts(self.terminal.after_kept(inner, count));
-        let ends: Vec<bool> = (0..=most.min(self.trie.reach())).map(ends).collect();
+    /// Where the segment may end between the characters that keep it.
+    fn leave_inside(&mut self, class: &ClassTokens, inner: u32, most: u32) {
+        let ends = |count| self.terminal.accepts(self.terminal.after_loop(inner, count));
+        let ends: Vec<bool> = (0..=most.min(self.trie.max_token_chars())).map(ends).collect();
         if ends.contains(&true) {
-            let inside = kept.nodes.iter().filter(|&&(_, count)| ends.get(count as usize) == Some(&true));
+            let inside = class.nodes.iter().filter(|&&(_, count)| ends.get(count as usize) == Some(&true));
             self.nodes.extend(inside.map(|&(node, _)| node));
         }
     }
@@ -281,7 +233,7 @@ impl Found {
         self.is_shared = false;
     }
 
-    fn piece(self, exits: Vec<Exit>) -> Piece {
-        Piece { is_shared: self.is_shared, many: self.many, few: self.few, exits }
+    fn slice(self, exits: Vec<Exit>) -> TokenSlice {
+        TokenSlice { is_shared: self.is_shared, many: self.many, few: self.few, exits }
     }
 }

@@ -1,0 +1,283 @@
+//! The steps inside objects and arrays, made as texts come to them.
+//!
+//! There are as many points in an object as sets of properties that may have been written, so a [`Grammar`] has none of them:
+//! each machine makes those that its texts come to, and shares none of them with others.
+
+mod arrays;
+mod objects;
+mod written;
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+
+use self::written::Written;
+use super::Grammar;
+use super::state::{ArrayState, ObjectState, Phase, State};
+use super::step::{At, Container, NO_END, Rule, Step};
+use crate::terminal::Terminal;
+use crate::terminal::names::Named;
+
+/// A grammar with all steps that its texts have come to. Those of the grammar itself come first.
+///
+/// It only grows, with the states that texts come to. Who holds it bounds it: a [`Constraint`](crate::Constraint) gives texts
+/// that begin another machine where [`Unfolding::bytes`] and what is made of it are too much.
+pub(crate) struct Unfolding {
+    grammar: Arc<Grammar>,
+    /// Those of the grammar, without what other machines have made of them; and those that are made here.
+    terminals: Vec<Arc<Terminal>>,
+    /// Those of the grammar's terminals that grow with texts.
+    growing: Vec<Arc<Terminal>>,
+    /// The steps beyond those of the grammar, the fewest bytes from each to the end of its rule, as far as they are known, and
+    /// where in a schema each comes from.
+    steps: Vec<Step>,
+    distances: Vec<Option<u64>>,
+    origins: Vec<u32>,
+    /// The origin of steps that are made now.
+    origin: u32,
+    /// The points in objects and arrays, and the step of each.
+    states: Vec<State>,
+    state_steps: HashMap<State, At>,
+    /// The step just inside each object and array.
+    entered: HashMap<Container, At>,
+    /// Steps between states, by what they do.
+    made_once: HashMap<(bool, u32, At), At>,
+    written: Written,
+    /// About how many bytes steps and terminals take that are made here.
+    bytes: usize,
+}
+
+impl Unfolding {
+    /// That of a grammar, before any text.
+    pub(crate) fn new(grammar: Arc<Grammar>) -> Self {
+        let mut growing = Vec::new();
+        let own = |terminal: &Arc<Terminal>| match terminal.renewed() {
+            Some(renewed) => {
+                let renewed = Arc::new(renewed);
+                growing.push(renewed.clone());
+                renewed
+            }
+            None => terminal.clone(),
+        };
+        let terminals = grammar.terminals.iter().map(own).collect();
+        Self {
+            grammar,
+            terminals,
+            growing,
+            steps: Vec::new(),
+            distances: Vec::new(),
+            origins: Vec::new(),
+            origin: 0,
+            states: Vec::new(),
+            state_steps: HashMap::default(),
+            entered: HashMap::default(),
+            made_once: HashMap::default(),
+            written: Written::new(),
+            bytes: 0,
+        }
+    }
+
+    /// The grammar.
+    pub(crate) fn grammar(&self) -> &Grammar {
+        &self.grammar
+    }
+
+    /// About how many bytes all that takes which has been made as texts came to it.
+    pub(crate) fn bytes(&self) -> usize {
+        let growing: usize = self.growing.iter().map(|terminal| terminal.made_bytes()).sum();
+        self.bytes + self.written.bytes() + growing
+    }
+
+    /// The first step of a rule; rule 0 is the text itself.
+    pub(crate) fn entry(&self, rule: Rule) -> At {
+        self.grammar.entries[rule as usize]
+    }
+
+    /// What a text does at a point.
+    pub(crate) fn step(&self, at: At) -> &Step {
+        let at = at as usize;
+        self.grammar.steps.get(at).unwrap_or_else(|| &self.steps[at - self.grammar.steps.len()])
+    }
+
+    /// The number of a step, if it is not one of the grammar's.
+    fn made(&self, at: At) -> Option<usize> {
+        (at as usize).checked_sub(self.grammar.steps.len())
+    }
+
+    /// Where in a schema a step comes from, as a JSON pointer in a URI fragment; empty where there is no schema.
+    pub(crate) fn path(&self, at: At) -> &str {
+        &self.grammar.paths[self.origin_of(at) as usize]
+    }
+
+    fn origin_of(&self, at: At) -> u32 {
+        self.made(at).map_or_else(|| self.grammar.origins[at as usize], |made| self.origins[made])
+    }
+
+    /// A terminal by its number.
+    pub(crate) fn terminal(&self, terminal: u32) -> &Arc<Terminal> {
+        &self.terminals[terminal as usize]
+    }
+
+    /// What a step reads with.
+    pub(crate) fn terminal_at(&self, at: At) -> &Arc<Terminal> {
+        match *self.step(at) {
+            Step::Read { terminal, .. } | Step::Name { terminal, .. } => self.terminal(terminal),
+            _ => unreachable!("asked of steps that read alone"),
+        }
+    }
+
+    /// The fewest bytes from a step to the end of its rule.
+    pub(crate) fn bytes_to_end(&mut self, at: At) -> u64 {
+        let Some(made) = self.made(at) else { return self.grammar.distances[at as usize] };
+        if let Some(distance) = self.distances[made] {
+            return distance;
+        }
+        let from_start = |terminal: &Terminal| terminal.to_end(terminal.start());
+        let distance = match self.step(at).clone() {
+            Step::Read { terminal, next } => {
+                from_start(self.terminal(terminal)).saturating_add(self.bytes_to_end(next))
+            }
+            // What follows a name is counted with it.
+            Step::Name { terminal, .. } => from_start(self.terminal(terminal)),
+            Step::Call { rule, next } => {
+                let entry = self.entry(rule);
+                self.bytes_to_end(entry).saturating_add(self.bytes_to_end(next))
+            }
+            Step::Fork(ways) => ways.iter().map(|&way| self.bytes_to_end(way)).min().unwrap_or(NO_END),
+            Step::Unmade { .. } => {
+                self.open(at);
+                self.bytes_to_end(at)
+            }
+            Step::Return | Step::Inside(_) => unreachable!("those are the grammar's"),
+        };
+        self.distances[made] = Some(distance);
+        distance
+    }
+
+    /// Makes the steps of a point where they are not made yet; returns the step that stands for it from now on.
+    pub(crate) fn open(&mut self, at: At) -> At {
+        match *self.step(at) {
+            Step::Inside(container) => {
+                if let Some(&entered) = self.entered.get(&container) {
+                    return entered;
+                }
+                self.origin = self.origin_of(at);
+                let nothing_seen = self.written.nothing_seen();
+                let first = match container {
+                    Container::Object(shape) => {
+                        let none = self.written.set(self.grammar.shapes.no_properties(shape));
+                        let state = ObjectState::start(shape, none, nothing_seen);
+                        State::Object { state, phase: Phase::First }
+                    }
+                    Container::Array(shape) => {
+                        let state = ArrayState::start(shape, nothing_seen);
+                        State::Array { state, phase: Phase::First }
+                    }
+                };
+                let first = self.at_state(first);
+                self.open(first);
+                self.entered.insert(container, first);
+                first
+            }
+            Step::Unmade { state } => {
+                self.origin = self.origin_of(at);
+                let step = match self.states[state as usize] {
+                    State::Object { state: inside, phase } => self.in_object(inside, phase, state),
+                    State::Array { state: inside, phase } => self.in_array(inside, phase, state),
+                };
+                let made = self.made(at).expect("the grammar has no such steps");
+                self.steps[made] = step;
+                at
+            }
+            _ => at,
+        }
+    }
+
+    /// The step after one that reads, whose terminal accepts in `state`.
+    pub(crate) fn after(&mut self, at: At, state: u32) -> At {
+        self.origin = self.origin_of(at);
+        match *self.step(at) {
+            Step::Read { next, .. } => next,
+            Step::Name { terminal, state: inside } => match &*self.terminals[terminal as usize] {
+                Terminal::Names(names) => {
+                    let named: Named = names.content.named(names.content_state(state));
+                    self.after_name(inside, named)
+                }
+                Terminal::Fresh(fresh) => {
+                    let (kind, text) = (fresh.kind, fresh.text(state));
+                    self.after_item(inside, kind, Some(text))
+                }
+                _ => unreachable!("names are read with names"),
+            },
+            _ => unreachable!("asked of steps that read alone"),
+        }
+    }
+
+    /// The step after an item of an array whose items are all different, or after a name that is counted: what it was, if
+    /// that is known.
+    pub(crate) fn after_item(&mut self, state: u32, kind: u32, text: Option<Vec<u8>>) -> At {
+        match self.states[state as usize] {
+            State::Object { state: at, .. } => {
+                let next = self.written.after_counted(&self.grammar.shapes, at, kind, text);
+                self.after_name_in(next, Named::Other(kind))
+            }
+            State::Array { state: at, .. } => self.after_item_in(at, text),
+        }
+    }
+
+    /// The step of a point in an object or array.
+    fn at_state(&mut self, state: State) -> At {
+        if let Some(&at) = self.state_steps.get(&state) {
+            return at;
+        }
+        self.states.push(state);
+        // In the list, and as a key.
+        self.bytes += 3 * size_of::<State>();
+        let at = self.make(Step::Unmade { state: self.states.len() as u32 - 1 });
+        if let State::Object { phase: Phase::Later, .. } | State::Array { phase: Phase::Later, .. } = state {
+            let to_end = self.written.to_end_later(&self.grammar.shapes, state);
+            *self.distances.last_mut().expect("it was made just now") = Some(to_end);
+        }
+        self.state_steps.insert(state, at);
+        at
+    }
+
+    /// The step of a point after a value, if the end can be reached from there; how far it is, is worked out once.
+    fn at_state_with_end(&mut self, state: State) -> Option<At> {
+        let at = self.at_state(state);
+        (self.bytes_to_end(at) != NO_END).then_some(at)
+    }
+
+    /// A new step.
+    fn make(&mut self, step: Step) -> At {
+        let ways = if let Step::Fork(ways) = &step { size_of_val(&ways[..]) } else { 0 };
+        self.bytes += size_of::<Step>() + size_of::<Option<u64>>() + size_of::<u32>() + ways;
+        self.steps.push(step);
+        self.distances.push(None);
+        self.origins.push(self.origin);
+        (self.grammar.steps.len() + self.steps.len()) as At - 1
+    }
+
+    /// A step that is made once.
+    fn make_once(&mut self, step: Step) -> At {
+        let key = match step {
+            Step::Call { rule, next } => (true, rule, next),
+            Step::Read { terminal, next } => (false, terminal, next),
+            _ => unreachable!("asked of two kinds of steps"),
+        };
+        if let Some(&at) = self.made_once.get(&key) {
+            return at;
+        }
+        let at = self.make(step);
+        self.bytes += 32;
+        self.made_once.insert(key, at);
+        at
+    }
+
+    /// A new terminal.
+    fn add_terminal(&mut self, terminal: Terminal) -> u32 {
+        self.bytes += terminal.bytes();
+        self.terminals.push(Arc::new(terminal));
+        self.terminals.len() as u32 - 1
+    }
+}

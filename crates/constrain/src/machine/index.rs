@@ -1,0 +1,91 @@
+//! What all machines over one vocabulary share.
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use foldhash::HashMap;
+use verdigris_logits::TokenSet;
+use verdigris_text::Vocabulary;
+
+use super::allowed::Recipe;
+use super::closings::Closings;
+use super::slice::TokenSlice;
+use crate::terminal::any_string::AnyString;
+use crate::terminal::escape::Escapes;
+use crate::vocabulary::trie::Trie;
+
+/// The most slices and sets that are kept. A slice has a list of at most 512 tokens and one of its ends.
+const MAX_SLICES: usize = 4096;
+const MAX_SETS: usize = 512;
+
+/// A vocabulary as a tree of bytes, and the sets of tokens that one grammar after another asks for.
+///
+/// It is made once for a vocabulary; every [`Machine`](crate::Machine) over that vocabulary reads it, and adds what it meets.
+/// What it holds does not depend on the order in which it is asked, and is bounded: a few thousand lists of tokens and 64 MiB
+/// of sets. Any number of threads may use it.
+#[doc(alias = "TokTrie")]
+#[doc(alias = "TokenizerInfo")]
+#[derive(Debug)]
+pub struct TokenIndex {
+    trie: Trie,
+    /// What strings allow in which anything may stand.
+    slices: RwLock<HashMap<AnyString, Arc<TokenSlice>>>,
+    /// Sets that occur in one schema after the other. A recipe names sets by where they are, so those are kept with it.
+    sets: RwLock<HashMap<Recipe, Made>>,
+    /// How tokens go on after such strings, from their inside and from before their opening quote, with the escapes that are
+    /// needed and with any.
+    closings: [OnceLock<Closings>; 4],
+}
+
+/// A set, and the sets that its recipe names.
+type Made = (Arc<TokenSet>, Vec<Arc<TokenSet>>);
+
+impl TokenIndex {
+    /// The index of a vocabulary. Control tokens and ids without bytes are not in it.
+    pub fn new(vocabulary: &Vocabulary) -> Self {
+        let trie = Trie::new(vocabulary);
+        Self { trie, slices: RwLock::default(), sets: RwLock::default(), closings: Default::default() }
+    }
+
+    /// The number of tokens in the vocabulary, with bytes or without.
+    pub fn vocabulary_size(&self) -> usize {
+        self.trie.vocabulary_size()
+    }
+
+    /// The vocabulary as a tree.
+    pub(crate) fn trie(&self) -> &Trie {
+        &self.trie
+    }
+
+    /// What a string allows in which anything may stand, made where it is not there.
+    pub(super) fn slice(&self, any: AnyString) -> Arc<TokenSlice> {
+        if let Some(slice) = self.slices.read().unwrap_or_else(PoisonError::into_inner).get(&any) {
+            return slice.clone();
+        }
+        let closings = self.closings(any.open, any.escapes);
+        let slice = Arc::new(TokenSlice::of_any_string(&self.trie, any, closings));
+        let mut all = self.slices.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() == MAX_SLICES {
+            all.clear();
+        }
+        all.entry(any).or_insert(slice).clone()
+    }
+
+    fn closings(&self, open: bool, escapes: Escapes) -> &Closings {
+        let at = 2 * usize::from(escapes == Escapes::Any) + usize::from(open);
+        self.closings[at].get_or_init(|| Closings::new(&self.trie, open, escapes))
+    }
+
+    /// A set that has been made for another schema.
+    pub(super) fn known_set(&self, recipe: &Recipe) -> Option<Arc<TokenSet>> {
+        self.sets.read().unwrap_or_else(PoisonError::into_inner).get(recipe).map(|(set, _)| set.clone())
+    }
+
+    /// Keeps a set for other schemas, with the sets that its recipe names.
+    pub(super) fn keep_set(&self, recipe: Recipe, set: &Arc<TokenSet>, parts: Vec<Arc<TokenSet>>) {
+        let mut sets = self.sets.write().unwrap_or_else(PoisonError::into_inner);
+        if sets.len() == MAX_SETS {
+            sets.clear();
+        }
+        sets.insert(recipe, (set.clone(), parts));
+    }
+}

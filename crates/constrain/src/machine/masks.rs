@@ -1,0 +1,381 @@
+//! The masks of states, and what they are made of.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+use verdigris_logits::{TokenId, TokenSet};
+
+use super::allowed::{Allowed, Reached, Recipe, union};
+use super::index::TokenIndex;
+use super::mask::{Mask, TooMuchWork};
+use super::run::{DEAD, Run, Thread};
+use super::slice::{Ends, Exit, TokenSlice};
+use crate::grammar::step::{RETURN, Step};
+use crate::terminal::Terminal;
+use crate::terminal::any_string::AnyString;
+use crate::terminal::content::Content;
+use crate::terminal::fresh::Fresh;
+use crate::terminal::names::Names;
+use crate::terminal::quoted::Quoted;
+use crate::vocabulary::trie::Trie;
+
+/// The masks of a machine's states. All of it can be made again.
+pub(super) struct Masks {
+    index: Arc<TokenIndex>,
+    kept: Kept,
+    /// Whether a walk came to its bound, and where in the schema.
+    fault: Option<TooMuchWork>,
+}
+
+/// What is kept so that it need not be made again.
+#[derive(Default)]
+struct Kept {
+    /// By state.
+    masks: HashMap<u32, Arc<Mask>>,
+    /// The state after each token that has been written.
+    steps: HashMap<(u32, TokenId), u32>,
+    /// What each thread allows.
+    allowed: HashMap<Thread, Arc<Allowed>>,
+    /// By terminal, its state, and whether anything may follow.
+    slices: HashMap<(u32, u32, bool), Arc<TokenSlice>>,
+    /// How trees of ends go on from a state: the tokens that do, and the states that they lead to.
+    ends: HashMap<(usize, u32), Arc<Reached>>,
+    /// The first terminal of each set of names.
+    representatives: HashMap<(usize, Vec<u32>, bool), u32>,
+    /// Sets of tokens by what they are made of.
+    sets: HashMap<Recipe, Arc<TokenSet>>,
+    bytes: usize,
+}
+
+/// What an entry takes beside what it points to, about.
+const ENTRY: usize = 128;
+
+impl Kept {
+    fn count<T>(&mut self, entries: &[&[T]]) {
+        self.bytes += ENTRY + entries.iter().map(|entries| size_of_val(*entries)).sum::<usize>();
+    }
+}
+
+impl Masks {
+    /// None yet, over a vocabulary.
+    pub(super) fn new(index: Arc<TokenIndex>) -> Self {
+        Self { index, kept: Kept::default(), fault: None }
+    }
+
+    /// The vocabulary.
+    pub(super) fn trie(&self) -> &Trie {
+        self.index.trie()
+    }
+
+    /// Why a mask is empty that would have been too much work.
+    pub(super) fn fault(&self) -> Option<&TooMuchWork> {
+        self.fault.as_ref()
+    }
+
+    /// About how many bytes they take, with what they are made of.
+    pub(super) fn bytes(&self) -> usize {
+        self.kept.bytes + size_of::<((u32, TokenId), u32)>() * self.kept.steps.capacity()
+    }
+
+    /// Forgets what can be made again.
+    pub(super) fn forget(&mut self) {
+        self.kept = Kept::default();
+    }
+
+    /// The state after a token, if it has been written there.
+    pub(super) fn known_step(&self, state: u32, token: TokenId) -> Option<u32> {
+        self.kept.steps.get(&(state, token)).copied()
+    }
+
+    /// Keeps the state after a token.
+    pub(super) fn keep_step(&mut self, state: u32, token: TokenId, next: u32) {
+        self.kept.steps.insert((state, token), next);
+    }
+
+    /// The mask of a state, if it has been made.
+    pub(super) fn known_mask(&self, state: u32) -> Option<&Arc<Mask>> {
+        self.kept.masks.get(&state)
+    }
+
+    /// The mask of a state is what each of its threads allows.
+    pub(super) fn mask(&mut self, run: &mut Run, state: u32) -> Arc<Mask> {
+        if let Some(mask) = self.kept.masks.get(&state) {
+            return mask.clone();
+        }
+        let threads = run.threads(state).clone();
+        let mut parts: Vec<Arc<Allowed>> = Vec::with_capacity(threads.threads.len());
+        for &thread in &threads.threads {
+            parts.push(self.allowed(run, thread));
+            if self.fault.is_some() {
+                let none = TokenSet::new(self.index.vocabulary_size());
+                return Arc::new(Mask { tokens: Arc::new(none), accepts: false });
+            }
+        }
+        let mask = Arc::new(Mask { tokens: self.tokens(&parts), accepts: threads.accepts });
+        self.kept.masks.insert(state, mask.clone());
+        mask
+    }
+
+    /// The tokens that some parts allow. Sets repeat, within a schema and from one to another, so equal ones are one.
+    fn tokens(&mut self, parts: &[Arc<Allowed>]) -> Arc<TokenSet> {
+        if let [part] = parts
+            && let (Some(many), [], []) = (&part.many, &part.without[..], &part.with[..])
+        {
+            return many.clone();
+        }
+        let recipe = Recipe::new(parts);
+        if let Some(known) = self.kept.sets.get(&recipe) {
+            return known.clone();
+        }
+        let is_shared = parts.iter().all(|part| part.is_shared);
+        let set = match is_shared.then(|| self.index.known_set(&recipe)).flatten() {
+            Some(set) => set,
+            None => {
+                let set = Arc::new(union(self.index.vocabulary_size(), parts));
+                if is_shared {
+                    let many = parts.iter().filter_map(|part| part.many.clone());
+                    self.index.keep_set(recipe.clone(), &set, many.collect());
+                }
+                set
+            }
+        };
+        self.kept.count(&[set.words()]);
+        self.kept.count(&[&recipe.with]);
+        self.kept.sets.insert(recipe, set.clone());
+        set
+    }
+
+    /// The tokens that a thread allows: those that stay in its segment, and those that leave it and go on outside.
+    pub(super) fn allowed(&mut self, run: &mut Run, thread: Thread) -> Arc<Allowed> {
+        if let Some(allowed) = self.kept.allowed.get(&thread) {
+            return allowed.clone();
+        }
+        let terminal = run.grammar.terminal_at(thread.at).clone();
+        if let Terminal::Fresh(fresh) = &*terminal {
+            let allowed = self.fresh(run, thread, fresh);
+            return self.keep_allowed(thread, allowed);
+        }
+        let any = AnyString::of(&terminal, thread.inner, self.trie().max_token_chars());
+        let slice = match any {
+            Some(any) => self.index.slice(any),
+            None => self.slice(run, thread, &terminal),
+        };
+        let mut allowed = Allowed::inside(&slice, slice.is_shared);
+        for Exit { inner, ends } in &slice.exits {
+            // What all strings share tells no names apart.
+            let inner = match &*terminal {
+                Terminal::Names(names) if any.is_some() => names.closed(names.content.other()),
+                _ => *inner,
+            };
+            let outside = run.join(DEAD, |run, threads| run.leave(thread, inner, threads));
+            self.go_on_by(run, ends, outside, &mut allowed);
+        }
+        if let (Terminal::Names(names), Some(_)) = (&*terminal, any) {
+            self.known_names(run, thread, names, &mut allowed);
+        }
+        allowed.reached.sort_unstable();
+        allowed.reached.dedup();
+        self.keep_allowed(thread, allowed)
+    }
+
+    fn keep_allowed(&mut self, thread: Thread, allowed: Allowed) -> Arc<Allowed> {
+        self.kept.count(&[&allowed.with, &allowed.without, &allowed.reached]);
+        let allowed = Arc::new(allowed);
+        self.kept.allowed.insert(thread, allowed.clone());
+        allowed
+    }
+
+    /// Adds the tokens that have left a segment and go on outside.
+    fn go_on_by(&mut self, run: &mut Run, ends: &Ends, outside: u32, allowed: &mut Allowed) {
+        if run.threads(outside).threads.is_empty() {
+            return;
+        }
+        let key = match ends {
+            // All schemas have the same trees.
+            Ends::Tree(tree) => Some((Arc::as_ptr(tree).addr(), outside)),
+            Ends::Below { .. } => None,
+        };
+        let reached = match key.and_then(|key| self.kept.ends.get(&key)) {
+            Some(known) => known.clone(),
+            None => {
+                let mut reached = Reached::default();
+                let found = |token, state| reached.push(token, state);
+                let step = |state, byte, _| Some(run.next(state, byte)).filter(|&next| next != DEAD);
+                match ends {
+                    Ends::Tree(tree) => tree.walk(outside, step, found),
+                    Ends::Below { nodes, of_rest } => {
+                        let tree = if *of_rest { self.trie().rest() } else { self.trie().all() };
+                        tree.walk_below(nodes.iter().copied(), outside, step, found);
+                    }
+                }
+                let reached = Arc::new(reached);
+                if let Some(key) = key {
+                    self.kept.count(&[&reached.0, &reached.1]);
+                    self.kept.ends.insert(key, reached.clone());
+                }
+                reached
+            }
+        };
+        allowed.with.extend_from_slice(&reached.0);
+        allowed.reached.extend_from_slice(&reached.1);
+    }
+
+    /// Corrects what is allowed where any name may come: after a name of the schema comes what belongs to it, or it may
+    /// not come at all.
+    fn known_names(&mut self, run: &mut Run, thread: Thread, names: &Quoted<Names>, allowed: &mut Allowed) {
+        let index = self.index.clone();
+        let tree = index.trie().all();
+        let mut ends = Vec::new();
+        let step = |inner: u32, byte: u8, node: u32| {
+            let content = names.content_state(inner);
+            let (begins, is_whole) = names.content.known(content);
+            if is_whole && byte == b'"' && names.is_open(inner) == Some(false) {
+                ends.push((node, content));
+                return None;
+            }
+            // What has left the names of the schema does not come back to them.
+            let next = begins.then(|| names.next(inner, byte)).flatten();
+            next.filter(|&next| names.content.known(names.content_state(next)).0)
+        };
+        tree.walk(thread.inner, step, |_, _| ());
+        let ended = ends.iter().flat_map(|&(node, _)| tree.tokens_below(node));
+        allowed.without = ended.copied().collect();
+        allowed.without.sort_unstable();
+        allowed.with.retain(|token| allowed.without.binary_search(token).is_err());
+        for (node, content) in ends {
+            if names.content.accepts(content) {
+                allowed.with.extend(tree.tokens_at(node));
+                let outside = run.join(DEAD, |run, threads| run.leave(thread, names.closed(content), threads));
+                let ends = Ends::Below { nodes: vec![node], of_rest: false };
+                self.go_on_by(run, &ends, outside, allowed);
+            }
+        }
+    }
+
+    /// The tokens that a thread in an item allows that has not come yet: those of any item, but for what would write one that
+    /// has come. A token that ends two items is left out; shorter ones write them too.
+    fn fresh(&mut self, run: &mut Run, thread: Thread, fresh: &Fresh) -> Allowed {
+        let base = fresh.base_state(thread.inner);
+        let slice = match AnyString::of(&fresh.terminal, base, self.trie().max_token_chars()) {
+            Some(any) => self.index.slice(any),
+            None => self.slice_of(run, thread, (fresh.base, base, true), &fresh.terminal),
+        };
+        let mut allowed = Allowed::inside(&slice, false);
+        let Step::Name { state, .. } = *run.grammar.step(thread.at) else {
+            unreachable!("items that are different stand at such steps")
+        };
+        let next = run.grammar.after_item(state, fresh.kind, None);
+        let outside = run.join(DEAD, |run, threads| run.enter(next, thread.stack, threads));
+        for Exit { ends, .. } in &slice.exits {
+            self.go_on_by(run, ends, outside, &mut allowed);
+        }
+        // Along what has come, token by token as the machine itself goes.
+        let tree = self.trie().all();
+        let text = fresh.text(thread.inner);
+        let start = run.join(DEAD, |_, threads| threads.threads.push(thread));
+        let (mut wrong, mut right) = (Vec::new(), Vec::new());
+        for rest in fresh.after(&text) {
+            let mut whole = None;
+            let step = |depth: usize, byte, node| {
+                let next = (rest.get(depth) == Some(&byte)).then_some(depth + 1)?;
+                if next == rest.len() {
+                    whole = Some(node);
+                }
+                Some(next)
+            };
+            tree.walk(0, step, |token, depth| wrong.push((token, rest[..depth].to_vec())));
+            for (token, written) in std::mem::take(&mut wrong) {
+                allowed.without.push(token);
+                if run.next_all(start, &written) != DEAD {
+                    right.push(token);
+                }
+            }
+            if let Some(node) = whole {
+                allowed.without.extend(tree.tokens_below(node));
+                let after = run.next_all(start, rest);
+                if after != DEAD {
+                    let step = |state, byte, _| Some(run.next(state, byte)).filter(|&next| next != DEAD);
+                    tree.walk_below([node], after, step, |token, state| {
+                        right.push(token);
+                        allowed.reached.push(state);
+                    });
+                }
+            }
+        }
+        allowed.without.sort_unstable();
+        allowed.with.retain(|token| allowed.without.binary_search(token).is_err());
+        allowed.with.append(&mut right);
+        allowed.reached.sort_unstable();
+        allowed.reached.dedup();
+        allowed
+    }
+
+    /// What the vocabulary does inside a thread's segment.
+    fn slice(&mut self, run: &Run, thread: Thread, terminal: &Terminal) -> Arc<TokenSlice> {
+        let (number, is_last) = match (run.grammar.step(thread.at), terminal) {
+            // Different points in an object may allow the same names.
+            (&Step::Name { terminal: number, .. }, Terminal::Names(names)) => {
+                let identity = names.content.identity();
+                let number = match self.kept.representatives.get(&identity) {
+                    Some(&known) => known,
+                    None => {
+                        self.kept.count(&[&identity.1]);
+                        self.kept.representatives.insert(identity, number);
+                        number
+                    }
+                };
+                (number, false)
+            }
+            (&Step::Read { terminal: number, next }, _) => (number, next == RETURN),
+            _ => unreachable!("threads stand at steps that read"),
+        };
+        self.slice_of(run, thread, (number, thread.inner, !is_last || thread.stack != 0), terminal)
+    }
+
+    /// The slice of a terminal by its number, its state, and whether anything follows.
+    fn slice_of(
+        &mut self,
+        run: &Run,
+        thread: Thread,
+        (number, inner, follows): (u32, u32, bool),
+        terminal: &Terminal,
+    ) -> Arc<TokenSlice> {
+        let inner = terminal.representative(inner, self.trie().max_token_chars());
+        if let Some(known) = self.kept.slices.get(&(number, inner, follows)) {
+            return known.clone();
+        }
+        let lazy = terminal.lazy();
+        lazy.inspect(|lazy| lazy.begin_walk());
+        let slice = Arc::new(TokenSlice::new(self.trie(), terminal, inner, follows));
+        if lazy.is_some_and(|lazy| lazy.end_walk()) {
+            self.fault = Some(TooMuchWork { path: run.grammar.path(thread.at).to_owned() });
+        }
+        if let Some(many) = slice.many.as_ref().filter(|_| !slice.is_shared) {
+            self.kept.count(&[many.words()]);
+        }
+        self.kept.count(&[&slice.few]);
+        for Exit { ends, .. } in &slice.exits {
+            if let Ends::Below { nodes, .. } = ends {
+                self.kept.count(&[nodes]);
+            }
+        }
+        self.kept.slices.insert((number, inner, follows), slice.clone());
+        slice
+    }
+
+    /// No token of the mask leads farther from the end of the text than so many bytes.
+    pub(super) fn bytes_to_end_after(&mut self, run: &mut Run, state: u32) -> u64 {
+        let threads = run.threads(state).clone();
+        let mut bound = 0;
+        for &thread in &threads.threads {
+            // As long as it stays in its segment.
+            let terminal = run.grammar.terminal_at(thread.at).clone();
+            let outside = run.thread_to_end(thread).saturating_sub(terminal.to_end(thread.inner));
+            bound = bound.max(outside.saturating_add(terminal.farthest()));
+            let allowed = self.allowed(run, thread);
+            bound = allowed.reached.iter().map(|&state| run.bytes_to_end(state)).max().unwrap_or(0).max(bound);
+        }
+        run.states[state as usize].to_end_after = Some(bound);
+        bound
+    }
+}

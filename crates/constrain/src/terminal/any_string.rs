@@ -1,0 +1,54 @@
+//! JSON strings in which anything may stand.
+//!
+//! Most strings of most schemas are such, so what they allow is worked out once for a vocabulary.
+
+use super::Terminal;
+use super::characters::ANY;
+use super::escape::Escapes;
+use super::quoted::Quoted;
+use super::text::Text;
+
+/// A JSON string in which anything may stand, where so many characters may come at most, and so many are missing; both
+/// counted only as far as a token reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AnyString {
+    pub(crate) most: u32,
+    pub(crate) missing: u32,
+    /// Whether its opening quote is still to come.
+    pub(crate) open: bool,
+    pub(crate) escapes: Escapes,
+}
+
+impl AnyString {
+    /// The state of a terminal as that of such a string: of one that holds anything, or of names that may be anything but for
+    /// those of the schema. `max_token_chars` is the most characters that a token has.
+    pub(crate) fn of(terminal: &Terminal, state: u32, max_token_chars: u32) -> Option<Self> {
+        let ((most, missing), open, escapes) = match terminal {
+            Terminal::Table(_) | Terminal::Lazy(_) | Terminal::Spelled(_) | Terminal::Fresh(_) => return None,
+            Terminal::Text(text) => {
+                let open = text.is_open(state)?;
+                (text.content.free_count(text.content_state(state))?, open, text.escapes())
+            }
+            Terminal::Names(names) => {
+                let any = names.content.is_any(names.content_state(state)).then_some((u32::MAX, 0));
+                (any?, names.is_open(state)?, names.escapes())
+            }
+        };
+        Some(Self { most: most.min(max_token_chars), missing: missing.min(max_token_chars), open, escapes })
+    }
+
+    /// A terminal for such a string, and its state.
+    pub(crate) fn terminal(self, max_token_chars: u32) -> (Quoted<Text>, u32) {
+        let most = (self.most < max_token_chars).then_some(self.most);
+        any_string(self.missing, most, self.open, self.escapes)
+    }
+}
+
+/// A string of so many characters in which anything may stand, and its state.
+pub(crate) fn any_string(least: u32, most: Option<u32>, open: bool, escapes: Escapes) -> (Quoted<Text>, u32) {
+    let content = Text::new(ANY.clone(), least.into(), most.map(u64::from)).ok().flatten();
+    let text = Quoted::new(content.expect("there are such texts"), escapes);
+    let state = text.start();
+    let state = if open { state } else { text.next(state, b'"').expect("a string opens") };
+    (text, state)
+}

@@ -1,0 +1,187 @@
+//! Tokens as a tree of their bytes.
+
+use std::ops::Range;
+
+use verdigris_logits::TokenId;
+
+/// Longer tokens are left out: they are runs of one sign, which shorter ones write too.
+pub(crate) const MAX_DEPTH: usize = 128;
+
+/// Nodes lie in depth-first order, so a walk that skips a subtree is a jump forward.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    nodes: Vec<Node>,
+    tokens: Vec<TokenId>,
+}
+
+/// Twelve bytes, for a walk is as fast as its nodes can be read.
+#[derive(Debug)]
+struct Node {
+    /// The byte in the lowest bits, above it the depth.
+    byte_and_depth: u32,
+    /// The first node after this one's subtree.
+    skip: u32,
+    /// Where in `tokens` those that end here begin. They end where the next node's begin.
+    first: u32,
+}
+
+impl Node {
+    fn byte(&self) -> u8 {
+        self.byte_and_depth as u8
+    }
+
+    fn depth(&self) -> usize {
+        (self.byte_and_depth >> 8) as usize
+    }
+}
+
+impl Tree {
+    /// The tree of some tokens with their bytes, which come in the order of those.
+    pub(crate) fn new<'a>(order: impl Iterator<Item = (&'a [u8], TokenId)>) -> Self {
+        let mut tree = Self::default();
+        let mut path: Vec<usize> = Vec::new();
+        let mut before: &[u8] = &[];
+        for (bytes, token) in order {
+            let shared = before.iter().zip(bytes).take_while(|(a, b)| a == b).count();
+            tree.close(&mut path, shared);
+            for (depth, &byte) in bytes.iter().enumerate().skip(shared) {
+                path.push(tree.nodes.len());
+                let byte_and_depth = (depth as u32) << 8 | u32::from(byte);
+                tree.nodes.push(Node { byte_and_depth, skip: 0, first: tree.tokens.len() as u32 });
+            }
+            tree.tokens.push(token);
+            before = bytes;
+        }
+        tree.close(&mut path, 0);
+        // Only says where the last node's tokens end.
+        tree.nodes.push(Node { byte_and_depth: 0, skip: 0, first: tree.tokens.len() as u32 });
+        tree
+    }
+
+    fn close(&mut self, path: &mut Vec<usize>, depth: usize) {
+        for node in path.drain(depth..) {
+            self.nodes[node].skip = self.nodes.len() as u32;
+        }
+    }
+
+    /// Walks the tree from the root, where something is in the state `start`. `enter` gives the state after
+    /// one more byte, which leads to a node, or `None` to leave out everything that begins so; `found` gets each token
+    /// that is reached, and the state after it.
+    pub(crate) fn walk<S: Copy>(
+        &self,
+        start: S,
+        enter: impl FnMut(S, u8, u32) -> Option<S>,
+        found: impl FnMut(TokenId, S),
+    ) {
+        self.walk_range(0..self.nodes.len() - 1, 0, &mut [start; MAX_DEPTH + 1], enter, found);
+    }
+
+    /// What is left of the tokens that begin as some nodes do and go on, as a tree of its own.
+    pub(crate) fn ends_below(&self, nodes: impl Iterator<Item = u32>) -> Self {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for node in nodes {
+            let Node { skip, .. } = self.nodes[node as usize];
+            let root = self.nodes[node as usize].depth() + 1;
+            let mut path = Vec::new();
+            for at in node as usize + 1..skip as usize {
+                let (node, after) = (&self.nodes[at], &self.nodes[at + 1]);
+                path.truncate(node.depth() - root);
+                path.push(node.byte());
+                for &token in &self.tokens[node.first as usize..after.first as usize] {
+                    ends.push((bytes.len(), bytes.len() + path.len(), token));
+                    bytes.extend_from_slice(&path);
+                }
+            }
+        }
+        ends.sort_unstable_by(|a, b| bytes[a.0..a.1].cmp(&bytes[b.0..b.1]).then(a.2.cmp(&b.2)));
+        Self::new(ends.iter().map(|&(from, to, token)| (&bytes[from..to], token)))
+    }
+
+    /// The node of some bytes.
+    pub(crate) fn node(&self, bytes: &[u8]) -> Option<u32> {
+        let mut found = None;
+        let along = |depth: usize, byte, node| {
+            let is_next = bytes.get(depth) == Some(&byte);
+            if is_next && depth + 1 == bytes.len() {
+                found = Some(node);
+            }
+            is_next.then_some(depth + 1)
+        };
+        self.walk(0, along, |_, _| ());
+        found
+    }
+
+    /// The lengths of the tokens that some bytes begin with.
+    pub(crate) fn beginnings(&self, bytes: &[u8], mut found: impl FnMut(usize)) {
+        let mut last = 0;
+        let along = |depth: usize, byte, _| (bytes.get(depth) == Some(&byte)).then_some(depth + 1);
+        self.walk(0, along, |_, length| {
+            if std::mem::replace(&mut last, length) != length {
+                found(length);
+            }
+        });
+    }
+
+    /// The tokens that begin as a node does, those that end there included; those that end there come first.
+    pub(crate) fn tokens_below(&self, node: u32) -> &[TokenId] {
+        let (first, skip) = (self.nodes[node as usize].first, self.nodes[node as usize].skip);
+        &self.tokens[first as usize..self.nodes[skip as usize].first as usize]
+    }
+
+    /// The tokens that end at a node.
+    pub(crate) fn tokens_at(&self, node: u32) -> &[TokenId] {
+        let (first, after) = (self.nodes[node as usize].first, self.nodes[node as usize + 1].first);
+        &self.tokens[first as usize..after as usize]
+    }
+
+    /// The number of nodes below one.
+    pub(crate) fn size(&self, node: u32) -> u32 {
+        self.nodes[node as usize].skip - node - 1
+    }
+
+    /// Whether some token is longer than a node.
+    pub(crate) fn goes_on(&self, node: u32) -> bool {
+        self.nodes[node as usize].skip > node + 1
+    }
+
+    /// Walks what begins as some nodes do and goes on.
+    pub(crate) fn walk_below<S: Copy>(
+        &self,
+        nodes: impl IntoIterator<Item = u32>,
+        start: S,
+        mut enter: impl FnMut(S, u8, u32) -> Option<S>,
+        mut found: impl FnMut(TokenId, S),
+    ) {
+        let mut path = [start; MAX_DEPTH + 1];
+        for node in nodes {
+            let (from, root) = (node as usize + 1, self.nodes[node as usize].depth() + 1);
+            let to = self.nodes[node as usize].skip as usize;
+            self.walk_range(from..to, root, &mut path, &mut enter, &mut found);
+        }
+    }
+
+    /// `path` holds the state before each depth; the first is that of the root.
+    fn walk_range<S: Copy>(
+        &self,
+        nodes: Range<usize>,
+        root: usize,
+        path: &mut [S; MAX_DEPTH + 1],
+        mut enter: impl FnMut(S, u8, u32) -> Option<S>,
+        mut found: impl FnMut(TokenId, S),
+    ) {
+        let mut at = nodes.start;
+        while at < nodes.end {
+            let [node, after, ..] = &self.nodes[at..] else { unreachable!("a node comes after the last") };
+            let depth = node.depth() - root;
+            match enter(path[depth], node.byte(), at as u32) {
+                Some(state) => {
+                    let tokens = &self.tokens[node.first as usize..after.first as usize];
+                    tokens.iter().for_each(|&token| found(token, state));
+                    path[depth + 1] = state;
+                    at += 1;
+                }
+                None => at = node.skip as usize,
+            }
+        }
+    }
+}
