@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use verdigris::watermark::Period;
+use verdigris::watermark::{KeyError, Period};
 use verdigris::{Key, Strength};
 
 use crate::error::Failure;
@@ -88,7 +88,7 @@ impl New {
         if self.file.as_os_str() == "-" {
             return Err(Failure::Usage("- is no name for a key file: a key is not printed".into()));
         }
-        let period = Period::new(self.valid_from.as_deref(), self.valid_until.as_deref())?;
+        let period = Period::new(self.valid_from.as_deref(), self.valid_until.as_deref()).map_err(KeyError::from)?;
         let vocabulary = self.model.reader()?.vocabulary().with_model(&self.model.name());
         let key = self.dialect.key(vocabulary)?;
         let key = match &self.id {

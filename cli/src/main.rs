@@ -4,6 +4,7 @@
 mod attack;
 mod bench;
 mod built_in;
+mod completions;
 mod convert;
 mod demo;
 mod detect;
@@ -14,6 +15,7 @@ mod generate;
 mod help;
 mod identify;
 mod key;
+mod man;
 mod model;
 mod number;
 mod output;
@@ -68,6 +70,8 @@ enum Command {
     Demo(demo::Demo),
     #[command(subcommand)]
     Bench(bench::Bench),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// The commands. Numbers below 0 are numbers to all options, not unknown options: whoever takes one says what is
@@ -113,6 +117,8 @@ fn main() -> ExitCode {
         Command::Train(train) => train.run(),
         Command::Demo(demo) => demo.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     };
     // What has no line end at its end is written here, and may be lost here.
     match result.and_then(|code| Ok(std::io::stdout().flush().map(|()| code)?)) {

@@ -1,5 +1,5 @@
-//! Compiles the kernels in `cuda/`: with `nvcc` for GPUs, with a C++ compiler for their emulation. Without either feature there is
-//! nothing to do.
+//! Compiles the kernels in `cuda/`: with `nvcc` for GPUs, with a C++ compiler for their emulation. Without either
+//! feature there is nothing to do.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -22,8 +22,8 @@ fn main() {
         .compile("verdigris_emulator");
 }
 
-/// Intermediate code for every GPU since compute capability 8.0, which the driver compiles when the program first starts; and machine
-/// code for that of `CUDA_COMPUTE_CAP`, which starts at once.
+/// Intermediate code for every GPU since compute capability 8.0, which the driver compiles when the program first
+/// starts; and machine code for that of `CUDA_COMPUTE_CAP`, which starts at once.
 #[cfg(feature = "cuda")]
 fn for_gpus() {
     use std::env;

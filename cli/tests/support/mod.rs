@@ -88,7 +88,12 @@ impl Folder {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_verdigris"));
-        command.args(arguments).current_dir(self.0.path()).env_remove("NO_COLOR").env_remove("RUST_LOG");
+        command
+            .args(arguments)
+            .current_dir(self.0.path())
+            .env_remove("NO_COLOR")
+            .env_remove("RUST_LOG")
+            .env_remove("COLUMNS");
         command.stdin(Stdio::null());
         command
     }

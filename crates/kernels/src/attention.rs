@@ -57,7 +57,8 @@ impl<'a> Cached<'a> {
         Self { format, bytes: bytes.len(), memory: Memory::Piece(bytes) }
     }
 
-    /// Keys or values of `total` bytes in pages: of each page `bytes` from byte `from` on, the last of them only as far as needed.
+    /// Keys or values of `total` bytes in pages: of each page `bytes` from byte `from` on, the last of them only as far
+    /// as needed.
     ///
     /// # Panics
     /// If the pages do not hold so much.
@@ -96,6 +97,7 @@ impl<'a> Cached<'a> {
 
 /// Which tokens each query may attend to, and how scores change with distance: a causal mask, a tree's mask, a sliding
 /// window, ALiBi.
+#[doc(alias = "attn_bias")]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AttentionMask<'a> {
     /// Among the `m` new tokens row `r` sees `j` where `visible[r * m + j]`; without this, where `j <= r`.
@@ -115,10 +117,12 @@ pub struct AttentionMask<'a> {
 /// Shapes, row by row: `q` and `out` are `m x heads x head_dim`; `k` and `v` are `t x kv_heads x head_dim` with
 /// the `m` new tokens last. Every row sees the `t - m` tokens before the new ones, as far as its window goes.
 ///
-/// Sums run over keys in an order of their own, and hidden ones change no bit: a branch of a tree has the row that it has alone.
+/// Sums run over keys in an order of their own, and hidden ones change no bit: a branch of a tree has the row that it
+/// has alone.
 ///
 /// # Panics
 /// If the lengths do not fit together.
+#[doc(alias = "scaled_dot_product_attention")]
 pub fn attend(
     q: &[f32],
     k: Cached<'_>,

@@ -1,6 +1,7 @@
 //! Weights of each format as sixteen lanes of f32 in registers.
 //!
-//! What computes with lanes has no closures: those are functions of their own, for which the CPU's widest unit is not known.
+//! What computes with lanes has no closures: those are functions of their own, for which the CPU's widest unit is not
+//! known.
 
 use crate::half::half;
 use crate::simd::{LANES, Simd};
@@ -51,8 +52,8 @@ pub(crate) struct Q4K;
 pub(crate) struct Q5K;
 pub(crate) struct Q6K;
 
-/// Thirty-two numbers of five bits: the lower four of the first sixteen in the lower halves of the pairs, the fifth of each a bit of
-/// its own.
+/// Thirty-two numbers of five bits: the lower four of the first sixteen in the lower halves of the pairs, the fifth of
+/// each a bit of its own.
 #[inline(always)]
 pub(crate) fn five_bits(fifth: &[u8; 4], pairs: &[u8; 16]) -> [u8; 32] {
     const FOUR: u64 = 0x0f0f_0f0f_0f0f_0f0f;
@@ -70,8 +71,8 @@ pub(crate) fn five_bits(fifth: &[u8; 4], pairs: &[u8; 16]) -> [u8; 32] {
     out
 }
 
-/// The scales of six bits in a block of [`Format::Q3K`], four in a word: the lower four bits of the first eight lie in the lower halves
-/// of eight bytes, of the others in the upper, and the upper two of all in four bytes more.
+/// The scales of six bits in a block of [`Format::Q3K`], four in a word: the lower four bits of the first eight lie in
+/// the lower halves of eight bytes, of the others in the upper, and the upper two of all in four bytes more.
 #[inline(always)]
 pub(crate) fn q3k_scales(packed: &[u8; 12]) -> [u32; 4] {
     let word = |from: usize| u32::from_le_bytes(*at(packed, from));
@@ -90,8 +91,8 @@ pub(crate) fn q3k_scales(packed: &[u8; 12]) -> [u32; 4] {
 fn of_each_32<S: Simd>(unit: S, bytes: &[u8]) -> [(f32, f32); 8] {
     let (scale, offset) = (unit.half(*at(bytes, 0)), unit.half(*at(bytes, 2)));
     let packed: &[u8; 12] = at(bytes, 4);
-    // The first four take the lower six bits of a byte each; of the others the lower four lie in the last bytes, and the
-    // upper two above the first four.
+    // The first four take the lower six bits of a byte each; of the others the lower four lie in the last bytes, and
+    // the upper two above the first four.
     let mut head = [(0.0, 0.0); 8];
     for i in 0..4 {
         let (s, m) = (packed[i] & 63, packed[i + 4] & 63);
@@ -412,8 +413,8 @@ impl Decode for Q6K {
 
     #[inline(always)]
     fn part<S: Simd>(unit: S, bytes: &[u8], &scale: &f32, part: usize) -> [S::Lanes; 4] {
-        // The lower four bits of 128 weights lie in 64 bytes, two in a byte, the first 64 in the lower halves; the upper two
-        // in 32 bytes, four in a byte.
+        // The lower four bits of 128 weights lie in 64 bytes, two in a byte, the first 64 in the lower halves; the
+        // upper two in 32 bytes, four in a byte.
         let (of_both, is_second) = (part / 2, part as u32 % 2);
         let (lower, upper, scales) = (64 * of_both, 128 + 32 * of_both, 192 + 4 * part);
         let mut weights = [unit.zero(); 4];

@@ -2,8 +2,8 @@
 
 /// Defines `$name` as a function that runs `$body` with the widest SIMD unit that the CPU has.
 ///
-/// `$body` is an `#[inline(always)]` function whose first argument is the [`Bytewise`](crate::bytewise::Bytewise) unit. Where it is
-/// `unsafe`, so is `$name`, for the body's reason.
+/// `$body` is an `#[inline(always)]` function whose first argument is the [`Bytewise`](crate::bytewise::Bytewise) unit.
+/// Where it is `unsafe`, so is `$name`, for the body's reason.
 macro_rules! dispatch {
     ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:path) => {
         $(#[$doc])*
@@ -49,7 +49,8 @@ macro_rules! dispatch {
                 return unsafe { avx512(unit, $($arg),*) };
             }
             if let Some(unit) = Avx2::detect() {
-                // SAFETY: the unit proves that the CPU has avx2, fma and f16c; the body is safe, or the caller's promise.
+                // SAFETY: the unit proves that the CPU has avx2, fma and f16c; the body is safe, or the caller's
+                // promise.
                 return unsafe { avx2(unit, $($arg),*) };
             }
         }

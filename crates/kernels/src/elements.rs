@@ -28,8 +28,8 @@ pub fn rms_norm(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
     norm(x, weight, None, epsilon, out);
 }
 
-/// Takes its mean from each row, divides it by the root of its variance, multiplies by the weights and adds the biases (Ba, Kiros
-/// and Hinton 2016).
+/// Takes its mean from each row, divides it by the root of its variance, multiplies by the weights and adds the biases
+/// (Ba, Kiros and Hinton 2016).
 ///
 /// Shapes: `x` and `out` are rows of the length of `weight` and `bias`.
 ///

@@ -1,7 +1,9 @@
-//! How weights are stored. The block formats are GGML's (`ggml-common.h`): a scale for 32 weights, or for 256 with finer
-//! ones inside. Numbers are little-endian.
+//! How weights are stored. The block formats are GGML's (`ggml-common.h`): a scale for 32 weights, or for 256 with
+//! finer ones inside. Numbers are little-endian.
 
 /// How weights are stored.
+#[doc(alias = "ggml_type")]
+#[doc(alias = "quantization")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {

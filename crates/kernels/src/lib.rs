@@ -1,4 +1,5 @@
-//! The inner loops, on a CPU: those of a decoder, and some of a detector. The only crate of the workspace with `unsafe`.
+//! The inner loops, on a CPU: those of a decoder, and some of a detector. The only crate of the workspace with
+//! `unsafe`.
 //!
 //! Every kernel gives each row of its result the same bits whatever the number of rows computed beside it and
 //! whatever the number of threads, and the same bits on every CPU: a sum runs over 16 lanes in a fixed order,

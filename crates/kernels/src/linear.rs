@@ -25,18 +25,21 @@ const PANEL: usize = 16;
 
 /// Multiplies rows by a weight matrix: `out[i][j] = sum over c of x[i][c] * w[j][c]`.
 ///
-/// Shapes, row by row: `x` is `m x k`, `w` is `n x k`, `out` is `m x n`. Each element is one sum over `c` in an
-/// order that depends on `k` alone, so it has the same bits for every `m`, `n` and number of threads. For weights without blocks they
-/// are those of the product with the weights decoded; for weights in blocks rows are quantized too,
-/// to 8 bits and a scale for each 32 elements, and the products within a block are exact.
+/// Shapes, row by row: `x` is `m x k`, `w` is `n x k`, `out` is `m x n`. Each element is one sum over `c` in an order
+/// that depends on `k` alone, so it has the same bits for every `m`, `n` and number of threads. For weights without
+/// blocks they are those of the product with the weights decoded; for weights in blocks rows are quantized too, to 8
+/// bits and a scale for each 32 elements, and the products within a block are exact.
 ///
 /// # Panics
 /// If the lengths do not fit together.
+#[doc(alias = "matmul")]
+#[doc(alias = "gemm")]
 pub fn linear(x: &[f32], w: Weights<'_>, out: &mut [f32]) {
     linear_each(x, w.columns(), &mut [(w, out)]);
 }
 
-/// Multiplies the same rows of `k` by several matrices, as [`linear`] does one after the other, but waits for threads once.
+/// Multiplies the same rows of `k` by several matrices, as [`linear`] does one after the other, but waits for threads
+/// once.
 ///
 /// # Panics
 /// If the lengths do not fit together.
@@ -238,8 +241,8 @@ impl<F: Decode, const M: usize, const N: usize> Body for Tiles<'_, F, M, N> {
     }
 }
 
-/// `M` rows against `N` columns, whose sums stay in registers. Of the rows there are `rows`; where that is less, the last one
-/// is computed again.
+/// `M` rows against `N` columns, whose sums stay in registers. Of the rows there are `rows`; where that is less, the
+/// last one is computed again.
 #[inline(always)]
 fn tile<S: Bytewise, F: Decode, const M: usize, const N: usize>(
     unit: S,
@@ -279,8 +282,8 @@ fn tile<S: Bytewise, F: Decode, const M: usize, const N: usize>(
             }
             for weights in &weights[..F::LANES] {
                 for a in 0..M {
-                    // SAFETY: row `a` has `k` elements from `row[a]` on, and the parts of a step have its elements, of which there
-                    // are as many as `k` or fewer.
+                    // SAFETY: row `a` has `k` elements from `row[a]` on, and the parts of a step have its elements, of
+                    // which there are as many as `k` or fewer.
                     let x = unsafe { &*x.as_ptr().add(row[a] + at).cast::<[f32; LANES]>() };
                     let x = unit.load(x);
                     for b in 0..N {
@@ -446,8 +449,8 @@ mod tests {
         f(Input::Quantized(&quantized))
     }
 
-    /// Every format, shape of tile and remainder, every unit, few rows and many: the bits of one row alone; and those within rounding
-    /// of the sum in f64, of rows as they are or as blocks of whole numbers.
+    /// Every format, shape of tile and remainder, every unit, few rows and many: the bits of one row alone; and those
+    /// within rounding of the sum in f64, of rows as they are or as blocks of whole numbers.
     #[test]
     fn every_path_gives_the_same_bits_and_they_are_right() {
         const ROWS: usize = 19;

@@ -9,13 +9,17 @@ use std::ops::Deref;
 pub struct Mapped(memmap2::Mmap);
 
 impl Mapped {
-    /// Maps a file. Nobody should write to it while it is mapped: what is read then is what stands there at that moment, and of a
-    /// file that is cut short nothing can be read (the program ends with a signal). Model files are replaced, not written to.
+    /// Maps a file. Nobody should write to it while it is mapped: what is read then is what stands there at that
+    /// moment, and of a file that is cut short nothing can be read (the program ends with a signal). Model files are
+    /// replaced, not written to.
+    ///
+    /// # Errors
+    /// If the file cannot be mapped.
     pub fn new(file: &File) -> io::Result<Self> {
-        // SAFETY: the map is read-only, nothing here writes through it, and it is unmapped when nobody has a slice of it. That the
-        // bytes stay what they are is not for this process to promise: whoever writes to the file breaks what `&[u8]` is. It is what
-        // every mapped file rests on; what is read here are numbers, which are checked when the file is opened and index nothing
-        // afterwards. That is said above.
+        // SAFETY: the map is read-only, nothing here writes through it, and it is unmapped when nobody has a slice of
+        // it. That the bytes stay what they are is not for this process to promise: whoever writes to the file breaks
+        // what `&[u8]` is. It is what every mapped file rests on; what is read here are numbers, which are checked when
+        // the file is opened and index nothing afterwards. That is said above.
         unsafe { memmap2::Mmap::map(file) }.map(Self)
     }
 }

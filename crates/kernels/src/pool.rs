@@ -1,7 +1,7 @@
 //! The threads that share a kernel's work.
 //!
-//! A token of a small model is a few hundred products of some ten microseconds each, so waking a thread must cost less than
-//! one. The threads here look for work for a while before they sleep, and take it without a lock.
+//! A token of a small model is a few hundred products of some ten microseconds each, so waking a thread must cost less
+//! than one. The threads here look for work for a while before they sleep, and take it without a lock.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,9 +39,9 @@ struct Shared {
 }
 
 // SAFETY: `work` is written by the one thread that has its turn, while no other looks at it: others look only between
-// joining `active` and leaving it, and only if the epoch is still the one that they joined for. The writer changes `work`
-// after it has ended the last epoch and seen `active` at zero, and before it begins the next. What `work` points to is
-// `Sync`, so any thread may call it.
+// joining `active` and leaving it, and only if the epoch is still the one that they joined for. The writer changes
+// `work` after it has ended the last epoch and seen `active` at zero, and before it begins the next. What `work` points
+// to is `Sync`, so any thread may call it.
 unsafe impl Sync for Shared {}
 // SAFETY: as above; the pointer is followed only while the thread that owns what it points to waits.
 unsafe impl Send for Shared {}
@@ -92,8 +92,8 @@ impl Pool {
         // Where another thread's work goes on, and inside a task, waiting would take longer.
         let Ok(turn) = self.turn.try_lock() else { return alone() };
         let shared = &*self.shared;
-        // SAFETY: only the lifetime changes. The pointer is followed by threads in `active` alone, and this function does not
-        // return, or unwind, before it has ended the epoch and seen that there are none.
+        // SAFETY: only the lifetime changes. The pointer is followed by threads in `active` alone, and this function
+        // does not return, or unwind, before it has ended the epoch and seen that there are none.
         let erased = unsafe { std::mem::transmute::<*const Job<'_>, *const Job<'static>>(work) };
         // SAFETY: this thread has its turn, and no thread is active: see `Sync`.
         unsafe { *shared.work.get() = Some(erased) };
@@ -141,8 +141,8 @@ impl Shared {
             let epoch = self.wait(last);
             self.active.fetch_add(1, SeqCst);
             if self.epoch.load(SeqCst) == epoch {
-                // SAFETY: this thread is active in an epoch that has not ended, so the thread that began it waits, and what the
-                // pointer leads to lives; it was written before the epoch began.
+                // SAFETY: this thread is active in an epoch that has not ended, so the thread that began it waits, and
+                // what the pointer leads to lives; it was written before the epoch began.
                 let work = unsafe { (*self.work.get()).map(|work| &*work) };
                 if let Some(work) = work {
                     self.take_tasks(work);

@@ -1,4 +1,5 @@
-//! The kernels for GPUs, against those of the CPU and against f64: emulated, or on the GPU whose number is in `VERDIGRIS_GPU`.
+//! The kernels for GPUs, against those of the CPU and against f64: emulated, or on the GPU whose number is in
+//! `VERDIGRIS_GPU`.
 #![cfg(feature = "emulated-cuda")]
 
 use std::sync::Arc;

@@ -39,9 +39,9 @@ impl Row {
         self.logits.extend_from_slice(logits);
     }
 
-    /// Keeps in `steps` what `work` does to a row of so many logits, which is elsewhere. `false` where that cannot be said without
-    /// the row: `work` has looked at the logits, or has put others in their place, by [`Row::load`] or by assigning a row. Then
-    /// `steps` is not what is done.
+    /// Keeps in `steps` what `work` does to a row of so many logits, which is elsewhere. `false` where that cannot be
+    /// said without the row: `work` has looked at the logits, or has put others in their place, by [`Row::load`] or by
+    /// assigning a row. Then `steps` is not what is done.
     ///
     /// Afterwards, and after a panic of `work`, steps act on the row again.
     pub fn record(&mut self, size: usize, steps: &mut Steps, work: impl FnOnce(&mut Self)) -> bool {
@@ -156,14 +156,15 @@ impl Row {
         })
     }
 
-    /// Whether a logit is `NaN` or infinite above, as those of a damaged model are: such a row is no law, and no token is drawn
-    /// from it.
+    /// Whether a logit is `NaN` or infinite above, as those of a damaged model are: such a row is no law, and no token
+    /// is drawn from it.
     pub fn is_broken(&self) -> bool {
         self.look();
         self.logits.iter().fold(false, |broken, z| broken | z.is_nan() | (*z == f32::INFINITY))
     }
 
-    /// The largest logit, or `None` where no token can be drawn: all are forbidden, or the row [is broken](Row::is_broken).
+    /// The largest logit, or `None` where no token can be drawn: all are forbidden, or the row [is
+    /// broken](Row::is_broken).
     pub fn max(&self) -> Option<f32> {
         let max = self.logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         (!self.is_broken() && max > f32::NEG_INFINITY).then_some(max)

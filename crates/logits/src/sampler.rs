@@ -13,7 +13,8 @@ pub enum Sampler {
 }
 
 impl Sampler {
-    /// The token that the number `u` in `[0, 1)` picks, or `None` where the row allows no token or [is broken](Row::is_broken).
+    /// The token that the number `u` in `[0, 1)` picks, or `None` where the row allows no token or [is
+    /// broken](Row::is_broken).
     ///
     /// A categorical draw inverts the distribution function over ascending token ids, in `f64`, so it is
     /// monotone in `u` and each token has exactly its own share of the unit interval.

@@ -14,11 +14,11 @@ pub enum Step {
     Bias(Words, f32),
     /// Divides all by a number.
     Divide(f32),
-    /// Divides what is positive by a number, and multiplies what is not, of some tokens: a word for each, with its id in the upper
-    /// half. The ids are strictly ascending.
+    /// Divides what is positive by a number, and multiplies what is not, of some tokens: a word for each, with its id
+    /// in the upper half. The ids are strictly ascending.
     Repetition(Words, f32),
-    /// Takes a number from each of some tokens: a word for each, with its id in the upper half and the bits of the number, an
-    /// `f32`, in the lower. The ids are strictly ascending.
+    /// Takes a number from each of some tokens: a word for each, with its id in the upper half and the bits of the
+    /// number, an `f32`, in the lower. The ids are strictly ascending.
     Subtract(Words),
     /// As [`TopK`](crate::warp::TopK).
     TopK(usize),

@@ -5,6 +5,8 @@ use verdigris_logits::TokenId;
 use crate::vocabulary::Vocabulary;
 
 /// Turns tokens into text as they come. Bytes that do not yet make a character wait for the next token.
+#[doc(alias = "TextIteratorStreamer")]
+#[doc(alias = "detokenize")]
 #[derive(Debug)]
 pub struct TextStream<'a> {
     vocabulary: &'a Vocabulary,

@@ -1,8 +1,8 @@
 //! The standard attacks on a mark, so that anyone can repeat how well it stands them.
 //!
 //! Every attack takes a strength from 0 to 1 and a seed, and gives the same text each time. What the strength counts is
-//! said at each. They are the attacks of Kirchenbauer et al. 2023, section 7, and of Piet et al., *Mark my words*, 2023,
-//! as far as they need no model; paraphrase does.
+//! said at each. They are the attacks of Kirchenbauer et al. 2023, section 7, and of Piet et al., *Mark my words*,
+//! 2023, as far as they need no model; paraphrase does.
 
 use std::collections::HashMap;
 

@@ -31,6 +31,7 @@ pub enum ContextFunction {
 
 /// A context that cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadContext {
     /// It holds no token, or too many.
     #[error("context width is {0}, but must be 1 to {MAX_WIDTH}")]
@@ -42,6 +43,9 @@ pub enum BadContext {
 
 impl Context {
     /// A context of `width` tokens before the judged one, 1 to [`MAX_WIDTH`].
+    ///
+    /// # Errors
+    /// [`BadContext::Width`] for any other width.
     pub fn new(function: ContextFunction, width: usize) -> Result<Self, BadContext> {
         if (1..=MAX_WIDTH).contains(&width) { Ok(Self { function, width }) } else { Err(BadContext::Width(width)) }
     }

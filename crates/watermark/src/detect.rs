@@ -24,7 +24,8 @@ pub const MAX_RECORD: usize = 1 << 24;
 #[serde(rename_all = "lowercase")]
 pub enum Repeats {
     /// A context that came before, whatever follows it: the safest, since the text after equal words is rarely
-    /// independent of what followed them before. An observation that came before in another context is not counted either.
+    /// independent of what followed them before. An observation that came before in another context is not counted
+    /// either.
     #[default]
     Context,
     /// The same token after the same context. Counts more of a text.
@@ -68,6 +69,7 @@ pub struct Scored {
 ///
 /// The work a token is constant (the dialects that permute the vocabulary need `V * gamma` steps for each new
 /// pair of context and token), and the memory is at most some 70 MiB unless a record is kept.
+#[doc(alias = "WatermarkDetector")]
 pub struct Detector {
     scheme: Arc<dyn Scheme>,
     law: ScoreLaw,
@@ -298,6 +300,9 @@ impl Evidence {
     }
 
     /// The verdict at a level such as [`DEFAULT_LEVEL`].
+    ///
+    /// # Errors
+    /// [`TooShort`] if no text of so many observations could reach the level.
     pub fn verdict(&self, level: f64) -> Result<Verdict, TooShort> {
         let bound = level.ln() - self.tried.ln();
         if self.least[0] > bound {

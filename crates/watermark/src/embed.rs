@@ -11,6 +11,7 @@ use crate::strength::Strength;
 ///
 /// Where fewer tokens stand before a position than the scheme looks at, the row stays as it is, unless the scheme
 /// pads them.
+#[doc(alias = "WatermarkLogitsProcessor")]
 #[derive(Clone, Debug)]
 pub struct Embed {
     scheme: Arc<dyn Scheme>,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Being dyadic makes membership the comparison of `k` random bits with `m`, without rounding: each token is
 /// green with probability exactly `gamma`, and the statistics use the same number.
+#[doc(alias = "greenlist_ratio")]
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Gamma {
@@ -22,6 +23,9 @@ pub struct BadGamma(f64);
 
 impl Gamma {
     /// The fraction equal to `value`.
+    ///
+    /// # Errors
+    /// [`BadGamma`] if it is no multiple of 1/256 above 0 and below 1.
     pub fn new(value: f64) -> Result<Self, BadGamma> {
         let scaled = value * 256.0;
         if !(value > 0.0 && value < 1.0 && scaled.fract() == 0.0) {

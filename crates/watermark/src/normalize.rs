@@ -90,8 +90,8 @@ fn in_sections(text: &str, size: usize) -> Normalized {
 const SECTION: usize = 64 << 10;
 const LONGEST_SECTION: usize = 1 << 20;
 
-/// Where the section of about `size` bytes ends that begins at `start`: before a character that nothing before it has a part in, and which
-/// has none in what is before.
+/// Where the section of about `size` bytes ends that begins at `start`: before a character that nothing before it has a
+/// part in, and which has none in what is before.
 fn section(text: &str, start: usize, size: usize) -> usize {
     let mut before = '\r';
     for (at, c) in text[start..].char_indices() {

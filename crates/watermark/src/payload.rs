@@ -39,6 +39,9 @@ pub struct Carrier {
 
 impl Carrier {
     /// A scheme that writes `payload`, the lowest `bits` of a number.
+    ///
+    /// # Errors
+    /// [`BadPayload::TooLarge`] if the number has more bits.
     pub fn new(native: Native, bits: u8, payload: u32) -> Result<Self, BadPayload> {
         if bits < 32 && payload >> bits != 0 {
             return Err(BadPayload::TooLarge { payload, bits });

@@ -39,6 +39,9 @@ impl KeyRing {
     /// Reads all files of a folder that end in `.key` or `.json`. One that is no key file at all is skipped, and
     /// [`KeyRing::skipped`] tells of it. A key that cannot be read is an error: a ring that lost a key would call
     /// marked texts unmarked.
+    ///
+    /// # Errors
+    /// [`KeyError::Ring`] if the folder cannot be read, and the error of a key that is damaged.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let ring = |source| KeyError::Ring { path: path.into(), source };
         let mut files = Vec::new();
@@ -81,6 +84,9 @@ impl KeyRing {
     }
 
     /// The keys for a tokenizer; those for others are skipped. One that is left without keys is an error.
+    ///
+    /// # Errors
+    /// [`KeyError::EmptyRing`] if no key is left.
     pub fn for_vocabulary(mut self, vocabulary: &VocabularyId) -> Result<Self, KeyError> {
         let theirs = |(_, key): &(PathBuf, Key)| key.vocabulary().fingerprint() == vocabulary.fingerprint();
         let (keys, foreign): (Vec<_>, Vec<_>) = self.keys.into_iter().partition(theirs);
@@ -110,11 +116,17 @@ impl KeyRing {
 
     /// The key to write with on a day, for a tenant (empty for none in particular): of those whose period holds the
     /// day, the one that began last.
+    ///
+    /// # Errors
+    /// [`KeyError::EmptyRing`] if no key's period holds the day.
     pub fn writer(&self, day: Date, tenant: &str) -> Result<&Key, KeyError> {
         Ok(&self.keys[self.writer_index(day, tenant)?].1)
     }
 
     /// As [`KeyRing::writer`], and gives the key away.
+    ///
+    /// # Errors
+    /// [`KeyError::EmptyRing`] if no key's period holds the day.
     pub fn into_writer(mut self, day: Date, tenant: &str) -> Result<Key, KeyError> {
         let index = self.writer_index(day, tenant)?;
         Ok(self.keys.swap_remove(index).1)

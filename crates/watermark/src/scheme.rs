@@ -27,8 +27,8 @@ pub struct Observation {
 /// A keyed watermark.
 ///
 /// # Contract
-/// - Over random keys the score of an observation has the law [`Scheme::law`], and observations of different identity are
-///   independent (lists that are permutations: up to sampling without replacement inside one list, which makes
+/// - Over random keys the score of an observation has the law [`Scheme::law`], and observations of different identity
+///   are independent (lists that are permutations: up to sampling without replacement inside one list, which makes
 ///   large sums rarer).
 /// - `mark` makes tokens with a high score more probable, and `observe` gives those scores back from the text.
 /// - Nothing but the key and the tokens given decides; there is no hidden state.
@@ -50,8 +50,8 @@ pub trait Scheme: Send + Sync + Debug {
     /// token possible, and never forbids all. Does not allocate once it has run on a row of that size.
     fn mark(&self, context: &[TokenId], strength: Strength, row: &mut Row);
 
-    /// Names a context of `context_width` tokens as [`Observation::context`] does; for self-salted schemes the name that
-    /// it has before the candidate is known.
+    /// Names a context of `context_width` tokens as [`Observation::context`] does; for self-salted schemes the name
+    /// that it has before the candidate is known.
     fn context_name(&self, context: &[TokenId]) -> u64 {
         name(context)
     }

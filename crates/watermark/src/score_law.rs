@@ -55,8 +55,8 @@ impl ScoreLaw {
         self.cumulants(0.0)[1]
     }
 
-    /// The score of `n` observations in standard deviations from its mean; 0 for no observations, and not a number where the
-    /// law has no known deviation.
+    /// The score of `n` observations in standard deviations from its mean; 0 for no observations, and not a number
+    /// where the law has no known deviation.
     pub fn z_score(&self, n: u64, sum: f64) -> f64 {
         if n == 0 {
             return 0.0;
@@ -129,8 +129,8 @@ impl ScoreLaw {
         }
     }
 
-    /// `ln P(sum >= s)` over `n` observations. Exact for colours, exponential scores and short sums of whole numbers; for
-    /// two keys and long sums by the saddle point, whose relative error is below 2 % (see the tests).
+    /// `ln P(sum >= s)` over `n` observations. Exact for colours, exponential scores and short sums of whole numbers;
+    /// for two keys and long sums by the saddle point, whose relative error is below 2 % (see the tests).
     pub fn ln_tail(&self, n: u64, s: f64) -> f64 {
         if n == 0 {
             return 0.0;

@@ -1,7 +1,7 @@
 //! A detector for text that is still being written: its p-value holds at every moment.
 //!
-//! An ordinary p-value looked at after each token will one day be small by chance. Here the evidence is wealth: a
-//! bet on each observation, fair in unmarked text, so that wealth is a martingale which reaches `1 / p` with probability at
+//! An ordinary p-value looked at after each token will one day be small by chance. Here the evidence is wealth: a bet
+//! on each observation, fair in unmarked text, so that wealth is a martingale which reaches `1 / p` with probability at
 //! most `p`, whenever one looks (Ville 1939; Ramdas et al., *Game-theoretic statistics and safe anytime-valid
 //! inference*, 2023, section 3). The bets are likelihood ratios against several strengths of a mark, an equal share of
 //! the first stake on each.

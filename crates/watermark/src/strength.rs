@@ -15,6 +15,7 @@ pub enum Strength {
 }
 
 /// What is added to the logits of green tokens: above 0 and at most 100.
+#[doc(alias = "bias")]
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Delta(f64);
@@ -26,6 +27,9 @@ pub struct BadDelta(f64);
 
 impl Strength {
     /// A soft watermark with bias `delta`, above 0 and at most 100.
+    ///
+    /// # Errors
+    /// [`BadDelta`] for any other number.
     pub fn soft(delta: f64) -> Result<Self, BadDelta> {
         Ok(Self::Soft(Delta::new(delta)?))
     }
@@ -40,6 +44,9 @@ impl Default for Strength {
 
 impl Delta {
     /// A bias above 0 and at most 100.
+    ///
+    /// # Errors
+    /// [`BadDelta`] for any other number.
     pub fn new(delta: f64) -> Result<Self, BadDelta> {
         if delta > 0.0 && delta <= 100.0 { Ok(Self(delta)) } else { Err(BadDelta(delta)) }
     }

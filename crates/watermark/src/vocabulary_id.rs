@@ -19,6 +19,7 @@ pub struct VocabularyId {
 
 /// A vocabulary that no key can be made for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadVocabulary {
     /// It has no tokens, or too many.
     #[error("a vocabulary has 1 to {MAX_VOCABULARY} tokens, not {0}")]
@@ -31,6 +32,9 @@ pub enum BadVocabulary {
 impl VocabularyId {
     /// The number of tokens that are split into green and red, 1 to [`MAX_VOCABULARY`], and a digest of all tokens in
     /// order: two vocabularies of one size are still two.
+    ///
+    /// # Errors
+    /// [`BadVocabulary`] if there are no tokens or too many, or the digest is too long.
     pub fn new(size: usize, fingerprint: impl Into<String>) -> Result<Self, BadVocabulary> {
         Self { size, fingerprint: fingerprint.into(), model: None }.checked()
     }
@@ -52,6 +56,9 @@ impl VocabularyId {
     }
 
     /// As many tokens of the same vocabulary, or more: other systems split what they take its size to be.
+    ///
+    /// # Errors
+    /// [`BadVocabulary::Size`] if no key can be for so many tokens.
     pub fn with_size(mut self, size: usize) -> Result<Self, BadVocabulary> {
         self.size = size;
         self.checked()

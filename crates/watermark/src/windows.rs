@@ -1,9 +1,9 @@
 //! Marked passages inside a longer text.
 //!
-//! Windows of rising length, each length `sqrt 2` times the one before, slide over the counted observations in steps of an
-//! eighth of themselves. A window's p-value is that of its sum; it pays for all windows of its length and for all
-//! lengths, so that the chance of *any* passage being found in unmarked text is at most the level (Bonferroni, with
-//! an equal share for each length). All windows together are fewer than three times the observations.
+//! Windows of rising length, each length `sqrt 2` times the one before, slide over the counted observations in steps of
+//! an eighth of themselves. A window's p-value is that of its sum; it pays for all windows of its length and for all
+//! lengths, so that the chance of *any* passage being found in unmarked text is at most the level (Bonferroni, with an
+//! equal share for each length). All windows together are fewer than three times the observations.
 //!
 //! What a window says is that there is a mark; where it begins and ends is then estimated: the stretch with the
 //! largest likelihood ratio between the law of the window's own strength and the law of unmarked text.

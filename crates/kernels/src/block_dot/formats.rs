@@ -208,7 +208,8 @@ impl BlockDot for Q5_1 {
     }
 }
 
-/// The lower two bits of the weights of a step: of 128 weights the first 32 have the lowest two bits of 32 bytes, the next 32 the next.
+/// The lower two bits of the weights of a step: of 128 weights the first 32 have the lowest two bits of 32 bytes, the
+/// next 32 the next.
 #[inline(always)]
 fn two_bits<S: Bytewise>(unit: S, all: &[u8], step: usize) -> S::Bytes {
     let (four, shift) = (at(all, 32 * (step / 2)), 4 * (step as u32 % 2));
@@ -351,8 +352,8 @@ impl BlockDot for Q6K {
 
     #[inline(always)]
     fn step<S: Bytewise>(unit: S, bytes: &[u8], head: S::Lanes, step: usize) -> (S::Bytes, S::Lanes) {
-        // As `Decode` has it: of 128 weights the first 64 have their lower four bits in the lower halves of 64 bytes, and the upper
-        // two of all lie in 32 bytes.
+        // As `Decode` has it: of 128 weights the first 64 have their lower four bits in the lower halves of 64 bytes,
+        // and the upper two of all lie in 32 bytes.
         let (of_both, shift) = (step / 2, 4 * (step as u32 % 2));
         let lower = unit.shift_and(unit.bytes64(at(bytes, 64 * of_both)), [shift; 4], 15);
         let upper = at(bytes, 128 + 32 * of_both);

@@ -1,8 +1,8 @@
 //! Products of rows with weights in blocks: as whole numbers, after the rows have been rounded to eight bits too.
 //!
-//! A row is cut into blocks of 32 as the weights are, and each becomes a scale and whole numbers from -127 to 127. Within a block the
-//! product is exact; blocks are added in f32, lane by lane, in an order that depends on the length of the row alone. (llama.cpp rounds
-//! rows as well, for some formats with one scale for 256.)
+//! A row is cut into blocks of 32 as the weights are, and each becomes a scale and whole numbers from -127 to 127.
+//! Within a block the product is exact; blocks are added in f32, lane by lane, in an order that depends on the length
+//! of the row alone. (llama.cpp rounds rows as well, for some formats with one scale for 256.)
 
 mod formats;
 
@@ -28,8 +28,8 @@ const SUMS: usize = 4;
 #[repr(C, align(64))]
 pub(crate) struct TwoBlocks {
     numbers: [u8; STEP],
-    /// For each four of them, their sum times what a format has taken from weights; or their sum, where each 32 or 16 weights have a
-    /// least one of their own.
+    /// For each four of them, their sum times what a format has taken from weights; or their sum, where each 32 or 16
+    /// weights have a least one of their own.
     start: [i32; LANES],
     /// The scale of the first block in eight lanes, that of the second in the others.
     scale: [f32; LANES],
@@ -39,7 +39,8 @@ pub(crate) struct TwoBlocks {
 #[derive(Debug, Default)]
 pub(crate) struct QuantizedRows {
     steps: Vec<TwoBlocks>,
-    /// For each four steps in eight lanes, from the eighth on, the sums of their blocks: what offsets of weights are multiplied by.
+    /// For each four steps in eight lanes, from the eighth on, the sums of their blocks: what offsets of weights are
+    /// multiplied by.
     sums: Vec<[f32; LANES]>,
     /// Steps of a row.
     a_row: usize,
@@ -109,7 +110,8 @@ fn step(two: &[f32], less: i32) -> TwoBlocks {
         let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
         // Too small for an inverse: then they are nothing.
         let inverse = if inverse.is_finite() { inverse } else { 0.0 };
-        // Added to a number of this size, what is behind the point is rounded away, and the number stands in the lowest bits.
+        // Added to a number of this size, what is behind the point is rounded away, and the number stands in the lowest
+        // bits.
         const ROUND: f32 = 12_582_912.0;
         for (q, x) in step.numbers[32 * i..32 * i + 32].iter_mut().zip(block) {
             *q = (x * inverse + ROUND).to_bits() as u8;
@@ -122,8 +124,8 @@ fn step(two: &[f32], less: i32) -> TwoBlocks {
     step
 }
 
-/// `M` rows from `row` on against a column of weights, with sums in registers; of the rows there are `rows`, and where that is less the
-/// last one is computed again.
+/// `M` rows from `row` on against a column of weights, with sums in registers; of the rows there are `rows`, and where
+/// that is less the last one is computed again.
 #[inline(always)]
 fn tile<S: Bytewise, F: BlockDot, const M: usize>(
     unit: S,

@@ -22,8 +22,8 @@ pub(crate) trait Bytewise: Simd {
     /// Two times thirty-two.
     fn join(self, first: &[u8; BYTES / 2], second: &[u8; BYTES / 2]) -> Self::Bytes;
 
-    /// Each byte shifted to the right, by a number for each sixteen bytes, and what a mask leaves of it. The mask has no bits that
-    /// would come from another byte.
+    /// Each byte shifted to the right, by a number for each sixteen bytes, and what a mask leaves of it. The mask has
+    /// no bits that would come from another byte.
     fn shift_and(self, a: Self::Bytes, bits: [u32; 4], mask: u8) -> Self::Bytes;
 
     /// Each byte shifted to the left; none has a bit that would be lost.
@@ -35,8 +35,8 @@ pub(crate) trait Bytewise: Simd {
     /// For each lane `start` and four products of a weight, from 0 to 127, and a number with a sign, from -127 to 127.
     fn dot_small(self, weights: Self::Bytes, numbers: Self::Bytes, start: Self::Ints) -> Self::Ints;
 
-    /// For each lane four products of a weight with a sign and a number with a sign, from -127 to 127; `less` is -128 times the sum
-    /// of the numbers, which some units need.
+    /// For each lane four products of a weight with a sign and a number with a sign, from -127 to 127; `less` is -128
+    /// times the sum of the numbers, which some units need.
     fn dot_signed(self, weights: Self::Bytes, numbers: Self::Bytes, less: Self::Ints) -> Self::Ints;
 
     /// The bytes of four words, without signs.

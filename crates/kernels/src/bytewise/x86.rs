@@ -20,13 +20,15 @@ impl Bytewise for Avx512 {
 
     #[inline(always)]
     fn bytes64(self, from: &[u8; BYTES]) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and an unaligned load asks for no more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and an unaligned load asks for
+        // no more.
         unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn join(self, first: &[u8; BYTES / 2], second: &[u8; BYTES / 2]) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f; both arrays are 32 bytes, and unaligned loads ask for no more.
+        // SAFETY: `self` exists only where the CPU has avx512f; both arrays are 32 bytes, and unaligned loads ask for
+        // no more.
         unsafe {
             let first = _mm512_castsi256_si512(_mm256_loadu_si256(first.as_ptr().cast()));
             _mm512_inserti64x4::<1>(first, _mm256_loadu_si256(second.as_ptr().cast()))
@@ -77,7 +79,8 @@ impl Bytewise for Avx512 {
 
     #[inline(always)]
     fn ints(self, from: &[i32; LANES]) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and an unaligned load asks for no more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and an unaligned load asks for
+        // no more.
         unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
     }
 
@@ -125,13 +128,15 @@ impl Bytewise for Avx2 {
     #[inline(always)]
     fn bytes64(self, from: &[u8; BYTES]) -> [__m256i; 2] {
         let (low, high) = from.split_at(BYTES / 2);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are 32 bytes, and unaligned loads ask for no more.
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 32 bytes, and unaligned loads ask for no
+        // more.
         unsafe { [_mm256_loadu_si256(low.as_ptr().cast()), _mm256_loadu_si256(high.as_ptr().cast())] }
     }
 
     #[inline(always)]
     fn join(self, first: &[u8; BYTES / 2], second: &[u8; BYTES / 2]) -> [__m256i; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2; both arrays are 32 bytes, and unaligned loads ask for no more.
+        // SAFETY: `self` exists only where the CPU has avx2; both arrays are 32 bytes, and unaligned loads ask for no
+        // more.
         unsafe { [_mm256_loadu_si256(first.as_ptr().cast()), _mm256_loadu_si256(second.as_ptr().cast())] }
     }
 
@@ -204,7 +209,8 @@ impl Bytewise for Avx2 {
     #[inline(always)]
     fn ints(self, from: &[i32; LANES]) -> [__m256i; 2] {
         let (low, high) = from.split_at(LANES / 2);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are 32 bytes, and unaligned loads ask for no more.
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 32 bytes, and unaligned loads ask for no
+        // more.
         unsafe { [_mm256_loadu_si256(low.as_ptr().cast()), _mm256_loadu_si256(high.as_ptr().cast())] }
     }
 

@@ -23,9 +23,9 @@ pub struct Attention<'a> {
 
 /// How keys are split among blocks of threads, and where their results lie before they are joined.
 ///
-/// Where a split begins depends on nothing but its number: sums are rounded the same way whatever else is in a pass, so a
-/// seed's text does not depend on its company. The first sixteen have 128 tokens, and eight more double what is reached: a
-/// text of any length has blocks enough for a GPU, and a long one not too many.
+/// Where a split begins depends on nothing but its number: sums are rounded the same way whatever else is in a pass, so
+/// a seed's text does not depend on its company. The first sixteen have 128 tokens, and eight more double what is
+/// reached: a text of any length has blocks enough for a GPU, and a long one not too many.
 #[derive(Debug)]
 pub struct Splits {
     rows: usize,
@@ -45,6 +45,9 @@ fn split_begin(split: usize) -> usize {
 
 impl Splits {
     /// For so many rows of so many heads, each of which sees at most so many tokens.
+    ///
+    /// # Errors
+    /// [`CudaError`] if the GPU has no memory for it, or the driver fails.
     pub fn new(gpu: &Gpu, rows: usize, heads: usize, head_dim: usize, tokens: usize) -> Result<Self, CudaError> {
         let rows = rows.min(ROWS);
         let splits = (1..).find(|&split| split_begin(split) >= tokens).expect("splits have no end");
@@ -92,11 +95,14 @@ struct MergeArgs {
     from: u32,
 }
 
-/// Attends: for each row and head, the values that it sees, weighted by the softmax of its scores. `query` and `out` are
-/// `rows x heads x head_dim`, of all rows that there may be; the keys and values of these rows are in their pages.
+/// Attends: for each row and head, the values that it sees, weighted by the softmax of its scores. `query` and `out`
+/// are `rows x heads x head_dim`, of all rows that there may be; the keys and values of these rows are in their pages.
 ///
 /// # Panics
 /// If the shapes do not fit together.
+///
+/// # Errors
+/// [`CudaError::Driver`] if the driver fails.
 pub fn attend(
     gpu: &Gpu,
     rows: &Rows,
@@ -151,7 +157,8 @@ pub fn attend(
         let grid = [splits.splits, kv_heads, tiles];
         let mut buffers = vec![query, &splits.sums, &splits.totals, rows.buffer()];
         buffers.extend(slopes);
-        // SAFETY: the struct is that of `attention.cu`, all is as long as it takes it to be, and `Rows` has checked what rows reach.
+        // SAFETY: the struct is that of `attention.cu`, all is as long as it takes it to be, and `Rows` has checked
+        // what rows reach.
         unsafe { gpu.launch(kernel, grid, (128, shared), &args, &buffers)? };
         let args = MergeArgs {
             sums,

@@ -55,6 +55,9 @@ fn padded(bytes: &mut Vec<u8>) -> usize {
 
 impl Drawer {
     /// For rows of so many logits.
+    ///
+    /// # Errors
+    /// [`CudaError`] if the GPU has no memory for it, or the driver fails.
     pub fn new(gpu: &Gpu, vocabulary: usize) -> Result<Self, CudaError> {
         assert!((1..1 << 23).contains(&vocabulary), "a vocabulary of {vocabulary}");
         let nothing = gpu.allocate(0)?;
@@ -66,6 +69,9 @@ impl Drawer {
     ///
     /// # Panics
     /// If a row or a set is not there.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if the driver fails.
     pub fn draw(&mut self, gpu: &Gpu, logits: &Buffer, items: &[Item<'_>]) -> Result<Vec<Option<TokenId>>, CudaError> {
         if items.is_empty() {
             return Ok(Vec::new());
@@ -93,7 +99,8 @@ impl Drawer {
         for round in 0..rounds {
             let args = Args { fresh: (round == 0).into(), ..args };
             let grid = [size.div_ceil(256), items.len(), 1];
-            // SAFETY: the struct is that of `draw.cu`, all is as long as it takes it to be, and sets are of the words of their steps; so below.
+            // SAFETY: the struct is that of `draw.cu`, all is as long as it takes it to be, and sets are of the words
+            // of their steps; so below.
             unsafe { gpu.launch("edit", grid, (256, 0), &args, &buffers)? };
             // SAFETY: as above.
             unsafe { gpu.launch("cut", [items.len(), 1, 1], (THREADS, SHARED), &args, &buffers)? };

@@ -116,7 +116,8 @@ struct Graph {
     stream: Arc<CudaStream>,
 }
 
-// SAFETY: it is used by one thread at a time, as the driver wants it: there is no way to it but through the one that owns it.
+// SAFETY: it is used by one thread at a time, as the driver wants it: there is no way to it but through the one that
+// owns it.
 unsafe impl Send for Graph {}
 
 impl Recording for Graph {

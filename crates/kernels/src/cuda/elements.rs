@@ -44,6 +44,9 @@ fn embed_with(gpu: &Gpu, rows: &Rows, matrix: &Matrix, out: &Buffer, args: Embed
 }
 
 /// The embedding of each row's token, times `scale`: `out` is `rows x width`.
+///
+/// # Errors
+/// [`CudaError::Driver`] if the driver fails.
 pub fn embed(gpu: &Gpu, rows: &Rows, embedding: &Matrix, scale: f32, out: &Buffer) -> Result<(), CudaError> {
     assert!(rows.vocabulary() <= embedding.rows, "{} tokens", rows.vocabulary());
     let args =
@@ -52,6 +55,9 @@ pub fn embed(gpu: &Gpu, rows: &Rows, embedding: &Matrix, scale: f32, out: &Buffe
 }
 
 /// Adds the embedding of each row's position, the first of which is row `offset`.
+///
+/// # Errors
+/// [`CudaError::Driver`] if the driver fails.
 pub fn add_positions(gpu: &Gpu, rows: &Rows, positions: &Matrix, offset: usize, out: &Buffer) -> Result<(), CudaError> {
     let offset = small(offset);
     let args =
@@ -112,11 +118,18 @@ fn norm_with(
 }
 
 /// Normalises `count` rows; `out` may be `x`.
+///
+/// # Errors
+/// [`CudaError::Driver`] if the driver fails.
 pub fn normalize(gpu: &Gpu, x: &Buffer, count: usize, norm: Norm<'_>, out: &Buffer) -> Result<(), CudaError> {
     norm_with(gpu, x, count, norm, out, None)
 }
 
-/// Normalises the first `count` rows that are wanted, into as many rows of `out`. Of more than are wanted the rest is the first row's.
+/// Normalises the first `count` rows that are wanted, into as many rows of `out`. Of more than are wanted the rest is
+/// the first row's.
+///
+/// # Errors
+/// [`CudaError::Driver`] if the driver fails.
 pub fn normalize_wanted(
     gpu: &Gpu,
     x: &Buffer,
@@ -216,6 +229,9 @@ struct ActivateArgs {
 }
 
 /// Puts the first `count` elements of `x` through an activation, and multiplies them by those of `up`.
+///
+/// # Errors
+/// [`CudaError::Driver`] if the driver fails.
 pub fn activate(
     gpu: &Gpu,
     activation: Activation,
@@ -245,6 +261,9 @@ struct AddArgs {
 }
 
 /// Adds the first `count` elements.
+///
+/// # Errors
+/// [`CudaError::Driver`] if the driver fails.
 pub fn add(gpu: &Gpu, to: &Buffer, from: &Buffer, count: usize) -> Result<(), CudaError> {
     let args = AddArgs { to: to.numbers(count), from: from.numbers(count), count: count as u64 };
     // SAFETY: as above.
@@ -261,6 +280,9 @@ struct CapArgs {
 }
 
 /// The first `count` elements `x` become `cap * tanh(x / cap)`.
+///
+/// # Errors
+/// [`CudaError::Driver`] if the driver fails.
 pub fn cap(gpu: &Gpu, x: &Buffer, count: usize, cap: f32) -> Result<(), CudaError> {
     let args = CapArgs { x: x.numbers(count), count: count as u64, cap, unused: 0 };
     // SAFETY: as above.
@@ -281,6 +303,9 @@ struct MoveArgs {
 ///
 /// # Panics
 /// If they do not, or are not in the pages.
+///
+/// # Errors
+/// [`CudaError::Driver`] if the driver fails.
 pub fn move_back(
     gpu: &Gpu,
     layout: super::rows::Pages,

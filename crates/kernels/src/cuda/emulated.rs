@@ -108,7 +108,8 @@ struct Host {
     bytes: usize,
 }
 
-// SAFETY: it owns its memory, which kernels change as a device's would be: whoever shares it takes care that they do not meet.
+// SAFETY: it owns its memory, which kernels change as a device's would be: whoever shares it takes care that they do
+// not meet.
 unsafe impl Send for Host {}
 // SAFETY: as above.
 unsafe impl Sync for Host {}

@@ -48,6 +48,9 @@ struct Args {
 ///
 /// # Panics
 /// If the shapes do not fit together, or there are more parts than [`PARTS`].
+///
+/// # Errors
+/// [`CudaError::Driver`] if the driver fails.
 pub fn linear(gpu: &Gpu, x: &Buffer, m: usize, parts: &[Part<'_>], adds: bool) -> Result<(), CudaError> {
     assert!((1..=PARTS).contains(&parts.len()), "{} matrices", parts.len());
     let first = parts[0].matrix;

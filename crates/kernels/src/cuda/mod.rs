@@ -1,11 +1,12 @@
-//! Kernels for NVIDIA GPUs: those of a decoder, and the draw of a token out of a row of logits, which then never leaves the GPU.
+//! Kernels for NVIDIA GPUs: those of a decoder, and the draw of a token out of a row of logits, which then never leaves
+//! the GPU.
 //!
-//! The kernels are written in CUDA C++ (`cuda/` of this crate), and are compiled twice: for GPUs (feature `cuda`), and as C++ for a CPU
-//! that runs the threads of a block as fibres (feature `emulated-cuda`), so that tests see the same source at work where there is no
-//! GPU. A [`Gpu`] is one or the other.
+//! The kernels are written in CUDA C++ (`cuda/` of this crate), and are compiled twice: for GPUs (feature `cuda`), and
+//! as C++ for a CPU that runs the threads of a block as fibres (feature `emulated-cuda`), so that tests see the same
+//! source at work where there is no GPU. A [`Gpu`] is one or the other.
 //!
-//! Calls return before the work is done; what is asked of a GPU is done in order. [`Gpu::record`] keeps the launches of a closure as
-//! a [`Graph`], which does them again at the price of one.
+//! Calls return before the work is done; what is asked of a GPU is done in order. [`Gpu::record`] keeps the launches of
+//! a closure as a [`Graph`], which does them again at the price of one.
 //!
 //! | module | holds |
 //! |---|---|
@@ -107,6 +108,9 @@ pub struct Graph {
 
 impl Gpu {
     /// The GPU of a number, counted from zero.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if there is no such GPU, or no driver for it.
     #[cfg(feature = "cuda")]
     pub fn open(number: usize) -> Result<Self, CudaError> {
         Ok(Self { backend: Arc::new(driver::Driver::open(number)?), recorder: Arc::default() })
@@ -119,11 +123,17 @@ impl Gpu {
     }
 
     /// Memory with any content.
+    ///
+    /// # Errors
+    /// [`CudaError::Memory`] if the GPU has not so much memory left.
     pub fn allocate(&self, bytes: usize) -> Result<Buffer, CudaError> {
         self.backend.allocate(bytes)?.map(|memory| Buffer(memory.into())).ok_or(CudaError::Memory { bytes })
     }
 
     /// Memory of zeros.
+    ///
+    /// # Errors
+    /// [`CudaError::Memory`] if the GPU has not so much memory left.
     pub fn zeroed(&self, bytes: usize) -> Result<Buffer, CudaError> {
         let buffer = self.allocate(bytes)?;
         buffer.0.zero()?;
@@ -131,6 +141,9 @@ impl Gpu {
     }
 
     /// Memory that holds bytes.
+    ///
+    /// # Errors
+    /// [`CudaError::Memory`] if the GPU has not so much memory left.
     pub fn upload(&self, bytes: &[u8]) -> Result<Buffer, CudaError> {
         let buffer = self.allocate(bytes.len())?;
         buffer.write(0, bytes)?;
@@ -138,6 +151,9 @@ impl Gpu {
     }
 
     /// Memory that holds numbers.
+    ///
+    /// # Errors
+    /// [`CudaError::Memory`] if the GPU has not so much memory left.
     pub fn upload_numbers(&self, numbers: &[f32]) -> Result<Buffer, CudaError> {
         self.upload(format::bytes(numbers))
     }
@@ -148,11 +164,17 @@ impl Gpu {
     }
 
     /// Bytes of memory that are free.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if the driver fails.
     pub fn free_memory(&self) -> Result<u64, CudaError> {
         self.backend.free_memory()
     }
 
     /// Keeps the launches of `work`, which are not done now. It must do nothing else on this GPU, in this thread.
+    ///
+    /// # Errors
+    /// Those of `work`, and [`CudaError::Driver`] if the driver cannot record it.
     pub fn record(&self, work: impl FnOnce() -> Result<(), CudaError>) -> Result<Graph, CudaError> {
         let _turn = self.recorder.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.backend.begin_recording()?;
@@ -169,8 +191,8 @@ impl Gpu {
     }
 
     /// # Safety
-    /// The arguments are the struct that the kernel takes. All that it reaches through them lies in `buffers`, or in memory that those
-    /// hold the addresses of and that is there until it is done, be it by a graph.
+    /// The arguments are the struct that the kernel takes. All that it reaches through them lies in `buffers`, or in
+    /// memory that those hold the addresses of and that is there until it is done, be it by a graph.
     unsafe fn launch<A: Copy>(
         &self,
         kernel: &'static str,
@@ -209,11 +231,17 @@ impl Buffer {
     ///
     /// # Panics
     /// If they reach past the end; so in what follows.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if the driver fails.
     pub fn write(&self, at: usize, bytes: &[u8]) -> Result<(), CudaError> {
         self.0.write(at, bytes)
     }
 
     /// Reads numbers from a place (in bytes), once everything before is done.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if the driver fails.
     pub fn read_numbers(&self, at: usize, numbers: &mut [f32]) -> Result<(), CudaError> {
         // SAFETY: any bytes are numbers.
         let bytes = unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().cast(), size_of_val(numbers)) };
@@ -221,6 +249,9 @@ impl Buffer {
     }
 
     /// Copies all of another buffer of the same length.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if the driver fails.
     pub fn copy(&self, from: &Self) -> Result<(), CudaError> {
         self.0.copy(&*from.0)
     }
@@ -239,6 +270,9 @@ impl Buffer {
 
 impl Graph {
     /// Does the launches again, in order.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if the driver fails.
     pub fn replay(&self) -> Result<(), CudaError> {
         self.launches.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the memory is here; where it holds addresses, `Rows` has what is there, until it writes others.

@@ -119,6 +119,9 @@ const QUERIES: usize = 16;
 
 impl Rows {
     /// Room for rows.
+    ///
+    /// # Errors
+    /// [`CudaError`] if the GPU has no memory for it, or the driver fails.
     pub fn new(gpu: &Gpu, layout: Pages, bounds: Bounds) -> Result<Self, CudaError> {
         let Bounds { rows, pages, group, vocabulary, angles } = bounds;
         let mut new = Self {
@@ -285,6 +288,9 @@ impl Rows {
     }
 
     /// Fills up with rows that do nothing, and hands all to the GPU.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`] if the driver fails.
     pub fn finish(&mut self) -> Result<(), CudaError> {
         let nothing =
             Row { token: 0, position: 0, slot: NONE, table: 0, held: 0, first: 0, mask: NONE, unused: 0, angles: 0 };

@@ -107,7 +107,8 @@ pub(crate) trait Simd: Copy + Debug {
     /// `e^x` for `x` up to 80, to about 1e-7 of it; below -87 it is 1.6e-38.
     #[inline(always)]
     fn exp(self, x: Self::Lanes) -> Self::Lanes {
-        // Added to a number of this size, what is behind the point is rounded away, and the number stands in the lowest bits.
+        // Added to a number of this size, what is behind the point is rounded away, and the number stands in the lowest
+        // bits.
         const ROUND: f32 = 12_582_912.0;
         let x = self.max(x, self.splat(-87.0));
         let rounded = self.fma(x, self.splat(std::f32::consts::LOG2_E), self.splat(ROUND));

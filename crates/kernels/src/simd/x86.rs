@@ -36,22 +36,22 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and an unaligned load asks for no
-        // more. x86 is little-endian.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and an unaligned load asks for
+        // no more. x86 is little-endian.
         unsafe { _mm512_loadu_ps(from.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn f16(self, from: &[u8; 2 * LANES]) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 32 bytes, and an unaligned load asks for no
-        // more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 32 bytes, and an unaligned load asks for
+        // no more.
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
     }
 
     #[inline(always)]
     fn bf16(self, from: &[u8; 2 * LANES]) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 32 bytes, and an unaligned load asks for no
-        // more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 32 bytes, and an unaligned load asks for
+        // no more.
         unsafe {
             let halves = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast()));
             _mm512_castsi512_ps(_mm512_slli_epi32::<16>(halves))
@@ -114,15 +114,15 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn bytes(self, from: &[u8; LANES]) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and an unaligned load asks for no
-        // more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and an unaligned load asks for
+        // no more.
         unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast())) }
     }
 
     #[inline(always)]
     fn signed(self, from: &[u8; LANES]) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and an unaligned load asks for no
-        // more.
+        // SAFETY: `self` exists only where the CPU has avx512f; the array is 16 bytes, and an unaligned load asks for
+        // no more.
         unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(from.as_ptr().cast())) }
     }
 
@@ -215,16 +215,16 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn f32(self, from: &[u8; 4 * LANES]) -> [__m256; 2] {
         let (low, high) = from.split_at(2 * LANES);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are 32 bytes, and an unaligned load asks for no
-        // more. x86 is little-endian.
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 32 bytes, and an unaligned load asks for
+        // no more. x86 is little-endian.
         unsafe { [_mm256_loadu_ps(low.as_ptr().cast()), _mm256_loadu_ps(high.as_ptr().cast())] }
     }
 
     #[inline(always)]
     fn f16(self, from: &[u8; 2 * LANES]) -> [__m256; 2] {
         let (low, high) = from.split_at(LANES);
-        // SAFETY: `self` exists only where the CPU has f16c; both halves are 16 bytes, and an unaligned load asks for no
-        // more.
+        // SAFETY: `self` exists only where the CPU has f16c; both halves are 16 bytes, and an unaligned load asks for
+        // no more.
         unsafe {
             let (low, high) = (_mm_loadu_si128(low.as_ptr().cast()), _mm_loadu_si128(high.as_ptr().cast()));
             [_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)]
@@ -234,8 +234,8 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn bf16(self, from: &[u8; 2 * LANES]) -> [__m256; 2] {
         let (low, high) = from.split_at(LANES);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are 16 bytes, and an unaligned load asks for no
-        // more.
+        // SAFETY: `self` exists only where the CPU has avx2; both halves are 16 bytes, and an unaligned load asks for
+        // no more.
         unsafe {
             let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(low.as_ptr().cast()));
             let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(high.as_ptr().cast()));

@@ -1,8 +1,8 @@
 //! What a template may take: bytes that it makes, and work.
 //!
 //! A template says how much of both it takes before it takes it, so that neither a loop that doubles a text nor a list
-//! that holds itself a thousand times over takes the memory of a machine. What is made is never given back: a text that is
-//! made and forgotten counts too.
+//! that holds itself a thousand times over takes the memory of a machine. What is made is never given back: a text that
+//! is made and forgotten counts too.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

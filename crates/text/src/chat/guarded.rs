@@ -1,8 +1,8 @@
 //! A template in which everything that can make much is paid for before it is done.
 //!
-//! minijinja counts the steps of a template, not what they make, and lets nobody in where two texts are joined. So its own
-//! reading of a template is taken, and written anew: what an operator joins goes through a filter that pays
-//! for it, and so does what is kept under a name. The names of these filters are no names that a template can write.
+//! minijinja counts the steps of a template, not what they make, and lets nobody in where two texts are joined. So its
+//! own reading of a template is taken, and written anew: what an operator joins goes through a filter that pays for it,
+//! and so does what is kept under a name. The names of these filters are no names that a template can write.
 
 use minijinja::Value;
 use minijinja::machinery::ast::*;

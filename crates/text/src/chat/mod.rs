@@ -1,8 +1,8 @@
 //! Conversations as prompts, by a model's own chat template.
 //!
-//! Templates are Jinja, with the settings and functions that `transformers` gives them (`apply_chat_template`). They come
-//! with models, so they are strangers: what one may do is bounded, in steps, in work and in memory, and nothing that
-//! somebody writes in a message becomes a control token.
+//! Templates are Jinja, with the settings and functions that `transformers` gives them (`apply_chat_template`). They
+//! come with models, so they are strangers: what one may do is bounded, in steps, in work and in memory, and nothing
+//! that somebody writes in a message becomes a control token.
 //!
 //! | module | holds |
 //! |---|---|
@@ -71,6 +71,7 @@ impl Message {
 }
 
 /// A template that makes a prompt of a conversation.
+#[doc(alias = "apply_chat_template")]
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
     source: Arc<str>,
@@ -148,8 +149,11 @@ impl ChatTemplate {
         Ok(prompt)
     }
 
-    /// The prompt for the model's next message, as tokens. What the template writes becomes control tokens, what the messages say
-    /// does not.
+    /// The prompt for the model's next message, as tokens. What the template writes becomes control tokens, what the
+    /// messages say does not.
+    ///
+    /// # Errors
+    /// As [`ChatTemplate::render`], and where the prompt cannot be tokenized.
     pub fn tokens(&self, messages: &[Message], tokenizer: &Tokenizer) -> Result<Vec<TokenId>, ChatError> {
         // One that is in no message, and in no text: Unicode leaves these to programs.
         let texts = || messages.iter().flat_map(|message| [&message.role, &message.content]);

@@ -14,6 +14,7 @@ pub const BITS: std::ops::RangeInclusive<u8> = 8..=32;
 
 /// A payload that cannot be carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadPayload {
     /// Too few bits for the code, or too many.
     #[error("a payload has {least} to {most} bits, not {0}", least = BITS.start(), most = BITS.end())]

@@ -32,6 +32,7 @@ pub enum Seeding {
 }
 
 /// A `WatermarkingConfig`, as key files have it.
+#[doc(alias = "WatermarkingConfig")]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
@@ -123,6 +124,9 @@ impl Seed for Seeds {
 /// The scheme of a `WatermarkingConfig`. `vocabulary` is the model config's `vocab_size`.
 ///
 /// `width` is `context_width`: with left-hash it only says how many tokens must be there before one is marked.
+///
+/// # Errors
+/// [`BadSplit`] if the share does not split the vocabulary.
 pub fn hugging_face(
     key: u64,
     seeding: Seeding,

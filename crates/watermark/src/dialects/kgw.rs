@@ -87,6 +87,9 @@ pub struct BadSeedingScheme(String);
 
 impl SeedingScheme {
     /// Reads a name that may say the hash key too, such as `ff-anchored_minhash_prf-4-True-15485863`.
+    ///
+    /// # Errors
+    /// [`BadSeedingScheme`] if the reference has no such name.
     pub fn with_key(text: &str) -> Result<(Self, Option<u64>), BadSeedingScheme> {
         let whole = || BadSeedingScheme(text.chars().take(60).collect());
         match text.rsplit_once('-') {
@@ -302,6 +305,9 @@ pub(crate) fn fixed_table(seed: u32) -> Vec<u32> {
 
 /// The reference's scheme under a key, over a vocabulary. `vocabulary` must be what the writer used: the
 /// reference takes `len(tokenizer.get_vocab())`, TGI the width of the logits.
+///
+/// # Errors
+/// [`BadSplit`] if the share does not split the vocabulary.
 pub fn kgw(key: u64, scheme: SeedingScheme, gamma: f64, vocabulary: usize) -> Result<impl Scheme, BadSplit> {
     let seed = Seeds { scheme, key: Zeroizing::new(key) };
     Ok(Seeded { seed, list: Permutation::new(gamma, vocabulary)? })

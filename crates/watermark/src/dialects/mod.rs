@@ -14,8 +14,8 @@
 //! | [`sglang`] | SGLang: Gumbel-max with one key and with two |
 //! | [`three_bricks`] | Three Bricks: colours and Gumbel scores out of one seed |
 //!
-//! Each file has the parameters of its dialect and what they mean (`spec`). Shared are `seeded` (a context becomes a seed,
-//! a seed a list), `gumbel` (noise that is added to logits), and [`error`] (why parameters make no scheme).
+//! Each file has the parameters of its dialect and what they mean (`spec`). Shared are `seeded` (a context becomes a
+//! seed, a seed a list), `gumbel` (noise that is added to logits), and [`error`] (why parameters make no scheme).
 
 pub mod error;
 pub mod hugging_face;

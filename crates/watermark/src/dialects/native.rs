@@ -247,8 +247,8 @@ impl Native {
         ((smallest as u16) & ((1 << self.gamma.bits()) - 1)) < self.gamma.numerator()
     }
 
-    /// Hands over, for each judged token, its observation without a score, 32 uniform bits of its context, and the number
-    /// of the token there. For contexts that have a seed.
+    /// Hands over, for each judged token, its observation without a score, 32 uniform bits of its context, and the
+    /// number of the token there. For contexts that have a seed.
     #[inline]
     pub(crate) fn coloured(&self, tokens: &[TokenId], mut each: impl FnMut(Observation, u32, u16)) {
         let (width, k) = (self.context.width(), self.gamma.bits());
@@ -314,6 +314,7 @@ impl Native {
 impl Native {
     /// Writes the green tokens after `context` (of `context_width` tokens) into `green`, which has the capacity of
     /// the vocabulary.
+    #[doc(alias = "greenlist")]
     pub fn green_list(&self, context: &[TokenId], green: &mut TokenSet) {
         if self.context.function() != ContextFunction::SelfSalted {
             let seed = self.seed(context);

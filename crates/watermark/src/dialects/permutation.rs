@@ -15,6 +15,7 @@ const MAX_VOCABULARY: usize = 214_748_363;
 
 /// A share or a vocabulary that cannot be split so.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadSplit {
     /// The share is not strictly between 0 and 1.
     #[error("gamma is {0}, but must be above 0 and below 1")]

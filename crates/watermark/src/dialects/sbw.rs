@@ -182,6 +182,9 @@ fn halves(seed: u64) -> [u32; 2] {
 }
 
 /// The scheme of a key.
+///
+/// # Errors
+/// [`BadSplit`] if the share is not above 0 and below 1, or there are no tokens to split.
 pub fn sbw(key: u64, seeding: Seeding, gamma: f64, vocabulary: usize) -> Result<impl Scheme, BadSplit> {
     let threshold = (gamma * f64::from(0x7fff_ffffu32)) as u32;
     if !(gamma > 0.0 && gamma < 1.0) || threshold == 0 {

@@ -123,7 +123,8 @@ impl<S: Seed, L: List> Scheme for Seeded<S, L> {
             out.extend(tokens.windows(width + 1).zip(&*questions).zip(&*green).map(
                 |((window, &(seed, token)), &green)| {
                     let identity = mix(mix(seed) ^ u64::from(token));
-                    // A self-salted position whose candidate is another one is another observation: all its tokens count.
+                    // A self-salted position whose candidate is another one is another observation: all its tokens
+                    // count.
                     let context = if salted { name(window) } else { name(&window[..width]) };
                     Observation { context, identity, score: f32::from(u8::from(green)) }
                 },

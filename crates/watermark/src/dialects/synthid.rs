@@ -44,6 +44,8 @@ pub enum Bits {
 }
 
 /// How the bits of a token become its score.
+#[doc(alias = "SynthIDTextWatermarkDetector")]
+#[doc(alias = "BayesianDetectorModel")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Score {
@@ -108,6 +110,8 @@ impl Spec for Parameters {
 }
 
 /// SynthID-Text under some keys.
+#[doc(alias = "SynthIDTextWatermarkLogitsProcessor")]
+#[doc(alias = "SynthIDTextWatermarkingConfig")]
 #[derive(Clone)]
 pub struct SynthId {
     keys: Zeroizing<Vec<u64>>,
@@ -130,6 +134,9 @@ impl fmt::Debug for SynthId {
 
 impl SynthId {
     /// The scheme of some keys over n-grams of `ngram_len` tokens, the last of which is the judged one.
+    ///
+    /// # Errors
+    /// [`BadSynthId`] says which parameter is out of range or does not fit the keys.
     pub fn new(
         keys: &[i64],
         bits: Bits,

@@ -64,6 +64,9 @@ impl fmt::Debug for Unigram {
 
 impl Unigram {
     /// The list of a key.
+    ///
+    /// # Errors
+    /// [`BadSplit`] if the share does not split the vocabulary.
     pub fn new(key: i64, gamma: f64, vocabulary: usize) -> Result<Self, BadSplit> {
         if !(gamma > 0.0 && gamma < 1.0) {
             return Err(BadSplit::Gamma(gamma));

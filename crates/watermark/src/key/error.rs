@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use super::MAX_NAME;
+use super::format::{FORMAT, MAX_FILE};
+use super::period::BadPeriod;
 use crate::dialect::BadDialect;
 
 /// Why a key could not be read, made or written.
@@ -38,22 +40,21 @@ pub enum KeyError {
         /// What to do about it.
         hint: &'static str,
     },
-    /// The file is no key file. The text of the fault is left out: it could quote a secret.
+    /// The file is no key file.
     #[error("{path} is not a key file: {fault}")]
     NotAKey {
         /// Which file.
         path: PathBuf,
         /// What is wrong, without any part of the file.
-        fault: String,
+        fault: BadKeyFile,
     },
-    /// The file says that it is a key file and cannot be read as one. The text of the fault is left out: it could
-    /// quote the secret.
+    /// The file says that it is a key file and cannot be read as one.
     #[error("the key file {path} cannot be used: {fault}")]
     Malformed {
         /// Which file.
         path: PathBuf,
         /// What is wrong, without any part of the file.
-        fault: String,
+        fault: BadKeyFile,
     },
     /// The parameters make no scheme.
     #[error(transparent)]
@@ -74,9 +75,9 @@ pub enum KeyError {
         /// Whether it carries payloads.
         carries: bool,
     },
-    /// A period that ends before it begins, or is no date.
-    #[error("{0}")]
-    Period(String),
+    /// A period that is none.
+    #[error(transparent)]
+    Period(#[from] BadPeriod),
     /// The folder of a ring could not be read.
     #[error("cannot read the key ring {path}: {source}")]
     Ring {
@@ -93,4 +94,59 @@ pub enum KeyError {
         /// What was looked for.
         wanted: String,
     },
+}
+
+/// What is wrong with the contents of a key file. Nothing of it is quoted: it may hold a secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadKeyFile {
+    /// It has no content.
+    #[error("it is empty")]
+    Empty,
+    /// It does not say that it is a key file.
+    #[error("it does not name the format {FORMAT}")]
+    NoFormat,
+    /// It is longer than key files are.
+    #[error("it is longer than {MAX_FILE} bytes")]
+    Long,
+    /// It is a key file of another version.
+    #[error("its format is not {FORMAT}; a newer version of the program may have made it")]
+    Version,
+    /// It has a field that no key file has.
+    #[error("unknown field at line {line}, column {column}")]
+    UnknownField {
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+    },
+    /// It is not the JSON of a key file.
+    #[error("it does not read as one at line {line}, column {column}")]
+    Json {
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+    },
+    /// A field is missing, or has a value out of its range: in the words of the check that found it.
+    #[error("{0}")]
+    Value(String),
+    /// The secret is not written in hexadecimal digits.
+    #[error("the secret is not hexadecimal")]
+    Secret,
+    /// What it says makes no key.
+    #[error("{0}")]
+    Key(#[source] Box<KeyError>),
+    /// Its check value is not that of its contents.
+    #[error(
+        "it was changed after it was made (its check value does not fit): take a copy of it, or, if you changed it on \
+         purpose, take the line \"check\" out"
+    )]
+    Changed,
+}
+
+impl BadKeyFile {
+    pub(super) fn key(error: KeyError) -> Self {
+        Self::Key(Box::new(error))
+    }
 }

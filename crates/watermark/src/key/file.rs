@@ -9,21 +9,14 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::{Key, KeyError, Period};
+use super::format::{ANY_FORMAT, FORMAT, MAX_FILE};
+use super::{BadKeyFile, Key, KeyError, Period};
 use crate::dialect::Dialect;
 use crate::strength::Strength;
 use crate::vocabulary_id::VocabularyId;
 
-const FORMAT: &str = "verdigris-key-1";
-
-/// What the formats of all versions begin with.
-const ANY_FORMAT: &[u8] = b"\"verdigris-key-";
-
 /// Digits of a check value.
 const CHECK: usize = 16;
-
-/// No key file is longer than this.
-pub const MAX_FILE: u64 = 256 << 10;
 
 /// The file, with the secret borrowed from a buffer that is wiped. Numbers and names are checked afterwards.
 #[derive(Serialize, Deserialize)]
@@ -33,7 +26,8 @@ struct KeyFile<'a> {
     id: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     tenant: String,
-    scheme: Dialect,
+    #[serde(rename = "scheme")]
+    dialect: Dialect,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strength: Option<Strength>,
     vocabulary: VocabularyId,
@@ -47,8 +41,11 @@ struct KeyFile<'a> {
 
 impl Key {
     /// Reads a key file. On Unix one that others can read is refused, but for a file of root's of mode 0440, which is
-    /// how secrets are mounted into containers whose processes are not root's. A pipe is read where it is one of this process, such as
-    /// a shell's `<(command)`.
+    /// how secrets are mounted into containers whose processes are not root's. A pipe is read where it is one of this
+    /// process, such as a shell's `<(command)`.
+    ///
+    /// # Errors
+    /// [`KeyError::Read`], [`KeyError::Exposed`], [`KeyError::NotAKey`] and [`KeyError::Malformed`].
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let read = |source| KeyError::Read { path: path.into(), source };
         let refuse = |fault: &str| read(io::Error::new(io::ErrorKind::InvalidInput, fault));
@@ -62,9 +59,9 @@ impl Key {
         file.take(MAX_FILE + 1).read_to_end(&mut text).map_err(read)?;
         if !text.windows(ANY_FORMAT.len()).any(|part| part == ANY_FORMAT) {
             let fault = match text.len() as u64 {
-                0 => "it is empty".to_owned(),
-                1..=MAX_FILE => format!("it does not name the format {FORMAT}"),
-                _ => format!("it is longer than {MAX_FILE} bytes"),
+                0 => BadKeyFile::Empty,
+                1..=MAX_FILE => BadKeyFile::NoFormat,
+                _ => BadKeyFile::Long,
             };
             return Err(KeyError::NotAKey { path: path.into(), fault });
         }
@@ -74,43 +71,44 @@ impl Key {
         Self::parse(&text).map_err(|fault| KeyError::Malformed { path: path.into(), fault })
     }
 
-    /// Reads the contents of a key file. The error never quotes them.
-    pub fn parse(text: &[u8]) -> Result<Self, String> {
+    /// Reads the contents of a key file.
+    ///
+    /// # Errors
+    /// [`BadKeyFile`] says what is wrong with them, and never quotes them.
+    pub fn parse(text: &[u8]) -> Result<Self, BadKeyFile> {
         if text.len() as u64 > MAX_FILE {
-            return Err(format!("it is longer than {MAX_FILE} bytes"));
+            return Err(BadKeyFile::Long);
         }
         let file: KeyFile<'_> = serde_json::from_slice(text).map_err(|error| {
             // Only errors of gamma, delta and the like, which our own checks word, may be shown.
             const OURS: [&str; 6] =
                 ["gamma is", "delta is", "context width is", "a vocabulary has", "the key would end", "missing field"];
-            let place = format!("line {}, column {}", error.line(), error.column());
-            let worded = error.to_string();
+            let (line, column, worded) = (error.line(), error.column(), error.to_string());
             match worded.starts_with("unknown field") {
-                _ if OURS.iter().any(|ours| worded.starts_with(ours)) => worded,
-                true => format!("unknown field at {place}"),
-                false => format!("it does not read as one at {place}"),
+                _ if OURS.iter().any(|ours| worded.starts_with(ours)) => BadKeyFile::Value(worded),
+                true => BadKeyFile::UnknownField { line, column },
+                false => BadKeyFile::Json { line, column },
             }
         })?;
         if file.format != FORMAT {
-            return Err(format!("its format is not {FORMAT}; a newer version of the program may have made it"));
+            return Err(BadKeyFile::Version);
         }
-        let secret = decode_hex(file.secret).ok_or("the secret is not hexadecimal")?;
-        let KeyFile { id, tenant, scheme, strength, vocabulary, period, .. } = file;
-        let key = Self::new(secret, id, scheme, strength, vocabulary).map_err(|error| error.to_string())?;
+        let secret = decode_hex(file.secret).ok_or(BadKeyFile::Secret)?;
+        let KeyFile { id, tenant, dialect, strength, vocabulary, period, .. } = file;
+        let key = Self::new(secret, id, dialect, strength, vocabulary).map_err(BadKeyFile::key)?;
         if let Some(written) = file.check
             && check(text, written) != written
         {
-            return Err(
-                "it was changed after it was made (its check value does not fit): take a copy of it, or, if you \
-                        changed it on purpose, take the line \"check\" out"
-                    .into(),
-            );
+            return Err(BadKeyFile::Changed);
         }
         // The secret in the file is the tenant's already.
-        Self { tenant, ..key }.with_period(period).checked().map_err(|error| error.to_string())
+        Self { tenant, ..key }.with_period(period).checked().map_err(BadKeyFile::key)
     }
 
-    /// Writes a new key file of mode 0600. A file that is there already is left as it is.
+    /// Writes a new key file of mode 0600.
+    ///
+    /// # Errors
+    /// [`KeyError::Write`]: a file that is there already is left as it is.
     pub fn save(&self, path: &Path) -> Result<(), KeyError> {
         let write = |source: io::Error| {
             let hint = match source.kind() {
@@ -140,7 +138,7 @@ impl Key {
             format: FORMAT,
             id: self.id.clone(),
             tenant: self.tenant.clone(),
-            scheme: self.dialect.clone(),
+            dialect: self.dialect.clone(),
             strength: self.strength,
             vocabulary: self.vocabulary.clone(),
             period: self.period,
@@ -427,7 +425,7 @@ mod tests {
             good.replace("0.25", "0.5"),
             good.replace("\"id\": \"vg-", "\"id\": \"vG-"),
         ] {
-            assert!(Key::parse(bad.as_bytes()).unwrap_err().contains("check value"), "{bad}");
+            assert!(matches!(Key::parse(bad.as_bytes()), Err(BadKeyFile::Changed)), "{bad}");
         }
         let laid_out_otherwise = good.replace('\n', "\r\n").replace(": ", " :\t");
         assert!(Key::parse(laid_out_otherwise.as_bytes()).is_ok());
@@ -436,7 +434,7 @@ mod tests {
         assert!(Key::parse(without.replace("0.25", "0.5").as_bytes()).is_ok(), "on purpose: {without}");
         for check in ["", "0", "00112233445566778899"] {
             let bad = without.replace("\"format\"", &format!("\"check\": \"{check}\", \"format\""));
-            assert!(Key::parse(bad.as_bytes()).unwrap_err().contains("check value"), "{bad}");
+            assert!(matches!(Key::parse(bad.as_bytes()), Err(BadKeyFile::Changed)), "{bad}");
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod error;
 mod file;
+mod format;
 mod period;
 mod public;
 
@@ -15,9 +16,9 @@ use std::sync::Arc;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use zeroize::Zeroizing;
 
-pub use self::error::KeyError;
-pub use self::file::MAX_FILE;
-pub use self::period::Period;
+pub use self::error::{BadKeyFile, KeyError};
+pub use self::format::MAX_FILE;
+pub use self::period::{BadPeriod, Period};
 use crate::context::Context;
 use crate::dialect::{BadDialect, Dialect};
 use crate::dialects::native::{self, Native};
@@ -157,6 +158,9 @@ impl Key {
     }
 
     /// The same key for another vocabulary: to look for marks of a writer whose idea of its size is not known.
+    ///
+    /// # Errors
+    /// [`KeyError::Dialect`] if no key can be for so many tokens.
     pub fn with_vocabulary_size(&self, size: usize) -> Result<Self, KeyError> {
         self.like(self.dialect.clone(), self.vocabulary.clone().with_size(size).map_err(BadDialect::from)?)
     }
@@ -234,6 +238,9 @@ impl Key {
     /// The scheme under this key: what a detector needs.
     ///
     /// A key that carries payloads has one for each of them: [`Key::carrier`] and [`Key::payload_reader`].
+    ///
+    /// # Errors
+    /// [`KeyError::Payload`] if it carries payloads.
     pub fn scheme(&self) -> Result<Arc<dyn Scheme>, KeyError> {
         match self.payload_bits() {
             None => self.any_scheme(),
@@ -254,23 +261,35 @@ impl Key {
     }
 
     /// The scheme that writes a payload.
+    ///
+    /// # Errors
+    /// [`KeyError::Payload`] if it carries no payloads, and [`KeyError::Dialect`] if this one has too many bits.
     pub fn carrier(&self, payload: u32) -> Result<Arc<dyn Scheme>, KeyError> {
         let (native, bits) = self.native()?;
         Ok(Arc::new(Carrier::new(native, bits, payload).map_err(BadDialect::from)?))
     }
 
     /// A reader of payloads.
+    ///
+    /// # Errors
+    /// [`KeyError::Payload`] if it carries none.
     pub fn payload_reader(&self) -> Result<crate::payload::PayloadReader, KeyError> {
         let (native, bits) = self.native()?;
         Ok(crate::payload::PayloadReader::new(Arc::new(native), bits))
     }
 
     /// The step that embeds this key's mark.
+    ///
+    /// # Errors
+    /// [`KeyError::Payload`] if it carries payloads: use [`Key::embed_payload`].
     pub fn embed(&self) -> Result<Embed, KeyError> {
         Ok(self.embedding(self.scheme()?))
     }
 
     /// The step that embeds this key's mark with a payload.
+    ///
+    /// # Errors
+    /// [`KeyError::Payload`] if it carries no payloads, and [`KeyError::Dialect`] if this one has too many bits.
     pub fn embed_payload(&self, payload: u32) -> Result<Embed, KeyError> {
         Ok(self.embedding(self.carrier(payload)?))
     }

@@ -3,8 +3,6 @@
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use super::KeyError;
-
 /// The days on which a key is used for writing, the first and the last included; open ends mean for ever. Reading
 /// takes no notice: what was marked stays marked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,16 +12,32 @@ pub struct Period {
     until: Option<Date>,
 }
 
+/// Days that are no period.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadPeriod {
+    /// A text that is no day.
+    #[error("{0:?} is no date such as 2026-08-02")]
+    NoDay(String),
+    /// The last day is before the first.
+    #[error("the key would end ({until}) before it begins ({from})")]
+    Backwards {
+        /// The first day.
+        from: Date,
+        /// The last day.
+        until: Date,
+    },
+}
+
 impl Period {
     /// A period from and until days such as `2026-08-02`.
-    pub fn new(from: Option<&str>, until: Option<&str>) -> Result<Self, KeyError> {
-        let date = |text: Option<&str>| {
-            let parse = |text: &str| {
-                text.parse().map_err(|_| KeyError::Period(format!("{text:?} is no date such as 2026-08-02")))
-            };
-            text.map(parse).transpose()
-        };
-        Form { from: date(from)?, until: date(until)? }.try_into().map_err(KeyError::Period)
+    ///
+    /// # Errors
+    /// [`BadPeriod`] if one of them is no day, or the last is before the first.
+    pub fn new(from: Option<&str>, until: Option<&str>) -> Result<Self, BadPeriod> {
+        let day = |text: &str| text.parse().map_err(|_| BadPeriod::NoDay(text.into()));
+        let (from, until) = (from.map(day).transpose()?, until.map(day).transpose()?);
+        Form { from, until }.try_into()
     }
 
     /// The first day.
@@ -58,12 +72,10 @@ struct Form {
 }
 
 impl TryFrom<Form> for Period {
-    type Error = String;
-    fn try_from(Form { from, until }: Form) -> Result<Self, String> {
+    type Error = BadPeriod;
+    fn try_from(Form { from, until }: Form) -> Result<Self, BadPeriod> {
         match (from, until) {
-            (Some(from), Some(until)) if until < from => {
-                Err(format!("the key would end ({until}) before it begins ({from})"))
-            }
+            (Some(from), Some(until)) if until < from => Err(BadPeriod::Backwards { from, until }),
             _ => Ok(Self { from, until }),
         }
     }

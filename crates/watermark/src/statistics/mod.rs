@@ -1,7 +1,7 @@
 //! Exact laws of sums of scores, in log space.
 //!
-//! Under the null hypothesis (the text knows nothing of the key) every counted observation has a known law, and observations
-//! are independent. So the law of their sum is known, and a p-value is a tail of it. Tails are computed as
+//! Under the null hypothesis (the text knows nothing of the key) every counted observation has a known law, and
+//! observations are independent. So the law of their sum is known, and a p-value is a tail of it. Tails are computed as
 //! logarithms: they keep their relative precision down to `e^-10^8` and never become zero.
 //!
 //! | module | the sum of |

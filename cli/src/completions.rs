@@ -1,0 +1,31 @@
+//! `verdigris completions`: what a shell needs to complete commands and options.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+use clap_complete::Shell;
+
+use crate::error::Failure;
+
+/// Print what a shell needs to complete commands and options
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  verdigris completions bash > verdigris.bash       then: source verdigris.bash
+  verdigris completions zsh > _verdigris            into a folder of $fpath
+  verdigris completions fish > verdigris.fish       into ~/.config/fish/completions")]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut crate::commands(), "verdigris", &mut script);
+        std::io::stdout().write_all(&script)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,38 @@
+//! `verdigris man`: manual pages, made of the same description as `--help`.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::error::Failure;
+
+/// Print a manual page
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  verdigris man > verdigris.1                   the program's page
+  verdigris man key new > verdigris-key-new.1   a command's page; read it with man -l")]
+pub(crate) struct Man {
+    /// The command whose page it is; without one, the program's
+    command: Vec<String>,
+}
+
+impl Man {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let mut all = crate::commands();
+        // Names commands below others by their whole path.
+        all.build();
+        let mut command = &all;
+        for name in &self.command {
+            command = command.find_subcommand(name).ok_or_else(|| {
+                let path = self.command.join(" ");
+                Failure::Usage(format!("there is no command {path:?}: verdigris --help lists them"))
+            })?;
+        }
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command.clone()).render(&mut page)?;
+        std::io::stdout().write_all(&page)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
