@@ -26,8 +26,8 @@ pub(crate) struct Convert {
     /// Where the file goes
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
-    /// How weights are stored; rows that are no whole blocks of 256 are stored in blocks of 32, and those that are no whole ones of
-    /// these in f16. With 4 bits or fewer, the embedding and the output have 6
+    /// How weights are stored; rows that are no whole blocks of 256 are stored in blocks of 32, and those that are no
+    /// whole ones of these in f16. With 4 bits or fewer, the embedding and the output have 6
     #[arg(long, value_enum, default_value = "q8_0")]
     format: Stored,
     /// Replace a file that is there

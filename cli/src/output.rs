@@ -21,8 +21,8 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// Refuses a file that exists, unless `replace` is set; one of `inputs` under any name, whatever is set; and a folder
-    /// that does not exist.
+    /// Refuses a file that exists, unless `replace` is set; one of `inputs` under any name, whatever is set; and a
+    /// folder that does not exist.
     pub(crate) fn new(name: &Path, replace: bool, inputs: &[&Path]) -> Result<Self, Failure> {
         let write = |source| Failure::Write { path: name.into(), source };
         let path = name.canonicalize().unwrap_or_else(|_| name.into());

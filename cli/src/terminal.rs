@@ -60,8 +60,8 @@ pub(crate) fn coloured_log() -> bool {
     std::io::stderr().is_terminal() && anstream::AutoStream::choice(&std::io::stderr()) != ColorChoice::Never
 }
 
-/// A text for a terminal: control characters, which move its cursor, change its colours or ring its bell, and those that
-/// turn the direction of writing are shown as escapes. Line ends and tabs stay.
+/// A text for a terminal: control characters, which move its cursor, change its colours or ring its bell, and those
+/// that turn the direction of writing are shown as escapes. Line ends and tabs stay.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     escaped(text, |c| disturbs(c) && c != '\n' && c != '\t')
 }

@@ -285,8 +285,8 @@ fn every_field_is_documented() {
     assert_eq!(of, (&"vg-c0ffee00".into(), &0.25.into(), &4096.into()));
 }
 
-/// Colours go to terminals that take them and where they are asked for by name; else there are brackets. The text can do
-/// nothing to the terminal.
+/// Colours go to terminals that take them and where they are asked for by name; else there are brackets. The text can
+/// do nothing to the terminal.
 #[test]
 fn colour_is_for_eyes() {
     let folder = Folder::with_key();

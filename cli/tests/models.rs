@@ -1,4 +1,5 @@
-//! Models as users have them: every place that one can come from, and every use that is made of one, through the built program.
+//! Models as users have them: every place that one can come from, and every use that is made of one, through the built
+//! program.
 
 mod support;
 
@@ -54,7 +55,8 @@ impl Models {
         self.0.write(&format!("{to}/tokenizer_config.json"), &config.to_string());
     }
 
-    /// Every use of a model, each of which must give the same as the model's folder does; losses differ by so much at most.
+    /// Every use of a model, each of which must give the same as the model's folder does; losses differ by so much at
+    /// most.
     fn check(&self, place: &str, folder: &str, within: f64) {
         let generate = |model: &str, more: &[&str]| {
             let common = ["generate", "--max-tokens", "12", "--seed", "3", "--json", "--model", model];
@@ -191,7 +193,8 @@ fn a_gguf_file_may_have_any_name() {
     models.run(&["generate", "--model", "text.txt"]).fails("it is neither a folder nor a GGUF file");
 }
 
-/// Before anything else is done with the file, and with what can be done instead; its tokenizer can be used all the same.
+/// Before anything else is done with the file, and with what can be done instead; its tokenizer can be used all the
+/// same.
 #[test]
 fn a_gguf_file_in_an_unknown_format_is_refused_by_its_name() {
     let models = prepared();
@@ -276,7 +279,8 @@ fn in_time(mut command: Command) -> Run {
     Run { status: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// A field of a kind that it cannot be, or that would change what a model says and is not understood, is not passed over.
+/// A field of a kind that it cannot be, or that would change what a model says and is not understood, is not passed
+/// over.
 #[test]
 fn a_configuration_is_understood_or_refused_by_the_name_of_the_field() {
     let folder = Folder::new();

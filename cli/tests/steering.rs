@@ -5,8 +5,8 @@ mod support;
 use serde_json::Value;
 use support::{Folder, TALE_SMALL};
 
-/// At the strength that is used unless another is asked for, what comes is text: a difference of small models says little of tokens
-/// that hardly ever come, such as bytes that are no characters.
+/// At the strength that is used unless another is asked for, what comes is text: a difference of small models says
+/// little of tokens that hardly ever come, such as bytes that are no characters.
 #[test]
 fn steered_texts_are_text() {
     let folder = Folder::new();

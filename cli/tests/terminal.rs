@@ -1,5 +1,5 @@
-//! What the terminal shows, whole: a page of `cli/tests/terminal` for each command. `VERDIGRIS_UPDATE=1` writes the pages
-//! anew, for a look at what has changed (`git diff`).
+//! What the terminal shows, whole: a page of `cli/tests/terminal` for each command. `VERDIGRIS_UPDATE=1` writes the
+//! pages anew, for a look at what has changed (`git diff`).
 
 mod support;
 

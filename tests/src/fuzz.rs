@@ -115,7 +115,7 @@ pub fn chat_template(data: &[u8]) {
 /// If a promise is broken.
 pub fn key_file(data: &[u8]) {
     match Key::parse(data) {
-        Err(fault) => assert!(!fault.is_empty() && fault.len() < 400),
+        Err(fault) => assert!((1..400).contains(&fault.to_string().len())),
         Ok(key) => {
             assert!(!format!("{key:?}{}", key.describe()).contains("secret\":"));
             if key.vocabulary().size() > MAX_VOCABULARY {

@@ -9,8 +9,8 @@ use crate::error::Failure;
 
 #[derive(Args)]
 pub(super) struct WeighOptions {
-    /// Weigh tokens by what the model of --model expected, which must be the one that wrote: finds a mark in fewer tokens
-    /// where the text had little choice
+    /// Weigh tokens by what the model of --model expected, which must be the one that wrote: finds a mark in fewer
+    /// tokens where the text had little choice
     #[arg(long, value_enum, value_name = "METHOD", conflicts_with_all = ["windows", "html", "color", "ring"])]
     pub(super) weigh: Option<Method>,
     /// The temperature at which the text is thought to be written

@@ -15,8 +15,8 @@ pub trait Chance {
         None
     }
 
-    /// A draft from a law that sums to one. `place` is the number of drafts before it in its call: a position is drafted
-    /// again, at another place, after a draft before it was rejected.
+    /// A draft from a law that sums to one. `place` is the number of drafts before it in its call: a position is
+    /// drafted again, at another place, after a draft before it was rejected.
     fn draft(&mut self, law: &[f64], position: usize, place: usize) -> TokenId;
 
     /// Whether an event of this probability happens.
@@ -26,7 +26,8 @@ pub trait Chance {
     fn residual(&mut self, law: &[f64], position: usize) -> TokenId;
 }
 
-/// Chance out of a seed: each decision has a number of its own, whatever was decided before it, and no number serves two.
+/// Chance out of a seed: each decision has a number of its own, whatever was decided before it, and no number serves
+/// two.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeded(pub Random);
 
@@ -108,7 +109,8 @@ mod tests {
         for (kind, numbers) in kinds {
             let mut cells = [0.0; 200];
             numbers.iter().for_each(|number| cells[(number * 200.0) as usize] += 1.0);
-            // Mean 199, standard deviation 20. A cell that is never met costs 10, but the first and the last count by themselves.
+            // Mean 199, standard deviation 20. A cell that is never met costs 10, but the first and the last count by
+            // themselves.
             let chi2: f64 = cells.iter().map(|count: &f64| (count - 10.0).powi(2) / 10.0).sum();
             assert!(chi2 < 300.0 && cells[0] > 0.0 && cells[199] > 0.0, "{kind}: {chi2}");
         }

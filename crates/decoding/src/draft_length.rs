@@ -13,6 +13,8 @@
 use std::time::Duration;
 
 /// How many drafts to ask for.
+#[doc(alias = "num_assistant_tokens")]
+#[doc(alias = "num_speculative_tokens")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DraftLength {
     /// As many as pay, from what acceptance and time are measured to be while the text is written; none where

@@ -22,7 +22,8 @@ pub struct Draft {
 /// Guesses the tokens that follow a text.
 ///
 /// # Contract
-/// - At most `limit` drafts come back, each one after the draft before it. One that the target has no token for is rejected.
+/// - At most `limit` drafts come back, each one after the draft before it. One that the target has no token for is
+///   rejected.
 /// - Whether a draft is made may depend on the text and on the drafts before it, but not on the token drawn:
 ///   a drawn token is always handed over.
 /// - A law sums to one, and is the one drawn from through `chance`.
@@ -40,6 +41,7 @@ pub trait Drafter {
 
 /// A small model as a drafter. The target's transforms act on its rows too, so that its guesses obey the same
 /// constraint and prefer the same tokens.
+#[doc(alias = "assistant_model")]
 pub struct DraftModel<'a> {
     sequence: Box<dyn Sequence>,
     /// How many tokens the model can read.
@@ -67,8 +69,11 @@ pub enum Coupling {
 }
 
 impl<'a> DraftModel<'a> {
-    /// Drafts with `model`, for texts of at most `capacity` tokens. Past its own context it drafts nothing, nor after a token
-    /// that its vocabulary is too short for, nor from a row that is no law.
+    /// Drafts with `model`, for texts of at most `capacity` tokens. Past its own context it drafts nothing, nor after a
+    /// token that its vocabulary is too short for, nor from a row that is no law.
+    ///
+    /// # Errors
+    /// The model's, where it cannot begin a text.
     pub fn new(
         model: Arc<dyn LanguageModel>,
         capacity: usize,
@@ -139,9 +144,11 @@ impl Drafter for DraftModel<'_> {
 
 /// Prompt lookup: what followed the last tokens when they stood in the text before (Saxena 2023).
 ///
-/// The longest suffix that occurred before decides, and of its occurrences the latest. Each call compares the end of the text
-/// with every place of it: for a text of n tokens at most n times [`Lookup::max_match`] comparisons, which is far less than a
-/// call of a model costs.
+/// The longest suffix that occurred before decides, and of its occurrences the latest. Each call compares the end of
+/// the text with every place of it: for a text of n tokens at most n times [`Lookup::max_match`] comparisons, which is
+/// far less than a call of a model costs.
+#[doc(alias = "prompt_lookup")]
+#[doc(alias = "ngram")]
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup {
     /// The shortest suffix that counts.
@@ -195,7 +202,8 @@ mod tests {
         Seeded(Random::new(3))
     }
 
-    /// What a drafter holds of drafts that were not gone on with does not show, though its rows depend on all that it holds.
+    /// What a drafter holds of drafts that were not gone on with does not show, though its rows depend on all that it
+    /// holds.
     #[test]
     fn a_drafter_forgets_what_was_rejected() {
         let (model, chain) = (Table::deep(16, 4, 100), Chain::new());

@@ -20,9 +20,9 @@
 #![forbid(unsafe_code)]
 
 pub mod chance;
+mod device_sampling;
 pub mod draft_length;
 pub mod drafter;
-mod draws;
 #[cfg(test)]
 mod enumerate;
 pub mod limits;

@@ -8,6 +8,8 @@ use verdigris_models::{LanguageModel, ModelError, Sequence};
 use crate::target::DecodeError;
 
 /// What ends a text, whichever comes first. The model's context ends it in any case.
+#[doc(alias = "eos_token_id")]
+#[doc(alias = "max_new_tokens")]
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// The most tokens to write.
@@ -44,7 +46,7 @@ pub enum Stop {
     Length,
     /// The model's context is full.
     Context,
-    /// A text that was to end it came. Decoding knows tokens alone: whoever turns them into text tells it of this, as by
-    /// [`Together::end`](crate::Together::end).
+    /// A text that was to end it came. Decoding knows tokens alone: whoever turns them into text tells it of this, as
+    /// by [`Together::end`](crate::Together::end).
     StopString,
 }

@@ -1,16 +1,18 @@
-//! Plain decoding: one model call, one token. Tokens that are decided without the model are read with the next that is not.
+//! Plain decoding: one model call, one token. Tokens that are decided without the model are read with the next that is
+//! not.
 
 use std::sync::Arc;
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Purpose, Row, Steps, TokenId, Transform};
-use verdigris_models::{Batch, BatchItem, Drawn, LanguageModel, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, BatchItem, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
 
-use crate::draws::Draws;
+use crate::device_sampling::DeviceSampling;
 use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
 
-/// A text being written, token by token. As an iterator it ends with the text, and [`Plain::stop`] says why; or with the first error.
+/// A text being written, token by token. As an iterator it ends with the text, and [`Plain::stop`] says why; or with
+/// the first error.
 pub struct Plain<'a> {
     target: &'a Target,
     limits: Limits,
@@ -20,7 +22,7 @@ pub struct Plain<'a> {
     rows: Rows,
     /// What is done to the next row, for a model that draws.
     steps: Steps,
-    draws: Draws,
+    device: DeviceSampling,
     /// Tokens that the model has not seen yet: the prompt, then the last token written and those that were decided.
     unseen: Vec<TokenId>,
     written: usize,
@@ -30,6 +32,9 @@ pub struct Plain<'a> {
 
 impl<'a> Plain<'a> {
     /// Begins a text after `prompt`, which must leave room for a token in the model's context.
+    ///
+    /// # Errors
+    /// [`DecodeError::EmptyPrompt`], and the model's error if the prompt does not fit into its context.
     pub fn new(
         model: Arc<dyn LanguageModel>,
         target: &'a Target,
@@ -56,7 +61,7 @@ impl<'a> Plain<'a> {
             row: Row::default(),
             rows: Rows::default(),
             steps: Steps::default(),
-            draws: Draws::new(size),
+            device: DeviceSampling::untried(size),
             unseen: prompt[sequence.len()..].to_vec(),
             sequence,
             written: 0,
@@ -95,12 +100,12 @@ impl<'a> Plain<'a> {
     }
 
     /// What the model is to read next, as an item of a number; and what it is to draw, if it may be that it does.
-    pub(crate) fn item(&mut self, number: usize) -> (BatchItem<'_>, Option<Drawn<'_>>) {
+    pub(crate) fn item(&mut self, number: usize) -> (BatchItem<'_>, Option<SampleRequest<'_>>) {
         let position = self.sequence.len() + self.unseen.len();
         let batch = Batch::chain(&self.unseen, Wanted::Last);
         let recorded =
-            self.draws.size().is_some_and(|size| self.target.record(&self.state, &mut self.row, size, &mut self.steps));
-        let drawn = recorded.then(|| Drawn {
+            self.device.row().is_some_and(|size| self.target.record(&self.state, &mut self.row, size, &mut self.steps));
+        let request = recorded.then(|| SampleRequest {
             item: number,
             row: 0,
             steps: &self.steps,
@@ -108,28 +113,28 @@ impl<'a> Plain<'a> {
             number: self.target.random.uniform(position as u64, Purpose::Token),
             token: None,
         });
-        (BatchItem { sequence: &mut *self.sequence, batch, rows: &mut self.rows }, drawn)
+        (BatchItem { sequence: &mut *self.sequence, batch, rows: &mut self.rows }, request)
     }
 
     /// The model does not draw: it need not be asked again.
-    pub(crate) fn never_ask_to_draw(&mut self) {
-        self.draws.never();
+    pub(crate) fn stop_device_sampling(&mut self) {
+        self.device.off();
     }
 
     /// Takes the token that the model has drawn for that item.
-    pub(crate) fn took(&mut self, token: Option<TokenId>) -> Result<TokenId, DecodeError> {
+    pub(crate) fn take_sampled(&mut self, token: Option<TokenId>) -> Result<TokenId, DecodeError> {
         let Some(token) = token else {
             // The row itself can say why.
             self.sequence.truncate(self.sequence.len() - self.unseen.len());
             self.sequence.forward(&Batch::chain(&self.unseen, Wanted::Last), &mut self.rows)?;
-            return self.drawn();
+            return self.sample_row();
         };
         self.unseen.clear();
         Ok(token)
     }
 
     /// Draws a token from the row of that item.
-    pub(crate) fn drawn(&mut self) -> Result<TokenId, DecodeError> {
+    pub(crate) fn sample_row(&mut self) -> Result<TokenId, DecodeError> {
         let position = self.sequence.len();
         self.unseen.clear();
         self.row.load(self.rows.last());
@@ -149,18 +154,18 @@ impl<'a> Plain<'a> {
     }
 
     fn computed(&mut self) -> Result<TokenId, DecodeError> {
-        let (BatchItem { sequence, batch, .. }, drawn) = self.item(0);
-        if let Some(drawn) = drawn {
-            let mut draws = [drawn];
-            if sequence.draw(&batch, &mut draws)? {
-                let token = draws[0].token;
-                return self.took(token);
+        let (BatchItem { sequence, batch, .. }, request) = self.item(0);
+        if let Some(request) = request {
+            let mut requests = [request];
+            if sequence.draw(&batch, &mut requests)? {
+                let token = requests[0].token;
+                return self.take_sampled(token);
             }
-            self.never_ask_to_draw();
+            self.stop_device_sampling();
         }
         let (BatchItem { sequence, batch, rows }, _) = self.item(0);
         sequence.forward(&batch, rows)?;
-        self.drawn()
+        self.sample_row()
     }
 
     fn step(&mut self) -> Result<Option<TokenId>, DecodeError> {

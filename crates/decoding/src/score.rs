@@ -29,6 +29,10 @@ impl Score {
 }
 
 /// Scores windows of text, each on its own: every token but the first, from those before it in its window.
+///
+/// # Errors
+/// [`DecodeError::Model`], such as for a window that is longer than the model's context.
+#[doc(alias = "perplexity")]
 pub fn score<'a>(
     model: &Arc<dyn LanguageModel>,
     windows: impl IntoIterator<Item = &'a [TokenId]>,

@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Row, Steps, TokenId, Transform};
-use verdigris_models::{Batch, Drawn, LanguageModel, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
 
 use crate::chance::Chance;
+use crate::device_sampling::DeviceSampling;
 use crate::draft_length::{Call, Chooser, DraftLength};
 use crate::drafter::{Draft, Drafter};
-use crate::draws::Draws;
 use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
 
@@ -35,8 +35,10 @@ pub struct Acceptance {
     pub accepted: usize,
 }
 
-/// A text being written several tokens at a time. As an iterator it ends with the text, or with the first error, which comes after
-/// the tokens that were decided before it.
+/// A text being written several tokens at a time. As an iterator it ends with the text, or with the first error, which
+/// comes after the tokens that were decided before it.
+#[doc(alias = "assisted_generation")]
+#[doc(alias = "speculative_decoding")]
 pub struct Speculative<'a, D, C> {
     target: &'a Target,
     limits: Limits,
@@ -61,11 +63,14 @@ pub struct Speculative<'a, D, C> {
     rows: Rows,
     /// What is done to each row of a call, for a model that draws.
     steps: Vec<Steps>,
-    draws: Draws,
+    device: DeviceSampling,
 }
 
 impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
     /// Begins a text after `prompt`, with drafts of at most `length` tokens a call.
+    ///
+    /// # Errors
+    /// [`DecodeError::EmptyPrompt`], and the model's error if the prompt does not fit into its context.
     pub fn new(
         model: Arc<dyn LanguageModel>,
         target: &'a Target,
@@ -97,7 +102,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             row: Row::default(),
             rows: Rows::default(),
             steps: Vec::new(),
-            draws: Draws::new(size),
+            device: DeviceSampling::untried(size),
         })
     }
 
@@ -111,7 +116,8 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         self.acceptance
     }
 
-    /// One call of the target model, or none where a token is decided without: at least one token, unless the text has ended.
+    /// One call of the target model, or none where a token is decided without: at least one token, unless the text has
+    /// ended.
     fn step(&mut self) -> Result<(), DecodeError> {
         let left = self.limits.max_tokens - (self.text.len() - self.prompt);
         let room = self.sequence.capacity() + 1 - self.text.len();
@@ -154,21 +160,21 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         let read = drafts[..readable].iter().map(|draft| draft.token);
         let batch: Vec<TokenId> = self.text[held..].iter().copied().chain(read).collect();
         let chain = Batch::chain(&batch, Wanted::All);
-        let mut drawn = self.drawn(&drafts[..readable], &batch)?;
-        if drawn.is_none() {
+        let mut sampled = self.sampled_by_model(&drafts[..readable], &batch)?;
+        if sampled.is_none() {
             self.sequence.forward(&chain, &mut self.rows)?;
         }
         self.acceptance.calls += 1;
         self.acceptance.drafted += drafts.len();
         for i in 0..=readable {
             let draft = drafts.get(i);
-            if drawn.as_ref().is_some_and(|tokens| tokens[i].is_none()) {
+            if sampled.as_ref().is_some_and(|tokens| tokens[i].is_none()) {
                 // The model found no token: its row can say why.
-                drawn = None;
+                sampled = None;
                 self.sequence.truncate(held);
                 self.sequence.forward(&chain, &mut self.rows)?;
             }
-            let token = match drawn.as_ref().and_then(|tokens| tokens[i]) {
+            let token = match sampled.as_ref().and_then(|tokens| tokens[i]) {
                 Some(token) => token,
                 None => {
                     self.row.load(self.rows.row(unseen - 1 + i));
@@ -187,30 +193,34 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         Ok(batch.len())
     }
 
-    /// The target's own token after each of the drafts, drawn by the model, if it does that and the drafts are guesses: then they
-    /// are compared with those.
-    fn drawn(&mut self, drafts: &[Draft], batch: &[TokenId]) -> Result<Option<Vec<Option<TokenId>>>, DecodeError> {
-        let Some(size) = self.draws.size().filter(|_| drafts.iter().all(|draft| draft.law.is_none())) else {
+    /// The target's own token after each of the drafts, drawn by the model, if it does that and the drafts are guesses:
+    /// then they are compared with those.
+    fn sampled_by_model(
+        &mut self,
+        drafts: &[Draft],
+        batch: &[TokenId],
+    ) -> Result<Option<Vec<Option<TokenId>>>, DecodeError> {
+        let Some(size) = self.device.row().filter(|_| drafts.iter().all(|draft| draft.law.is_none())) else {
             return Ok(None);
         };
         self.steps.resize_with(drafts.len() + 1, Steps::default);
         let (first, mut state) = (batch.len() - 1 - drafts.len(), self.state.clone());
-        let mut draws = Vec::with_capacity(self.steps.len());
+        let mut requests = Vec::with_capacity(self.steps.len());
         for (i, steps) in self.steps.iter_mut().enumerate() {
             let Some(number) = self.chance.number(self.text.len() + i) else { return Ok(None) };
             if !self.target.record(&state, &mut self.row, size, steps) {
                 return Ok(None);
             }
             let sampler = self.target.sampler;
-            draws.push(Drawn { item: 0, row: first + i, steps, sampler, number, token: None });
+            requests.push(SampleRequest { item: 0, row: first + i, steps, sampler, number, token: None });
             if let Some(draft) = drafts.get(i) {
                 self.target.transforms.advance(&mut state, draft.token);
             }
         }
-        if self.sequence.draw(&Batch::chain(batch, Wanted::All), &mut draws)? {
-            return Ok(Some(draws.into_iter().map(|drawn| drawn.token).collect()));
+        if self.sequence.draw(&Batch::chain(batch, Wanted::All), &mut requests)? {
+            return Ok(Some(requests.into_iter().map(|request| request.token).collect()));
         }
-        self.draws.never();
+        self.device.off();
         Ok(None)
     }
 

@@ -24,8 +24,11 @@ pub struct Pair {
     pub alpha: f32,
 }
 
-/// A base model with any number of pairs. All must have the same tokens under the same ids, but their rows may be padded
-/// differently: rows are as long as the base's, and a token that one of the experts could not read is never written.
+/// A base model with any number of pairs. All must have the same tokens under the same ids, but their rows may be
+/// padded differently: rows are as long as the base's, and a token that one of the experts could not read is never
+/// written.
+#[doc(alias = "proxy_tuning")]
+#[doc(alias = "contrastive_decoding")]
 pub struct Steered {
     base: Arc<dyn LanguageModel>,
     pairs: Vec<Pair>,
@@ -131,9 +134,9 @@ impl Sequence for SteeredSequence {
 
 /// Adds one pair's difference to a row.
 ///
-/// A token that the base forbids (`-inf`) stays forbidden. One that an expert or an anti-expert forbids is forbidden where the
-/// formula says `-inf`; where it says `+inf`, or nothing at all, for both forbid it, the pair says nothing of that token.
-/// A token past the end of one of their rows cannot be read by it, and is forbidden.
+/// A token that the base forbids (`-inf`) stays forbidden. One that an expert or an anti-expert forbids is forbidden
+/// where the formula says `-inf`; where it says `+inf`, or nothing at all, for both forbid it, the pair says nothing of
+/// that token. A token past the end of one of their rows cannot be read by it, and is forbidden.
 fn mix(row: &mut [f32], expert: &[f32], anti: &[f32], alpha: f32) {
     const NO: f32 = f32::NEG_INFINITY;
     for ((z, &e), &a) in row.iter_mut().zip(expert).zip(anti).filter(|((z, _), _)| **z != NO) {
@@ -214,8 +217,8 @@ mod tests {
         }
     }
 
-    /// Padding differs between models of one tokenizer: a row is as long as the base's, and what an expert could not read is not
-    /// written.
+    /// Padding differs between models of one tokenizer: a row is as long as the base's, and what an expert could not
+    /// read is not written.
     #[test]
     fn rows_may_be_padded_differently() {
         for (expert, anti) in [(5, 3), (3, 5), (3, 3)] {

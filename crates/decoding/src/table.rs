@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use verdigris_logits::{Purpose, Random, Row, TokenId, Transform};
-use verdigris_models::{Batch, BatchItem, Drawn, LanguageModel, ModelError, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, BatchItem, LanguageModel, ModelError, Rows, SampleRequest, Sequence, Wanted};
 
 pub(crate) struct Table {
     rows: Vec<Vec<f32>>,
@@ -89,14 +89,14 @@ impl LanguageModel for Table {
         self.context
     }
 
-    fn draw_each(&self, items: &mut [BatchItem<'_>], draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+    fn draw_each(&self, items: &mut [BatchItem<'_>], draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         if self.drawn.is_none() {
             return Ok(false);
         }
         for (number, item) in items.iter_mut().enumerate() {
             let batch = item.batch;
-            let mut own: Vec<Drawn<'_>> = Vec::new();
-            own.extend(draws.iter().filter(|draw| draw.item == number).map(|draw| Drawn { ..*draw }));
+            let mut own: Vec<SampleRequest<'_>> = Vec::new();
+            own.extend(draws.iter().filter(|draw| draw.item == number).map(|draw| SampleRequest { ..*draw }));
             item.sequence.draw(&batch, &mut own)?;
             draws.iter_mut().filter(|draw| draw.item == number).zip(own).for_each(|(to, from)| to.token = from.token);
         }
@@ -138,7 +138,7 @@ impl Sequence for TableSequence {
         Ok(())
     }
 
-    fn draw(&mut self, batch: &Batch<'_>, draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+    fn draw(&mut self, batch: &Batch<'_>, draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         let Some(count) = &self.table.clone().drawn else { return Ok(false) };
         let (mut rows, mut row) = (Rows::default(), Row::default());
         self.forward(batch, &mut rows)?;

@@ -6,6 +6,8 @@ use verdigris_models::ModelError;
 
 /// The law of the next token given the tokens so far: transforms on the model's row, in order, and the
 /// sampler at the end. With the seed it fixes the text itself, not only its law.
+#[doc(alias = "SamplingParams")]
+#[doc(alias = "GenerationConfig")]
 pub struct Target {
     /// Penalties, constraint, watermark, warpers.
     pub transforms: Chain,
@@ -52,20 +54,23 @@ impl DecodeError {
 impl Target {
     /// Draws the token at `position` (the number of tokens before it, prompt included) from the model's row,
     /// which is changed on the way.
+    ///
+    /// # Errors
+    /// [`DecodeError::DeadEnd`] if no token is allowed, and [`DecodeError::NotNumbers`] if the row is no law.
     pub fn draw(&self, state: &ChainState, row: &mut Row, position: usize) -> Result<TokenId, DecodeError> {
         self.transforms.apply(state, row);
         let u = self.random.uniform(position as u64, Purpose::Token);
         self.sampler.sample(row, u).ok_or_else(|| DecodeError::no_token(row, position))
     }
 
-    /// What is done to the row of the token at a place, as steps for a model that draws where its rows are. `false` where the
-    /// logits themselves are needed.
+    /// What is done to the row of the token at a place, as steps for a model that draws where its rows are. `false`
+    /// where the logits themselves are needed.
     pub(crate) fn record(&self, state: &ChainState, row: &mut Row, size: usize, steps: &mut Steps) -> bool {
         row.record(size, steps, |row| self.transforms.apply(state, row))
     }
 
-    /// The next token, where it does not depend on the model: a step leaves it alone, and the others let it be. `row` is
-    /// one of the model's width, to work in; with none of it nothing is decided.
+    /// The next token, where it does not depend on the model: a step leaves it alone, and the others let it be. `row`
+    /// is one of the model's width, to work in; with none of it nothing is decided.
     pub(crate) fn decided(&self, state: &ChainState, row: &mut Row) -> Option<TokenId> {
         let token = self.transforms.decided(state).filter(|&token| (token as usize) < row.len())?;
         row.logits_mut().fill(f32::NEG_INFINITY);

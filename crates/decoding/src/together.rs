@@ -10,8 +10,9 @@ use crate::limits::{Limits, Stop};
 use crate::plain::Plain;
 use crate::target::{DecodeError, Target};
 
-/// Texts being written side by side, each the one that [`Plain`] writes alone. As an iterator it gives tokens, each with the number
-/// of its text, and ends with the last text or the first error, which comes after the tokens that were written before it.
+/// Texts being written side by side, each the one that [`Plain`] writes alone. As an iterator it gives tokens, each
+/// with the number of its text, and ends with the last text or the first error, which comes after the tokens that were
+/// written before it.
 pub struct Together<'a> {
     model: Arc<dyn LanguageModel>,
     texts: Vec<Plain<'a>>,
@@ -22,6 +23,9 @@ pub struct Together<'a> {
 
 impl<'a> Together<'a> {
     /// Begins a text for each target after the same prompt, which the model reads once.
+    ///
+    /// # Errors
+    /// As [`Plain::new`], and the model's error in reading the prompt.
     pub fn new(
         model: Arc<dyn LanguageModel>,
         targets: &'a [Target],
@@ -41,6 +45,9 @@ impl<'a> Together<'a> {
     }
 
     /// Begins a text for each target after a prompt of its own, with limits of its own.
+    ///
+    /// # Errors
+    /// As [`Plain::new`], of any of the texts.
     pub fn each<'p>(
         model: Arc<dyn LanguageModel>,
         texts: impl IntoIterator<Item = (&'a Target, &'p [TokenId], Limits)>,
@@ -61,18 +68,18 @@ impl<'a> Together<'a> {
     }
 
     /// The tokens that the model draws, if it does and all texts let it.
-    fn model_draws(
+    fn sampled_by_model(
         model: &dyn LanguageModel,
         reading: &mut [(usize, &mut Plain<'a>)],
     ) -> Result<Option<Vec<Option<TokenId>>>, DecodeError> {
         let asked = reading.iter_mut().enumerate().map(|(number, (_, text))| text.item(number));
-        let (mut items, draws): (Vec<_>, Vec<_>) = asked.unzip();
-        let Some(mut draws) = draws.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
-        if model.draw_each(&mut items, &mut draws)? {
-            return Ok(Some(draws.into_iter().map(|drawn| drawn.token).collect()));
+        let (mut items, requests): (Vec<_>, Vec<_>) = asked.unzip();
+        let Some(mut requests) = requests.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
+        if model.draw_each(&mut items, &mut requests)? {
+            return Ok(Some(requests.into_iter().map(|request| request.token).collect()));
         }
-        drop((items, draws));
-        reading.iter_mut().for_each(|(_, text)| text.never_ask_to_draw());
+        drop((items, requests));
+        reading.iter_mut().for_each(|(_, text)| text.stop_device_sampling());
         Ok(None)
     }
 
@@ -88,15 +95,15 @@ impl<'a> Together<'a> {
                 None => reading.push((i, text)),
             }
         }
-        let tokens = Self::model_draws(&*self.model, &mut reading)?;
+        let tokens = Self::sampled_by_model(&*self.model, &mut reading)?;
         if tokens.is_none() {
             let mut items: Vec<_> = reading.iter_mut().map(|(_, text)| text.item(0).0).collect();
             self.model.forward_each(&mut items)?;
         }
         for (nth, (i, text)) in reading.into_iter().enumerate() {
             let token = match &tokens {
-                Some(tokens) => text.took(tokens[nth])?,
-                None => text.drawn()?,
+                Some(tokens) => text.take_sampled(tokens[nth])?,
+                None => text.sample_row()?,
             };
             self.ready.extend(text.write(token).map(|token| Ok((i, token))));
         }

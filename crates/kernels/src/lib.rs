@@ -43,8 +43,6 @@ mod simd;
 mod weights;
 mod zeroed;
 
-#[doc(hidden)]
-pub use attention::AttentionMask as Sight;
 pub use attention::{AttentionMask, Cached, Heads, attend};
 pub use elements::{Activation, Pairs, activate, layer_norm, rms_norm, rotate};
 pub use format::Format;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use verdigris_kernels::cuda::attention::{Attention, Splits, attend};
 use verdigris_kernels::cuda::draw::{Drawer, Item};
-use verdigris_kernels::cuda::elements::{self, Norm, Turn};
+use verdigris_kernels::cuda::elements::{self, Norm, Rotation};
+use verdigris_kernels::cuda::inputs::{Bounds, Inputs, Pages, Slice};
 use verdigris_kernels::cuda::linear::{Part, linear};
-use verdigris_kernels::cuda::rows::{Bounds, Pages, Piece, Rows};
 use verdigris_kernels::cuda::{Buffer, Gpu, Matrix};
 use verdigris_kernels::{Activation, AttentionMask, Cached, Format, Heads, Pairs, Weights};
 use verdigris_logits::transform::ChainState;
@@ -171,9 +171,9 @@ fn attend_as(
     let inverse: Vec<f32> = (0..PAIRS).map(|i| 1.0 / 100f32.powf(i as f32 / 8.0)).collect();
     // Those of another embedding stand before.
     let angles = [vec![7.0; 3], inverse.clone()].concat();
-    let turn = Turn { pairs: PAIRS, which: pairs, angles: 3, magnitude: MAGNITUDE };
+    let rotation = Rotation { pairs: PAIRS, which: pairs, angles: 3, magnitude: MAGNITUDE };
     let bounds = Bounds { rows: total, pages: 64, group: heads / kv_heads, vocabulary: 10, angles: angles.len() };
-    let mut rows = Rows::new(gpu, layout, bounds).unwrap();
+    let mut rows = Inputs::new(gpu, layout, bounds).unwrap();
     let splits = Splits::new(gpu, total, heads, dim, 512).unwrap();
     let slopes: Vec<f32> = (0..heads).map(|head| 0.1 * head as f32).collect();
     let slopes_there = gpu.upload_numbers(&slopes).unwrap();
@@ -194,7 +194,7 @@ fn attend_as(
             let after = |i: usize| if tree.is_some() { i.min(1) } else { i };
             let positions: Vec<u32> = (0..m).map(|i| (text.held + after(i)) as u32).collect();
             let (tokens, pages, angles) = (vec![3; m], &text.pages, &text.angles);
-            rows.push(Piece { held: text.held, tokens: &tokens, positions: &positions, visible: tree, pages, angles });
+            rows.push(Slice { held: text.held, tokens: &tokens, positions: &positions, visible: tree, pages, angles });
             places.push((positions, tree));
         }
         rows.finish().unwrap();
@@ -202,7 +202,7 @@ fn attend_as(
         let (query, key, value) = (of(heads, 1), of(kv_heads, 2), of(kv_heads, 3));
         let there = [&query, &key, &value].map(|x| gpu.upload_numbers(x).unwrap());
         let out = gpu.zeroed(total * heads * dim * 4).unwrap();
-        elements::into_pages(gpu, &rows, 1, heads, [&there[0], &there[1], &there[2]], Some(turn)).unwrap();
+        elements::into_pages(gpu, &rows, 1, heads, [&there[0], &there[1], &there[2]], Some(rotation)).unwrap();
         let slopes_there = with_slopes.then_some(&slopes_there);
         let attention = Attention { layer: 1, heads, window, slopes: slopes_there, scale: 0.3, cap };
         attend(gpu, &rows, &there[0], attention, &splits, &out).unwrap();
@@ -275,10 +275,10 @@ fn embeddings_are_rows_and_positions_are_added() {
     let gpu = gpu();
     let layout = Pages { tokens: 4, layers: 1, kv_heads: 1, head_dim: 4, format: Format::F32 };
     let bounds = Bounds { rows: 4, pages: 8, group: 1, vocabulary: 6, angles: 0 };
-    let mut rows = Rows::new(&gpu, layout, bounds).unwrap();
+    let mut rows = Inputs::new(&gpu, layout, bounds).unwrap();
     let pages: Vec<Arc<Buffer>> = (0..3).map(|_| gpu.zeroed(layout.page_bytes()).unwrap().into()).collect();
     let (angles, positions) = (gpu.allocate(0).unwrap(), [5, 6, 7]);
-    rows.push(Piece {
+    rows.push(Slice {
         held: 5,
         tokens: &[5, 0, 3],
         positions: &positions,

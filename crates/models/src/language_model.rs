@@ -36,14 +36,14 @@ pub trait LanguageModel: Send + Sync {
 
     /// As [`LanguageModel::forward_each`], but tokens are drawn where the rows are, which do not come back. `false`: this model does
     /// not do that, and nothing has happened.
-    fn draw_each(&self, _items: &mut [BatchItem<'_>], _draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+    fn draw_each(&self, _items: &mut [BatchItem<'_>], _draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         Ok(false)
     }
 }
 
 /// A token to be drawn from a row: the law of the row after some steps, and the number that picks.
 #[derive(Debug)]
-pub struct Drawn<'a> {
+pub struct SampleRequest<'a> {
     /// Which of several items; 0 of one.
     pub item: usize,
     /// Which of the item's rows that are wanted.
@@ -95,7 +95,7 @@ pub trait Sequence: Any + Send {
 
     /// As [`Sequence::forward`], but tokens are drawn where the rows are, which do not come back. `false`: this sequence does not do
     /// that, and nothing has happened.
-    fn draw(&mut self, _batch: &Batch<'_>, _draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+    fn draw(&mut self, _batch: &Batch<'_>, _draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         Ok(false)
     }
 

@@ -47,7 +47,7 @@ pub use foreign::{Foreign, Forward};
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 pub use gpu::GpuDecoder;
 pub use held::Held;
-pub use language_model::{Batch, BatchItem, Drawn, LanguageModel, Rows, Sequence, Wanted};
+pub use language_model::{Batch, BatchItem, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
 pub use source::chat::ChatSource;
 pub use source::folder::{LoadedModel, ModelFolder};
 #[cfg(feature = "hub")]

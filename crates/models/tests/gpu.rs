@@ -8,8 +8,8 @@ use verdigris_logits::steps::Steps;
 use verdigris_logits::warp::{Temperature, TopK, TopP};
 use verdigris_logits::{Chain, Forbid, Purpose, Random, Row, Sampler, Transform};
 use verdigris_models::{
-    Batch, BatchItem, CacheLayout, Device, Drawn, Format, LanguageModel, ModelError, ModelFolder, Rows, Sequence,
-    Wanted, device,
+    Batch, BatchItem, CacheLayout, Device, Format, LanguageModel, ModelError, ModelFolder, Rows, SampleRequest,
+    Sequence, Wanted, device,
 };
 
 mod golden;
@@ -269,9 +269,15 @@ fn tokens_are_drawn_where_the_rows_are() {
     for round in 0..6 {
         let number = |i: usize| Random::new(round).uniform(i as u64, Purpose::Token);
         let sampler = |i: usize| if i == 2 { Sampler::Greedy } else { Sampler::Categorical };
-        let draw =
-            |i: usize| Drawn { item: 0, row: i, steps: &steps, sampler: sampler(i), number: number(i), token: None };
-        let mut draws: Vec<Drawn<'_>> = (0..ids.len()).map(draw).collect();
+        let draw = |i: usize| SampleRequest {
+            item: 0,
+            row: i,
+            steps: &steps,
+            sampler: sampler(i),
+            number: number(i),
+            token: None,
+        };
+        let mut draws: Vec<SampleRequest<'_>> = (0..ids.len()).map(draw).collect();
         let batch = Batch::chain(&ids, Wanted::All);
         assert!(drawing.draw(&batch, &mut draws).unwrap());
         let mut rows = Rows::default();

@@ -12,7 +12,6 @@ const PIECE: usize = 64 << 10;
 /// Why a text could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-#[non_exhaustive]
 pub enum ReadError {
     /// The reader failed.
     #[error(transparent)]

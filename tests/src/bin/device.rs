@@ -14,7 +14,7 @@ use verdigris::decoding::plain::Plain;
 use verdigris::decoding::target::Target;
 use verdigris::logits::warp::{Temperature, TopK, TopP};
 use verdigris::logits::{Chain, Forbid, Random, Row, Sampler, Steps, Transform};
-use verdigris::models::{Batch, Drawn, Format, LanguageModel, ModelError, Rows, Sequence, Wanted};
+use verdigris::models::{Batch, Format, LanguageModel, ModelError, Rows, SampleRequest, Sequence, Wanted};
 use verdigris::watermark::{Context, Embed, Native};
 use verdigris::{Device, Engine, Gamma, Key, Marking, ModelFolder, Stop, Strength, device};
 use verdigris_tests::random_model::{RandomModel, Shape};
@@ -300,9 +300,10 @@ fn rows_a_call(model: &Arc<dyn LanguageModel>, held: usize, bytes: u64) -> Resul
     for m in [1, 2, 4, 8, 16, 64] {
         let next = tokens(m);
         let seconds = time(30, || {
-            // Drawn on the device: what comes back is a token for each row.
-            let draw = |row| Drawn { item: 0, row, steps: &steps, sampler: Sampler::Greedy, number: 0.0, token: None };
-            let mut draws: Vec<Drawn<'_>> = (0..m).map(draw).collect();
+            // Sampled on the device: what comes back is a token for each row.
+            let draw =
+                |row| SampleRequest { item: 0, row, steps: &steps, sampler: Sampler::Greedy, number: 0.0, token: None };
+            let mut draws: Vec<SampleRequest<'_>> = (0..m).map(draw).collect();
             sequence.draw(&Batch::chain(&next, Wanted::All), &mut draws)?;
             sequence.truncate(held);
             Ok(())

@@ -89,8 +89,8 @@ impl Format {
     }
 }
 
-/// Whether a file is an array whose first element is a record with a text. Any other JSON may be a text itself, one that
-/// was written under a schema.
+/// Whether a file is an array whose first element is a record with a text. Any other JSON may be a text itself, one
+/// that was written under a schema.
 fn holds_records(path: &Path, fields: &Fields) -> bool {
     // What is read of a pipe would be gone.
     if !path.metadata().is_ok_and(|about| about.is_file()) {

@@ -1,6 +1,6 @@
 //! Attention over pages of keys and values.
 
-use super::rows::Rows;
+use super::inputs::Inputs;
 use super::{Buffer, CudaError, Gpu, small};
 use crate::format::Format;
 
@@ -35,7 +35,7 @@ pub struct Splits {
     totals: Buffer,
 }
 
-/// Rows whose results lie there at once, at most; more rows are attended in turns.
+/// Inputs whose results lie there at once, at most; more rows are attended in turns.
 const ROWS: usize = 64;
 
 /// Where a split begins, in tokens, as `attention.cu` has it.
@@ -105,7 +105,7 @@ struct MergeArgs {
 /// [`CudaError::Driver`] if the driver fails.
 pub fn attend(
     gpu: &Gpu,
-    rows: &Rows,
+    rows: &Inputs,
     query: &Buffer,
     attention: Attention<'_>,
     splits: &Splits,
@@ -157,7 +157,7 @@ pub fn attend(
         let grid = [splits.splits, kv_heads, tiles];
         let mut buffers = vec![query, &splits.sums, &splits.totals, rows.buffer()];
         buffers.extend(slopes);
-        // SAFETY: the struct is that of `attention.cu`, all is as long as it takes it to be, and `Rows` has checked
+        // SAFETY: the struct is that of `attention.cu`, all is as long as it takes it to be, and `Inputs` has checked
         // what rows reach.
         unsafe { gpu.launch(kernel, grid, (128, shared), &args, &buffers)? };
         let args = MergeArgs {
@@ -177,7 +177,7 @@ pub fn attend(
     Ok(())
 }
 
-/// Rows that are attended at once, and their tiles.
+/// Inputs that are attended at once, and their tiles.
 struct Share {
     tile: usize,
     tiles: usize,
@@ -187,7 +187,7 @@ struct Share {
 
 /// All rows of a pass. Few are one share, whatever they are, so that what is recorded is right for others too; of many,
 /// those that are there, as many at once as there is room for their results.
-fn shares(rows: &Rows, m: usize) -> Vec<Share> {
+fn shares(rows: &Inputs, m: usize) -> Vec<Share> {
     if m <= ROWS {
         return vec![Share { tile: 0, tiles: m, row: 0, count: m }];
     }

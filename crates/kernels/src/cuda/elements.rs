@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rows::Rows;
+use super::inputs::Inputs;
 use super::{Buffer, CudaError, Gpu, Matrix, by_format, small};
 use crate::elements::{Activation, Pairs};
 use crate::format::Format;
@@ -29,7 +29,7 @@ struct EmbedArgs {
     unused: u32,
 }
 
-fn embed_with(gpu: &Gpu, rows: &Rows, matrix: &Matrix, out: &Buffer, args: EmbedArgs) -> Result<(), CudaError> {
+fn embed_with(gpu: &Gpu, rows: &Inputs, matrix: &Matrix, out: &Buffer, args: EmbedArgs) -> Result<(), CudaError> {
     let args = EmbedArgs {
         rows: rows.address(),
         embedding: matrix.bytes.address(),
@@ -47,7 +47,7 @@ fn embed_with(gpu: &Gpu, rows: &Rows, matrix: &Matrix, out: &Buffer, args: Embed
 ///
 /// # Errors
 /// [`CudaError::Driver`] if the driver fails.
-pub fn embed(gpu: &Gpu, rows: &Rows, embedding: &Matrix, scale: f32, out: &Buffer) -> Result<(), CudaError> {
+pub fn embed(gpu: &Gpu, rows: &Inputs, embedding: &Matrix, scale: f32, out: &Buffer) -> Result<(), CudaError> {
     assert!(rows.vocabulary() <= embedding.rows, "{} tokens", rows.vocabulary());
     let args =
         EmbedArgs { rows: 0, embedding: 0, out: 0, vocabulary: 0, width: 0, scale, adds: 0, offset: 0, unused: 0 };
@@ -58,7 +58,13 @@ pub fn embed(gpu: &Gpu, rows: &Rows, embedding: &Matrix, scale: f32, out: &Buffe
 ///
 /// # Errors
 /// [`CudaError::Driver`] if the driver fails.
-pub fn add_positions(gpu: &Gpu, rows: &Rows, positions: &Matrix, offset: usize, out: &Buffer) -> Result<(), CudaError> {
+pub fn add_positions(
+    gpu: &Gpu,
+    rows: &Inputs,
+    positions: &Matrix,
+    offset: usize,
+    out: &Buffer,
+) -> Result<(), CudaError> {
     let offset = small(offset);
     let args =
         EmbedArgs { rows: 0, embedding: 0, out: 0, vocabulary: 0, width: 0, scale: 1.0, adds: 1, offset, unused: 0 };
@@ -96,21 +102,21 @@ fn norm_with(
     count: usize,
     norm: Norm<'_>,
     out: &Buffer,
-    which: Option<&Rows>,
+    which: Option<&Inputs>,
 ) -> Result<(), CudaError> {
     let Norm { weight, bias, width, epsilon } = norm;
-    let rows = which.map_or(count, Rows::most);
+    let rows = which.map_or(count, Inputs::most);
     let args = NormArgs {
         x: x.numbers(rows * width),
         weight: weight.numbers(width),
         bias: bias.map_or(0, |bias| bias.numbers(width)),
         out: out.numbers(count * width),
-        which: which.map_or(0, Rows::wanted),
+        which: which.map_or(0, Inputs::wanted),
         width: small(width),
         epsilon,
     };
     let mut buffers = vec![x, weight, out];
-    buffers.extend(bias.into_iter().chain(which.map(Rows::buffer)));
+    buffers.extend(bias.into_iter().chain(which.map(Inputs::buffer)));
     // A number for each warp is shared.
     let shared = THREADS as usize / 32 * 4;
     // SAFETY: the struct is that of `elements.cu`; wanted rows are among those of `x`.
@@ -133,7 +139,7 @@ pub fn normalize(gpu: &Gpu, x: &Buffer, count: usize, norm: Norm<'_>, out: &Buff
 pub fn normalize_wanted(
     gpu: &Gpu,
     x: &Buffer,
-    rows: &Rows,
+    rows: &Inputs,
     count: usize,
     norm: Norm<'_>,
     out: &Buffer,
@@ -144,7 +150,7 @@ pub fn normalize_wanted(
 
 /// How queries and keys are turned in a layer.
 #[derive(Clone, Copy, Debug)]
-pub struct Turn {
+pub struct Rotation {
     /// How many pairs of elements of a head.
     pub pairs: usize,
     /// Which elements are pairs.
@@ -178,16 +184,19 @@ struct HeadsArgs {
 /// Turns queries in place, and writes turned keys, and values, into the pages.
 pub fn into_pages(
     gpu: &Gpu,
-    rows: &Rows,
+    rows: &Inputs,
     layer: usize,
     heads: usize,
     [query, key, value]: [&Buffer; 3],
-    turn: Option<Turn>,
+    rotation: Option<Rotation>,
 ) -> Result<(), CudaError> {
     let (layout, m) = (rows.layout(), rows.most());
     let (kv_heads, dim) = (layout.kv_heads, layout.head_dim);
-    let turn = turn.unwrap_or(Turn { pairs: 0, which: Pairs::Halves, angles: 0, magnitude: 1.0 });
-    assert!(2 * turn.pairs <= dim && turn.angles + turn.pairs <= rows.angles(), "{turn:?} in heads of {dim}");
+    let rotation = rotation.unwrap_or(Rotation { pairs: 0, which: Pairs::Halves, angles: 0, magnitude: 1.0 });
+    assert!(
+        2 * rotation.pairs <= dim && rotation.angles + rotation.pairs <= rows.angles(),
+        "{rotation:?} in heads of {dim}"
+    );
     let [keys, values] = layout.places(layer);
     let args = HeadsArgs {
         query: query.numbers(m * heads * dim),
@@ -201,10 +210,10 @@ pub fn into_pages(
         kv_heads: small(kv_heads),
         dim: small(dim),
         page: small(layout.tokens),
-        pairs: small(turn.pairs),
-        neighbours: (turn.which == Pairs::Neighbours).into(),
-        angles: small(turn.angles),
-        magnitude: turn.magnitude,
+        pairs: small(rotation.pairs),
+        neighbours: (rotation.which == Pairs::Neighbours).into(),
+        angles: small(rotation.angles),
+        magnitude: rotation.magnitude,
     };
     let kernel = match layout.format {
         Format::F32 => "heads_f32",
@@ -214,7 +223,7 @@ pub fn into_pages(
         format => unreachable!("caches are not stored as {format:?}"),
     };
     let grid = [m, heads + 2 * kv_heads, 1];
-    // SAFETY: the struct is that of `elements.cu`, and `Rows` has checked what rows reach.
+    // SAFETY: the struct is that of `elements.cu`, and `Inputs` has checked what rows reach.
     unsafe { gpu.launch(kernel, grid, (32, dim * 4), &args, &[query, key, value, rows.buffer()]) }
 }
 
@@ -308,7 +317,7 @@ struct MoveArgs {
 /// [`CudaError::Driver`] if the driver fails.
 pub fn move_back(
     gpu: &Gpu,
-    layout: super::rows::Pages,
+    layout: super::inputs::Pages,
     pages: &[Arc<Buffer>],
     moves: &[(usize, usize)],
 ) -> Result<(), CudaError> {

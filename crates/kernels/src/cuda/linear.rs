@@ -1,4 +1,4 @@
-//! Rows times matrices of weights as they are stored.
+//! Inputs times matrices of weights as they are stored.
 
 use super::{Buffer, CudaError, Gpu, Matrix, by_format, small};
 use crate::format::Format;

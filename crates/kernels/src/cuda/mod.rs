@@ -10,7 +10,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`rows`] | what a pass reads: tokens, places, pages, who sees whom |
+//! | [`inputs`] | what a pass reads: tokens, places, pages, who sees whom |
 //! | [`linear`] | `x * w^T` of weights as they are stored |
 //! | [`attention`] | attention over pages of keys and values |
 //! | [`elements`] | embeddings, norms, activations, positions |
@@ -25,8 +25,8 @@ pub mod elements;
 #[cfg(feature = "emulated-cuda")]
 mod emulated;
 mod error;
+pub mod inputs;
 pub mod linear;
-pub mod rows;
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -275,7 +275,7 @@ impl Graph {
     /// [`CudaError::Driver`] if the driver fails.
     pub fn replay(&self) -> Result<(), CudaError> {
         self.launches.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the memory is here; where it holds addresses, `Rows` has what is there, until it writes others.
+        // SAFETY: the memory is here; where it holds addresses, `Inputs` has what is there, until it writes others.
         unsafe { self.recording.replay() }
     }
 }
@@ -290,7 +290,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Rows of so many columns.
+    /// Inputs of so many columns.
     ///
     /// # Panics
     /// If the bytes are no whole rows.
@@ -303,7 +303,7 @@ impl Matrix {
         Self { format, rows: bytes.len() / row, bytes, columns }
     }
 
-    /// Rows of it.
+    /// Inputs of it.
     pub fn rows(&self) -> usize {
         self.rows
     }

@@ -62,7 +62,7 @@ pub(crate) trait Simd: Copy + Debug {
 
     fn div(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
 
-    /// The larger numbers. There are none that are no numbers.
+    /// The larger numbers. Inputs are never NaN.
     fn max(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
 
     fn to_bits(self, a: Self::Lanes) -> Self::Ints;

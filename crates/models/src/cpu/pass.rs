@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use verdigris_kernels::{Heads, Sight, Weights, activate, attend, linear, linear_each, rms_norm, rotate};
+use verdigris_kernels::{AttentionMask, Heads, Weights, activate, attend, linear, linear_each, rms_norm, rotate};
 
 use super::decoder::CpuDecoder;
 use super::pages::{Half, Pages};
@@ -161,7 +161,7 @@ fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [Item<'_>], slice
         let of = |width: usize| at * width..(at + m) * width;
         pages.write(layer, Half::Keys, length, &work.key[of(kv_heads * head_dim)]);
         pages.write(layer, Half::Values, length, &work.value[of(kv_heads * head_dim)]);
-        let sight = Sight {
+        let mask = AttentionMask {
             visible: is_tree.then(|| &work.visible[seen..seen + m * m]),
             positions: &work.positions[of(1)],
             window,
@@ -171,7 +171,7 @@ fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [Item<'_>], slice
         let [keys, values] = [Half::Keys, Half::Values].map(|half| pages.first(layer, half, length + m));
         let rows = of(heads * head_dim);
         let shape = Heads { heads, kv_heads, head_dim };
-        attend(&work.query[rows.clone()], keys, values, shape, sight, config.scale(), &mut work.mixed[rows]);
+        attend(&work.query[rows.clone()], keys, values, shape, mask, config.scale(), &mut work.mixed[rows]);
         at += m;
         seen += if is_tree { m * m } else { 0 };
     }

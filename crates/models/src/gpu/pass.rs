@@ -4,8 +4,8 @@ use verdigris_kernels::cuda::attention::{Attention, Splits, attend};
 use verdigris_kernels::cuda::elements::{
     self, activate, add, add_positions, cap, embed, into_pages, normalize, normalize_wanted,
 };
+use verdigris_kernels::cuda::inputs::Inputs;
 use verdigris_kernels::cuda::linear::{Part, linear};
-use verdigris_kernels::cuda::rows::Rows;
 use verdigris_kernels::cuda::{Buffer, CudaError, Gpu};
 
 use super::resident::{GpuLayer, GpuProjection, GpuScales, Resident};
@@ -15,7 +15,7 @@ use crate::description::config::{DecoderConfig, FeedForward, Norm, Parallel, Pos
 /// The logits of the first `wanted` rows that are wanted.
 pub(super) fn pass(
     resident: &Resident,
-    rows: &Rows,
+    rows: &Inputs,
     buffers: &Buffers,
     splits: &Splits,
     wanted: usize,
@@ -79,7 +79,7 @@ pub(super) fn pass(
 }
 
 /// The residual stream begins as the embeddings.
-fn embed_rows(resident: &Resident, rows: &Rows, buffers: &Buffers) -> Result<(), CudaError> {
+fn embed_rows(resident: &Resident, rows: &Inputs, buffers: &Buffers) -> Result<(), CudaError> {
     let Resident { gpu, config, parts, .. } = resident;
     embed(gpu, rows, &parts.embedding, config.embedding_scale.unwrap_or(1.0) as f32, &buffers.h)?;
     if let (Some(learned), Positions::Learned { offset }) = (&parts.positions, &config.positions) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use verdigris_kernels::Format;
 use verdigris_kernels::cuda::elements;
-use verdigris_kernels::cuda::rows::Pages;
+use verdigris_kernels::cuda::inputs::Pages;
 use verdigris_kernels::cuda::{self, Buffer, CudaError, Gpu};
 
 use crate::cache::{CacheLayout, cache_format};
@@ -23,7 +23,7 @@ pub(super) struct Resident {
     pub(super) parts: GpuParts,
     pub(super) slopes: Option<Buffer>,
     /// Each rotary embedding.
-    pub(super) rotary: Vec<elements::Turn>,
+    pub(super) rotary: Vec<elements::Rotation>,
     /// How keys and values lie.
     pub(super) layout: Pages,
 }
@@ -87,13 +87,13 @@ impl Resident {
         }
         let on_gpu = parts.upload(&mut ToGpu { gpu: &gpu, done: HashMap::new() })?;
         let slopes = slopes_of(&config).map(|slopes| gpu.upload_numbers(&slopes)).transpose()?;
-        let mut rotary: Vec<elements::Turn> = Vec::new();
+        let mut rotary: Vec<elements::Rotation> = Vec::new();
         if let Positions::Rotary(all) = &config.positions {
             let mut angles = 0;
             for one in all {
                 let of = Angles::new(one, head_dim, config.context);
                 let pairs = of.inverse().len();
-                rotary.push(elements::Turn { pairs, which: one.pairs, angles, magnitude: of.magnitude() as f32 });
+                rotary.push(elements::Rotation { pairs, which: one.pairs, angles, magnitude: of.magnitude() as f32 });
                 angles += pairs;
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use verdigris_kernels::cuda::draw;
 use verdigris_kernels::cuda::elements::move_back;
-use verdigris_kernels::cuda::rows;
+use verdigris_kernels::cuda::inputs;
 use verdigris_kernels::cuda::{Buffer, CudaError};
 
 use super::decoder::{GpuDecoder, Shared};
@@ -15,7 +15,7 @@ use super::resident::Resident;
 use super::work::{Span, Work, bucket, is_recorded, outputs};
 use crate::error::ModelError;
 use crate::held::{Held, moves};
-use crate::language_model::{Batch, BatchItem, Drawn, LanguageModel, Rows, Sequence};
+use crate::language_model::{Batch, BatchItem, LanguageModel, Rows, SampleRequest, Sequence};
 use crate::slices::{CHUNK, TokenSlice, passes, share_out};
 
 /// One text that is read or written.
@@ -77,7 +77,7 @@ impl LanguageModel for GpuDecoder {
         forward(self, &mut own(self, items), &mut [])
     }
 
-    fn draw_each(&self, items: &mut [BatchItem<'_>], draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+    fn draw_each(&self, items: &mut [BatchItem<'_>], draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         forward(self, &mut own(self, items), draws)?;
         Ok(true)
     }
@@ -98,7 +98,7 @@ fn own<'a>(decoder: &GpuDecoder, items: &'a mut [BatchItem<'_>]) -> Vec<Item<'a>
 }
 
 /// Goes on with several sequences, and draws tokens from their rows, or, without draws, writes their rows.
-fn forward(decoder: &GpuDecoder, items: &mut [Item<'_>], draws: &mut [Drawn<'_>]) -> Result<(), ModelError> {
+fn forward(decoder: &GpuDecoder, items: &mut [Item<'_>], draws: &mut [SampleRequest<'_>]) -> Result<(), ModelError> {
     let (resident, size) = (&decoder.resident, decoder.config().vocabulary);
     let mut lengths = Vec::with_capacity(items.len());
     for Item { state, batch, .. } in &mut *items {
@@ -129,7 +129,7 @@ fn one_pass(
     Shared { works, drawer }: &mut Shared,
     items: &mut [Item<'_>],
     slices: &[TokenSlice],
-    draws: &mut [Drawn<'_>],
+    draws: &mut [SampleRequest<'_>],
 ) -> Result<(), CudaError> {
     let (gpu, size) = (&resident.gpu, resident.config.vocabulary);
     let bucket = bucket(slices.iter().map(TokenSlice::len).sum());
@@ -164,7 +164,7 @@ fn one_pass(
         }
         for (i, draw) in draws.iter().enumerate() {
             if draw.item == slice.item && of_slice.contains(&draw.row) {
-                let Drawn { steps, sampler, number, .. } = *draw;
+                let SampleRequest { steps, sampler, number, .. } = *draw;
                 asked.push(draw::Item { row: at + draw.row - of_slice.start, steps, sampler, number });
                 drawn.push(i);
             }
@@ -178,7 +178,7 @@ fn one_pass(
 }
 
 /// Sets the rows of a pass; how many are wanted.
-fn set_rows(rows: &mut rows::Rows, items: &[Item<'_>], slices: &[TokenSlice]) -> Result<usize, CudaError> {
+fn set_rows(rows: &mut inputs::Inputs, items: &[Item<'_>], slices: &[TokenSlice]) -> Result<usize, CudaError> {
     let (mut positions, mut visible, mut wanted) = (Vec::new(), Vec::new(), 0);
     rows.clear();
     for slice in slices {
@@ -189,7 +189,7 @@ fn set_rows(rows: &mut rows::Rows, items: &[Item<'_>], slices: &[TokenSlice]) ->
         of_slice.extend_positions(held, &mut positions);
         let is_tree = of_slice.extend_visibility(&mut visible);
         let first = rows.len();
-        rows.push(rows::Piece {
+        rows.push(inputs::Slice {
             held,
             tokens: of_slice.tokens,
             positions: &positions,
@@ -218,7 +218,7 @@ impl Sequence for GpuSequence {
         forward(decoder, &mut [Item { state, batch: *batch, rows }], &mut [])
     }
 
-    fn draw(&mut self, batch: &Batch<'_>, draws: &mut [Drawn<'_>]) -> Result<bool, ModelError> {
+    fn draw(&mut self, batch: &Batch<'_>, draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         let Self { decoder, state } = self;
         forward(decoder, &mut [Item { state, batch: *batch, rows: &mut Rows::default() }], draws)?;
         Ok(true)

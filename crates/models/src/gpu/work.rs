@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use verdigris_kernels::cuda::attention::Splits;
-use verdigris_kernels::cuda::rows::{Bounds, Rows};
+use verdigris_kernels::cuda::inputs::{Bounds, Inputs};
 use verdigris_kernels::cuda::{Buffer, CudaError, Graph};
 
 use super::resident::Resident;
@@ -31,7 +31,7 @@ pub(super) fn is_recorded(bucket: usize) -> bool {
 
 /// What passes of so many rows work in.
 pub(super) struct Work {
-    pub(super) rows: Rows,
+    pub(super) rows: Inputs,
     pub(super) buffers: Buffers,
     /// By the most pages that a sequence may have.
     spans: HashMap<usize, Span>,
@@ -85,11 +85,11 @@ impl Work {
             y: rows(width)?,
             logits: if is_recorded(bucket) { rows(vocabulary)? } else { gpu.allocate(0)? },
         };
-        Ok(Self { rows: Rows::new(gpu, *layout, bounds)?, buffers, spans: HashMap::new() })
+        Ok(Self { rows: Inputs::new(gpu, *layout, bounds)?, buffers, spans: HashMap::new() })
     }
 
     /// What a pass of the rows that are set works in. Spans are powers of two, which the pages of no sequence exceed.
-    pub(super) fn for_these_rows(&mut self, resident: &Resident) -> Result<(&Rows, &Buffers, &mut Span), CudaError> {
+    pub(super) fn for_these_rows(&mut self, resident: &Resident) -> Result<(&Inputs, &Buffers, &mut Span), CudaError> {
         let pages = self.rows.longest().next_power_of_two().max(4);
         let span = match self.spans.entry(pages) {
             Entry::Occupied(span) => span.into_mut(),

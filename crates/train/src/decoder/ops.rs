@@ -2,7 +2,7 @@
 
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, DType, Device, Layout, Result, Shape, Tensor, bail};
 use verdigris_kernels::{
-    Cached, Heads, Sight, Weights as StoredWeights, attend as attend_kernel, linear as linear_kernel,
+    AttentionMask, Cached, Heads, Weights as StoredWeights, attend as attend_kernel, linear as linear_kernel,
 };
 
 /// `x * w^T`: `m x k` by `n x k` gives `m x n`.
@@ -104,9 +104,9 @@ impl CustomOp3 for Attend<'_> {
     ) -> Result<(CpuStorage, Shape)> {
         let mut out = vec![0.0; ql.shape().elem_count()];
         let (q, k, v) = (slice(q, ql)?, slice(k, kl)?, slice(v, vl)?);
-        let sight = Sight { visible: self.visible, ..Sight::default() };
+        let mask = AttentionMask { visible: self.visible, ..AttentionMask::default() };
         let scale = scale(self.shape.head_dim) as f32;
-        attend_kernel(q, Cached::of(k), Cached::of(v), self.shape, sight, scale, &mut out);
+        attend_kernel(q, Cached::of(k), Cached::of(v), self.shape, mask, scale, &mut out);
         Ok((CpuStorage::F32(out), ql.shape().clone()))
     }
 }

@@ -406,7 +406,7 @@ mod tests {
             ("[".repeat(5000), "does not read"),
             (" ".repeat(300_000), "longer than"),
         ] {
-            let fault = Key::parse(bad.as_bytes()).unwrap_err();
+            let fault = Key::parse(bad.as_bytes()).unwrap_err().to_string();
             assert!(fault.contains(said), "{fault:?} should say {said:?}");
             assert!(!fault.contains(&secret[4..20]), "{fault}");
         }

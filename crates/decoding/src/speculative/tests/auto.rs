@@ -5,8 +5,8 @@ use std::cell::Cell;
 use super::*;
 use crate::draft_length::TRIALS;
 
-/// A call takes a second however many rows it has, and its drafts a millisecond: the clock is read when a call begins, when its
-/// drafts are there, and at its end.
+/// A call takes a second however many rows it has, and its drafts a millisecond: the clock is read when a call begins,
+/// when its drafts are there, and at its end.
 fn drafting_pays() -> impl FnMut() -> Duration + Send {
     let (mut reads, mut now) = (0, Duration::ZERO);
     move || {

@@ -1,5 +1,5 @@
-//! How texts end with drafts and without: at the brim of a context, in rows that allow nothing or are no law, and where rows of two
-//! models are not equally long.
+//! How texts end with drafts and without: at the brim of a context, in rows that allow nothing or are no law, and where
+//! rows of two models are not equally long.
 
 use super::*;
 
@@ -57,7 +57,8 @@ fn an_error_comes_after_the_tokens_before_it() {
     }
 }
 
-/// A twin's drafts are all accepted, so the calls can be counted: drafts fill the context to its last token and not beyond it.
+/// A twin's drafts are all accepted, so the calls can be counted: drafts fill the context to its last token and not
+/// beyond it.
 #[test]
 fn drafts_fill_the_context_and_no_more() {
     for context in 4..24 {
@@ -116,8 +117,8 @@ fn a_padded_draft_model_drafts_what_it_drafts_without() {
     }
 }
 
-/// A draft model with other padding than the target: with longer rows, so that some of its drafts are no tokens of the target, and with
-/// shorter ones, so that it cannot read all that is written.
+/// A draft model with other padding than the target: with longer rows, so that some of its drafts are no tokens of the
+/// target, and with shorter ones, so that it cannot read all that is written.
 #[test]
 fn rows_of_other_lengths_do_not_change_the_law() {
     let model = Table::noise(TOKENS, 1);

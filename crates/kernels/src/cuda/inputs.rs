@@ -1,6 +1,6 @@
 //! What a pass reads: its rows, each a token of some sequence, the pages of those sequences, and who sees whom.
 //!
-//! All of it lies in one piece of memory of fixed places, so a graph that was recorded with it reads what is set next.
+//! All of it lies in one slice of memory of fixed places, so a graph that was recorded with it reads what is set next.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ struct Row {
 
 /// Some tokens of one sequence.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece<'a> {
+pub struct Slice<'a> {
     /// Tokens of the sequence before these.
     pub held: usize,
     /// The tokens.
@@ -80,7 +80,7 @@ pub struct Piece<'a> {
 
 /// The rows of a pass.
 #[derive(Debug)]
-pub struct Rows {
+pub struct Inputs {
     layout: Pages,
     most: usize,
     most_pages: usize,
@@ -102,7 +102,7 @@ pub struct Rows {
 /// What rows are for, which bounds them.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Rows, at most.
+    /// Inputs, at most.
     pub rows: usize,
     /// Pages of all sequences, at most.
     pub pages: usize,
@@ -117,7 +117,7 @@ pub struct Bounds {
 /// Queries that a block of threads attends with, at most, unless one token has more.
 const QUERIES: usize = 16;
 
-impl Rows {
+impl Inputs {
     /// Room for rows.
     ///
     /// # Errors
@@ -203,8 +203,8 @@ impl Rows {
     ///
     /// # Panics
     /// If there is no room for them, in the pages or here, or lengths do not fit together.
-    pub fn push(&mut self, piece: Piece<'_>) {
-        let Piece { held, tokens, positions, visible, pages, angles } = piece;
+    pub fn push(&mut self, slice: Slice<'_>) {
+        let Slice { held, tokens, positions, visible, pages, angles } = slice;
         let (m, first) = (tokens.len(), self.rows);
         assert!(first + m <= self.most, "{m} rows more than {first} of {}", self.most);
         assert!(
