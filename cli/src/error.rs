@@ -14,6 +14,7 @@ pub(crate) enum Failure {
     Model(#[from] verdigris::models::ModelError),
     #[error(transparent)]
     Key(#[from] verdigris::watermark::KeyError),
+    #[cfg(feature = "train")]
     #[error(transparent)]
     Train(#[from] verdigris_train::TrainError),
     #[error("cannot open {path}: {source}")]
@@ -27,6 +28,12 @@ pub(crate) enum Failure {
     Usage(String),
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
+}
+
+impl From<verdigris::DetectError> for Failure {
+    fn from(error: verdigris::DetectError) -> Self {
+        Self::Verdigris(error.into())
+    }
 }
 
 impl From<verdigris::Error> for Failure {

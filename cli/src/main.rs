@@ -15,6 +15,8 @@ mod generate;
 mod help;
 mod identify;
 mod key;
+#[cfg(not(feature = "train"))]
+mod left_out;
 mod man;
 mod model;
 mod number;
@@ -25,6 +27,7 @@ mod run;
 mod sampling;
 mod terminal;
 mod text;
+#[cfg(feature = "train")]
 mod train;
 
 use std::ffi::OsString;
@@ -65,8 +68,11 @@ enum Command {
     #[command(subcommand)]
     Key(key::KeyCommand),
     Convert(convert::Convert),
+    #[cfg(feature = "train")]
     #[command(subcommand)]
     Train(train::Train),
+    #[cfg(not(feature = "train"))]
+    Train(left_out::LeftOut),
     Demo(demo::Demo),
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -114,7 +120,10 @@ fn main() -> ExitCode {
         Command::Attack(attack) => attack.run(),
         Command::Key(key) => key.run(),
         Command::Convert(convert) => convert.run(),
+        #[cfg(feature = "train")]
         Command::Train(train) => train.run(),
+        #[cfg(not(feature = "train"))]
+        Command::Train(train) => train.run("train", "train"),
         Command::Demo(demo) => demo.run(),
         Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(),

@@ -66,7 +66,8 @@ impl ModelOption {
             Some(folder) => Ok(folder),
             None => fetching(|each| ModelFolder::find_tokenizer(place, each)),
         };
-        Ok(Reader::from_folder(&self.model.as_deref().map_or_else(|| Ok(storyteller()), find)?)?)
+        let folder = self.model.as_deref().map_or_else(|| Ok(storyteller()), find)?;
+        Ok(Reader::new(folder.tokenizer()?))
     }
 }
 

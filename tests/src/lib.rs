@@ -16,6 +16,8 @@ mod readmes {
     mod constrain {}
     #[doc = include_str!("../../crates/decoding/README.md")]
     mod decoding {}
+    #[doc = include_str!("../../crates/detector/README.md")]
+    mod detector {}
     #[doc = include_str!("../../crates/kernels/README.md")]
     mod kernels {}
     #[doc = include_str!("../../crates/logits/README.md")]

@@ -131,7 +131,7 @@ fn a_look_from_every_side() {
     let look = Look { passages: Some(1e-5), ..Look::default() };
     let judgement = reader.judge(&[&other, &key], &hidden, &look).unwrap();
     assert_eq!(judgement.key.id(), key.id());
-    assert!(matches!(reader.judge(&[], &hidden, &look), Err(verdigris::Error::NoKey)), "no key is an error");
+    assert!(matches!(reader.judge(&[], &hidden, &look), Err(verdigris::DetectError::NoKey)), "no key is an error");
     assert!(judgement.evidence.ln_p_corrected() < -20.0 && judgement.evidence.tried == 8.0, "{:?}", judgement.evidence);
     assert_eq!(judgement.repairs[0].1, marked.chars().count());
     let (before, after) = (write(None, 50), write(None, 51));

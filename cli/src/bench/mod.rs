@@ -1,6 +1,7 @@
 //! `verdigris bench`: figures that anyone can check.
 
 mod detection;
+#[cfg(feature = "train")]
 mod loss;
 mod marks;
 mod power;
@@ -14,6 +15,8 @@ use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::Failure;
+#[cfg(not(feature = "train"))]
+use crate::left_out::LeftOut;
 
 /// Measure
 #[derive(Subcommand)]
@@ -22,7 +25,10 @@ pub(crate) enum Bench {
     Power(power::Power),
     Robustness(robustness::Robustness),
     Strength(strength::Strength),
+    #[cfg(feature = "train")]
     Loss(loss::Loss),
+    #[cfg(not(feature = "train"))]
+    Loss(LeftOut),
     Speculation(speculation::Speculation),
 }
 
@@ -33,7 +39,10 @@ impl Bench {
             Self::Power(power) => power.run(),
             Self::Robustness(robustness) => robustness.run(),
             Self::Strength(strength) => strength.run(),
+            #[cfg(feature = "train")]
             Self::Loss(loss) => loss.run(),
+            #[cfg(not(feature = "train"))]
+            Self::Loss(loss) => loss.run("bench loss", "train"),
             Self::Speculation(speculation) => speculation.run(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use verdigris::{Error, Judgement, Key, Reader};
+use verdigris::{DetectError, Judgement, Key, Reader};
 
 use super::Detect;
 use crate::error::Failure;
@@ -23,7 +23,7 @@ pub(super) fn judge<'k>(
     }
     let evidence = reader.detect_repeats(key, text, options.repeats.into()).map_err(|error| match error {
         // What the decoder says of its text.
-        Error::Read(error) => Failure::Usage(error.to_string()),
+        DetectError::Read(error) => Failure::Usage(error.to_string()),
         error => error.into(),
     })?;
     Ok(Judgement::of(key, evidence))

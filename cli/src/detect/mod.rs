@@ -325,7 +325,7 @@ impl Detect {
                     repeats: self.repeats.into(),
                     normalize: !self.no_repair,
                     offsets: self.offsets,
-                    places: self.color.is_some() || self.html.is_some(),
+                    tokens: self.color.is_some() || self.html.is_some(),
                     passages: self.searches().then_some(self.level),
                 };
                 let result = reader.judge(&keys, &text, &look).map_err(Failure::from);

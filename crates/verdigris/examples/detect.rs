@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [key, text] = &arguments[..] else { return Err("give a key file and a text file".into()) };
     // The folder of the model that the key was made for; of its files, tokenizer.json is all that is read.
     let folder = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/models/tale"));
-    let (reader, key) = (Reader::from_folder(&folder)?, Key::load(key.as_ref())?);
+    let (reader, key) = (Reader::new(folder.tokenizer()?), Key::load(key.as_ref())?);
 
     let evidence = reader.detect(&key, File::open(text)?)?;
 

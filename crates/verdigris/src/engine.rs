@@ -5,12 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use verdigris_constrain::{Constraint, Grammar, Lexicon};
 use verdigris_decoding::{Pair, Score, Steered, score};
+use verdigris_detector::Reader;
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_models::{ChatSource, Device, LanguageModel, LoadedModel, ModelFolder};
 use verdigris_text::{ChatTemplate, Message, Tokenizer, Vocabulary};
 
 use crate::error::Error;
-use crate::reader::Reader;
 use crate::request::{Prompt, Request};
 
 /// A loaded model with its tokenizer. Shared by any number of requests.
@@ -57,7 +57,7 @@ impl Engine {
     /// of which the first also begins one without a prompt.
     pub fn new(model: Arc<dyn LanguageModel>, tokenizer: Tokenizer, end: Vec<TokenId>) -> Self {
         let begin = end.first().copied();
-        let (reader, lexicon, known) = (Reader::new(Arc::new(tokenizer)), OnceLock::new(), OnceLock::new());
+        let (reader, lexicon, known) = (Reader::new(tokenizer), OnceLock::new(), OnceLock::new());
         Self { model, reader, end, begin, chat: None, lexicon, known }
     }
 
@@ -145,7 +145,7 @@ impl Engine {
 
     /// The tokens that this model writes with, for [`Constraint`]s of one's own.
     pub fn lexicon(&self) -> &Lexicon {
-        self.lexicon.get_or_init(|| Lexicon::new(self.reader.shared_tokenizer(), &self.end))
+        self.lexicon.get_or_init(|| Lexicon::new(self.reader.tokenizer().clone(), &self.end))
     }
 
     /// How well this model predicts windows of text, each on its own.

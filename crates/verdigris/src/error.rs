@@ -2,6 +2,7 @@
 
 use verdigris_constrain::{BadChoice, BadRegex, BadSchema, Constraint, NoRoom, TooMuchWork};
 use verdigris_decoding::DecodeError;
+use verdigris_detector::DetectError;
 use verdigris_logits::warp::OutOfRange;
 use verdigris_models::ModelError;
 use verdigris_text::{ChatError, ReadError};
@@ -60,34 +61,15 @@ pub enum Error {
     /// The text could not go on.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// The text could not be judged.
+    #[error(transparent)]
+    Detect(#[from] DetectError),
     /// The text could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The text is too short for a verdict.
     #[error(transparent)]
     TooShort(#[from] TooShort),
-    /// A text was to be judged under no key.
-    #[error("there is no key to judge by: give at least one")]
-    NoKey,
-    /// The key was made for another tokenizer than the one at hand.
-    #[error(
-        "the key {id} was made for a vocabulary of {key_size} tokens ({key_fingerprint:.8}{}), but this tokenizer has {size} ({fingerprint:.8}): choose the model that goes with the key",
-        .key_model.as_ref().map_or(String::new(), |model| format!(", that of {model}"))
-    )]
-    ForeignKey {
-        /// The key's id.
-        id: String,
-        /// The name of the model that it was made for, where that is known.
-        key_model: Option<String>,
-        /// The size of the key's vocabulary.
-        key_size: usize,
-        /// Its fingerprint.
-        key_fingerprint: String,
-        /// The size of the vocabulary at hand.
-        size: usize,
-        /// Its fingerprint.
-        fingerprint: String,
-    },
     /// Noise that chooses tokens, where there is nothing to choose.
     #[error(
         "the key {id} marks by noise ({dialect}), which needs a temperature above 0: raise it, or use a key of green lists"

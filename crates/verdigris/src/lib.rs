@@ -55,28 +55,26 @@
 //! # Ok::<(), verdigris::Error>(())
 //! ```
 //!
-//! The rooms below are open too: [`constrain`], [`decoding`], [`logits`], [`models`], [`text`], [`watermark`].
+//! The rooms below are open too: [`constrain`], [`decoding`], [`detector`], [`logits`],
+//! [`models`], [`text`], [`watermark`]. Who only detects needs no more than `verdigris-detector`.
 #![forbid(unsafe_code)]
 
 mod engine;
 mod error;
-mod judge;
-mod reader;
 mod request;
 mod surprise;
 mod typed;
 
 pub use engine::Engine;
 pub use error::Error;
-pub use judge::{Finding, Judgement, Look, MarkedPassage};
-pub use reader::Reader;
 pub use request::{Event, Request, Written};
 
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Registry, Style};
 pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop};
+pub use verdigris_detector::{self as detector, DetectError, Finding, Judgement, Look, MarkedPassage, Reader};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder, device};
-pub use verdigris_text::{self as text, Message};
+pub use verdigris_text::{self as text, Message, Tokenizer};
 pub use verdigris_watermark::{
     self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, Marking, Repeats, Strength, Verdict,
 };

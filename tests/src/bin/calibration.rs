@@ -25,7 +25,8 @@ fn main() -> ExitCode {
     let keys: u32 = arguments.next().map_or(100, |n| n.parse().expect("a number of keys"));
     let shared = PathBuf::from(arguments.next().unwrap_or_else(|| "../shared".into()));
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    let reader = Reader::from_folder(&ModelFolder::at(root.join("fixtures/models/tale"))).expect("the fixture");
+    let folder = ModelFolder::at(root.join("fixtures/models/tale"));
+    let reader = Reader::new(folder.tokenizer().expect("the fixture"));
     let tokens = |text: &str, windows: usize| {
         let mut tokens = reader.tokenizer().encode(text).expect("a token for every text");
         tokens.truncate(windows * WINDOW);

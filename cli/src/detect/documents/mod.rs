@@ -1,7 +1,12 @@
 //! Texts out of files, folders, pipes, JSON and Parquet, one after the other.
 
+#[cfg(feature = "parquet")]
 mod column;
 mod json;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
 mod parquet;
 
 use std::fs;

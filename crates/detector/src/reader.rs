@@ -3,27 +3,28 @@
 use std::io::Read;
 use std::sync::Arc;
 
-use verdigris_models::ModelFolder;
+use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 use verdigris_watermark::vocabulary_id::MAX_VOCABULARY;
 use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, VocabularyId};
 
-use crate::error::Error;
+use crate::error::DetectError;
+use crate::evidence::evidence;
 
 /// Reads texts and judges them. Needs a tokenizer, but no model.
 ///
 /// ```no_run
-/// use verdigris::{Key, ModelFolder, Reader, Verdict};
+/// use verdigris_detector::{Key, Reader, Tokenizer, Verdict};
 ///
-/// // The folder of a model, or one with nothing but its tokenizer.json.
-/// let reader = Reader::from_folder(&ModelFolder::at("fixtures/models/tale"))?;
+/// // That of the model which the key was made for.
+/// let reader = Reader::new(Tokenizer::from_json(&std::fs::read("tokenizer.json")?)?);
 /// let key = Key::load("my.key".as_ref())?;
-/// let evidence = reader.detect(&key, std::fs::File::open("tale.txt").unwrap())?;
+/// let evidence = reader.detect(&key, std::fs::File::open("tale.txt")?)?;
 /// match evidence.verdict(1e-5)? {
 ///     Verdict::Marked => println!("marked, p = {:.1e}", evidence.p()),
 ///     Verdict::NotMarked => println!("no sign of a mark, p = {:.2}", evidence.p()),
 /// }
-/// # Ok::<(), verdigris::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct Reader {
@@ -32,22 +33,13 @@ pub struct Reader {
 
 impl Reader {
     /// A reader with a tokenizer.
-    pub fn new(tokenizer: Arc<Tokenizer>) -> Self {
-        Self { tokenizer }
-    }
-
-    /// A reader with the tokenizer of a model folder, or of a `tokenizer.json`.
-    pub fn from_folder(folder: &ModelFolder) -> Result<Self, Error> {
-        Ok(Self::new(Arc::new(folder.tokenizer()?)))
+    pub fn new(tokenizer: impl Into<Arc<Tokenizer>>) -> Self {
+        Self { tokenizer: tokenizer.into() }
     }
 
     /// The tokenizer.
-    pub fn tokenizer(&self) -> &Tokenizer {
+    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.tokenizer
-    }
-
-    pub(crate) fn shared_tokenizer(&self) -> Arc<Tokenizer> {
-        self.tokenizer.clone()
     }
 
     /// What a key for this tokenizer has to know about it.
@@ -58,16 +50,22 @@ impl Reader {
     }
 
     /// The scheme of a key, if the key was made for this tokenizer.
-    pub fn scheme(&self, key: &Key) -> Result<Arc<dyn Scheme>, Error> {
+    ///
+    /// # Errors
+    /// [`DetectError::ForeignKey`] if it was not, and [`DetectError::Key`] where it has no scheme.
+    pub fn scheme(&self, key: &Key) -> Result<Arc<dyn Scheme>, DetectError> {
         self.fits(key)?;
         Ok(key.scheme()?)
     }
 
-    /// Whether a key was made for this tokenizer.
-    pub fn fits(&self, key: &Key) -> Result<(), Error> {
+    /// Checks that a key was made for this tokenizer.
+    ///
+    /// # Errors
+    /// [`DetectError::ForeignKey`] if it was not.
+    pub fn fits(&self, key: &Key) -> Result<(), DetectError> {
         let (theirs, ours) = (key.vocabulary(), self.tokenizer.vocabulary());
         if theirs.fingerprint() != ours.fingerprint() {
-            return Err(Error::ForeignKey {
+            return Err(DetectError::ForeignKey {
                 id: key.id().to_owned(),
                 key_model: theirs.model().map(str::to_owned),
                 key_size: theirs.size(),
@@ -80,12 +78,18 @@ impl Reader {
     }
 
     /// The evidence of a text of any length, read once, in bounded memory.
-    pub fn detect(&self, key: &Key, text: impl Read) -> Result<Evidence, Error> {
+    ///
+    /// # Errors
+    /// As [`Reader::scheme`], and [`DetectError::Read`] where the text cannot be read or is not UTF-8.
+    pub fn detect(&self, key: &Key, text: impl Read) -> Result<Evidence, DetectError> {
         self.detect_repeats(key, text, Repeats::default())
     }
 
     /// As [`Reader::detect`], with another rule for repeats. Payloads are always counted by context.
-    pub fn detect_repeats(&self, key: &Key, text: impl Read, repeats: Repeats) -> Result<Evidence, Error> {
+    ///
+    /// # Errors
+    /// As [`Reader::detect`].
+    pub fn detect_repeats(&self, key: &Key, text: impl Read, repeats: Repeats) -> Result<Evidence, DetectError> {
         if key.payload_bits().is_some() {
             self.fits(key)?;
             let (mut reader, mut count) = (key.payload_reader()?, 0);
@@ -103,12 +107,15 @@ impl Reader {
     }
 
     /// As [`Reader::detect`], and hands each token's bytes and mark to `each`, in order.
+    ///
+    /// # Errors
+    /// As [`Reader::detect`].
     pub fn detect_marked(
         &self,
         key: &Key,
         text: impl Read,
         mut each: impl FnMut(&[u8], Mark),
-    ) -> Result<Evidence, Error> {
+    ) -> Result<Evidence, DetectError> {
         let mut detector = Detector::new(self.scheme(key)?);
         let vocabulary = self.tokenizer.vocabulary();
         self.tokenizer.encode_reader(text, |_, tokens| {
@@ -117,5 +124,14 @@ impl Reader {
             }
         })?;
         Ok(detector.evidence())
+    }
+
+    /// The evidence of some tokens under one key: one look, which pays for the payloads that it tries.
+    ///
+    /// # Errors
+    /// As [`Reader::scheme`].
+    pub fn evidence(&self, key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, DetectError> {
+        self.fits(key)?;
+        evidence(key, tokens, repeats)
     }
 }

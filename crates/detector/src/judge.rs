@@ -1,16 +1,15 @@
 //! Judging a text from every side, and paying for each look.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use verdigris_logits::TokenId;
-use verdigris_text::Tokenizer;
-use verdigris_watermark::normalize::{Normalized, Repair, normalize};
+use verdigris_watermark::normalize::{Repair, normalize};
 use verdigris_watermark::windows::{self, Passage};
-use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, TooShort, Verdict, payload};
+use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, TooShort, Verdict, payload};
 
-use crate::error::Error;
+use crate::error::DetectError;
+use crate::evidence::{carrier, read};
 use crate::reader::Reader;
+use crate::reading::from_each_start;
 
 /// How a text is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +18,11 @@ pub struct Look {
     pub repeats: Repeats,
     /// Whether a text with invisible, look-alike or decomposed characters is looked at once more after repair.
     pub normalize: bool,
-    /// From how many places the text is tokenized: the first is its beginning, each next one a character later. For
+    /// From how many characters on the text is tokenized: the first is its beginning. For
     /// texts that were cut out in the middle of a token.
     pub offsets: usize,
     /// Whether [`Judgement::tokens`] are wanted.
-    pub places: bool,
+    pub tokens: bool,
     /// Whether marked passages are looked for, found if their family-wise p-value, which pays for all looks, is at or
     /// under this.
     pub passages: Option<f64>,
@@ -32,7 +31,7 @@ pub struct Look {
 impl Default for Look {
     /// Repeats by context, with repair, from the beginning, as a whole.
     fn default() -> Self {
-        Self { repeats: Repeats::default(), normalize: true, offsets: 1, places: true, passages: None }
+        Self { repeats: Repeats::default(), normalize: true, offsets: 1, tokens: true, passages: None }
     }
 }
 
@@ -87,40 +86,16 @@ impl<'k> Judgement<'k> {
     }
 }
 
-/// One way to read the text.
-struct Reading<'t> {
-    repaired: Option<&'t Normalized>,
-    skipped: usize,
-    text: &'t str,
-    tokens: Vec<TokenId>,
-}
-
-impl Reading<'_> {
-    /// The bytes of each token, of the text as it came.
-    fn places(&self, tokenizer: &Tokenizer, original: &str) -> Result<Vec<Range<usize>>, Error> {
-        let origin = |at: usize| match self.repaired {
-            Some(normalized) => normalized.origin(at + self.skipped),
-            None => at + self.skipped,
-        };
-        let places = tokenizer.encode_with_places(self.text)?.into_iter();
-        Ok(places.map(|(_, range)| origin(range.start)..origin(range.end).min(original.len())).collect())
-    }
-
-    fn repairs(&self) -> Vec<(Repair, usize)> {
-        self.repaired.map_or(Vec::new(), Normalized::summary)
-    }
-}
-
 /// What one key sees in one reading.
 #[derive(Clone, Copy)]
-struct Sight {
+struct Seen {
     key: usize,
     reading: usize,
     evidence: Evidence,
     payload: Option<payload::PayloadReading>,
 }
 
-impl Sight {
+impl Seen {
     /// The p-value's logarithm, not cut off at 1: so p-values are told apart that are 1 after all looks are paid for.
     fn rank(&self) -> f64 {
         self.evidence.ln_p + self.evidence.tried.ln()
@@ -131,18 +106,19 @@ impl Reader {
     /// Judges a text under some keys, each of which looks at every reading of it.
     ///
     /// # Errors
-    /// [`Error::NoKey`] without a key, and [`Error::ForeignKey`] where one was made for another tokenizer.
-    pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, Error> {
+    /// [`DetectError::NoKey`] without a key, [`DetectError::ForeignKey`] where one was made for another tokenizer, and
+    /// [`DetectError::Read`] where the text cannot be tokenized.
+    pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, DetectError> {
         let repaired = look.normalize.then(|| normalize(text)).filter(|normalized| !normalized.changes.is_empty());
-        let mut readings = self.readings(text, None, look.offsets)?;
+        let mut readings = from_each_start(self.tokenizer(), text, None, look.offsets)?;
         if let Some(normalized) = &repaired {
-            readings.extend(self.readings(&normalized.text, repaired.as_ref(), look.offsets)?);
+            readings.extend(from_each_start(self.tokenizer(), &normalized.text, repaired.as_ref(), look.offsets)?);
         }
         let looks = (readings.len() * keys.len() * (1 + usize::from(look.passages.is_some()))) as f64;
-        let mut whole: Option<Sight> = None;
-        let mut part: Option<(f64, Sight)> = None;
+        let mut whole: Option<Seen> = None;
+        let mut part: Option<(f64, Seen)> = None;
         let mut passages = Vec::new();
-        let mut places: Vec<Option<Vec<Range<usize>>>> = vec![None; readings.len()];
+        let mut spans: Vec<Option<Vec<Range<usize>>>> = vec![None; readings.len()];
         for (k, &key) in keys.iter().enumerate() {
             self.fits(key)?;
             let scheme = if key.payload_bits().is_none() { Some(key.scheme()?) } else { None };
@@ -160,21 +136,21 @@ impl Reader {
                     detector = detector.recording();
                 }
                 read(&mut detector, &reading.tokens);
-                let sight = Sight { key: k, reading: r, evidence: detector.evidence().best_of(tried), payload };
-                if whole.is_none_or(|best| sight.rank() < best.rank()) {
-                    whole = Some(sight);
+                let seen = Seen { key: k, reading: r, evidence: detector.evidence().best_of(tried), payload };
+                if whole.is_none_or(|best| seen.rank() < best.rank()) {
+                    whole = Some(seen);
                 }
                 let Some(level) = look.passages else { continue };
                 for passage in windows::passages(detector.law(), detector.record(), level / tried) {
-                    let places = match &mut places[r] {
-                        Some(places) => places,
-                        none => none.insert(reading.places(self.tokenizer(), text)?),
+                    let spans = match &mut spans[r] {
+                        Some(spans) => spans,
+                        none => none.insert(reading.spans(self.tokenizer(), text)?),
                     };
-                    let range = places[passage.start].start..places[passage.end - 1].end;
+                    let range = spans[passage.start].start..spans[passage.end - 1].end;
                     let Passage { scored, z, .. } = passage;
                     let ln_p = passage.ln_p + tried.ln();
                     if part.is_none_or(|(best, _)| ln_p < best) {
-                        part = Some((ln_p, sight));
+                        part = Some((ln_p, seen));
                     }
                     found.push(MarkedPassage { key, range, scored, z, ln_p, repairs: reading.repairs() });
                 }
@@ -182,61 +158,31 @@ impl Reader {
             passages.extend(apart(found));
         }
         passages.sort_by_key(|passage| (passage.range.start, passage.range.end));
-        let mut sight = whole.ok_or(Error::NoKey)?;
+        let mut seen = whole.ok_or(DetectError::NoKey)?;
         if let (Some(level), Some((_, of_passage))) = (look.passages, part)
-            && sight.evidence.ln_p_corrected() > level.ln()
+            && seen.evidence.ln_p_corrected() > level.ln()
         {
-            sight = of_passage;
+            seen = of_passage;
         }
-        let (key, reading) = (keys[sight.key], &readings[sight.reading]);
+        let (key, reading) = (keys[seen.key], &readings[seen.reading]);
         let mut tokens = Vec::new();
-        if look.places {
-            let scheme = match sight.payload {
+        if look.tokens {
+            let scheme = match seen.payload {
                 Some(read) => key.carrier(read.payload)?,
                 None => key.scheme()?,
             };
             let mut detector = Detector::new(scheme).repeats(look.repeats);
             let marks = detector.push(&reading.tokens).iter().copied();
-            let places = match places[sight.reading].take() {
-                Some(places) => places,
-                None => reading.places(self.tokenizer(), text)?,
+            let spans = match spans[seen.reading].take() {
+                Some(spans) => spans,
+                None => reading.spans(self.tokenizer(), text)?,
             };
-            tokens = places.into_iter().zip(marks).collect();
+            tokens = spans.into_iter().zip(marks).collect();
         }
-        let Sight { evidence, payload, .. } = sight;
+        let Seen { evidence, payload, .. } = seen;
         let (repairs, skipped) = (reading.repairs(), reading.skipped);
         Ok(Judgement { key, evidence, payload, repairs, skipped, tokens, passages })
     }
-
-    /// A text from each of its first places.
-    fn readings<'t>(
-        &self,
-        text: &'t str,
-        repaired: Option<&'t Normalized>,
-        offsets: usize,
-    ) -> Result<Vec<Reading<'t>>, Error> {
-        let starts = text.char_indices().map(|(at, _)| at).skip(1).take(offsets.max(1) - 1);
-        let read = |skipped| {
-            let text = &text[skipped..];
-            Ok(Reading { repaired, skipped, text, tokens: self.tokenizer().encode_long(text)? })
-        };
-        std::iter::once(0).chain(starts).map(read).collect()
-    }
-
-    /// The evidence of some tokens under one key: one look, which pays for the payloads that it tries.
-    pub fn evidence(&self, key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, Error> {
-        self.fits(key)?;
-        evidence(key, tokens, repeats)
-    }
-}
-
-/// Tokens that a detector gets at once: while it reads one it holds many times its bytes.
-const AT_ONCE: usize = 1 << 16;
-
-fn read(detector: &mut Detector, tokens: &[TokenId]) {
-    tokens.chunks(AT_ONCE).for_each(|tokens| {
-        detector.push(tokens);
-    });
 }
 
 /// Of passages that overlap, as those do that several readings show, the most striking ones.
@@ -250,54 +196,4 @@ fn apart(mut found: Vec<MarkedPassage<'_>>) -> Vec<MarkedPassage<'_>> {
         }
     }
     kept
-}
-
-/// The scheme of the payload that a text under a key most likely carries, that payload, and of how many it is the
-/// best.
-fn carrier(key: &Key, tokens: &[TokenId]) -> Result<(Arc<dyn Scheme>, payload::PayloadReading, f64), Error> {
-    let mut reader = key.payload_reader()?;
-    tokens.chunks(AT_ONCE).for_each(|tokens| reader.push(tokens));
-    let read = reader.read();
-    Ok((key.carrier(read.payload)?, read, reader.payloads()))
-}
-
-/// The evidence of some tokens under a key of whatever tokenizer.
-fn evidence(key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, Error> {
-    if key.payload_bits().is_some() {
-        let mut reader = key.payload_reader()?;
-        tokens.chunks(AT_ONCE).for_each(|tokens| reader.push(tokens));
-        return Ok(reader.evidence(tokens.len() as u64));
-    }
-    let mut detector = Detector::new(key.scheme()?).repeats(repeats);
-    read(&mut detector, tokens);
-    Ok(detector.evidence())
-}
-
-/// Whether an origin goes with a name: which key wrote a text, if any did.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// What was tried, such as a key's id with the vocabulary size.
-    pub label: String,
-    /// Its evidence, which pays for everything that was tried.
-    pub evidence: Evidence,
-}
-
-impl Reader {
-    /// Tries keys that may differ in dialect, vocabulary size and green share; the best come first. Keys here need
-    /// not know this tokenizer: the text is tokenized by it all the same.
-    pub fn identify(&self, candidates: &[(String, Key)], text: &str, repeats: Repeats) -> Result<Vec<Finding>, Error> {
-        use rayon::prelude::*;
-        let tokens = self.tokenizer().encode_long(text)?;
-        let tried = candidates.len() as f64;
-        let mut findings = candidates
-            .par_iter()
-            .map(|(label, key)| {
-                let evidence = evidence(key, &tokens, repeats)?;
-                let evidence = evidence.best_of(evidence.tried * tried);
-                Ok(Finding { label: label.clone(), evidence })
-            })
-            .collect::<Result<Vec<_>, Error>>()?;
-        findings.sort_by(|a, b| a.evidence.ln_p_corrected().total_cmp(&b.evidence.ln_p_corrected()));
-        Ok(findings)
-    }
 }

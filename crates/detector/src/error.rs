@@ -1,0 +1,38 @@
+//! What can go wrong when a text is judged.
+
+use verdigris_text::ReadError;
+use verdigris_watermark::KeyError;
+
+/// Why a text could not be judged. Each message is one line that names the cause and the cure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DetectError {
+    /// The key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The text could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A text was to be judged under no key.
+    #[error("there is no key to judge by: give at least one")]
+    NoKey,
+    /// The key was made for another tokenizer than the one at hand.
+    #[error(
+        "the key {id} was made for a vocabulary of {key_size} tokens ({key_fingerprint:.8}{}), but this tokenizer has {size} ({fingerprint:.8}): choose the model that goes with the key",
+        .key_model.as_ref().map_or(String::new(), |model| format!(", that of {model}"))
+    )]
+    ForeignKey {
+        /// The key's id.
+        id: String,
+        /// The name of the model that it was made for, where that is known.
+        key_model: Option<String>,
+        /// The size of the key's vocabulary.
+        key_size: usize,
+        /// Its fingerprint.
+        key_fingerprint: String,
+        /// The size of the vocabulary at hand.
+        size: usize,
+        /// Its fingerprint.
+        fingerprint: String,
+    },
+}

@@ -1,0 +1,40 @@
+//! Any text and a key: is it marked, where, and with what? A tokenizer is needed, and no model.
+//!
+//! ```
+//! use verdigris_detector::{Key, Marking, Reader, Tokenizer};
+//!
+//! let tokenizer = Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json"))?;
+//! let reader = Reader::new(tokenizer);
+//! let key = Key::generate(Marking::default(), reader.vocabulary());
+//! let evidence = reader.detect(&key, "Nobody has marked this text.".as_bytes())?;
+//! assert!(evidence.p() > 1e-3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `reader` | a tokenizer that is ready to detect: one text, one look |
+//! | `evidence` | the evidence of tokens under one key |
+//! | `reading` | one way to read a text: after repair, from a later character |
+//! | `judge` | a text under several keys and readings, each of which is paid for in the p-value |
+//! | `identify` | which of many keys marked a text |
+//!
+//! What a mark is, and how evidence is counted, is in [`watermark`]; how texts become tokens, in [`text`].
+#![forbid(unsafe_code)]
+
+mod error;
+mod evidence;
+mod identify;
+mod judge;
+mod reader;
+mod reading;
+
+pub use error::DetectError;
+pub use identify::Finding;
+pub use judge::{Judgement, Look, MarkedPassage};
+pub use reader::Reader;
+
+pub use verdigris_text::{self as text, Tokenizer};
+pub use verdigris_watermark::{
+    self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, Marking, Repeats, Strength, Verdict,
+};

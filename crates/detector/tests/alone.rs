@@ -1,0 +1,87 @@
+//! The detector with nothing but a tokenizer and keys: words are chosen at random, as a key wants them, and found again.
+
+use verdigris_detector::watermark::VocabularyId;
+use verdigris_detector::{DetectError, Key, Look, Marking, Reader, Repeats, Tokenizer, Verdict};
+use verdigris_logits::{Purpose, Random, Row, TokenId, Transform};
+
+fn reader() -> Reader {
+    Reader::new(Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json")).unwrap())
+}
+
+fn key(reader: &Reader, secret: u8) -> Key {
+    Key::from_secret([secret; 32], format!("key-{secret}"), Marking::default(), reader.vocabulary()).unwrap()
+}
+
+/// So many words of one token each, a key's where one is given.
+fn words(reader: &Reader, key: Option<&Key>, count: u64, seed: u64) -> String {
+    let vocabulary = reader.tokenizer().vocabulary();
+    let is_word = |bytes: &[u8]| bytes.len() > 2 && bytes[0] == b' ' && bytes[1..].iter().all(u8::is_ascii_lowercase);
+    let all: Vec<TokenId> = (0..vocabulary.size() as TokenId).filter(|&id| is_word(vocabulary.bytes(id))).collect();
+    assert!(all.len() > 500, "{}", all.len());
+    let random = Random::new(seed);
+    let embed = key.map(|key| key.embed().unwrap());
+    let mut state = embed.as_ref().map(|embed| embed.start(&[]));
+    let (mut row, mut text) = (Row::default(), String::new());
+    for position in 0..count {
+        let mut logits = vec![f32::NEG_INFINITY; vocabulary.size()];
+        for &id in &all {
+            logits[id as usize] = 4.0 * random.uniform_of(position, Purpose::Token, id) as f32;
+        }
+        row.load(&logits);
+        if let (Some(embed), Some(state)) = (&embed, &state) {
+            embed.apply(state, &mut row);
+        }
+        let id = all.iter().copied().max_by(|&a, &b| row.logits()[a as usize].total_cmp(&row.logits()[b as usize]));
+        let id = id.unwrap();
+        if let (Some(embed), Some(state)) = (&embed, &mut state) {
+            embed.advance(state, id);
+        }
+        text += std::str::from_utf8(vocabulary.bytes(id)).unwrap();
+    }
+    text
+}
+
+#[test]
+fn a_mark_is_found_under_its_key_alone() {
+    let reader = reader();
+    let (key, other) = (key(&reader, 1), key(&reader, 2));
+    let marked = words(&reader, Some(&key), 300, 7);
+    let evidence = reader.detect(&key, marked.as_bytes()).unwrap();
+    assert_eq!(evidence.verdict(1e-5).unwrap(), Verdict::Marked, "{evidence:?}");
+    let tokens = reader.tokenizer().encode(&marked).unwrap();
+    let of_tokens = reader.evidence(&key, &tokens, Repeats::default()).unwrap();
+    assert_eq!(of_tokens.ln_p_corrected(), evidence.ln_p_corrected());
+    for (key, text) in [(&other, &marked), (&key, &words(&reader, None, 300, 7))] {
+        let evidence = reader.detect(key, text.as_bytes()).unwrap();
+        assert_eq!(evidence.verdict(1e-5).unwrap(), Verdict::NotMarked, "{evidence:?}");
+    }
+    let candidates = [("other".to_owned(), other), ("own".to_owned(), key)];
+    let found = reader.identify(&candidates, &marked, Repeats::default()).unwrap();
+    assert_eq!((&*found[0].label, found[0].evidence.tried), ("own", 2.0));
+}
+
+#[test]
+fn a_marked_passage_is_found_where_it_lies() {
+    let reader = reader();
+    let key = key(&reader, 1);
+    let [before, after] = [11, 12].map(|seed| words(&reader, None, 400, seed));
+    let marked = words(&reader, Some(&key), 300, 7);
+    let text = format!("{before}{marked}{after}");
+    let look = Look { passages: Some(1e-5), ..Look::default() };
+    let judgement = reader.judge(&[&key], &text, &look).unwrap();
+    let [passage] = &judgement.passages[..] else { panic!("{:?}", judgement.passages) };
+    let (from, to) = (before.len(), before.len() + marked.len());
+    assert!(passage.range.start.abs_diff(from) < 150 && passage.range.end.abs_diff(to) < 150, "{passage:?}");
+    assert_eq!(judgement.verdict(1e-5).unwrap(), Verdict::Marked);
+}
+
+#[test]
+fn what_cannot_be_judged_is_an_error() {
+    let reader = reader();
+    assert!(matches!(reader.judge(&[], "text", &Look::default()), Err(DetectError::NoKey)));
+    let vocabulary = VocabularyId::new(reader.vocabulary().size(), "another").unwrap();
+    let foreign = Key::generate(Marking::default(), vocabulary);
+    assert!(matches!(reader.judge(&[&foreign], "text", &Look::default()), Err(DetectError::ForeignKey { .. })));
+    let fault = reader.detect(&foreign, "text".as_bytes()).unwrap_err().to_string();
+    assert!(fault.contains("choose the model that goes with the key"), "{fault}");
+}
