@@ -1,0 +1,21 @@
+//! Many keys: one a month, and a text of which nobody remembers when it was written:
+//! `cargo run --release -p verdigris --example key_ring`
+//!
+//! Every key that is tried is paid for in the p-value, so that a ring of a thousand keys calls no more texts marked by
+//! chance than a single key does.
+
+use verdigris::{Engine, Key, Look, Marking};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let engine = Engine::load(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/models/tale"))?;
+    let reader = engine.reader();
+    let ring: Vec<Key> = (0..12).map(|_| Key::generate(Marking::default(), reader.vocabulary())).collect();
+    let march = &ring[2];
+    let text = engine.request("The captain").watermark(march).max_tokens(200).seed(5).text()?.text;
+
+    let judgement = reader.judge(&ring.iter().collect::<Vec<_>>(), &text, &Look::default())?;
+    println!("{text}\n\nThe key of March is {}.", march.id());
+    println!("The text is marked with {}: p = {:.1e}", judgement.key.id(), judgement.evidence.p());
+    println!("(all {} looks are paid for in it)", judgement.evidence.tried);
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! A model of your own, or of another library, behind everything here:
+//! `cargo run --release -p verdigris --example own_model`
+//!
+//! What a model must do is [`Forward`]: read some tokens, and give the logits after the last of them. This one counts
+//! on a page which token follows which. Its text carries a mark and obeys an expression like any other model's.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use verdigris::models::BoxError;
+use verdigris::models::foreign::{Foreign, Forward};
+use verdigris::{Engine, Key, Marking, ModelFolder};
+
+/// How often each token came after each.
+type Counts = HashMap<u32, HashMap<u32, u32>>;
+
+/// One text, of which only the last token matters.
+struct Bigrams {
+    counts: Arc<Counts>,
+    vocabulary: usize,
+}
+
+impl Forward for Bigrams {
+    fn forward(&mut self, tokens: &[u32], _held: usize) -> Result<Vec<f32>, BoxError> {
+        let last = tokens.last().ok_or("a call without tokens")?;
+        // What never came is improbable, not impossible: a constraint may leave nothing else.
+        let mut row = vec![(0.001f32).ln(); self.vocabulary];
+        for (&next, &count) in self.counts.get(last).into_iter().flatten() {
+            row[next as usize] = (count as f32).ln();
+        }
+        Ok(row)
+    }
+
+    fn clear(&mut self) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models");
+    let tokenizer = ModelFolder::at(fixtures.join("tale")).tokenizer()?;
+    let tokens = tokenizer.encode(include_str!("../../../docs/watermark.md"))?;
+    let mut counts = Counts::new();
+    for pair in tokens.windows(2) {
+        *counts.entry(pair[0]).or_default().entry(pair[1]).or_default() += 1;
+    }
+    let (counts, vocabulary) = (Arc::new(counts), tokenizer.vocabulary().size());
+    let model = Foreign::new(vocabulary, 1024, move || Ok(Bigrams { counts: counts.clone(), vocabulary }));
+    // No token ends a text of this model: texts are as long as they may be, or as their form is.
+    let engine = Engine::new(Arc::new(model), tokenizer, Vec::new());
+
+    let key = Key::generate(Marking::default(), engine.reader().vocabulary());
+    let written = engine.request("The key").watermark(&key).max_tokens(200).seed(3).text()?;
+    println!("{}\n", written.text);
+    let evidence = engine.reader().detect(&key, written.text.as_bytes())?;
+    println!("{} of {} tokens are green: p = {:.1e}", evidence.score, evidence.scored, evidence.p());
+    let year = engine.request("in ").regex("(19|20)[0-9]{2}").seed(3).text()?;
+    println!("a year, by the same model: {}", year.text);
+    Ok(())
+}
