@@ -40,15 +40,16 @@ impl Forward for Bigrams {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models");
     let tokenizer = ModelFolder::at(fixtures.join("tale")).tokenizer()?;
-    let tokens = tokenizer.encode(include_str!("../../../docs/watermark.md"))?;
+    let tokens = tokenizer.encode(include_str!("../../../docs/security.md"))?;
     let mut counts = Counts::new();
     for pair in tokens.windows(2) {
         *counts.entry(pair[0]).or_default().entry(pair[1]).or_default() += 1;
     }
     let (counts, vocabulary) = (Arc::new(counts), tokenizer.vocabulary().size());
     let model = Foreign::new(vocabulary, 1024, move || Ok(Bigrams { counts: counts.clone(), vocabulary }));
-    // No token ends a text of this model: texts are as long as they may be, or as their form is.
-    let engine = Engine::new(Arc::new(model), tokenizer, Vec::new());
+    // A text that has its form ends with this token.
+    let end = tokenizer.id("<|endoftext|>").ok_or("a vocabulary without an end")?;
+    let engine = Engine::new(Arc::new(model), tokenizer, vec![end]);
 
     let key = Key::generate(Marking::default(), engine.reader().vocabulary());
     let written = engine.request("The key").watermark(&key).max_tokens(200).seed(3).text()?;
