@@ -5,7 +5,7 @@ use verdigris::watermark::dialects::synthid::{Bits, Score};
 use verdigris::watermark::dialects::{
     hugging_face, kgw, native, native_gumbel, sbw, sglang, synthid, tgi, three_bricks, unigram, vllm,
 };
-use verdigris::watermark::{Context, ContextFunction, VocabularyId};
+use verdigris::watermark::{Context, ContextFunction, GreenShare, VocabularyId};
 use verdigris::{Dialect, Gamma, Key};
 
 /// A dialect with a name for tables and the bytes of its secret.
@@ -44,8 +44,11 @@ pub fn every_kind() -> Vec<Kind> {
     let noise = |function, width| {
         Dialect::NativeGumbel(native_gumbel::Parameters { context: Context::new(function, width).expect("a width") })
     };
-    let kgw = |seeding: &str| Dialect::Kgw(kgw::Parameters { seeding: seeding.parse().expect("a name"), gamma: 0.25 });
-    let hugging_face = |seeding, width| Dialect::HuggingFace(hugging_face::Parameters { seeding, width, gamma: 0.25 });
+    let kgw = |seeding: &str| {
+        Dialect::Kgw(kgw::Parameters { seeding: seeding.parse().expect("a name"), gamma: GreenShare::QUARTER })
+    };
+    let hugging_face =
+        |seeding, width| Dialect::HuggingFace(hugging_face::Parameters { seeding, width, gamma: GreenShare::QUARTER });
     let synthid = |bits, score| Dialect::Synthid(synthid::Parameters { bits, ngram_len: 5, score });
     let kind = |name, dialect, bytes| Kind { name, dialect, bytes };
     vec![
@@ -60,13 +63,25 @@ pub fn every_kind() -> Vec<Kind> {
         kind("kgw minhash", kgw("minhash"), 8),
         kind("kgw skipgram", kgw("skipgram"), 8),
         kind("kgw selfhash", kgw("selfhash"), 8),
-        kind("tgi", Dialect::Tgi(tgi::Parameters { gamma: 0.5 }), 8),
+        kind("tgi", Dialect::Tgi(tgi::Parameters { gamma: GreenShare::HALF }), 8),
         kind("hugging-face lefthash", hugging_face(hugging_face::Seeding::LeftHash, 1), 8),
         kind("hugging-face selfhash 4", hugging_face(hugging_face::Seeding::SelfHash, 4), 8),
-        kind("unigram", Dialect::Unigram(unigram::Parameters { gamma: 0.5 }), 8),
-        kind("sbw simple_1", Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple1, gamma: 0.5 }), 8),
-        kind("sbw simple_4", Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: 0.25 }), 8),
-        kind("sbw selfhash", Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::SelfHash, gamma: 0.25 }), 8),
+        kind("unigram", Dialect::Unigram(unigram::Parameters { gamma: GreenShare::HALF }), 8),
+        kind(
+            "sbw simple_1",
+            Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple1, gamma: GreenShare::HALF }),
+            8,
+        ),
+        kind(
+            "sbw simple_4",
+            Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: GreenShare::QUARTER }),
+            8,
+        ),
+        kind(
+            "sbw selfhash",
+            Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::SelfHash, gamma: GreenShare::QUARTER }),
+            8,
+        ),
         kind("synthid table, mean", synthid(Bits::Table, Score::Mean), 240),
         kind("synthid hash, mean", synthid(Bits::Hash, Score::Mean), 240),
         kind("synthid table, weighted", synthid(Bits::Table, Score::WeightedMean), 240),
@@ -77,7 +92,7 @@ pub fn every_kind() -> Vec<Kind> {
         kind("sglang-dual", Dialect::SglangDual(sglang::DualParameters { width: 4, mixing: 0.5 }), 16),
         kind(
             "three-bricks, colours",
-            Dialect::ThreeBricksMaryland(three_bricks::MarylandParameters { width: 4, gamma: 0.25 }),
+            Dialect::ThreeBricksMaryland(three_bricks::MarylandParameters { width: 4, gamma: GreenShare::QUARTER }),
             16,
         ),
         kind("three-bricks, gumbel", Dialect::ThreeBricksOpenai(three_bricks::OpenaiParameters { width: 4 }), 16),

@@ -2,7 +2,7 @@
 
 use verdigris::watermark::dialects::synthid::{Bits, Score};
 use verdigris::watermark::dialects::{kgw, native, native_gumbel, sbw, synthid, unigram, vllm};
-use verdigris::watermark::{Context, ContextFunction};
+use verdigris::watermark::{Context, ContextFunction, GreenShare};
 use verdigris::{Dialect, Engine, Gamma, Key, Strength};
 
 use crate::demo::secret;
@@ -45,8 +45,9 @@ fn synthid() -> Dialect {
 /// The rows of the power table.
 pub(super) fn by_power() -> Vec<Way> {
     let min = |gamma| native(ContextFunction::Min, 4, gamma);
-    let kgw = Dialect::Kgw(kgw::Parameters { seeding: "simple_1".parse().expect("a name"), gamma: 0.25 });
-    let sbw = Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: 0.25 });
+    let kgw =
+        Dialect::Kgw(kgw::Parameters { seeding: "simple_1".parse().expect("a name"), gamma: GreenShare::QUARTER });
+    let sbw = Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: GreenShare::QUARTER });
     let way = |name, dialect, delta, bytes| Way { name, dialect, delta, bytes };
     vec![
         way("native min 4, .25, delta 1", min(0.25), 1.0, 32),
@@ -76,6 +77,6 @@ pub(super) fn by_robustness() -> Vec<Way> {
         way("self-salted 4", native(ContextFunction::SelfSalted, 4), 32),
         way("gumbel all 4", gumbel(), 32),
         way("synthid", synthid(), 240),
-        way("unigram", Dialect::Unigram(unigram::Parameters { gamma: 0.5 }), 8),
+        way("unigram", Dialect::Unigram(unigram::Parameters { gamma: GreenShare::HALF }), 8),
     ]
 }

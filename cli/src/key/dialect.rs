@@ -8,7 +8,7 @@ use verdigris::watermark::dialects::synthid::{self, Bayesian, Bits, Score};
 use verdigris::watermark::dialects::three_bricks::{self, DEFAULT_SALT};
 use verdigris::watermark::dialects::{hugging_face, native, native_gumbel, sbw, sglang, tgi, unigram, vllm};
 use verdigris::watermark::key::{random_id, random_secret};
-use verdigris::watermark::{Context, VocabularyId};
+use verdigris::watermark::{Context, GreenShare, VocabularyId};
 use verdigris::{Dialect, Gamma, Key};
 
 use super::marking::{Function, strength};
@@ -238,7 +238,7 @@ impl DialectOptions {
     /// With the hash key that the name of a seeding scheme may say.
     fn dialect(&self) -> Result<(Dialect, Option<u64>), Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
-        let gamma = |usual| self.gamma.unwrap_or(usual);
+        let share = |usual: GreenShare| self.gamma.map_or(Ok(usual), GreenShare::new).map_err(|error| usage(&error));
         let width = self.width.unwrap_or(if self.dialect == Name::HuggingFace { 1 } else { 4 });
         let context =
             |usual: Function| Context::new(self.context.unwrap_or(usual).into(), width).map_err(|error| usage(&error));
@@ -246,7 +246,7 @@ impl DialectOptions {
         let seeding = self.seeding.as_deref();
         let dialect = match self.dialect {
             Name::Native => Dialect::Native(native::Parameters {
-                gamma: Gamma::new(gamma(0.25)).map_err(|error| usage(&error))?,
+                gamma: Gamma::new(self.gamma.unwrap_or(0.25)).map_err(|error| usage(&error))?,
                 context: context(Function::Min)?,
                 payload_bits: self.payload_bits,
             }),
@@ -255,9 +255,9 @@ impl DialectOptions {
                 let seeding = SeedingScheme::with_key(seeding.unwrap_or("simple_1"));
                 let (seeding, key) = seeding.map_err(|error| usage(&error))?;
                 named_key = key;
-                Dialect::Kgw(kgw::Parameters { seeding, gamma: gamma(0.25) })
+                Dialect::Kgw(kgw::Parameters { seeding, gamma: share(GreenShare::QUARTER)? })
             }
-            Name::Tgi => Dialect::Tgi(tgi::Parameters { gamma: gamma(0.5) }),
+            Name::Tgi => Dialect::Tgi(tgi::Parameters { gamma: share(GreenShare::HALF)? }),
             Name::HuggingFace => {
                 let seeding = match seeding.unwrap_or("lefthash") {
                     "lefthash" => hugging_face::Seeding::LeftHash,
@@ -267,18 +267,18 @@ impl DialectOptions {
                         return Err(Failure::Usage(message));
                     }
                 };
-                Dialect::HuggingFace(hugging_face::Parameters { seeding, width, gamma: gamma(0.25) })
+                Dialect::HuggingFace(hugging_face::Parameters { seeding, width, gamma: share(GreenShare::QUARTER)? })
             }
-            Name::Unigram => Dialect::Unigram(unigram::Parameters { gamma: gamma(0.5) }),
+            Name::Unigram => Dialect::Unigram(unigram::Parameters { gamma: share(GreenShare::HALF)? }),
             // Its schemes without gpu- in their names, the default among them, are the reference's.
             Name::Sbw => match seeding.unwrap_or("simple_1") {
                 name if name.starts_with("gpu-") => {
                     let seeding: sbw::Seeding = name.parse().map_err(|error| usage(&error))?;
-                    Dialect::Sbw(sbw::Parameters { seeding, gamma: gamma(0.5) })
+                    Dialect::Sbw(sbw::Parameters { seeding, gamma: share(GreenShare::HALF)? })
                 }
                 name => {
                     let seeding = name.parse().map_err(|error| usage(&error))?;
-                    Dialect::Kgw(kgw::Parameters { seeding, gamma: gamma(0.5) })
+                    Dialect::Kgw(kgw::Parameters { seeding, gamma: share(GreenShare::HALF)? })
                 }
             },
             Name::Synthid => {
@@ -295,9 +295,10 @@ impl DialectOptions {
             Name::SglangDual => {
                 Dialect::SglangDual(sglang::DualParameters { width, mixing: self.mixing.unwrap_or(0.5) })
             }
-            Name::ThreeBricksMaryland => {
-                Dialect::ThreeBricksMaryland(three_bricks::MarylandParameters { width, gamma: gamma(0.25) })
-            }
+            Name::ThreeBricksMaryland => Dialect::ThreeBricksMaryland(three_bricks::MarylandParameters {
+                width,
+                gamma: share(GreenShare::QUARTER)?,
+            }),
             Name::ThreeBricksOpenai => Dialect::ThreeBricksOpenai(three_bricks::OpenaiParameters { width }),
         };
         Ok((dialect, named_key))

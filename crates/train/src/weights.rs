@@ -1,6 +1,7 @@
 //! Safetensors files as tensors.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::Path;
 
 use candle_core::safetensors::Load;
@@ -80,8 +81,10 @@ pub(crate) fn save(
     tensors: &HashMap<String, Tensor>,
     metadata: Option<HashMap<String, String>>,
 ) -> Result<(), TrainError> {
-    let written = write_whole(path, true, |_, name| {
-        safetensors::serialize_to_file(tensors, metadata, name).map_err(std::io::Error::other)
+    let written = write_whole(path, true, |file, _| {
+        // The library's own way to a file makes one that only its owner can read.
+        let bytes = safetensors::serialize(tensors, metadata).map_err(std::io::Error::other)?;
+        file.write_all(&bytes)
     });
     written.map_err(TrainError::file("write", path))
 }

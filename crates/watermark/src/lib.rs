@@ -12,7 +12,8 @@
 //! | [`scheme`] | the contract of a watermark |
 //! | [`dialect`], [`dialects`] | the registry, and one file a dialect: ours and those of other systems |
 //! | [`payload`] | marks that carry a number |
-//! | [`context`], [`gamma`], [`strength`], [`vocabulary_id`] | what a marking is made of: values out of range cannot be made |
+//! | [`context`], [`gamma`], [`green_share`], [`strength`] | what a marking is made of: values out of range cannot be made |
+//! | [`vocabulary_id`] | what a key knows of its tokenizer |
 //! | [`embed`] | a scheme as a step on logits |
 //! | [`detect`] | a scheme as a reader of texts |
 //! | [`windows`] | marked passages inside a longer text |
@@ -39,6 +40,7 @@ pub mod dialects;
 mod distinct;
 pub mod embed;
 pub mod gamma;
+pub mod green_share;
 pub mod kdf;
 pub mod key;
 pub mod normalize;
@@ -60,6 +62,7 @@ pub use dialect::Dialect;
 pub use dialects::native::Native;
 pub use embed::Embed;
 pub use gamma::Gamma;
+pub use green_share::GreenShare;
 pub use key::{Key, KeyError, Marking, Period};
 pub use ring::KeyRing;
 pub use scheme::{Observation, Scheme};

@@ -3,6 +3,7 @@
 use super::permutation::BadSplit;
 use crate::context::BadContext;
 use crate::gamma::BadGamma;
+use crate::green_share::BadGreenShare;
 use crate::scheme::MAX_CONTEXT;
 use crate::vocabulary_id::BadVocabulary;
 
@@ -74,6 +75,9 @@ pub enum BadDialect {
     /// A green share that a native scheme cannot have.
     #[error(transparent)]
     Gamma(#[from] BadGamma),
+    /// A green share that no scheme can have.
+    #[error(transparent)]
+    GreenShare(#[from] BadGreenShare),
     /// Another green share was asked of a dialect without colours.
     #[error("{0} has no green share")]
     NoColours(&'static str),

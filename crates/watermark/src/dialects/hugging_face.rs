@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::kgw::{BadSplit, DEFAULT_HASH_KEY, TABLE_SIZE, fixed_table, modulo};
 use super::permutation::Permutation;
 use super::seeded::{Seed, Seeded, SelfSalt};
+use crate::green_share::GreenShare;
 use crate::scheme::Scheme;
 
 /// The candidates that a self-hash writer judges.
@@ -41,7 +42,7 @@ pub struct Parameters {
     /// `context_width`.
     pub width: usize,
     /// `greenlist_ratio`.
-    pub gamma: f64,
+    pub gamma: GreenShare,
 }
 
 impl Spec for Parameters {
@@ -50,16 +51,16 @@ impl Spec for Parameters {
     }
 
     fn gamma(&self) -> Option<f64> {
-        Some(self.gamma)
+        Some(self.gamma.value())
     }
 
     fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = share;
+        self.gamma = GreenShare::new(share)?;
         Ok(())
     }
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
-        Ok(Arc::new(hugging_face(secret.number()?, self.seeding, width(self.width)?, self.gamma, vocabulary)?))
+        Ok(Arc::new(hugging_face(secret.number()?, self.seeding, width(self.width)?, self.gamma.value(), vocabulary)?))
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

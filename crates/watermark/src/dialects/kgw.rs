@@ -22,6 +22,7 @@ use zeroize::Zeroizing;
 pub use super::permutation::BadSplit;
 use super::permutation::Permutation;
 use super::seeded::{Seed, Seeded, SelfSalt};
+use crate::green_share::GreenShare;
 use crate::random::mt19937::randperm;
 use crate::scheme::{MAX_CONTEXT, Scheme};
 
@@ -151,7 +152,7 @@ pub struct Parameters {
     #[serde(default = "simple_1", serialize_with = "as_text", deserialize_with = "from_text")]
     pub seeding: SeedingScheme,
     /// The green share.
-    pub gamma: f64,
+    pub gamma: GreenShare,
 }
 
 /// The reference's default.
@@ -173,16 +174,16 @@ impl Spec for Parameters {
     }
 
     fn gamma(&self) -> Option<f64> {
-        Some(self.gamma)
+        Some(self.gamma.value())
     }
 
     fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = share;
+        self.gamma = GreenShare::new(share)?;
         Ok(())
     }
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
-        Ok(Arc::new(kgw(secret.number()?, self.seeding, self.gamma, vocabulary)?))
+        Ok(Arc::new(kgw(secret.number()?, self.seeding, self.gamma.value(), vocabulary)?))
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -21,6 +21,7 @@ use zeroize::Zeroizing;
 
 use super::kgw::{BadSplit, DEFAULT_HASH_KEY, Prf, SeedingScheme, Width};
 use super::seeded::{List, Seed, Seeded, SelfSalt};
+use crate::green_share::GreenShare;
 use crate::random::jenkins;
 use crate::scheme::Scheme;
 use crate::score_law::ScoreLaw;
@@ -81,7 +82,7 @@ pub struct Parameters {
     /// The seeding scheme.
     pub seeding: Seeding,
     /// The green share.
-    pub gamma: f64,
+    pub gamma: GreenShare,
 }
 
 impl Spec for Parameters {
@@ -90,16 +91,16 @@ impl Spec for Parameters {
     }
 
     fn gamma(&self) -> Option<f64> {
-        Some(self.gamma)
+        Some(self.gamma.value())
     }
 
     fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = share;
+        self.gamma = GreenShare::new(share)?;
         Ok(())
     }
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
-        Ok(Arc::new(sbw(secret.number()?, self.seeding, self.gamma, vocabulary)?))
+        Ok(Arc::new(sbw(secret.number()?, self.seeding, self.gamma.value(), vocabulary)?))
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

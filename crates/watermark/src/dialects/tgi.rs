@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::error::BadDialect;
 use super::kgw::{DEFAULT_HASH_KEY, kgw, simple_1};
 use super::spec::{Secret, Spec};
+use crate::green_share::GreenShare;
 use crate::scheme::Scheme;
 
 /// The lists of Text Generation Inference, as key files have them.
@@ -14,7 +15,7 @@ use crate::scheme::Scheme;
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// The green share; `WATERMARK_GAMMA`, .5 by default.
-    pub gamma: f64,
+    pub gamma: GreenShare,
 }
 
 impl Spec for Parameters {
@@ -23,16 +24,16 @@ impl Spec for Parameters {
     }
 
     fn gamma(&self) -> Option<f64> {
-        Some(self.gamma)
+        Some(self.gamma.value())
     }
 
     fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = share;
+        self.gamma = GreenShare::new(share)?;
         Ok(())
     }
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
-        Ok(Arc::new(kgw(secret.number()?, simple_1(), self.gamma, vocabulary)?))
+        Ok(Arc::new(kgw(secret.number()?, simple_1(), self.gamma.value(), vocabulary)?))
     }
 
     fn is_public(&self, numbers: &[u64]) -> bool {

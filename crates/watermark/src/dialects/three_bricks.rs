@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 use super::gumbel::{Gumbel, Noise, RULES};
 use super::permutation::{BadSplit, Permutation};
 use super::seeded::{Seed, Seeded};
+use crate::green_share::GreenShare;
 use crate::random::mt19937::Mt19937;
 use crate::scheme::{EmbedRules, Scheme};
 
@@ -30,7 +31,7 @@ pub struct MarylandParameters {
     /// Tokens of a context.
     pub width: usize,
     /// The green share.
-    pub gamma: f64,
+    pub gamma: GreenShare,
 }
 
 /// Gumbel scores, as key files have them.
@@ -47,16 +48,16 @@ impl Spec for MarylandParameters {
     }
 
     fn gamma(&self) -> Option<f64> {
-        Some(self.gamma)
+        Some(self.gamma.value())
     }
 
     fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = share;
+        self.gamma = GreenShare::new(share)?;
         Ok(())
     }
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
-        Ok(Arc::new(maryland(secret.pair()?, width(self.width)?, self.gamma, vocabulary)?))
+        Ok(Arc::new(maryland(secret.pair()?, width(self.width)?, self.gamma.value(), vocabulary)?))
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use verdigris_logits::{Row, TokenId, TokenSet};
 
 use super::permutation::BadSplit;
+use crate::green_share::GreenShare;
 use crate::random::pcg64::Pcg64;
 use crate::scheme::{Observation, Scheme, mark_list, mix};
 use crate::score_law::ScoreLaw;
@@ -27,7 +28,7 @@ use crate::strength::Strength;
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
     /// The green share.
-    pub gamma: f64,
+    pub gamma: GreenShare,
 }
 
 impl Spec for Parameters {
@@ -36,16 +37,16 @@ impl Spec for Parameters {
     }
 
     fn gamma(&self) -> Option<f64> {
-        Some(self.gamma)
+        Some(self.gamma.value())
     }
 
     fn set_gamma(&mut self, share: f64) -> Result<(), BadDialect> {
-        self.gamma = share;
+        self.gamma = GreenShare::new(share)?;
         Ok(())
     }
 
     fn scheme(&self, secret: &Secret<'_>, vocabulary: usize) -> Result<Arc<dyn Scheme>, BadDialect> {
-        Ok(Arc::new(Unigram::new(secret.number()? as i64, self.gamma, vocabulary)?))
+        Ok(Arc::new(Unigram::new(secret.number()? as i64, self.gamma.value(), vocabulary)?))
     }
 }
 

@@ -224,7 +224,7 @@ mod tests {
     use crate::dialects::{
         hugging_face, kgw, native, native_gumbel, sbw, sglang, synthid, three_bricks, unigram, vllm,
     };
-    use crate::{Context, ContextFunction, Gamma, Marking};
+    use crate::{Context, ContextFunction, Gamma, GreenShare, Marking};
     use proptest::prelude::*;
 
     fn vocabulary() -> VocabularyId {
@@ -242,6 +242,10 @@ mod tests {
     /// Numbers as people write them: what is printed reads back as the same number.
     fn share() -> impl Strategy<Value = f64> {
         (1u32..1_000_000).prop_map(|millionths| f64::from(millionths) / 1e6)
+    }
+
+    fn green() -> impl Strategy<Value = GreenShare> {
+        share().prop_map(|share| GreenShare::new(share).unwrap())
     }
 
     fn context() -> impl Strategy<Value = Context> {
@@ -270,13 +274,13 @@ mod tests {
                 native::Parameters { gamma, context, payload_bits }
             )),
             context().prop_map(|context| Dialect::NativeGumbel(native_gumbel::Parameters { context })),
-            (seeding, share())
+            (seeding, green())
                 .prop_map(|(s, gamma)| Dialect::Kgw(kgw::Parameters { seeding: s.parse().unwrap(), gamma })),
-            (hugging, 0usize..20, share()).prop_map(|(seeding, width, gamma)| Dialect::HuggingFace(
+            (hugging, 0usize..20, green()).prop_map(|(seeding, width, gamma)| Dialect::HuggingFace(
                 hugging_face::Parameters { seeding, width, gamma }
             )),
-            share().prop_map(|gamma| Dialect::Unigram(unigram::Parameters { gamma })),
-            (flips, share()).prop_map(|(seeding, gamma)| Dialect::Sbw(sbw::Parameters { seeding, gamma })),
+            green().prop_map(|gamma| Dialect::Unigram(unigram::Parameters { gamma })),
+            (flips, green()).prop_map(|(seeding, gamma)| Dialect::Sbw(sbw::Parameters { seeding, gamma })),
             (1usize..19, score()).prop_map(|(ngram_len, score)| Dialect::Synthid(synthid::Parameters {
                 bits: Bits::Hash,
                 ngram_len,
@@ -285,7 +289,7 @@ mod tests {
             (0usize..20, share()).prop_map(|(width, alpha)| Dialect::VllmDual(vllm::DualParameters { width, alpha })),
             (0usize..20, share())
                 .prop_map(|(width, mixing)| Dialect::SglangDual(sglang::DualParameters { width, mixing })),
-            (0usize..20, share()).prop_map(|(width, gamma)| Dialect::ThreeBricksMaryland(
+            (0usize..20, green()).prop_map(|(width, gamma)| Dialect::ThreeBricksMaryland(
                 three_bricks::MarylandParameters { width, gamma }
             )),
         ]

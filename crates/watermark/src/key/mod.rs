@@ -361,7 +361,7 @@ mod tests {
         let [one, two] = ["one", "two"].map(|tenant| key("a").with_tenant(tenant).unwrap());
         assert!(*one.secret != *key("a").secret && *one.secret != *two.secret && one.secret.len() == 32);
         assert_ne!(judge(&key("a").with_tenant("two").unwrap()), judge(&one.with_tenant("two").unwrap()));
-        let kgw = Dialect::Tgi(tgi::Parameters { gamma: 0.5 });
+        let kgw = Dialect::Tgi(tgi::Parameters { gamma: crate::GreenShare::HALF });
         let kgw = Key::new(vec![7; 8], "k", kgw, None, vocabulary()).unwrap().with_tenant("one").unwrap();
         assert_eq!(*kgw.secret, [7; 8], "others' schemes know no tenants");
     }

@@ -17,6 +17,7 @@ impl Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::GreenShare;
     use crate::dialect::Dialect;
     use crate::dialects::kgw::DEFAULT_HASH_KEY;
     use crate::dialects::synthid::{Bits, EXAMPLE_KEYS, Score};
@@ -32,15 +33,15 @@ mod tests {
         };
         let synthid = || Dialect::Synthid(synthid::Parameters { bits: Bits::Hash, ngram_len: 5, score: Score::Mean });
         let [maryland, openai] = [
-            Dialect::ThreeBricksMaryland(three_bricks::MarylandParameters { width: 4, gamma: 0.5 }),
+            Dialect::ThreeBricksMaryland(three_bricks::MarylandParameters { width: 4, gamma: GreenShare::HALF }),
             Dialect::ThreeBricksOpenai(three_bricks::OpenaiParameters { width: 1 }),
         ];
         let context = Context::new(ContextFunction::All, 4).unwrap();
         for (dialect, numbers, is) in [
-            (Dialect::Tgi(tgi::Parameters { gamma: 0.5 }), &[DEFAULT_HASH_KEY][..], true),
-            (Dialect::Tgi(tgi::Parameters { gamma: 0.5 }), &[DEFAULT_HASH_KEY + 2], false),
-            (Dialect::Unigram(unigram::Parameters { gamma: 0.5 }), &[0], true),
-            (Dialect::Unigram(unigram::Parameters { gamma: 0.5 }), &[1], false),
+            (Dialect::Tgi(tgi::Parameters { gamma: GreenShare::HALF }), &[DEFAULT_HASH_KEY][..], true),
+            (Dialect::Tgi(tgi::Parameters { gamma: GreenShare::HALF }), &[DEFAULT_HASH_KEY + 2], false),
+            (Dialect::Unigram(unigram::Parameters { gamma: GreenShare::HALF }), &[0], true),
+            (Dialect::Unigram(unigram::Parameters { gamma: GreenShare::HALF }), &[1], false),
             (maryland.clone(), &[0, DEFAULT_SALT], true),
             (maryland, &[3, DEFAULT_SALT], false),
             (openai, &[0, DEFAULT_SALT], true),
