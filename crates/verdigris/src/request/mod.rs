@@ -173,8 +173,8 @@ impl<'a> Request<'a> {
     ///
     /// Of this and the other forms a text can have, the last one asked for counts. A text that draws near to
     /// [`Request::max_tokens`] is led to its end in time. Where it is certain that none is so short, that is
-    /// [`Error::NoRoom`] before anything is written; where the search for one came to its budget, the text may be cut
-    /// short ([`Written::complete`]).
+    /// [`Error::NoRoom`](crate::Error::NoRoom) before anything is written; where the search for one came to its budget,
+    /// the text may be cut short ([`Written::complete`]).
     pub fn regex(mut self, pattern: impl Into<String>) -> Self {
         self.form = Some(Form::Regex(pattern.into()));
         self
