@@ -102,6 +102,25 @@ fn a_mask_that_is_too_much_work_is_given_up() {
     assert!(machine.accepts(machine.next(begun, b"a, b")));
 }
 
+/// Each of many strings is walked by itself: one costs little, and all of them too much for one mask.
+#[test]
+fn many_walks_for_one_mask_are_given_up_too() {
+    let machine = |strings: u32| {
+        let strings =
+            (0..strings).map(|i| json!({"type": "string", "pattern": "^([a-z][a-z])*$", "maxLength": 1000 + i}));
+        let schema = json!({"properties": {"code": {"anyOf": strings.collect::<Vec<_>>()}}});
+        Machine::new(Grammar::json_schema(&schema, Style::default()).unwrap(), LEXICON.index().clone())
+    };
+    let (few, many) = (machine(10), machine(3000));
+    let inside = |machine: &Machine| machine.next(machine.start(), b"{\"code\":\"ab");
+    let allowed = few.mask(inside(&few)).tokens.iter().count();
+    assert!(few.fault().is_none() && allowed > 100, "{allowed} tokens");
+    let mask = many.mask(inside(&many));
+    assert_eq!(many.fault().expect("it is too much work").path, "#/properties/code");
+    assert!(mask.tokens.is_empty() && !mask.accepts);
+    assert!(many.goes_on(many.next(inside(&many), b"cd\"}")), "what is asked in other ways is still answered");
+}
+
 /// A new machine for each text, or one for all: the texts are the same.
 #[test]
 fn what_is_forgotten_changes_no_text() {

@@ -1,20 +1,23 @@
 //! What masks cost, beside llguidance in the same run:
-//! `tests/scripts/masks [--tokenizer NAME] [--cases FILE] [--no-peer] [--forced]`.
+//! `tests/scripts/masks [--tokenizer NAME] [--cases FILE] [--no-peer] [--forced] [--cpu]`.
 //!
 //! Each schema or regular expression is compiled, and each of its instances is walked token by token as a model would
 //! write it: a mask, a look whether the token is in it, a step. Those that are valid are walked once more. Times are
-//! those of one thread by the wall clock. With `SHOW=1` in the environment every schema and every valid instance that
-//! either refuses is named, and what each costs. With `--forced` it is counted instead how many tokens of valid
-//! instances are forced.
+//! those of one thread by the wall clock; with `--cpu` by the CPU's, which other programs do not lengthen, but asking
+//! costs a third of a microsecond. With `SHOW=1` in the environment every schema and every valid instance that either
+//! refuses is named, and what each costs. With `--forced` it is counted instead how many tokens of valid instances are
+//! forced.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use llguidance::api::TopLevelGrammar;
 use llguidance::{Matcher, ParserFactory};
+use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde_json::Value;
 use toktrie::{ApproximateTokEnv, TokRxInfo, TokTrie};
@@ -142,8 +145,17 @@ fn shown(text: impl Fn() -> String) {
     }
 }
 
-fn micros(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1e6
+/// Whether times are what the thread takes of a CPU.
+static BY_CPU: AtomicBool = AtomicBool::new(false);
+
+/// What the clock shows.
+fn now() -> Duration {
+    let clock = if BY_CPU.load(Ordering::Relaxed) { ClockId::ThreadCPUTime } else { ClockId::Monotonic };
+    clock_gettime(clock).try_into().expect("clocks begin at 0")
+}
+
+fn micros(since: Duration) -> f64 {
+    (now() - since).as_secs_f64() * 1e6
 }
 
 /// JSON with a space after commas and colons, as the instances are written where they come from.
@@ -172,10 +184,16 @@ fn last(text: &str) -> &str {
     &text[from..]
 }
 
-fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, index: &Arc<TokenIndex>, tally: &mut Tally) {
+fn ours(
+    case: &Case,
+    texts: &[(bool, String, Vec<u32>)],
+    tokenizer: &Tokenizer,
+    index: &Arc<TokenIndex>,
+    tally: &mut Tally,
+) {
     let before = held();
     let kilobytes = || Some((held()? - before?) as f64 / 1e3);
-    let start = Instant::now();
+    let start = now();
     let grammar = match case.form.grammar(Style::default().any_order()) {
         Ok(grammar) => grammar,
         Err(fault) => {
@@ -194,7 +212,7 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
         let mut state = machine.start();
         let (mut accepted, mut read) = (true, 0);
         for (i, &token) in tokens.iter().enumerate() {
-            let start = Instant::now();
+            let start = now();
             let mask = machine.mask(state);
             accepted = mask.tokens.contains(token);
             let next =
@@ -211,7 +229,7 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
         if *valid && accepted {
             let mut state = machine.start();
             for &token in tokens {
-                let start = Instant::now();
+                let start = now();
                 let is_allowed = machine.mask(state).tokens.contains(token);
                 state = machine.advance(state, token, tokenizer.vocabulary().bytes(token));
                 tally.known.push(micros(start));
@@ -221,7 +239,7 @@ fn ours(case: &Case, texts: &[(bool, String, Vec<u32>)], tokenizer: &Tokenizer, 
         let read = last(text.get(..read).unwrap_or_default());
         tally.instance(*valid, accepted, &format!("{} after {read:?} of {text}", case.id));
     }
-    let start = Instant::now();
+    let start = now();
     std::hint::black_box(machine.mask(machine.start()));
     tally.again.push(micros(start));
     tally.large.extend(kilobytes());
@@ -237,7 +255,7 @@ fn theirs(
     (factory, eos): (&ParserFactory, u32),
     tally: &mut Tally,
 ) {
-    let start = Instant::now();
+    let start = now();
     let grammar = match &case.form {
         Form::Schema(schema) => TopLevelGrammar::from_json_schema(schema.clone()),
         Form::Regex(regex) => TopLevelGrammar::from_regex(regex),
@@ -264,7 +282,7 @@ fn theirs(
         let mut matcher = matcher.deep_clone();
         let (mut accepted, mut read) = (true, 0);
         for (i, &token) in tokens.iter().enumerate() {
-            let start = Instant::now();
+            let start = now();
             let Ok(mask) = matcher.compute_mask() else {
                 accepted = false;
                 break;
@@ -292,7 +310,7 @@ fn factory(vocabulary: &Vocabulary) -> (ParserFactory, u32) {
             bytes => bytes.to_vec(),
         })
         .collect();
-    let start = Instant::now();
+    let start = now();
     let trie = TokTrie::from(&TokRxInfo::new(vocabulary.size() as u32, end), &words);
     let env: toktrie::TokEnv = Arc::new(ApproximateTokEnv::new(trie));
     let mut factory = ParserFactory::new_simple(&env).expect("a factory");
@@ -319,7 +337,8 @@ fn main() {
             "--shared" => shared = value().into(),
             "--no-peer" => peer = false,
             "--forced" => forced = true,
-            other => panic!("{other} is not an option: --tokenizer, --cases, --shared, --no-peer, --forced"),
+            "--cpu" => BY_CPU.store(true, Ordering::Relaxed),
+            other => panic!("{other} is not an option: --tokenizer, --cases, --shared, --no-peer, --forced, --cpu"),
         }
     }
     let path = shared.join("json-schema").join(&cases);
@@ -336,7 +355,7 @@ fn main() {
         return count_forced(tokenizer, cases);
     }
     let vocabulary = tokenizer.vocabulary();
-    let start = Instant::now();
+    let start = now();
     let index = Arc::new(TokenIndex::new(vocabulary));
     println!("{name}: {} tokens, tree made in {:.1} ms", vocabulary.size(), micros(start) / 1e3);
 

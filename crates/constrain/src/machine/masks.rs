@@ -10,10 +10,12 @@ use super::index::TokenIndex;
 use super::mask::{Mask, TooMuchWork};
 use super::run::{DEAD, Run, Thread};
 use super::slice::{Ends, Exit, TokenSlice};
+use super::work::{self, Work};
 use crate::grammar::step::{RETURN, Step};
 use crate::terminal::Terminal;
 use crate::terminal::any_string::AnyString;
 use crate::terminal::content::Content;
+use crate::terminal::escape::Escapes;
 use crate::terminal::fresh::Fresh;
 use crate::terminal::names::Names;
 use crate::terminal::quoted::Quoted;
@@ -23,7 +25,9 @@ use crate::vocabulary::trie::Trie;
 pub(super) struct Masks {
     index: Arc<TokenIndex>,
     kept: Kept,
-    /// Whether a walk came to its bound, and where in the schema.
+    /// What is left for the mask that is being made.
+    work: Work,
+    /// Whether there was too little, and where in the schema.
     fault: Option<TooMuchWork>,
 }
 
@@ -40,11 +44,18 @@ struct Kept {
     slices: HashMap<(u32, u32, bool), Arc<TokenSlice>>,
     /// How trees of ends go on from a state: the tokens that do, and the states that they lead to.
     ends: HashMap<(usize, u32), Arc<Reached>>,
-    /// The first terminal of each set of names.
-    representatives: HashMap<(usize, Vec<u32>, bool), u32>,
+    /// The first terminal of each set of names; those that the schema does not give are a set by themselves.
+    representatives: HashMap<NamesIdentity, u32>,
     /// Sets of tokens by what they are made of.
     sets: HashMap<Recipe, Arc<TokenSet>>,
     bytes: usize,
+}
+
+/// What tells sets of names apart: all of them, or those of a table that the schema does not give.
+#[derive(PartialEq, Eq, Hash)]
+enum NamesIdentity {
+    All((usize, Vec<u32>, bool)),
+    Others(usize),
 }
 
 /// What an entry takes beside what it points to, about.
@@ -59,7 +70,7 @@ impl Kept {
 impl Masks {
     /// None yet, over a vocabulary.
     pub(super) fn new(index: Arc<TokenIndex>) -> Self {
-        Self { index, kept: Kept::default(), fault: None }
+        Self { index, kept: Kept::default(), work: Work::of_a_mask(), fault: None }
     }
 
     /// The vocabulary.
@@ -102,10 +113,14 @@ impl Masks {
         if let Some(mask) = self.kept.masks.get(&state) {
             return mask.clone();
         }
+        self.work = Work::of_a_mask();
         let threads = run.threads(state).clone();
         let mut parts: Vec<Arc<Allowed>> = Vec::with_capacity(threads.threads.len());
         for &thread in &threads.threads {
-            parts.push(self.allowed(run, thread));
+            parts.push(self.allowed_by_work(run, thread));
+            if self.work.is_spent() && self.fault.is_none() {
+                self.fault = Some(TooMuchWork { path: run.grammar.path(thread.at).to_owned() });
+            }
             if self.fault.is_some() {
                 let none = TokenSet::new(self.index.vocabulary_size());
                 return Arc::new(Mask { tokens: Arc::new(none), accepts: false });
@@ -145,8 +160,15 @@ impl Masks {
         set
     }
 
-    /// The tokens that a thread allows: those that stay in its segment, and those that leave it and go on outside.
+    /// The tokens that a thread allows.
     pub(super) fn allowed(&mut self, run: &mut Run, thread: Thread) -> Arc<Allowed> {
+        self.work = Work::of_a_mask();
+        self.allowed_by_work(run, thread)
+    }
+
+    /// The tokens that a thread allows: those that stay in its segment, and those that leave it and go on outside; or some of
+    /// them where the work does not suffice.
+    fn allowed_by_work(&mut self, run: &mut Run, thread: Thread) -> Arc<Allowed> {
         if let Some(allowed) = self.kept.allowed.get(&thread) {
             return allowed.clone();
         }
@@ -156,9 +178,16 @@ impl Masks {
             return self.keep_allowed(thread, allowed);
         }
         let any = AnyString::of(&terminal, thread.inner, self.trie().max_token_chars());
-        let slice = match any {
-            Some(any) => self.index.slice(any),
-            None => self.slice(run, thread, &terminal),
+        let others = match (&*terminal, any) {
+            // Positions inside escapes of four digits have numbers of their own in each terminal.
+            (Terminal::Names(names), None) if names.escapes() == Escapes::Minimal => names.content.without_given(),
+            _ => None,
+        };
+        let has_others = others.is_some();
+        let slice = match (any, others) {
+            (Some(any), _) => self.index.slice(any),
+            (None, Some(others)) => self.others_slice(run, thread, others),
+            (None, None) => self.slice(run, thread, &terminal),
         };
         let mut allowed = Allowed::inside(&slice, slice.is_shared);
         for Exit { inner, ends } in &slice.exits {
@@ -170,8 +199,10 @@ impl Masks {
             let outside = run.join(DEAD, |run, threads| run.leave(thread, inner, threads));
             self.go_on_by(run, ends, outside, &mut allowed);
         }
-        if let (Terminal::Names(names), Some(_)) = (&*terminal, any) {
-            self.known_names(run, thread, names, &mut allowed);
+        if let Terminal::Names(names) = &*terminal
+            && (any.is_some() || has_others)
+        {
+            self.given_names(run, thread, names, any.is_some(), &mut allowed);
         }
         allowed.reached.sort_unstable();
         allowed.reached.dedup();
@@ -179,6 +210,9 @@ impl Masks {
     }
 
     fn keep_allowed(&mut self, thread: Thread, allowed: Allowed) -> Arc<Allowed> {
+        if self.work.is_spent() {
+            return Arc::new(allowed);
+        }
         self.kept.count(&[&allowed.with, &allowed.without, &allowed.reached]);
         let allowed = Arc::new(allowed);
         self.kept.allowed.insert(thread, allowed.clone());
@@ -200,16 +234,19 @@ impl Masks {
             None => {
                 let mut reached = Reached::default();
                 let found = |token, state| reached.push(token, state);
-                let step = |state, byte, _| Some(run.next(state, byte)).filter(|&next| next != DEAD);
+                let Self { index, work, .. } = self;
+                let step = |state, byte, _| {
+                    Some(run.next(state, byte)).filter(|&next| next != DEAD && work.take(work::OUTSIDE))
+                };
                 match ends {
                     Ends::Tree(tree) => tree.walk(outside, step, found),
                     Ends::Below { nodes, of_rest } => {
-                        let tree = if *of_rest { self.trie().rest() } else { self.trie().all() };
+                        let tree = if *of_rest { index.trie().rest() } else { index.trie().all() };
                         tree.walk_below(nodes.iter().copied(), outside, step, found);
                     }
                 }
                 let reached = Arc::new(reached);
-                if let Some(key) = key {
+                if let Some(key) = key.filter(|_| !self.work.is_spent()) {
                     self.kept.count(&[&reached.0, &reached.1]);
                     self.kept.ends.insert(key, reached.clone());
                 }
@@ -220,12 +257,20 @@ impl Masks {
         allowed.reached.extend_from_slice(&reached.1);
     }
 
-    /// Corrects what is allowed where any name may come: after a name of the schema comes what belongs to it, or it may
-    /// not come at all.
-    fn known_names(&mut self, run: &mut Run, thread: Thread, names: &Quoted<Names>, allowed: &mut Allowed) {
+    /// Adds the names that the schema gives to those that it does not: they are few and change with each that is written,
+    /// so what the vocabulary does in all others is worked out without them. Where those `are_any` the given ones are among
+    /// them, as if they were others: then after one of them comes what belongs to it, or it may not come at all.
+    fn given_names(
+        &mut self,
+        run: &mut Run,
+        thread: Thread,
+        names: &Quoted<Names>,
+        are_any: bool,
+        allowed: &mut Allowed,
+    ) {
         let index = self.index.clone();
         let tree = index.trie().all();
-        let mut ends = Vec::new();
+        let (mut ends, work) = (Vec::new(), &mut self.work);
         let step = |inner: u32, byte: u8, node: u32| {
             let content = names.content_state(inner);
             let (begins, is_whole) = names.content.known(content);
@@ -235,13 +280,20 @@ impl Masks {
             }
             // What has left the names of the schema does not come back to them.
             let next = begins.then(|| names.next(inner, byte)).flatten();
-            next.filter(|&next| names.content.known(names.content_state(next)).0)
+            next.filter(|&next| names.content.known(names.content_state(next)).0 && work.take(1))
         };
-        tree.walk(thread.inner, step, |_, _| ());
-        let ended = ends.iter().flat_map(|&(node, _)| tree.tokens_below(node));
-        allowed.without = ended.copied().collect();
-        allowed.without.sort_unstable();
-        allowed.with.retain(|token| allowed.without.binary_search(token).is_err());
+        let with = &mut allowed.with;
+        tree.walk(thread.inner, step, |token, _| {
+            if !are_any {
+                with.push(token);
+            }
+        });
+        if are_any {
+            let ended = ends.iter().flat_map(|&(node, _)| tree.tokens_below(node));
+            allowed.without = ended.copied().collect();
+            allowed.without.sort_unstable();
+            allowed.with.retain(|token| allowed.without.binary_search(token).is_err());
+        }
         for (node, content) in ends {
             if names.content.accepts(content) {
                 allowed.with.extend(tree.tokens_at(node));
@@ -270,7 +322,8 @@ impl Masks {
             self.go_on_by(run, ends, outside, &mut allowed);
         }
         // Along what has come, token by token as the machine itself goes.
-        let tree = self.trie().all();
+        let index = self.index.clone();
+        let tree = index.trie().all();
         let text = fresh.text(thread.inner);
         let start = run.join(DEAD, |_, threads| threads.threads.push(thread));
         let (mut wrong, mut right) = (Vec::new(), Vec::new());
@@ -286,7 +339,7 @@ impl Masks {
             tree.walk(0, step, |token, depth| wrong.push((token, rest[..depth].to_vec())));
             for (token, written) in std::mem::take(&mut wrong) {
                 allowed.without.push(token);
-                if run.next_all(start, &written) != DEAD {
+                if self.work.take(work::OUTSIDE * written.len() as u64) && run.next_all(start, &written) != DEAD {
                     right.push(token);
                 }
             }
@@ -294,7 +347,10 @@ impl Masks {
                 allowed.without.extend(tree.tokens_below(node));
                 let after = run.next_all(start, rest);
                 if after != DEAD {
-                    let step = |state, byte, _| Some(run.next(state, byte)).filter(|&next| next != DEAD);
+                    let work = &mut self.work;
+                    let step = |state, byte, _| {
+                        Some(run.next(state, byte)).filter(|&next| next != DEAD && work.take(work::OUTSIDE))
+                    };
                     tree.walk_below([node], after, step, |token, state| {
                         right.push(token);
                         allowed.reached.push(state);
@@ -314,22 +370,37 @@ impl Masks {
     fn slice(&mut self, run: &Run, thread: Thread, terminal: &Terminal) -> Arc<TokenSlice> {
         let (number, is_last) = match (run.grammar.step(thread.at), terminal) {
             // Different points in an object may allow the same names.
-            (&Step::Name { terminal: number, .. }, Terminal::Names(names)) => {
-                let identity = names.content.identity();
-                let number = match self.kept.representatives.get(&identity) {
-                    Some(&known) => known,
-                    None => {
-                        self.kept.count(&[&identity.1]);
-                        self.kept.representatives.insert(identity, number);
-                        number
-                    }
-                };
-                (number, false)
+            (&Step::Name { terminal: number, .. }, Terminal::Names(names)) if names.escapes() == Escapes::Minimal => {
+                (self.representative(NamesIdentity::All(names.content.identity()), number), false)
             }
+            (&Step::Name { terminal: number, .. }, _) => (number, false),
             (&Step::Read { terminal: number, next }, _) => (number, next == RETURN),
             _ => unreachable!("threads stand at steps that read"),
         };
         self.slice_of(run, thread, (number, thread.inner, !is_last || thread.stack != 0), terminal)
+    }
+
+    /// What the vocabulary does in the names that the schema does not give, which are the same at every point of an object.
+    fn others_slice(&mut self, run: &Run, thread: Thread, others: Names) -> Arc<TokenSlice> {
+        let &Step::Name { terminal, .. } = run.grammar.step(thread.at) else {
+            unreachable!("names are read at such steps")
+        };
+        let number = self.representative(NamesIdentity::Others(others.others_identity()), terminal);
+        let terminal = Terminal::Names(Quoted::new(others, Escapes::Minimal));
+        self.slice_of(run, thread, (number, thread.inner, true), &terminal)
+    }
+
+    /// The number of the first terminal of a set of names.
+    fn representative(&mut self, identity: NamesIdentity, number: u32) -> u32 {
+        if let Some(&known) = self.kept.representatives.get(&identity) {
+            return known;
+        }
+        match &identity {
+            NamesIdentity::All((_, before, _)) => self.kept.count(&[before]),
+            NamesIdentity::Others(_) => self.kept.count::<u8>(&[]),
+        }
+        self.kept.representatives.insert(identity, number);
+        number
     }
 
     /// The slice of a terminal by its number, its state, and whether anything follows.
@@ -346,9 +417,12 @@ impl Masks {
         }
         let lazy = terminal.lazy();
         lazy.inspect(|lazy| lazy.begin_walk());
-        let slice = Arc::new(TokenSlice::new(self.trie(), terminal, inner, follows));
+        let slice = Arc::new(TokenSlice::new(self.index.trie(), terminal, inner, follows, &mut self.work));
         if lazy.is_some_and(|lazy| lazy.end_walk()) {
             self.fault = Some(TooMuchWork { path: run.grammar.path(thread.at).to_owned() });
+        }
+        if self.work.is_spent() {
+            return slice;
         }
         if let Some(many) = slice.many.as_ref().filter(|_| !slice.is_shared) {
             self.kept.count(&[many.words()]);

@@ -8,6 +8,7 @@
 //! | `slice`, `closings` | what a vocabulary does inside one segment, and after a string |
 //! | `allowed` | the parts of masks |
 //! | `run` | the states of a grammar, as texts come to them |
+//! | `work` | how much work one mask may be |
 //! | [`mask`] | what a text may do next |
 
 mod allowed;
@@ -18,6 +19,7 @@ pub mod mask;
 mod masks;
 mod run;
 mod slice;
+mod work;
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

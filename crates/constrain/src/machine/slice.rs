@@ -8,6 +8,7 @@ use std::sync::Arc;
 use verdigris_logits::{TokenId, TokenSet};
 
 use super::closings::Closings;
+use super::work::Work;
 use crate::automata::self_loop::SelfLoop;
 use crate::terminal::Terminal;
 use crate::terminal::any_string::AnyString;
@@ -70,25 +71,27 @@ impl TokenSlice {
         Self { is_shared: true, ..found.slice(exits) }
     }
 
-    /// What a terminal allows; `follows` says whether anything may come after the segment.
-    pub(crate) fn new(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool) -> Self {
-        let mut rows = AlongLoops { trie, terminal, follows, found: Found::new(trie, None), nodes: Vec::new() };
+    /// What a terminal allows; `follows` says whether anything may come after the segment. It is less than that where the work
+    /// does not suffice.
+    pub(super) fn new(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool, work: &mut Work) -> Self {
+        let found = Found::new(trie, None);
+        let mut rows = AlongLoops { trie, terminal, follows, work, found, nodes: Vec::new() };
         if !rows.below(None, inner) {
-            return Self::walked(trie, terminal, inner, follows);
+            return Self::walked(trie, terminal, inner, follows, work);
         }
         let nodes = rows.nodes;
         let exit = (!nodes.is_empty()).then_some(Exit { inner: 0, ends: Ends::Below { nodes, of_rest: false } });
         rows.found.slice(exit.into_iter().collect())
     }
 
-    fn walked(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool) -> Self {
+    fn walked(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool, work: &mut Work) -> Self {
         let free = terminal.free(inner);
         let tree = if free.is_some() { trie.rest() } else { trie.all() };
         let mut found = Found::new(trie, free);
         let is_name = matches!(terminal, Terminal::Names(_));
         let mut ends = Vec::new();
         let step = |inner, byte, node| {
-            let next = terminal.next(inner, byte)?;
+            let next = terminal.next(inner, byte).filter(|_| work.take(1))?;
             if follows && terminal.accepts(next) && tree.goes_on(node) {
                 ends.push((if is_name { next } else { 0 }, node));
             }
@@ -111,6 +114,7 @@ struct AlongLoops<'a> {
     trie: &'a Trie,
     terminal: &'a Terminal,
     follows: bool,
+    work: &'a mut Work,
     found: Found,
     /// Where the segment may end inside longer tokens.
     nodes: Vec<u32>,
@@ -175,6 +179,9 @@ impl AlongLoops<'_> {
         let (tree, terminal, follows) = (self.trie.all(), self.terminal, self.follows);
         let leaves = |inner, node| follows && terminal.accepts(inner) && tree.goes_on(node);
         let mut small = Vec::new();
+        if !self.work.take(nodes.len() as u64) {
+            return;
+        }
         for &(node, _) in nodes {
             tree.tokens_at(node).iter().for_each(|&token| self.found.push(token));
             self.nodes.extend(leaves(next, node).then_some(node));
@@ -182,9 +189,9 @@ impl AlongLoops<'_> {
                 small.push(node);
             }
         }
-        let Self { found, nodes: ends, .. } = self;
+        let Self { found, nodes: ends, work, .. } = self;
         let step = |inner, byte, node| {
-            let next = terminal.next(inner, byte)?;
+            let next = terminal.next(inner, byte).filter(|_| work.take(1))?;
             ends.extend(leaves(next, node).then_some(node));
             Some(next)
         };

@@ -44,6 +44,9 @@ pub(crate) struct Ends {
 struct States {
     states: Vec<Entry>,
     numbers: HashMap<(u32, u8), Option<u32>>,
+    /// Where one more item has been written that is not known: the fewest bytes to an end by state of the terminal without
+    /// exceptions, as far as they have been asked for.
+    pending_ends: HashMap<u32, Option<u64>>,
 }
 
 /// What has been written of an item.
@@ -65,9 +68,10 @@ impl Fresh {
         ends: Ends,
     ) -> Option<Self> {
         let start = Entry { base: terminal.start(), parent: u32::MAX, byte: 0, length: 0 };
-        let states = Mutex::new(States { states: vec![start], numbers: HashMap::new() });
+        let states = Mutex::new(States { states: vec![start], numbers: HashMap::new(), pending_ends: HashMap::new() });
         let fresh = Self { kind, base, terminal, seen, pending, ends, states };
-        fresh.completion(start.base, &[]).is_some().then_some(fresh)
+        let is_some = fresh.completion(&mut fresh.states(), start.base, &[]).is_some();
+        is_some.then_some(fresh)
     }
 
     fn states(&self) -> MutexGuard<'_, States> {
@@ -93,7 +97,7 @@ impl Fresh {
         let next = self.terminal.next(base, byte).filter(|&base| {
             let mut text = states.text(state);
             text.push(byte);
-            self.completion(base, &text).is_some()
+            self.completion(&mut states, base, &text).is_some()
         });
         let number = next.map(|base| {
             states.states.push(Entry { base, parent: state, byte, length: length + 1 });
@@ -122,8 +126,10 @@ impl Fresh {
 
     /// The fewest bytes to the end of the array or object.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
-        let Entry { base, length, .. } = self.states().states[state as usize];
-        let bytes = self.completion(base, &self.text(state)).unwrap_or(0);
+        let mut states = self.states();
+        let Entry { base, length, .. } = states.states[state as usize];
+        let text = states.text(state);
+        let bytes = self.completion(&mut states, base, &text).unwrap_or(0);
         // This item is none of those that follow.
         let Ends { cheapest, beside, rest } = &self.ends;
         let all = cheapest.iter().copied().fold(0, u64::saturating_add);
@@ -151,11 +157,13 @@ impl Fresh {
     }
 
     /// The fewest bytes that make a text one that has not been seen, if any do.
-    fn completion(&self, base: u32, text: &[u8]) -> Option<u64> {
+    fn completion(&self, states: &mut States, base: u32, text: &[u8]) -> Option<u64> {
         if self.pending {
-            // Whatever the last item was, one more is left.
-            let left = shortest_from(&self.terminal, base, &HashSet::new(), self.seen.len() + 2)?;
-            return left.first().map(|text| text.len() as u64);
+            return *states.pending_ends.entry(base).or_insert_with(|| {
+                // Whatever the last item was, one more is left.
+                let left = shortest_from(&self.terminal, base, &HashSet::new(), self.seen.len() + 2)?;
+                left.first().map(|text| text.len() as u64)
+            });
         }
         let seen = self.after(text);
         if seen.is_empty() {

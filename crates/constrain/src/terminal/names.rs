@@ -200,6 +200,23 @@ impl Names {
         some.then(|| Self { table, after, before: before.into(), other_after, distances: OnceLock::new() })
     }
 
+    /// The same other names, where none that the schema gives may come; `None` where there are no others. States are the same.
+    pub(crate) fn without_given(&self) -> Option<Self> {
+        let names = self.after.len();
+        (self.table.nodes[0].other_lives && !self.other_after.is_empty()).then(|| Self {
+            table: self.table.clone(),
+            after: vec![NEVER; names].into(),
+            before: vec![0; names + 1].into(),
+            other_after: self.other_after.clone(),
+            distances: OnceLock::new(),
+        })
+    }
+
+    /// What tells the names apart that [`Names::without_given`] gives.
+    pub(crate) fn others_identity(&self) -> usize {
+        Arc::as_ptr(&self.table).addr()
+    }
+
     /// Which name ends at a state that accepts.
     pub(crate) fn named(&self, state: u32) -> Named {
         let kind = |state: Option<u32>| {

@@ -37,15 +37,54 @@ impl CharacterSet {
     }
 
     /// Whether one of them has a code point in a range beyond ASCII.
-    pub(super) fn meets(&self, (from, to): (u32, u32)) -> bool {
+    fn meets(&self, (from, to): (u32, u32)) -> bool {
         let first = self.beyond.partition_point(|range| range.1 < from);
         self.beyond.get(first).is_some_and(|range| range.0 <= to)
+    }
+
+    /// The same, to be asked for many characters.
+    pub(super) fn lookup(&self) -> Lookup<'_> {
+        let mut words = vec![0; PLANE as usize / 64];
+        for &(from, to) in self.beyond.iter().filter(|range| range.0 < PLANE) {
+            let to = to.min(PLANE - 1);
+            let (first, last) = (from as usize / 64, to as usize / 64);
+            words[first..=last].iter_mut().zip(first..).for_each(|(word, at)| *word |= bits_of(at, from, to));
+        }
+        Lookup { set: self, words }
     }
 
     /// How many of ASCII they are.
     pub(crate) fn len(&self) -> u32 {
         self.ascii.iter().map(|word| word.count_ones()).sum()
     }
+}
+
+/// A set of characters with a bit for each of the first 65,536 code points: most of a vocabulary beyond ASCII is there, and a
+/// class such as `\w` has hundreds of ranges to search.
+pub(super) struct Lookup<'a> {
+    set: &'a CharacterSet,
+    words: Vec<u64>,
+}
+
+/// How many code points have bits.
+const PLANE: u32 = 1 << 16;
+
+impl Lookup<'_> {
+    /// Whether one of the characters has a code point in a range beyond ASCII.
+    pub(super) fn meets(&self, (from, to): (u32, u32)) -> bool {
+        if to >= PLANE {
+            return self.set.meets((from, to));
+        }
+        let (first, last) = (from as usize / 64, to as usize / 64);
+        self.words[first..=last].iter().zip(first..).any(|(word, at)| word & bits_of(at, from, to) != 0)
+    }
+}
+
+/// The bits of a range of code points in a word.
+fn bits_of(word: usize, from: u32, to: u32) -> u64 {
+    let start = 64 * word as u32;
+    let (low, high) = (from.max(start) - start, to.min(start + 63) - start);
+    (u64::MAX << low) & (u64::MAX >> (63 - high))
 }
 
 fn bits(is_in: impl Fn(u8) -> bool) -> [u64; 2] {
@@ -60,9 +99,14 @@ mod tests {
 
     #[test]
     fn sets_of_characters_are_ranges() {
-        let signs = CharacterSet::of_ranges(vec![(0x90, 0x95), (0x61, 0x63), (0x96, 0x99), (0x7e, 0x85)]);
-        assert_eq!(signs, CharacterSet::of_ranges(vec![(0x61, 0x62), (0x63, 0x63), (0x7e, 0x85), (0x90, 0x99)]));
-        assert_eq!((signs.len(), signs.contains_ascii(b'b'), signs.contains_ascii(b'd')), (5, true, false));
-        assert!(signs.meets((0x80, 0x80)) && signs.meets((0x99, 0x200)) && !signs.meets((0x86, 0x8f)));
+        let set = CharacterSet::of_ranges(vec![(0x90, 0x95), (0x61, 0x63), (0x96, 0x99), (0x7e, 0x85)]);
+        assert_eq!(set, CharacterSet::of_ranges(vec![(0x61, 0x62), (0x63, 0x63), (0x7e, 0x85), (0x90, 0x99)]));
+        assert_eq!((set.len(), set.contains_ascii(b'b'), set.contains_ascii(b'd')), (5, true, false));
+        for from in 0x80..0xa8 {
+            for to in from..0xa8 {
+                assert_eq!(set.lookup().meets((from, to)), set.meets((from, to)), "{from:x} to {to:x}");
+            }
+        }
+        assert!(set.meets((0x80, 0x80)) && set.meets((0x99, 0x200)) && !set.meets((0x86, 0x8f)));
     }
 }

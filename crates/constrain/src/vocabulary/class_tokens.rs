@@ -108,6 +108,7 @@ impl CharacterWalk {
 impl ClassTokens {
     /// Those below a node of a tree, or of all of it.
     pub(crate) fn new(tree: &Tree, root: Option<u32>, vocabulary: usize, characters: &CharacterSet) -> Self {
+        let lookup = characters.lookup();
         let mut leaving = vec![Vec::new(); 128];
         let (mut nodes, mut strangers, mut tokens) = (Vec::new(), Vec::new(), vec![Vec::new()]);
         let step = |along: CharacterWalk, byte: u8, node: u32| {
@@ -121,7 +122,7 @@ impl ClassTokens {
                 return Some(along);
             }
             let along = along.beyond(byte)?;
-            if !characters.meets(along.range()) {
+            if !lookup.meets(along.range()) {
                 let (bytes, length) = (along.bytes(), along.length);
                 strangers.push(Stranger { count: along.count - 1, node, bytes, length });
                 return None;

@@ -40,8 +40,8 @@ struct Asked {
     tokens: Option<Arc<ClassTokens>>,
 }
 
-/// A walk costs less than finding all tokens of some characters, so that is done after so many walks.
-const WORTH: u32 = 8;
+/// A walk costs a little less than finding all tokens of some characters, so that is done where they are asked for again.
+const WORTH: u32 = 1;
 
 /// The most bytes that the tokens of sets of characters take, about; then all are forgotten, and the next ones kept. Qwen2's
 /// vocabulary needs up to 3 MB for one set.
