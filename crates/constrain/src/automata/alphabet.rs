@@ -166,7 +166,7 @@ impl Alphabet {
                 return (letter != NO_LETTER).then_some(Read::Whole(letter));
             }
             let node = *self.leads.get(usize::from(byte).wrapping_sub(0xc0))?;
-            return (node != NONE).then_some(Read::Inside(node + 1));
+            return (node != NONE).then(|| Read::Inside(node + 1));
         }
         let node = &self.nodes[position as usize - 1];
         let next = *node.next.get(usize::from(byte).wrapping_sub(0x80))?;
