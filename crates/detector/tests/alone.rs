@@ -1,4 +1,5 @@
-//! The detector with nothing but a tokenizer and keys: words are chosen at random, as a key wants them, and found again.
+//! The detector with nothing but a tokenizer and keys: words are chosen at random, as a key wants them, and found
+//! again.
 
 use verdigris_detector::watermark::VocabularyId;
 use verdigris_detector::{DetectError, Key, Look, Marking, Reader, Repeats, Tokenizer, Verdict};

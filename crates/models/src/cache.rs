@@ -14,8 +14,8 @@ pub enum CacheLayout {
         /// Tokens of a page; at least one.
         tokens: usize,
     },
-    /// In one piece for as many tokens as a sequence may come to hold, made when it begins. No token takes memory after that, and
-    /// a fork copies what it has in common as soon as it goes on.
+    /// In one piece for as many tokens as a sequence may come to hold, made when it begins. No token takes memory after
+    /// that, and a fork copies what it has in common as soon as it goes on.
     Contiguous,
 }
 
@@ -23,7 +23,8 @@ impl CacheLayout {
     pub(crate) const DEFAULT: Self = Self::Paged { tokens: 64 };
 }
 
-/// The format of keys and values: what was `asked` for; else as exact as the weights, but in no less than half precision.
+/// The format of keys and values: what was `asked` for; else as exact as the weights, but in no less than half
+/// precision.
 pub(crate) fn cache_format(config: &DecoderConfig, parts: &Parts, asked: Option<Format>) -> Result<Format, ModelError> {
     let exact = parts.layers[0].key.matrix.format() == Format::F32;
     let format = asked.unwrap_or(if exact { Format::F32 } else { Format::F16 });

@@ -29,7 +29,11 @@ impl fmt::Display for Device {
     }
 }
 
-/// The device of a name: `cpu`, `cuda` (the first GPU) or `cuda:1`. With the feature `emulated-cuda` there is `cuda:emulated`.
+/// The device of a name: `cpu`, `cuda` (the first GPU) or `cuda:1`. With the feature `emulated-cuda` there is
+/// `cuda:emulated`.
+///
+/// # Errors
+/// [`ModelError::Device`] for a name that is none, and for a device that cannot be used.
 pub fn device(name: &str) -> Result<Device, ModelError> {
     let fault = |fault: String| ModelError::Device { name: name.to_owned(), fault };
     let number: Option<usize> = match name {

@@ -1,8 +1,8 @@
 //! Models of other libraries, such as candle-transformers, for architectures that the decoder here does not cover.
 //!
-//! Such a model keeps its cache to itself, cannot take tokens back, and gives the row of the last token alone. That is enough for the
-//! contract, at a price: what is taken back is read again from the beginning, and a row for each of several tokens is a call for each.
-//! `tests/candle-transformers` shows it on one of candle's models.
+//! Such a model keeps its cache to itself, cannot take tokens back, and gives the row of the last token alone. That is
+//! enough for the contract, at a price: what is taken back is read again from the beginning, and a row for each of
+//! several tokens is a call for each. `tests/candle-transformers` shows it on one of candle's models.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::language_model::{Batch, LanguageModel, Rows, Sequence, Wanted};
 
 /// A model that reads one text from its beginning.
 pub trait Forward: Send {
-    /// Reads tokens after the `held` that it has read, and gives the row of the last: as many logits as the vocabulary has tokens.
+    /// Reads tokens after the `held` that it has read, and gives the row of the last: as many logits as the vocabulary
+    /// has tokens.
     ///
     /// # Errors
     /// Whatever the model fails with; it is cleared before it reads again.

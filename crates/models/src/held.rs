@@ -3,8 +3,8 @@
 use crate::error::ModelError;
 use crate::language_model::Batch;
 
-/// The length and the capacity of a sequence, in tokens: what every kind of sequence has to count, and to check before it
-/// computes.
+/// The length and the capacity of a sequence, in tokens: what every kind of sequence has to count, and to check before
+/// it computes.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     length: usize,
@@ -36,8 +36,8 @@ impl Held {
     /// How many tokens are held after a batch.
     ///
     /// # Errors
-    /// [`ModelError::UnknownToken`] where one is outside a vocabulary of `size`, and [`ModelError::ContextFull`] where there is no
-    /// room for all.
+    /// [`ModelError::UnknownToken`] where one is outside a vocabulary of `size`, and [`ModelError::ContextFull`] where
+    /// there is no room for all.
     pub fn after(&self, batch: &Batch<'_>, size: usize) -> Result<usize, ModelError> {
         if let Some(&token) = batch.tokens.iter().find(|&&token| token as usize >= size) {
             return Err(ModelError::UnknownToken { token, size });

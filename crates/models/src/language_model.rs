@@ -17,10 +17,16 @@ pub trait LanguageModel: Send + Sync {
     fn context_length(&self) -> usize;
 
     /// Begins an empty sequence with room for `capacity` tokens (at most the context length).
+    ///
+    /// # Errors
+    /// [`ModelError::ContextFull`] for more than the context, and where there is no memory.
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError>;
 
-    /// Goes on with several sequences of this model, each by a batch of its own, which may be as cheap as one of them. Each has the
-    /// rows that it would have alone (on a CPU: bit for bit). After an error all are as before the call.
+    /// Goes on with several sequences of this model, each by a batch of its own, which may be as cheap as one of them.
+    /// Each has the rows that it would have alone (on a CPU: bit for bit). After an error all are as before the call.
+    ///
+    /// # Errors
+    /// As [`Sequence::forward`], of any of them.
     fn forward_each(&self, items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
         for i in 0..items.len() {
             let BatchItem { sequence, batch, rows } = &mut items[i];
@@ -34,8 +40,11 @@ pub trait LanguageModel: Send + Sync {
         Ok(())
     }
 
-    /// As [`LanguageModel::forward_each`], but tokens are drawn where the rows are, which do not come back. `false`: this model does
-    /// not do that, and nothing has happened.
+    /// As [`LanguageModel::forward_each`], but tokens are drawn where the rows are, which do not come back. `false`:
+    /// this model does not do that, and nothing has happened.
+    ///
+    /// # Errors
+    /// As [`LanguageModel::forward_each`].
     fn draw_each(&self, _items: &mut [BatchItem<'_>], _draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         Ok(false)
     }
@@ -91,10 +100,17 @@ pub trait Sequence: Any + Send {
     fn capacity(&self) -> usize;
 
     /// Appends tokens and writes the rows of those asked for.
+    ///
+    /// # Errors
+    /// [`ModelError::UnknownToken`] and [`ModelError::ContextFull`] for tokens that cannot be held, and where there is
+    /// no memory or the device fails.
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError>;
 
-    /// As [`Sequence::forward`], but tokens are drawn where the rows are, which do not come back. `false`: this sequence does not do
-    /// that, and nothing has happened.
+    /// As [`Sequence::forward`], but tokens are drawn where the rows are, which do not come back. `false`: this
+    /// sequence does not do that, and nothing has happened.
+    ///
+    /// # Errors
+    /// As [`Sequence::forward`].
     fn draw(&mut self, _batch: &Batch<'_>, _draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         Ok(false)
     }
@@ -105,8 +121,8 @@ pub trait Sequence: Any + Send {
     /// If fewer are held.
     fn truncate(&mut self, length: usize);
 
-    /// Of the tokens after the first `from` keeps those at the indices of `path`, counted from `from`, as if the others had never
-    /// come: what remains of a token tree. They are strictly ascending, and each is the parent of the next.
+    /// Of the tokens after the first `from` keeps those at the indices of `path`, counted from `from`, as if the others
+    /// had never come: what remains of a token tree. They are strictly ascending, and each is the parent of the next.
     ///
     /// # Errors
     /// Where there is no memory, or the device fails.
@@ -116,6 +132,9 @@ pub trait Sequence: Any + Send {
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError>;
 
     /// A second sequence that starts from the same tokens.
+    ///
+    /// # Errors
+    /// Where there is no memory, or the device fails.
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError>;
 }
 

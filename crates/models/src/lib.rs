@@ -1,8 +1,8 @@
 //! Language models: tokens in, rows of logits up.
 //!
 //! The models know nothing of watermarks or constraints. They give a row for *every* position asked, so a
-//! draft of several tokens is verified in one call, and their caches can be cut back and forked. No tensor library is needed:
-//! training has one, in `verdigris-train`.
+//! draft of several tokens is verified in one call, and their caches can be cut back and forked. No tensor library is
+//! needed: training has one, in `verdigris-train`.
 //!
 //! | module | holds |
 //! |---|---|
@@ -17,8 +17,8 @@
 //! | `cache`, `slices` | what both decoders share: how keys and values are kept; tokens of several batches in passes |
 //! | [`whole_file`] | files that are there whole or not at all |
 //!
-//! Arrows run down the table of what each stands on: `source` on `cpu` and `gpu`, both on `description`; the two decoders know
-//! nothing of each other.
+//! Arrows run down the table of what each stands on: `source` on `cpu` and `gpu`, both on `description`; the two
+//! decoders know nothing of each other.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -37,6 +37,7 @@ pub mod whole_file;
 
 pub use cache::CacheLayout;
 pub use cpu::CpuDecoder;
+pub use description::check::BadConfig;
 pub use description::config::DecoderConfig;
 pub use description::gguf::convert::Converted;
 pub use description::matrix::Bytes;

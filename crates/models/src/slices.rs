@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::language_model::{Batch, Wanted};
 
-/// The most tokens of chains that go through the layers together. A longer prompt goes in chunks, so that memory does not grow
-/// with it.
+/// The most tokens of chains that go through the layers together. A longer prompt goes in chunks, so that memory does
+/// not grow with it.
 pub(crate) const CHUNK: usize = 512;
 
 /// Some tokens of one of several batches.
@@ -47,8 +47,8 @@ impl TokenSlice {
     }
 }
 
-/// Shares all tokens out to passes of at most [`CHUNK`] tokens, except that a tree stays whole, for its tokens see each other. What
-/// [`passes`] tells apart goes into `slices`.
+/// Shares all tokens out to passes of at most [`CHUNK`] tokens, except that a tree stays whole, for its tokens see each
+/// other. What [`passes`] tells apart goes into `slices`.
 pub(crate) fn share_out<'a>(batches: impl Iterator<Item = Batch<'a>>, slices: &mut Vec<TokenSlice>) {
     slices.clear();
     let (mut pass, mut room) = (0, CHUNK);

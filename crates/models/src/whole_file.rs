@@ -6,13 +6,14 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-/// Lets `fill` write a temporary file in the folder of `path`, which then takes the name at once, and replaces what was there if it
-/// may. `fill` also gets the name that it has meanwhile, for libraries that open files themselves. Where anything fails the folder is left as it was. Whoever may read other new files may read this one: its mode is what the
-/// umask leaves. Two writers never write to one file.
+/// Lets `fill` write a temporary file in the folder of `path`, which then takes the name at once, and replaces what was
+/// there if it may. `fill` also gets the name that it has meanwhile, for libraries that open files themselves. Where
+/// anything fails the folder is left as it was. Whoever may read other new files may read this one: its mode is what
+/// the umask leaves. Two writers never write to one file.
 ///
 /// # Errors
-/// Those of the file system; [`io::ErrorKind::AlreadyExists`] where there is a file that may not be replaced, even if it came while
-/// `fill` was at work; and those of `fill`.
+/// Those of the file system; [`io::ErrorKind::AlreadyExists`] where there is a file that may not be replaced, even if
+/// it came while `fill` was at work; and those of `fill`.
 pub fn write_whole<T, E: From<io::Error>>(
     path: &Path,
     may_replace: bool,

@@ -1,5 +1,5 @@
-//! Every architecture against `transformers`: tiny random checkpoints that it saved, and the logits that it computed in f32
-//! (`fixtures/golden/architectures.py`).
+//! Every architecture against `transformers`: tiny random checkpoints that it saved, and the logits that it computed in
+//! f32 (`fixtures/golden/architectures.py`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -45,8 +45,8 @@ fn what_is_written_is_what_is_read() {
     for name in ["llama", "qwen2", "qwen2-yarn", "qwen3", "smollm3", "gemma2", "gemma3", "llama-3-scaled"] {
         let folder = tempfile::tempdir().unwrap();
         let model = match name {
-            // Llama 3's wavelengths without biases, of which a file knows nothing; nor does it know of other slopes than the usual.
-            // And Gemma's scores are scaled by the size of heads.
+            // Llama 3's wavelengths without biases, of which a file knows nothing; nor does it know of other slopes
+            // than the usual. And Gemma's scores are scaled by the size of heads.
             "llama-3-scaled" | "qwen2-yarn" | "gemma3" => {
                 let model = with_tokenizer(if name == "llama-3-scaled" { "llama" } else { name }, folder.path());
                 let path = folder.path().join("config.json");

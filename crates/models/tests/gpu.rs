@@ -1,4 +1,5 @@
-//! Every architecture and format on a GPU, or its emulation, against `transformers` and the CPU: `VERDIGRIS_GPU=0` names a real one.
+//! Every architecture and format on a GPU, or its emulation, against `transformers` and the CPU: `VERDIGRIS_GPU=0`
+//! names a real one.
 #![cfg(feature = "emulated-cuda")]
 
 use std::path::{Path, PathBuf};
@@ -55,7 +56,8 @@ fn text(length: usize, seed: u32, size: usize) -> Vec<u32> {
     (0..length as u32).map(|i| (i * i * 31 + i * 7 + seed * 113) % size as u32).collect()
 }
 
-/// At once, one at a time, in chunks, after cutting back, and as a branch of a tree, also of one of which a path is kept.
+/// At once, one at a time, in chunks, after cutting back, and as a branch of a tree, also of one of which a path is
+/// kept.
 #[test]
 fn logits_are_those_of_transformers() {
     for folder in architectures() {
@@ -140,8 +142,8 @@ fn memory_that_is_not_there_is_an_error_that_says_how_much() {
     assert!(error.contains("1048576.0 GiB are needed"), "{error}");
 }
 
-/// Sequences of different lengths, with a chunk of a prompt, a tree, one token, and nothing at all; again and again, so that what was
-/// recorded is used for other texts.
+/// Sequences of different lengths, with a chunk of a prompt, a tree, one token, and nothing at all; again and again, so
+/// that what was recorded is used for other texts.
 #[test]
 fn several_sequences_have_the_rows_that_each_has_alone() {
     for name in ["bloom", "gemma2", "mistral"] {
@@ -215,8 +217,9 @@ fn a_long_prompt_is_read_in_chunks() {
     assert!(worst < 1e-3, "{worst}");
 }
 
-/// A row has the same bits alone, with guesses after it, with other texts, and at the end of a prompt, where sums over the
-/// keys of a long text are cut in pieces. Passes of as many rows differ in how many are wanted, so that graphs differ too.
+/// A row has the same bits alone, with guesses after it, with other texts, and at the end of a prompt, where sums over
+/// the keys of a long text are cut in pieces. Passes of as many rows differ in how many are wanted, so that graphs
+/// differ too.
 #[test]
 fn company_changes_no_bit() {
     let [_, model] = both(&ModelFolder::at(fixtures().join("models/tale-small")));

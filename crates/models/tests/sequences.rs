@@ -1,4 +1,5 @@
-//! Several sequences in one call, long prompts in chunks, what is kept of a tree, and layouts of caches: the same bits each time.
+//! Several sequences in one call, long prompts in chunks, what is kept of a tree, and layouts of caches: the same bits
+//! each time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

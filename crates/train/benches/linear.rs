@@ -1,9 +1,9 @@
-//! What a product with few rows costs: the share of the memory's bandwidth at one row, what more rows cost beside one, and
-//! candle's products in the same run. `cargo bench -p verdigris-train --bench linear -- [MEGABYTES] [FORMAT]`; a format alone has no
-//! peers.
+//! What a product with few rows costs: the share of the memory's bandwidth at one row, what more rows cost beside one,
+//! and candle's products in the same run. `cargo bench -p verdigris-train --bench linear -- [MEGABYTES] [FORMAT]`; a
+//! format alone has no peers.
 //!
-//! One matrix of 4,096 columns is as large as said (128 MB), so that no second-level cache holds it; each time is the best of
-//! seven.
+//! One matrix of 4,096 columns is as large as said (128 MB), so that no second-level cache holds it; each time is the
+//! best of seven.
 
 use std::hint::black_box;
 use std::time::Instant;

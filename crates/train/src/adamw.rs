@@ -21,6 +21,9 @@ pub struct AdamW {
 
 impl AdamW {
     /// An optimizer at its first step.
+    ///
+    /// # Errors
+    /// Where candle fails.
     pub fn new(variables: &BTreeMap<String, Var>, weight_decay: f64) -> Result<Self> {
         let moments = variables
             .iter()
@@ -32,6 +35,9 @@ impl AdamW {
     /// Changes every variable by one step, after scaling all gradients together to a norm of at most
     /// `max_norm`. Returns the norm before. A variable without a gradient is an error: nothing may be left
     /// untrained without a word.
+    ///
+    /// # Errors
+    /// Where a variable has no gradient, or candle fails.
     pub fn step(
         &mut self,
         variables: &BTreeMap<String, Var>,

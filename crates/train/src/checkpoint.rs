@@ -2,7 +2,8 @@
 //!
 //! A checkpoint is one safetensors file with the weights and the optimizer's moments in f32, and one JSON file
 //! that says how far the run was and with what settings. Each is written
-//! under another name and then takes its own, the JSON last, so a kill at any moment leaves a whole checkpoint: the old one or the new one.
+//! under another name and then takes its own, the JSON last, so a kill at any moment leaves a whole checkpoint: the old
+//! one or the new one.
 
 use std::collections::HashMap;
 use std::fs;

@@ -21,6 +21,10 @@ pub struct Corpus {
 
 impl Corpus {
     /// Reads a text file, plain or compressed with zstd. `end` is put after each document.
+    ///
+    /// # Errors
+    /// [`TrainError::File`] where it cannot be read, [`TrainError::NotText`] where it is no text, and
+    /// [`TrainError::Tokens`] where it cannot be tokenized.
     pub fn read(path: &Path, tokenizer: &Tokenizer, end: TokenId) -> Result<Self, TrainError> {
         let bytes = std::fs::read(path).map_err(TrainError::file("read", path))?;
         let bytes = match bytes.starts_with(&ZSTD) {
@@ -61,6 +65,9 @@ impl Corpus {
     }
 
     /// Checks that the corpus holds a window and its last target.
+    ///
+    /// # Errors
+    /// [`TrainError::TooShort`] where it does not.
     pub fn check(&self, window: usize, path: &Path) -> Result<(), TrainError> {
         let (tokens, needed) = (self.len(), window + 1);
         if tokens < needed { Err(TrainError::TooShort { path: path.into(), tokens, needed }) } else { Ok(()) }

@@ -22,6 +22,9 @@ pub struct TrainedModel {
 
 impl TrainedModel {
     /// A model that goes on from given weights.
+    ///
+    /// # Errors
+    /// As [`Decoder::new`].
     pub fn new(config: DecoderConfig, weights: &Weights) -> Result<Self, TrainError> {
         // Built once to check that all weights are there and have the right shapes.
         Decoder::new(config.clone(), weights)?;
@@ -39,6 +42,9 @@ impl TrainedModel {
     /// A model with fresh weights: normal with deviation 0.02, norms at one, and the matrices that write into
     /// the residual stream smaller by `sqrt(2 * layers)` (Radford et al. 2019, section 2.3). The shapes are
     /// those of `like`.
+    ///
+    /// # Errors
+    /// As [`Decoder::new`].
     pub fn fresh(config: DecoderConfig, like: &Weights, seed: u64) -> Result<Self, TrainError> {
         let random = Random::new(seed);
         let mut draw = 0;
@@ -78,6 +84,9 @@ impl TrainedModel {
 
     /// The mean cross-entropy, in nats a token, of windows of equal length: each token but the first is
     /// predicted from those before it.
+    ///
+    /// # Errors
+    /// [`TrainError::Compute`] where candle fails.
     pub fn loss(&self, windows: &[&[TokenId]]) -> Result<Tensor, TrainError> {
         let length = windows[0].len() - 1;
         let flat = |from: usize| -> Vec<TokenId> {
@@ -90,6 +99,9 @@ impl TrainedModel {
     }
 
     /// Writes the weights as f16 safetensors, whole or not at all.
+    ///
+    /// # Errors
+    /// [`TrainError::File`] where it cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), TrainError> {
         let tensors = self
             .variables

@@ -134,6 +134,10 @@ impl Options {
 /// the run stops early, with a checkpoint from which the same call goes on.
 ///
 /// An interrupted run is taken up where its last checkpoint was.
+///
+/// # Errors
+/// [`TrainError::Option`] for values that cannot be, [`TrainError::Finished`] and [`TrainError::ForeignCheckpoint`] for
+/// an output folder that is another run's, [`TrainError::Diverged`], and where files cannot be read or written.
 pub fn train(options: &Options, mut watch: impl FnMut(&Progress) -> bool) -> Result<Option<Summary>, TrainError> {
     options.check()?;
     let checkpoint = Checkpoint::in_folder(&options.out);

@@ -1,4 +1,5 @@
-//! The decoder out of candle's operations, beside the one that runs on kernels: the same numbers, and the laws of a sequence.
+//! The decoder out of candle's operations, beside the one that runs on kernels: the same numbers, and the laws of a
+//! sequence.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -42,19 +42,25 @@ pub struct Engine {
 impl Engine {
     /// Loads a model for the CPU: a Hugging Face model folder, a GGUF file, or the name of a model on the
     /// [`hub`](verdigris_models::hub), which is fetched where it is not there yet.
+    ///
+    /// # Errors
+    /// [`Error::Model`]: as [`ModelFolder::find`] and [`ModelFolder::load`].
     pub fn load(place: impl AsRef<Path>) -> Result<Self, Error> {
         Self::from_folder(&ModelFolder::find(place, |_| ())?, &Device::Cpu)
     }
 
     /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device).
+    ///
+    /// # Errors
+    /// [`Error::Model`]: as [`ModelFolder::load`].
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
         let LoadedModel { model, tokenizer, end, begin, chat, .. } = folder.load(device)?;
         let (reader, lexicon, known) = (Reader::new(tokenizer), OnceLock::new(), OnceLock::new());
         Ok(Self { model, reader, end, begin, chat, lexicon, known })
     }
 
-    /// A model of one's own, such as a [`Foreign`](verdigris_models::Foreign) one, with its tokenizer and the tokens that end a text,
-    /// of which the first also begins one without a prompt.
+    /// A model of one's own, such as a [`Foreign`](verdigris_models::Foreign) one, with its tokenizer and the tokens
+    /// that end a text, of which the first also begins one without a prompt.
     pub fn new(model: Arc<dyn LanguageModel>, tokenizer: Tokenizer, end: Vec<TokenId>) -> Self {
         let begin = end.first().copied();
         let (reader, lexicon, known) = (Reader::new(tokenizer), OnceLock::new(), OnceLock::new());
@@ -63,6 +69,9 @@ impl Engine {
 
     /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must write the
     /// same tokens under the same ids; how far their rows are padded does not matter.
+    ///
+    /// # Errors
+    /// [`Error::Alpha`] for a weight that is no number, and [`Error::ForeignExpert`] for models of other tokens.
     pub fn steered(self, pairs: &[(&Engine, &Engine, f64)]) -> Result<Self, Error> {
         let mut steer = Vec::new();
         for &(expert, anti, alpha) in pairs {
@@ -77,8 +86,8 @@ impl Engine {
         Ok(Self { model: Arc::new(Steered::new(self.model, steer)), ..self })
     }
 
-    /// Whether another model can be used beside this one: the first token that differs is an error. Rows of models of one tokenizer
-    /// are often padded to different lengths, which is none.
+    /// Whether another model can be used beside this one: the first token that differs is an error. Rows of models of
+    /// one tokenizer are often padded to different lengths, which is none.
     pub(crate) fn fits(&self, other: &Self) -> Result<(), Error> {
         let (ours, theirs) = (self.reader.tokenizer().vocabulary(), other.reader.tokenizer().vocabulary());
         let differs = (0..ours.size() as TokenId)
@@ -93,7 +102,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The ids that a text may hold, where the rows of the model have others too: padding, of which the tokenizer knows nothing.
+    /// The ids that a text may hold, where the rows of the model have others too: padding, of which the tokenizer knows
+    /// nothing.
     pub(crate) fn known(&self) -> Option<&TokenSet> {
         let known = self.known.get_or_init(|| {
             let vocabulary = self.reader.tokenizer().vocabulary();
@@ -116,13 +126,16 @@ impl Engine {
         Request::new(self, Prompt::Text(prompt.into()))
     }
 
-    /// Begins a request for the model's next message in a conversation, by its chat template. What a message says stays text:
-    /// `<|im_end|>` in it ends nothing.
+    /// Begins a request for the model's next message in a conversation, by its chat template. What a message says stays
+    /// text: `<|im_end|>` in it ends nothing.
     pub fn chat(&self, messages: impl IntoIterator<Item = Message>) -> Request<'_> {
         Request::new(self, Prompt::Chat(messages.into_iter().collect()))
     }
 
     /// The model's chat template.
+    ///
+    /// # Errors
+    /// [`Error::NoChatTemplate`] where there is none, and [`Error::Chat`] where it is no template.
     pub fn chat_template(&self) -> Result<ChatTemplate, Error> {
         let ChatSource { template, begin, end } = self.chat.as_ref().ok_or(Error::NoChatTemplate)?;
         Ok(ChatTemplate::new(template, begin.as_deref(), end.as_deref())?)
@@ -149,6 +162,9 @@ impl Engine {
     }
 
     /// How well this model predicts windows of text, each on its own.
+    ///
+    /// # Errors
+    /// [`Error::Decode`] where the model fails.
     pub fn score<'a>(&self, windows: impl IntoIterator<Item = &'a [TokenId]>) -> Result<Score, Error> {
         Ok(score(&self.model, windows)?)
     }

@@ -11,6 +11,9 @@ use crate::error::Error;
 impl Engine {
     /// What this model expected of each token of a text at a temperature. A text longer than the model's context is
     /// read in windows, each of which begins with half of the one before it.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where the model fails.
     pub fn surprises(&self, tokens: &[TokenId], temperature: f64, modulus: f64) -> Result<Vec<Surprise>, Error> {
         let context = self.context_length();
         let fresh = (context / 2).max(1);
@@ -43,6 +46,9 @@ impl Engine {
 
     /// The evidence of a text with tokens weighed by what this model expected, for keys with colours; none for others.
     /// `temperature` is the one that the text is thought to be written at.
+    ///
+    /// # Errors
+    /// [`Error::Detect`] where the key was made for another tokenizer, and [`Error::Model`] where the model fails.
     pub fn weigh(
         &self,
         key: &Key,

@@ -13,8 +13,8 @@ impl Request<'_> {
     /// Writes a value of a type: JSON that obeys the type's schema, read by the type.
     ///
     /// The schema is what [`schemars`] derives. Objects have no properties but those of the type.
-    /// If [`Request::max_tokens`] are too few for any value, this is [`Error::NoRoom`]; where that was not certain, or a stop
-    /// string came first, [`Error::CutShort`].
+    /// If [`Request::max_tokens`] are too few for any value, this is [`Error::NoRoom`]; where that was not certain, or
+    /// a stop string came first, [`Error::CutShort`].
     ///
     /// ```no_run
     /// use schemars::JsonSchema;
@@ -33,6 +33,10 @@ impl Request<'_> {
     /// println!("{} is {} years old", person.name, person.age);
     /// # Ok::<(), verdigris::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`Error::CutShort`] where there was no room for all of it, [`Error::Value`] where the type refuses what its
+    /// schema allows, and those of [`Request::text`](crate::Request::text).
     pub fn json<T: DeserializeOwned + JsonSchema>(self) -> Result<T, Error> {
         Ok(self.json_stream(|_| ControlFlow::Continue(()))?.0)
     }

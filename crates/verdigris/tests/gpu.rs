@@ -18,8 +18,8 @@ fn engine(name: &str, device: &Device) -> Engine {
     Engine::from_folder(&ModelFolder::at(folder).cached_as(Format::F32), device).unwrap()
 }
 
-/// Marked, constrained, penalised, cut, drawn, several at a time and with guesses: token for token those of the CPU. A difference in
-/// the last bits of a logit moves a draw only where its number falls between.
+/// Marked, constrained, penalised, cut, drawn, several at a time and with guesses: token for token those of the CPU. A
+/// difference in the last bits of a logit moves a draw only where its number falls between.
 #[test]
 fn texts_are_those_of_the_cpu() {
     let [cpu, there] = [Device::Cpu, gpu()].map(|device| engine("tale-small", &device));

@@ -16,8 +16,8 @@ pub(super) enum Half {
 
 /// Keys and values of all layers. Each page has some tokens of every layer: keys, then values, then the next layer's.
 ///
-/// A page that two sequences hold is copied before one of them writes to it. What lies past the tokens in use is left over and
-/// never read, so truncating is setting a number.
+/// A page that two sequences hold is copied before one of them writes to it. What lies past the tokens in use is left
+/// over and never read, so truncating is setting a number.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
     format: Format,

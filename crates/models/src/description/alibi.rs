@@ -12,8 +12,8 @@ pub(crate) fn slopes_of(config: &DecoderConfig) -> Option<Vec<f32>> {
     Some(slopes)
 }
 
-/// A geometric series from the number of heads, if that is a power of two. Else that of the power below, and every other one of
-/// twice that.
+/// A geometric series from the number of heads, if that is a power of two. Else that of the power below, and every
+/// other one of twice that.
 fn slopes(heads: usize, max_bias: f64) -> Vec<f32> {
     let series = |of: usize| (1..=of).map(move |i| 2f64.powf(-max_bias * i as f64 / of as f64) as f32);
     let below = 1 << heads.ilog2();
@@ -32,7 +32,8 @@ mod tests {
         assert_eq!(slopes(3, 8.0), of(&[4.0, 8.0, 2.0]));
     }
 
-    /// MPT's code takes every second one of the power above first, and then the others: in another way, the same slopes.
+    /// MPT's code takes every second one of the power above first, and then the others: in another way, the same
+    /// slopes.
     #[test]
     fn slopes_are_those_of_mpt() {
         for heads in 1usize..200 {

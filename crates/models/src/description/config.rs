@@ -107,8 +107,8 @@ pub enum Positions {
     },
     /// Scores fall with the distance (ALiBi: Press, Smith and Lewis 2022).
     Alibi {
-        /// The slopes are powers of `2^(-max_bias / heads)` where the number of heads is a power of two; where it is not, those
-        /// of the power below, and then every other one of the power above.
+        /// The slopes are powers of `2^(-max_bias / heads)` where the number of heads is a power of two; where it is
+        /// not, those of the power below, and then every other one of the power above.
         #[doc(alias = "alibi_bias_max")]
         max_bias: f64,
         /// Whether they are multiplied by the scale of scores (Falcon).
@@ -160,8 +160,8 @@ pub enum Scaling {
     },
     /// Each wavelength is longer by a factor of its own, by the number of the pair (Llama 3.1's in files of llama.cpp).
     Each(Vec<f64>),
-    /// Wavelengths that come around often in the first texts stay, long ones are longer by a factor, and there is a slope in between
-    /// (YaRN: Peng et al. 2023, section 3).
+    /// Wavelengths that come around often in the first texts stay, long ones are longer by a factor, and there is a
+    /// slope in between (YaRN: Peng et al. 2023, section 3).
     Yarn {
         /// How much longer.
         factor: f64,
@@ -176,8 +176,8 @@ pub enum Scaling {
         /// Whether the slope begins and ends at whole pairs.
         truncate: bool,
     },
-    /// Each wavelength has a factor of its own, other ones in texts past the context of the first training (LongRoPE: Ding et al.
-    /// 2024).
+    /// Each wavelength has a factor of its own, other ones in texts past the context of the first training (LongRoPE:
+    /// Ding et al. 2024).
     LongRope {
         /// The factors within that context.
         short: Vec<f64>,
@@ -195,31 +195,6 @@ pub enum Scaling {
         /// The context of the first training.
         context: usize,
     },
-}
-
-impl Scaling {
-    fn check(&self, pairs: usize) -> Result<(), String> {
-        let (numbers, lists): (Vec<f64>, Vec<&[f64]>) = match self {
-            Self::None => return Ok(()),
-            &Self::Linear(factor) => (vec![factor], vec![]),
-            &Self::Llama3 { factor, low_freq_factor, high_freq_factor, context } => {
-                (vec![factor, low_freq_factor, high_freq_factor, context], vec![])
-            }
-            Self::Each(factors) => (vec![], vec![factors]),
-            &Self::Yarn { factor, beta_fast, beta_slow, context, magnitude, .. } => {
-                (vec![factor, beta_fast, beta_slow, context, magnitude], vec![])
-            }
-            Self::LongRope { short, long, context, magnitude } => {
-                (vec![*context as f64, *magnitude], vec![short, long])
-            }
-            &Self::Dynamic { factor, context } => (vec![factor, context as f64], vec![]),
-        };
-        if let Some(list) = lists.iter().find(|list| list.len() != pairs) {
-            return Err(format!("{} factors for {pairs} rotary wavelengths", list.len()));
-        }
-        let bad = numbers.iter().chain(lists.into_iter().flatten()).find(|x| !(x.is_finite() && **x > 0.0));
-        bad.map_or(Ok(()), |x| Err(format!("rotary wavelengths are scaled by {x}")))
-    }
 }
 
 /// What is particular to a layer.
@@ -316,12 +291,6 @@ impl Default for DecoderConfig {
     }
 }
 
-/// No dimension of a model is larger than this; a larger number in a file is damage.
-const MAX_DIMENSION: usize = 1 << 24;
-
-/// No base of rotary wavelengths is larger than this.
-const MAX_THETA: f64 = 1e15;
-
 impl DecoderConfig {
     /// What is particular to a layer.
     pub fn kind(&self, layer: usize) -> LayerKind {
@@ -331,65 +300,5 @@ impl DecoderConfig {
     /// What scores are multiplied by.
     pub(crate) fn scale(&self) -> f32 {
         self.attention_scale.unwrap_or(1.0 / (self.head_dim as f64).sqrt()) as f32
-    }
-
-    /// Checks that the numbers describe a decoder. The error names the numbers.
-    pub fn check(&self) -> Result<(), String> {
-        for (name, value) in [
-            ("vocabulary size", self.vocabulary),
-            ("hidden size", self.width),
-            ("number of layers", self.layers),
-            ("number of attention heads", self.heads),
-            ("number of key-value heads", self.kv_heads),
-            ("head dimension", self.head_dim),
-            ("context length", self.context),
-            ("intermediate size", self.feed_forward.width()),
-        ] {
-            if !(1..=MAX_DIMENSION).contains(&value) {
-                return Err(format!("the {name} is {value}, but must be 1 to {MAX_DIMENSION}"));
-            }
-        }
-        let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = self.norm;
-        if !(epsilon > 0.0 && epsilon <= 1.0) {
-            return Err(format!("the epsilon of norms is {epsilon}, but must be above 0 and at most 1"));
-        }
-        for (name, value) in [
-            ("scale of attention", self.attention_scale),
-            ("cap of attention", self.attention_cap),
-            ("cap of logits", self.logit_cap),
-        ] {
-            if let Some(value) = value.filter(|value| !(value.is_finite() && *value > 0.0)) {
-                return Err(format!("the {name} is {value}, but must be above 0"));
-            }
-        }
-        if self.kinds.iter().any(|kind| kind.window == Some(0)) {
-            return Err("sliding_window is 0, but a token sees itself at least".into());
-        }
-        if !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(format!("{} attention heads cannot share {} key-value heads", self.heads, self.kv_heads));
-        }
-        if let Positions::Rotary(all) = &self.positions {
-            if all.is_empty() || (0..self.layers).any(|i| self.kind(i).rotary.is_some_and(|at| at >= all.len())) {
-                return Err("a layer has rotary positions that are not described".into());
-            }
-            for rotary in all {
-                let elements = rotary.elements.unwrap_or(self.head_dim);
-                if !elements.is_multiple_of(2) || elements > self.head_dim {
-                    return Err(format!(
-                        "rotary positions need an even number of elements of a head of {}, not {elements}",
-                        self.head_dim
-                    ));
-                }
-                // Where it is 1 all wavelengths are one.
-                if !(rotary.theta > 1.0 && rotary.theta <= MAX_THETA) {
-                    let theta = rotary.theta;
-                    return Err(format!(
-                        "the base of rotary positions (rope_theta) is {theta}, but must be above 1 and at most {MAX_THETA:e}"
-                    ));
-                }
-                rotary.scaling.check(elements / 2)?;
-            }
-        }
-        Ok(())
     }
 }

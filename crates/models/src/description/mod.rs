@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`config`] | the shape and the choices of a decoder |
+//! | `check` | whether its numbers describe one |
 //! | [`rotary`], `alibi` | positions as angles, and as slopes |
 //! | `matrix` | weights as they are stored: a part of a file in memory |
 //! | `parts` | the weights of a decoder, each at its place |
@@ -11,6 +12,7 @@
 //! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
 
 pub(crate) mod alibi;
+pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub mod config;
 pub(crate) mod families;

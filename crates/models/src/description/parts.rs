@@ -1,7 +1,7 @@
 //! The weights of a decoder, each at its place.
 //!
-//! `M` is a matrix and `V` a vector of numbers, as an engine holds them: in files and on a CPU [`Matrix`] and `Vec<f32>`, on a GPU
-//! what was made of those by [`Parts::map`].
+//! `M` is a matrix and `V` a vector of numbers, as an engine holds them: in files and on a CPU [`Matrix`] and
+//! `Vec<f32>`, on a GPU what was made of those by [`Parts::map`].
 
 use super::config::NormPlaces;
 use super::matrix::Matrix;

@@ -14,8 +14,8 @@ pub struct Angles {
 }
 
 impl Angles {
-    /// Those of texts that may become `length` tokens long. It is that and not the length at the moment that counts, where one
-    /// does: all positions of a text are rotated alike, however it is split into batches.
+    /// Those of texts that may become `length` tokens long. It is that and not the length at the moment that counts,
+    /// where one does: all positions of a text are rotated alike, however it is split into batches.
     pub fn new(rotary: &Rotary, head_dim: usize, length: usize) -> Self {
         let elements = rotary.elements.unwrap_or(head_dim);
         let theta = base(rotary, elements, length);
@@ -24,7 +24,8 @@ impl Angles {
         let inverse = (0..elements / 2).map(|i| match &rotary.scaling {
             Scaling::LongRope { short, long, context, .. } => {
                 let factors = if length > *context { long } else { short };
-                // Both factors of the wavelength and their product are rounded there, and far out in a text that can be seen.
+                // Both factors of the wavelength and their product are rounded there, and far out in a text that can be
+                // seen.
                 let longer = theta.powf(f64::from((2 * i) as f32 / elements as f32)) as f32;
                 1.0 / (factors[i] as f32 * longer)
             }

@@ -1,6 +1,8 @@
-//! The decoder on an NVIDIA GPU: weights as they are stored, own kernels, steps as graphs, tokens drawn where the rows are.
+//! The decoder on an NVIDIA GPU: weights as they are stored, own kernels, steps as graphs, tokens drawn where the rows
+//! are.
 //!
-//! It runs the same description as [`CpuDecoder`](crate::CpuDecoder), with the same weights, of every family and format.
+//! It runs the same description as [`CpuDecoder`](crate::CpuDecoder), with the same weights, of every family and
+//! format.
 
 mod decoder;
 mod pass;

@@ -1,4 +1,5 @@
-//! One pass through the layers, as launches of kernels: the rows are set, and whatever they are the launches are the same.
+//! One pass through the layers, as launches of kernels: the rows are set, and whatever they are the launches are the
+//! same.
 
 use verdigris_kernels::cuda::attention::{Attention, Splits, attend};
 use verdigris_kernels::cuda::elements::{

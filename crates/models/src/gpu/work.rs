@@ -56,8 +56,8 @@ pub(super) struct Buffers {
 /// What depends on how long sequences are.
 pub(super) struct Span {
     pub(super) splits: Splits,
-    /// Passes that were done, by how many rows are wanted of them. They are done once before one is recorded: a kernel may
-    /// have to be loaded, which cannot be.
+    /// Passes that were done, by how many rows are wanted of them. They are done once before one is recorded: a kernel
+    /// may have to be loaded, which cannot be.
     pub(super) done: HashMap<usize, Option<Graph>>,
 }
 

@@ -61,8 +61,8 @@ impl Files {
         Gguf::parse(&bytes).map(Some).map_err(damaged)
     }
 
-    /// The safetensors files: one, or the shards that an index lists; none where the model is a GGUF file. They are mapped, and
-    /// read when they are used.
+    /// The safetensors files: one, or the shards that an index lists; none where the model is a GGUF file. They are
+    /// mapped, and read when they are used.
     ///
     /// # Errors
     /// Where one is missing or cannot be read, or the index is damaged.

@@ -7,8 +7,8 @@ use super::name::{Fetched, HubName};
 use crate::error::ModelError;
 
 impl ModelFolder {
-    /// The folder or file at a path; where there is nothing, the model of that name on the Hugging Face hub, which is fetched
-    /// (feature `hub`). `each` hears of progress.
+    /// The folder or file at a path; where there is nothing, the model of that name on the Hugging Face hub, which is
+    /// fetched (feature `hub`). `each` hears of progress.
     ///
     /// # Errors
     /// [`ModelError::Hub`] where a model cannot be fetched. That there is no model at a path shows when it is loaded.

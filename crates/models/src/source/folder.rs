@@ -73,8 +73,8 @@ impl ModelFolder {
         Self::new(Files::Embedded { name, config, tokenizer, weights })
     }
 
-    /// The same model, whose keys and values are kept in a format, on a CPU: F32, F16, Bf16, or Q8_0 where heads are whole blocks.
-    /// Without this they are F16, or F32 where the weights are.
+    /// The same model, whose keys and values are kept in a format, on a CPU: F32, F16, Bf16, or Q8_0 where heads are
+    /// whole blocks. Without this they are F16, or F32 where the weights are.
     #[must_use]
     pub fn cached_as(mut self, format: Format) -> Self {
         self.cached_as = Some(format);
@@ -88,6 +88,10 @@ impl ModelFolder {
     }
 
     /// Loads everything.
+    ///
+    /// # Errors
+    /// Where a file is missing, cannot be read, is damaged, or does not fit the others; where there is no memory on the
+    /// device; and [`ModelError::Config`] for what is not supported, by its name.
     pub fn load(&self, device: &Device) -> Result<LoadedModel, ModelError> {
         let gguf = self.files.gguf()?;
         let fields = self.fields(gguf.as_ref())?;
@@ -133,15 +137,23 @@ impl ModelFolder {
     }
 
     /// The model alone, for those who have the tokens.
+    ///
+    /// # Errors
+    /// As [`ModelFolder::load`].
     pub fn model(&self, device: &Device) -> Result<Arc<dyn LanguageModel>, ModelError> {
         let gguf = self.files.gguf()?;
         let fields = self.fields(gguf.as_ref())?;
         self.model_of(gguf.as_ref(), &fields, &mut self.config_of(&fields)?, device)
     }
 
-    /// Writes the model as a GGUF file, whose matrices are stored in a format as far as their rows are whole blocks of it, in Q8_0
-    /// or F16 where not; with 4 bits, the embedding and the output matrix have 6. `each` hears how many of how many weights are
-    /// written. The file is there when it is whole and not before; one that is there already is an error, unless it may be replaced.
+    /// Writes the model as a GGUF file, whose matrices are stored in a format as far as their rows are whole blocks of
+    /// it, in Q8_0 or F16 where not; with 4 bits, the embedding and the output matrix have 6. `each` hears how many of
+    /// how many weights are written. The file is there when it is whole and not before; one that is there already is an
+    /// error, unless it may be replaced.
+    ///
+    /// # Errors
+    /// [`ModelError::Convert`] where a GGUF file cannot say what the model is, [`ModelError::Write`] where the file
+    /// cannot be written, and those of [`ModelFolder::load`].
     pub fn convert(
         &self,
         to: &Path,
@@ -208,6 +220,9 @@ impl ModelFolder {
     }
 
     /// The tokenizer alone, which is all that a detector needs. The path may also be the `tokenizer.json`.
+    ///
+    /// # Errors
+    /// Where its file is missing, cannot be read, or is damaged.
     pub fn tokenizer(&self) -> Result<Tokenizer, ModelError> {
         self.tokenizer_of(self.files.gguf()?.as_ref())
     }
@@ -226,6 +241,9 @@ impl ModelFolder {
     }
 
     /// The shape of the model.
+    ///
+    /// # Errors
+    /// Where the file is missing or cannot be read, and [`ModelError::Config`] for what is not supported, by its name.
     pub fn config(&self) -> Result<DecoderConfig, ModelError> {
         self.config_of(&self.fields(self.files.gguf()?.as_ref())?)
     }
@@ -240,7 +258,7 @@ impl ModelFolder {
                 ));
             }
             let config = (family.config)(fields)?;
-            config.check()?;
+            config.check().map_err(|fault| fault.to_string())?;
             Ok(config)
         };
         described().map_err(|fault| ModelError::Config { path: self.files.path(CONFIG), fault })
@@ -256,12 +274,15 @@ impl ModelFolder {
     }
 
     /// A file of the folder as it is, such as `config.json`.
+    ///
+    /// # Errors
+    /// Where it is missing or cannot be read.
     pub fn file(&self, name: &str) -> Result<Cow<'static, [u8]>, ModelError> {
         self.files.read(name)
     }
 
-    /// The safetensors files: one, or the shards that an index lists; none where the model is a GGUF file. They are mapped, and
-    /// read when they are used.
+    /// The safetensors files: one, or the shards that an index lists; none where the model is a GGUF file. They are
+    /// mapped, and read when they are used.
     ///
     /// # Errors
     /// Where one is missing or cannot be read, or the index is damaged.

@@ -16,8 +16,8 @@ pub(crate) fn read(sequence: &mut dyn Sequence, batch: Batch<'_>) -> Vec<f32> {
     (0..rows.count()).flat_map(|i| rows.row(i).to_vec()).collect()
 }
 
-/// Several sequences in one call have the rows that each has alone: of different lengths, with a chunk of a prompt, a tree, one
-/// token, and nothing at all.
+/// Several sequences in one call have the rows that each has alone: of different lengths, with a chunk of a prompt, a
+/// tree, one token, and nothing at all.
 pub(crate) fn together_as_alone(name: &str, model: &Arc<dyn LanguageModel>) {
     let size = model.vocabulary_size();
     let tokens: Vec<Vec<u32>> = (0..5).map(|i| text([3, 11, 1, 6, 0][i], i as u32, size)).collect();

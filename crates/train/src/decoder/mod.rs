@@ -79,8 +79,8 @@ impl Decoder {
     /// Builds a decoder from weights named as in a Hugging Face Llama checkpoint.
     ///
     /// # Errors
-    /// [`TrainError::Architecture`] where the decoder is unlike Llama's, and [`TrainError::Model`] where a weight is missing or has
-    /// another shape.
+    /// [`TrainError::Architecture`] where the decoder is unlike Llama's, and [`TrainError::Model`] where a weight is
+    /// missing or has another shape.
     pub fn new(config: DecoderConfig, weights: &Weights) -> Result<Self, TrainError> {
         let DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, .. } = config;
         let (FeedForward::Gated { bias: feed_forward_bias, .. } | FeedForward::Plain { bias: feed_forward_bias, .. }) =

@@ -26,6 +26,9 @@ impl Request<'_> {
 
     /// Writes so many texts side by side, which takes far less time than one after the other: those that this request
     /// gives with its seed and the ones after it. The prompt is read and kept once. Nothing is drafted.
+    ///
+    /// # Errors
+    /// As [`Request::text`].
     pub fn texts(self, count: usize) -> Result<Vec<Written>, Error> {
         self.stream_texts(count, |_, _| ControlFlow::Continue(()))
     }
@@ -62,6 +65,9 @@ impl Request<'_> {
     /// }
     /// # Ok::<(), verdigris::Error>(())
     /// ```
+    ///
+    /// # Errors
+    /// [`Error::InPrompt`], with what is wrong with that prompt; else as [`Request::text`].
     pub fn prompts(self, prompts: impl IntoIterator<Item = impl Into<String>>) -> Result<Vec<Written>, Error> {
         self.stream_prompts(prompts, |_, _| ControlFlow::Continue(()))
     }

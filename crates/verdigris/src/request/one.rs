@@ -11,12 +11,19 @@ use crate::request::{Guesser, Request, Written};
 
 impl Request<'_> {
     /// Writes the text.
+    ///
+    /// # Errors
+    /// Where the request asks for what cannot be (a schema, an expression, parameters, a key of another tokenizer),
+    /// where the prompt leaves no room, and where the model fails.
     pub fn text(self) -> Result<Written, Error> {
         self.stream(|_| ControlFlow::Continue(()))
     }
 
     /// Writes the text and hands over each piece of it as soon as it is there. A piece is never empty and
     /// always whole characters. On [`ControlFlow::Break`] the text ends there.
+    ///
+    /// # Errors
+    /// As [`Request::text`].
     pub fn stream(self, mut each: impl FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);

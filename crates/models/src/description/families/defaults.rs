@@ -1,4 +1,5 @@
-//! What a `config.json` need not say: the values that `transformers` takes where a field is missing and Llama's would be others.
+//! What a `config.json` need not say: the values that `transformers` takes where a field is missing and Llama's would
+//! be others.
 
 use serde_json::{Map, Value, json};
 

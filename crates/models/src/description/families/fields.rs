@@ -1,4 +1,5 @@
-//! A `config.json`, field by field. A field that is there and is something else than it should be is an error that names it.
+//! A `config.json`, field by field. A field that is there and is something else than it should be is an error that
+//! names it.
 
 use serde_json::{Map, Value};
 

@@ -6,7 +6,8 @@
 //! | `gpt` | gpt2, opt |
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
 //!
-//! `fields` reads a configuration, `defaults` has what it need not say, `rotary` the positions that several of them share.
+//! `fields` reads a configuration, `defaults` has what it need not say, `rotary` the positions that several of them
+//! share.
 
 mod defaults;
 mod fields;

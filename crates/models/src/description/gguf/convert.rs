@@ -46,8 +46,8 @@ pub(crate) struct Model<'a> {
     pub(crate) chat_template: Option<String>,
 }
 
-/// Writes the file: matrices in a format as far as their rows are whole blocks of it, all else as it is. `each` hears how many of
-/// how many weights are written.
+/// Writes the file: matrices in a format as far as their rows are whole blocks of it, all else as it is. `each` hears
+/// how many of how many weights are written.
 pub(crate) fn convert(
     model: &Model<'_>,
     to: &Path,
@@ -307,7 +307,8 @@ fn is_small(format: Format) -> bool {
     matches!(format, Format::Q2K | Format::Q3K | Format::Q4K | Format::Q4_0 | Format::Q4_1)
 }
 
-/// For rows that are no whole blocks of 256: the next larger way to store blocks of 32 (as llama.cpp's own program has it).
+/// For rows that are no whole blocks of 256: the next larger way to store blocks of 32 (as llama.cpp's own program has
+/// it).
 fn in_32(format: Format) -> Format {
     match format {
         Format::Q2K | Format::Q3K => Format::Q4_0,

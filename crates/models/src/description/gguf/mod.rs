@@ -1,7 +1,7 @@
 //! GGUF files (version 2 and 3): a model, its description and its tokenizer in one file.
 //!
-//! The format is that of `docs/gguf.md` in the ggml repository: named values, then the names, shapes and places of tensors, then
-//! their bytes, aligned.
+//! The format is that of `docs/gguf.md` in the ggml repository: named values, then the names, shapes and places of
+//! tensors, then their bytes, aligned.
 
 pub(crate) mod convert;
 pub(crate) mod model;
@@ -65,7 +65,8 @@ impl Value {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// One of a type whose values have all the same length; `None` for other types, and numbers past what is counted here.
+    /// One of a type whose values have all the same length; `None` for other types, and numbers past what is counted
+    /// here.
     fn scalar(kind: u32, bytes: &[u8]) -> Option<Self> {
         fn of<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
             bytes.try_into().ok()

@@ -90,7 +90,8 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
         // These files have the elements of heads in another order.
         put("rope_neighbours", true.into());
     }
-    // Of SmolLM3 a file says nothing of the layers that know no positions: it is every fourth, as where nothing is said of them.
+    // Of SmolLM3 a file says nothing of the layers that know no positions: it is every fourth, as where nothing is said
+    // of them.
     let ids = |names: &[&str]| {
         let id = |name: &&str| gguf.size(&format!("tokenizer.ggml.{name}"));
         let ids: Vec<Option<usize>> = names.iter().map(id).collect::<Result<_, String>>()?;
@@ -208,7 +209,7 @@ mod tests {
         file.resize(file.len() + 2 * 61 * 32 * 4, 0);
         let fields = fields(&Gguf::parse(&Bytes::new(Arc::new(file)))?)?;
         let config = (crate::description::families::family(fields.model_type()?)?.config)(&fields)?;
-        config.check().map(|()| config)
+        config.check().map(|()| config).map_err(|fault| fault.to_string())
     }
 
     #[test]

@@ -176,7 +176,8 @@ mod tests {
         Tokenizer::from_json(&json(&file).unwrap()).unwrap()
     }
 
-    /// A space before a text, where the file does not say that there is none. (Tokens alone cannot tell whether one was written.)
+    /// A space before a text, where the file does not say that there is none. (Tokens alone cannot tell whether one was
+    /// written.)
     #[test]
     fn a_space_comes_before_a_text_where_the_file_says_so() {
         for (adds_space, first) in [(None, 7), (Some(true), 7), (Some(false), 6)] {

@@ -1,8 +1,8 @@
 //! Models by their names on the Hugging Face hub, which are fetched once and kept.
 //!
-//! They lie where other programs keep them (`~/.cache/huggingface/hub`, or below `HF_HOME`), so what one of them has fetched needs
-//! no network here. `HF_TOKEN`, or the token that `hf auth login` has left there, opens models that ask for one; `HF_ENDPOINT` is
-//! another hub; with `HF_HUB_OFFLINE=1` nothing is asked of any.
+//! They lie where other programs keep them (`~/.cache/huggingface/hub`, or below `HF_HOME`), so what one of them has
+//! fetched needs no network here. `HF_TOKEN`, or the token that `hf auth login` has left there, opens models that ask
+//! for one; `HF_ENDPOINT` is another hub; with `HF_HUB_OFFLINE=1` nothing is asked of any.
 //!
 //! | module | holds |
 //! |---|---|
@@ -38,11 +38,17 @@ enum Parts {
 
 impl HubName {
     /// The model's files, fetched where they are not there yet. `each` hears of progress.
+    ///
+    /// # Errors
+    /// [`ModelError::Hub`] where the hub does not answer, has no such model, or gives other bytes than it says.
     pub fn fetch(&self, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
         self.fetch_parts(Parts::All, each)
     }
 
     /// As [`HubName::fetch`], but of a folder the tokenizer alone, which is all that a detector needs.
+    ///
+    /// # Errors
+    /// As [`HubName::fetch`].
     pub fn fetch_tokenizer(&self, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
         self.fetch_parts(Parts::Tokenizer, each)
     }

@@ -1,0 +1,192 @@
+//! Whether numbers describe a decoder.
+
+use super::config::{DecoderConfig, Norm, Positions, Scaling};
+
+/// No dimension of a model is larger than this; a larger number in a file is damage.
+const MAX_DIMENSION: usize = 1 << 24;
+
+/// No base of rotary wavelengths is larger than this.
+const MAX_THETA: f64 = 1e15;
+
+/// Why a [`DecoderConfig`] describes no decoder.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadConfig {
+    /// A dimension is 0, or larger than any model's.
+    #[error("the {name} is {value}, but must be 1 to {MAX_DIMENSION}")]
+    Dimension {
+        /// Which one.
+        name: &'static str,
+        /// Its value.
+        value: usize,
+    },
+    /// What norms add is no small positive number.
+    #[error("the epsilon of norms is {0}, but must be above 0 and at most 1")]
+    Epsilon(f64),
+    /// A scale or a cap is not positive.
+    #[error("the {name} is {value}, but must be above 0")]
+    NotPositive {
+        /// Which one.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A window in which a token would not see itself.
+    #[error("sliding_window is 0, but a token sees itself at least")]
+    NoWindow,
+    /// Query heads that cannot be shared out evenly.
+    #[error("{heads} attention heads cannot share {kv_heads} key-value heads")]
+    Heads {
+        /// Query heads.
+        heads: usize,
+        /// Key and value heads.
+        kv_heads: usize,
+    },
+    /// A layer names a rotary embedding that is not there.
+    #[error("a layer has rotary positions that are not described")]
+    UnknownRotary,
+    /// Elements of a head that make no pairs.
+    #[error("rotary positions need an even number of elements of a head of {head_dim}, not {elements}")]
+    RotaryElements {
+        /// Elements of a head.
+        head_dim: usize,
+        /// Those that would be rotated.
+        elements: usize,
+    },
+    /// A base that gives no wavelengths.
+    #[error("the base of rotary positions (rope_theta) is {0}, but must be above 1 and at most {MAX_THETA:e}")]
+    Theta(f64),
+    /// Not one factor for each wavelength.
+    #[error("{factors} factors for {pairs} rotary wavelengths")]
+    Factors {
+        /// Factors that are given.
+        factors: usize,
+        /// Wavelengths: pairs of elements.
+        pairs: usize,
+    },
+    /// A factor by which no wavelength can be scaled.
+    #[error("rotary wavelengths are scaled by {0}")]
+    Scaling(f64),
+}
+
+impl DecoderConfig {
+    /// Checks that the numbers describe a decoder.
+    ///
+    /// # Errors
+    /// The first of them that does not.
+    pub fn check(&self) -> Result<(), BadConfig> {
+        for (name, value) in [
+            ("vocabulary size", self.vocabulary),
+            ("hidden size", self.width),
+            ("number of layers", self.layers),
+            ("number of attention heads", self.heads),
+            ("number of key-value heads", self.kv_heads),
+            ("head dimension", self.head_dim),
+            ("context length", self.context),
+            ("intermediate size", self.feed_forward.width()),
+        ] {
+            if !(1..=MAX_DIMENSION).contains(&value) {
+                return Err(BadConfig::Dimension { name, value });
+            }
+        }
+        let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = self.norm;
+        if !(epsilon > 0.0 && epsilon <= 1.0) {
+            return Err(BadConfig::Epsilon(epsilon));
+        }
+        for (name, value) in [
+            ("scale of attention", self.attention_scale),
+            ("cap of attention", self.attention_cap),
+            ("cap of logits", self.logit_cap),
+        ] {
+            if let Some(value) = value.filter(|value| !(value.is_finite() && *value > 0.0)) {
+                return Err(BadConfig::NotPositive { name, value });
+            }
+        }
+        if self.kinds.iter().any(|kind| kind.window == Some(0)) {
+            return Err(BadConfig::NoWindow);
+        }
+        if !self.heads.is_multiple_of(self.kv_heads) {
+            return Err(BadConfig::Heads { heads: self.heads, kv_heads: self.kv_heads });
+        }
+        if let Positions::Rotary(all) = &self.positions {
+            if all.is_empty() || (0..self.layers).any(|i| self.kind(i).rotary.is_some_and(|at| at >= all.len())) {
+                return Err(BadConfig::UnknownRotary);
+            }
+            for rotary in all {
+                let elements = rotary.elements.unwrap_or(self.head_dim);
+                if !elements.is_multiple_of(2) || elements > self.head_dim {
+                    return Err(BadConfig::RotaryElements { head_dim: self.head_dim, elements });
+                }
+                // Where it is 1 all wavelengths are one.
+                if !(rotary.theta > 1.0 && rotary.theta <= MAX_THETA) {
+                    return Err(BadConfig::Theta(rotary.theta));
+                }
+                rotary.scaling.check(elements / 2)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Scaling {
+    fn check(&self, pairs: usize) -> Result<(), BadConfig> {
+        let (numbers, lists): (Vec<f64>, Vec<&[f64]>) = match self {
+            Self::None => return Ok(()),
+            &Self::Linear(factor) => (vec![factor], vec![]),
+            &Self::Llama3 { factor, low_freq_factor, high_freq_factor, context } => {
+                (vec![factor, low_freq_factor, high_freq_factor, context], vec![])
+            }
+            Self::Each(factors) => (vec![], vec![factors]),
+            &Self::Yarn { factor, beta_fast, beta_slow, context, magnitude, .. } => {
+                (vec![factor, beta_fast, beta_slow, context, magnitude], vec![])
+            }
+            Self::LongRope { short, long, context, magnitude } => {
+                (vec![*context as f64, *magnitude], vec![short, long])
+            }
+            &Self::Dynamic { factor, context } => (vec![factor, context as f64], vec![]),
+        };
+        if let Some(list) = lists.iter().find(|list| list.len() != pairs) {
+            return Err(BadConfig::Factors { factors: list.len(), pairs });
+        }
+        let bad = numbers.iter().chain(lists.into_iter().flatten()).find(|x| !(x.is_finite() && **x > 0.0));
+        bad.map_or(Ok(()), |x| Err(BadConfig::Scaling(*x)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::description::config::{Activation, FeedForward, Rotary};
+
+    fn llama() -> DecoderConfig {
+        let (vocabulary, width, layers, heads, kv_heads, head_dim, context) = (100, 32, 2, 4, 2, 8, 64);
+        let feed_forward = FeedForward::Plain { width: 48, activation: Activation::Relu, bias: false };
+        let shape =
+            DecoderConfig { vocabulary, width, layers, heads, kv_heads, head_dim, context, ..Default::default() };
+        DecoderConfig { feed_forward, ..shape }
+    }
+
+    #[test]
+    fn the_error_says_which_number_it_is() {
+        assert_eq!(llama().check(), Ok(()));
+        let fault = |change: &dyn Fn(&mut DecoderConfig)| {
+            let mut config = llama();
+            change(&mut config);
+            config.check().unwrap_err()
+        };
+        let rotary = |rotary: Rotary| {
+            move |config: &mut DecoderConfig| config.positions = Positions::Rotary(vec![rotary.clone()])
+        };
+        assert_eq!(fault(&|c| c.layers = 0), BadConfig::Dimension { name: "number of layers", value: 0 });
+        assert_eq!(fault(&|c| c.kv_heads = 3), BadConfig::Heads { heads: 4, kv_heads: 3 });
+        assert_eq!(fault(&|c| c.norm = Norm::Rms { epsilon: 0.0 }), BadConfig::Epsilon(0.0));
+        assert_eq!(fault(&|c| c.positions = Positions::Rotary(vec![])), BadConfig::UnknownRotary);
+        assert_eq!(fault(&rotary(Rotary::new(1.0))), BadConfig::Theta(1.0));
+        let odd = Rotary { elements: Some(3), ..Rotary::new(10.0) };
+        assert_eq!(fault(&rotary(odd)), BadConfig::RotaryElements { head_dim: 8, elements: 3 });
+        let few = Rotary { scaling: Scaling::Each(vec![1.0]), ..Rotary::new(10.0) };
+        assert_eq!(fault(&rotary(few)), BadConfig::Factors { factors: 1, pairs: 4 });
+        let backwards = Rotary { scaling: Scaling::Linear(-1.0), ..Rotary::new(10.0) };
+        assert_eq!(fault(&rotary(backwards)).to_string(), "rotary wavelengths are scaled by -1");
+    }
+}
