@@ -54,7 +54,7 @@ impl OutputFile {
             let mut stream = OpenOptions::new().write(true).open(&self.path).map_err(write)?;
             return fill(&mut stream).and_then(|()| stream.flush()).map_err(write);
         }
-        write_whole(&self.path, self.replace, |file, _| fill(file)).map_err(|error| match error.kind() {
+        write_whole(&self.path, self.replace, |file| fill(file)).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(&self.name),
             _ => write(error),
         })

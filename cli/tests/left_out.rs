@@ -25,6 +25,9 @@ fn what_is_left_out_names_its_feature() {
     let new = Command::new(env!("CARGO_BIN_EXE_verdigris")).args(["key", "new", &key]).output().unwrap();
     assert!(new.status.success());
     std::fs::write(&texts, "PAR1").unwrap();
-    let of_parquet = fault(&["detect", "--key", &key, &texts]);
+    let detect =
+        Command::new(env!("CARGO_BIN_EXE_verdigris")).args(["detect", "--key", &key, &texts]).output().unwrap();
+    let of_parquet = String::from_utf8(detect.stdout).unwrap();
+    assert_eq!(detect.status.code(), Some(2), "{of_parquet}");
     assert!(of_parquet.contains("the feature `parquet`, which reads such files"), "{of_parquet}");
 }

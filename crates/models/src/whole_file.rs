@@ -7,21 +7,19 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 
 /// Lets `fill` write a temporary file in the folder of `path`, which then takes the name at once, and replaces what was
-/// there if it may. `fill` also gets the name that it has meanwhile, for libraries that open files themselves. Where
-/// anything fails the folder is left as it was. Whoever may read other new files may read this one: its mode is what
-/// the umask leaves. Two writers never write to one file.
+/// there if it may. Where anything fails the folder is left as it was. Whoever may read other new files may read this
+/// one: its mode is what the umask leaves. Two writers never write to one file.
 ///
 /// # Errors
-/// Those of the file system; [`io::ErrorKind::AlreadyExists`] where there is a file that may not be replaced, even if
-/// it came while `fill` was at work; and those of `fill`.
+/// Those of the file system; [`io::ErrorKind::AlreadyExists`] where there is a file that may not be replaced, even if it
+/// came while `fill` was at work; and those of `fill`.
 pub fn write_whole<T, E: From<io::Error>>(
     path: &Path,
     may_replace: bool,
-    fill: impl FnOnce(&mut File, &Path) -> Result<T, E>,
+    fill: impl FnOnce(&mut File) -> Result<T, E>,
 ) -> Result<T, E> {
     let mut file = unfinished(path)?;
-    let name = file.path().to_owned();
-    let done = fill(file.as_file_mut(), &name)?;
+    let done = fill(file.as_file_mut())?;
     file.as_file_mut().sync_all()?;
     match may_replace {
         true => file.persist(path),
@@ -54,7 +52,7 @@ pub fn folder(path: &Path) -> &Path {
 /// # Errors
 /// Those of the file system.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write_whole(path, true, |file, _| io::Write::write_all(file, bytes))
+    write_whole(path, true, |file| io::Write::write_all(file, bytes))
 }
 
 #[cfg(test)]
@@ -68,12 +66,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         replace(&path, b"one").unwrap();
-        let failing = |file: &mut File, _: &Path| {
+        let failing = |file: &mut File| {
             file.write_all(b"half")?;
             Err(io::Error::other("the disk is full"))
         };
         assert_eq!(write_whole::<(), _>(&path, true, failing).unwrap_err().to_string(), "the disk is full");
-        let unasked = write_whole(&path, false, |file, _| file.write_all(b"two")).unwrap_err();
+        let unasked = write_whole(&path, false, |file| file.write_all(b"two")).unwrap_err();
         assert_eq!(unasked.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"one");
         replace(&path, b"two").unwrap();

@@ -81,7 +81,7 @@ pub(crate) fn save(
     tensors: &HashMap<String, Tensor>,
     metadata: Option<HashMap<String, String>>,
 ) -> Result<(), TrainError> {
-    let written = write_whole(path, true, |file, _| {
+    let written = write_whole(path, true, |file| {
         // The library's own way to a file makes one that only its owner can read.
         let bytes = safetensors::serialize(tensors, metadata).map_err(std::io::Error::other)?;
         file.write_all(&bytes)

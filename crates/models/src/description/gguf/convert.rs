@@ -64,7 +64,7 @@ pub(crate) fn convert(
     let planned: Vec<Planned> = tensors.iter().map(|(name, source)| plan(name, source, format)).collect();
     let mut done = 0;
     let total: usize = planned.iter().map(|planned| planned.shape.iter().product::<usize>()).sum();
-    let written = write_whole(to, may_replace, |file, _| {
+    let written = write_whole(to, may_replace, |file| {
         let mut file = BufWriter::new(file);
         file.write_all(&head(&values, &planned))?;
         for ((_, source), planned) in tensors.iter().zip(&planned) {
