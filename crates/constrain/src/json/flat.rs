@@ -170,7 +170,7 @@ impl Properties {
     }
 
     /// Whether there is no property but those that it names.
-    fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.patterns.is_empty() && self.others == [(0, false)]
     }
 }
@@ -228,6 +228,16 @@ impl Flat {
         4 + parts as u64
     }
 
+    /// Whether it is certain that what obeys this obeys the other too.
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
+        let types = self.types;
+        types.without(other.types) == Types::NONE
+            && (!types.has(Types::NUMBER) || self.numbers.is_within(&other.numbers))
+            && (!types.has(Types::STRING) || self.strings.is_within(&other.strings))
+            && (!types.has(Types::ARRAY) || self.arrays.is_within(&other.arrays))
+            && (!types.has(Types::OBJECT) || self.objects.is_within(&other.objects))
+    }
+
     /// A union of demands, in fewer of them: those for different types are one.
     /// `goes_on` is asked before each, of how many there are so far.
     pub(crate) fn merge(flats: Vec<Self>, goes_on: impl Fn(usize) -> bool) -> Vec<Self> {
@@ -259,6 +269,25 @@ impl Flat {
         if types.has(Types::OBJECT) {
             self.objects = other.objects;
         }
+    }
+}
+
+/// Whether all of some demands are among others.
+fn all_among<T>(some: &[T], others: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
+    some.iter().all(|one| others.iter().any(|other| same(one, other)))
+}
+
+/// Whether sizes of at least and at most so many are within others.
+fn sizes_within((least, most): (u64, Option<u64>), (other_least, other_most): (u64, Option<u64>)) -> bool {
+    least >= other_least && other_most.is_none_or(|bound| most.is_some_and(|most| most <= bound))
+}
+
+/// Whether a list of values, where there is one, is within another.
+fn listed_within<T: PartialEq>(some: &Option<Rc<Vec<T>>>, others: &Option<Rc<Vec<T>>>) -> bool {
+    match (some, others) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(some), Some(others)) => Rc::ptr_eq(some, others) || some == others,
     }
 }
 
@@ -317,6 +346,16 @@ impl Numbers {
         }
     }
 
+    fn is_within(&self, other: &Self) -> bool {
+        (other.low.is_none() || self.low == other.low)
+            && (other.high.is_none() || self.high == other.high)
+            && (other.whole.is_none() || self.whole == other.whole)
+            && all_among(&other.multiples, &self.multiples, PartialEq::eq)
+            && all_among(&other.except, &self.except, PartialEq::eq)
+            && listed_within(&self.among, &other.among)
+            && (self.one_form || !other.one_form)
+    }
+
     /// Whether nothing is said of their size.
     pub(crate) fn is_free(&self) -> bool {
         (&self.low, &self.high) == (&None, &None)
@@ -363,6 +402,13 @@ impl Strings {
         self.most.is_none_or(|most| self.least <= most)
     }
 
+    fn is_within(&self, other: &Self) -> bool {
+        sizes_within((self.least, self.most), (other.least, other.most))
+            && all_among(&other.contents, &self.contents, PartialEq::eq)
+            && all_among(&other.except, &self.except, PartialEq::eq)
+            && listed_within(&self.among, &other.among)
+    }
+
     /// Whether a text obeys, apart from the list and from automata.
     pub(crate) fn has_length(&self, text: &String) -> bool {
         let length = text.chars().count() as u64;
@@ -388,7 +434,27 @@ impl Arrays {
     }
 }
 
+impl Arrays {
+    fn is_within(&self, other: &Self) -> bool {
+        sizes_within((self.least, self.most), (other.least, other.most))
+            && all_among(&other.items, &self.items, Rc::ptr_eq)
+            && all_among(&other.contains, &self.contains, PartialEq::eq)
+            && (self.unique || !other.unique)
+    }
+}
+
 impl SomeProperty {
+    /// Whether it is the same demand.
+    fn is(&self, other: &Self) -> bool {
+        let same_names = match (&self.names, &other.names) {
+            (SomeNames::Other(a), SomeNames::Other(b)) => Rc::ptr_eq(a, b),
+            (SomeNames::Pattern(a), SomeNames::Pattern(b)) => a == b,
+            (SomeNames::Obeying(a), SomeNames::Obeying(b)) => a == b,
+            _ => false,
+        };
+        same_names && self.value == other.value
+    }
+
     /// Whether closed properties have no place for it.
     fn is_barred_by(&self, properties: &Properties) -> bool {
         let SomeNames::Other(known) = &self.names else { return false };
@@ -398,6 +464,15 @@ impl SomeProperty {
 }
 
 impl Objects {
+    fn is_within(&self, other: &Self) -> bool {
+        sizes_within((self.least, self.most), (other.least, other.most))
+            && all_among(&other.required, &self.required, PartialEq::eq)
+            && all_among(&other.properties, &self.properties, Rc::ptr_eq)
+            && all_among(&other.implies, &self.implies, PartialEq::eq)
+            && all_among(&other.names, &self.names, PartialEq::eq)
+            && all_among(&other.some, &self.some, SomeProperty::is)
+    }
+
     fn join(&mut self, other: &Self) -> bool {
         for properties in &other.properties {
             if !self.properties.iter().any(|known| Rc::ptr_eq(known, properties)) {

@@ -94,9 +94,44 @@ fn expression(format: &str) -> Option<String> {
             format!("(?:{literal}|\\{{[+#./;?&]?{variable}(?:,{variable})*\\}})*")
         }
         "json-pointer" => POINTER.to_owned(),
+        "regex" => regular_expression(),
         "relative-json-pointer" => format!("(?:0|[1-9][0-9]*)(?:#|{POINTER})"),
         _ => return None,
     })
+}
+
+/// Regular expressions (ECMA-262, 22.2.1, with Unicode) that other dialects read alike: without names, references back,
+/// looking around and properties of characters; groups are at most three deep, and repeated so many times (up to 99, groups
+/// up to 9) where no group in them is.
+fn regular_expression() -> String {
+    let hex = "[0-9A-Fa-f]";
+    let code = format!("x{hex}{{2}}|u(?:[0-9A-CEFa-cef]{hex}{{3}}|[dD][0-7]{hex}{{2}})");
+    let escape = format!(r"\\(?:[dDwWsStnrfv^$.*+?()\[\]{{}}|/\\]|{code})");
+    // The first of a range comes before the second.
+    let range = |first: char, last: char| {
+        let ranges: Vec<String> = (first..=last).map(|low| format!("{low}-[{low}-{last}]")).collect();
+        ranges.join("|")
+    };
+    let ranges = [range('0', '9'), range('A', 'Z'), range('a', 'z')].join("|");
+    let one = format!(r"[ !-%'-,./0-Z_`a-z{{}}[^\x00-\x7F]]|[ !]-~|{ranges}|{escape}|\\-");
+    // What is an operation elsewhere where it comes twice, comes once.
+    let class = format!(r"\[\^?(?:-?(?:[&|~]?(?:{one}))+[&|~]?-?|-|[&|~])\]");
+    let digits = ('0'..='9').map(|low| format!("{low},[{low}-9]")).collect::<Vec<_>>().join("|");
+    let tens = (1..=9).map(|ten| {
+        let same = ('0'..='9').map(|low| format!("{ten}{low},{ten}[{low}-9]")).collect::<Vec<_>>().join("|");
+        if ten < 9 { format!("{same}|{ten}[0-9],[{}-9][0-9]", ten + 1) } else { same }
+    });
+    let tens = tens.collect::<Vec<_>>().join("|");
+    let few = format!(r"\{{(?:[0-9],?|{digits})\}}");
+    let many = format!(r"\{{(?:[0-9]{{1,2}},?|{digits}|[0-9],[1-9][0-9]|{tens})\}}");
+    let atom = format!(r"[^\\^$.*+?()\[\]{{}}|]|\.|{escape}|{class}");
+    let plain = format!(r"(?:{atom})(?:(?:[*+?]|{many})\??)?|[\^$]|\\[bB]");
+    let alternatives = |term: &str| format!(r"(?:{term})*(?:\|(?:{term})*)*");
+    let group = |inside: &str, times: &str| format!(r"\((?:\?:)?{inside}\)(?:(?:{times})\??)?");
+    let first = format!("{plain}|{}", group(&alternatives(&plain), &format!("[*+?]|{few}")));
+    let second = format!("{first}|{}", group(&alternatives(&first), "[*+?]"));
+    let third = format!("{second}|{}", group(&alternatives(&second), "[*+?]"));
+    alternatives(&third)
 }
 
 /// RFC 6901, section 3.
@@ -243,6 +278,73 @@ mod tests {
             ],
         );
         check("hostname", &["a", "www.example.com", "xn--a"], &["", "-a", "a-", "a..b", "a_b", &"a".repeat(64)]);
+    }
+
+    #[test]
+    fn regular_expressions() {
+        check(
+            "regex",
+            &[
+                "",
+                "^[a-z0-9_-]{3,16}$",
+                "(foo|bar)+?",
+                "^(\\d{3}-){2}\\d{4}$",
+                "[^&<>]*",
+                "^\\s*$|é",
+                "(?:a(b(c)))",
+                "[-a]\\.\\/",
+                "[ -~]",
+                "a{2,12}b{12,}c{45,67}",
+                "\\u00e9\\x41",
+                "[\\w.\\-]+@x",
+            ],
+            &[
+                "*",
+                "\\",
+                "(",
+                ")",
+                "[",
+                "a**",
+                "[z-a]",
+                "a{2,1}",
+                "a{30,12}",
+                "^*",
+                "[]",
+                "(?=a)",
+                "a{",
+                "]",
+                "\\a",
+                "[a",
+                "\\1",
+                "\\ud800",
+                "(?<n>a)",
+                "[a&&b]",
+                "((((a))))",
+                "((a{2}){2}){2}",
+                "a{100}",
+            ],
+        );
+    }
+
+    /// All texts of a few signs: those that are accepted are read by another reader, and as ECMA-262 has them.
+    #[test]
+    fn regular_expressions_are_read() {
+        let automaton = of_strings("regex").unwrap()();
+        let signs = ["a", "2", "-", "]", "[", "^", "&", "(", ")", "{", "}", ",", "*", "?", "\\", "d", "|", "é", ":"];
+        let mut open = vec![String::new()];
+        let mut accepted = 0;
+        while let Some(text) = open.pop() {
+            if automaton.matches(text.as_bytes()) {
+                accepted += 1;
+                regex::Regex::new(&text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+                crate::json::pattern::translate(&text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+            }
+            let longer = signs.iter().map(|sign| format!("{text}{sign}"));
+            open.extend(
+                longer.filter(|longer| longer.chars().count() < 5 && automaton.after(longer.as_bytes()).is_some()),
+            );
+        }
+        assert!(accepted > 1_000, "{accepted}");
     }
 
     #[test]

@@ -502,6 +502,49 @@ fn unique_items_come_once() {
     );
 }
 
+/// Branches of which a value that obeys one may obey many, told apart by a tag that need not be there.
+#[test]
+fn many_branches_that_overlap() {
+    let kinds = ["car", "bus", "tram", "ship", "ferry", "plane", "train", "bike", "cab", "sled"];
+    let branch = |(at, kind): (usize, &&str)| {
+        json!({"type": "object", "properties": {"kind": {"enum": [kind]}, "note": {"type": "string"},
+            (format!("seats{at}")): {"type": "integer"}, "wheels": {"type": "integer", "maximum": at}}})
+    };
+    let branches: Vec<Value> = kinds.iter().enumerate().map(branch).collect();
+    check(
+        json!({ "oneOf": branches }),
+        &[
+            "{\"kind\":\"bus\",\"note\":\"\",\"seats1\":40,\"wheels\":0}",
+            "{\"kind\":\"car\",\"seats1\":true}",
+            "{\"wheels\":9}",
+        ],
+        &["{}", "{\"kind\":\"boat\"}", "{\"kind\":\"car\",\"wheels\":1}", "{\"wheels\":8}", "{\"note\":\"\"}", "1"],
+    );
+    let not_one = json!({"type": "object", "not": { "anyOf": branches }});
+    check(
+        not_one,
+        &["{\"kind\":\"boat\"}", "{\"note\":1}"],
+        &["{}", "{\"kind\":\"car\"}", "{\"kind\":\"car\",\"seats9\":true}"],
+    );
+    // Closed branches differ by the one name that each of them has.
+    let closed = kinds.map(|kind| json!({"type": "object", "properties": {(kind): {}}, "additionalProperties": false}));
+    check(
+        json!({ "oneOf": closed }),
+        &["{\"car\":1}", "{\"sled\":[]}"],
+        &["{}", "{\"boat\":1}", "{\"car\":1,\"bus\":1}"],
+    );
+    // Conditions, each of which holds where the tag is not there.
+    let conditions = kinds.map(|kind| {
+        json!({"if": {"properties": {"kind": {"const": kind}}},
+            "then": {"anyOf": [{"required": ["a"]}, {"required": ["b"]}, {"required": [kind]}]}})
+    });
+    check(
+        json!({ "type": "object", "allOf": conditions }),
+        &["{\"kind\":\"boat\"}", "{\"kind\":\"car\",\"car\":1}", "{\"a\":1}"],
+        &["{}", "{\"kind\":\"car\",\"bus\":1}", "{\"car\":1}"],
+    );
+}
+
 #[test]
 fn what_nothing_has_looked_at_obeys() {
     check(

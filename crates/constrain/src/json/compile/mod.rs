@@ -110,7 +110,14 @@ impl<'a> Compiler<'a> {
             self.grammar.set_path(&path);
             let mut ways = Vec::new();
             for flat in self.schemas.ways(&key)?.iter() {
-                self.flat(flat, &path, &mut ways)?;
+                match flat.objects.some[..] {
+                    [] => self.flat(flat, &path, &mut ways)?,
+                    _ => {
+                        for flat in self.schemas.by_names(flat) {
+                            self.flat(&flat, &path, &mut ways)?;
+                        }
+                    }
+                }
                 self.check(&path)?;
             }
             let entry = self.grammar.fork(ways);

@@ -98,8 +98,9 @@ impl Compiler<'_> {
         };
         let table = Arc::new(table);
         let bound = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        // Those that are required are there in any case.
-        let least = if objects.least <= required.len() as u64 { 0 } else { bound(objects.least) };
+        // Those that are required are there in any case, and one where some property is wanted.
+        let certain = required.len().max(usize::from(!some.is_empty()));
+        let least = if objects.least <= certain as u64 { 0 } else { bound(objects.least) };
         let lengths_matter = least > 0 || !some.is_empty();
         let lengths = if lengths_matter { table.shortest_others(kinds.len()) } else { vec![0; kinds.len()] };
         if least > 0 && !objects.implies.is_empty() {
@@ -183,7 +184,10 @@ impl Compiler<'_> {
         if objects.some.len() > MAX_SOME {
             return bad(path, format!("more than {MAX_SOME} demands that some property must meet are not supported"));
         }
-        if objects.least > objects.required.len() as u64 || objects.most.is_some() || !objects.implies.is_empty() {
+        if objects.least.max(1) > objects.required.len().max(1) as u64
+            || objects.most.is_some()
+            || !objects.implies.is_empty()
+        {
             return bad(
                 path,
                 "\"minProperties\", \"maxProperties\" or \"dependentRequired\" where \"additionalProperties\" and \

@@ -3,6 +3,17 @@
 use crate::json::fault::Result;
 use crate::json::flat::{Demand, Flat, Key, Types};
 
+/// What is asked of the keywords of a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// How to obey them alone.
+    Obeyed,
+    /// How to break each of them too.
+    Broken,
+    /// As before, by ways that overlap as little as can be said.
+    BrokenApart,
+}
+
 /// What one keyword says.
 pub(super) enum Assertion {
     /// The ways to obey it, and to break it; or the keyword, where breaking it cannot be said.

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::assertion::Assertion;
-use super::ways::{item_is, some_property, without};
+use super::assertion::{Asked, Assertion};
+use super::ways::{MAX_KEPT, item_is, some_property, without};
 use super::{ContentOf, NOTHING, Schemas, normal};
 use crate::json::fault::{Result, bad, below, check};
 use crate::json::flat::{ContainsSome, Demand, Flat, Items, Key, Properties, SomeNames, Types};
@@ -13,11 +13,11 @@ use crate::json::format;
 use crate::json::number::{Bound, Decimal};
 
 impl<'a> Schemas<'a> {
-    /// What the keywords of a schema say, each by itself; `wanted` where it is not asked how to break them.
+    /// What the keywords of a schema say, each by itself.
     pub(super) fn assertions(
         &mut self,
         keywords: &'a Map<String, Value>,
-        wanted: bool,
+        asked: Asked,
         path: &str,
     ) -> Result<Vec<Assertion>> {
         let mut all = Vec::new();
@@ -31,9 +31,9 @@ impl<'a> Schemas<'a> {
                 return Ok(all);
             }
         }
-        self.plain(keywords, wanted, path, &mut all)?;
+        self.plain(keywords, asked, path, &mut all)?;
         self.of_arrays(keywords, path, &mut all)?;
-        self.of_objects(keywords, wanted, path, &mut all)?;
+        self.of_objects(keywords, asked, path, &mut all)?;
         for keyword in ["allOf", "anyOf", "oneOf"] {
             let Some(value) = keywords.get(keyword) else { continue };
             let Value::Array(branches) = value else { return bad(path, format!("{keyword:?} is a list")) };
@@ -71,7 +71,7 @@ impl<'a> Schemas<'a> {
     fn plain(
         &mut self,
         keywords: &'a Map<String, Value>,
-        wanted: bool,
+        asked: Asked,
         path: &str,
         all: &mut Vec<Assertion>,
     ) -> Result<()> {
@@ -79,11 +79,11 @@ impl<'a> Schemas<'a> {
             all.push(types(value, path)?);
         }
         if let Some(value) = self.document.said(keywords, "const") {
-            all.push(self.listed(std::slice::from_ref(value), wanted, path)?);
+            all.push(self.listed(std::slice::from_ref(value), asked, path)?);
         }
         if let Some(value) = keywords.get("enum") {
             let Value::Array(values) = value else { return bad(path, "\"enum\" is a list") };
-            all.push(self.listed(values, wanted, path)?);
+            all.push(self.listed(values, asked, path)?);
         }
         for (keyword, below_it) in
             [("minimum", false), ("exclusiveMinimum", false), ("maximum", true), ("exclusiveMaximum", true)]
@@ -148,9 +148,9 @@ impl<'a> Schemas<'a> {
         Ok(())
     }
 
-    fn listed(&mut self, values: &'a [Value], wanted: bool, path: &str) -> Result<Assertion> {
+    fn listed(&mut self, values: &'a [Value], asked: Asked, path: &str) -> Result<Assertion> {
         let holds = self.values(values, true, path)?;
-        let broken = if wanted { Vec::new() } else { self.values(values, false, path)? };
+        let broken = if asked == Asked::Obeyed { Vec::new() } else { self.values(values, false, path)? };
         Ok(Assertion::Plain { holds, broken: Ok(broken) })
     }
 
@@ -236,7 +236,7 @@ impl<'a> Schemas<'a> {
     fn of_objects(
         &mut self,
         keywords: &'a Map<String, Value>,
-        wanted: bool,
+        asked: Asked,
         path: &str,
         all: &mut Vec<Assertion>,
     ) -> Result<()> {
@@ -254,7 +254,7 @@ impl<'a> Schemas<'a> {
             holds.objects.required = required;
             all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
         }
-        self.properties(keywords, wanted, path, all)?;
+        self.properties(keywords, asked, path, all)?;
         if let Some(schema) = self.document.said(keywords, "propertyNames") {
             let names = self.demand(schema, &below(path, "propertyNames"));
             if !names.is_empty() {
@@ -295,7 +295,10 @@ impl<'a> Schemas<'a> {
                     for flat in self.ways(&demand)?.iter() {
                         holds.extend(there.and(flat));
                     }
-                    let broken = if wanted { Vec::new() } else { self.some_broken(&demand, &path)? };
+                    let broken = match asked {
+                        Asked::Obeyed => Vec::new(),
+                        _ => self.some_broken(&demand, &path)?,
+                    };
                     let broken = broken.iter().filter_map(|flat| there.and(flat)).collect();
                     all.push(Assertion::Plain { holds, broken: Ok(broken) });
                 }
@@ -308,12 +311,12 @@ impl<'a> Schemas<'a> {
     fn properties(
         &mut self,
         keywords: &'a Map<String, Value>,
-        wanted: bool,
+        asked: Asked,
         path: &str,
         all: &mut Vec<Assertion>,
     ) -> Result<()> {
         let mut properties = Properties::default();
-        let mut broken = Vec::new();
+        let (mut broken, mut right) = (Vec::new(), None);
         if let Some(value) = keywords.get("properties") {
             let Value::Object(named) = value else { return bad(path, "\"properties\" is an object") };
             let path = below(path, "properties");
@@ -323,12 +326,19 @@ impl<'a> Schemas<'a> {
                 properties.named.push((name.clone(), demand));
             }
             // One that is there is wrong; all are named, for they keep their order.
-            if !wanted {
-                let required = keywords.get("required").and_then(Value::as_array);
-                let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
-                broken = properties.one_wrong(is_required);
+            let required = keywords.get("required").and_then(Value::as_array);
+            let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|other| other == name));
+            match asked {
+                Asked::Obeyed => {}
+                Asked::BrokenApart if named.len() <= MAX_KEPT => {
+                    let is_tag = |name: &str| named[name].get("const").is_some() || named[name].get("enum").is_some();
+                    broken = properties.one_wrong_apart(is_required, is_tag);
+                    right = Some(properties.all_right());
+                }
+                _ => broken = properties.one_wrong(is_required),
             }
         }
+        let wrong_names = broken.len();
         if let Some(value) = keywords.get("patternProperties") {
             let Value::Object(patterns) = value else { return bad(path, "\"patternProperties\" is an object") };
             let path = below(path, "patternProperties");
@@ -357,6 +367,10 @@ impl<'a> Schemas<'a> {
                 let value = normal(vec![(schema, !wanted)]);
                 some_property(SomeNames::Other(properties.clone()), value)
             }));
+            if let Some(right) = right {
+                let others = broken.split_off(wrong_names);
+                broken.extend(others.iter().filter_map(|other| right.and(other)));
+            }
             holds.objects.evaluated = vec![properties.clone()];
             holds.objects.properties = vec![properties];
             all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });

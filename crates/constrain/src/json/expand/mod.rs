@@ -3,6 +3,7 @@
 //! `anyOf`, `oneOf`, `not`, `if` and their kind are told apart here, so that what is left is demands on each type that
 //! can be joined ([`crate::json::flat`]). A schema that must not hold is the union of the ways to break it.
 
+mod apart;
 mod assertion;
 mod keywords;
 mod values;
@@ -13,7 +14,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use self::assertion::Assertion;
+use self::assertion::{Asked, Assertion};
 use crate::automata::automaton::{Automaton, NoAutomaton};
 use crate::automata::budget::Budget;
 use crate::json::document::Document;
@@ -71,11 +72,19 @@ pub(crate) struct Schemas<'a> {
     numbers: HashMap<(*const Value, bool), u32>,
     flats: HashMap<Demand, Option<Rc<Vec<Flat>>>>,
     ways: HashMap<Key, Rc<Vec<Flat>>>,
+    /// The ways to break schemas, which overlap as little as can be said.
+    apart: HashMap<u32, Rc<[Flat]>>,
     /// Automata over contents of strings, and what they were made of.
     pub(crate) contents: Vec<Rc<Automaton>>,
     content_numbers: HashMap<ContentOf, u32>,
-    /// Pairs that are being compared, which count as apart until it is known.
+    /// Demands that are being compared, of which it is not known yet whether they exclude each other.
     comparing: HashSet<Key>,
+    /// How deep it is still looked for contradictions.
+    depth: u32,
+    /// Whether some demands exclude each other, as far as it has been looked for that so deep.
+    excluded: HashMap<Key, (bool, u32)>,
+    /// How often it was not known, because it was just being found out.
+    unknown: u64,
 }
 
 static TRUE: Value = Value::Bool(true);
@@ -93,9 +102,13 @@ impl<'a> Schemas<'a> {
             numbers: HashMap::new(),
             flats: HashMap::new(),
             ways: HashMap::new(),
+            apart: HashMap::new(),
             contents: Vec::new(),
             content_numbers: HashMap::new(),
             comparing: HashSet::new(),
+            depth: DEPTH,
+            excluded: HashMap::new(),
+            unknown: 0,
         };
         schemas.schema(&TRUE, "true");
         schemas
@@ -214,7 +227,7 @@ impl<'a> Schemas<'a> {
     /// The ways to obey all keywords of a schema.
     fn obeyed(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
         let mut ways = vec![Flat::of(Types::ALL)];
-        for assertion in self.assertions(keywords, true, path)? {
+        for assertion in self.assertions(keywords, Asked::Obeyed, path)? {
             let flats = match assertion {
                 Assertion::Plain { holds, .. } => holds,
                 Assertion::Schema(demand) => Rc::unwrap_or_clone(self.flats(demand)?),
@@ -289,21 +302,6 @@ impl<'a> Schemas<'a> {
         self.merge(any, path)
     }
 
-    /// The ways to obey one of each.
-    fn cross(&self, a: &[Flat], b: &[Flat], path: &str) -> Result<Vec<Flat>> {
-        let mut all = Vec::new();
-        let weight = weight(b);
-        for a in a {
-            self.budget.take(weight + b.len() as u64 * a.weight());
-            check(&self.budget, path)?;
-            all.extend(b.iter().filter_map(|b| a.and(b)));
-            if all.len() > MAX_WAYS {
-                return bad(path, "there are too many ways to combine its branches");
-            }
-        }
-        Ok(all)
-    }
-
     /// A union in fewer ways.
     fn merge(&self, ways: Vec<Flat>, path: &str) -> Result<Vec<Flat>> {
         let merged = Flat::merge(ways, |so_far| {
@@ -317,56 +315,89 @@ impl<'a> Schemas<'a> {
     /// The ways to break some keyword of a schema.
     fn broken(&mut self, keywords: &'a Map<String, Value>, path: &str) -> Result<Vec<Flat>> {
         let mut ways = Vec::new();
+        for assertion in self.breakable(keywords, Asked::Broken, path)? {
+            ways.extend(self.against(&assertion, path)?);
+        }
+        let mut ways = self.merge(ways, path)?;
+        has_looked_at_nothing(&mut ways);
+        Ok(ways)
+    }
+
+    /// The ways to break some keyword of a schema and none before it, as far as that is said in one way.
+    fn broken_apart(&mut self, schema: u32) -> Result<Vec<Flat>> {
+        let Source::Schema(Value::Object(keywords)) = self.sources[schema as usize] else {
+            return Ok(self.flats((schema, false))?.to_vec());
+        };
+        let path = self.paths[schema as usize].clone();
+        let mut ways = Vec::new();
+        let mut before = Flat::of(Types::ALL);
+        for assertion in self.breakable(keywords, Asked::BrokenApart, &path)? {
+            let broken = match &assertion {
+                Assertion::Schema((schema, true)) => self.some_broken_apart(&vec![(*schema, true)], &path)?,
+                other => self.against(other, &path)?,
+            };
+            ways.extend(broken.iter().filter_map(|way| before.and(way)));
+            let holds = match assertion {
+                // A name that is missing is told of where its value is.
+                Assertion::Plain { holds, .. } => <[Flat; 1]>::try_from(holds).ok().map(|[holds]| holds),
+                Assertion::Schema(demand) => self.only_way(&vec![demand])?,
+                _ => None,
+            };
+            if let Some(both) = holds.filter(|holds| holds.objects.required.is_empty()).and_then(|it| before.and(&it)) {
+                before = both;
+            }
+            check(&self.budget, &path)?;
+        }
+        has_looked_at_nothing(&mut ways);
+        Ok(ways)
+    }
+
+    /// What the keywords of a schema say, which must not hold together.
+    fn breakable(&mut self, keywords: &'a Map<String, Value>, asked: Asked, path: &str) -> Result<Vec<Assertion>> {
         for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
             if self.document.said(keywords, keyword).is_some_and(|schema| *schema != Value::Bool(true)) {
                 return unbreakable(path, keyword);
             }
         }
-        for assertion in self.assertions(keywords, false, path)? {
-            match assertion {
-                Assertion::Plain { broken: Ok(broken), .. } => ways.extend(broken),
-                Assertion::Plain { broken: Err(keyword), .. } => return unbreakable(path, keyword),
-                Assertion::Schema((schema, wanted)) => ways.extend_from_slice(&self.flats((schema, !wanted))?),
-                Assertion::Any(branches) => ways.extend(self.none_of(&branches, path)?),
-                Assertion::One(branches) => {
-                    // None of them, or two.
-                    ways.extend(self.none_of(&branches, path)?);
-                    for (i, a) in branches.iter().enumerate() {
-                        for b in &branches[i + 1..] {
-                            let both = self.ways(&joined(a, b))?;
-                            self.budget.take(weight(&both));
-                            ways.extend_from_slice(&both);
-                            check(&self.budget, path)?;
-                        }
+        self.assertions(keywords, asked, path)
+    }
+
+    /// The ways to break what a keyword says.
+    fn against(&mut self, assertion: &Assertion, path: &str) -> Result<Vec<Flat>> {
+        Ok(match assertion {
+            Assertion::Plain { broken: Ok(broken), .. } => broken.clone(),
+            Assertion::Plain { broken: Err(keyword), .. } => return unbreakable(path, keyword),
+            Assertion::Schema((schema, wanted)) => self.flats((*schema, !wanted))?.to_vec(),
+            Assertion::Any(branches) => self.none_of(branches, path)?,
+            Assertion::One(branches) => {
+                // None of them, or two.
+                let mut ways = self.none_of(branches, path)?;
+                for (i, a) in branches.iter().enumerate() {
+                    for b in &branches[i + 1..] {
+                        let both = self.ways(&joined(a, b))?;
+                        self.budget.take(weight(&both));
+                        ways.extend_from_slice(&both);
+                        check(&self.budget, path)?;
                     }
                 }
-                Assertion::If(condition, then, otherwise) => {
-                    let then = self.some_broken(&then, path)?;
-                    let holds = self.flats(condition)?;
-                    ways.extend(self.cross(&holds, &then, path)?);
-                    let otherwise = self.some_broken(&otherwise, path)?;
-                    let fails = self.flats((condition.0, !condition.1))?;
-                    ways.extend(self.cross(&fails, &otherwise, path)?);
-                }
+                ways
             }
-        }
-        let mut ways = self.merge(ways, path)?;
-        // What is looked at where it is asked whether a schema fails, does not count.
-        for way in &mut ways {
-            way.objects.evaluated.clear();
-            way.arrays.evaluated = EvaluatedItems::default();
-        }
-        Ok(ways)
+            Assertion::If(condition, then, otherwise) => {
+                let then = self.some_broken(then, path)?;
+                let holds = self.flats(*condition)?;
+                let mut ways = self.cross(&holds, &then, path)?;
+                let otherwise = self.some_broken(otherwise, path)?;
+                let fails = self.flats((condition.0, !condition.1))?;
+                ways.extend(self.cross(&fails, &otherwise, path)?);
+                ways
+            }
+        })
     }
 
     /// The ways to break every branch: of each some demand.
     fn none_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
-        let mut none = vec![Flat::of(Types::ALL)];
-        for branch in branches {
-            let broken = self.some_broken(branch, path)?;
-            none = self.cross(&none, &broken, path)?;
-        }
-        Ok(none)
+        let all: Vec<&Key> = branches.iter().collect();
+        self.breaking(vec![Flat::of(Types::ALL)], &all, path)
     }
 
     /// The ways to break one of several demands.
@@ -384,46 +415,68 @@ impl<'a> Schemas<'a> {
     fn one_of(&mut self, branches: &[Key], path: &str) -> Result<Vec<Flat>> {
         let mut ways = Vec::new();
         for (i, branch) in branches.iter().enumerate() {
-            let mut this = self.ways(branch)?.to_vec();
+            let mut beside = Vec::new();
             for (j, other) in branches.iter().enumerate() {
                 if i != j && !self.excludes(&joined(branch, other), DEPTH)? {
-                    let broken = self.some_broken(other, path)?;
-                    this = self.cross(&this, &broken, path)?;
+                    beside.push(other);
                 }
                 check(&self.budget, path)?;
             }
-            ways.extend(this);
+            let this = self.ways(branch)?.to_vec();
+            ways.extend(self.breaking(this, &beside, path)?);
         }
         self.merge(ways, path)
     }
 
     /// Whether it is certain that no value obeys some demands together.
     fn excludes(&mut self, key: &Key, depth: u32) -> Result<bool> {
+        match self.excluded.get(key) {
+            Some(&(excludes, so_deep)) if excludes || so_deep >= depth => return Ok(excludes),
+            _ => {}
+        }
+        let unknown = self.unknown;
+        let before = std::mem::replace(&mut self.depth, depth);
+        let excludes = self.excludes_at_depth(key);
+        self.depth = before;
+        let excludes = excludes?;
+        if excludes || self.unknown == unknown {
+            self.budget.take(4 + key.len() as u64);
+            self.excluded.insert(key.clone(), (excludes, depth));
+        }
+        Ok(excludes)
+    }
+
+    fn excludes_at_depth(&mut self, key: &Key) -> Result<bool> {
         // Branches are compared in pairs, of which there are too many to keep.
         let ways = match self.ways_once(key) {
-            // What a property holds may be the schema whose branches are being compared.
-            Err(fault) if fault.fault == CIRCLE => return Ok(false),
+            // What a property holds may be the schema whose branches are being compared, or more than can be said.
+            Err(_) if !self.budget.is_spent() => {
+                self.unknown += 1;
+                return Ok(false);
+            }
             ways => ways?,
         };
-        if ways.is_empty() || depth == 0 {
+        if ways.is_empty() || self.depth == 0 {
             return Ok(ways.is_empty());
         }
         if !self.comparing.insert(key.clone()) {
+            self.unknown += 1;
             return Ok(false);
         }
-        let mut all = true;
-        for flat in ways.iter() {
-            if !self.is_empty(flat, depth)? {
-                all = false;
+        let mut all = Ok(true);
+        for flat in &ways {
+            all = self.is_empty(flat);
+            if all != Ok(true) {
                 break;
             }
         }
         self.comparing.remove(key);
-        Ok(all)
+        all
     }
 
     /// Whether it is certain that no value obeys a demand.
-    pub(crate) fn is_empty(&mut self, flat: &Flat, depth: u32) -> Result<bool> {
+    pub(crate) fn is_empty(&mut self, flat: &Flat) -> Result<bool> {
+        let Some(depth) = self.depth.checked_sub(1) else { return Ok(false) };
         if flat.types.without(Types::OBJECT.or(Types::STRING).or(Types::ARRAY)) != Types::NONE {
             return Ok(false);
         }
@@ -438,7 +491,7 @@ impl<'a> Schemas<'a> {
         }
         for name in &flat.objects.required {
             let key = self.property(&flat.objects, name);
-            if key.contains(&NOTHING) || self.excludes(&key, depth - 1)? {
+            if key.contains(&NOTHING) || self.excludes(&key, depth)? {
                 return Ok(true);
             }
         }
@@ -470,7 +523,7 @@ impl<'a> Schemas<'a> {
         let arrays = flat.arrays.clone();
         for at in 0..arrays.least.min(16) as usize {
             let key = item(&arrays.items, at);
-            if key.contains(&NOTHING) || self.excludes(&key, depth - 1)? {
+            if key.contains(&NOTHING) || self.excludes(&key, depth)? {
                 return Ok(true);
             }
         }
@@ -529,6 +582,14 @@ impl<'a> Schemas<'a> {
             check(&budget, path)?;
             automaton.or_else(|fault| bad(path, format!("{keyword:?} {text:?}: {fault}")))
         })
+    }
+}
+
+/// What is looked at where it is asked whether a schema fails, does not count.
+fn has_looked_at_nothing(ways: &mut [Flat]) {
+    for way in ways {
+        way.objects.evaluated.clear();
+        way.arrays.evaluated = EvaluatedItems::default();
     }
 }
 

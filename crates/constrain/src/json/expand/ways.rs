@@ -6,7 +6,7 @@ use super::NOTHING;
 use crate::json::flat::{Demand, Flat, Items, Key, Properties, SomeNames, SomeProperty, Types};
 
 /// Of more properties than that, the order is not kept where one of them must be wrong.
-const MAX_KEPT: usize = 64;
+pub(super) const MAX_KEPT: usize = 64;
 
 impl Properties {
     /// The ways in which one of the named properties is there and breaks a demand; or is not there, if it is required.
@@ -14,6 +14,44 @@ impl Properties {
         let turned = |key: &Key| key.iter().map(|&(schema, wanted)| (schema, !wanted)).collect();
         let named = self.named.iter().map(|(name, key)| (name.clone(), turned(key))).collect();
         Self { named, ..Self::default() }.one_of_these(is_required)
+    }
+
+    /// As [`Properties::one_wrong`], by ways of which each says that the properties of those before it are right. First come
+    /// those whose values are listed, for most often they tell schemas apart.
+    pub(super) fn one_wrong_apart(
+        &self,
+        is_required: impl Fn(&str) -> bool,
+        is_tag: impl Fn(&str) -> bool,
+    ) -> Vec<Flat> {
+        let mut order: Vec<usize> = (0..self.named.len()).collect();
+        order.sort_by_key(|&at| !is_tag(&self.named[at].0));
+        let mut named: Vec<(String, Key)> = self.named.iter().map(|(name, _)| (name.clone(), Key::new())).collect();
+        let (mut required, mut ways) = (Vec::new(), Vec::new());
+        for at in order {
+            let (name, key) = &self.named[at];
+            for &(schema, wanted) in key {
+                named[at].1 = vec![(schema, !wanted)];
+                let mut flat = Flat::of(Types::OBJECT);
+                flat.objects.required.clone_from(&required);
+                if !is_required(name) {
+                    flat.objects.required.push(name.clone());
+                }
+                flat.objects.properties = vec![Rc::new(Self { named: named.clone(), ..Self::default() })];
+                ways.push(flat);
+            }
+            named[at].1.clone_from(key);
+            if is_required(name) && !key.is_empty() {
+                required.push(name.clone());
+            }
+        }
+        ways
+    }
+
+    /// All named properties that are there are right.
+    pub(super) fn all_right(&self) -> Flat {
+        let mut flat = Flat::of(Types::OBJECT);
+        flat.objects.properties = vec![Rc::new(Self { named: self.named.clone(), ..Self::default() })];
+        flat
     }
 
     /// The ways in which one of the named properties is there and obeys one of its demands; or is not there, if it `may` be
