@@ -87,3 +87,13 @@ fn damaged_files_are_read_or_refused() {
         assert!((1..150).all(|n| all.contains(&format!("{kind}-{n:03}.parquet"))), "{all}");
     }
 }
+
+/// A file on which the library that reads Parquet fails an assertion of its own.
+#[test]
+fn a_fault_of_the_library_is_one_of_the_file() {
+    let folder = Folder::with_key();
+    let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fuzz/seeds/parquet_file/offsets-beyond-the-page.parquet");
+    let run = folder.run(&["detect", seed, "--key", "my.key"]);
+    assert_eq!(run.status, 2, "{run:?}");
+    assert!(run.out.contains(".parquet:1: the file is damaged") && run.out.contains("1 faulty"), "{run:?}");
+}

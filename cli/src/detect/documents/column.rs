@@ -1,5 +1,7 @@
 //! A column of strings in a Parquet file, of which nothing is trusted.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use parquet::basic::{Compression, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -35,6 +37,11 @@ impl Column {
     /// # Errors
     /// If it is no Parquet file, or has no such column of strings that can be read.
     pub(crate) fn open(file: impl ChunkReader + 'static, text: &str, id: &str) -> Result<Self, String> {
+        let open = AssertUnwindSafe(|| Self::open_unguarded(file, text, id));
+        catch_unwind(open).unwrap_or_else(|_| Err("it does not read as Parquet".into()))
+    }
+
+    fn open_unguarded(file: impl ChunkReader + 'static, text: &str, id: &str) -> Result<Self, String> {
         let bad = |error: ParquetError| format!("it does not read as Parquet: {error}");
         let reader = SerializedFileReader::new(file).map_err(bad)?;
         let metadata = reader.metadata();
@@ -66,7 +73,11 @@ impl Iterator for Column {
     type Item = Result<Cell, String>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let row = self.rows.next()?.map_err(|error| format!("the file is damaged: {error}"));
+        // The library asserts in places what a damaged file does not keep.
+        let row = match catch_unwind(AssertUnwindSafe(|| self.rows.next())) {
+            Ok(row) => row?.map_err(|error| format!("the file is damaged: {error}")),
+            Err(_) => Err("the file is damaged".into()),
+        };
         Some(row.map(|row| {
             let cell = |column: &str| row_field(&row, column);
             let id = (self.id != self.text).then(|| cell(&self.id)).flatten().and_then(id);

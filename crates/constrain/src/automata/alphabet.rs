@@ -51,10 +51,12 @@ impl Letters {
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = Letter> {
-        (0u8..).step_by(64).zip(self.0).flat_map(|(first, word)| {
-            std::iter::successors(Some(word), |word| Some(word & (word - 1)))
-                .take_while(|&word| word != 0)
-                .map(move |word| first + word.trailing_zeros() as Letter)
+        [0, 64, 128, 192].into_iter().zip(self.0).flat_map(|(first, mut word): (Letter, u64)| {
+            std::iter::from_fn(move || {
+                let letter = (word != 0).then(|| first + word.trailing_zeros() as Letter);
+                word &= word.wrapping_sub(1);
+                letter
+            })
         })
     }
 }
