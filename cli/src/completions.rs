@@ -12,9 +12,9 @@ use crate::error::Failure;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  verdigris completions bash > verdigris.bash       then: source verdigris.bash
-  verdigris completions zsh > _verdigris            into a folder of $fpath
-  verdigris completions fish > verdigris.fish       into ~/.config/fish/completions")]
+  verdigris completions bash > verdigris.bash   then: source verdigris.bash
+  verdigris completions zsh > _verdigris        into a folder of $fpath
+  verdigris completions fish > verdigris.fish   into ~/.config/fish/completions")]
 pub(crate) struct Completions {
     /// The shell
     #[arg(value_enum)]

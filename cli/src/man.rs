@@ -11,8 +11,8 @@ use crate::error::Failure;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  verdigris man > verdigris.1                   the program's page
-  verdigris man key new > verdigris-key-new.1   a command's page; read it with man -l")]
+  verdigris man > verdigris.1                   the program's
+  verdigris man key new > verdigris-key-new.1   a command's; man -l reads it")]
 pub(crate) struct Man {
     /// The command whose page it is; without one, the program's
     command: Vec<String>,
