@@ -1,4 +1,5 @@
-//! What a program without features says of what it cannot do: `cargo test --release -p verdigris-cli --no-default-features`.
+//! What a program without features says of what it cannot do: `cargo test --release -p verdigris-cli
+//! --no-default-features`.
 #![cfg(not(any(feature = "hub", feature = "parquet", feature = "train")))]
 
 use std::process::{Command, Stdio};

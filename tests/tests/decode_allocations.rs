@@ -1,4 +1,5 @@
-//! Writing a token takes no memory from the heap once a text is under way; a page of keys and values is two allocations.
+//! Writing a token takes no memory from the heap once a text is under way; a page of keys and values is two
+//! allocations.
 
 use std::alloc::System;
 

@@ -1,5 +1,5 @@
-//! Schemas that ask for endless work get an answer: a grammar, or an error that names the place. What may be asked for is
-//! counted, so the answers are the same on every machine.
+//! Schemas that ask for endless work get an answer: a grammar, or an error that names the place. What may be asked for
+//! is counted, so the answers are the same on every machine.
 
 use std::time::Instant;
 

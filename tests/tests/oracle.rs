@@ -1,5 +1,6 @@
-//! Masks of random regular expressions and random schemas are, bit for bit, those of the definition, whichever way a machine
-//! is asked. What fails is made small before it is shown. `PROPTEST_CASES` says how many of each (256 unless told otherwise).
+//! Masks of random regular expressions and random schemas are, bit for bit, those of the definition, whichever way a
+//! machine is asked. What fails is made small before it is shown. `PROPTEST_CASES` says how many of each (256 unless
+//! told otherwise).
 
 use std::sync::LazyLock;
 

@@ -46,8 +46,8 @@ impl Grammar {
     }
 }
 
-/// The texts that match an expression, where they are a list. What looks around is none: a list of literals does not say
-/// where they may stand.
+/// The texts that match an expression, where they are a list. What looks around is none: a list of literals does not
+/// say where they may stand.
 fn texts(hir: &Hir) -> Option<Vec<String>> {
     let properties = hir.properties();
     if !properties.look_set().is_empty() {

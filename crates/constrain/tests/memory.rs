@@ -26,7 +26,8 @@ fn step(cursor: &mut Cursor, text: &mut Vec<u8>, random: Random, position: u64) 
     token.is_some()
 }
 
-/// Whether a text so far can become one that an expression matches is not asked of `regex`: texts are led to their ends.
+/// Whether a text so far can become one that an expression matches is not asked of `regex`: texts are led to their
+/// ends.
 fn end(cursor: &Cursor, constraint: &Constraint, text: &mut Vec<u8>) {
     if !cursor.is_accepting() {
         let machine = constraint.machine();

@@ -11,8 +11,8 @@ use tempfile::NamedTempFile;
 /// one: its mode is what the umask leaves. Two writers never write to one file.
 ///
 /// # Errors
-/// Those of the file system; [`io::ErrorKind::AlreadyExists`] where there is a file that may not be replaced, even if it
-/// came while `fill` was at work; and those of `fill`.
+/// Those of the file system; [`io::ErrorKind::AlreadyExists`] where there is a file that may not be replaced, even if
+/// it came while `fill` was at work; and those of `fill`.
 pub fn write_whole<T, E: From<io::Error>>(
     path: &Path,
     may_replace: bool,

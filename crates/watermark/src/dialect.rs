@@ -98,8 +98,8 @@ impl Dialect {
     /// The same dialect with another green share.
     ///
     /// # Errors
-    /// [`BadDialect::NoColours`] if the dialect has no green share, [`BadDialect::GreenShare`] if the number is none, and
-    /// [`BadDialect::Gamma`] if the dialect is native and the share no multiple of 1/256 above 0 and below 1.
+    /// [`BadDialect::NoColours`] if the dialect has no green share, [`BadDialect::GreenShare`] if the number is none,
+    /// and [`BadDialect::Gamma`] if the dialect is native and the share no multiple of 1/256 above 0 and below 1.
     pub fn with_gamma(&self, share: f64) -> Result<Self, BadDialect> {
         let mut other = self.clone();
         other.spec_mut().set_gamma(share)?;

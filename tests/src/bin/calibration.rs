@@ -1,4 +1,5 @@
-//! Are false alarms as rare as p-values say? `cargo run --release -p verdigris-tests --bin calibration [KEYS] [FOLDER]`.
+//! Are false alarms as rare as p-values say? `cargo run --release -p verdigris-tests --bin calibration [KEYS]
+//! [FOLDER]`.
 //!
 //! Windows of 200 tokens of human prose (the folder's `corpus/`, default `../shared`), of code (this project's own
 //! sources) and of templated text, each judged under many keys of every dialect. Without the folder only code and

@@ -1,7 +1,8 @@
 //! How fast models read and write on this CPU: `decode FILE...` (folders or GGUF files).
 //!
-//! 512 tokens read at once, and 32 written one by one after 128 and after 2,048; the best of three each. With `BATCHES=1` in
-//! the environment also, after 128, what more rows a call cost beside one, and how much several texts give together.
+//! 512 tokens read at once, and 32 written one by one after 128 and after 2,048; the best of three each. With
+//! `BATCHES=1` in the environment also, after 128, what more rows a call cost beside one, and how much several texts
+//! give together.
 
 use std::path::Path;
 use std::sync::Arc;

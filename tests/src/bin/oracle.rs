@@ -1,15 +1,15 @@
-//! Masks on schemas and regular expressions of other people, bit for bit against judges that share nothing with the engine:
-//! `cargo run --release -p verdigris-tests --bin oracle [FOLDER] [PLACES]`.
+//! Masks on schemas and regular expressions of other people, bit for bit against judges that share nothing with the
+//! engine: `cargo run --release -p verdigris-tests --bin oracle [FOLDER] [PLACES]`.
 //!
-//! The folder (default `../shared`) holds `json-schema/schemas-dev.jsonl.zst` and `json-schema/regexes.jsonl`; where it is
-//! missing nothing is checked, and that is said.
+//! The folder (default `../shared`) holds `json-schema/schemas-dev.jsonl.zst` and `json-schema/regexes.jsonl`; where it
+//! is missing nothing is checked, and that is said.
 //!
 //! - Regular expressions: after beginnings of texts that match and of texts that are drawn by chance, by derivatives.
 //! - Schemas: each is narrowed to some values, those of its instances and of changed ones, so that its language is the
-//!   writings of the values that the crate `jsonschema` accepts. Up to PLACES beginnings of those are looked at (8,000 unless
-//!   told otherwise).
-//! - Walks: under each schema as it is, texts are drawn token by token out of the masks; all of them come to an end, and all
-//!   are valid.
+//!   writings of the values that the crate `jsonschema` accepts. Up to PLACES beginnings of those are looked at (8,000
+//!   unless told otherwise).
+//! - Walks: under each schema as it is, texts are drawn token by token out of the masks; all of them come to an end,
+//!   and all are valid.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;

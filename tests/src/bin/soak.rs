@@ -144,8 +144,8 @@ impl House {
         Ok(self.small.request("").constraint(constraint).max_tokens(48).seed(n).text()?.text)
     }
 
-    /// Schemas whose texts lead through ever other states: many names in any order, nested lists, counts. So little memory
-    /// is theirs that what they keep is forgotten many times over.
+    /// Schemas whose texts lead through ever other states: many names in any order, nested lists, counts. So little
+    /// memory is theirs that what they keep is forgotten many times over.
     fn many_shapes(&self) -> Vec<Constraint> {
         let open =
             json!({"type": "object", "minProperties": 1, "additionalProperties": {"type": ["integer", "boolean"]}});

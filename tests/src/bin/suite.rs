@@ -1,9 +1,9 @@
 //! The JSON Schema Test Suite, which is not part of the project: `cargo run --release -p verdigris-tests --bin suite
 //! [FOLDER] [--update]`.
 //!
-//! Each case is a schema with instances. An instance is accepted if a text of the grammar is its JSON, with properties in
-//! any order. What comes of every group of cases is kept in `tests/cases/suite.txt`; any difference is a failure until the
-//! file is made anew with `--update`. Nothing invalid may ever be accepted.
+//! Each case is a schema with instances. An instance is accepted if a text of the grammar is its JSON, with properties
+//! in any order. What comes of every group of cases is kept in `tests/cases/suite.txt`; any difference is a failure
+//! until the file is made anew with `--update`. Nothing invalid may ever be accepted.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Regular expressions by derivatives: what is left of an expression after a byte is an expression again (Brzozowski 1964).
+//! Regular expressions by derivatives: what is left of an expression after a byte is an expression again (Brzozowski
+//! 1964).
 
 use std::rc::Rc;
 

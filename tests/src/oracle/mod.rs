@@ -1,8 +1,8 @@
 //! Judges of masks that share nothing with the engine: slow, and plainly the definition.
 //!
-//! A token is allowed just where what is written, with it, begins some text of the language. So a language is told by its
-//! beginnings: by derivatives for a regular expression ([`derivative`]), and by all writings of the values that another
-//! validator accepts for JSON ([`writing`]).
+//! A token is allowed just where what is written, with it, begins some text of the language. So a language is told by
+//! its beginnings: by derivatives for a regular expression ([`derivative`]), and by all writings of the values that
+//! another validator accepts for JSON ([`writing`]).
 
 pub mod derivative;
 pub mod writing;
@@ -62,8 +62,8 @@ impl Words {
         mask
     }
 
-    /// Compares what a machine allows after some bytes with what a language has, in every way that a machine can be asked;
-    /// tells the first difference.
+    /// Compares what a machine allows after some bytes with what a language has, in every way that a machine can be
+    /// asked; tells the first difference.
     pub fn compare<L: Language>(
         &self,
         language: &L,

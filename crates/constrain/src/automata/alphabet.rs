@@ -77,8 +77,8 @@ impl Alphabet {
     /// The position between characters. Those inside have larger numbers.
     pub(crate) const BETWEEN: u32 = 0;
 
-    /// The alphabet that tells some classes of characters apart, and the letters of each class; `None` where there would
-    /// be too many.
+    /// The alphabet that tells some classes of characters apart, and the letters of each class; `None` where there
+    /// would be too many.
     pub(crate) fn new(classes: &[Ranges]) -> Option<(Self, Vec<Vec<Letter>>)> {
         let mut bounds: Vec<(u32, usize)> = Vec::new();
         for (class, ranges) in classes.iter().enumerate() {

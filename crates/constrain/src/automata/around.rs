@@ -1,8 +1,8 @@
 //! Expressions that look around, as automata that do not.
 //!
-//! Whether `^`, `$` or `\b` hold at a position depends on what stands before it and behind it. So each position is taken once for
-//! every kind of neighbour on either side: what is to come is guessed, and what comes must be of the kind that was guessed.
-//! Then every look is decided where it stands, and what is left reads bytes only.
+//! Whether `^`, `$` or `\b` hold at a position depends on what stands before it and behind it. So each position is
+//! taken once for every kind of neighbour on either side: what is to come is guessed, and what comes must be of the
+//! kind that was guessed. Then every look is decided where it stands, and what is left reads bytes only.
 
 use foldhash::{HashMap, HashMapExt};
 use regex_automata::nfa::thompson::{BuildError, Builder, NFA, State, Transition};

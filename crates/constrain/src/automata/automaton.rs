@@ -38,8 +38,8 @@ pub(crate) struct Automaton {
 enum Rows {
     /// By (state, class of byte).
     Dense { stride: usize, next: Vec<u32> },
-    /// Long lists of texts have few ways to go on at each point: from `first[state]` on, classes in order and where they
-    /// lead.
+    /// Long lists of texts have few ways to go on at each point: from `first[state]` on, classes in order and where
+    /// they lead.
     Sparse { first: Vec<u32>, classes: Vec<u8>, next: Vec<u32> },
 }
 
@@ -81,7 +81,8 @@ impl Automaton {
         Ok(Self { labels: Vec::new(), ..automaton })
     }
 
-    /// As [`Automaton::explore`], of texts of several kinds, as far as a budget goes; `cell` is how much a state weighs.
+    /// As [`Automaton::explore`], of texts of several kinds, as far as a budget goes; `cell` is how much a state
+    /// weighs.
     pub(crate) fn explore_kinds<S: Clone + Eq + Hash, C: Eq + Hash>(
         (budget, cell): (&Budget, u64),
         start: S,
@@ -353,8 +354,8 @@ struct Node {
     accepts: bool,
 }
 
-/// A list of texts, in order, as the smallest graph: beginnings and ends are shared (Daciuk, Mihov, Watson and Watson 2000,
-/// incremental construction from sorted data). The last node is where texts begin; none for no texts.
+/// A list of texts, in order, as the smallest graph: beginnings and ends are shared (Daciuk, Mihov, Watson and Watson
+/// 2000, incremental construction from sorted data). The last node is where texts begin; none for no texts.
 fn shared_ends<T: AsRef<[u8]>>(texts: &[T]) -> Result<Option<Vec<Node>>, NoAutomaton> {
     let (mut nodes, mut numbers) = (Vec::new(), HashMap::new());
     let mut edges = 0;

@@ -110,7 +110,8 @@ impl Dfa {
     }
 }
 
-/// All that can go wrong with an expression that has been read: what building cannot do has been turned into what it can.
+/// All that can go wrong with an expression that has been read: what building cannot do has been turned into what it
+/// can.
 pub(crate) fn too_large() -> BadRegex {
     BadRegex::Automaton("it is too large: repeat less, or less inside of what is repeated".into())
 }

@@ -1,7 +1,7 @@
 //! Regular expressions whose states are made as texts come to them, where all of them together would be too many.
 //!
-//! A state is the set of positions in the expression at which a text may stand (the subset construction, Rabin and Scott 1959).
-//! `[ab]*a[ab]{40}` has more than 2^40 of them; a text meets one a byte.
+//! A state is the set of positions in the expression at which a text may stand (the subset construction, Rabin and
+//! Scott 1959). `[ab]*a[ab]{40}` has more than 2^40 of them; a text meets one a byte.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,7 +27,8 @@ struct Made {
     /// The positions of each state that read, in order, and whether it accepts.
     states: Vec<(Arc<[u32]>, bool)>,
     numbers: HashMap<(Arc<[u32]>, bool), u32>,
-    /// The state after each (state, class of byte); [`NONE`] where there is none, [`UNMADE`] where it has not been made.
+    /// The state after each (state, class of byte); [`NONE`] where there is none, [`UNMADE`] where it has not been
+    /// made.
     next: Vec<u32>,
     /// Which positions the last round has seen.
     seen: Vec<u32>,

@@ -1,8 +1,7 @@
 //! States that characters lead back to.
 //!
-//! Under `[a-z0-9-]+` most of what may come next keeps the state, and under `\w{1,20}` each character leads to the next state
-//! of a row. Which tokens such characters write depends on nothing else
-//! ([`crate::vocabulary::class_tokens`]).
+//! Under `[a-z0-9-]+` most of what may come next keeps the state, and under `\w{1,20}` each character leads to the next
+//! state of a row. Which tokens such characters write depends on nothing else ([`crate::vocabulary::class_tokens`]).
 
 use std::sync::LazyLock;
 

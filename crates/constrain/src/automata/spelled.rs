@@ -160,7 +160,8 @@ impl Spelled {
         Self { alphabet: Arc::new(alphabet), words, bits }
     }
 
-    /// The same without states that have been made as texts came to them; `None` where all are there from the beginning.
+    /// The same without states that have been made as texts came to them; `None` where all are there from the
+    /// beginning.
     pub(crate) fn renewed(&self) -> Option<Self> {
         let Words::Lazy(lazy) = &self.words else { return None };
         let words = Words::Lazy(Box::new(lazy.renewed()));
@@ -250,8 +251,8 @@ impl Spelled {
         if let Words::Table(automaton, _) = &self.words { automaton.cells() } else { 0 }
     }
 
-    /// The characters that may come one after the other up to so many, by which the state goes from one to the next in one row,
-    /// whichever they are: `\w` in `\w{1,20}`.
+    /// The characters that may come one after the other up to so many, by which the state goes from one to the next in
+    /// one row, whichever they are: `\w` in `\w{1,20}`.
     pub(crate) fn self_loop(&self, state: u32, max_token_chars: u32) -> Option<SelfLoop> {
         let (word, position) = self.split(state);
         if position != Alphabet::BETWEEN {

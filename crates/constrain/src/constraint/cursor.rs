@@ -11,9 +11,8 @@ use crate::machine::mask::Mask;
 
 /// A text under a constraint as far as it is written.
 ///
-/// A cursor belongs to one text and may move between threads; what it asks is shared with all texts of the constraint, as
-/// [`crate::Machine`] says. Clones are forks, and cheap: to take tokens back, keep a clone
-/// from before them.
+/// A cursor belongs to one text and may move between threads; what it asks is shared with all texts of the constraint,
+/// as [`crate::Machine`] says. Clones are forks, and cheap: to take tokens back, keep a clone from before them.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -90,14 +89,15 @@ impl Cursor {
     /// Takes in what a model says of the next token: the share of its probability that is allowed becomes a factor of
     /// [`Cursor::weight`]. Called before [`Cursor::advance`], once a token.
     ///
-    /// `logits` are natural logarithms of weights, of any common factor, one a token by its id: what a model gives, at the
-    /// temperature that is drawn with, before the constraint.
+    /// `logits` are natural logarithms of weights, of any common factor, one a token by its id: what a model gives, at
+    /// the temperature that is drawn with, before the constraint.
     pub fn weigh(&mut self, logits: &[f32]) {
         self.ln_weight += self.constraint.allowed_probability(&self.state, logits).ln();
     }
 
-    /// The product of the shares of probability that were allowed. Texts that are drawn token by token under a constraint
-    /// come with the model's own probabilities given the constraint, if each counts by this weight (importance sampling).
+    /// The product of the shares of probability that were allowed. Texts that are drawn token by token under a
+    /// constraint come with the model's own probabilities given the constraint, if each counts by this weight
+    /// (importance sampling).
     ///
     /// A plain number from 0 to 1, without a unit: 1 where nothing was ever forbidden.
     pub fn weight(&self) -> f64 {

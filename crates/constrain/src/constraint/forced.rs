@@ -1,8 +1,8 @@
 //! Tokens that a constraint leaves no choice about.
 //!
-//! Where one byte alone may come, and one after it, a text is forced. A tokenizer would write it in one way, and a model has
-//! seen it in that way only. It depends on what comes before, and its last tokens on what comes after: those are left to the
-//! model.
+//! Where one byte alone may come, and one after it, a text is forced. A tokenizer would write it in one way, and a
+//! model has seen it in that way only. It depends on what comes before, and its last tokens on what comes after: those
+//! are left to the model.
 
 use verdigris_logits::TokenId;
 

@@ -35,10 +35,10 @@ use crate::regex::BadRegex;
 /// for one text serves all: a constraint that is used again is cheaper than a new one. Clones are one constraint.
 ///
 /// # Memory
-/// Masks are forgotten past a bound ([`Constraint::with_memory`]; 64 MiB else), and made again. When the states that texts have
-/// come to take as much, texts that begin then share a new machine, and the old one goes with the last of its texts. So what
-/// is held is bounded by the texts that are being written, and not by those that were: beside the two bounds, a text holds the
-/// states that it has come through itself.
+/// Masks are forgotten past a bound ([`Constraint::with_memory`]; 64 MiB else), and made again. When the states that
+/// texts have come to take as much, texts that begin then share a new machine, and the old one goes with the last of
+/// its texts. So what is held is bounded by the texts that are being written, and not by those that were: beside the
+/// two bounds, a text holds the states that it has come through itself.
 #[doc(alias = "LogitsProcessor")]
 #[doc(alias = "structured outputs")]
 #[derive(Clone)]
@@ -133,7 +133,8 @@ impl Constraint {
         Self { machines, lexicon: lexicon.clone(), tokens: u64::MAX, forced: ForcedText::Any }
     }
 
-    /// The same constraint, whose masks take up to about so many bytes, and whose states do. It shares nothing with this one.
+    /// The same constraint, whose masks take up to about so many bytes, and whose states do. It shares nothing with
+    /// this one.
     #[must_use]
     pub fn with_memory(&self, bytes: usize) -> Self {
         let machines = Arc::new(Machines::new(self.machines.grammar.clone(), &self.lexicon, bytes));
@@ -191,11 +192,11 @@ impl Constraint {
         allowed / (0..logits.len() as TokenId).map(weight).sum::<f64>()
     }
 
-    /// The same constraint on texts of at most so many tokens: as long as an ending is known for which there is room, every
-    /// token that is allowed leaves one. Only near the end of its tokens does that forbid anything more.
+    /// The same constraint on texts of at most so many tokens: as long as an ending is known for which there is room,
+    /// every token that is allowed leaves one. Only near the end of its tokens does that forbid anything more.
     ///
-    /// An ending is looked for here, so from its beginning on a text has one, unless [`Constraint::check`] says that there
-    /// is none, or the search came to its budget (a fifth of a second). Then the text goes as far as it may.
+    /// An ending is looked for here, so from its beginning on a text has one, unless [`Constraint::check`] says that
+    /// there is none, or the search came to its budget (a fifth of a second). Then the text goes as far as it may.
     pub fn within(&self, tokens: usize) -> Self {
         let within = Self { tokens: tokens as u64, ..self.clone() };
         let machine = within.machine();

@@ -166,8 +166,8 @@ impl GrammarBuilder {
         Ok(Grammar { steps, terminals, entries, distances, shapes, origins, paths })
     }
 
-    /// The fewest bytes from each step to the end of its rule. A way that becomes shorter is passed on to the steps that
-    /// lead to it (Bellman 1958; Ford 1956, with a queue).
+    /// The fewest bytes from each step to the end of its rule. A way that becomes shorter is passed on to the steps
+    /// that lead to it (Bellman 1958; Ford 1956, with a queue).
     fn shortest(&self, budget: &Budget) -> Option<Vec<u64>> {
         let mut before: Vec<Vec<At>> = vec![Vec::new(); self.steps.len()];
         for (at, step) in (0..).zip(&self.steps) {

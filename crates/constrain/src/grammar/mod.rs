@@ -29,9 +29,9 @@ use crate::terminal::Terminal;
 
 /// A language of texts: rules that call each other, as deep as they like, over terminals.
 ///
-/// Every point that can be reached has a way to the end of the text. A grammar knows no vocabulary and never changes: in an
-/// [`Arc`] one serves any number of tokenizers, machines and threads. The insides of objects and arrays, of which there are as
-/// many as sets of properties, are made by each machine as its texts come to them.
+/// Every point that can be reached has a way to the end of the text. A grammar knows no vocabulary and never changes:
+/// in an [`Arc`] one serves any number of tokenizers, machines and threads. The insides of objects and arrays, of which
+/// there are as many as sets of properties, are made by each machine as its texts come to them.
 #[doc(alias = "CompiledGrammar")]
 #[doc(alias = "TopLevelGrammar")]
 #[derive(Clone)]

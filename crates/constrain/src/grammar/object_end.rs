@@ -6,8 +6,8 @@ use super::step::{NO_END, Rule, sum};
 use crate::terminal::fresh::{Ends, Seen};
 
 impl ObjectShape {
-    /// What the cheapest properties take that may still come beside those that are missing, each with a comma: so many, or
-    /// all where there are fewer.
+    /// What the cheapest properties take that may still come beside those that are missing, each with a comma: so many,
+    /// or all where there are fewer.
     fn cheapest(
         &self,
         (passed, missing): (&[u64], &[u32]),

@@ -46,8 +46,8 @@ impl Shapes {
         self.objects[shape as usize].no_properties()
     }
 
-    /// Takes in all of another's, whose rules and terminals get higher numbers; returns what is to be added to the numbers of
-    /// its objects and arrays.
+    /// Takes in all of another's, whose rules and terminals get higher numbers; returns what is to be added to the
+    /// numbers of its objects and arrays.
     pub(super) fn take_in(&mut self, other: &Self, rules: u32, terminals: u32) -> (u32, u32) {
         let first = (self.objects.len() as u32, self.arrays.len() as u32);
         let renumber = |list: &mut Vec<Rule>| list.iter_mut().for_each(|rule| *rule += rules);

@@ -30,8 +30,8 @@ pub(super) struct ObjectState {
     pub(super) count: u32,
     /// How many different ones there are, where that is bounded from below, up to that bound.
     pub(super) certain: u32,
-    /// The names so far that the schema does not give, by the number of their set, until there are enough; and whether there
-    /// is one more, which is not known yet.
+    /// The names so far that the schema does not give, by the number of their set, until there are enough; and whether
+    /// there is one more, which is not known yet.
     pub(super) seen: u32,
     pub(super) pending: bool,
     /// The demands that have been met of those that some property must meet.
@@ -46,8 +46,8 @@ pub(super) struct ArrayState {
     pub(super) index: u32,
     /// How many of them are of the kinds that are counted: a digit for each.
     pub(super) matched: u32,
-    /// The items so far, where all are different, by the number of their set; and whether there is one more, which is not
-    /// known yet.
+    /// The items so far, where all are different, by the number of their set; and whether there is one more, which is
+    /// not known yet.
     pub(super) seen: u32,
     pub(super) pending: bool,
 }

@@ -26,10 +26,11 @@ pub(crate) enum Step {
     /// It is just inside an object or an array; its steps are made when a text comes there
     /// ([`super::unfold`]).
     Inside(Container),
-    /// Made while texts are written: it is somewhere in an object or an array, and the steps from there are not made yet.
+    /// Made while texts are written: it is somewhere in an object or an array, and the steps from there are not made
+    /// yet.
     Unmade { state: u32 },
-    /// Made while texts are written: it goes on with a name or an item that a terminal accepts, and what follows depends on
-    /// which it is: the state in the object or array says.
+    /// Made while texts are written: it goes on with a name or an item that a terminal accepts, and what follows
+    /// depends on which it is: the state in the object or array says.
     Name { terminal: u32, state: u32 },
 }
 

@@ -128,7 +128,8 @@ pub(crate) struct Objects {
     pub(crate) names: Key,
     /// Properties of which there must be one.
     pub(crate) some: Vec<SomeProperty>,
-    /// Which properties the keywords of a schema have looked at, those of the schemas that it applies in place included.
+    /// Which properties the keywords of a schema have looked at, those of the schemas that it applies in place
+    /// included.
     pub(crate) evaluated: Vec<Rc<Properties>>,
 }
 

@@ -27,7 +27,8 @@ pub(crate) fn of_numbers(format: &str) -> Option<(Option<i128>, Option<i128>)> {
 /// 3339, appendix C).
 const DATE: &str = "(?:(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)-02-29)";
 
-/// A leap second is the last one of a day in Greenwich: 23:59:60 with no offset. Readers go by nanoseconds at the finest.
+/// A leap second is the last one of a day in Greenwich: 23:59:60 with no offset. Readers go by nanoseconds at the
+/// finest.
 const TIME: &str = "(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])|23:59:60(?:\\.[0-9]{1,9})?(?:[Zz]|[+-]00:00))";
 
 const V4: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
@@ -101,8 +102,8 @@ fn expression(format: &str) -> Option<String> {
 }
 
 /// Regular expressions (ECMA-262, 22.2.1, with Unicode) that other dialects read alike: without names, references back,
-/// looking around and properties of characters; groups are at most three deep, and repeated so many times (up to 99, groups
-/// up to 9) where no group in them is.
+/// looking around and properties of characters; groups are at most three deep, and repeated so many times (up to 99,
+/// groups up to 9) where no group in them is.
 fn regular_expression() -> String {
     let hex = "[0-9A-Fa-f]";
     let code = format!("x{hex}{{2}}|u(?:[0-9A-CEFa-cef]{hex}{{3}}|[dD][0-7]{hex}{{2}})");

@@ -252,8 +252,8 @@ pub(crate) fn one_form() -> Automaton {
 const MAX_ZEROS: u8 = 3;
 const MAX_EXPONENT: u8 = 2;
 
-/// Numbers of an automaton in more forms: after a whole number a fraction of zeros; and, where their size does not matter,
-/// an exponent, which keeps a whole number whole.
+/// Numbers of an automaton in more forms: after a whole number a fraction of zeros; and, where their size does not
+/// matter, an exponent, which keeps a whole number whole.
 pub(crate) fn in_more_forms(plain: &Automaton, with_exponent: bool) -> Result<Automaton, NoAutomaton> {
     #[derive(Clone, PartialEq, Eq, Hash)]
     enum At {

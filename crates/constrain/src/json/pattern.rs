@@ -1,8 +1,8 @@
 //! Regular expressions as JSON Schema has them (ECMA-262) in the syntax of the `regex` crate.
 //!
-//! The two agree on most of what patterns use, but not on all: `\d`, `\w`, `\s` and `\b` mean ASCII (`\s` a list
-//! of its own) there and Unicode here, `.` stops at four kinds of line end there, and brackets nest here. Looking ahead at
-//! the beginning and behind at the end are patterns of their own, which must match too or must not. What has no counterpart
+//! The two agree on most of what patterns use, but not on all: `\d`, `\w`, `\s` and `\b` mean ASCII (`\s` a list of its
+//! own) there and Unicode here, `.` stops at four kinds of line end there, and brackets nest here. Looking ahead at the
+//! beginning and behind at the end are patterns of their own, which must match too or must not. What has no counterpart
 //! (looking around elsewhere, references back) is refused by the parser that reads the translation.
 
 use crate::automata::automaton::{Automaton, NoAutomaton};
@@ -24,8 +24,8 @@ pub(crate) fn pattern(budget: &Budget, pattern: &str) -> Result<Automaton, Strin
     Automaton::all_of(budget, &all).map_err(no_automaton)
 }
 
-/// What a pattern looks ahead for at its beginning, and behind at its end, as patterns that must match or must not; and the
-/// pattern without that. Elsewhere what looks around stays where it is, and is refused.
+/// What a pattern looks ahead for at its beginning, and behind at its end, as patterns that must match or must not; and
+/// the pattern without that. Elsewhere what looks around stays where it is, and is refused.
 ///
 /// `^(?!a)b` matches in a text where `^b` does and `^(?:a)` does not.
 fn looks(pattern: &str) -> (Vec<(String, bool)>, String) {
@@ -52,7 +52,8 @@ fn looks(pattern: &str) -> (Vec<(String, bool)>, String) {
     (looks, rest)
 }
 
-/// For each byte of a pattern that is neither escaped nor in a class: where it stands, what it is, and in how many groups.
+/// For each byte of a pattern that is neither escaped nor in a class: where it stands, what it is, and in how many
+/// groups.
 fn syntax(pattern: &str) -> impl Iterator<Item = (usize, u8, i32)> + '_ {
     let (mut escaped, mut in_class, mut depth) = (false, false, 0);
     pattern.bytes().enumerate().filter_map(move |(at, byte)| {

@@ -92,6 +92,7 @@ pub enum NumberForms {
     /// As digits, without an exponent.
     #[default]
     Plain,
-    /// As JSON has them: `1.0` for 1 too; and `1e2`, where a schema says no more than that it is a number or an integer.
+    /// As JSON has them: `1.0` for 1 too; and `1e2`, where a schema says no more than that it is a number or an
+    /// integer.
     Full,
 }

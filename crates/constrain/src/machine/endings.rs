@@ -1,11 +1,11 @@
 //! How many tokens a text still needs.
 //!
-//! The fewest bytes to the end are known everywhere, but a text has room for so many *tokens*. No fewer are needed than the
-//! bytes fill if all are of the longest; and those that write the shortest ending are enough. Only where the room lies between
-//! the two is there more to know, and then a search finds out, within a budget.
+//! The fewest bytes to the end are known everywhere, but a text has room for so many *tokens*. No fewer are needed than
+//! the bytes fill if all are of the longest; and those that write the shortest ending are enough. Only where the room
+//! lies between the two is there more to know, and then a search finds out, within a budget.
 //!
-//! What is known holds token by token: where a state has an ending of so many tokens, one of them leads to a state with an
-//! ending of one fewer. So a text that keeps to such tokens never loses its end.
+//! What is known holds token by token: where a state has an ending of so many tokens, one of them leads to a state with
+//! an ending of one fewer. So a text that keeps to such tokens never loses its end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,8 +22,8 @@ use crate::vocabulary::trie::Trie;
 /// Longer endings, in bytes, are not written out to be counted.
 const LONGEST: u64 = 1 << 16;
 
-/// How many nodes of the vocabulary a search may look at, where a new state counts for 256 and a byte of an ending for 32: a
-/// fifth of a second, and 20 MB.
+/// How many nodes of the vocabulary a search may look at, where a new state counts for 256 and a byte of an ending for
+/// 32: a fifth of a second, and 20 MB.
 const BUDGET: usize = 1 << 24;
 
 /// How many bytes the endings may have together that are counted for one mask, and how many states may be made for it.
@@ -122,8 +122,8 @@ impl Endings {
         (states, bytes)
     }
 
-    /// No token of the mask leads to where only endings of more tokens are known; `u64::MAX` where one leads to where none is,
-    /// or there are too many places to ask.
+    /// No token of the mask leads to where only endings of more tokens are known; `u64::MAX` where one leads to where
+    /// none is, or there are too many places to ask.
     pub(super) fn tokens_to_end_after(&mut self, run: &mut Run, masks: &mut Masks, trie: &Trie, state: u32) -> u64 {
         if let Some(&known) = self.after.get(&state) {
             return known;
@@ -148,7 +148,8 @@ impl Endings {
         after
     }
 
-    /// As [`Run::tokens_to_end_after`] for a text inside a JSON string: it is closed byte by byte, and what follows follows.
+    /// As [`Run::tokens_to_end_after`] for a text inside a JSON string: it is closed byte by byte, and what follows
+    /// follows.
     fn in_string(&mut self, run: &mut Run, masks: &mut Masks, trie: &Trie, state: u32) -> Option<u64> {
         let threads = run.threads(state).clone();
         let [thread] = threads.threads[..] else { return None };
@@ -219,11 +220,11 @@ impl Endings {
                 || self.tokens_to_end(run, trie, state).is_some_and(|tokens| tokens <= most))
     }
 
-    /// Whether there is an ending of at most so many tokens; `None` where the search for one came to its budget. One that is
-    /// found is known from now on to texts that had room for so many.
+    /// Whether there is an ending of at most so many tokens; `None` where the search for one came to its budget. One
+    /// that is found is known from now on to texts that had room for so many.
     ///
-    /// States come out of a queue in the order of the tokens so far and the fewest that must follow (Hart, Nilsson and Raphael
-    /// 1968).
+    /// States come out of a queue in the order of the tokens so far and the fewest that must follow (Hart, Nilsson and
+    /// Raphael 1968).
     pub(super) fn search(&mut self, run: &mut Run, trie: &Trie, state: u32, most: u64) -> Option<bool> {
         if self.ends_within(run, trie, state, most, most) {
             return Some(true);
@@ -281,7 +282,8 @@ fn may_end_within(run: &mut Run, trie: &Trie, state: u32, most: u64) -> bool {
     bytes != NO_END && bytes.div_ceil(trie.max_token_bytes().max(1) as u64) <= most
 }
 
-/// Where the tokens lead that go on from a state: each state once, with the first token that leads there; and all of them.
+/// Where the tokens lead that go on from a state: each state once, with the first token that leads there; and all of
+/// them.
 fn walk_states_after(run: &mut Run, trie: &Trie, state: u32) -> WalkStatesAfter {
     let (walk, start) = run.walk(state);
     let terminal = walk.as_ref().map(|walk| walk.terminal.clone());

@@ -19,9 +19,9 @@ const MAX_SETS: usize = 512;
 
 /// A vocabulary as a tree of bytes, and the sets of tokens that one grammar after another asks for.
 ///
-/// It is made once for a vocabulary; every [`Machine`](crate::Machine) over that vocabulary reads it, and adds what it meets.
-/// What it holds does not depend on the order in which it is asked, and is bounded: a few thousand lists of tokens and 64 MiB
-/// of sets. Any number of threads may use it.
+/// It is made once for a vocabulary; every [`Machine`](crate::Machine) over that vocabulary reads it, and adds what it
+/// meets. What it holds does not depend on the order in which it is asked, and is bounded: a few thousand lists of
+/// tokens and 64 MiB of sets. Any number of threads may use it.
 #[doc(alias = "TokTrie")]
 #[doc(alias = "TokenizerInfo")]
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub struct TokenIndex {
     slices: RwLock<HashMap<AnyString, Arc<TokenSlice>>>,
     /// Sets that occur in one schema after the other. A recipe names sets by where they are, so those are kept with it.
     sets: RwLock<HashMap<Recipe, Made>>,
-    /// How tokens go on after such strings, from their inside and from before their opening quote, with the escapes that are
-    /// needed and with any.
+    /// How tokens go on after such strings, from their inside and from before their opening quote, with the escapes
+    /// that are needed and with any.
     closings: [OnceLock<Closings>; 4],
 }
 

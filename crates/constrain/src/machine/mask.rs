@@ -14,7 +14,8 @@ pub struct Mask {
     pub accepts: bool,
 }
 
-/// What may come next takes too much work to find out: more than some tens of milliseconds for one mask, or 64 MiB of states.
+/// What may come next takes too much work to find out: more than some tens of milliseconds for one mask, or 64 MiB of
+/// states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooMuchWork {
     /// Where in the schema that is; empty for a regular expression.

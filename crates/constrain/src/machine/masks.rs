@@ -166,8 +166,8 @@ impl Masks {
         self.allowed_by_work(run, thread)
     }
 
-    /// The tokens that a thread allows: those that stay in its segment, and those that leave it and go on outside; or some of
-    /// them where the work does not suffice.
+    /// The tokens that a thread allows: those that stay in its segment, and those that leave it and go on outside; or
+    /// some of them where the work does not suffice.
     fn allowed_by_work(&mut self, run: &mut Run, thread: Thread) -> Arc<Allowed> {
         if let Some(allowed) = self.kept.allowed.get(&thread) {
             return allowed.clone();
@@ -257,9 +257,10 @@ impl Masks {
         allowed.reached.extend_from_slice(&reached.1);
     }
 
-    /// Adds the names that the schema gives to those that it does not: they are few and change with each that is written,
-    /// so what the vocabulary does in all others is worked out without them. Where those `are_any` the given ones are among
-    /// them, as if they were others: then after one of them comes what belongs to it, or it may not come at all.
+    /// Adds the names that the schema gives to those that it does not: they are few and change with each that is
+    /// written, so what the vocabulary does in all others is worked out without them. Where those `are_any` the given
+    /// ones are among them, as if they were others: then after one of them comes what belongs to it, or it may not come
+    /// at all.
     fn given_names(
         &mut self,
         run: &mut Run,
@@ -304,8 +305,8 @@ impl Masks {
         }
     }
 
-    /// The tokens that a thread in an item allows that has not come yet: those of any item, but for what would write one that
-    /// has come. A token that ends two items is left out; shorter ones write them too.
+    /// The tokens that a thread in an item allows that has not come yet: those of any item, but for what would write
+    /// one that has come. A token that ends two items is left out; shorter ones write them too.
     fn fresh(&mut self, run: &mut Run, thread: Thread, fresh: &Fresh) -> Allowed {
         let base = fresh.base_state(thread.inner);
         let slice = match AnyString::of(&fresh.terminal, base, self.trie().max_token_chars()) {
@@ -380,7 +381,8 @@ impl Masks {
         self.slice_of(run, thread, (number, thread.inner, !is_last || thread.stack != 0), terminal)
     }
 
-    /// What the vocabulary does in the names that the schema does not give, which are the same at every point of an object.
+    /// What the vocabulary does in the names that the schema does not give, which are the same at every point of an
+    /// object.
     fn others_slice(&mut self, run: &Run, thread: Thread, others: Names) -> Arc<TokenSlice> {
         let &Step::Name { terminal, .. } = run.grammar.step(thread.at) else {
             unreachable!("names are read at such steps")

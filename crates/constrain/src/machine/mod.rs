@@ -35,7 +35,8 @@ use crate::grammar::Grammar;
 use crate::terminal::Terminal;
 use crate::vocabulary::trie::Trie;
 
-/// How many bytes masks may take where nothing else is said: those of 2,000 schemas of other people take at most 48.9 MB.
+/// How many bytes masks may take where nothing else is said: those of 2,000 schemas of other people take at most 48.9
+/// MB.
 pub(crate) const MEMORY: usize = 64 << 20;
 
 /// Where a text stands in a grammar. Two texts at one state can go on in the same ways.
@@ -46,14 +47,14 @@ pub struct State(u32);
 
 /// A grammar over a vocabulary: which tokens a text may go on with.
 ///
-/// States are made when a text first comes to them, and kept with what follows each byte and with their mask;
-/// all texts of one machine share them. They stay valid as long as the machine is there, so a machine only grows, but for its
+/// States are made when a text first comes to them, and kept with what follows each byte and with their mask; all texts
+/// of one machine share them. They stay valid as long as the machine is there, so a machine only grows, but for its
 /// masks: [`Machine::states_memory`] says how far, and a [`crate::Constraint`] begins another one when it is too much.
 ///
 /// # Threads
-/// A machine may be used by any number of threads. One lock guards all that it knows: what is known (a mask, the state after a
-/// token) is read side by side, and what is met for the first time is worked out by one thread while the others wait.
-/// [`Machine::completion`], [`Machine::tokens_to_end`], [`Machine::ends_within`], [`Machine::mask_within`] and
+/// A machine may be used by any number of threads. One lock guards all that it knows: what is known (a mask, the state
+/// after a token) is read side by side, and what is met for the first time is worked out by one thread while the others
+/// wait. [`Machine::completion`], [`Machine::tokens_to_end`], [`Machine::ends_within`], [`Machine::mask_within`] and
 /// [`Machine::mask_ending_within`] always take it for themselves.
 pub struct Machine {
     index: Arc<TokenIndex>,
@@ -82,8 +83,8 @@ impl Machine {
         Self::with_memory(grammar, index, MEMORY)
     }
 
-    /// As [`Machine::new`], where masks and what they are made of take up to about so many bytes (64 MiB else). Where they
-    /// take more they are forgotten, and made again when texts come to them. States are not counted: they stay.
+    /// As [`Machine::new`], where masks and what they are made of take up to about so many bytes (64 MiB else). Where
+    /// they take more they are forgotten, and made again when texts come to them. States are not counted: they stay.
     pub fn with_memory(grammar: impl Into<Arc<Grammar>>, index: Arc<TokenIndex>, bytes: usize) -> Self {
         let (run, start) = Run::new(grammar.into());
         let known = Known { run, masks: Masks::new(index.clone()), endings: Endings::default() };
@@ -262,13 +263,15 @@ impl Machine {
         masks.bytes_to_end_after(run, state.0)
     }
 
-    /// The tokens of an ending of a text at `state` that is known, though there may be one of fewer; `None` where none is.
+    /// The tokens of an ending of a text at `state` that is known, though there may be one of fewer; `None` where none
+    /// is.
     pub fn tokens_to_end(&self, state: State) -> Option<u64> {
         let Known { run, endings, .. } = &mut *self.write();
         endings.tokens_to_end(run, self.trie(), state.0)
     }
 
-    /// Whether the text can be made whole with at most so many tokens; `None` where that is not known: a search has a budget.
+    /// Whether the text can be made whole with at most so many tokens; `None` where that is not known: a search has a
+    /// budget.
     pub fn ends_within(&self, state: State, tokens: u64) -> Option<bool> {
         let Known { run, endings, .. } = &mut *self.write();
         endings.search(run, self.trie(), state.0, tokens)
@@ -288,9 +291,9 @@ impl Machine {
         endings.ends_within(run, self.trie(), state.0, tokens, room)
     }
 
-    /// Adds to `allowed` the tokens after which an ending of at most `tokens` more is known, to a text that had `room` for so
-    /// many, which [`Machine::ends_within`] has been asked about. Where one of `tokens + 1` is known for `state`, there is such
-    /// a token, or the text is whole.
+    /// Adds to `allowed` the tokens after which an ending of at most `tokens` more is known, to a text that had `room`
+    /// for so many, which [`Machine::ends_within`] has been asked about. Where one of `tokens + 1` is known for
+    /// `state`, there is such a token, or the text is whole.
     pub fn mask_ending_within(&self, state: State, tokens: u64, room: u64, allowed: &mut TokenSet) {
         let Known { run, endings, .. } = &mut *self.write();
         endings.tokens_that_end(run, self.trie(), state.0, tokens, room, allowed);

@@ -1,7 +1,8 @@
-//! What a vocabulary does inside one segment of a text: which tokens stay in it, and how others go on where they leave it.
+//! What a vocabulary does inside one segment of a text: which tokens stay in it, and how others go on where they leave
+//! it.
 //!
-//! That depends on the terminal and its state alone, and not on what surrounds the segment. So it is worked out once, and
-//! the mask of a text is this and what the tokens that leave the segment do outside.
+//! That depends on the terminal and its state alone, and not on what surrounds the segment. So it is worked out once,
+//! and the mask of a text is this and what the tokens that leave the segment do outside.
 
 use std::sync::Arc;
 
@@ -71,8 +72,8 @@ impl TokenSlice {
         Self { is_shared: true, ..found.slice(exits) }
     }
 
-    /// What a terminal allows; `follows` says whether anything may come after the segment. It is less than that where the work
-    /// does not suffice.
+    /// What a terminal allows; `follows` says whether anything may come after the segment. It is less than that where
+    /// the work does not suffice.
     pub(super) fn new(trie: &Trie, terminal: &Terminal, inner: u32, follows: bool, work: &mut Work) -> Self {
         let found = Found::new(trie, None);
         let mut rows = AlongLoops { trie, terminal, follows, work, found, nodes: Vec::new() };

@@ -1,7 +1,7 @@
 //! How much work one mask may be: counted, so that the answer is the same on every machine.
 
-/// What there is for one mask: some tens of milliseconds' worth. A walk along a whole vocabulary of 150,000 tokens looks at half a
-/// million nodes.
+/// What there is for one mask: some tens of milliseconds' worth. A walk along a whole vocabulary of 150,000 tokens
+/// looks at half a million nodes.
 const WORK: u64 = 1 << 22;
 
 /// What a step costs that may make a state of the grammar; one inside a segment costs 1.

@@ -20,8 +20,8 @@ pub(crate) struct AnyString {
 }
 
 impl AnyString {
-    /// The state of a terminal as that of such a string: of one that holds anything, or of names that may be anything but for
-    /// those of the schema. `max_token_chars` is the most characters that a token has.
+    /// The state of a terminal as that of such a string: of one that holds anything, or of names that may be anything
+    /// but for those of the schema. `max_token_chars` is the most characters that a token has.
     pub(crate) fn of(terminal: &Terminal, state: u32, max_token_chars: u32) -> Option<Self> {
         let ((most, missing), open, escapes) = match terminal {
             Terminal::Table(_) | Terminal::Lazy(_) | Terminal::Spelled(_) | Terminal::Fresh(_) => return None,

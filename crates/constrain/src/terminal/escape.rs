@@ -1,7 +1,7 @@
 //! Escapes of JSON strings: which there may be, and those of four digits.
 //!
-//! `\u00e9` is `é`, and `\ud83d\ude00` one character beyond the first 65,536. There are too many positions inside such escapes for a
-//! state to name, so those that texts come to are numbered.
+//! `\u00e9` is `é`, and `\ud83d\ude00` one character beyond the first 65,536. There are too many positions inside such
+//! escapes for a state to name, so those that texts come to are numbered.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -80,7 +80,8 @@ impl Escape {
         }
     }
 
-    /// Some character that it may become, the same one until another is chosen, and how many bytes write the rest of it.
+    /// Some character that it may become, the same one until another is chosen, and how many bytes write the rest of
+    /// it.
     fn some<C: Content>(self, of: &C) -> Option<(char, u64)> {
         let (digits, so_far) = match self.at {
             At::Digits(count, so_far) => (4 - u64::from(count), so_far),

@@ -1,8 +1,8 @@
-//! Items of an array whose items are all different, and names that count towards a least number of properties: those that
-//! have been written may not come again.
+//! Items of an array whose items are all different, and names that count towards a least number of properties: those
+//! that have been written may not come again.
 //!
-//! Scalars alone are told apart so, for a scalar is written in one way. What has been written of an item is kept with its
-//! state, so an item can be looked up when it is whole.
+//! Scalars alone are told apart so, for a scalar is written in one way. What has been written of an item is kept with
+//! its state, so an item can be looked up when it is whole.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -22,8 +22,8 @@ pub(crate) struct Fresh {
     pub(crate) base: u32,
     pub(crate) terminal: Arc<Terminal>,
     seen: Seen,
-    /// Whether one more item than those has been written, of which it is not known what it was. Then no item can end here:
-    /// only tokens that hold two items come to that.
+    /// Whether one more item than those has been written, of which it is not known what it was. Then no item can end
+    /// here: only tokens that hold two items come to that.
     pending: bool,
     ends: Ends,
     states: Mutex<States>,
@@ -44,8 +44,8 @@ pub(crate) struct Ends {
 struct States {
     states: Vec<Entry>,
     numbers: HashMap<(u32, u8), Option<u32>>,
-    /// Where one more item has been written that is not known: the fewest bytes to an end by state of the terminal without
-    /// exceptions, as far as they have been asked for.
+    /// Where one more item has been written that is not known: the fewest bytes to an end by state of the terminal
+    /// without exceptions, as far as they have been asked for.
     pending_ends: HashMap<u32, Option<u64>>,
 }
 
@@ -208,8 +208,8 @@ fn shortest_from(terminal: &Terminal, state: u32, except: &HashSet<&[u8]>, wante
     (texts.len() == wanted).then_some(texts)
 }
 
-/// The shortest texts come first out of a queue in the order of what has been written and what is missing (Hart, Nilsson and
-/// Raphael 1968).
+/// The shortest texts come first out of a queue in the order of what has been written and what is missing (Hart,
+/// Nilsson and Raphael 1968).
 fn best_first<'a>(
     starts: impl Iterator<Item = (&'a Terminal, u32)>,
     except: &HashSet<&[u8]>,

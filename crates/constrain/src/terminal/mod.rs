@@ -129,7 +129,8 @@ impl Terminal {
         }
     }
 
-    /// A state that stands for this one and others: whatever a token of up to `max_token_chars` characters does, it does from each.
+    /// A state that stands for this one and others: whatever a token of up to `max_token_chars` characters does, it
+    /// does from each.
     pub(crate) fn representative(&self, state: u32, max_token_chars: u32) -> u32 {
         match self {
             Self::Text(text) if text.is_open(state) == Some(false) => {

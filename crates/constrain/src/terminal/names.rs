@@ -200,7 +200,8 @@ impl Names {
         some.then(|| Self { table, after, before: before.into(), other_after, distances: OnceLock::new() })
     }
 
-    /// The same other names, where none that the schema gives may come; `None` where there are no others. States are the same.
+    /// The same other names, where none that the schema gives may come; `None` where there are no others. States are
+    /// the same.
     pub(crate) fn without_given(&self) -> Option<Self> {
         let names = self.after.len();
         (self.table.nodes[0].other_lives && !self.other_after.is_empty()).then(|| Self {

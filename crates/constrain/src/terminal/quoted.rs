@@ -27,7 +27,8 @@ const U000: u32 = 5;
 const U001: u32 = 6;
 const OPEN: u32 = 7;
 const CLOSED: u32 = 8;
-/// Somewhere after `\u`, where there may be any escape: in place of the content's state stands the number of the position.
+/// Somewhere after `\u`, where there may be any escape: in place of the content's state stands the number of the
+/// position.
 const LONG: u32 = 9;
 
 impl<C: Content> Quoted<C> {

@@ -86,8 +86,8 @@ impl Text {
         is_any.then(|| (self.most.map_or(u32::MAX, |most| most - count), self.least.saturating_sub(count)))
     }
 
-    /// A state that stands for this one and others, from which `max_token_chars` more characters lead to the same outcomes: where the
-    /// count is far from its bounds it does not matter.
+    /// A state that stands for this one and others, from which `max_token_chars` more characters lead to the same
+    /// outcomes: where the count is far from its bounds it does not matter.
     pub(crate) fn representative(&self, state: u32, max_token_chars: u32) -> u32 {
         let (inner, count) = self.split(state);
         let Some(most) = self.most.filter(|_| self.exactly.is_none() && count > self.least) else { return state };

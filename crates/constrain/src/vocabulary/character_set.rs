@@ -59,8 +59,8 @@ impl CharacterSet {
     }
 }
 
-/// A set of characters with a bit for each of the first 65,536 code points: most of a vocabulary beyond ASCII is there, and a
-/// class such as `\w` has hundreds of ranges to search.
+/// A set of characters with a bit for each of the first 65,536 code points: most of a vocabulary beyond ASCII is there,
+/// and a class such as `\w` has hundreds of ranges to search.
 pub(super) struct Lookup<'a> {
     set: &'a CharacterSet,
     words: Vec<u64>,

@@ -1,7 +1,7 @@
 //! The tokens that are made of some characters alone.
 //!
-//! Which those are depends on the characters and on nothing else, so it is worked out once for a vocabulary; what is left is
-//! where tokens go on with another character.
+//! Which those are depends on the characters and on nothing else, so it is worked out once for a vocabulary; what is
+//! left is where tokens go on with another character.
 
 use std::sync::{Arc, OnceLock};
 

@@ -40,11 +40,12 @@ struct Asked {
     tokens: Option<Arc<ClassTokens>>,
 }
 
-/// A walk costs a little less than finding all tokens of some characters, so that is done where they are asked for again.
+/// A walk costs a little less than finding all tokens of some characters, so that is done where they are asked for
+/// again.
 const WORTH: u32 = 1;
 
-/// The most bytes that the tokens of sets of characters take, about; then all are forgotten, and the next ones kept. Qwen2's
-/// vocabulary needs up to 3 MB for one set.
+/// The most bytes that the tokens of sets of characters take, about; then all are forgotten, and the next ones kept.
+/// Qwen2's vocabulary needs up to 3 MB for one set.
 const MAX_KEPT: usize = 64 << 20;
 
 /// Of so many sets of characters it is counted how often they are asked for.
@@ -87,7 +88,8 @@ impl Trie {
         self.vocabulary
     }
 
-    /// Whether every byte that a text may have is a token: then a text of so many bytes has a writing of so many tokens.
+    /// Whether every byte that a text may have is a token: then a text of so many bytes has a writing of so many
+    /// tokens.
     pub(crate) fn writes_all_bytes(&self) -> bool {
         self.missing.iter().all(|byte| matches!(byte, 0xc0 | 0xc1 | 0xf5..))
     }
@@ -97,8 +99,8 @@ impl Trie {
         self.max_token_bytes
     }
 
-    /// The tokens that are made of some characters alone, below a node of the tree of all or in all of it; `None` where it has
-    /// not been asked often enough to be worth it, if it is not `sure` to be asked again.
+    /// The tokens that are made of some characters alone, below a node of the tree of all or in all of it; `None` where
+    /// it has not been asked often enough to be worth it, if it is not `sure` to be asked again.
     pub(crate) fn class_tokens(
         &self,
         root: Option<u32>,

@@ -1,7 +1,7 @@
 //! The steps inside objects and arrays, made as texts come to them.
 //!
-//! There are as many points in an object as sets of properties that may have been written, so a [`Grammar`] has none of them:
-//! each machine makes those that its texts come to, and shares none of them with others.
+//! There are as many points in an object as sets of properties that may have been written, so a [`Grammar`] has none of
+//! them: each machine makes those that its texts come to, and shares none of them with others.
 
 mod arrays;
 mod objects;
@@ -20,16 +20,16 @@ use crate::terminal::names::Named;
 
 /// A grammar with all steps that its texts have come to. Those of the grammar itself come first.
 ///
-/// It only grows, with the states that texts come to. Who holds it bounds it: a [`Constraint`](crate::Constraint) gives texts
-/// that begin another machine where [`Unfolding::bytes`] and what is made of it are too much.
+/// It only grows, with the states that texts come to. Who holds it bounds it: a [`Constraint`](crate::Constraint) gives
+/// texts that begin another machine where [`Unfolding::bytes`] and what is made of it are too much.
 pub(crate) struct Unfolding {
     grammar: Arc<Grammar>,
     /// Those of the grammar, without what other machines have made of them; and those that are made here.
     terminals: Vec<Arc<Terminal>>,
     /// Those of the grammar's terminals that grow with texts.
     growing: Vec<Arc<Terminal>>,
-    /// The steps beyond those of the grammar, the fewest bytes from each to the end of its rule, as far as they are known, and
-    /// where in a schema each comes from.
+    /// The steps beyond those of the grammar, the fewest bytes from each to the end of its rule, as far as they are
+    /// known, and where in a schema each comes from.
     steps: Vec<Step>,
     distances: Vec<Option<u64>>,
     origins: Vec<u32>,
@@ -213,8 +213,8 @@ impl Unfolding {
         }
     }
 
-    /// The step after an item of an array whose items are all different, or after a name that is counted: what it was, if
-    /// that is known.
+    /// The step after an item of an array whose items are all different, or after a name that is counted: what it was,
+    /// if that is known.
     pub(crate) fn after_item(&mut self, state: u32, kind: u32, text: Option<Vec<u8>>) -> At {
         match self.states[state as usize] {
             State::Object { state: at, .. } => {

@@ -132,8 +132,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// Names of a kind that are counted: their terminal, and the shortest of them, as many as there must be and two, for some
-    /// of them may have come and one may be begun.
+    /// Names of a kind that are counted: their terminal, and the shortest of them, as many as there must be and two,
+    /// for some of them may have come and one may be begun.
     fn counted_names(
         &mut self,
         table: &NameTable,

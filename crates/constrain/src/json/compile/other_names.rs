@@ -11,13 +11,13 @@ use crate::json::fault::Result;
 use crate::json::flat::{Key, Objects, Strings};
 use crate::terminal::characters::Characters;
 
-/// The names that a schema does not give, if there are any, and for each of their kinds what the values must obey, and the
-/// demands on some property that they may meet.
+/// The names that a schema does not give, if there are any, and for each of their kinds what the values must obey, and
+/// the demands on some property that they may meet.
 pub(super) type Others = (Option<Arc<Characters>>, Vec<(Key, u32)>);
 
 impl Compiler<'_> {
-    /// The names that the schema does not give, by what their values must obey and which demands that some property must
-    /// meet they may meet.
+    /// The names that the schema does not give, by what their values must obey and which demands that some property
+    /// must meet they may meet.
     pub(super) fn other_names(
         &mut self,
         objects: &Objects,

@@ -1,8 +1,9 @@
 //! Branches that would be too many to combine one by one.
 //!
 //! To break ten schemas at a time is to break some keyword of each, in every combination; most of these contradict
-//! themselves, or have been said by another. So where there are many, a way is kept as it is once it rules a schema out,
-//! the ways to break a schema are cut so that they do not overlap, and what contradicts itself is dropped at each step.
+//! themselves, or have been said by another. So where there are many, a way is kept as it is once it rules a schema
+//! out, the ways to break a schema are cut so that they do not overlap, and what contradicts itself is dropped at each
+//! step.
 
 use std::rc::Rc;
 

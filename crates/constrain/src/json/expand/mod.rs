@@ -250,8 +250,8 @@ impl<'a> Schemas<'a> {
 
     /// What nothing has looked at obeys the demands of `unevaluatedProperties` and `unevaluatedItems`.
     ///
-    /// Of the branches of `anyOf` that hold, all count. It is enough that some set of them holds and is looked at, for what
-    /// has been looked at by more of them has less to obey.
+    /// Of the branches of `anyOf` that hold, all count. It is enough that some set of them holds and is looked at, for
+    /// what has been looked at by more of them has less to obey.
     fn unevaluated(&mut self, keywords: &'a Map<String, Value>, path: &str, ways: &mut [Flat]) -> Result<()> {
         if let Some(schema) = self.document.said(keywords, "unevaluatedProperties") {
             let demand = self.demand(schema, &below(path, "unevaluatedProperties"));

@@ -16,8 +16,8 @@ impl Properties {
         Self { named, ..Self::default() }.one_of_these(is_required)
     }
 
-    /// As [`Properties::one_wrong`], by ways of which each says that the properties of those before it are right. First come
-    /// those whose values are listed, for most often they tell schemas apart.
+    /// As [`Properties::one_wrong`], by ways of which each says that the properties of those before it are right. First
+    /// come those whose values are listed, for most often they tell schemas apart.
     pub(super) fn one_wrong_apart(
         &self,
         is_required: impl Fn(&str) -> bool,
@@ -54,8 +54,8 @@ impl Properties {
         flat
     }
 
-    /// The ways in which one of the named properties is there and obeys one of its demands; or is not there, if it `may` be
-    /// missing.
+    /// The ways in which one of the named properties is there and obeys one of its demands; or is not there, if it
+    /// `may` be missing.
     pub(super) fn one_of_these(&self, may: impl Fn(&str) -> bool) -> Vec<Flat> {
         // All of a few are named, for they keep their order.
         let others = if self.named.len() > MAX_KEPT { &[] } else { &self.named[..] };
