@@ -4,8 +4,6 @@
 //! is seeded with the key itself, and 40 candidates are judged instead of 41. With the default context width of
 //! 1 self-hash sees the candidate alone, so that one list serves all texts.
 
-use super::error::BadDialect;
-use super::spec::{Secret, Spec, tokens, width};
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,9 +11,11 @@ use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
 
+use super::error::BadDialect;
 use super::kgw::{BadSplit, DEFAULT_HASH_KEY, TABLE_SIZE, fixed_table, modulo};
 use super::permutation::Permutation;
 use super::seeded::{Seed, Seeded, SelfSalt};
+use super::spec::{Secret, Spec, tokens, width};
 use crate::green_share::GreenShare;
 use crate::scheme::Scheme;
 

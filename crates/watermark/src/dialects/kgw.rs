@@ -9,15 +9,16 @@
 //! It reads and writes what that code writes. As a secret it is weak: 32 bits of the seed take part, and the
 //! default key is public.
 
-use super::error::BadDialect;
-use super::spec::{Secret, Spec};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
+
+use super::error::BadDialect;
+use super::spec::{Secret, Spec};
 
 pub use super::permutation::BadSplit;
 use super::permutation::Permutation;

@@ -8,8 +8,9 @@
 //!
 //! The ways to make a seed out of a context are described at [`ContextFunction`].
 
-use super::error::{BITS, BadDialect, BadPayload};
-use super::spec::{Secret, Spec, tokens};
+use std::fmt;
+use std::sync::Arc;
+
 use aes::Aes128;
 use aes::cipher::consts::U16;
 use aes::cipher::typenum::Unsigned;
@@ -17,10 +18,10 @@ use aes::cipher::{
     Array, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, KeyInit, ParBlocks,
 };
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::sync::Arc;
 use verdigris_logits::{Row, TokenId, TokenSet};
 
+use super::error::{BITS, BadDialect, BadPayload};
+use super::spec::{Secret, Spec, tokens};
 use crate::context::{Context, ContextFunction, MAX_WIDTH};
 use crate::gamma::Gamma;
 use crate::kdf::{self, Purpose};

@@ -3,16 +3,16 @@
 //! A context gives a 128-bit seed as in [`native`](super::native), under a sub-key of its own; token `v` has
 //! `AES_noise(seed xor v)`, whose lower 52 bits, with a half added, are its uniform number.
 
-use super::error::BadDialect;
-use super::spec::{Secret, Spec};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 
+use super::error::BadDialect;
 use super::gumbel::{Gumbel, Noise, RULES};
 use super::native::{Prf, describe_context};
+use super::spec::{Secret, Spec};
 use crate::context::{BadContext, Context, ContextFunction};
 use crate::kdf::Purpose;
 use crate::scheme::{EmbedRules, Scheme};

@@ -8,8 +8,6 @@
 //! That is what the package's schemes do whose names begin with `gpu-`. Those without (`simple_1`, its default,
 //! `selfhash` and so on) are KGW's torch permutations there: the dialect [`kgw`](super::kgw) reads them.
 
-use super::error::BadDialect;
-use super::spec::{Secret, Spec};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -19,8 +17,10 @@ use verdigris_kernels::philox;
 use verdigris_logits::{TokenId, TokenSet};
 use zeroize::Zeroizing;
 
+use super::error::BadDialect;
 use super::kgw::{BadSplit, DEFAULT_HASH_KEY, Prf, SeedingScheme, Width};
 use super::seeded::{List, Seed, Seeded, SelfSalt};
+use super::spec::{Secret, Spec};
 use crate::green_share::GreenShare;
 use crate::random::jenkins;
 use crate::scheme::Scheme;

@@ -4,16 +4,16 @@
 //! The context is the last tokens, the prompt's included. With two keys a keyed coin, a function of both keys and
 //! the context, says which of them writes; the detector throws the same coin, so every score is Exp(1).
 
-use super::error::BadDialect;
-use super::spec::{Secret, Spec, share, tokens, width};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
 
+use super::error::BadDialect;
 use super::gumbel::{Gumbel, Noise, RULES};
+use super::spec::{Secret, Spec, share, tokens, width};
 use crate::random::murmur3;
 use crate::scheme::{EmbedRules, Scheme};
 

@@ -5,18 +5,18 @@
 //! context, from a start seed; under it torch's CPU generator makes a permutation, whose first `int(V * gamma)`
 //! entries are green, or one uniform number for each token of the vocabulary.
 
-use super::error::BadDialect;
-use super::spec::{Secret, Spec, tokens, width};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
 
+use super::error::BadDialect;
 use super::gumbel::{Gumbel, Noise, RULES};
 use super::permutation::{BadSplit, Permutation};
 use super::seeded::{Seed, Seeded};
+use super::spec::{Secret, Spec, tokens, width};
 use crate::green_share::GreenShare;
 use crate::random::mt19937::Mt19937;
 use crate::scheme::{EmbedRules, Scheme};

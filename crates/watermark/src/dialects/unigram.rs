@@ -7,16 +7,16 @@
 //! A repeated token repeats its colour, so each is counted once, and since no token is drawn twice the count is
 //! hypergeometric: the authors' unique-token detector with the exact law in place of its bound.
 
-use super::error::BadDialect;
-use super::spec::{Secret, Spec};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use verdigris_logits::{Row, TokenId, TokenSet};
 
+use super::error::BadDialect;
 use super::permutation::BadSplit;
+use super::spec::{Secret, Spec};
 use crate::green_share::GreenShare;
 use crate::random::pcg64::Pcg64;
 use crate::scheme::{Observation, Scheme, mark_list, mix};

@@ -4,18 +4,18 @@
 //! keys come from one by SHA-256; one token in `1 / alpha` takes its noise from the second (vLLM draws that coin
 //! without a key; here it is drawn with one, from the context), and the detector adds both scores, weighted.
 
-use super::error::BadDialect;
-use super::spec::{Secret, Spec, share, tokens, width};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use verdigris_logits::TokenId;
 use verdigris_logits::random::philox4x32;
 use zeroize::Zeroizing;
 
+use super::error::BadDialect;
 use super::gumbel::{Gumbel, Noise, RULES};
+use super::spec::{Secret, Spec, share, tokens, width};
 use crate::scheme::{EmbedRules, Scheme};
 use crate::score_law::ScoreLaw;
 
