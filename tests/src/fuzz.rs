@@ -2,7 +2,7 @@
 //! promise. Their seeds run as ordinary tests.
 
 // The program reads Parquet files, no library does.
-#[path = "../../cli/src/detect/documents/column.rs"]
+#[path = "../../cli/src/detect/documents/column/mod.rs"]
 mod column;
 
 use std::sync::{Arc, LazyLock};

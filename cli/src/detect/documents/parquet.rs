@@ -23,20 +23,13 @@ pub(super) fn rows(
     let column = Column::open(file, &fields.text, &fields.id)?;
     let share = size.checked_div(column.length).unwrap_or(0);
     let name = name.to_owned();
-    let mut ended = false;
-    Ok(Box::new(column.zip(1u64..).map_while(move |(cell, number)| {
-        if ended {
-            return None;
-        }
+    Ok(Box::new(column.zip(1u64..).map(move |(cell, number)| {
         bar.inc(share);
         let name = format!("{name}:{number}");
-        Some(match cell {
+        match cell {
             Ok(Cell { id, text }) => Document { name, id, text: text.map_err(Fault::Text).and_then(held) },
-            Err(fault) => {
-                ended = true;
-                Document::faulty(name, fault)
-            }
-        })
+            Err(fault) => Document::faulty(name, fault),
+        }
     })))
 }
 

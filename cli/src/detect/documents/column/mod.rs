@@ -1,23 +1,34 @@
 //! A column of strings in a Parquet file, of which nothing is trusted.
 
+mod budget;
+mod delta;
+mod guarded;
+mod schema;
+mod varint;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use parquet::basic::{Compression, Type as Physical};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader};
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 use serde_json::Value;
 
-/// What a column may unpack to, and by how much, before it is taken for a trap.
-const MOST_UNPACKED: i64 = 256 << 20;
-const MOST_RATIO: i64 = 1000;
+use budget::{Budget, MOST_RATIO, MOST_UNPACKED};
+
+/// What a row costs beside its text. Rows without a text may take no byte of the file.
+const ROW: u64 = 256;
 
 /// The rows of a file, as far as two of its columns go.
 pub(crate) struct Column {
     rows: RowIter<'static>,
+    budget: Arc<Budget>,
+    /// Whether there was an error, behind which nothing is to be read.
+    ended: bool,
     /// How many rows the file says that it has.
     pub(crate) length: u64,
     text: String,
@@ -43,7 +54,8 @@ impl Column {
 
     fn open_unguarded(file: impl ChunkReader + 'static, text: &str, id: &str) -> Result<Self, String> {
         let bad = |error: ParquetError| format!("it does not read as Parquet: {error}");
-        let reader = SerializedFileReader::new(file).map_err(bad)?;
+        let budget = Arc::new(Budget::new(file.len()));
+        let reader = guarded::File::new(file, budget.clone()).map_err(bad)?;
         let metadata = reader.metadata();
         let schema = metadata.file_metadata().schema();
         let columns = schema.get_fields();
@@ -64,25 +76,38 @@ impl Column {
         let projection = Type::group_type_builder(schema.name()).with_fields(kept).build().map_err(bad)?;
         let length = metadata.file_metadata().num_rows().max(0) as u64;
         let rows = RowIter::from_file_into(Box::new(reader)).project(Some(projection)).map_err(bad)?;
-        Ok(Self { rows, length, text: text.into(), id: id.into() })
+        // One at a time: strings that share their beginnings grow where they are unpacked.
+        let rows = rows.with_batch_size(1);
+        Ok(Self { rows, budget, ended: false, length, text: text.into(), id: id.into() })
     }
 }
 
-/// Nothing is to be read after an error.
+/// The rows as far as the first error.
 impl Iterator for Column {
     type Item = Result<Cell, String>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
         // The library asserts in places what a damaged file does not keep.
         let row = match catch_unwind(AssertUnwindSafe(|| self.rows.next())) {
             Ok(row) => row?.map_err(|error| format!("the file is damaged: {error}")),
             Err(_) => Err("the file is damaged".into()),
         };
-        Some(row.map(|row| {
+        let cell = row.map(|row| {
             let cell = |column: &str| row_field(&row, column);
             let id = (self.id != self.text).then(|| cell(&self.id)).flatten().and_then(id);
             Cell { id, text: string(cell(&self.text), &self.text) }
-        }))
+        });
+        // A text that many rows share takes its bytes once in the file.
+        let cell = cell.and_then(|cell| {
+            let text = cell.text.as_ref().map_or(0, |text| text.len() as u64);
+            self.budget.take(ROW + text).map_err(|error| format!("the file is damaged: {error}"))?;
+            Ok(cell)
+        });
+        self.ended = cell.is_err();
+        Some(cell)
     }
 }
 
@@ -98,7 +123,8 @@ fn readable(chunk: &ColumnChunkMetaData) -> Result<(), String> {
             "the column {name:?} is compressed with {codec}, which is not supported: write the file with zstd, snappy, gzip, lz4 or nothing"
         ));
     }
-    let (packed, unpacked) = (chunk.compressed_size().max(1), chunk.uncompressed_size());
+    let size = |bytes: i64| bytes.max(0) as u64;
+    let (packed, unpacked) = (size(chunk.compressed_size()).max(1), size(chunk.uncompressed_size()));
     if unpacked > MOST_UNPACKED && unpacked / packed > MOST_RATIO {
         return Err(format!(
             "{packed} bytes of the column {name:?} would unpack to {} MiB: that is no text",

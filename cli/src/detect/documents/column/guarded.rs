@@ -1,0 +1,271 @@
+//! The library's readers, each with someone before it who asks what a part of the file would cost.
+//!
+//! The library makes room for what the headers of pages claim before it has looked at what is there.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::basic::Encoding;
+use parquet::bloom_filter::Sbbf;
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, FileReader, Length, RowGroupReader, SerializedFileReader};
+use parquet::record::reader::RowIter;
+use parquet::schema::types::{ColumnDescPtr, Type};
+
+use super::budget::{Budget, MOST_UNPACKED, room};
+use super::delta::packed_numbers;
+use super::schema;
+use super::varint::varint;
+
+/// What ends a file: the length of its metadata, and four letters.
+const FOOTER: u64 = 8;
+
+/// The most bytes that the type and the two sizes of a page take at the beginning of its header.
+const SIZES: u64 = 3 * (1 + 5);
+
+/// Bytes that the library takes for a value of a dictionary and for a length.
+const VALUE: u64 = 32;
+const LENGTH: u64 = 4;
+
+/// A Parquet file.
+pub(super) struct File<R: ChunkReader> {
+    inner: SerializedFileReader<Chunks<R>>,
+    budget: Arc<Budget>,
+}
+
+impl<R: ChunkReader + 'static> File<R> {
+    /// Reads what the file says of itself.
+    ///
+    /// # Errors
+    /// If it is no Parquet file.
+    pub(super) fn new(file: R, budget: Arc<Budget>) -> Result<Self> {
+        let chunks = Chunks { inner: file, budget: budget.clone() };
+        if chunks.metadata()?.is_some_and(|metadata| !schema::is_sound(&metadata)) {
+            return Err(damaged("its schema is damaged"));
+        }
+        Ok(Self { inner: SerializedFileReader::new(chunks)?, budget })
+    }
+}
+
+impl<R: ChunkReader + 'static> FileReader for File<R> {
+    fn metadata(&self) -> &ParquetMetaData {
+        self.inner.metadata()
+    }
+
+    fn num_row_groups(&self) -> usize {
+        self.inner.num_row_groups()
+    }
+
+    fn get_row_group(&self, i: usize) -> Result<Box<dyn RowGroupReader + '_>> {
+        Ok(Box::new(Group { inner: self.inner.get_row_group(i)?, budget: self.budget.clone() }))
+    }
+
+    fn get_row_iter(&self, projection: Option<Type>) -> Result<RowIter<'_>> {
+        RowIter::from_file(projection, self)
+    }
+}
+
+/// Some rows of a file.
+struct Group<'a> {
+    inner: Box<dyn RowGroupReader + 'a>,
+    budget: Arc<Budget>,
+}
+
+impl RowGroupReader for Group<'_> {
+    fn metadata(&self) -> &RowGroupMetaData {
+        self.inner.metadata()
+    }
+
+    fn num_columns(&self) -> usize {
+        self.inner.num_columns()
+    }
+
+    fn get_column_page_reader(&self, i: usize) -> Result<Box<dyn PageReader>> {
+        Ok(Box::new(Pages {
+            inner: self.inner.get_column_page_reader(i)?,
+            budget: self.budget.clone(),
+            column: self.metadata().column(i).column_descr_ptr(),
+            rows_left: u64::try_from(self.metadata().num_rows())?,
+        }))
+    }
+
+    fn get_column_bloom_filter(&self, i: usize) -> Option<&Sbbf> {
+        self.inner.get_column_bloom_filter(i)
+    }
+
+    fn get_row_iter(&self, projection: Option<Type>) -> Result<RowIter<'_>> {
+        RowIter::from_row_group(projection, self)
+    }
+}
+
+/// The pages of one column in some rows.
+struct Pages {
+    inner: Box<dyn PageReader>,
+    budget: Arc<Budget>,
+    column: ColumnDescPtr,
+    /// Rows that have not been in a page yet.
+    rows_left: u64,
+}
+
+impl Pages {
+    /// # Errors
+    /// If the library would make too much room for the values of a page.
+    fn check(&mut self, page: &Page) -> Result<()> {
+        let (values, bytes) = (u64::from(page.num_values()), page.buffer().len() as u64);
+        if page.is_dictionary_page() {
+            // Where the library makes room for a value, the value takes a byte at the least.
+            if values > bytes {
+                return Err(damaged("a dictionary has more values than bytes"));
+            }
+            return self.budget.take(values * VALUE);
+        }
+        self.rows_left = self.rows_left.saturating_sub(values);
+        let lists = match page.encoding() {
+            Encoding::DELTA_LENGTH_BYTE_ARRAY => 1,
+            Encoding::DELTA_BYTE_ARRAY => 2,
+            _ => return Ok(()),
+        };
+        let damage = || damaged("lengths of strings are damaged");
+        let mut rest = self.values(page).ok_or_else(damage)?;
+        for _ in 0..lists {
+            let (lengths, end) = packed_numbers(rest).ok_or_else(damage)?;
+            if lengths > values || lengths * LENGTH > MOST_UNPACKED + bytes * LENGTH {
+                return Err(damage());
+            }
+            self.budget.take(lengths * LENGTH)?;
+            rest = &rest[end..];
+        }
+        Ok(())
+    }
+
+    /// What stands behind the levels of a page of data.
+    fn values<'p>(&self, page: &'p Page) -> Option<&'p [u8]> {
+        let mut rest: &[u8] = page.buffer();
+        match page {
+            Page::DataPageV2 { rep_levels_byte_len, def_levels_byte_len, .. } => {
+                rest.get((*rep_levels_byte_len as usize).checked_add(*def_levels_byte_len as usize)?..)
+            }
+            Page::DataPage { num_values, rep_level_encoding, def_level_encoding, .. } => {
+                let levels = [
+                    (self.column.max_rep_level(), rep_level_encoding),
+                    (self.column.max_def_level(), def_level_encoding),
+                ];
+                for (most, encoding) in levels.into_iter().filter(|(most, _)| *most > 0) {
+                    let length = if *encoding == Encoding::RLE {
+                        let (length, behind) = rest.split_first_chunk()?;
+                        rest = behind;
+                        u32::from_le_bytes(*length) as usize
+                    } else {
+                        let width = u64::from(u16::BITS - (most as u16).leading_zeros());
+                        usize::try_from((u64::from(*num_values) * width).div_ceil(8)).ok()?
+                    };
+                    rest = rest.get(length..)?;
+                }
+                Some(rest)
+            }
+            Page::DictionaryPage { .. } => None,
+        }
+    }
+}
+
+impl Iterator for Pages {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for Pages {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        let page = self.inner.get_next_page()?;
+        match &page {
+            Some(page) => self.check(page)?,
+            // A page of levels alone could stand for any number of rows.
+            None if self.rows_left > 0 && self.column.max_rep_level() == 0 => {
+                return Err(damaged("a column has fewer values than rows"));
+            }
+            None => {}
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        self.inner.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        self.inner.skip_next_page()
+    }
+}
+
+/// The bytes of a file.
+struct Chunks<R> {
+    inner: R,
+    budget: Arc<Budget>,
+}
+
+impl<R: ChunkReader> Chunks<R> {
+    /// What the file says of itself, `None` where the library says that there is nothing.
+    fn metadata(&self) -> Result<Option<Bytes>> {
+        let Some(footer) = self.len().checked_sub(FOOTER) else { return Ok(None) };
+        let length = self.get_bytes(footer, 4)?;
+        let length = u64::from(u32::from_le_bytes(*length.first_chunk().expect("four bytes")));
+        let Some(start) = footer.checked_sub(length) else { return Ok(None) };
+        self.get_bytes(start, length as usize).map(Some)
+    }
+}
+
+impl<R: Length> Length for Chunks<R> {
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+}
+
+impl<R: ChunkReader> ChunkReader for Chunks<R> {
+    type T = R::T;
+
+    /// The library asks for a reader where the metadata ends, and where the header of a page begins.
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        if start < self.len().saturating_sub(FOOTER) {
+            let mut header = Vec::with_capacity(SIZES as usize);
+            self.inner.get_read(start)?.take(SIZES).read_to_end(&mut header)?;
+            let (packed, unpacked) = sizes(&header).ok_or_else(|| damaged("the header of a page is damaged"))?;
+            if unpacked > room(packed) {
+                return Err(damaged("a page unpacks to far more than it could hold"));
+            }
+            self.budget.take(unpacked)?;
+        }
+        self.inner.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        if start.checked_add(length as u64).is_none_or(|end| end > self.len()) {
+            return Err(ParquetError::EOF("the file ends too early".into()));
+        }
+        self.inner.get_bytes(start, length)
+    }
+}
+
+/// How many bytes a page has and how many it says that it unpacks to: the second and the third number of its header, a
+/// struct in Thrift's compact protocol, which every writer begins with its first three fields in their order.
+fn sizes(header: &[u8]) -> Option<(u64, u64)> {
+    /// The next field, and a number of 32 bits with its sign in the lowest.
+    const FIELD: u8 = 0x15;
+    let mut at = 0;
+    let mut number = || {
+        (*header.get(at)? == FIELD).then_some(())?;
+        at += 1;
+        let number = varint(header, &mut at)?;
+        (number & 1 == 0).then_some(number >> 1)
+    };
+    let (_type, unpacked, packed) = (number()?, number()?, number()?);
+    Some((packed, unpacked))
+}
+
+fn damaged(what: &str) -> ParquetError {
+    ParquetError::General(what.into())
+}

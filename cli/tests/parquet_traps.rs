@@ -1,0 +1,189 @@
+//! Parquet files of a few hundred bytes that ask for gigabytes or for hours: each is refused at once, by what it is.
+
+mod support;
+
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parquet::basic::Compression;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
+};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::SchemaDescriptor;
+use support::Folder;
+
+const REQUIRED: &str = "message texts { required binary text (UTF8); }";
+const OPTIONAL: &str = "message texts { optional binary text (UTF8); }";
+
+/// Numbers of encodings and kinds of pages.
+const PLAIN: i32 = 0;
+const RLE: i32 = 3;
+const DELTA_LENGTH: i32 = 6;
+const DELTA_STRINGS: i32 = 7;
+const BY_DICTIONARY: i32 = 8;
+
+/// Much longer than any of these files takes, and much shorter than one of them took the library.
+const AT_ONCE: Duration = Duration::from_secs(20);
+
+fn varint(mut number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number > 127 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// Fields of a struct with one number each, one after the other.
+fn numbers(numbers: &[i32]) -> Vec<u8> {
+    numbers.iter().flat_map(|&n| [vec![0x15], varint(((n << 1) ^ (n >> 31)) as u32 as u64)].concat()).collect()
+}
+
+/// A page of data that says that it has so many values, and unpacks to so many bytes.
+fn page(values: i32, encoding: i32, unpacked: i32, body: &[u8]) -> Vec<u8> {
+    let data = numbers(&[values, encoding, RLE, RLE]);
+    [numbers(&[0, unpacked, body.len() as i32]), vec![0x2c], data, vec![0, 0], body.to_vec()].concat()
+}
+
+/// A page of data as it is.
+fn plain_page(values: i32, encoding: i32, body: &[u8]) -> Vec<u8> {
+    page(values, encoding, body.len() as i32, body)
+}
+
+fn dictionary(values: i32, body: &[u8]) -> Vec<u8> {
+    let sizes = numbers(&[2, body.len() as i32, body.len() as i32]);
+    [sizes, vec![0x4c], numbers(&[values, PLAIN]), vec![0, 0], body.to_vec()].concat()
+}
+
+/// So many numbers, all the same.
+fn same_numbers(count: i32) -> Vec<u8> {
+    // A block as long as all of them, in one miniblock of differences of no bits.
+    [varint(1 << 31), varint(1), varint(count as u64), vec![0, 0, 0]].concat()
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
+}
+
+/// A file of one column, whose pages stand one behind the other, in groups of so many rows each.
+fn file(schema: &str, compression: Compression, pages: &[u8], groups: &[i64]) -> Vec<u8> {
+    let schema = Arc::new(SchemaDescriptor::new(Arc::new(parse_message_type(schema).unwrap())));
+    let group = |&rows: &i64| {
+        let chunk = ColumnChunkMetaData::builder(schema.column(0))
+            .set_compression(compression)
+            .set_data_page_offset(4)
+            .set_total_compressed_size(pages.len() as i64)
+            .set_total_uncompressed_size(pages.len() as i64)
+            .set_num_values(rows)
+            .build()
+            .unwrap();
+        RowGroupMetaData::builder(schema.clone()).set_num_rows(rows).add_column_metadata(chunk).build().unwrap()
+    };
+    let rows = FileMetaData::new(2, groups.iter().sum(), None, None, schema.clone(), None);
+    let metadata = ParquetMetaData::new(rows, groups.iter().map(group).collect());
+    let mut bytes = [b"PAR1", pages].concat();
+    let mut end = Vec::new();
+    ParquetMetaDataWriter::new(&mut end, &metadata).finish().unwrap();
+    bytes.append(&mut end);
+    bytes
+}
+
+/// A file that has nothing but a schema, whose elements have so many children.
+fn file_of_schema(children: &[i32]) -> Vec<u8> {
+    let mut metadata = [numbers(&[2]), vec![0x19, 0xfc], varint(children.len() as u64)].concat();
+    for &children in children {
+        // It is required, and has a name.
+        metadata.extend([&[0x35, 0, 0x18, 1, b'n'][..], &numbers(&[children]), &[0]].concat());
+    }
+    metadata.extend([0x16, 0, 0x19, 0x0c, 0]);
+    let length = metadata.len() as u32;
+    [b"PAR1", &metadata[..], &length.to_le_bytes(), b"PAR1"].concat()
+}
+
+/// Asserts that a file is refused at once, with these words.
+#[track_caller]
+fn refused(file: &[u8], said: &str) {
+    let folder = Folder::with_key();
+    fs::write(folder.path("trap.parquet"), file).unwrap();
+    let began = Instant::now();
+    let run = folder.run(&["detect", "trap.parquet", "--key", "my.key"]);
+    let took = began.elapsed();
+    let (out, err) = (&run.out[..run.out.len().min(2000)], &run.err[..run.err.len().min(2000)]);
+    assert_eq!(run.status, 2, "{out}{err}");
+    assert!(run.out.contains(said) || run.err.contains(said), "{said:?} is not in {out}{err}");
+    assert!(!run.err.contains("panicked"), "{err}");
+    assert!(took < AT_ONCE, "{took:?}");
+}
+
+#[test]
+fn what_is_no_trap_is_read() {
+    let folder = Folder::with_key();
+    let body = [text("a dark night"), text("")].concat();
+    let levels = [&[2, 0, 0, 0, 4, 1][..], &body].concat();
+    let same_length =
+        [varint(128), varint(4), varint(2), varint(10), vec![0, 0, 0, 0, 0], b"nightnoons".to_vec()].concat();
+    for (schema, encoding, body) in
+        [(REQUIRED, PLAIN, &body), (OPTIONAL, PLAIN, &levels), (REQUIRED, DELTA_LENGTH, &same_length)]
+    {
+        fs::write(
+            folder.path("a.parquet"),
+            file(schema, Compression::UNCOMPRESSED, &plain_page(2, encoding, body), &[2]),
+        )
+        .unwrap();
+        let run = folder.run(&["detect", "a.parquet", "--key", "my.key"]);
+        assert!(run.out.contains("a.parquet:2") && !run.out.contains("damaged"), "{run:?}");
+    }
+}
+
+/// Snappy gives no more than there is, and the library leaves the rest of the room empty: page after page.
+#[test]
+fn pages_that_unpack_to_gigabytes() {
+    let body = [&[3, 8][..], b"abc"].concat();
+    refused(&file(REQUIRED, Compression::SNAPPY, &page(1, PLAIN, i32::MAX, &body), &[1]), "unpacks to far more");
+    let pages = page(1, PLAIN, 200 << 20, &[&[7, 24][..], &text("abc")].concat()).repeat(40);
+    refused(&file(REQUIRED, Compression::SNAPPY, &pages, &[40]), "unpacks to far more");
+}
+
+#[test]
+fn one_page_that_many_groups_share() {
+    let body = [&[7, 24][..], &text("abc")].concat();
+    let pages = page(1, PLAIN, 20 << 20, &body);
+    refused(&file(REQUIRED, Compression::SNAPPY, &pages, &[1; 200]), "unpacks to far more");
+}
+
+#[test]
+fn a_dictionary_of_two_thousand_million_values() {
+    let pages = [dictionary(i32::MAX, &text("abc")), plain_page(1, BY_DICTIONARY, &[0, 2])].concat();
+    refused(&file(REQUIRED, Compression::UNCOMPRESSED, &pages, &[1]), "more values than bytes");
+}
+
+#[test]
+fn lengths_of_two_thousand_million_strings() {
+    let lengths = same_numbers(i32::MAX);
+    let two = [same_numbers(1), lengths.clone()].concat();
+    for (encoding, body) in [(DELTA_LENGTH, &lengths), (DELTA_STRINGS, &lengths), (DELTA_STRINGS, &two)] {
+        for values in [1, i32::MAX] {
+            let pages = plain_page(values, encoding, body);
+            refused(&file(REQUIRED, Compression::UNCOMPRESSED, &pages, &[1]), "lengths of strings are damaged");
+        }
+    }
+}
+
+#[test]
+fn rows_without_end() {
+    let null = [&[6, 0, 0, 0][..], &varint((i32::MAX as u64) << 1)].concat();
+    // By a page that has one of them, and by a page that has them all in one run.
+    let one = plain_page(1, PLAIN, &[2, 0, 0, 0, 2, 0]);
+    refused(&file(OPTIONAL, Compression::UNCOMPRESSED, &one, &[1 << 62]), "fewer values than rows");
+    let all = plain_page(i32::MAX, PLAIN, &[&null[..], &[0]].concat());
+    refused(&file(OPTIONAL, Compression::UNCOMPRESSED, &all, &[1 << 40]), "unpacks to far more");
+}
+
+#[test]
+fn schemas_without_end() {
+    refused(&file_of_schema(&[vec![1; 200_000], vec![0]].concat()), "schema is damaged");
+    refused(&file_of_schema(&[1, i32::MAX, i32::MAX, i32::MAX, 0]), "schema is damaged");
+}
