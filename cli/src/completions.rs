@@ -22,9 +22,10 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+    /// Prints it for the commands of the program.
+    pub(crate) fn run(self, mut commands: clap::Command) -> Result<ExitCode, Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut crate::commands(), "verdigris", &mut script);
+        clap_complete::generate(self.shell, &mut commands, "verdigris", &mut script);
         std::io::stdout().write_all(&script)?;
         Ok(ExitCode::SUCCESS)
     }

@@ -1,5 +1,6 @@
 //! `verdigris key`: make keys and look at them.
 
+mod days;
 mod dialect;
 mod list;
 mod marking;
@@ -14,6 +15,7 @@ use verdigris::watermark::{KeyError, Period};
 use verdigris::{Key, Strength};
 
 use crate::error::Failure;
+use crate::key::days::days;
 use crate::key::dialect::DialectOptions;
 pub(crate) use crate::key::marking::{Function, marking};
 pub(crate) use crate::key::read::{KeysOption, writer_of};
@@ -156,10 +158,4 @@ impl Show {
         writeln!(out, "secret      not shown")?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// `2026-01-01 to open`.
-fn days(period: Period) -> String {
-    let day = |day: Option<jiff::civil::Date>| day.map_or("open".into(), |day| day.to_string());
-    format!("{} to {}", day(period.from()), day(period.until()))
 }

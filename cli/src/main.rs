@@ -126,8 +126,8 @@ fn main() -> ExitCode {
         Command::Train(train) => train.run("train", "train"),
         Command::Demo(demo) => demo.run(),
         Command::Bench(bench) => bench.run(),
-        Command::Completions(completions) => completions.run(),
-        Command::Man(man) => man.run(),
+        Command::Completions(completions) => completions.run(commands()),
+        Command::Man(man) => man.run(commands()),
     };
     // What has no line end at its end is written here, and may be lost here.
     match result.and_then(|code| Ok(std::io::stdout().flush().map(|()| code)?)) {

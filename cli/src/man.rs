@@ -19,8 +19,8 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let mut all = crate::commands();
+    /// Prints the page of one of the commands of the program.
+    pub(crate) fn run(self, mut all: clap::Command) -> Result<ExitCode, Failure> {
         // Names commands below others by their whole path.
         all.build();
         let mut command = &all;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use verdigris::logits::{Purpose, Random};
 use verdigris::{Engine, Evidence, Key};
 
-use super::progress;
+use super::progress::progress;
 use crate::demo::secret;
 use crate::error::Failure;
 use crate::key::{Function, marking};

@@ -5,6 +5,7 @@ mod detection;
 mod loss;
 mod marks;
 mod power;
+mod progress;
 mod robustness;
 mod speculation;
 mod strength;
@@ -12,7 +13,6 @@ mod strength;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::Failure;
 #[cfg(not(feature = "train"))]
@@ -46,10 +46,4 @@ impl Bench {
             Self::Speculation(speculation) => speculation.run(),
         }
     }
-}
-
-fn progress(texts: u64) -> ProgressBar {
-    ProgressBar::new(texts).with_style(
-        ProgressStyle::with_template("{bar:40} {pos} of {len} texts, {eta} left").expect("a valid template"),
-    )
 }

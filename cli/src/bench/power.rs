@@ -11,7 +11,7 @@ use verdigris::watermark::weighted::{self, Surprise, Weighting};
 use verdigris::{Engine, Evidence, Key, Mark, Repeats};
 
 use super::marks::by_power;
-use super::progress;
+use super::progress::progress;
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
 

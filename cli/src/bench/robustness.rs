@@ -9,7 +9,7 @@ use verdigris::watermark::attack::Attack;
 use verdigris::{Key, Look};
 
 use super::marks::by_robustness;
-use super::progress;
+use super::progress::progress;
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 use verdigris::models::{Batch, LanguageModel, Rows, Wanted};
 use verdigris::{Acceptance, DraftLength, Engine};
 
-use super::progress;
+use super::progress::progress;
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption, load};
 

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use verdigris::{Constraint, Engine, Grammar, Key, Marking};
 
-use super::progress;
+use super::progress::progress;
 use crate::demo::secret;
 use crate::error::Failure;
 use crate::model::EngineOptions;

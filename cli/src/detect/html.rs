@@ -5,7 +5,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use verdigris::{Judgement, Mark};
 
-use super::{Judged, Outcome, words};
+use super::judged::{Judged, Outcome};
+use super::words;
 use crate::report;
 use crate::terminal::{self, shown_line};
 

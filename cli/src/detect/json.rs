@@ -5,7 +5,9 @@ use serde_json::Value;
 use verdigris::Judgement;
 use verdigris::watermark::normalize::Repair;
 
-use super::{Detect, Judged, Outcome, words};
+use super::judged::{Judged, Outcome};
+use super::options::Detect;
+use super::words;
 
 const FORMAT: &str = "verdigris-detect-1";
 

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use verdigris::{DetectError, Judgement, Key, Reader};
 
-use super::Detect;
+use super::options::Detect;
 use crate::error::Failure;
 
 /// Judges such a text; the error does not name it.

@@ -4,7 +4,9 @@ mod documents;
 mod hints;
 mod html;
 mod json;
+mod judged;
 mod long;
+mod options;
 mod weigh;
 mod words;
 
@@ -14,17 +16,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anstream::ColorChoice;
-use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
-use serde_json::Value;
-use verdigris::watermark::DEFAULT_LEVEL;
-use verdigris::{Judgement, Key, Look, Reader, Repeats, Verdict};
+use verdigris::{Key, Look, Reader, Verdict};
 
 use crate::detect::documents::{Document, Fault, Fields, Format, Source, Text, sources};
+use crate::detect::judged::{Judged, Outcome};
+use crate::detect::options::When;
+pub(crate) use crate::detect::options::{Detect, RepeatsName};
 use crate::error::Failure;
-use crate::key::KeysOption;
-use crate::model::ModelOption;
 use crate::output::OutputFile;
 use crate::{report, terminal};
 
@@ -32,133 +32,6 @@ use crate::{report, terminal};
 /// takes some thirty times as many.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 2 << 20;
-
-/// Judge whether texts are marked with a key, from the texts alone
-#[derive(Args)]
-#[command(after_help = "\
-Exit status:
-  0  the text is marked (of several: at least one is)
-  1  it is not (none is, and at least one could be judged)
-  2  no verdict at all: an error, no text, or texts too short to decide
-
-Texts are UTF-8, or UTF-16 with a byte order mark. A file's name says what is in it: .jsonl and .ndjson hold a JSON \
-object with a text, or a string, on each line; .json may hold an array of such objects; .parquet holds columns; all \
-else is one text. --format says it for pipes and other names.
-
-Every look is paid for: with several keys, with repair of what was done to the characters, with --offsets and with \
---windows the p-value is that of one look times the number of looks.
-
-docs/json.md says what the fields of --json are.
-
-Examples:
-  verdigris detect tale.txt --key my.key
-  verdigris detect tale.txt --key my.key --color=always | less -R
-  verdigris detect tale.txt --key my.key --html report.html
-  verdigris detect answers/ more.jsonl --column answer --key my.key --json
-  verdigris generate --texts 8 --json --key my.key \\
-      | verdigris detect --format jsonl --key my.key")]
-pub(crate) struct Detect {
-    /// Texts; folders of them; .jsonl, .json and .parquet files; - or nothing for standard input
-    #[arg(value_name = "FILE")]
-    files: Vec<PathBuf>,
-    #[command(flatten)]
-    keys: KeysOption,
-    #[command(flatten)]
-    model: ModelOption,
-    /// Call a text marked when an unmarked one would look so with at most this probability
-    #[arg(long, value_name = "P", default_value_t = DEFAULT_LEVEL)]
-    level: f64,
-    /// What the files that are named, or standard input, hold [default: by their names]
-    #[arg(long, value_enum)]
-    format: Option<Format>,
-    /// The field of JSON records, or the column of Parquet files, that holds the text
-    #[arg(long, value_name = "NAME", default_value = "text")]
-    column: String,
-    /// The field, or the column, that holds what the text is called; --json passes it on
-    #[arg(long, value_name = "NAME", default_value = "id")]
-    id_field: String,
-    /// What counts as the same evidence again, and is counted once
-    #[arg(long, value_enum, default_value_t = RepeatsName::Context)]
-    repeats: RepeatsName,
-    /// Look for marked passages inside the text, too
-    #[arg(long)]
-    windows: bool,
-    /// Do not look once more after repair of invisible, look-alike and decomposed characters
-    #[arg(long)]
-    no_repair: bool,
-    /// Tokenize from so many places at the beginning (1 to 64), for a text that was cut out in the middle of a word
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    offsets: usize,
-    #[command(flatten)]
-    weigh: weigh::WeighOptions,
-    /// Show the text first (of a long text the first 16 MiB, and judge those), with the tokens that the key favours in
-    /// blue and bold and the others in orange; or with the first in brackets, where there is no colour
-    #[arg(long, value_name = "WHEN", value_enum, num_args = 0..=1, require_equals = true,
-          default_missing_value = "auto", conflicts_with_all = ["json", "html"])]
-    color: Option<When>,
-    /// Print one JSON object a text, whatever becomes of it
-    #[arg(long)]
-    json: bool,
-    /// Write a report with the text in colours, for people: one file that needs no other
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Let --html replace a file that is there
-    #[arg(long, requires = "html")]
-    force: bool,
-    /// The files of the ring that are no keys for this tokenizer.
-    #[arg(skip)]
-    skipped: Vec<String>,
-}
-
-/// When there are colours.
-#[derive(Clone, Copy, ValueEnum)]
-enum When {
-    /// On a terminal that has them, unless NO_COLOR is set
-    Auto,
-    /// In a pipe or file, too
-    Always,
-    /// Brackets
-    Never,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum RepeatsName {
-    /// The same context, whatever follows
-    Context,
-    /// The same token after the same context
-    Draw,
-    /// Nothing: then a text that repeats itself looks marked too easily
-    Nothing,
-}
-
-impl From<RepeatsName> for Repeats {
-    fn from(name: RepeatsName) -> Self {
-        match name {
-            RepeatsName::Context => Self::Context,
-            RepeatsName::Draw => Self::Observation,
-            RepeatsName::Nothing => Self::Nothing,
-        }
-    }
-}
-
-/// A text that was judged, or why it was not.
-struct Judged<'k> {
-    name: String,
-    id: Option<Value>,
-    text: String,
-    result: Result<Judgement<'k>, Failure>,
-}
-
-/// What became of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Marked,
-    /// Not as a whole, but a passage of it.
-    MarkedInPart,
-    NotMarked,
-    TooShort,
-    Faulty,
-}
 
 /// The exit status for so many texts of each outcome: that of the best evidence there is. No verdict at all is 2.
 fn status(counts: [u64; 5]) -> ExitCode {
@@ -346,11 +219,6 @@ impl Detect {
             Ok(Verdict::NotMarked) => Outcome::NotMarked,
             Err(_) => Outcome::TooShort,
         }
-    }
-
-    /// Whether passages are looked for.
-    fn searches(&self) -> bool {
-        self.windows || self.html.is_some()
     }
 
     fn hint(&self, judged: &Judged<'_>, outcome: Outcome) -> Option<String> {

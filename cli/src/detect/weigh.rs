@@ -1,32 +1,10 @@
 //! Detection with the model at hand: tokens that could hardly have been others count less.
 
-use clap::{Args, ValueEnum};
 use verdigris::watermark::weighted::Weighting;
 use verdigris::{Device, Judgement, Key};
 
-use super::Detect;
+use super::options::{Detect, Method};
 use crate::error::Failure;
-
-#[derive(Args)]
-pub(super) struct WeighOptions {
-    /// Weigh tokens by what the model of --model expected, which must be the one that wrote: finds a mark in fewer
-    /// tokens where the text had little choice
-    #[arg(long, value_enum, value_name = "METHOD", conflicts_with_all = ["windows", "html", "color", "ring"])]
-    pub(super) weigh: Option<Method>,
-    /// The temperature at which the text is thought to be written
-    #[arg(long, value_name = "T", default_value_t = 1.0, requires = "weigh")]
-    temperature: f64,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum Method {
-    /// By how much likelier the mark made a token
-    LikelihoodRatio,
-    /// By the spike entropy at its place
-    Ewd,
-    /// Only tokens at places with more than .9 nats of entropy
-    Sweet,
-}
 
 /// Judges one text under one key; the error does not name it.
 pub(super) fn judge<'k>(

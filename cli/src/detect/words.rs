@@ -6,7 +6,7 @@ use anstyle::AnsiColor;
 use verdigris::watermark::normalize::Repair;
 use verdigris::{Evidence, Judgement, MarkedPassage};
 
-use super::{Judged, Outcome};
+use super::judged::{Judged, Outcome};
 use crate::error::Failure;
 use crate::report;
 use crate::terminal::{NARROW, shown_line, width, wrap};

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use verdigris::{Key, KeyRing};
 
-use super::days;
+use super::days::days;
 use crate::error::Failure;
 
 /// List the keys of a ring; never their secrets

@@ -1,7 +1,9 @@
 //! GPT-NeoX, BLOOM, MPT and Falcon: queries, keys and values in one matrix, each packed in its own way.
 
+use super::fields::Fields;
+use super::output::output;
+use super::prefixed::Prefixed;
 use super::rotary::{Elsewhere, longest, parameters, rotary};
-use super::{Fields, Names, output};
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{Activation, DecoderConfig, FeedForward, LayerKind, Norm, Parallel, Positions};
 use crate::description::parts::{Layer, Parts, Projection, Scales};
@@ -54,7 +56,7 @@ struct LayerNames {
 }
 
 fn layer(
-    names: &Names<'_>,
+    names: &Prefixed<'_>,
     config: &DecoderConfig,
     prefix: String,
     of: &LayerNames,
@@ -116,7 +118,7 @@ pub(super) fn neox_config(fields: &Fields) -> Result<DecoderConfig, String> {
 }
 
 pub(super) fn neox_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
-    let names = Names::new(checkpoint, &["gpt_neox.", ""], "embed_in.weight");
+    let names = Prefixed::new(checkpoint, &["gpt_neox.", ""], "embed_in.weight");
     let &DecoderConfig { vocabulary, width, norm, .. } = config;
     let of = LayerNames {
         attention_norm: "input_layernorm",
@@ -169,7 +171,7 @@ fn without_rotary(layers: usize) -> Vec<LayerKind> {
 }
 
 pub(super) fn bloom_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
-    let names = Names::new(checkpoint, &["transformer.", ""], "word_embeddings.weight");
+    let names = Prefixed::new(checkpoint, &["transformer.", ""], "word_embeddings.weight");
     let &DecoderConfig { vocabulary, width, norm, .. } = config;
     let of = LayerNames {
         attention_norm: "input_layernorm",
@@ -226,7 +228,7 @@ pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
 }
 
 pub(super) fn mpt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
-    let names = Names::new(checkpoint, &["transformer.", ""], "wte.weight");
+    let names = Prefixed::new(checkpoint, &["transformer.", ""], "wte.weight");
     let &DecoderConfig { vocabulary, width, norm, .. } = config;
     let of = LayerNames {
         attention_norm: "norm_1",
@@ -298,7 +300,7 @@ pub(super) fn falcon_parts(
     config: &DecoderConfig,
     fields: &Fields,
 ) -> Result<Parts, ModelError> {
-    let names = Names::new(checkpoint, &["transformer.", ""], "word_embeddings.weight");
+    let names = Prefixed::new(checkpoint, &["transformer.", ""], "word_embeddings.weight");
     let &DecoderConfig { vocabulary, width, kv_heads, norm, .. } = config;
     let two = config.parallel == Some(Parallel::TwoNorms);
     let of = LayerNames {

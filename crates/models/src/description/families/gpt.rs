@@ -1,6 +1,8 @@
 //! GPT-2 and OPT: learned positions, layer norms, biases everywhere.
 
-use super::{Fields, Names, output};
+use super::fields::Fields;
+use super::output::output;
+use super::prefixed::Prefixed;
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{DecoderConfig, FeedForward, Norm, Positions};
 use crate::description::parts::{Layer, Parts, Projection};
@@ -35,7 +37,7 @@ pub(super) fn gpt2_config(fields: &Fields) -> Result<DecoderConfig, String> {
 }
 
 pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
-    let names = Names::new(checkpoint, &["transformer.", ""], "wte.weight");
+    let names = Prefixed::new(checkpoint, &["transformer.", ""], "wte.weight");
     let &DecoderConfig { vocabulary, width, context, norm, .. } = config;
     let inner = config.feed_forward.width();
     // Its matrices are stored the other way round.
@@ -105,7 +107,7 @@ pub(super) fn opt_config(fields: &Fields) -> Result<DecoderConfig, String> {
 }
 
 pub(super) fn opt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fields) -> Result<Parts, ModelError> {
-    let names = Names::new(checkpoint, &["model.decoder.", "decoder.", ""], "embed_tokens.weight");
+    let names = Prefixed::new(checkpoint, &["model.decoder.", "decoder.", ""], "embed_tokens.weight");
     let &DecoderConfig { vocabulary, width, context, norm, attention_bias: bias, .. } = config;
     let inner = config.feed_forward.width();
     let layer = |i: usize| {

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
+use super::fields::Fields;
+use super::output::output;
+use super::prefixed::Prefixed;
 use super::rotary::{Elsewhere, longest, parameters, rotary};
-use super::{Fields, Names, output};
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{
     Activation, DecoderConfig, FeedForward, LayerKind, Norm, NormPlaces, Positions, QueryKeyNorm, Rotary, Scaling,
@@ -172,7 +174,7 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
     let model = fields.model_type().unwrap_or_default();
     let norms_are_whole = fields.flag("norms_are_whole", false).unwrap_or_default();
     let prefixes = ["model.", "model.language_model.", "language_model.model.", ""];
-    let names = Names::new(checkpoint, &prefixes, "embed_tokens.weight");
+    let names = Prefixed::new(checkpoint, &prefixes, "embed_tokens.weight");
     let &DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, norm, .. } = config;
     let scales = |name: &str, length: usize| -> Result<Scales, ModelError> {
         let mut scales = names.scales(name, length, norm, false)?;

@@ -6,20 +6,21 @@
 //! | `gpt` | gpt2, opt |
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
 //!
-//! `fields` reads a configuration, `defaults` has what it need not say, `rotary` the positions that several of them
-//! share.
+//! `fields` reads a configuration, `defaults` has what it need not say. Several of them share `rotary` (positions),
+//! `prefixed` (weights whose names begin alike) and `output` (the output matrix).
 
 mod defaults;
 mod fields;
 mod fused;
 mod gpt;
 mod llama;
+mod output;
+mod prefixed;
 mod rotary;
 
 use crate::description::checkpoint::Checkpoint;
-use crate::description::config::{DecoderConfig, Norm};
-use crate::description::matrix::Matrix;
-use crate::description::parts::{Parts, Projection, Scales};
+use crate::description::config::DecoderConfig;
+use crate::description::parts::Parts;
 use crate::error::ModelError;
 
 pub(crate) use fields::Fields;
@@ -70,51 +71,4 @@ pub(crate) fn family(model_type: &str) -> Result<Family, String> {
         let names = FAMILIES.map(|(name, _)| name).join(", ");
         format!("model_type {model_type:?} is not supported; these are: {names}")
     })
-}
-
-/// The output matrix: the embedding, or one of its own.
-fn output(
-    checkpoint: &Checkpoint,
-    config: &DecoderConfig,
-    embedding: &Matrix,
-    name: &str,
-) -> Result<Matrix, ModelError> {
-    if config.tied { Ok(embedding.clone()) } else { checkpoint.matrix(name, [config.vocabulary, config.width]) }
-}
-
-/// Weights under a prefix that some files have and some have not.
-struct Names<'a> {
-    checkpoint: &'a Checkpoint,
-    prefix: &'static str,
-}
-
-impl<'a> Names<'a> {
-    /// Those of a checkpoint in which one of the prefixes leads to `probe`.
-    fn new(checkpoint: &'a Checkpoint, prefixes: &[&'static str], probe: &str) -> Self {
-        let found = prefixes.iter().find(|prefix| checkpoint.has(&format!("{prefix}{probe}")));
-        Self { checkpoint, prefix: found.unwrap_or(&prefixes[0]) }
-    }
-
-    fn name(&self, name: &str) -> String {
-        format!("{}{name}", self.prefix)
-    }
-
-    fn projection(&self, name: &str, out: usize, input: usize, bias: bool) -> Result<Projection, ModelError> {
-        let name = self.name(name);
-        let matrix = self.checkpoint.matrix(&format!("{name}.weight"), [out, input])?;
-        let bias = bias.then(|| self.checkpoint.vector(&format!("{name}.bias"), out)).transpose()?;
-        Ok(Projection { matrix, bias })
-    }
-
-    /// What a norm has; `has_bias` for layer norms that have one.
-    fn scales(&self, name: &str, length: usize, norm: Norm, has_bias: bool) -> Result<Scales, ModelError> {
-        let name = self.name(name);
-        let weight = self.checkpoint.vector(&format!("{name}.weight"), length)?;
-        let bias = match norm {
-            Norm::Rms { .. } => None,
-            Norm::Layer { .. } if has_bias => Some(self.checkpoint.vector(&format!("{name}.bias"), length)?),
-            Norm::Layer { .. } => Some(vec![0.0; length]),
-        };
-        Ok(Scales { weight, bias })
-    }
 }

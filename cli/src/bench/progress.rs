@@ -1,0 +1,10 @@
+//! How far a measurement is.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar for so many texts.
+pub(super) fn progress(texts: u64) -> ProgressBar {
+    ProgressBar::new(texts).with_style(
+        ProgressStyle::with_template("{bar:40} {pos} of {len} texts, {eta} left").expect("a valid template"),
+    )
+}

@@ -1,0 +1,25 @@
+//! A text with what became of it.
+
+use serde_json::Value;
+use verdigris::Judgement;
+
+use crate::error::Failure;
+
+/// A text that was judged, or why it was not.
+pub(super) struct Judged<'k> {
+    pub(super) name: String,
+    pub(super) id: Option<Value>,
+    pub(super) text: String,
+    pub(super) result: Result<Judgement<'k>, Failure>,
+}
+
+/// What became of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Marked,
+    /// Not as a whole, but a passage of it.
+    MarkedInPart,
+    NotMarked,
+    TooShort,
+    Faulty,
+}

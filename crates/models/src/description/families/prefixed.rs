@@ -1,0 +1,49 @@
+//! Weights whose names begin alike: `transformer.`, or nothing.
+
+use crate::description::checkpoint::Checkpoint;
+use crate::description::config::Norm;
+use crate::description::parts::{Projection, Scales};
+use crate::error::ModelError;
+
+/// Weights under a prefix that some files have and some have not.
+pub(super) struct Prefixed<'a> {
+    checkpoint: &'a Checkpoint,
+    prefix: &'static str,
+}
+
+impl<'a> Prefixed<'a> {
+    /// Those of a checkpoint in which one of the prefixes leads to `probe`.
+    pub(super) fn new(checkpoint: &'a Checkpoint, prefixes: &[&'static str], probe: &str) -> Self {
+        let found = prefixes.iter().find(|prefix| checkpoint.has(&format!("{prefix}{probe}")));
+        Self { checkpoint, prefix: found.unwrap_or(&prefixes[0]) }
+    }
+
+    pub(super) fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    pub(super) fn projection(
+        &self,
+        name: &str,
+        out: usize,
+        input: usize,
+        bias: bool,
+    ) -> Result<Projection, ModelError> {
+        let name = self.name(name);
+        let matrix = self.checkpoint.matrix(&format!("{name}.weight"), [out, input])?;
+        let bias = bias.then(|| self.checkpoint.vector(&format!("{name}.bias"), out)).transpose()?;
+        Ok(Projection { matrix, bias })
+    }
+
+    /// What a norm has; `has_bias` for layer norms that have one.
+    pub(super) fn scales(&self, name: &str, length: usize, norm: Norm, has_bias: bool) -> Result<Scales, ModelError> {
+        let name = self.name(name);
+        let weight = self.checkpoint.vector(&format!("{name}.weight"), length)?;
+        let bias = match norm {
+            Norm::Rms { .. } => None,
+            Norm::Layer { .. } if has_bias => Some(self.checkpoint.vector(&format!("{name}.bias"), length)?),
+            Norm::Layer { .. } => Some(vec![0.0; length]),
+        };
+        Ok(Scales { weight, bias })
+    }
+}
