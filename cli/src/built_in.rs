@@ -29,9 +29,9 @@ pub(crate) fn storyteller() -> ModelFolder {
 }
 
 /// The model of this name, unless there is a file or a folder of the same name.
-pub(crate) fn named(place: &Path) -> Option<ModelFolder> {
-    let (_, folder) = MODELS.into_iter().find(|(name, _)| Path::new(name) == place)?;
-    (!place.exists()).then_some(folder)
+pub(crate) fn named(source: &Path) -> Option<ModelFolder> {
+    let (_, folder) = MODELS.into_iter().find(|(name, _)| Path::new(name) == source)?;
+    (!source.exists()).then_some(folder)
 }
 
 #[cfg(test)]

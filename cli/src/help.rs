@@ -36,7 +36,7 @@ fn examples(footer: &str) -> Vec<String> {
 }
 
 /// The commands of a line as a shell would split it: words, quotes, pipes, and files to write to. After a gap of two
-/// spaces or more comes what is said of the command.
+/// spaces or more comes a remark on the command.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word): (Vec<Vec<String>>, Vec<String>, Option<String>) = Default::default();
     let mut rest = line.chars().peekable();

@@ -48,9 +48,9 @@ impl ModelOption {
 
     /// What people call it: the last part of its path, or its name on the hub.
     pub(crate) fn name(&self) -> String {
-        let Some(place) = &self.model else { return "tale".into() };
-        let last = place.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-        last.unwrap_or_else(|| place.display().to_string())
+        let Some(source) = &self.model else { return "tale".into() };
+        let last = source.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        last.unwrap_or_else(|| source.display().to_string())
     }
 
     pub(crate) fn engine(&self, device: &Device) -> Result<Engine, Failure> {
@@ -62,9 +62,9 @@ impl ModelOption {
     }
 
     pub(crate) fn reader(&self) -> Result<Reader, Failure> {
-        let find = |place: &Path| match named(place) {
+        let find = |source: &Path| match named(source) {
             Some(folder) => Ok(folder),
-            None => fetching(|each| ModelFolder::find_tokenizer(place, each)),
+            None => fetching(|each| ModelFolder::find_tokenizer(source, each)),
         };
         let folder = self.model.as_deref().map_or_else(|| Ok(storyteller()), find)?;
         Ok(Reader::new(folder.tokenizer()?))
@@ -72,10 +72,10 @@ impl ModelOption {
 }
 
 /// A model at a path, on the hub, or part of the program.
-pub(crate) fn find(place: &Path) -> Result<ModelFolder, Failure> {
-    match named(place) {
+pub(crate) fn find(source: &Path) -> Result<ModelFolder, Failure> {
+    match named(source) {
         Some(folder) => Ok(folder),
-        None => fetching(|each| ModelFolder::find(place, each)),
+        None => fetching(|each| ModelFolder::find(source, each)),
     }
 }
 
@@ -99,8 +99,8 @@ fn fetching(
 }
 
 /// Loads a model.
-pub(crate) fn load(place: &Path, device: &Device) -> Result<Engine, Failure> {
-    Ok(Engine::from_folder(&find(place)?, device)?)
+pub(crate) fn load(source: &Path, device: &Device) -> Result<Engine, Failure> {
+    Ok(Engine::from_folder(&find(source)?, device)?)
 }
 
 /// What writes: a model on a device, steered or not.

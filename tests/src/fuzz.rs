@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
 use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, NumberForms, Style, Whitespace};
-use verdigris_text::{ChatTemplate, Message, Pieces, Tokenizer};
+use verdigris_text::{ChatTemplate, Chunks, Message, Tokenizer};
 use verdigris_watermark::attack::Attack;
 use verdigris_watermark::normalize::normalize;
 use verdigris_watermark::windows::passages;
@@ -87,8 +87,8 @@ pub fn tokenizer_file(data: &[u8]) -> bool {
             assert!(tokens.iter().all(|&token| (token as usize) < vocabulary.size()), "{tokens:?}");
         }
         let _ = tokenizer.encode_prompt(text);
-        for (_, place) in tokenizer.encode_with_places(text).unwrap_or_default() {
-            assert!(place.start <= place.end && place.end <= text.len(), "{place:?} of {}", text.len());
+        for (_, range) in tokenizer.encode_with_offsets(text).unwrap_or_default() {
+            assert!(range.start <= range.end && range.end <= text.len(), "{range:?} of {}", text.len());
         }
     }
     true
@@ -135,7 +135,7 @@ pub fn key_file(data: &[u8]) {
     }
 }
 
-/// A key and a text: the first line is a key file, the rest is text. Any cut into pieces gives the same evidence.
+/// A key and a text: the first line is a key file, the rest is text. Any cut into chunks gives the same evidence.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -147,17 +147,17 @@ pub fn detector_input(data: &[u8]) {
     if key.vocabulary().size() > MAX_VOCABULARY || text.len() > 4096 {
         return;
     }
-    let joined: Result<Vec<String>, _> = Pieces::new(text).collect();
+    let joined: Result<Vec<String>, _> = Chunks::new(text).collect();
     assert_eq!(joined.is_ok(), std::str::from_utf8(text).is_ok());
     // Bytes as tokens, some of them outside the vocabulary.
     let tokens: Vec<u32> = text.iter().map(|&byte| u32::from(byte) * 37).collect();
     for repeats in [Repeats::Context, Repeats::Observation, Repeats::Nothing] {
         let detector = || Detector::new(scheme.clone()).repeats(repeats).recording();
-        let (mut whole, mut pieces) = (detector(), detector());
+        let (mut whole, mut chunks) = (detector(), detector());
         whole.push(&tokens);
-        tokens.chunks(1 + text.len() % 7).for_each(|piece| _ = pieces.push(piece));
+        tokens.chunks(1 + text.len() % 7).for_each(|piece| _ = chunks.push(piece));
         // Sums of scores can differ by rounding, for their order in the table does not: they are equal.
-        let (a, b) = (whole.evidence(), pieces.evidence());
+        let (a, b) = (whole.evidence(), chunks.evidence());
         assert!(a.scored == b.scored && a.score == b.score && a.tokens == b.tokens);
         assert!(a.ln_p <= 0.0 || a.ln_p.is_nan() && a.scored == 0, "{a:?}");
         for passage in passages(whole.law(), whole.record(), 0.5) {
@@ -166,7 +166,7 @@ pub fn detector_input(data: &[u8]) {
     }
 }
 
-/// A text: repaired, every place maps back into it, and attacks leave text.
+/// A text: repaired, every range maps back into it, and attacks leave text.
 ///
 /// # Panics
 /// If a promise is broken.
@@ -222,7 +222,7 @@ pub fn regex(data: &[u8]) {
     }
 }
 
-/// A schema: an error that names a place, or a grammar whose shortest text is JSON.
+/// A schema: an error that names a range, or a grammar whose shortest text is JSON.
 ///
 /// # Panics
 /// If a promise is broken.

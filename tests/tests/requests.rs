@@ -69,7 +69,7 @@ fn many_prompts_are_as_each_alone() {
         let together = request("not this one", 40)
             .stream_prompts(PROMPTS, |i, event| {
                 match event {
-                    Event::Piece(piece) => {
+                    Event::Text(piece) => {
                         assert!(ended[i].is_none() && !piece.is_empty());
                         streamed[i] += piece;
                     }
@@ -125,7 +125,7 @@ fn a_break_ends_all_texts() {
     let mut pieces = 0;
     let texts = ENGINE.request("The").max_tokens(200).seed(1).stream_texts(4, |i, event| {
         assert!(pieces < 10, "nothing after the break");
-        if let Event::Piece(piece) = event {
+        if let Event::Text(piece) = event {
             seen[i] += piece;
             pieces += 1;
         }

@@ -45,17 +45,17 @@ impl Loss {
         let end = engine.end().first().copied().unwrap_or(0);
         let corpus = Corpus::read(&self.text, engine.reader().tokenizer(), end)?;
         corpus.check(self.window, &self.text)?;
-        let score = engine.score(corpus.spread(self.window, self.windows))?;
+        let found = engine.perplexity(corpus.spread(self.window, self.windows))?;
         let mut out = anstream::stdout();
         if self.json {
             let json = serde_json::json!({
-                "tokens": score.tokens, "loss": score.loss(), "perplexity": score.perplexity(),
+                "tokens": found.tokens, "loss": found.loss(), "perplexity": found.value(),
             });
             writeln!(out, "{json}")?;
         } else {
-            writeln!(out, "tokens      {}", score.tokens)?;
-            writeln!(out, "loss        {:.4} nats a token", score.loss())?;
-            writeln!(out, "perplexity  {:.2}", score.perplexity())?;
+            writeln!(out, "tokens      {}", found.tokens)?;
+            writeln!(out, "loss        {:.4} nats a token", found.loss())?;
+            writeln!(out, "perplexity  {:.2}", found.value())?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -187,6 +187,6 @@ impl Power {
 
 /// The mean surprise of texts to the model.
 fn nats(engine: &Engine, texts: &[Vec<TokenId>]) -> Result<f64, Failure> {
-    let score = engine.score(texts.iter().map(Vec::as_slice))?;
-    Ok(score.nats / score.tokens.max(1) as f64)
+    let found = engine.perplexity(texts.iter().map(Vec::as_slice))?;
+    Ok(found.nats / found.tokens.max(1) as f64)
 }

@@ -1,4 +1,4 @@
-//! A text with what became of it.
+//! A judged text and its outcome.
 
 use serde_json::Value;
 use verdigris::Judgement;
@@ -17,7 +17,7 @@ pub(super) struct Judged<'k> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Marked,
-    /// Not as a whole, but a passage of it.
+    /// A passage of it is marked, the text as a whole is not.
     MarkedInPart,
     NotMarked,
     TooShort,

@@ -15,9 +15,9 @@ pub trait Chance {
         None
     }
 
-    /// A draft from a law that sums to one. `place` is the number of drafts before it in its call: a position is
-    /// drafted again, at another place, after a draft before it was rejected.
-    fn draft(&mut self, law: &[f64], position: usize, place: usize) -> TokenId;
+    /// A draft from a law that sums to one. `index` is the number of drafts before it in its call: a position is
+    /// drafted again, at another index, after a draft before it was rejected.
+    fn draft(&mut self, law: &[f64], position: usize, index: usize) -> TokenId;
 
     /// Whether an event of this probability happens.
     fn accept(&mut self, probability: f64, position: usize) -> bool;
@@ -40,8 +40,8 @@ impl Chance for Seeded {
         Some(self.0.uniform(position as u64, Purpose::Token))
     }
 
-    fn draft(&mut self, law: &[f64], position: usize, place: usize) -> TokenId {
-        invert(law, self.0.uniform_of(position as u64, Purpose::Draft, place as u32))
+    fn draft(&mut self, law: &[f64], position: usize, index: usize) -> TokenId {
+        invert(law, self.0.uniform_of(position as u64, Purpose::Draft, index as u32))
     }
 
     fn accept(&mut self, probability: f64, position: usize) -> bool {
@@ -95,12 +95,12 @@ mod tests {
         let chance = || Seeded(Random::new(5));
         let accept = |at: usize| number(|p| chance().accept(p, at));
         let residual = |at: usize| number(|p| chance().residual(&coin(p), at) == 0);
-        let draft = |at: usize, place: usize| number(|p| chance().draft(&coin(p), at, place) == 0);
+        let draft = |at: usize, index: usize| number(|p| chance().draft(&coin(p), at, index) == 0);
         let mut kinds = vec![("token", (0..POSITIONS).map(|at| chance().number(at).unwrap()).collect::<Vec<f64>>())];
         kinds.push(("accept", (0..POSITIONS).map(accept).collect()));
         kinds.push(("residual", (0..POSITIONS).map(residual).collect()));
-        for place in 0..4 {
-            kinds.push(("draft", (0..POSITIONS).map(|at| draft(at, place)).collect()));
+        for index in 0..4 {
+            kinds.push(("draft", (0..POSITIONS).map(|at| draft(at, index)).collect()));
         }
         let mut all: Vec<f64> = kinds.iter().flat_map(|(_, numbers)| numbers).copied().collect();
         all.sort_unstable_by(f64::total_cmp);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! tokens for `v(g + 1) + g c` seconds, where `v(m)` is a call with `m` rows and `c` a drafted token (Leviathan,
-//! Kalman and Matias 2023, section 3.3, with measured costs and a rate for each place). The best `g` may be 0,
+//! Kalman and Matias 2023, section 3.3, with measured costs and a rate for each index). The best `g` may be 0,
 //! which is plain decoding.
 
 use std::time::Duration;
@@ -36,7 +36,7 @@ const FRESH: f64 = 0.2;
 /// How much of a count is left after each new one.
 const KEPT: f64 = 0.95;
 
-/// How many drafts the rate of the place before counts for.
+/// How many drafts the rate of the index before counts for.
 const PRIOR: f64 = 2.0;
 
 /// The lengths of the first calls, so that there is something to compare.
@@ -62,7 +62,7 @@ pub(crate) struct Call {
 #[derive(Clone, Debug)]
 pub(crate) struct Chooser {
     length: DraftLength,
-    /// For each place: drafts that were decided there, and those accepted.
+    /// By their index in a call: drafts that were decided there, and those accepted.
     tried: [f64; MAX_AUTO],
     accepted: [f64; MAX_AUTO],
     /// Seconds for a drafted token.
@@ -118,9 +118,9 @@ impl Chooser {
             return;
         }
         self.calls += 1;
-        for place in 0..call.drafted.min(MAX_AUTO).min(call.accepted + 1) {
-            self.tried[place] = self.tried[place] * KEPT + 1.0;
-            self.accepted[place] = self.accepted[place] * KEPT + f64::from(u8::from(place < call.accepted));
+        for index in 0..call.drafted.min(MAX_AUTO).min(call.accepted + 1) {
+            self.tried[index] = self.tried[index] * KEPT + 1.0;
+            self.accepted[index] = self.accepted[index] * KEPT + f64::from(u8::from(index < call.accepted));
         }
         // An experiment that went well is worth another one soon.
         if self.best == 0 && call.drafted > 0 && call.accepted == call.drafted {

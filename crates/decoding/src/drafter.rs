@@ -16,7 +16,7 @@ pub struct Draft {
     pub token: TokenId,
     /// The law that it was drawn from, exactly as it was drawn; `None` for a guess at the token that the target
     /// will draw.
-    pub law: Option<Vec<f64>>,
+    pub proposal: Option<Vec<f64>>,
 }
 
 /// Guesses the tokens that follow a text.
@@ -127,11 +127,11 @@ impl Drafter for DraftModel<'_> {
             let draft = match self.coupling {
                 Coupling::Independent => {
                     let law = self.sampler.distribution(&self.row);
-                    Draft { token: chance.draft(&law, position, drafts.len()), law: Some(law) }
+                    Draft { token: chance.draft(&law, position, drafts.len()), proposal: Some(law) }
                 }
                 Coupling::Shared => {
                     let Some(token) = chance.token(self.sampler, &self.row, position) else { break };
-                    Draft { token, law: None }
+                    Draft { token, proposal: None }
                 }
             };
             self.transforms.advance(&mut state, draft.token);
@@ -145,7 +145,7 @@ impl Drafter for DraftModel<'_> {
 /// Prompt lookup: what followed the last tokens when they stood in the text before (Saxena 2023).
 ///
 /// The longest suffix that occurred before decides, and of its occurrences the latest. Each call compares the end of
-/// the text with every place of it: for a text of n tokens at most n times [`Lookup::max_match`] comparisons, which is
+/// the text at every position of it: for a text of n tokens at most n times [`Lookup::max_match`] comparisons, which is
 /// far less than a call of a model costs.
 #[doc(alias = "prompt_lookup")]
 #[doc(alias = "ngram")]
@@ -187,7 +187,7 @@ impl Drafter for Lookup {
         if length < self.min_match.max(1) {
             return Ok(Vec::new());
         }
-        Ok(text[end..].iter().take(limit).map(|&token| Draft { token, law: None }).collect())
+        Ok(text[end..].iter().take(limit).map(|&token| Draft { token, proposal: None }).collect())
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
         let together = new().draft(&text, &state, 12, &mut chance()).unwrap();
         for draft in &together {
             let alone = new().draft(&text, &state, 1, &mut chance()).unwrap();
-            assert_eq!(alone[0].law, draft.law, "after {text:?}");
+            assert_eq!(alone[0].proposal, draft.proposal, "after {text:?}");
             chain.advance(&mut state, draft.token);
             text.push(draft.token);
         }
@@ -252,7 +252,10 @@ mod tests {
         let lookup = |text: &[TokenId], limit| -> Vec<TokenId> {
             let mut lookup = Lookup { min_match: 2, max_match: 4 };
             let drafts = lookup.draft(text, &Chain::new().start(&[]), limit, &mut chance()).unwrap();
-            drafts.into_iter().map(|Draft { token, law }| if law.is_none() { token } else { TokenId::MAX }).collect()
+            drafts
+                .into_iter()
+                .map(|Draft { token, proposal }| if proposal.is_none() { token } else { TokenId::MAX })
+                .collect()
         };
         // Twice after 1 2, and once after 9 1 2, which is longer.
         assert_eq!(lookup(&[9, 1, 2, 30, 31, 1, 2, 40, 41, 9, 1, 2], 2), [30, 31]);

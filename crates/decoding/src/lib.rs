@@ -14,7 +14,7 @@
 //! | [`drafter`] | who guesses: a small model, or the text itself |
 //! | [`chance`] | where every random decision goes through |
 //! | [`steer`] | a model moved by experts |
-//! | [`mod@score`] | how well a model predicts a text |
+//! | [`mod@perplexity`] | how well a model predicts a text |
 //! | [`writing`] | what all ways to write have in common |
 //! | [`limits`] | when a text ends |
 #![forbid(unsafe_code)]
@@ -26,8 +26,8 @@ pub mod drafter;
 #[cfg(test)]
 mod enumerate;
 pub mod limits;
+pub mod perplexity;
 pub mod plain;
-pub mod score;
 pub mod speculative;
 pub mod steer;
 #[cfg(test)]
@@ -40,8 +40,8 @@ pub use chance::{Chance, Seeded};
 pub use draft_length::DraftLength;
 pub use drafter::{Coupling, Draft, DraftModel, Drafter, Lookup};
 pub use limits::{Limits, Stop};
+pub use perplexity::{Perplexity, perplexity};
 pub use plain::Plain;
-pub use score::{Score, score};
 pub use speculative::{Acceptance, Speculative};
 pub use steer::{Pair, Steered};
 pub use target::{DecodeError, Target};

@@ -37,7 +37,7 @@ impl Limits {
     }
 }
 
-/// What ended a text.
+/// Why a text ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The model wrote an end token.

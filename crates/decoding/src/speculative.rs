@@ -24,7 +24,7 @@ use crate::drafter::{Draft, Drafter};
 use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
 
-/// How drafting went.
+/// How many drafts were made and accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acceptance {
     /// Calls of the target model.
@@ -200,7 +200,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         drafts: &[Draft],
         batch: &[TokenId],
     ) -> Result<Option<Vec<Option<TokenId>>>, DecodeError> {
-        let Some(size) = self.device.row().filter(|_| drafts.iter().all(|draft| draft.law.is_none())) else {
+        let Some(size) = self.device.row().filter(|_| drafts.iter().all(|draft| draft.proposal.is_none())) else {
             return Ok(None);
         };
         self.steps.resize_with(drafts.len() + 1, Steps::default);
@@ -240,7 +240,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
     fn decide(&mut self, draft: Option<&Draft>) -> Result<TokenId, DecodeError> {
         let position = self.text.len();
         let sampler = self.target.sampler;
-        let Some(Draft { token, law: Some(q) }) = draft else {
+        let Some(Draft { token, proposal: Some(q) }) = draft else {
             let token = self.chance.token(sampler, &self.row, position);
             return token.ok_or_else(|| DecodeError::no_token(&self.row, position));
         };

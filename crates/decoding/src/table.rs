@@ -157,7 +157,7 @@ impl Sequence for TableSequence {
     }
 
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
-        let kept: Vec<TokenId> = path.iter().map(|place| self.tokens[from + place]).collect();
+        let kept: Vec<TokenId> = path.iter().map(|index| self.tokens[from + index]).collect();
         self.tokens.truncate(from);
         self.tokens.extend(kept);
         Ok(())

@@ -63,7 +63,7 @@ impl Target {
         self.sampler.sample(row, u).ok_or_else(|| DecodeError::no_token(row, position))
     }
 
-    /// What is done to the row of the token at a place, as steps for a model that draws where its rows are. `false`
+    /// What is done to the row of the token at a position, as steps for a model that draws where its rows are. `false`
     /// where the logits themselves are needed.
     pub(crate) fn record(&self, state: &ChainState, row: &mut Row, size: usize, steps: &mut Steps) -> bool {
         row.record(size, steps, |row| self.transforms.apply(state, row))

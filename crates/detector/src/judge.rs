@@ -62,7 +62,7 @@ pub struct MarkedPassage<'k> {
     pub key: &'k Key,
     /// Its bytes, of the text as it came.
     pub range: Range<usize>,
-    /// Draws counted in it.
+    /// The number of counted observations in it.
     pub scored: u64,
     /// Standard deviations of their sum above that of unmarked text.
     pub z: f64,
@@ -73,7 +73,7 @@ pub struct MarkedPassage<'k> {
 }
 
 impl<'k> Judgement<'k> {
-    /// Of a text of which no more is known than its evidence.
+    /// A judgement that rests on evidence alone: without the text there are no repairs, tokens or passages to tell of.
     pub fn of(key: &'k Key, evidence: Evidence) -> Self {
         let (repairs, tokens, passages) = (Vec::new(), Vec::new(), Vec::new());
         Self { key, evidence, payload: None, repairs, skipped: 0, tokens, passages }

@@ -21,7 +21,7 @@ impl Reading<'_> {
             Some(normalized) => normalized.origin(at + self.skipped),
             None => at + self.skipped,
         };
-        let spans = tokenizer.encode_with_places(self.text)?.into_iter();
+        let spans = tokenizer.encode_with_offsets(self.text)?.into_iter();
         Ok(spans.map(|(_, range)| origin(range.start)..origin(range.end).min(original.len())).collect())
     }
 

@@ -42,8 +42,8 @@ pub struct Cached<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Memory<'a> {
-    Piece(&'a [u8]),
-    /// In each page so many bytes, from a place that is the same in all.
+    Contiguous(&'a [u8]),
+    /// In each page so many bytes, from an offset that is the same in all.
     Pages {
         pages: &'a [Arc<Vec<u8>>],
         from: usize,
@@ -54,7 +54,7 @@ enum Memory<'a> {
 impl<'a> Cached<'a> {
     /// Keys or values that follow each other. A head is whole blocks.
     pub fn new(format: Format, bytes: &'a [u8]) -> Self {
-        Self { format, bytes: bytes.len(), memory: Memory::Piece(bytes) }
+        Self { format, bytes: bytes.len(), memory: Memory::Contiguous(bytes) }
     }
 
     /// Keys or values of `total` bytes in pages: of each page `bytes` from byte `from` on, the last of them only as far
@@ -76,7 +76,7 @@ impl<'a> Cached<'a> {
     /// How many tokens a page holds that has `token` bytes for each.
     fn tokens_a_page(&self, token: usize) -> usize {
         match self.memory {
-            Memory::Piece(_) => (self.bytes / token).max(1),
+            Memory::Contiguous(_) => (self.bytes / token).max(1),
             Memory::Pages { bytes, .. } => bytes / token,
         }
     }
@@ -86,7 +86,7 @@ impl<'a> Cached<'a> {
         let row = self.format.bytes(shape.head_dim);
         let token = shape.kv_heads * row;
         let of_page = match self.memory {
-            Memory::Piece(bytes) => bytes,
+            Memory::Contiguous(bytes) => bytes,
             Memory::Pages { pages, from, bytes } => &pages[page][from..from + bytes],
         };
         // The heads after it do not belong to its last row.
@@ -207,19 +207,19 @@ dispatch! {
 unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, from: usize, to: usize, out: &Out<'_>) {
     let Heads { heads, kv_heads, head_dim } = task.shape;
     let group = heads / kv_heads;
-    let place = |row: usize| (row / group, task.head * group + row % group);
+    let token_and_head = |row: usize| (row / group, task.head * group + row % group);
     // In a closure it would not be compiled for the unit.
     let mut scratch = SCRATCH.take();
     let Scratch { queries, scores, sums } = &mut scratch;
     queries.clear();
     for row in from..to {
-        let (token, head) = place(row);
+        let (token, head) = token_and_head(row);
         let at = (token * heads + head) * head_dim;
         queries.extend_from_slice(&task.q[at..at + head_dim]);
     }
     // What no row of these sees is not read.
     let held = task.t - task.m;
-    let seen = if task.mask.visible.is_some() { task.t } else { held + place(to - 1).0 + 1 };
+    let seen = if task.mask.visible.is_some() { task.t } else { held + token_and_head(to - 1).0 + 1 };
     let rows = to - from;
     // Rows of scores are whole lanes.
     let width = seen.next_multiple_of(LANES);
@@ -241,7 +241,7 @@ unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, from: usize, to:
         }
     }
     for (row, scores) in (from..to).zip(scores.chunks_mut(width)) {
-        let (token, head) = place(row);
+        let (token, head) = token_and_head(row);
         softmax(unit, task, token, head, held, seen, scores);
     }
     sums.clear();
@@ -259,7 +259,7 @@ unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, from: usize, to:
         }
     }
     for (row, sums) in (from..to).zip(sums.chunks(head_dim)) {
-        let (token, head) = place(row);
+        let (token, head) = token_and_head(row);
         for (d, &sum) in sums.iter().enumerate() {
             // SAFETY: the caller's promise.
             unsafe { out.set(token, head * head_dim + d, sum) };

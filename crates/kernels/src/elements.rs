@@ -3,7 +3,7 @@
 use crate::dispatch::dispatch;
 use crate::simd::{LANES, Simd};
 
-/// A non-linearity.
+/// The non-linear function of a feed-forward part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// `x * sigmoid(x)`.

@@ -1,7 +1,7 @@
 //! Whether tokens are among the first of torch's random permutations: sixteen seeds at a time.
 //!
 //! torch's CPU `randperm(n)` draws a number for each entry from a Mersenne Twister and swaps (Matsumoto and Nishimura
-//! 1998; Fisher and Yates 1938). One entry's place can be followed through the swaps without making the permutation.
+//! 1998; Fisher and Yates 1938). One entry's position can be followed through the swaps without making the permutation.
 //! Every seed takes the same steps, so sixteen of them share each one; what a step divides by is the same for all too,
 //! and its reciprocal is made once.
 
@@ -74,7 +74,7 @@ fn follow_lanes(
         let before = state[j - 1];
         state[j] = lanes(|l| 1_812_433_253u32.wrapping_mul(before[l] ^ before[l] >> 30).wrapping_add(j as u32));
     }
-    let (mut places, mut hits) = (*tokens, [0u32; LANES]);
+    let (mut positions, mut hits) = (*tokens, [0u32; LANES]);
     for (block, reciprocals) in reciprocals.chunks(N).enumerate() {
         for (k, &reciprocal) in reciprocals.iter().enumerate() {
             // The next word of the state in its old place, then its output.
@@ -97,8 +97,8 @@ fn follow_lanes(
                 let rest = x.wrapping_sub(quotient.wrapping_mul(left));
                 i + rest.min(rest.wrapping_sub(left))
             });
-            hits = lanes(|l| hits[l] | u32::from(to[l] == places[l]));
-            places = lanes(|l| if places[l] == i { to[l] } else { places[l] });
+            hits = lanes(|l| hits[l] | u32::from(to[l] == positions[l]));
+            positions = lanes(|l| if positions[l] == i { to[l] } else { positions[l] });
         }
     }
     *found = hits;

@@ -91,7 +91,7 @@ pub enum ModelError {
     },
     /// The GPU failed.
     #[error("the GPU failed: {0}")]
-    Gpu(String),
+    Gpu(#[source] BoxError),
     /// Keys and values cannot be kept so.
     #[error(
         "keys and values of {head_dim} elements cannot be kept as {format:?}; F32, F16 and Bf16 can, and Q8_0 for multiples of 32"
@@ -169,7 +169,7 @@ impl From<verdigris_kernels::cuda::CudaError> for ModelError {
     fn from(error: verdigris_kernels::cuda::CudaError) -> Self {
         match error {
             verdigris_kernels::cuda::CudaError::Memory { bytes } => Self::DeviceMemory { bytes, free: None },
-            other => Self::Gpu(other.to_string()),
+            other => Self::Gpu(other.into()),
         }
     }
 }

@@ -147,7 +147,7 @@ pub struct Batch<'a> {
     /// follows what was held before. A token sees what was held, its ancestors and itself, and its position
     /// is one more than its parent's. Without parents every token follows the one before it.
     pub parents: Option<&'a [Option<usize>]>,
-    /// Which rows are wanted.
+    /// The tokens whose rows are wanted.
     pub wanted: Wanted,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Controls {
     all: Vec<Control>,
     /// The first of them in a text; of several there the one with the longest name.
     first: AhoCorasick,
-    /// Every place where a name begins. Names that begin with another name are left out: one is enough.
+    /// Every position at which a name begins. Names that begin with another name are left out: one is enough.
     begins: AhoCorasick,
     /// By the patterns of `begins`: the bytes of the first character, or 0 where the name has no other.
     breaks: Vec<usize>,
@@ -61,14 +61,14 @@ impl Controls {
     /// before a name of one character.
     pub(crate) fn guarded(&self, text: &str, guard: char) -> String {
         let found = self.begins.find_overlapping_iter(text);
-        let mut places: Vec<usize> = found.map(|m| m.start() + self.breaks[m.pattern()]).collect();
-        places.sort_unstable();
-        places.dedup();
-        let (mut out, mut from) = (String::with_capacity(text.len() + places.len() * guard.len_utf8()), 0);
-        for place in places {
-            out.push_str(&text[from..place]);
+        let mut positions: Vec<usize> = found.map(|m| m.start() + self.breaks[m.pattern()]).collect();
+        positions.sort_unstable();
+        positions.dedup();
+        let (mut out, mut from) = (String::with_capacity(text.len() + positions.len() * guard.len_utf8()), 0);
+        for position in positions {
+            out.push_str(&text[from..position]);
             out.push(guard);
-            from = place;
+            from = position;
         }
         out + &text[from..]
     }

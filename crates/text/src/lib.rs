@@ -7,20 +7,20 @@
 //! | [`stream`] | tokens to text, one at a time |
 //! | [`chat`] | conversations as prompts, by a model's own template |
 //! | `controls` | control tokens by their names in a text |
-//! | [`pieces`] | cutting a long text where a tokenizer would cut it too |
+//! | [`chunks`] | cutting a long text where a tokenizer would cut it too |
 #![forbid(unsafe_code)]
 
 pub mod chat;
+pub mod chunks;
 mod controls;
 pub mod error;
-pub mod pieces;
 pub mod stream;
 pub mod tokenizer;
 pub mod vocabulary;
 
 pub use chat::{ChatError, ChatTemplate, Message};
+pub use chunks::{Chunks, ReadError};
 pub use error::TokenizerError;
-pub use pieces::{Pieces, ReadError};
 pub use stream::TextStream;
 pub use tokenizer::Tokenizer;
 pub use vocabulary::Vocabulary;

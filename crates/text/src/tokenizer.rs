@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use verdigris_logits::TokenId;
 
+use crate::chunks::{Chunks, ReadError};
 use crate::controls::{Control, Controls, Part};
 use crate::error::TokenizerError;
-use crate::pieces::{Pieces, ReadError};
 use crate::vocabulary::Vocabulary;
 
-/// Pieces that are tokenized side by side. Bounds the memory of reading to a few MiB.
+/// Chunks that are tokenized side by side. Bounds the memory of reading to a few MiB.
 const IN_FLIGHT: usize = 16;
 
 /// A tokenizer and its vocabulary.
@@ -91,15 +91,16 @@ impl Tokenizer {
     /// # Errors
     ///
     /// As [`Tokenizer::encode`].
-    pub fn encode_with_places(&self, text: &str) -> Result<Vec<(TokenId, Range<usize>)>, ReadError> {
-        // In pieces, as a reader is: what the library keeps of a token takes a hundred times its bytes.
+    #[doc(alias = "return_offsets_mapping")]
+    pub fn encode_with_offsets(&self, text: &str) -> Result<Vec<(TokenId, Range<usize>)>, ReadError> {
+        // In chunks, as a reader is: what the library keeps of a token takes a hundred times its bytes.
         let (mut all, mut before) = (Vec::new(), 0);
-        for piece in Pieces::new(text.as_bytes()) {
-            let piece = piece?;
-            let encoding = read(|| self.inner.encode(piece.as_str(), false))?;
-            let places = encoding.get_offsets().iter().map(|&(start, end)| before + start..before + end.max(start));
-            all.extend(encoding.get_ids().iter().copied().zip(places));
-            before += piece.len();
+        for chunk in Chunks::new(text.as_bytes()) {
+            let chunk = chunk?;
+            let encoding = read(|| self.inner.encode(chunk.as_str(), false))?;
+            let offsets = encoding.get_offsets().iter().map(|&(start, end)| before + start..before + end.max(start));
+            all.extend(encoding.get_ids().iter().copied().zip(offsets));
+            before += chunk.len();
         }
         Ok(all)
     }
@@ -151,17 +152,17 @@ impl Tokenizer {
     }
 
     /// Tokenizes what a reader holds, on all cores and in bounded memory, and hands the tokens to `each` in
-    /// order, piece by piece.
+    /// order, chunk by chunk.
     ///
     /// # Errors
     ///
     /// Where the reader fails, where it holds no UTF-8, and as [`Tokenizer::encode`].
     pub fn encode_reader(&self, reader: impl Read, mut each: impl FnMut(&str, &[TokenId])) -> Result<(), ReadError> {
-        let mut pieces = Pieces::new(reader);
+        let mut chunks = Chunks::new(reader);
         loop {
             let (mut texts, mut fault) = (Vec::with_capacity(IN_FLIGHT), None);
-            for piece in pieces.by_ref().take(IN_FLIGHT) {
-                match piece {
+            for chunk in chunks.by_ref().take(IN_FLIGHT) {
+                match chunk {
                     Ok(text) => texts.push(text),
                     Err(error) => {
                         fault = Some(error);
@@ -216,14 +217,14 @@ mod tests {
     fn tokens_know_their_places() {
         let tokenizer = tale();
         let text = "The naïve captain — über all, \u{1F600} he said.\n\nNew line";
-        let places = tokenizer.encode_with_places(text).unwrap();
-        assert_eq!(places.iter().map(|(token, _)| *token).collect::<Vec<_>>(), tokenizer.encode(text).unwrap());
-        for (token, place) in &places {
+        let offsets = tokenizer.encode_with_offsets(text).unwrap();
+        assert_eq!(offsets.iter().map(|(token, _)| *token).collect::<Vec<_>>(), tokenizer.encode(text).unwrap());
+        for (token, range) in &offsets {
             let bytes = tokenizer.vocabulary().bytes(*token);
-            let written = &text.as_bytes()[place.clone()];
-            assert!(written == bytes || written.windows(bytes.len()).any(|part| part == bytes), "{place:?}");
+            let written = &text.as_bytes()[range.clone()];
+            assert!(written == bytes || written.windows(bytes.len()).any(|part| part == bytes), "{range:?}");
         }
-        assert_eq!(places.last().unwrap().1.end, text.len());
+        assert_eq!(offsets.last().unwrap().1.end, text.len());
     }
 
     #[test]
@@ -243,9 +244,9 @@ mod tests {
     }
 
     #[test]
-    fn reading_in_pieces_changes_no_token() {
+    fn reading_in_chunks_changes_no_token() {
         let tokenizer = tale();
-        let text = include_str!("pieces.rs").repeat(60);
+        let text = include_str!("chunks.rs").repeat(60);
         let mut tokens = Vec::new();
         let mut read = String::new();
         tokenizer
@@ -296,7 +297,7 @@ mod tests {
             tokenizer.encode(text).unwrap_err(),
             tokenizer.encode_prompt(text).unwrap_err(),
             tokenizer.encode_long(text).unwrap_err(),
-            tokenizer.encode_with_places(text).unwrap_err(),
+            tokenizer.encode_with_offsets(text).unwrap_err(),
             tokenizer.encode_with_controls(text, '\u{FDD0}').unwrap_err(),
             reader.unwrap_err(),
         ];

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use verdigris_constrain::{Constraint, Grammar, Lexicon};
-use verdigris_decoding::{Pair, Score, Steered, score};
+use verdigris_decoding::{Pair, Perplexity, Steered, perplexity};
 use verdigris_detector::Reader;
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_models::{ChatSource, Device, LanguageModel, LoadedModel, ModelFolder};
@@ -45,8 +45,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Model`]: as [`ModelFolder::find`] and [`ModelFolder::load`].
-    pub fn load(place: impl AsRef<Path>) -> Result<Self, Error> {
-        Self::from_folder(&ModelFolder::find(place, |_| ())?, &Device::Cpu)
+    pub fn load(source: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::from_folder(&ModelFolder::find(source, |_| ())?, &Device::Cpu)
     }
 
     /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device).
@@ -165,8 +165,9 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Decode`] where the model fails.
-    pub fn score<'a>(&self, windows: impl IntoIterator<Item = &'a [TokenId]>) -> Result<Score, Error> {
-        Ok(score(&self.model, windows)?)
+    #[doc(alias = "score")]
+    pub fn perplexity<'a>(&self, windows: impl IntoIterator<Item = &'a [TokenId]>) -> Result<Perplexity, Error> {
+        Ok(perplexity(&self.model, windows)?)
     }
 
     /// The tokens that end a text.

@@ -121,7 +121,7 @@ pub enum Error {
     },
     /// The operating system gives no random numbers.
     #[error("no random seed: {0}; choose a seed")]
-    NoSeed(String),
+    NoSeed(#[source] std::io::Error),
     /// A weight of steering that is not a number.
     #[error("alpha is {0}, but must be a number")]
     Alpha(f64),

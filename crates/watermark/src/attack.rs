@@ -10,7 +10,7 @@ use verdigris_logits::random::philox4x32;
 
 use crate::normalize::LOOK_ALIKES;
 
-/// An attack.
+/// What an attack does to a text; its strength is a share from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attack {
     /// Takes out that share of the words.
@@ -60,7 +60,7 @@ impl Attack {
                 let mut words: Vec<&str> = words(text).collect();
                 let mut i = 0;
                 while i + 1 < words.len() {
-                    // Both of a pair change places, so half as many swaps.
+                    // Both of a pair change inner, so half as many swaps.
                     if random.roll(i) < strength / 2.0 {
                         words.swap(i, i + 1);
                         i += 1;
@@ -81,12 +81,12 @@ impl Attack {
             }
             Self::Typos => each_word(text, |i, word| {
                 let letters: Vec<char> = word.chars().collect();
-                let places: Vec<usize> =
+                let inner: Vec<usize> =
                     (1..letters.len()).filter(|&i| letters[i - 1..=i].iter().all(|c| c.is_alphabetic())).collect();
-                if places.is_empty() || random.roll(i) >= strength {
+                if inner.is_empty() || random.roll(i) >= strength {
                     return word.to_owned();
                 }
-                let (mut letters, at) = (letters, places[random.pick(i, places.len())]);
+                let (mut letters, at) = (letters, inner[random.pick(i, inner.len())]);
                 match random.pick(i + (1 << 30), 3) {
                     0 => letters.insert(at, letters[at]),
                     1 => _ = letters.remove(at),

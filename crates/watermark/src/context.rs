@@ -50,7 +50,7 @@ impl Context {
         if (1..=MAX_WIDTH).contains(&width) { Ok(Self { function, width }) } else { Err(BadContext::Width(width)) }
     }
 
-    /// What its tokens do.
+    /// How its tokens choose a list.
     pub fn function(self) -> ContextFunction {
         self.function
     }

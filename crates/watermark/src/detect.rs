@@ -13,10 +13,10 @@ use crate::statistics::ln_corrected;
 /// The p-value at or under which a text counts as marked: one false alarm in 100,000 unmarked texts.
 pub const DEFAULT_LEVEL: f64 = 1e-5;
 
-/// Draws that are looked up together.
+/// Observations that are looked up together.
 const BATCH: usize = 32;
 
-/// The most counted observations that are kept with their places: what windows and plots are made of.
+/// The most counted observations that are kept with their positions: what windows and plots are made of.
 pub const MAX_RECORD: usize = 1 << 24;
 
 /// What counts as the same evidence again.
@@ -56,7 +56,7 @@ pub enum Mark {
     },
 }
 
-/// A counted observation and its place in the text.
+/// A counted observation and its position in the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
     /// Which token of the text it judges.
@@ -96,9 +96,9 @@ struct Names {
 /// The evidence of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Evidence {
-    /// Tokens read.
+    /// The number of tokens that were read.
     pub tokens: u64,
-    /// Draws counted.
+    /// The number of counted observations.
     pub scored: u64,
     /// The sum of their scores: green tokens, where there are colours.
     pub score: f64,
@@ -133,7 +133,7 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too short to decide: {scored} tokens can be scored, and at least {needed} are needed")]
 pub struct TooShort {
-    /// Draws in the text.
+    /// The number of observations that the text has.
     pub scored: u64,
     /// The fewest with which a verdict 'marked' is possible.
     pub needed: u64,
@@ -163,7 +163,7 @@ impl Detector {
         self
     }
 
-    /// Keeps the counted observations with their places, up to [`MAX_RECORD`] of them.
+    /// Keeps the counted observations with their positions, up to [`MAX_RECORD`] of them.
     #[must_use]
     pub fn recording(mut self) -> Self {
         self.record = Some(Vec::new());

@@ -43,7 +43,7 @@ impl Distinct {
         if self.slots.len() < 1 << 14 {
             return;
         }
-        let touched = names.fold(0, |sum, name| sum ^ self.slots[self.place(clean(name))]);
+        let touched = names.fold(0, |sum, name| sum ^ self.slots[self.first_slot(clean(name))]);
         std::hint::black_box(touched);
     }
 
@@ -76,9 +76,9 @@ impl Distinct {
         self.level
     }
 
-    /// Where the search for a name begins.
+    /// The slot at which the search for a name begins.
     #[inline]
-    fn place(&self, name: u64) -> usize {
+    fn first_slot(&self, name: u64) -> usize {
         (name << self.level >> (u64::BITS - self.slots.len().trailing_zeros())) as usize
     }
 
@@ -86,7 +86,7 @@ impl Distinct {
     #[inline]
     fn put(&mut self, name: u64) -> bool {
         let mask = self.slots.len() - 1;
-        let mut slot = self.place(name);
+        let mut slot = self.first_slot(name);
         loop {
             match self.slots[slot] {
                 0 => break,

@@ -1,4 +1,4 @@
-//! Watermarks: keys, schemes and dialects, embedding, detection and the statistics of it.
+//! Watermarks: keys, schemes and dialects, embedding, detection and its statistics.
 //!
 //! A watermark makes some tokens more probable than others by a secret key: after each context it calls a share of the
 //! vocabulary green (Kirchenbauer et al., ICML 2023), or adds noise that only the key can repeat. Whoever has the key

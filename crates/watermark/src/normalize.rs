@@ -2,14 +2,14 @@
 //!
 //! Look-alike letters, invisible characters, odd spaces, decomposed accents and the line ends of another system change
 //! every token that they touch, and nothing that a person sees. Repairs keep newlines and everything that a script
-//! needs (joiners in Indic and Persian words, in emoji), say what was changed and where, and map every place back to
+//! needs (joiners in Indic and Persian words, in emoji), say what was changed and where, and map every position back to
 //! the text as it came.
 
 use serde::Serialize;
 use unicode_normalization::char::canonical_combining_class;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
-/// What kind of repair.
+/// The kinds of repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repair {
@@ -27,19 +27,19 @@ pub enum Repair {
     LineEnd,
 }
 
-/// One repair.
+/// A repair at one position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What kind.
+    /// The kind of repair.
     pub repair: Repair,
     /// The byte of the text as it came at which it was made.
     pub at: usize,
 }
 
-/// A repaired text.
+/// A repaired text, which knows where each of its bytes comes from.
 #[derive(Clone, Debug, Default)]
 pub struct Normalized {
-    /// The text.
+    /// The text after all repairs.
     pub text: String,
     /// What was changed, in order.
     pub changes: Vec<Change>,
@@ -64,7 +64,7 @@ impl Normalized {
     }
 }
 
-/// Repairs a text.
+/// Repairs the characters of a text.
 pub fn normalize(text: &str) -> Normalized {
     in_sections(text, SECTION)
 }
@@ -86,7 +86,7 @@ fn in_sections(text: &str, size: usize) -> Normalized {
 }
 
 /// Text that is looked at at once, which takes some sixty times as much memory as it has characters; and what stays
-/// together where no place is fit for a cut.
+/// together where no position is fit for a cut.
 const SECTION: usize = 64 << 10;
 const LONGEST_SECTION: usize = 1 << 20;
 
@@ -134,23 +134,23 @@ impl Scripts {
 
 /// A character with the bytes that it stands for, and what was done to it.
 #[derive(Clone, Copy)]
-struct Piece {
+struct Repaired {
     character: Option<char>,
     at: usize,
     repair: Option<Repair>,
 }
 
 /// Repairs single characters: invisible ones, spaces, line ends, look-alikes.
-fn letters(section: &str, start: usize, scripts: Scripts) -> Vec<Piece> {
+fn letters(section: &str, start: usize, scripts: Scripts) -> Vec<Repaired> {
     let characters: Vec<(usize, char)> = section.char_indices().map(|(at, c)| (start + at, c)).collect();
-    let mut pieces: Vec<Piece> = (0..characters.len())
+    let mut repaired: Vec<Repaired> = (0..characters.len())
         .map(|i| {
             let (at, c) = characters[i];
-            let kept = |character, repair| Piece { character: Some(character), at, repair };
+            let kept = |character, repair| Repaired { character: Some(character), at, repair };
             match c {
-                _ if is_always_invisible(c) => Piece { character: None, at, repair: Some(Repair::Invisible) },
+                _ if is_always_invisible(c) => Repaired { character: None, at, repair: Some(Repair::Invisible) },
                 '\r' if characters.get(i + 1).is_some_and(|next| next.1 == '\n') => {
-                    Piece { character: None, at, repair: Some(Repair::LineEnd) }
+                    Repaired { character: None, at, repair: Some(Repair::LineEnd) }
                 }
                 '\r' => kept('\n', Some(Repair::LineEnd)),
                 _ if is_odd_space(c) => kept(' ', Some(Repair::Space)),
@@ -161,25 +161,25 @@ fn letters(section: &str, start: usize, scripts: Scripts) -> Vec<Piece> {
             }
         })
         .collect();
-    repair_words(&mut pieces, scripts);
-    repair_joiners(&mut pieces);
-    pieces
+    repair_words(&mut repaired, scripts);
+    repair_joiners(&mut repaired);
+    repaired
 }
 
 /// Takes out joiners between characters of scripts that have no use for them.
-fn repair_joiners(pieces: &mut [Piece]) {
+fn repair_joiners(repaired: &mut [Repaired]) {
     // Whether what stands on a side of each, other joiners aside, is plain or nothing.
     let mut plain_before = true;
-    let mut plain_after = vec![true; pieces.len() + 1];
+    let mut plain_after = vec![true; repaired.len() + 1];
     let plain = |c: char| c.is_ascii() || is_latin(c);
-    for (i, piece) in pieces.iter().enumerate().rev() {
-        plain_after[i] = piece.character.filter(|&c| !is_joiner(c)).map_or(plain_after[i + 1], plain);
+    for (i, letter) in repaired.iter().enumerate().rev() {
+        plain_after[i] = letter.character.filter(|&c| !is_joiner(c)).map_or(plain_after[i + 1], plain);
     }
-    for (i, piece) in pieces.iter_mut().enumerate() {
-        match piece.character {
+    for (i, letter) in repaired.iter_mut().enumerate() {
+        match letter.character {
             Some(c) if !is_joiner(c) => plain_before = plain(c),
             Some(_) if plain_before && plain_after[i + 1] => {
-                *piece = Piece { character: None, repair: Some(Repair::Invisible), ..*piece };
+                *letter = Repaired { character: None, repair: Some(Repair::Invisible), ..*letter };
             }
             _ => {}
         }
@@ -187,11 +187,11 @@ fn repair_joiners(pieces: &mut [Piece]) {
 }
 
 /// In words of several scripts, puts letters that only look right back into the script of the others.
-fn repair_words(pieces: &mut [Piece], scripts: Scripts) {
-    let is_letter = |piece: &Piece| piece.character.is_none_or(in_word);
+fn repair_words(repaired: &mut [Repaired], scripts: Scripts) {
+    let is_letter = |letter: &Repaired| letter.character.is_none_or(in_word);
     let Scripts { latin: latin_letters, own: own_letters } = scripts;
-    for word in pieces.chunk_by_mut(|a, b| is_letter(a) && is_letter(b)) {
-        let characters = || word.iter().filter_map(|piece| piece.character);
+    for word in repaired.chunk_by_mut(|a, b| is_letter(a) && is_letter(b)) {
+        let characters = || word.iter().filter_map(|letter| letter.character);
         let latin = characters().filter(char::is_ascii_alphabetic).count();
         let other = characters().filter(|c| is_cyrillic_or_greek(*c)).count();
         let own = characters().filter(|&c| is_cyrillic_or_greek(c) && to_latin(c).is_none()).count();
@@ -209,30 +209,32 @@ fn repair_words(pieces: &mut [Piece], scripts: Scripts) {
         } else {
             None
         };
-        for piece in word.iter_mut() {
-            if let Some(letter) = piece.character.zip(repair).and_then(|(c, repair)| repair(c)) {
-                *piece = Piece { character: Some(letter), repair: Some(Repair::Homoglyph), ..*piece };
+        for letter in word.iter_mut() {
+            if let Some(c) = letter.character.zip(repair).and_then(|(c, repair)| repair(c)) {
+                *letter = Repaired { character: Some(c), repair: Some(Repair::Homoglyph), ..*letter };
             }
         }
     }
 }
 
 /// Brings letters and their accents into form C.
-fn compose(pieces: &[Piece]) -> Vec<Piece> {
-    let mut out: Vec<Piece> = Vec::with_capacity(pieces.len());
+fn compose(repaired: &[Repaired]) -> Vec<Repaired> {
+    let mut out: Vec<Repaired> = Vec::with_capacity(repaired.len());
     let mut i = 0;
-    while i < pieces.len() {
-        let next =
-            pieces[i + 1..].iter().position(|p| p.character.is_some_and(starts)).map_or(pieces.len(), |n| i + 1 + n);
-        let group = &pieces[i..next];
+    while i < repaired.len() {
+        let next = repaired[i + 1..]
+            .iter()
+            .position(|p| p.character.is_some_and(starts))
+            .map_or(repaired.len(), |n| i + 1 + n);
+        let group = &repaired[i..next];
         let single = group.len() == 1 && group[0].character.is_none_or(|c| c.is_ascii());
-        let characters = || group.iter().filter_map(|piece| piece.character);
+        let characters = || group.iter().filter_map(|letter| letter.character);
         if single || is_nfc_quick(characters()) == IsNormalized::Yes || characters().nfc().eq(characters()) {
             out.extend_from_slice(group);
         } else {
             let repair = Some(Repair::Composition);
-            out.extend(group.iter().filter(|piece| piece.character.is_none()));
-            out.extend(characters().nfc().map(|c| Piece { character: Some(c), at: group[0].at, repair }));
+            out.extend(group.iter().filter(|letter| letter.character.is_none()));
+            out.extend(characters().nfc().map(|c| Repaired { character: Some(c), at: group[0].at, repair }));
         }
         i = next;
     }
@@ -240,19 +242,19 @@ fn compose(pieces: &[Piece]) -> Vec<Piece> {
 }
 
 /// Adds a section to what came before it.
-fn assemble(out: &mut Normalized, pieces: &[Piece]) {
+fn assemble(out: &mut Normalized, repaired: &[Repaired]) {
     let mut last = None;
-    for piece in pieces {
-        if let Some(repair) = piece.repair {
+    for letter in repaired {
+        if let Some(repair) = letter.repair {
             // A group that was composed is one change, however many characters came of it.
-            if last != Some((repair, piece.at)) {
-                out.changes.push(Change { repair, at: piece.at });
+            if last != Some((repair, letter.at)) {
+                out.changes.push(Change { repair, at: letter.at });
             }
-            last = Some((repair, piece.at));
+            last = Some((repair, letter.at));
         }
-        let Some(c) = piece.character else { continue };
-        if out.origin(out.text.len()) != piece.at {
-            out.anchors.push((out.text.len(), piece.at));
+        let Some(c) = letter.character else { continue };
+        if out.origin(out.text.len()) != letter.at {
+            out.anchors.push((out.text.len(), letter.at));
         }
         out.text.push(c);
     }

@@ -65,13 +65,13 @@ impl Scheme for Carrier {
 
     fn observe(&self, tokens: &[TokenId], out: &mut Vec<Observation>) {
         self.native.coloured(tokens, |observation, position, colour| {
-            let symbol = self.symbols[place(position, self.symbols.len())];
+            let symbol = self.symbols[position_of(position, self.symbols.len())];
             out.push(Observation { score: f32::from(u8::from(colour == u16::from(symbol))), ..observation });
         });
     }
 
     fn mark(&self, context: &[TokenId], strength: Strength, row: &mut Row) {
-        let symbol = self.symbols[place(self.native.position(context), self.symbols.len())];
+        let symbol = self.symbols[position_of(self.native.position(context), self.symbols.len())];
         mark_list(row, self.native.vocabulary_size(), strength, |green| {
             self.native.colour_list(context, u16::from(symbol), green);
         });
@@ -86,7 +86,7 @@ impl Scheme for Carrier {
     }
 }
 
-/// Reads payloads.
+/// Reads the payload of one text, in as many parts as it comes.
 pub struct PayloadReader {
     native: Arc<Native>,
     bits: u8,
@@ -102,7 +102,7 @@ pub struct PayloadReader {
 pub struct PayloadReading {
     /// The payload with the most green tokens.
     pub payload: u32,
-    /// Tokens counted.
+    /// The number of counted tokens.
     pub scored: u64,
     /// Those that are green under it.
     pub green: u64,
@@ -128,7 +128,7 @@ impl PayloadReader {
         let Self { native, tail, contexts, observations, counts, .. } = self;
         native.coloured(tail, |observation, position, colour| {
             if contexts.insert(observation.context, 0.0) && observations.insert(observation.identity, 0.0) {
-                let position = place(position, counts.len());
+                let position = position_of(position, counts.len());
                 counts[position][usize::from(colour)] += 1;
             }
         });
@@ -163,7 +163,7 @@ impl PayloadReader {
 }
 
 /// A position out of 32 uniform bits.
-fn place(bits: u32, positions: usize) -> usize {
+fn position_of(bits: u32, positions: usize) -> usize {
     ((u64::from(bits) * positions as u64) >> 32) as usize
 }
 

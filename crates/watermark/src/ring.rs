@@ -19,12 +19,12 @@ pub struct KeyRing {
     skipped: Vec<Skipped>,
 }
 
-/// A file of a ring that is not used.
+/// A file of a ring that is not used, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// Which.
+    /// The file.
     pub file: PathBuf,
-    /// Why.
+    /// Why it is no key that the ring can use.
     pub why: String,
 }
 

@@ -92,8 +92,8 @@ impl Wealth {
         -self.most
     }
 
-    /// Draws taken in.
-    pub fn observe(&self) -> u64 {
+    /// The number of observations so far.
+    pub fn observations(&self) -> u64 {
         self.observations
     }
 }
@@ -166,7 +166,7 @@ mod tests {
         let ln_p = watcher.ln_p();
         assert_eq!(watcher.evidence(), Evidence::of(scheme, &text));
         (0..20).for_each(|_| watcher.push(&text));
-        assert_eq!(watcher.wealth.observe(), watcher.evidence().scored);
+        assert_eq!(watcher.wealth.observations(), watcher.evidence().scored);
         assert!(watcher.ln_p() >= ln_p - 12.0, "repeats prove nothing");
     }
 

@@ -14,14 +14,14 @@ use crate::score_law::ScoreLaw;
 /// The shortest window, in counted observations.
 const SHORTEST: usize = 16;
 
-/// A marked passage.
+/// A marked passage of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Passage {
     /// The first token.
     pub start: usize,
     /// The token after the last one.
     pub end: usize,
-    /// Draws counted in it.
+    /// The number of counted observations in it.
     pub scored: u64,
     /// Standard deviations of their sum above that of unmarked text.
     pub z: f64,
@@ -64,13 +64,13 @@ pub fn passages(law: &ScoreLaw, record: &[Scored], level: f64) -> Vec<Passage> {
         }
     }
     taken.sort_by_key(|passage| passage.0);
-    let place = |observation: usize| record[observation].token as usize;
+    let token = |observation: usize| record[observation].token as usize;
     taken
         .into_iter()
         .map(|(start, end, ln_p)| {
             let scored = (end - start) as u64;
             let z = law.z_score(scored, sums[end] - sums[start]);
-            Passage { start: place(start), end: place(end - 1) + 1, scored, z, ln_p }
+            Passage { start: token(start), end: token(end - 1) + 1, scored, z, ln_p }
         })
         .collect()
 }

@@ -25,7 +25,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Automaton {
     classes: [u8; 256],
-    rows: Rows,
+    transitions: Transitions,
     /// The fewest bytes from each state to an accepting one.
     to_end: Vec<u32>,
     goes_on: Vec<bool>,
@@ -35,7 +35,7 @@ pub(crate) struct Automaton {
 
 /// The states after each state.
 #[derive(Debug)]
-enum Rows {
+enum Transitions {
     /// By (state, class of byte).
     Dense { stride: usize, next: Vec<u32> },
     /// Long lists of texts have few ways to go on at each point: from `first[state]` on, classes in order and where
@@ -230,7 +230,7 @@ impl Automaton {
         let row = |state: usize| table[state * stride..(state + 1) * stride].iter().map(renumber);
         Ok(Self {
             classes,
-            rows: Rows::Dense { stride, next: kept().flat_map(row).collect() },
+            transitions: Transitions::Dense { stride, next: kept().flat_map(row).collect() },
             to_end: kept().map(|state| to_end[state]).collect(),
             goes_on: kept().map(|state| row(state).any(|to| to != NONE)).collect(),
             labels: kept().map(|state| kinds[state].unwrap_or(NONE)).collect(),
@@ -255,12 +255,12 @@ impl Automaton {
         let state = |node: u32| nodes.len() as u32 - 1 - node;
         let stride = representatives.len();
         let ways = || nodes.iter().rev().map(|node| &node.edges);
-        let rows = if nodes.len() * stride <= SMALL {
+        let transitions = if nodes.len() * stride <= SMALL {
             let mut next = vec![NONE; nodes.len() * stride];
             for (row, edges) in next.chunks_mut(stride).zip(ways()) {
                 edges.iter().for_each(|&(byte, to)| row[usize::from(classes[usize::from(byte)])] = state(to));
             }
-            Rows::Dense { stride, next }
+            Transitions::Dense { stride, next }
         } else {
             let (mut first, mut ordered, mut next) = (vec![0], Vec::new(), Vec::new());
             for edges in ways() {
@@ -271,22 +271,22 @@ impl Automaton {
             }
             let of_edges = ordered.iter().map(|&(class, _)| class).collect();
             next.extend(ordered.iter().map(|&(_, to)| to));
-            Rows::Sparse { first, classes: of_edges, next }
+            Transitions::Sparse { first, classes: of_edges, next }
         };
         let goes_on = ways().map(|edges| !edges.is_empty()).collect();
-        Ok(Self { classes, rows, to_end, goes_on, labels: Vec::new() })
+        Ok(Self { classes, transitions, to_end, goes_on, labels: Vec::new() })
     }
 
     /// The state after one more byte, if a text can go on so.
     #[inline]
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
         let class = self.classes[usize::from(byte)];
-        match &self.rows {
-            Rows::Dense { stride, next } => {
+        match &self.transitions {
+            Transitions::Dense { stride, next } => {
                 let to = next[state as usize * stride + usize::from(class)];
                 (to != NONE).then_some(to)
             }
-            Rows::Sparse { first, classes, next } => {
+            Transitions::Sparse { first, classes, next } => {
                 let (from, to) = (first[state as usize] as usize, first[state as usize + 1] as usize);
                 classes[from..to].binary_search(&class).ok().map(|at| next[from + at])
             }
@@ -335,9 +335,9 @@ impl Automaton {
 
     /// The number of cells of its table.
     pub(crate) fn cells(&self) -> usize {
-        match &self.rows {
-            Rows::Dense { next, .. } => next.len(),
-            Rows::Sparse { first, next, .. } => first.len() + 2 * next.len(),
+        match &self.transitions {
+            Transitions::Dense { next, .. } => next.len(),
+            Transitions::Sparse { first, next, .. } => first.len() + 2 * next.len(),
         }
     }
 
@@ -430,7 +430,7 @@ mod tests {
         let texts: Vec<String> =
             (0..100_000u32).map(|i| format!("item-{:05}-{}.txt", i, i * 2_654_435 % 977)).collect();
         let automaton = Automaton::literals(&texts).unwrap();
-        assert!(matches!(automaton.rows, Rows::Sparse { .. }));
+        assert!(matches!(automaton.transitions, Transitions::Sparse { .. }));
         for text in texts.iter().step_by(997) {
             assert!(
                 accepts(&automaton, text)

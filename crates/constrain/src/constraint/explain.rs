@@ -10,7 +10,7 @@ use crate::terminal::names::Names;
 /// What a text could go on with where a token was asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// What the token writes.
+    /// The bytes that the token writes.
     pub token: Vec<u8>,
     /// How many of its bytes can come; it is allowed if all can.
     pub fits: usize,

@@ -39,7 +39,7 @@ impl Lexicon {
         &self.end
     }
 
-    /// What a token writes.
+    /// The bytes that a token writes.
     pub fn bytes(&self, token: TokenId) -> &[u8] {
         self.tokenizer.vocabulary().bytes(token)
     }

@@ -10,7 +10,7 @@ use verdigris_logits::TokenSet;
 pub struct Mask {
     /// The tokens that it can go on with.
     pub tokens: Arc<TokenSet>,
-    /// Whether it may end.
+    /// Whether the text may end here.
     pub accepts: bool,
 }
 

@@ -35,7 +35,7 @@ pub struct Splits {
     totals: Buffer,
 }
 
-/// Inputs whose results lie there at once, at most; more rows are attended in turns.
+/// The most rows whose results lie there at once; more rows are attended in turns.
 const ROWS: usize = 64;
 
 /// Where a split begins, in tokens, as `attention.cu` has it.
@@ -118,7 +118,7 @@ pub fn attend(
     assert!(fits, "{heads} heads of {m} rows");
     // A graph may be replayed when sequences are longer, up to what the splits were made for.
     assert!(rows.longest() * layout.tokens <= split_begin(splits.splits), "{} pages", rows.longest());
-    let [keys, values] = layout.places(layer);
+    let [keys, values] = layout.offsets(layer);
     let kernel = match layout.format {
         Format::F32 => "attend_f32",
         Format::F16 => "attend_f16",
@@ -177,7 +177,7 @@ pub fn attend(
     Ok(())
 }
 
-/// Inputs that are attended at once, and their tiles.
+/// Rows that are attended at once, and their tiles.
 struct Share {
     tile: usize,
     tiles: usize,

@@ -7,13 +7,13 @@ pub(super) trait Memory: Send + Sync {
     fn address(&self) -> u64;
     fn len(&self) -> usize;
 
-    /// Writes bytes at a place. The call returns when `bytes` may change.
+    /// Writes bytes from an offset on. The call returns when `bytes` may change.
     ///
     /// # Panics
     /// If they reach past the end; so in what follows.
     fn write(&self, at: usize, bytes: &[u8]) -> Result<(), CudaError>;
 
-    /// Reads bytes from a place, once everything before is done.
+    /// Reads bytes from an offset on, once everything before is done.
     fn read(&self, at: usize, bytes: &mut [u8]) -> Result<(), CudaError>;
 
     /// Sets all bytes to zero.

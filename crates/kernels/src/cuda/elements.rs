@@ -197,7 +197,7 @@ pub fn into_pages(
         2 * rotation.pairs <= dim && rotation.angles + rotation.pairs <= rows.angles(),
         "{rotation:?} in heads of {dim}"
     );
-    let [keys, values] = layout.places(layer);
+    let [keys, values] = layout.offsets(layer);
     let args = HeadsArgs {
         query: query.numbers(m * heads * dim),
         key: key.numbers(m * kv_heads * dim),

@@ -1,6 +1,6 @@
 //! What a pass reads: its rows, each a token of some sequence, the pages of those sequences, and who sees whom.
 //!
-//! All of it lies in one slice of memory of fixed places, so a graph that was recorded with it reads what is set next.
+//! All of it lies in one slice of memory that never moves, so a graph that was recorded with it reads what is set next.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 pub struct Pages {
     /// Tokens of a page.
     pub tokens: usize,
-    /// Layers.
+    /// Layers of the model.
     pub layers: usize,
     /// Key and value heads.
     pub kv_heads: usize,
@@ -41,7 +41,7 @@ impl Pages {
     }
 
     /// Where in a page a layer's keys and values begin.
-    pub(super) fn places(&self, layer: usize) -> [u64; 2] {
+    pub(super) fn offsets(&self, layer: usize) -> [u64; 2] {
         assert!(layer < self.layers, "layer {layer} of {}", self.layers);
         [2 * layer, 2 * layer + 1].map(|half| (half * self.half_bytes()) as u64)
     }
@@ -68,7 +68,7 @@ pub struct Slice<'a> {
     pub held: usize,
     /// The tokens.
     pub tokens: &'a [u32],
-    /// Their places in the text.
+    /// Their positions in the text.
     pub positions: &'a [u32],
     /// Row by row, which of these tokens each one sees; without this, those up to itself.
     pub visible: Option<&'a [bool]>,
@@ -102,9 +102,9 @@ pub struct Inputs {
 /// What rows are for, which bounds them.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Inputs, at most.
+    /// The most tokens of one pass.
     pub rows: usize,
-    /// Pages of all sequences, at most.
+    /// The most pages of all sequences together.
     pub pages: usize,
     /// Query heads that share a head of keys.
     pub group: usize,
@@ -146,7 +146,7 @@ impl Inputs {
         Ok(new)
     }
 
-    /// The most rows.
+    /// The most rows that it has room for.
     pub fn most(&self) -> usize {
         self.most
     }
@@ -193,7 +193,7 @@ impl Inputs {
         self.put(begin + 32, &angles.to_le_bytes());
     }
 
-    /// Forgets the rows.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         (self.rows, self.tiles, self.masks, self.table, self.wanted) = (0, 0, 0, 0, 0);
         self.next.clear();
@@ -272,7 +272,7 @@ impl Inputs {
         self.rows
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }

@@ -1,4 +1,4 @@
-//! Inputs times matrices of weights as they are stored.
+//! Rows of activations times matrices of weights as they are stored.
 
 use super::{Buffer, CudaError, Gpu, Matrix, by_format, small};
 use crate::format::Format;

@@ -10,7 +10,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`inputs`] | what a pass reads: tokens, places, pages, who sees whom |
+//! | [`inputs`] | what a pass reads: tokens, positions, pages, who sees whom |
 //! | [`linear`] | `x * w^T` of weights as they are stored |
 //! | [`attention`] | attention over pages of keys and values |
 //! | [`elements`] | embeddings, norms, activations, positions |
@@ -217,17 +217,17 @@ impl Gpu {
 }
 
 impl Buffer {
-    /// Bytes of it.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it has none.
+    /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Writes bytes at a place.
+    /// Writes bytes from an offset (in bytes) on.
     ///
     /// # Panics
     /// If they reach past the end; so in what follows.
@@ -238,7 +238,7 @@ impl Buffer {
         self.0.write(at, bytes)
     }
 
-    /// Reads numbers from a place (in bytes), once everything before is done.
+    /// Reads numbers from an offset (in bytes) on, once everything before is done.
     ///
     /// # Errors
     /// [`CudaError::Driver`] if the driver fails.
@@ -290,7 +290,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Inputs of so many columns.
+    /// Rows of so many columns.
     ///
     /// # Panics
     /// If the bytes are no whole rows.
@@ -303,12 +303,12 @@ impl Matrix {
         Self { format, rows: bytes.len() / row, bytes, columns }
     }
 
-    /// Inputs of it.
+    /// The number of its rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Columns of it.
+    /// The number of its columns.
     pub fn columns(&self) -> usize {
         self.columns
     }

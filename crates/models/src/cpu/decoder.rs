@@ -30,7 +30,7 @@ impl CpuDecoder {
         Ok(Self { slopes: slopes_of(&config), config, parts, cache_format, layout })
     }
 
-    /// The description of it.
+    /// Its shape and choices.
     pub fn config(&self) -> &DecoderConfig {
         &self.config
     }

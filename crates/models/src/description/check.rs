@@ -64,7 +64,7 @@ pub enum BadConfig {
         /// Wavelengths: pairs of elements.
         pairs: usize,
     },
-    /// A factor by which no wavelength can be scaled.
+    /// A factor that is not a positive number.
     #[error("rotary wavelengths are scaled by {0}")]
     Scaling(f64),
 }

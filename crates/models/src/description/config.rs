@@ -32,7 +32,7 @@ pub struct DecoderConfig {
     #[doc(alias = "rms_norm_eps", alias = "layer_norm_eps")]
     pub norm: Norm,
     /// Where in a layer that is done.
-    pub norm_places: NormPlaces,
+    pub norm_placement: NormPlacement,
     /// How a token knows its position.
     pub positions: Positions,
     /// What is particular to each layer; the default for those that are not listed.
@@ -86,7 +86,7 @@ pub enum Norm {
 
 /// Where in a layer activations are normalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NormPlaces {
+pub enum NormPlacement {
     /// Before attention and before the feed-forward part.
     Before,
     /// After each of them, before what they give is added.
@@ -273,7 +273,7 @@ impl Default for DecoderConfig {
             head_dim: 0,
             context: 0,
             norm: Norm::Rms { epsilon: 1e-5 },
-            norm_places: NormPlaces::Before,
+            norm_placement: NormPlacement::Before,
             positions: Positions::Rotary(vec![Rotary::new(10_000.0)]),
             kinds: Vec::new(),
             feed_forward: FeedForward::Gated { width: 0, activation: Activation::Silu, bias: false },

@@ -3,7 +3,7 @@
 //! `M` is a matrix and `V` a vector of numbers, as an engine holds them: in files and on a CPU [`Matrix`] and
 //! `Vec<f32>`, on a GPU what was made of those by [`Parts::map`].
 
-use super::config::NormPlaces;
+use super::config::NormPlacement;
 use super::matrix::Matrix;
 
 /// The weights of a decoder.
@@ -67,11 +67,11 @@ impl Projection {
 }
 
 /// Whether a layer has a norm before its parts, and after them.
-pub(crate) fn norms(places: NormPlaces) -> (bool, bool) {
-    match places {
-        NormPlaces::Before => (true, false),
-        NormPlaces::After => (false, true),
-        NormPlaces::Around => (true, true),
+pub(crate) fn norms(placement: NormPlacement) -> (bool, bool) {
+    match placement {
+        NormPlacement::Before => (true, false),
+        NormPlacement::After => (false, true),
+        NormPlacement::Around => (true, true),
     }
 }
 

@@ -49,7 +49,7 @@ impl GpuDecoder {
         Ok(Self { resident, shared: Mutex::new(Shared { works: HashMap::new(), drawer }) })
     }
 
-    /// The description of it.
+    /// Its shape and choices.
     pub fn config(&self) -> &DecoderConfig {
         &self.resident.config
     }

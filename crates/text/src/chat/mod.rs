@@ -23,7 +23,7 @@ use minijinja::{AutoEscape, Environment, Error, context};
 use serde::Serialize;
 use verdigris_logits::TokenId;
 
-use crate::pieces::ReadError;
+use crate::chunks::ReadError;
 use crate::tokenizer::Tokenizer;
 use budget::Budget;
 
@@ -44,12 +44,12 @@ const MAX_FUEL: u64 = 20_000_000;
 pub struct Message {
     /// Who speaks: `system`, `user` or `assistant` in most templates.
     pub role: String,
-    /// What is said.
+    /// The text of the message.
     pub content: String,
 }
 
 impl Message {
-    /// What someone says.
+    /// A message of any role.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
         Self { role: role.into(), content: content.into() }
     }

@@ -26,12 +26,12 @@ impl KvCache {
         Ok((self.keys.narrow(0, 0, length)?, self.values.narrow(0, 0, length)?))
     }
 
-    /// Moves the tokens at the places of `path`, counted from `from`, to where they follow each other from `from` on.
+    /// Moves the tokens at the indices of `path`, counted from `from`, to where they follow each other from `from` on.
     pub(crate) fn keep(&mut self, from: usize, path: &[usize]) -> Result<()> {
-        let places: Vec<u32> = path.iter().map(|place| (from + place) as u32).collect();
-        let places = Tensor::new(places, self.keys.device())?;
+        let positions: Vec<u32> = path.iter().map(|index| (from + index) as u32).collect();
+        let positions = Tensor::new(positions, self.keys.device())?;
         for cache in [&self.keys, &self.values] {
-            cache.slice_set(&cache.index_select(&places, 0)?, 0, from)?;
+            cache.slice_set(&cache.index_select(&positions, 0)?, 0, from)?;
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ impl Request<'_> {
             return Ok(seed);
         }
         let mut bytes = [0; 8];
-        getrandom::fill(&mut bytes).map_err(|error| Error::NoSeed(error.to_string()))?;
+        getrandom::fill(&mut bytes).map_err(|error| Error::NoSeed(error.into()))?;
         Ok(u64::from_le_bytes(bytes) % EXACT)
     }
 

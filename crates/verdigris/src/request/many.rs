@@ -14,8 +14,8 @@ use crate::request::{Prompt, Request, Written};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'e> {
-    /// A piece of it: never empty, and always whole characters.
-    Piece(&'e str),
+    /// What comes next of it: never empty, and always whole characters.
+    Text(&'e str),
     /// Its end, once for each text, in the order in which they end.
     End(&'e Written),
 }
@@ -134,7 +134,7 @@ fn side_by_side(
         let Some(text) = open[i].as_mut().filter(|_| goes_on.is_continue()) else { continue };
         let piece = text.push(token);
         if !piece.is_empty() {
-            goes_on = each(i, Event::Piece(piece));
+            goes_on = each(i, Event::Text(piece));
         }
         if text.is_stopped() {
             together.end(i, Stop::StopString);
@@ -166,7 +166,7 @@ fn end_those_that_have(
         let (written, rest) = text.end(Some(stop), None, form);
         let written = ended[i].insert(written);
         if !rest.is_empty() {
-            each(i, Event::Piece(&rest))?;
+            each(i, Event::Text(&rest))?;
         }
         each(i, Event::End(written))?;
     }

@@ -27,11 +27,11 @@ impl StopStrings {
             return ready.push_str(piece);
         }
         self.held.push_str(piece);
-        let places = self.strings.iter().enumerate().filter_map(|(which, string)| {
+        let ends = self.strings.iter().enumerate().filter_map(|(which, string)| {
             let begin = self.held.find(string.as_str())?;
             Some((begin + string.len(), begin, which))
         });
-        if let Some((_, begin, which)) = places.min() {
+        if let Some((_, begin, which)) = ends.min() {
             ready.push_str(&self.held[..begin]);
             self.held.clear();
             self.found = Some(which);

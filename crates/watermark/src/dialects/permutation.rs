@@ -36,7 +36,7 @@ pub enum BadSplit {
 /// Working space of one thread.
 #[derive(Default)]
 struct Space {
-    places: HashMap<(u32, TokenId), usize>,
+    indices: HashMap<(u32, TokenId), usize>,
     different: Vec<(u32, TokenId)>,
     answers: Vec<bool>,
 }
@@ -91,12 +91,12 @@ impl List for Permutation {
 
     /// Equal questions are answered once, and the others sixteen at a time.
     fn judge(&self, questions: &[(u64, TokenId)], green: &mut Vec<bool>) {
-        SPACE.with_borrow_mut(|Space { places, different, answers }| {
-            places.clear();
+        SPACE.with_borrow_mut(|Space { indices, different, answers }| {
+            indices.clear();
             different.clear();
             for &(seed, token) in questions {
                 let question = (seed as u32, token);
-                places.entry(question).or_insert_with(|| {
+                indices.entry(question).or_insert_with(|| {
                     different.push(question);
                     different.len() - 1
                 });
@@ -105,7 +105,7 @@ impl List for Permutation {
             answers.resize(different.len(), false);
             among_first(self.vocabulary as u32, self.green as u32, different, answers);
             green.clear();
-            green.extend(questions.iter().map(|&(seed, token)| answers[places[&(seed as u32, token)]]));
+            green.extend(questions.iter().map(|&(seed, token)| answers[indices[&(seed as u32, token)]]));
         });
     }
 }

@@ -50,7 +50,7 @@ impl Spec for Parameters {
     }
 }
 
-/// One list.
+/// One green list for all contexts.
 #[derive(Clone)]
 pub struct Unigram {
     green: Arc<TokenSet>,

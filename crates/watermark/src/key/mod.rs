@@ -194,7 +194,7 @@ impl Key {
         &self.vocabulary
     }
 
-    /// What it marks with.
+    /// The dialect that it marks with.
     pub fn dialect(&self) -> &Dialect {
         &self.dialect
     }

@@ -37,7 +37,7 @@ impl<D: Drafter> Drafter for Counted<'_, D> {
     }
 }
 
-/// Two tokens a place keep the branches countable; the text is long enough for calls whose length was found, not tried.
+/// Two tokens a position keep the branches countable; the text is long enough for calls whose length was found, not tried.
 #[test]
 fn a_measured_number_of_drafts_does_not_change_the_law() {
     const LENGTH: usize = 8;
@@ -80,7 +80,7 @@ fn a_choice_by_the_token_drawn_is_seen() {
             chance: &mut dyn Chance,
         ) -> Result<Vec<Draft>, DecodeError> {
             let mut drafts = self.0.draft(text, state, limit, chance)?;
-            let kept = |draft: &Draft| draft.law.as_ref().is_some_and(|law| law[draft.token as usize] > 0.4);
+            let kept = |draft: &Draft| draft.proposal.as_ref().is_some_and(|law| law[draft.token as usize] > 0.4);
             drafts.truncate(drafts.iter().take_while(|draft| kept(draft)).count());
             Ok(drafts)
         }

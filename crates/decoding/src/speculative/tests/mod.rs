@@ -216,8 +216,8 @@ fn mutations_are_seen() {
             let mut drafts = self.0.draft(text, state, limit, chance)?;
             let mut before = self.2.clone();
             for draft in &mut drafts {
-                let law = draft.law.take().unwrap();
-                draft.law = Some((self.1)(law.clone(), &before));
+                let law = draft.proposal.take().unwrap();
+                draft.proposal = Some((self.1)(law.clone(), &before));
                 before = law;
             }
             Ok(drafts)

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A decision: its kind, its position, and its place for drafts.
+/// A decision: its kind, its position, and its index for drafts.
 type Decision = (&'static str, usize, usize);
 
 /// Notes every decision on its way to a seed.
@@ -13,9 +13,9 @@ impl Chance for Noted<'_> {
         self.1.push(("token", position, 0));
         self.0.token(sampler, row, position)
     }
-    fn draft(&mut self, law: &[f64], position: usize, place: usize) -> TokenId {
-        self.1.push(("draft", position, place));
-        self.0.draft(law, position, place)
+    fn draft(&mut self, law: &[f64], position: usize, index: usize) -> TokenId {
+        self.1.push(("draft", position, index));
+        self.0.draft(law, position, index)
     }
     fn accept(&mut self, probability: f64, position: usize) -> bool {
         self.1.push(("accept", position, 0));
@@ -45,7 +45,7 @@ fn no_decision_is_made_twice() {
         if length != DraftLength::Auto {
             let of = |kind| decisions.iter().filter(|decision| decision.0 == kind).count();
             assert!(["draft", "accept", "residual"].into_iter().all(|kind| of(kind) > 30), "{length:?}");
-            // A position that is drafted again is so at another place.
+            // A position that is drafted again is so at another index.
             let again: BTreeSet<usize> = decisions.iter().filter(|d| d.0 == "draft").map(|d| d.1).collect();
             assert_eq!(again.len() < of("draft"), length != DraftLength::Fixed(1), "{length:?}");
         }

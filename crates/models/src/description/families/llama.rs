@@ -8,7 +8,7 @@ use super::prefixed::Prefixed;
 use super::rotary::{Elsewhere, longest, parameters, rotary};
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{
-    Activation, DecoderConfig, FeedForward, LayerKind, Norm, NormPlaces, Positions, QueryKeyNorm, Rotary, Scaling,
+    Activation, DecoderConfig, FeedForward, LayerKind, Norm, NormPlacement, Positions, QueryKeyNorm, Rotary, Scaling,
 };
 use crate::description::parts::{Layer, Parts, Scales, norms};
 use crate::error::ModelError;
@@ -49,10 +49,10 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
         head_dim,
         context: longest(trained, &rotary),
         norm: Norm::Rms { epsilon: fields.number("rms_norm_eps")?.unwrap_or(1e-6) },
-        norm_places: match model {
-            "olmo2" => NormPlaces::After,
-            "gemma2" | "gemma3" | "gemma3_text" => NormPlaces::Around,
-            _ => NormPlaces::Before,
+        norm_placement: match model {
+            "olmo2" => NormPlacement::After,
+            "gemma2" | "gemma3" | "gemma3_text" => NormPlacement::Around,
+            _ => NormPlacement::Before,
         },
         positions: Positions::Rotary(rotary),
         kinds,
@@ -186,11 +186,11 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
     };
     let embedding = checkpoint.matrix(&names.name("embed_tokens.weight"), [vocabulary, width])?;
     let FeedForward::Gated { width: inner, bias, .. } = config.feed_forward else { unreachable!("it is gated") };
-    let (before, after) = norms(config.norm_places);
-    let names_of_norms = match config.norm_places {
-        NormPlaces::Before => ["input_layernorm", "", "post_attention_layernorm", ""],
-        NormPlaces::After => ["", "post_attention_layernorm", "", "post_feedforward_layernorm"],
-        NormPlaces::Around => {
+    let (before, after) = norms(config.norm_placement);
+    let names_of_norms = match config.norm_placement {
+        NormPlacement::Before => ["input_layernorm", "", "post_attention_layernorm", ""],
+        NormPlacement::After => ["", "post_attention_layernorm", "", "post_feedforward_layernorm"],
+        NormPlacement::Around => {
             ["input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"]
         }
     };

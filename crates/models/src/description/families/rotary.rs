@@ -21,7 +21,7 @@ pub(super) fn parameters(fields: &Fields) -> Result<Option<Fields>, String> {
     Ok(fields.inner("rope_scaling")?.or(fields.inner("rope_parameters")?))
 }
 
-/// The rotary positions that are described so; why there are none.
+/// Reads rotary positions from a configuration.
 pub(super) fn rotary(fields: &Fields, parameters: Option<&Fields>, of: &Elsewhere) -> Result<Rotary, String> {
     let number = |name: &str| parameters.map_or(Ok(None), |parameters| parameters.number(name));
     let theta = number("rope_theta")?.unwrap_or(of.theta);

@@ -9,45 +9,45 @@ use crate::target::DecodeError;
 
 /// How well a model predicts some text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Score {
-    /// Tokens predicted.
+pub struct Perplexity {
+    /// The number of predicted tokens.
     pub tokens: usize,
     /// The sum of their surprise, `-ln p`, in nats.
     pub nats: f64,
 }
 
-impl Score {
-    /// Nats a token.
+impl Perplexity {
+    /// The mean surprise, in nats a token.
     pub fn loss(&self) -> f64 {
         self.nats / self.tokens as f64
     }
 
-    /// `exp` of the loss.
-    pub fn perplexity(&self) -> f64 {
+    /// The perplexity: `exp` of the loss.
+    pub fn value(&self) -> f64 {
         self.loss().exp()
     }
 }
 
-/// Scores windows of text, each on its own: every token but the first, from those before it in its window.
+/// Reads windows of text, each on its own: every token but the first, from those before it in its window.
 ///
 /// # Errors
 /// [`DecodeError::Model`], such as for a window that is longer than the model's context.
-#[doc(alias = "perplexity")]
-pub fn score<'a>(
+#[doc(alias = "score")]
+pub fn perplexity<'a>(
     model: &Arc<dyn LanguageModel>,
     windows: impl IntoIterator<Item = &'a [TokenId]>,
-) -> Result<Score, DecodeError> {
-    let (mut score, mut rows) = (Score::default(), Rows::default());
+) -> Result<Perplexity, DecodeError> {
+    let (mut sum, mut rows) = (Perplexity::default(), Rows::default());
     for window in windows {
         let Some((_, inputs)) = window.split_last() else { continue };
         let mut sequence = model.clone().begin(inputs.len())?;
         sequence.forward(&Batch::chain(inputs, Wanted::All), &mut rows)?;
         for (i, &next) in window[1..].iter().enumerate() {
-            score.nats -= log_probability(rows.row(i), next);
-            score.tokens += 1;
+            sum.nats -= log_probability(rows.row(i), next);
+            sum.tokens += 1;
         }
     }
-    Ok(score)
+    Ok(sum)
 }
 
 /// `ln softmax(row)[token]`.
@@ -63,16 +63,16 @@ mod tests {
     use crate::table::Table;
 
     #[test]
-    fn a_score_is_the_sum_of_surprises() {
+    fn perplexity_is_of_the_sum_of_surprises() {
         let table = Table::noise(5, 1);
         let model: Arc<dyn LanguageModel> = table.clone();
         let surprise = |from: u32, to: usize| {
             let weights: Vec<f64> = table.row(from).iter().map(|&z| f64::from(z).exp()).collect();
             -(weights[to] / weights.iter().sum::<f64>()).ln()
         };
-        let score = score(&model, [&[0, 3, 2][..], &[], &[4], &[1, 1]]).unwrap();
-        assert_eq!(score.tokens, 3);
-        assert!((score.nats - surprise(0, 3) - surprise(3, 2) - surprise(1, 1)).abs() < 1e-9);
-        assert!((score.perplexity().ln() - score.nats / 3.0).abs() < 1e-12);
+        let found = perplexity(&model, [&[0, 3, 2][..], &[], &[4], &[1, 1]]).unwrap();
+        assert_eq!(found.tokens, 3);
+        assert!((found.nats - surprise(0, 3) - surprise(3, 2) - surprise(1, 1)).abs() < 1e-9);
+        assert!((found.value().ln() - found.nats / 3.0).abs() < 1e-12);
     }
 }

@@ -1,13 +1,13 @@
-//! Cutting a long text into pieces that tokenize as the whole does.
+//! Cutting a long text into chunks that tokenize as the whole does.
 //!
 //! Every common pre-tokenizer starts a new word at a space that follows a letter and precedes a letter, so a
-//! cut there changes no token. A text without such a place for a whole piece (some scripts use no spaces) is
+//! cut there changes no token. A text without such a place for a whole chunk (some scripts use no spaces) is
 //! cut between two characters, which can change the few tokens around the cut.
 
 use std::io::{self, Read};
 
 /// How much text is looked at to place one cut.
-const PIECE: usize = 64 << 10;
+const CHUNK: usize = 64 << 10;
 
 /// Why a text could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -38,8 +38,8 @@ impl From<std::str::Utf8Error> for ReadError {
     }
 }
 
-/// The pieces of a text, in order; joined they are the text. Holds one piece at a time.
-pub struct Pieces<R> {
+/// The chunks of a text, in order; joined they are the text. Holds one chunk at a time.
+pub struct Chunks<R> {
     reader: R,
     /// Read and not yet given out.
     rest: Vec<u8>,
@@ -48,15 +48,15 @@ pub struct Pieces<R> {
     ended: bool,
 }
 
-impl<R: Read> Pieces<R> {
-    /// The pieces of what `reader` holds.
+impl<R: Read> Chunks<R> {
+    /// The chunks of what `reader` holds.
     pub fn new(reader: R) -> Self {
         Self { reader, rest: Vec::new(), offset: 0, ended: false }
     }
 
-    fn next_piece(&mut self) -> Result<Option<String>, ReadError> {
-        while !self.ended && self.rest.len() < PIECE {
-            let missing = (PIECE - self.rest.len()) as u64;
+    fn next_chunk(&mut self) -> Result<Option<String>, ReadError> {
+        while !self.ended && self.rest.len() < CHUNK {
+            let missing = (CHUNK - self.rest.len()) as u64;
             self.ended = self.reader.by_ref().take(missing).read_to_end(&mut self.rest)? == 0;
         }
         if self.rest.is_empty() {
@@ -71,17 +71,17 @@ impl<R: Read> Pieces<R> {
             Err(error) => return Err(ReadError::NotUtf8 { offset: self.offset + error.valid_up_to() as u64 }),
         };
         let end = if self.ended { valid.len() } else { cut(valid) };
-        let piece = valid[..end].to_owned();
+        let chunk = valid[..end].to_owned();
         self.rest.drain(..end);
         self.offset += end as u64;
-        Ok(Some(piece))
+        Ok(Some(chunk))
     }
 }
 
-impl<R: Read> Iterator for Pieces<R> {
+impl<R: Read> Iterator for Chunks<R> {
     type Item = Result<String, ReadError>;
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_piece().transpose()
+        self.next_chunk().transpose()
     }
 }
 
@@ -112,29 +112,29 @@ mod tests {
     #[test]
     fn pieces_join_to_the_text_and_are_cut_at_words() {
         let text = "the rain in Spain -- stays\n\nmainly ; in  the plain été ".repeat(9000);
-        let pieces: Vec<String> = Pieces::new(Slow(text.as_bytes(), 1000)).map(Result::unwrap).collect();
-        assert_eq!(pieces.concat(), text);
-        assert!(pieces.len() > 5);
-        for pair in pieces.windows(2) {
+        let chunks: Vec<String> = Chunks::new(Slow(text.as_bytes(), 1000)).map(Result::unwrap).collect();
+        assert_eq!(chunks.concat(), text);
+        assert!(chunks.len() > 5);
+        for pair in chunks.windows(2) {
             assert!(pair[0].ends_with(|c: char| c.is_ascii_alphabetic()) && pair[1].starts_with(' '));
-            assert!(pair[0].len() <= PIECE);
+            assert!(pair[0].len() <= CHUNK);
         }
     }
 
     #[test]
     fn a_text_without_spaces_is_cut_between_characters() {
         let text = "春夏秋冬".repeat(50_000);
-        let pieces: Vec<String> = Pieces::new(text.as_bytes()).map(Result::unwrap).collect();
-        assert_eq!(pieces.concat(), text);
+        let chunks: Vec<String> = Chunks::new(text.as_bytes()).map(Result::unwrap).collect();
+        assert_eq!(chunks.concat(), text);
     }
 
     #[test]
     fn the_first_bad_byte_is_named() {
         for (good, bad) in [("", &b"\xff"[..]), ("abc", b"\xe2\x82"), (&"word ".repeat(30_000), b"\x80x")] {
             let bytes = [good.as_bytes(), bad].concat();
-            let error = Pieces::new(&bytes[..]).find_map(Result::err).unwrap();
+            let error = Chunks::new(&bytes[..]).find_map(Result::err).unwrap();
             assert!(matches!(error, ReadError::NotUtf8 { offset } if offset == good.len() as u64), "{error}");
         }
-        assert_eq!(Pieces::new(&b""[..]).count(), 0);
+        assert_eq!(Chunks::new(&b""[..]).count(), 0);
     }
 }
