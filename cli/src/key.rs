@@ -136,8 +136,9 @@ impl Show {
         if self.json {
             // docs/json.md says what the fields are.
             let json = serde_json::json!({
-                "format": "verdigris-key-show-1", "id": key.id(), "tenant": key.tenant(), "dialect": key.dialect(), "scheme": key.describe(),
-                "strength": strength, "vocabulary": vocabulary, "period": period, "public": key.is_public(),
+                "format": "verdigris-key-show-1", "id": key.id(), "tenant": key.tenant(), "dialect": key.dialect(),
+                "scheme": key.describe(), "strength": strength, "vocabulary": vocabulary, "period": period,
+                "public": key.is_public(),
             });
             writeln!(out, "{json}")?;
             return Ok(ExitCode::SUCCESS);

@@ -80,6 +80,9 @@ impl<'k> Judgement<'k> {
     }
 
     /// Whether there is a mark at a level: in the whole text, or in a passage.
+    ///
+    /// # Errors
+    /// [`TooShort`] where no text of this length could reach the level.
     pub fn verdict(&self, level: f64) -> Result<Verdict, TooShort> {
         // A passage was found at a level that pays for all looks.
         if self.passages.is_empty() { self.evidence.verdict(level) } else { Ok(Verdict::Marked) }

@@ -138,7 +138,7 @@ pub enum Pairs {
     Neighbours,
 }
 
-/// Turns each head of each row by its token's angles (Su et al. 2021); what is past the angles stays.
+/// Rotates each head of each row by its token's angles (Su et al. 2021); what is past the angles stays.
 ///
 /// Shapes: `x` is `m x heads x head_dim`, `cos` and `sin` are `m x pairs`, with at most `head_dim / 2` pairs.
 ///

@@ -55,7 +55,14 @@ impl Space {
 }
 
 dispatch! {
-    fn follow(n: u32, reciprocals: &[u32], state: &mut [Words], seeds: &Words, tokens: &Words, found: &mut Words) = follow_lanes
+    fn follow(
+        n: u32,
+        reciprocals: &[u32],
+        state: &mut [Words],
+        seeds: &Words,
+        tokens: &Words,
+        found: &mut Words,
+    ) = follow_lanes
 }
 
 #[inline(always)]

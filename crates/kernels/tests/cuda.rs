@@ -226,7 +226,7 @@ fn attend_as(
             let (keys, values) = (Cached::new(format, &keys), Cached::new(format, &values));
             let shape = Heads { heads, kv_heads, head_dim: dim };
             verdigris_kernels::attend(&q, keys, values, shape, mask, 0.3, &mut expected);
-            // A turned key that falls between two numbers of its format may be stored as the other.
+            // A rotated key that falls between two numbers of its format may be stored as the other.
             let bound = if format == Format::F32 { 2e-5 } else { 2e-3 };
             close(&part(&got, heads), &expected, bound);
             at += m;

@@ -82,7 +82,10 @@ pub enum ModelError {
         most: usize,
     },
     /// There is not enough memory on a GPU.
-    #[error("no memory on the GPU: {:.1} GiB are needed{}; choose a smaller model, one in fewer bits, or cpu", gib(*bytes as u64), but_free(*free))]
+    #[error(
+        "no memory on the GPU: {:.1} GiB are needed{}; choose a smaller model, one in fewer bits, or cpu",
+        gib(*bytes as u64), but_free(*free)
+    )]
     DeviceMemory {
         /// Bytes that were asked for.
         bytes: usize,

@@ -41,7 +41,10 @@ impl Request<'_> {
         Ok(self.json_stream(|_| ControlFlow::Continue(()))?.0)
     }
 
-    /// As [`Request::json`], and hands over each piece of the JSON as soon as it is there.
+    /// As [`Request::json`], and hands over each part of the JSON as soon as it is there.
+    ///
+    /// # Errors
+    /// As [`Request::json`].
     pub fn json_stream<T: DeserializeOwned + JsonSchema>(
         self,
         each: impl FnMut(&str) -> ControlFlow<()>,

@@ -275,7 +275,8 @@ fn is_always_invisible(c: char) -> bool {
 
 /// Characters that some scripts need, and Latin text does not: joiners, directions, selectors, tags.
 fn is_joiner(c: char) -> bool {
-    matches!(c, '\u{200C}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FE00}'..='\u{FE0F}' | '\u{E0000}'..='\u{E01EF}')
+    matches!(c, '\u{200C}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{FE00}'..='\u{FE0F}' | '\u{E0000}'..='\u{E01EF}')
 }
 
 fn is_odd_space(c: char) -> bool {

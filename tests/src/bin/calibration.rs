@@ -102,8 +102,15 @@ fn templated() -> String {
         let [a, b, c, d] = philox4x32([i, 0, 0, 0], [77, 0]);
         let pick = |from: &[&'static str], by: u32| from[by as usize % from.len()];
         out.push_str(&format!(
-            "Dear {},\n\nwe thank you for your order of {}. It will be sent on {} and costs {}.{:02}. If you have any question, please write to us and give the number {}.\n\nYours sincerely,\n{}\n\n",
-            pick(&names, a), pick(&goods, b), pick(&days, c), d % 90 + 3, a % 100, c % 90_000 + 10_000, pick(&names, b >> 9)
+            "Dear {},\n\nwe thank you for your order of {}. It will be sent on {} and costs {}.{:02}. If you have any \
+             question, please write to us and give the number {}.\n\nYours sincerely,\n{}\n\n",
+            pick(&names, a),
+            pick(&goods, b),
+            pick(&days, c),
+            d % 90 + 3,
+            a % 100,
+            c % 90_000 + 10_000,
+            pick(&names, b >> 9)
         ));
     }
     out

@@ -111,7 +111,7 @@ pub fn attend(
     splits: &Splits,
     out: &Buffer,
 ) -> Result<(), CudaError> {
-    let (layout, m) = (rows.layout(), rows.most());
+    let (layout, m) = (rows.layout(), rows.capacity());
     let Attention { layer, heads, window, slopes, scale, cap } = attention;
     let (kv_heads, dim) = (layout.kv_heads, layout.head_dim);
     let fits = heads.is_multiple_of(kv_heads) && splits.rows >= m.min(ROWS) && splits.heads == heads;

@@ -33,14 +33,14 @@ fn embed_with(gpu: &Gpu, rows: &Inputs, matrix: &Matrix, out: &Buffer, args: Emb
     let args = EmbedArgs {
         rows: rows.address(),
         embedding: matrix.bytes.address(),
-        out: out.numbers(rows.most() * matrix.columns),
+        out: out.numbers(rows.capacity() * matrix.columns),
         vocabulary: small(matrix.rows),
         width: small(matrix.columns),
         ..args
     };
     let kernel = by_format!(matrix.format, "embed", "");
     // SAFETY: the struct is that of `elements.cu`, and it reads no row past the last.
-    unsafe { gpu.launch(kernel, [rows.most(), 1, 1], (THREADS, 0), &args, &[rows.buffer(), &matrix.bytes, out]) }
+    unsafe { gpu.launch(kernel, [rows.capacity(), 1, 1], (THREADS, 0), &args, &[rows.buffer(), &matrix.bytes, out]) }
 }
 
 /// The embedding of each row's token, times `scale`: `out` is `rows x width`.
@@ -105,7 +105,7 @@ fn norm_with(
     which: Option<&Inputs>,
 ) -> Result<(), CudaError> {
     let Norm { weight, bias, width, epsilon } = norm;
-    let rows = which.map_or(count, Inputs::most);
+    let rows = which.map_or(count, Inputs::capacity);
     let args = NormArgs {
         x: x.numbers(rows * width),
         weight: weight.numbers(width),
@@ -144,11 +144,11 @@ pub fn normalize_wanted(
     norm: Norm<'_>,
     out: &Buffer,
 ) -> Result<(), CudaError> {
-    assert!(count <= rows.most(), "{count} rows of {}", rows.most());
+    assert!(count <= rows.capacity(), "{count} rows of {}", rows.capacity());
     norm_with(gpu, x, count, norm, out, Some(rows))
 }
 
-/// How queries and keys are turned in a layer.
+/// How queries and keys are rotated in a layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
     /// How many pairs of elements of a head.
@@ -181,7 +181,10 @@ struct HeadsArgs {
     magnitude: f32,
 }
 
-/// Turns queries in place, and writes turned keys, and values, into the pages.
+/// Rotates queries in place, and writes rotated keys, and values, into the pages.
+///
+/// # Errors
+/// [`CudaError`] where the GPU fails.
 pub fn into_pages(
     gpu: &Gpu,
     rows: &Inputs,
@@ -190,7 +193,7 @@ pub fn into_pages(
     [query, key, value]: [&Buffer; 3],
     rotation: Option<Rotation>,
 ) -> Result<(), CudaError> {
-    let (layout, m) = (rows.layout(), rows.most());
+    let (layout, m) = (rows.layout(), rows.capacity());
     let (kv_heads, dim) = (layout.kv_heads, layout.head_dim);
     let rotation = rotation.unwrap_or(Rotation { pairs: 0, which: Pairs::Halves, angles: 0, magnitude: 1.0 });
     assert!(

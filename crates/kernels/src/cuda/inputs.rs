@@ -74,7 +74,7 @@ pub struct Slice<'a> {
     pub visible: Option<&'a [bool]>,
     /// The sequence's pages, with room for these tokens.
     pub pages: &'a [Arc<Buffer>],
-    /// By how much pairs of elements turn, for all rotary embeddings.
+    /// The angles by which pairs of elements are rotated, for all rotary embeddings.
     pub angles: &'a Buffer,
 }
 
@@ -147,7 +147,7 @@ impl Inputs {
     }
 
     /// The most rows that it has room for.
-    pub fn most(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.most
     }
 

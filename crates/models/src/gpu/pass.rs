@@ -22,7 +22,7 @@ pub(super) fn pass(
     wanted: usize,
 ) -> Result<(), CudaError> {
     let Resident { gpu, config, parts, .. } = resident;
-    let (m, Buffers { h, x, query, key, value, mixed, gate, up, y, logits }) = (rows.most(), buffers);
+    let (m, Buffers { h, x, query, key, value, mixed, gate, up, y, logits }) = (rows.capacity(), buffers);
     let DecoderConfig { width, heads, kv_heads, head_dim, .. } = *config;
     embed_rows(resident, rows, buffers)?;
     for (i, layer) in parts.layers.iter().enumerate() {
@@ -87,7 +87,7 @@ fn embed_rows(resident: &Resident, rows: &Inputs, buffers: &Buffers) -> Result<(
         add_positions(gpu, rows, learned, *offset, &buffers.h)?;
     }
     match &parts.embedding_norm {
-        Some(scales) => normalize(gpu, &buffers.h, rows.most(), norm_of(config, scales), &buffers.h),
+        Some(scales) => normalize(gpu, &buffers.h, rows.capacity(), norm_of(config, scales), &buffers.h),
         None => Ok(()),
     }
 }

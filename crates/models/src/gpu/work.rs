@@ -96,7 +96,7 @@ impl Work {
             Entry::Vacant(span) => {
                 let DecoderConfig { heads, head_dim, .. } = resident.config;
                 let tokens = pages * resident.layout.tokens;
-                let splits = Splits::new(&resident.gpu, self.rows.most(), heads, head_dim, tokens)?;
+                let splits = Splits::new(&resident.gpu, self.rows.capacity(), heads, head_dim, tokens)?;
                 span.insert(Span { splits, done: HashMap::new() })
             }
         };

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
 use super::budget::{Budget, NODE, is_a};
-use super::guarded::{CUT, HELD, JOINED, KEPT, SEEN, TIMES, TURNED};
+use super::guarded::{CUT, HELD, ITERATED, JOINED, KEPT, SEEN, TIMES};
 
 /// What a filter makes of what it is given.
 #[derive(Clone, Copy)]
@@ -99,7 +99,7 @@ pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     environment.add_filter(JOINED, guard(joined));
     environment.add_filter(SEEN, guard(|budget, value| budget.weigh(&value).map(|_| value)));
     environment.add_filter(CUT, guard(cut));
-    environment.add_filter(TURNED, guard(turned));
+    environment.add_filter(ITERATED, guard(iterated));
     environment.add_filter(KEPT, guard(kept));
     environment.add_filter(HELD, guard(|budget, value| budget.keep(&value)));
     let by = budget.clone();
@@ -232,7 +232,7 @@ fn cut(budget: &Budget, value: Value) -> Result<Value, Error> {
     Ok(value)
 }
 
-fn turned(budget: &Budget, value: Value) -> Result<Value, Error> {
+fn iterated(budget: &Budget, value: Value) -> Result<Value, Error> {
     // The characters of a text are texts.
     if value.as_str().is_some() {
         pieces(budget, &value)?

@@ -16,7 +16,7 @@ pub(super) const SEEN: &str = "seen==";
 /// What parts are taken of.
 pub(super) const CUT: &str = "cut[]";
 /// What is gone through.
-pub(super) const TURNED: &str = "turned{}";
+pub(super) const ITERATED: &str = "iterated{}";
 /// What is kept under a name, or handed to a macro or a function.
 pub(super) const KEPT: &str = "kept=";
 /// What is kept in a namespace.
@@ -61,7 +61,7 @@ pub(super) fn guarded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
             s,
             ForLoop {
                 target: expr(&s.target),
-                iter: guard(TURNED, &s.iter),
+                iter: guard(ITERATED, &s.iter),
                 filter_expr: s.filter_expr.as_ref().map(expr),
                 recursive: s.recursive,
                 body: body(&s.body),

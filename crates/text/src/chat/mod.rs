@@ -118,7 +118,7 @@ impl ChatTemplate {
         if let Some(fault) = guarded::too_long(&source, &syntax()) {
             return Err(ChatError::TooLong(fault));
         }
-        parse(&source, NAME, syntax()).map_err(said)?;
+        parse(&source, NAME, syntax()).map_err(template_error)?;
         Ok(Self { source: source.into(), begin: begin.map(str::to_owned), end: end.map(str::to_owned) })
     }
 
@@ -133,7 +133,7 @@ impl ChatTemplate {
         environment.set_fuel(Some((FUEL * (messages.len() as u64 + 1)).min(MAX_FUEL)));
         functions::install(&mut environment, &budget);
         let mut generator = CodeGenerator::new(NAME, &self.source);
-        generator.compile_stmt(&guarded::guarded(&parse(&self.source, NAME, syntax()).map_err(said)?));
+        generator.compile_stmt(&guarded::guarded(&parse(&self.source, NAME, syntax()).map_err(template_error)?));
         let (instructions, blocks) = generator.finish();
         let context = context! {
             messages => Serde(messages),
@@ -145,7 +145,7 @@ impl ChatTemplate {
         };
         let mut prompt = String::new();
         let mut out = make_string_output(&mut prompt);
-        eval(&environment, &instructions, context, &blocks, &mut out, AutoEscape::None).map_err(said)?;
+        eval(&environment, &instructions, context, &blocks, &mut out, AutoEscape::None).map_err(template_error)?;
         Ok(prompt)
     }
 
@@ -191,7 +191,8 @@ fn without_marks(source: &str) -> String {
     out
 }
 
-fn said(error: Error) -> ChatError {
+/// What a template is refused for, in its own words.
+fn template_error(error: Error) -> ChatError {
     let text = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     // Templates say what they like, at what length they like.
     let text: String = text.chars().take(MAX_FAULT).collect();

@@ -34,8 +34,11 @@ impl Request<'_> {
     }
 
     /// As [`Request::texts`], and hands over what comes of each text, with the text's number, as soon as it is there.
-    /// On [`ControlFlow::Break`] all end there; texts that have not ended come back without [`Written::stop`], and no
-    /// more is said of them.
+    /// On [`ControlFlow::Break`] all end there; texts that have not ended come back without [`Written::stop`], and have
+    /// no further event.
+    ///
+    /// # Errors
+    /// As [`Request::texts`].
     pub fn stream_texts(
         self,
         count: usize,
@@ -74,6 +77,9 @@ impl Request<'_> {
 
     /// As [`Request::prompts`], and hands over what comes of each text, with its prompt's number, as soon as it is
     /// there. On [`ControlFlow::Break`] all end there; texts that have not begun do not come back.
+    ///
+    /// # Errors
+    /// As [`Request::prompts`].
     pub fn stream_prompts(
         self,
         prompts: impl IntoIterator<Item = impl Into<String>>,
@@ -91,9 +97,9 @@ impl Request<'_> {
         let mut all = Vec::with_capacity(begun.len());
         for some in begun.chunks(Self::SIDE_BY_SIDE) {
             let before = all.len();
-            let turns =
+            let to_write =
                 some.iter().map(|(target, prompt, _)| -> (&Target, &[TokenId], _) { (target, prompt, self.limits()) });
-            let together = Together::each(self.engine.model.clone(), turns)?;
+            let together = Together::each(self.engine.model.clone(), to_write)?;
             let texts = some.iter().map(|(_, prompt, seed)| self.begun(prompt.len(), *seed)).collect();
             let mut each = |i: usize, event: Event<'_>| each(before + i, event);
             let (written, goes_on) = side_by_side(together, texts, form.as_ref(), &mut each)?;

@@ -84,7 +84,10 @@ impl Noise for NativeGumbel {
     }
 }
 
-/// The scheme of a secret, a key id and a tenant. A self-salted context is no context of its own and is refused.
+/// The scheme of a secret, a key id and a tenant.
+///
+/// # Errors
+/// [`BadContext`] for a self-salted context: there the candidate would choose its own noise.
 pub fn native_gumbel(
     secret: &[u8; 32],
     id: &str,

@@ -159,6 +159,9 @@ impl Noise for Uniforms {
 }
 
 /// The scheme "maryland": colours.
+///
+/// # Errors
+/// [`BadSplit`] for a share, or a vocabulary, that gives no two colours.
 pub fn maryland([start, salt]: [u64; 2], width: usize, gamma: f64, vocabulary: usize) -> Result<impl Scheme, BadSplit> {
     let seed = Seeds { salt: Zeroizing::new(salt), start: Zeroizing::new(start), width };
     Ok(Seeded { seed, list: Permutation::new(gamma, vocabulary)? })

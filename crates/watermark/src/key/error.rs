@@ -68,7 +68,11 @@ pub enum KeyError {
         bytes: usize,
     },
     /// The key writes payloads, and none is given; or the other way round.
-    #[error("the key {id} {}", if *.carries { "carries a payload: say which one to write" } else { "carries no payload: make one with --payload-bits" })]
+    #[error(
+        "the key {id} {}",
+        if *.carries { "carries a payload: say which one to write" }
+        else { "carries no payload: make one with --payload-bits" }
+    )]
     Payload {
         /// The key's id.
         id: String,

@@ -320,7 +320,9 @@ mod tests {
             let Ok(vocabulary) = VocabularyId::new(size, names.0.clone()) else { return Ok(()) };
             let vocabulary = vocabulary.with_model(&names.2);
             let secret: Vec<u8> = (0..bytes).map(|i| i as u8 ^ 0x5a).collect();
-            let day = |n: Option<i16>| n.map(|n| jiff::civil::date(2026, 1, 1).checked_add(jiff::Span::new().days(n)).unwrap().to_string());
+            let first = jiff::civil::date(2026, 1, 1);
+            let after = |n: i16| first.checked_add(jiff::Span::new().days(n)).unwrap().to_string();
+            let day = |n: Option<i16>| n.map(after);
             let Ok(period) = Period::new(day(days.0).as_deref(), day(days.1).as_deref()) else { return Ok(()) };
             // Lists of a huge vocabulary are not what this is about.
             prop_assume!(size <= 500 || !matches!(dialect, Dialect::Unigram(_)));

@@ -37,7 +37,8 @@ impl<D: Drafter> Drafter for Counted<'_, D> {
     }
 }
 
-/// Two tokens a position keep the branches countable; the text is long enough for calls whose length was found, not tried.
+/// Two tokens a position keep the branches countable; the text is long enough for calls whose length was found, not
+/// tried.
 #[test]
 fn a_measured_number_of_drafts_does_not_change_the_law() {
     const LENGTH: usize = 8;

@@ -72,7 +72,7 @@ impl HubName {
         mut each: impl FnMut(Fetched<'_>),
     ) -> Result<ModelFolder, ModelError> {
         let cached = Cached::new(cache, &self.repository, &self.revision);
-        let here = cached.current().and_then(|snapshot| Some((self.held(parts, &snapshot)?, snapshot)));
+        let here = cached.current().and_then(|snapshot| Some((self.cached_model(parts, &snapshot)?, snapshot)));
         if let Some((path, snapshot)) = &here
             && (is_offline || self.is_settled(parts, snapshot))
         {
@@ -84,7 +84,7 @@ impl HubName {
         }
         let cure = |error: ApiError| match here {
             Some(_) => fault(format!("{error}; set HF_HUB_OFFLINE=1 to do with the files that are here")),
-            None => fault(said(&error)),
+            None => fault(cause_and_cure(&error)),
         };
         // What is fetched is no model's before it is checked, and all of it is of one commit.
         let api = builder.with_cache_dir(cached.waiting()).build().map_err(cure)?;
@@ -100,7 +100,8 @@ impl HubName {
         for shard in shards(&snapshot) {
             source.fetch(&shard, &mut each).map_err(fault)?;
         }
-        let path = self.held(parts, &snapshot).ok_or_else(|| fault("files of it are missing on the hub".into()))?;
+        let path =
+            self.cached_model(parts, &snapshot).ok_or_else(|| fault("files of it are missing on the hub".into()))?;
         let absent = OPTIONAL.into_iter().filter(|name| !there.iter().any(|file| file == name));
         cached.settle(&snapshot, absent).map_err(|error| fault(error.to_string()))?;
         Ok(ModelFolder::at(path))
@@ -139,7 +140,7 @@ impl HubName {
     }
 
     /// The path of the model, where all that it needs is there.
-    fn held(&self, parts: Parts, snapshot: &Snapshot) -> Option<PathBuf> {
+    fn cached_model(&self, parts: Parts, snapshot: &Snapshot) -> Option<PathBuf> {
         if let Some(file) = &self.file {
             return snapshot.get(file);
         }
@@ -190,13 +191,13 @@ impl Source<'_> {
         if self.snapshot.get(name).is_some() {
             return Ok(());
         }
-        let metadata = self.api.metadata(&self.repo.url(name)).map_err(|error| said(&error))?;
+        let metadata = self.api.metadata(&self.repo.url(name)).map_err(|error| cause_and_cure(&error))?;
         let tag = metadata.etag();
         if !is_word(tag) {
             return Err(format!("the hub gives {name} the tag {tag:?}, which is none"));
         }
         let progress = Heard { each, file: String::new(), bytes: 0, of: 0 };
-        let link = self.repo.download_with_progress(name, progress).map_err(|error| said(&error))?;
+        let link = self.repo.download_with_progress(name, progress).map_err(|error| cause_and_cure(&error))?;
         let failed = |error: std::io::Error| format!("{name}: {error}");
         let path = link.canonicalize().map_err(failed)?;
         if link.is_symlink() {
@@ -215,7 +216,7 @@ fn list(names: Vec<String>) -> String {
 }
 
 /// What went wrong, and what to do about it.
-fn said(error: &ApiError) -> String {
+fn cause_and_cure(error: &ApiError) -> String {
     let text = error.to_string();
     let cure = if text.contains("status: 404") {
         "there is no such model or revision"
