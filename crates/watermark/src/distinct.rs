@@ -141,7 +141,7 @@ mod tests {
         let mut distinct = Distinct::new();
         let mut model = HashMap::new();
         for i in 0..200_000u32 {
-            let (name, score) = observation(i * i % 70_001);
+            let (name, score) = observation(i.wrapping_mul(i) % 70_001);
             assert_eq!(distinct.insert(name, score), model.insert(name, score).is_none());
         }
         assert_eq!(distinct.len(), model.len());
