@@ -91,14 +91,20 @@ fn file(schema: &str, compression: Compression, pages: &[u8], groups: &[i64]) ->
     bytes
 }
 
-/// A file that has nothing but a schema, whose elements have so many children.
-fn file_of_schema(children: &[i32]) -> Vec<u8> {
+/// A field that nobody knows: a list of so many booleans, for which the library looks at no byte.
+fn booleans(count: u64) -> Vec<u8> {
+    [vec![0x99, 0xf1], varint(count)].concat()
+}
+
+/// A file that has nothing but a schema, whose elements have so many children, and perhaps a field more.
+fn file_of_schema(children: &[i32], more: &[u8]) -> Vec<u8> {
     let mut metadata = [numbers(&[2]), vec![0x19, 0xfc], varint(children.len() as u64)].concat();
     for &children in children {
         // It is required, and has a name.
         metadata.extend([&[0x35, 0, 0x18, 1, b'n'][..], &numbers(&[children]), &[0]].concat());
     }
-    metadata.extend([0x16, 0, 0x19, 0x0c, 0]);
+    metadata.extend([0x16, 0, 0x19, 0x0c]);
+    metadata.extend([more, &[0]].concat());
     let length = metadata.len() as u32;
     [b"PAR1", &metadata[..], &length.to_le_bytes(), b"PAR1"].concat()
 }
@@ -184,6 +190,17 @@ fn rows_without_end() {
 
 #[test]
 fn schemas_without_end() {
-    refused(&file_of_schema(&[vec![1; 200_000], vec![0]].concat()), "schema is damaged");
-    refused(&file_of_schema(&[1, i32::MAX, i32::MAX, i32::MAX, 0]), "schema is damaged");
+    refused(&file_of_schema(&[vec![1; 200_000], vec![0]].concat(), &[]), "metadata is damaged");
+    refused(&file_of_schema(&[1, i32::MAX, i32::MAX, i32::MAX, 0], &[]), "metadata is damaged");
+}
+
+#[test]
+fn lists_that_take_no_byte() {
+    let many = booleans(i32::MAX as u64).repeat(50);
+    refused(&file_of_schema(&[1, 0], &many), "metadata is damaged");
+    let mut page = plain_page(1, PLAIN, &text("abc"));
+    // Behind the last field of the header.
+    let end = page.len() - text("abc").len() - 1;
+    page.splice(end..end, many);
+    refused(&file(REQUIRED, Compression::UNCOMPRESSED, &page, &[1]), "the header of a page is damaged");
 }

@@ -17,14 +17,15 @@ use parquet::schema::types::{ColumnDescPtr, Type};
 
 use super::budget::{Budget, MOST_UNPACKED, room};
 use super::delta::packed_numbers;
+use super::header::Header;
 use super::schema;
-use super::varint::varint;
 
 /// What ends a file: the length of its metadata, and four letters.
 const FOOTER: u64 = 8;
 
-/// The most bytes that the type and the two sizes of a page take at the beginning of its header.
-const SIZES: u64 = 3 * (1 + 5);
+/// Bytes that the header of a page may take: with the least and the greatest of its texts it can be long.
+const HEADER: u64 = 4 << 10;
+const LONGEST_HEADER: u64 = 16 << 20;
 
 /// Bytes that the library takes for a value of a dictionary and for a length.
 const VALUE: u64 = 32;
@@ -44,7 +45,7 @@ impl<R: ChunkReader + 'static> File<R> {
     pub(super) fn new(file: R, budget: Arc<Budget>) -> Result<Self> {
         let chunks = Chunks { inner: file, budget: budget.clone() };
         if chunks.metadata()?.is_some_and(|metadata| !schema::is_sound(&metadata)) {
-            return Err(damaged("its schema is damaged"));
+            return Err(damaged("its metadata is damaged"));
         }
         Ok(Self { inner: SerializedFileReader::new(chunks)?, budget })
     }
@@ -217,6 +218,20 @@ impl<R: ChunkReader> Chunks<R> {
         let Some(start) = footer.checked_sub(length) else { return Ok(None) };
         self.get_bytes(start, length as usize).map(Some)
     }
+
+    /// The header of the page at a place.
+    fn header(&self, start: u64) -> Result<Option<Header>> {
+        let mut most = HEADER;
+        loop {
+            let mut data = Vec::new();
+            self.inner.get_read(start)?.take(most).read_to_end(&mut data)?;
+            let header = Header::of(&data);
+            if header.is_some() || (data.len() as u64) < most || most >= LONGEST_HEADER {
+                return Ok(header);
+            }
+            most *= 8;
+        }
+    }
 }
 
 impl<R: Length> Length for Chunks<R> {
@@ -231,13 +246,11 @@ impl<R: ChunkReader> ChunkReader for Chunks<R> {
     /// The library asks for a reader where the metadata ends, and where the header of a page begins.
     fn get_read(&self, start: u64) -> Result<Self::T> {
         if start < self.len().saturating_sub(FOOTER) {
-            let mut header = Vec::with_capacity(SIZES as usize);
-            self.inner.get_read(start)?.take(SIZES).read_to_end(&mut header)?;
-            let (packed, unpacked) = sizes(&header).ok_or_else(|| damaged("the header of a page is damaged"))?;
-            if unpacked > room(packed) {
+            let header = self.header(start)?.ok_or_else(|| damaged("the header of a page is damaged"))?;
+            if header.unpacked > room(header.packed) {
                 return Err(damaged("a page unpacks to far more than it could hold"));
             }
-            self.budget.take(unpacked)?;
+            self.budget.take(header.unpacked.saturating_add(header.length))?;
         }
         self.inner.get_read(start)
     }
@@ -248,22 +261,6 @@ impl<R: ChunkReader> ChunkReader for Chunks<R> {
         }
         self.inner.get_bytes(start, length)
     }
-}
-
-/// How many bytes a page has and how many it says that it unpacks to: the second and the third number of its header, a
-/// struct in Thrift's compact protocol, which every writer begins with its first three fields in their order.
-fn sizes(header: &[u8]) -> Option<(u64, u64)> {
-    /// The next field, and a number of 32 bits with its sign in the lowest.
-    const FIELD: u8 = 0x15;
-    let mut at = 0;
-    let mut number = || {
-        (*header.get(at)? == FIELD).then_some(())?;
-        at += 1;
-        let number = varint(header, &mut at)?;
-        (number & 1 == 0).then_some(number >> 1)
-    };
-    let (_type, unpacked, packed) = (number()?, number()?, number()?);
-    Some((packed, unpacked))
 }
 
 fn damaged(what: &str) -> ParquetError {

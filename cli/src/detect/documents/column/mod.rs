@@ -3,7 +3,9 @@
 mod budget;
 mod delta;
 mod guarded;
+mod header;
 mod schema;
+mod thrift;
 mod varint;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

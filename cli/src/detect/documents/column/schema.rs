@@ -1,147 +1,164 @@
-//! Whether a file's schema is one that the library can read: it follows a schema as deep as it goes, and makes room for as
-//! many children as an element says that it has.
-//!
-//! Metadata is a struct in Thrift's compact protocol:
-//! <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>. Of its fields only the schema is
-//! read here, and of the schema's elements only the numbers of their children.
+//! Whether what a file says of itself is something that the library can read in no more time and room than it takes. The
+//! library follows a schema as deep as it goes, and makes room for as many children as an element says that it has.
 
-use super::varint::varint;
+use super::thrift::{Reader, Struct, Value};
 
-/// The deepest that a schema may be, and anything within the metadata.
+use Value::{Bool, Byte, Bytes, Double, List, Number};
+
+/// The deepest that a schema may be.
 const DEEPEST: usize = 64;
 
-/// The fields of `FileMetaData` and `SchemaElement` that count, and the kinds of their values.
-const SCHEMA: i64 = 2;
-const CHILDREN: i64 = 5;
-const I32: u8 = 5;
-const LIST: u8 = 9;
-const STRUCT: u8 = 12;
+/// `FileMetaData` and what is in it, as `parquet.thrift` of <https://github.com/apache/parquet-format> has it.
+const FILE: Struct = Struct(&[
+    (1, Number),
+    (SCHEMA, Value::Structs(&ELEMENT)),
+    (3, Number),
+    (4, Value::Structs(&GROUP)),
+    (5, Value::Structs(&KEY_VALUE)),
+    (6, Bytes),
+    (7, Value::Structs(&Struct(&[(1, Value::Struct(&EMPTY)), (2, Value::Struct(&EMPTY))]))),
+]);
+const SCHEMA: i16 = 2;
 
-/// Whether a schema stands in the metadata of a file, whose elements have as many children as they say and are not too
-/// deep. It may have other faults.
+const ELEMENT: Struct = Struct(&[
+    (1, Number),
+    (2, Number),
+    (3, Number),
+    (4, Bytes),
+    (CHILDREN, Number),
+    (6, Number),
+    (7, Number),
+    (8, Number),
+    (9, Number),
+    (10, Value::Struct(&LOGICAL_TYPE)),
+]);
+const CHILDREN: i16 = 5;
+
+const LOGICAL_TYPE: Struct = Struct(&[
+    (1, Value::Struct(&EMPTY)),
+    (2, Value::Struct(&EMPTY)),
+    (3, Value::Struct(&EMPTY)),
+    (4, Value::Struct(&EMPTY)),
+    (5, Value::Struct(&Struct(&[(1, Number), (2, Number)]))),
+    (6, Value::Struct(&EMPTY)),
+    (7, Value::Struct(&TIME)),
+    (8, Value::Struct(&TIME)),
+    (10, Value::Struct(&Struct(&[(1, Byte), (2, Bool)]))),
+    (11, Value::Struct(&EMPTY)),
+    (12, Value::Struct(&EMPTY)),
+    (13, Value::Struct(&EMPTY)),
+    (14, Value::Struct(&EMPTY)),
+    (15, Value::Struct(&EMPTY)),
+    (16, Value::Struct(&Struct(&[(1, Byte)]))),
+    (17, Value::Struct(&Struct(&[(1, Bytes)]))),
+    (18, Value::Struct(&Struct(&[(1, Bytes), (2, Number)]))),
+]);
+
+const TIME: Struct = Struct(&[(1, Bool), (2, Value::Struct(&UNIT))]);
+
+const UNIT: Struct = Struct(&[(1, Value::Struct(&EMPTY)), (2, Value::Struct(&EMPTY)), (3, Value::Struct(&EMPTY))]);
+
+const EMPTY: Struct = Struct(&[]);
+
+const KEY_VALUE: Struct = Struct(&[(1, Bytes), (2, Bytes)]);
+
+const GROUP: Struct = Struct(&[
+    (1, Value::Structs(&CHUNK)),
+    (2, Number),
+    (3, Number),
+    (4, Value::Structs(&Struct(&[(1, Number), (2, Bool), (3, Bool)]))),
+    (5, Number),
+    (6, Number),
+    (7, Number),
+]);
+
+const CHUNK: Struct = Struct(&[
+    (1, Bytes),
+    (2, Number),
+    (3, Value::Struct(&COLUMN)),
+    (4, Number),
+    (5, Number),
+    (6, Number),
+    (7, Number),
+    (9, Bytes),
+]);
+
+const COLUMN: Struct = Struct(&[
+    (1, Number),
+    (2, List),
+    (3, List),
+    (4, Number),
+    (5, Number),
+    (6, Number),
+    (7, Number),
+    (8, Value::Structs(&KEY_VALUE)),
+    (9, Number),
+    (10, Number),
+    (11, Number),
+    (12, Value::Struct(&STATISTICS)),
+    (13, Value::Structs(&Struct(&[(1, Number), (2, Number), (3, Number)]))),
+    (14, Number),
+    (15, Number),
+    (16, Value::Struct(&Struct(&[(1, Number), (2, List), (3, List)]))),
+    (17, Value::Struct(&Struct(&[(1, Value::Struct(&BOX)), (2, List)]))),
+]);
+
+const STATISTICS: Struct = Struct(&[
+    (1, Bytes),
+    (2, Bytes),
+    (3, Number),
+    (4, Number),
+    (5, Bytes),
+    (6, Bytes),
+    (7, Bool),
+    (8, Bool),
+    (9, Number),
+]);
+
+const BOX: Struct =
+    Struct(&[(1, Double), (2, Double), (3, Double), (4, Double), (5, Double), (6, Double), (7, Double), (8, Double)]);
+
+/// Whether metadata has a schema, whose elements have as many children as they say and are not too deep, and nothing
+/// that would keep the library busy. It may have other faults.
 pub(super) fn is_sound(metadata: &[u8]) -> bool {
-    let mut reader = Reader { data: metadata, at: 0 };
-    let mut sound = false;
-    let whole = reader.fields(|reader, field, kind| {
-        if (field, kind) != (SCHEMA, LIST) {
-            return reader.skip(kind, DEEPEST);
+    let mut sound = None;
+    let whole = Reader::new(metadata).known(&FILE).and_then(|()| {
+        Reader::new(metadata).fields(|reader, field, kind| {
+            if field == SCHEMA {
+                sound = sound.is_none().then(|| tree(&mut reader.clone())).flatten();
+                sound?;
+            }
+            reader.skip(kind, usize::MAX)
+        })
+    });
+    whole.is_some() && sound.is_some()
+}
+
+/// Goes past the elements of a schema, which are a tree that is not too deep: each stands before its children.
+fn tree(reader: &mut Reader<'_>) -> Option<()> {
+    let (elements, _) = reader.list()?;
+    // Of the elements around the next one: how many children are still to come.
+    let mut around: Vec<u64> = Vec::new();
+    for element in 0..elements {
+        match around.last_mut() {
+            Some(left) => *left -= 1,
+            None if element > 0 => return None,
+            None => {}
         }
-        // Of the elements around the next one: how many children are still to come.
-        let mut around: Vec<i64> = Vec::new();
-        let (elements, kind) = reader.list()?;
-        if kind != STRUCT {
+        let mut children = 0;
+        reader.fields(|reader, field, kind| {
+            if field == CHILDREN {
+                children = Reader::number(&mut reader.clone())?;
+            }
+            reader.skip(kind, usize::MAX)
+        })?;
+        around.push(u64::try_from(children).ok().filter(|&children| children < elements)?);
+        while around.pop_if(|left| *left == 0).is_some() {}
+        if around.len() > DEEPEST {
             return None;
         }
-        for element in 0..elements {
-            match around.last_mut() {
-                Some(left) => *left -= 1,
-                None if element > 0 => return None,
-                None => {}
-            }
-            let mut children = 0;
-            reader.fields(|reader, field, kind| match (field, kind) {
-                (CHILDREN, I32) => reader.zigzag().map(|number| children = number),
-                _ => reader.skip(kind, DEEPEST),
-            })?;
-            if !(0..=elements as i64).contains(&children) {
-                return None;
-            }
-            around.push(children);
-            while around.pop_if(|left| *left == 0).is_some() {}
-            if around.len() > DEEPEST {
-                return None;
-            }
-        }
-        sound = elements > 0 && around.is_empty();
-        Some(())
-    });
-    whole.is_some() && sound
-}
-
-/// A place in the metadata. Whatever is read is `None` where the metadata is damaged.
-struct Reader<'a> {
-    data: &'a [u8],
-    at: usize,
-}
-
-impl Reader<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let byte = *self.data.get(self.at)?;
-        self.at += 1;
-        Some(byte)
     }
-
-    fn bytes(&mut self, count: u64) -> Option<()> {
-        self.at = self.at.checked_add(usize::try_from(count).ok()?).filter(|&at| at <= self.data.len())?;
-        Some(())
-    }
-
-    fn varint(&mut self) -> Option<u64> {
-        varint(self.data, &mut self.at)
-    }
-
-    fn zigzag(&mut self) -> Option<i64> {
-        self.varint().map(|bits| (bits >> 1) as i64 ^ -((bits & 1) as i64))
-    }
-
-    /// The length of a list, and the kind of its values.
-    fn list(&mut self) -> Option<(u64, u8)> {
-        let head = self.byte()?;
-        let length = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
-        Some((length, head & 15))
-    }
-
-    /// Goes through a struct; `each` reads the value of a field, by its number and kind.
-    fn fields(&mut self, mut each: impl FnMut(&mut Self, i64, u8) -> Option<()>) -> Option<()> {
-        let mut field = 0i64;
-        loop {
-            let head = self.byte()?;
-            if head == 0 {
-                return Some(());
-            }
-            field = match head >> 4 {
-                0 => self.zigzag()?,
-                more => field.checked_add(more.into())?,
-            };
-            each(self, field, head & 15)?;
-        }
-    }
-
-    /// Goes past a value of a kind. In a struct, booleans are in the kind itself.
-    fn skip(&mut self, kind: u8, deepest: usize) -> Option<()> {
-        let deeper = deepest.checked_sub(1)?;
-        match kind {
-            1 | 2 => Some(()),
-            3 => self.bytes(1),
-            4..=6 => self.varint().map(drop),
-            7 => self.bytes(8),
-            8 => self.varint().and_then(|length| self.bytes(length)),
-            LIST | 10 => {
-                let (length, kind) = self.list()?;
-                self.values(length, [kind], deeper)
-            }
-            11 => match self.varint()? {
-                0 => Some(()),
-                length => {
-                    let kinds = self.byte()?;
-                    self.values(length, [kinds >> 4, kinds & 15], deeper)
-                }
-            },
-            STRUCT => self.fields(|reader, _, kind| reader.skip(kind, deeper)),
-            _ => None,
-        }
-    }
-
-    /// Goes past the values of a list or a map, each of which takes a byte at the least.
-    fn values<const KINDS: usize>(&mut self, length: u64, kinds: [u8; KINDS], deepest: usize) -> Option<()> {
-        for kind in (0..length).flat_map(|_| kinds) {
-            match kind {
-                1 | 2 => self.bytes(1)?,
-                kind => self.skip(kind, deepest)?,
-            }
-        }
-        Some(())
-    }
+    (elements > 0 && around.is_empty()).then_some(())
 }
 
 #[cfg(test)]
@@ -166,7 +183,7 @@ mod tests {
             bytes.push(0);
         }
         // A list of structs, one of them with a map, a double and a boolean; and the end.
-        bytes.extend([0x29, 0x2c, 0, 0x1b, 1, 0x55, 3, 4, 0x17, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0, 0]);
+        bytes.extend([0x99, 0x2c, 0, 0x1b, 1, 0x55, 3, 4, 0x17, 0, 0, 0, 0, 0, 0, 0, 0, 0x11, 0, 0]);
         bytes
     }
 
