@@ -38,6 +38,6 @@ pub use json::fault::BadSchema;
 pub use json::registry::{BadRegistry, Registry};
 pub use json::style::{Escapes, Extra, NumberForms, Order, Style, Whitespace};
 pub use machine::index::TokenIndex;
-pub use machine::mask::{Mask, TooMuchWork};
+pub use machine::mask::{Mask, OverBudget};
 pub use machine::{Machine, State};
 pub use regex::BadRegex;

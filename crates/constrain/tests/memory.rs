@@ -4,8 +4,8 @@ use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 use serde_json::json;
-use verdigris_constrain::{Constraint, Cursor, Grammar, Lexicon, Machine, Order, Style};
-use verdigris_logits::{Purpose, Random, TokenId};
+use verdigris_constrain::{Constraint, Cursor, Grammar, Lexicon, Machine, Order, OverBudget, Style};
+use verdigris_logits::{Purpose, Random, Row, Sampler, TokenId, Transform};
 use verdigris_text::Tokenizer;
 
 static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
@@ -117,7 +117,7 @@ fn many_walks_for_one_mask_are_given_up_too() {
     let allowed = few.mask(inside(&few)).tokens.iter().count();
     assert!(few.fault().is_none() && allowed > 100, "{allowed} tokens");
     let mask = many.mask(inside(&many));
-    assert_eq!(many.fault().expect("it is too much work").path, "#/properties/code");
+    assert_eq!(many.fault(), Some(OverBudget::Work { path: "#/properties/code".into() }));
     assert!(mask.tokens.is_empty() && !mask.accepts);
     assert!(many.goes_on(many.next(inside(&many), b"cd\"}")), "what is asked in other ways is still answered");
 }
@@ -138,4 +138,49 @@ fn what_is_forgotten_changes_no_text() {
         });
         assert_eq!(texts[0], texts[1]);
     }
+}
+
+/// Writes a text that goes on as long as it may: so many tokens, or up to where none is allowed. How many there were,
+/// and what states take then.
+fn text_without_end(constraint: &Constraint, tokens: u64) -> (u64, usize) {
+    let machine = constraint.machine();
+    let (mut state, mut row) = (constraint.start(&[]), Row::default());
+    let mut at = machine.start();
+    for position in 0..tokens {
+        row.load(&[0.0; 4096]);
+        constraint.apply(&state, &mut row);
+        // Of some tokens the first that does not end the text.
+        let draws = (0..400).map(|draw| Random::new(7).uniform(400 * position + draw, Purpose::Token));
+        let tokens = draws.map_while(|draw| Sampler::Categorical.sample(&row, draw)).filter(|&token| token != 0);
+        let next = |token| (token, machine.advance(at, token, LEXICON.bytes(token)));
+        let goes_on = tokens.map(next).find(|&(_, next)| !machine.accepts(next));
+        let Some((token, next)) = goes_on else { return (position, machine.states_memory()) };
+        constraint.advance(&mut state, token);
+        at = next;
+    }
+    (tokens, machine.states_memory())
+}
+
+#[test]
+fn a_text_without_end_has_a_bound() {
+    const BYTES: usize = 2 << 20;
+    let constraint = |schema| {
+        let constraint = Constraint::json_schema(&LEXICON, &schema, Style::default()).unwrap();
+        constraint.with_memory(BYTES / 4).with_text_memory(BYTES)
+    };
+    // Where what comes next depends on all that was written, memory grows with it.
+    let different = constraint(json!({"type": "array", "items": {"type": "integer"}, "uniqueItems": true}));
+    let (tokens, bytes) = text_without_end(&different, 5000);
+    assert!((100..5000).contains(&tokens) && (BYTES..BYTES + BYTES / 8).contains(&bytes), "{tokens}: {bytes}");
+    let fault = different.fault().expect("it says why");
+    assert_eq!(fault, OverBudget::Memory { path: "#".into(), most: BYTES });
+    assert!(fault.to_string().contains("more than 2 MiB") && fault.to_string().contains("maxItems"), "{fault}");
+    // The next text has a machine of its own.
+    assert!(!different.cursor(&[]).mask().tokens.is_empty());
+    // Where it does not, states come again.
+    let shapes = json!({"type": "array", "items": {"anyOf": [{"type": "integer"}, {"$ref": "#"}, {"properties": {
+        "name": {"type": "string", "maxLength": 8}, "tags": {"type": "array", "items": {"type": "string"}}}}]}});
+    let again = constraint(shapes);
+    let (tokens, bytes) = text_without_end(&again, 5000);
+    assert!(tokens == 5000 && bytes < BYTES / 8 && again.fault().is_none(), "{tokens}: {bytes}");
 }

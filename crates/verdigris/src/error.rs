@@ -1,6 +1,6 @@
 //! What can go wrong.
 
-use verdigris_constrain::{BadChoice, BadRegex, BadSchema, Constraint, NoRoom, TooMuchWork};
+use verdigris_constrain::{BadChoice, BadRegex, BadSchema, Constraint, NoRoom, OverBudget};
 use verdigris_decoding::DecodeError;
 use verdigris_detector::DetectError;
 use verdigris_logits::warp::OutOfRange;
@@ -36,9 +36,9 @@ pub enum Error {
     /// The JSON Schema cannot be used.
     #[error(transparent)]
     Schema(#[from] BadSchema),
-    /// What may come next in a text of the form that is asked for takes too much work to find out.
+    /// What may come next in a text of the form that is asked for takes too much work or memory to find out.
     #[error(transparent)]
-    TooMuchWork(#[from] TooMuchWork),
+    OverBudget(#[from] OverBudget),
     /// No text of the form that is asked for is as short as the text must be.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
@@ -139,8 +139,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Why a text could not go on: it may be that its constraint gave up.
+    /// Why a text could not go on: where no token was allowed, it may be that its constraint gave up.
     pub(crate) fn of_text(fault: DecodeError, form: Option<&Constraint>) -> Self {
-        form.and_then(Constraint::fault).map_or_else(|| fault.into(), Self::from)
+        let gave_up = form.filter(|_| matches!(fault, DecodeError::DeadEnd { .. })).and_then(Constraint::fault);
+        gave_up.map_or_else(|| fault.into(), Self::from)
     }
 }

@@ -24,8 +24,9 @@ use crate::grammar::Grammar;
 use crate::grammar::compose::BadChoice;
 use crate::json::fault::BadSchema;
 use crate::json::style::Style;
-use crate::machine::mask::TooMuchWork;
-use crate::machine::{MEMORY, Machine, State};
+use crate::machine::index::TokenIndex;
+use crate::machine::mask::OverBudget;
+use crate::machine::{MEMORY, Machine, STATES, State};
 use crate::regex::BadRegex;
 
 /// Forbids every token after which no text of a grammar could come, and the end of the text where it is not
@@ -38,7 +39,9 @@ use crate::regex::BadRegex;
 /// Masks are forgotten past a bound ([`Constraint::with_memory`]; 64 MiB else), and made again. When the states that
 /// texts have come to take as much, texts that begin then share a new machine, and the old one goes with the last of
 /// its texts. So what is held is bounded by the texts that are being written, and not by those that were: beside the
-/// two bounds, a text holds the states that it has come through itself.
+/// two bounds, a text holds the states that it has come through itself. Where those of the texts of one machine take
+/// more than [`Constraint::with_text_memory`] says (1 GiB else), such a text cannot go on, and [`Constraint::fault`]
+/// says why.
 #[doc(alias = "LogitsProcessor")]
 #[doc(alias = "structured outputs")]
 #[derive(Clone)]
@@ -85,14 +88,23 @@ impl std::error::Error for NoRoom {}
 struct Machines {
     grammar: Arc<Grammar>,
     current: RwLock<Arc<Machine>>,
-    /// The bytes that masks may take, and states.
+    /// The bytes that masks may take, and states where a text begins.
     memory: usize,
+    /// The bytes that states may take at all.
+    text_memory: usize,
+    /// Why no token was allowed to some text.
+    fault: RwLock<Option<OverBudget>>,
 }
 
 impl Machines {
-    fn new(grammar: Arc<Grammar>, lexicon: &Lexicon, memory: usize) -> Self {
-        let machine = Machine::with_memory(grammar.clone(), lexicon.index().clone(), memory);
-        Self { grammar, current: RwLock::new(Arc::new(machine)), memory }
+    fn new(grammar: Arc<Grammar>, lexicon: &Lexicon, memory: usize, text_memory: usize) -> Self {
+        let machine = Self::machine(&grammar, lexicon.index(), memory, text_memory);
+        Self { grammar, current: RwLock::new(machine), memory, text_memory, fault: RwLock::default() }
+    }
+
+    fn machine(grammar: &Arc<Grammar>, index: &Arc<TokenIndex>, memory: usize, text_memory: usize) -> Arc<Machine> {
+        let machine = Machine::with_memory(grammar.clone(), index.clone(), memory);
+        Arc::new(machine.with_states_memory(text_memory))
     }
 
     /// The machine for a text that begins.
@@ -104,7 +116,7 @@ impl Machines {
         let mut next = self.current.write().unwrap_or_else(PoisonError::into_inner);
         // Another text may have been faster.
         if Arc::ptr_eq(&next, &current) {
-            *next = Arc::new(Machine::with_memory(self.grammar.clone(), current.index().clone(), self.memory));
+            *next = Self::machine(&self.grammar, current.index(), self.memory, self.text_memory);
         }
         next.clone()
     }
@@ -129,7 +141,7 @@ impl fmt::Debug for Constraint {
 impl Constraint {
     /// The constraint of a grammar over a vocabulary.
     pub fn new(grammar: impl Into<Arc<Grammar>>, lexicon: &Lexicon) -> Self {
-        let machines = Arc::new(Machines::new(grammar.into(), lexicon, MEMORY));
+        let machines = Arc::new(Machines::new(grammar.into(), lexicon, MEMORY, STATES));
         Self { machines, lexicon: lexicon.clone(), tokens: u64::MAX, forced: ForcedText::Any }
     }
 
@@ -137,7 +149,17 @@ impl Constraint {
     /// this one.
     #[must_use]
     pub fn with_memory(&self, bytes: usize) -> Self {
-        let machines = Arc::new(Machines::new(self.machines.grammar.clone(), &self.lexicon, bytes));
+        let Machines { grammar, text_memory, .. } = &*self.machines;
+        let machines = Arc::new(Machines::new(grammar.clone(), &self.lexicon, bytes, *text_memory));
+        Self { machines, ..self.clone() }
+    }
+
+    /// The same constraint, where the states that texts have come to which are being written with one machine take up
+    /// to about so many bytes, and no text goes on that needs more. It shares nothing with this one.
+    #[must_use]
+    pub fn with_text_memory(&self, bytes: usize) -> Self {
+        let Machines { grammar, memory, .. } = &*self.machines;
+        let machines = Arc::new(Machines::new(grammar.clone(), &self.lexicon, *memory, bytes));
         Self { machines, ..self.clone() }
     }
 
@@ -232,9 +254,9 @@ impl Constraint {
         }
     }
 
-    /// Why no token was allowed to some text, where the machine of the texts that begin now gave up.
-    pub fn fault(&self) -> Option<TooMuchWork> {
-        self.machine().fault()
+    /// Why no token was allowed to some text, where its machine gave up.
+    pub fn fault(&self) -> Option<OverBudget> {
+        self.machines.fault.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What decides about the texts that begin now.
@@ -258,6 +280,9 @@ impl Transform for Constraint {
     fn apply(&self, state: &ConstraintState, row: &mut Row) {
         let &ConstraintState { ref machine, at, left, .. } = state;
         let mask = machine.mask(at);
+        if mask.tokens.is_empty() && !mask.accepts {
+            *self.machines.fault.write().unwrap_or_else(PoisonError::into_inner) = machine.fault();
+        }
         // After the next token.
         let left = left.saturating_sub(1);
         let is_tight = self.is_tight(state);

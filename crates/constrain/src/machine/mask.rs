@@ -14,22 +14,44 @@ pub struct Mask {
     pub accepts: bool,
 }
 
-/// What may come next takes too much work to find out: more than some tens of milliseconds for one mask, or 64 MiB of
-/// states.
+/// Why it is not known what may come next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TooMuchWork {
-    /// Where in the schema that is; empty for a regular expression.
-    pub path: String,
+#[non_exhaustive]
+pub enum OverBudget {
+    /// It takes too much work to find out: more than some tens of milliseconds for one mask, or 64 MiB of states.
+    Work {
+        /// Where in the schema that is; empty for a regular expression.
+        path: String,
+    },
+    /// The texts that are being written have come to too many states, or to states that hold too much.
+    Memory {
+        /// Where in the schema the text stands; empty for a regular expression.
+        path: String,
+        /// How many bytes states may take.
+        most: usize,
+    },
 }
 
-impl fmt::Display for TooMuchWork {
+impl fmt::Display for OverBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("what may come next takes too much work to find out")?;
-        match &*self.path {
-            "" => f.write_str(": make the regular expression simpler, with fewer repetitions inside each other"),
-            path => write!(f, " at {path}: make the pattern there simpler"),
+        match self {
+            Self::Work { path } if path.is_empty() => f.write_str(
+                "what may come next takes too much work to find out: make the regular expression simpler, with fewer \
+                 repetitions inside each other",
+            ),
+            Self::Work { path } => write!(
+                f,
+                "what may come next takes too much work to find out at {path}: make the pattern there simpler"
+            ),
+            Self::Memory { path, most } => {
+                write!(f, "what was written takes more than {} MiB to keep in mind", most >> 20)?;
+                match &**path {
+                    "" => f.write_str(": write a shorter text"),
+                    path => write!(f, " at {path}: write a shorter text, or give its arrays a maxItems"),
+                }
+            }
         }
     }
 }
 
-impl std::error::Error for TooMuchWork {}
+impl std::error::Error for OverBudget {}

@@ -7,7 +7,7 @@ use verdigris_logits::{TokenId, TokenSet};
 
 use super::allowed::{Allowed, Reached, Recipe, union};
 use super::index::TokenIndex;
-use super::mask::{Mask, TooMuchWork};
+use super::mask::{Mask, OverBudget};
 use super::run::{DEAD, Run, Thread};
 use super::slice::{Ends, Exit, TokenSlice};
 use super::work::{self, Work};
@@ -28,7 +28,7 @@ pub(super) struct Masks {
     /// What is left for the mask that is being made.
     work: Work,
     /// Whether there was too little, and where in the schema.
-    fault: Option<TooMuchWork>,
+    fault: Option<OverBudget>,
 }
 
 /// What is kept so that it need not be made again.
@@ -78,14 +78,19 @@ impl Masks {
         self.index.trie()
     }
 
-    /// Why a mask is empty that would have been too much work.
-    pub(super) fn fault(&self) -> Option<&TooMuchWork> {
+    /// Why a mask is empty that could not be made.
+    pub(super) fn fault(&self) -> Option<&OverBudget> {
         self.fault.as_ref()
     }
 
     /// About how many bytes they take, with what they are made of.
     pub(super) fn bytes(&self) -> usize {
         self.kept.bytes + size_of::<((u32, TokenId), u32)>() * self.kept.steps.capacity()
+    }
+
+    /// From here on, no mask is made that is not known yet.
+    pub(super) fn give_up(&mut self, fault: OverBudget) {
+        self.fault.get_or_insert(fault);
     }
 
     /// Forgets what can be made again.
@@ -119,7 +124,7 @@ impl Masks {
         for &thread in &threads.threads {
             parts.push(self.allowed_by_work(run, thread));
             if self.work.is_spent() && self.fault.is_none() {
-                self.fault = Some(TooMuchWork { path: run.grammar.path(thread.at).to_owned() });
+                self.fault = Some(OverBudget::Work { path: run.grammar.path(thread.at).to_owned() });
             }
             if self.fault.is_some() {
                 let none = TokenSet::new(self.index.vocabulary_size());
@@ -421,7 +426,7 @@ impl Masks {
         lazy.inspect(|lazy| lazy.begin_walk());
         let slice = Arc::new(TokenSlice::new(self.index.trie(), terminal, inner, follows, &mut self.work));
         if lazy.is_some_and(|lazy| lazy.end_walk()) {
-            self.fault = Some(TooMuchWork { path: run.grammar.path(thread.at).to_owned() });
+            self.fault = Some(OverBudget::Work { path: run.grammar.path(thread.at).to_owned() });
         }
         if self.work.is_spent() {
             return slice;

@@ -28,7 +28,7 @@ use verdigris_logits::{TokenId, TokenSet};
 
 use self::endings::Endings;
 use self::index::TokenIndex;
-use self::mask::{Mask, TooMuchWork};
+use self::mask::{Mask, OverBudget};
 use self::masks::Masks;
 use self::run::{DEAD, Run};
 use crate::grammar::Grammar;
@@ -38,6 +38,10 @@ use crate::vocabulary::trie::Trie;
 /// How many bytes masks may take where nothing else is said: those of 2,000 schemas of other people take at most 48.9
 /// MB.
 pub(crate) const MEMORY: usize = 64 << 20;
+
+/// How many bytes states may take where nothing else is said. Text without end comes to new states only where what it
+/// has written decides what may come: 16,000 tokens of numbers that are all different take as much.
+pub(crate) const STATES: usize = 1 << 30;
 
 /// Where a text stands in a grammar. Two texts at one state can go on in the same ways.
 ///
@@ -61,6 +65,7 @@ pub struct Machine {
     known: RwLock<Known>,
     start: State,
     memory: usize,
+    most_states: usize,
 }
 
 /// All that a machine knows: of states, of their masks, and of their endings.
@@ -88,7 +93,14 @@ impl Machine {
     pub fn with_memory(grammar: impl Into<Arc<Grammar>>, index: Arc<TokenIndex>, bytes: usize) -> Self {
         let (run, start) = Run::new(grammar.into());
         let known = Known { run, masks: Masks::new(index.clone()), endings: Endings::default() };
-        Self { index, known: RwLock::new(known), start: State(start), memory: bytes }
+        Self { index, known: RwLock::new(known), start: State(start), memory: bytes, most_states: STATES }
+    }
+
+    /// The same machine, whose states may take about so many bytes (1 GiB else): where they take more, what may come
+    /// next is known no more, and [`Machine::fault`] says so.
+    #[must_use]
+    pub fn with_states_memory(self, bytes: usize) -> Self {
+        Self { most_states: bytes, ..self }
     }
 
     // A panic while the lock is held leaves states that are whole: they are added as the last thing.
@@ -223,15 +235,19 @@ impl Machine {
         if let Some(mask) = self.read().masks.known_mask(state.0) {
             return mask.clone();
         }
-        let Known { run, masks, .. } = &mut *self.write();
+        let Known { run, masks, endings } = &mut *self.write();
         if masks.bytes() > self.memory {
             masks.forget();
+        }
+        if run.bytes() + endings.bytes() > self.most_states {
+            let path = run.threads(state.0).threads.first().map_or("", |thread| run.grammar.path(thread.at)).to_owned();
+            masks.give_up(OverBudget::Memory { path, most: self.most_states });
         }
         masks.mask(run, state.0)
     }
 
-    /// Why a mask was empty, where it would have been too much work. Then so are all that are not known yet.
-    pub fn fault(&self) -> Option<TooMuchWork> {
+    /// Why a mask was empty that took too much to make. Then so are all that are not known yet.
+    pub fn fault(&self) -> Option<OverBudget> {
         self.read().masks.fault().cloned()
     }
 
