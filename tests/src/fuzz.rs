@@ -19,6 +19,13 @@ use verdigris_watermark::{Detector, Key, Repeats};
 /// The largest vocabulary that a key may split here: lists of larger ones take the time.
 const MAX_VOCABULARY: usize = 1 << 16;
 
+/// The most tokens of a text times those of a vocabulary. Some schemes permute a vocabulary for each token, which takes
+/// twenty milliseconds for as many as here, and seconds with a sanitizer.
+const MAX_PERMUTED: usize = 1 << 22;
+
+/// The longest text that a machine writes here, byte by byte.
+const MAX_WRITTEN: u64 = 1 << 15;
+
 /// A GGUF file: an error, or a model that reads a token. Whether it is a model.
 ///
 /// # Panics
@@ -144,7 +151,8 @@ pub fn detector_input(data: &[u8]) {
     let (file, text) = (&data[..end], &data[end + 1..]);
     let Ok(key) = Key::parse(file) else { return };
     let Ok(scheme) = key.scheme() else { return };
-    if key.vocabulary().size() > MAX_VOCABULARY || text.len() > 4096 {
+    let size = key.vocabulary().size();
+    if size > MAX_VOCABULARY || text.len() > 4096 || text.len() * size > MAX_PERMUTED {
         return;
     }
     let joined: Result<Vec<String>, _> = Chunks::new(text).collect();
@@ -200,6 +208,10 @@ fn has_a_text(grammar: Grammar) -> Option<Vec<u8>> {
     let machine = Machine::new(grammar, LEXICON.index().clone());
     let start = machine.start();
     assert!(machine.goes_on(start));
+    // `]]{79}{8081}+` has a text, of 638,400 bytes.
+    if machine.to_end(start) > MAX_WRITTEN {
+        return None;
+    }
     // Only what needs gigabytes has none.
     let text = machine.completion(start)?;
     assert!(machine.accepts(machine.next(start, &text)), "{:?}", String::from_utf8_lossy(&text));
