@@ -115,6 +115,7 @@ fn schema() -> impl Strategy<Value = Value> {
         names.prop_map(|names| json!({"required": names})),
         (name(), name()).prop_map(|(a, b)| json!({"dependentRequired": {a: [b]}})),
         Just(json!({"uniqueItems": true, "items": {"type": ["string", "number", "null", "boolean"]}})),
+        Just(json!({"uniqueItems": true})),
     ];
     leaf.prop_recursive(3, 16, 4, |inner| {
         let some = prop::collection::vec(inner.clone(), 1..4);

@@ -1,15 +1,18 @@
 //! Suites on tokenizers and schemas that are not part of the project:
-//! `cargo run --release -p verdigris-tests --bin corpora [FOLDER]`.
+//! `cargo run --release -p verdigris-tests --bin corpora [FOLDER] [--refused]`.
 //!
 //! The folder (default `../shared`) holds `corpus/*.txt.zst`, `tokenizers/*/tokenizer.json` and
-//! `json-schema/schemas-dev.jsonl.zst`. Where they are missing the suites are skipped, and say so.
+//! `json-schema/schemas-dev.jsonl.zst`. Where they are missing the suites are skipped, and say so. `--refused` names
+//! each schema and each valid instance that is refused, and the schemas that take longest to compile.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use verdigris::constrain::{Machine, TokenIndex};
 use verdigris::logits::{Purpose, Random};
 use verdigris::text::Tokenizer;
@@ -18,13 +21,16 @@ use verdigris_tests::foreign::{self, Instance};
 use verdigris_tests::random_text;
 
 fn main() -> ExitCode {
-    let shared = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "../shared".into()));
+    let (options, folders): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    let names_refused = options.iter().any(|option| option == "--refused");
+    let shared = PathBuf::from(folders.first().map_or("../shared", String::as_str));
     if ["corpus", "tokenizers", "json-schema"].iter().any(|part| !shared.join(part).is_dir()) {
         println!("SKIPPED: {} holds no corpus/, tokenizers/ and json-schema/; nothing was checked", shared.display());
         return ExitCode::SUCCESS;
     }
     let text = read(&shared.join("corpus/heldout.txt.zst"));
-    let passed = [foreign_tokenizers(&shared, &text), foreign_schemas(&shared)];
+    let passed = [foreign_tokenizers(&shared, &text), foreign_schemas(&shared, names_refused)];
     let failed = passed.iter().filter(|passed| !**passed).count();
     println!("{} passed, {failed} failed", passed.len() - failed);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -57,7 +63,7 @@ fn foreign_tokenizers(shared: &Path, text: &str) -> bool {
 }
 
 /// Schemas of other people: what is understood, and that nothing invalid is ever accepted or written.
-fn foreign_schemas(shared: &Path) -> bool {
+fn foreign_schemas(shared: &Path, names_refused: bool) -> bool {
     let cases = foreign::cases(&shared.join("json-schema/schemas-dev.jsonl.zst")).expect("the schemas");
     // A vocabulary of bytes would do: only the machine's states are asked.
     let folder = ModelFolder::at(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale"));
@@ -65,10 +71,17 @@ fn foreign_schemas(shared: &Path) -> bool {
     let random = Random::new(1);
     let (mut compiled, mut valid, mut accepted, mut invalid, mut wrong, mut written) = (0, 0, 0, 0, 0, 0);
     let mut refusals: BTreeMap<String, usize> = BTreeMap::new();
+    let mut times: Vec<(Duration, &str)> = Vec::new();
     for (number, case) in cases.iter().enumerate() {
-        let grammar = match Grammar::json_schema(&case.schema, Style::default().any_order()) {
+        let start = thread_time();
+        let grammar = Grammar::json_schema(&case.schema, Style::default().any_order());
+        times.push((thread_time() - start, &case.id));
+        let grammar = match grammar {
             Ok(grammar) => grammar,
             Err(fault) => {
+                if names_refused {
+                    println!("refused: {}: {fault}", case.id);
+                }
                 let keyword = fault.fault.split('"').nth(1).unwrap_or(&fault.fault).to_owned();
                 *refusals.entry(keyword).or_default() += 1;
                 continue;
@@ -80,6 +93,9 @@ fn foreign_schemas(shared: &Path) -> bool {
             let accepts = machine.accepts(machine.next(machine.start(), data.to_string().as_bytes()));
             (valid, invalid) = (valid + u32::from(*is_valid), invalid + u32::from(!is_valid));
             accepted += u32::from(*is_valid && accepts);
+            if names_refused && *is_valid && !accepts {
+                println!("refused instance: {}: {data}", case.id);
+            }
             if accepts && !is_valid {
                 println!("FAILED: {} accepts {data}, which is not valid", case.id);
                 wrong += 1;
@@ -104,5 +120,19 @@ fn foreign_schemas(shared: &Path) -> bool {
     refusals.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let refusals: Vec<String> = refusals.iter().take(12).map(|(keyword, count)| format!("{keyword} {count}")).collect();
     println!("refused for: {}", refusals.join(", "));
+    times.sort_unstable();
+    let ms = |share: f64| times[((times.len() - 1) as f64 * share) as usize].0.as_secs_f64() * 1e3;
+    let [p50, p90, p99, p999, most] = [0.5, 0.9, 0.99, 0.999, 1.0].map(ms);
+    println!("ms of CPU to compile: p50 {p50:.2}, p90 {p90:.2}, p99 {p99:.2}, p99.9 {p999:.2}, max {most:.2}");
+    if names_refused {
+        for (time, id) in times.iter().rev().take(12) {
+            println!("slow: {id}: {:.2} ms", time.as_secs_f64() * 1e3);
+        }
+    }
     wrong == 0
+}
+
+/// What this thread has taken of a CPU, which other programs do not lengthen.
+fn thread_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().expect("clocks begin at 0")
 }

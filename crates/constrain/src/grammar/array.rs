@@ -17,8 +17,23 @@ pub(crate) struct ArrayShape {
     pub(crate) least: u32,
     pub(crate) most: Option<u32>,
     pub(crate) counted: Option<Counted>,
-    /// Where all items are different: the terminals of an item.
-    pub(crate) unique: Option<Vec<(u32, Arc<Terminal>)>>,
+    /// Where all items are different: how they are told apart.
+    pub(crate) unique: Option<Unique>,
+}
+
+/// Terminals with their numbers.
+pub(crate) type NumberedTerminals = Vec<(u32, Arc<Terminal>)>;
+
+/// How items are told apart that are all different.
+#[derive(Clone, Debug)]
+pub(crate) enum Unique {
+    /// They are scalars, each of which is written in one way: the terminals of an item.
+    AsTexts(NumberedTerminals),
+    /// They are of any types, and at most one of them must be there.
+    AsValues {
+        /// Whether properties may come in any order.
+        any_order: bool,
+    },
 }
 
 /// Some items of an array must be of some kinds.
@@ -72,7 +87,7 @@ impl ArrayShape {
             if longest.is_some_and(|longest| longest < index + wanted) {
                 return None;
             }
-            if let (Some(unique), true) = (&self.unique, wanted > 0) {
+            if let (Some(Unique::AsTexts(unique)), true) = (&self.unique, wanted > 0) {
                 let texts = shortest(unique, seen, wanted as usize)?;
                 return Some((sum(texts) + self.punctuation.width * u64::from(wanted), wanted));
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::array::{ArrayShape, Counted, CountedItem};
+use super::array::{ArrayShape, Counted, CountedItem, Unique};
 use super::object::{ObjectShape, ValueOf};
 use super::state::{ArrayState, ObjectState};
 use super::step::{Container, NO_END, Rule};
@@ -74,7 +74,9 @@ impl Shapes {
                 renumber(&mut item.first);
                 item.rest += rules;
             }
-            shape.unique.iter_mut().flatten().for_each(|(number, _)| *number += terminals);
+            if let Some(Unique::AsTexts(unique)) = &mut shape.unique {
+                unique.iter_mut().for_each(|(number, _)| *number += terminals);
+            }
             self.arrays.push(shared);
         }
         first

@@ -279,7 +279,10 @@ fn what_is_not_understood_is_named() {
         "#/properties/a~1b/not",
         "\"unevaluatedItems\" below \"not\"",
     );
-    is(json!({"type": "array", "items": {"uniqueItems": true}}), "#/items", "\"uniqueItems\" of arrays or objects");
+    let two = json!({"uniqueItems": true, "minItems": 2});
+    is(json!({"type": "array", "items": two}), "#/items", "\"minItems\" above 1 beside \"uniqueItems\" of arrays");
+    let some = json!({"uniqueItems": true, "contains": true});
+    is(json!({"type": "array", "items": some}), "#/items", "\"uniqueItems\" beside \"contains\"");
     is(json!({"type": "integer", "multipleOf": 0}), "#", "\"multipleOf\"");
     is(json!({"not": {"uniqueItems": true}}), "#/not", "\"uniqueItems\" below \"not\"");
     is(json!({"not": {"additionalProperties": false}, "maxProperties": 3}), "#", "\"maxProperties\"");
@@ -500,6 +503,105 @@ fn unique_items_come_once() {
         fault(json!({"type": "array", "uniqueItems": true, "items": {"type": "boolean"}, "minItems": 3})).fault,
         "no finite text obeys it"
     );
+}
+
+/// Items with parts differ as values: all lists of up to two of them, with all tokens after all their beginnings.
+#[test]
+fn unique_items_with_parts_come_once() {
+    let item = json!({"type": "object", "properties": {"a": {"enum": [1, 12]}, "b": {"const": [true]}},
+        "required": ["a"], "additionalProperties": false});
+    // All ways to write each of the four values.
+    let mut items = Vec::new();
+    for (value, a) in ["1", "12"].into_iter().enumerate() {
+        for colon in [":", ": "] {
+            items.push((value, format!("{{\"a\"{colon}{a}}}")));
+            for (second, comma) in [(":", ","), (": ", ","), (":", ", "), (": ", ", ")] {
+                items.push((value + 2, format!("{{\"a\"{colon}{a}{comma}\"b\"{second}[true]}}")));
+                items.push((value + 2, format!("{{\"b\"{colon}[true]{comma}\"a\"{second}{a}}}")));
+            }
+        }
+    }
+    for least in [0, 1] {
+        let schema = json!({"type": "array", "uniqueItems": true, "items": item, "minItems": least, "maxItems": 2});
+        let mut lists = Vec::new();
+        if least < 1 {
+            lists.push("[]".to_owned());
+        }
+        for (value, item) in &items {
+            lists.push(format!("[{item}]"));
+            for (_, other) in items.iter().filter(|(other, _)| other != value) {
+                lists.extend([",", ", "].map(|comma| format!("[{item}{comma}{other}]")));
+            }
+        }
+        masks_are_of(&with(&schema, Style::default().any_order()), lists, 61);
+    }
+}
+
+/// Where few values are left, a text is led to one of them.
+#[test]
+fn unique_items_end_where_no_value_is_left() {
+    let flag = json!({"type": "object", "properties": {"on": {"type": "boolean"}}, "required": ["on"],
+        "additionalProperties": false});
+    let machine = machine(&json!({"type": "array", "uniqueItems": true, "items": flag}));
+    let all = "[{\"on\":true},{\"on\":false}]";
+    assert!(accepts(&machine, all));
+    masks_agree(&machine, all);
+    for (begun, more) in [("[{\"on\":true}", ","), ("[{\"on\":true},{\"on\":", "f"), (&all[..all.len() - 1], "]")] {
+        let at = machine.next(machine.start(), begun.as_bytes());
+        let bytes: Vec<u8> = (0..=u8::MAX)
+            .filter(|&byte| machine.goes_on(machine.next(at, &[byte])) || machine.accepts(machine.next(at, &[byte])))
+            .collect();
+        assert!(bytes.contains(&more.as_bytes()[0]), "{begun}: {bytes:?}");
+        assert!(!bytes.contains(if more == "]" { &b',' } else { &b't' }), "{begun}: {bytes:?}");
+        let end = machine.completion(at).expect("a way to the end");
+        assert_eq!(end.len() as u64, machine.to_end(at));
+    }
+}
+
+#[test]
+fn unique_items_with_parts_differ_as_values() {
+    check(
+        json!({"type": "array", "uniqueItems": true, "minItems": 1}),
+        &[
+            "[{}]",
+            "[{},[],{\"a\":1},{\"a\":2},[1],[1,1],[[1]],1,\"[]\"]",
+            "[{\"a\":{\"b\":[]}},{\"a\":{\"b\":{}}}]",
+            "[{\"a\":2},{\"a\":2,\"a\":1}]",
+            "[1,12,\"\",\"1\",true,null]",
+        ],
+        &[
+            "[]",
+            "[{},{}]",
+            "[{\"a\":1,\"b\":2},{\"b\":2,\"a\":1}]",
+            "[{\"a\":1,\"b\":2},{\"b\": 2, \"a\": 1}]",
+            "[[1, 2],[1,2]]",
+            "[{\"a\":1.0},{\"a\":1}]",
+            "[\"a\",{},\"a\"]",
+            "[true,{},true]",
+            "[12,{},12]",
+            // The last of equal names counts.
+            "[{\"a\":2},{\"a\":1,\"a\":2}]",
+        ],
+    );
+    check(
+        json!({"type": "array", "uniqueItems": true, "prefixItems": [{"type": "boolean"}, {"type": "boolean"}]}),
+        &["[]", "[true]", "[true,false]", "[false,true,1,\"a\",{}]"],
+        &["[true,true]", "[true,false,true]", "[1]", "[false,true,1,1]"],
+    );
+    // Lists of lists of lists, each of which differ.
+    let lists = json!({"$defs": {"list": {"type": "array", "items": {"$ref": "#/$defs/list"}, "uniqueItems": true}},
+        "$ref": "#/$defs/list"});
+    check(lists, &["[]", "[[],[[]]]", "[[[]],[[],[[]]]]"], &["[[],[]]", "[[[],[]]]", "[[[[]],[]],[[[]],[]]]"]);
+    let machine = machine(&json!({"type": "array", "uniqueItems": true, "items": {"type": "object"}}));
+    masks_agree(&machine, "[{\"a\": [1, \"x\"]}, {\"a\":[1,\"y\"]},{}]");
+    masks_agree(&machine, "[{\"a\":1},{\"a\":2,\"a\":3}]");
+    // Numbers and strings in all their forms.
+    let forms = Style::default().numbers(NumberForms::Full).escapes(Escapes::Any);
+    let machine = with(&json!({"type": "array", "uniqueItems": true}), forms);
+    assert!(accepts(&machine, "[[1.0],[\"\\u0061\"],[10],[\"b\"]]"));
+    for same in ["[[1.0],[1]]", "[[10],[1e1]]", "[[\"\\u0061\"],[\"a\"]]"] {
+        assert!(!accepts(&machine, same), "{same}");
+    }
 }
 
 /// Branches of which a value that obeys one may obey many, told apart by a tag that need not be there.

@@ -14,7 +14,7 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use verdigris_logits::{TokenId, TokenSet};
 
 use super::masks::Masks;
-use super::run::{DEAD, Run, Walk, WalkState};
+use super::run::{DEAD, Run, Thread, Walk, WalkState};
 use crate::grammar::step::NO_END;
 use crate::terminal::Terminal;
 use crate::vocabulary::trie::Trie;
@@ -128,11 +128,15 @@ impl Endings {
         if let Some(&known) = self.after.get(&state) {
             return known;
         }
-        let after = self.in_string(run, masks, trie, state).unwrap_or_else(|| {
+        let known = self.in_string(run, masks, trie, state).or_else(|| self.in_item(run, masks, trie, state));
+        let after = known.unwrap_or_else(|| {
             let (walk, ends, _) = walk_states_after(run, trie, state);
             let (mut most, mut left) = (0, COUNTED);
             if ends.len() > STATES {
                 return u64::MAX;
+            }
+            if bytes_are_counted(run, trie, state) {
+                return ends.into_iter().map(|(at, _)| run.walk_to_end(&walk, at)).max().unwrap_or(0);
             }
             for (at, _) in ends {
                 let next = run.state_of(&walk, at);
@@ -163,16 +167,43 @@ impl Endings {
         reached.reached.iter().try_fold(most, |most, &state| Some(most.max(self.tokens_to_end(run, trie, state)?)))
     }
 
+    /// As [`Run::tokens_to_end_after`] for a text in an item or a name that differs from others: but for the tokens that
+    /// may lead to one of those, it is any.
+    fn in_item(&mut self, run: &mut Run, masks: &mut Masks, trie: &Trie, state: u32) -> Option<u64> {
+        let (thread, any) = self.as_any(run, trie, state)?;
+        let tried = masks.tried_anew(run, thread).into_iter().filter(|&(_, state)| state != DEAD);
+        let tried = tried.map(|(_, state)| run.bytes_to_end(state)).max();
+        Some(self.tokens_to_end_after(run, masks, trie, any).max(tried.unwrap_or(0)))
+    }
+
+    /// The thread of a text in an item or a name that differs from others, and the state as if it were any.
+    fn as_any(&self, run: &mut Run, trie: &Trie, state: u32) -> Option<(Thread, u32)> {
+        match run.threads(state).threads[..] {
+            [thread] if trie.writes_all_bytes() => Some((thread, run.as_any(thread)?)),
+            _ => None,
+        }
+    }
+
     /// Adds the tokens after which an ending of at most so many tokens is known, to a text that had room for so many.
     pub(super) fn tokens_that_end(
         &mut self,
-        run: &mut Run,
+        (run, masks): (&mut Run, &mut Masks),
         trie: &Trie,
         state: u32,
         most: u64,
         room: u64,
         tokens: &mut TokenSet,
     ) {
+        let any = self.as_any(run, trie, state);
+        if let Some((thread, any)) = any {
+            self.tokens_that_end((run, masks), trie, any, most, room, tokens);
+            for (token, next) in masks.tried_anew(run, thread) {
+                match next != DEAD && run.bytes_to_end(next) <= most {
+                    true => tokens.insert(token),
+                    false => tokens.remove(token),
+                }
+            }
+        }
         // Those of the endings that are known, whatever else there is.
         let (states, bytes) = self.along(run, trie, state);
         let mut lengths = Vec::new();
@@ -189,8 +220,11 @@ impl Endings {
         {
             tokens.insert(token);
         }
+        if any.is_some() {
+            return;
+        }
         let (walk, ends, all) = walk_states_after(run, trie, state);
-        let mut left = COUNTED;
+        let mut left = if bytes_are_counted(run, trie, state) { 0 } else { COUNTED };
         let mut fits: HashMap<WalkState, bool> = HashMap::with_capacity(ends.len());
         for (at, _) in ends.into_iter().take(STATES) {
             let next = run.state_of(&walk, at);
@@ -274,6 +308,14 @@ impl Endings {
         }
         Some(false)
     }
+}
+
+/// Whether an ending is taken for as many tokens as it has bytes: where texts are told apart, as items are that must
+/// differ, each text leads to states of its own, and to write out the ending of each would take too long.
+fn bytes_are_counted(run: &Run, trie: &Trie, state: u32) -> bool {
+    let is_fresh =
+        |thread: &Thread| matches!(&**run.grammar.terminal_at(thread.at), Terminal::Fresh(_) | Terminal::Distinct(_));
+    trie.writes_all_bytes() && run.threads(state).threads.iter().any(is_fresh)
 }
 
 /// `false` where it is certain that no ending has as few tokens.

@@ -1,9 +1,10 @@
 //! What all machines over one vocabulary share.
 
+use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use foldhash::HashMap;
-use verdigris_logits::TokenSet;
+use verdigris_logits::{TokenId, TokenSet};
 use verdigris_text::Vocabulary;
 
 use super::allowed::Recipe;
@@ -34,6 +35,8 @@ pub struct TokenIndex {
     /// How tokens go on after such strings, from their inside and from before their opening quote, with the escapes
     /// that are needed and with any.
     closings: [OnceLock<Closings>; 4],
+    /// Tokens that hold a whole name and close its object, with their bytes.
+    names_inside: OnceLock<Vec<(TokenId, Vec<u8>)>>,
 }
 
 /// A set, and the sets that its recipe names.
@@ -43,7 +46,8 @@ impl TokenIndex {
     /// The index of a vocabulary. Control tokens and ids without bytes are not in it.
     pub fn new(vocabulary: &Vocabulary) -> Self {
         let trie = Trie::new(vocabulary);
-        Self { trie, slices: RwLock::default(), sets: RwLock::default(), closings: Default::default() }
+        let names_inside = OnceLock::new();
+        Self { trie, slices: RwLock::default(), sets: RwLock::default(), closings: Default::default(), names_inside }
     }
 
     /// The number of tokens in the vocabulary, with bytes or without.
@@ -73,6 +77,38 @@ impl TokenIndex {
     fn closings(&self, open: bool, escapes: Escapes) -> &Closings {
         let at = 2 * usize::from(escapes == Escapes::Any) + usize::from(open);
         self.closings[at].get_or_init(|| Closings::new(&self.trie, open, escapes))
+    }
+
+    /// Tokens in which a name of an object may stand as a whole, with what comes after it up to the object's end.
+    pub(super) fn names_inside(&self) -> &[(TokenId, Vec<u8>)] {
+        // What may have been read: nothing, a part of a name, all of it, its colon, the end of its object.
+        let [nothing, part, whole, colon_read, ended] = [1, 2, 4, 8, 16u8];
+        let read = |states: u8, byte: u8| {
+            let has = |state: u8| states & state != 0;
+            let name = match byte {
+                b'"' => part | if has(part) { whole } else { 0 },
+                _ => states & part,
+            };
+            let after = if has(whole) && byte.is_ascii_whitespace() { whole } else { 0 };
+            let colon = if has(colon_read) || has(whole) && byte == b':' { colon_read } else { 0 };
+            let end = if has(ended) || has(colon_read) && byte == b'}' { ended } else { 0 };
+            nothing | name | after | colon | end
+        };
+        self.names_inside.get_or_init(|| {
+            let (path, mut found) = (RefCell::new(Vec::new()), Vec::new());
+            let step = |(depth, states), byte, _| {
+                let mut path = path.borrow_mut();
+                path.truncate(depth);
+                path.push(byte);
+                Some((depth + 1, read(states, byte)))
+            };
+            self.trie.all().walk((0, nothing), step, |token, (_, states)| {
+                if states & ended != 0 {
+                    found.push((token, path.borrow().clone()));
+                }
+            });
+            found
+        })
     }
 
     /// A set that has been made for another schema.

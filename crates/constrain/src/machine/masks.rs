@@ -23,10 +23,10 @@ use crate::vocabulary::trie::Trie;
 
 /// The masks of a machine's states. All of it can be made again.
 pub(super) struct Masks {
-    index: Arc<TokenIndex>,
+    pub(super) index: Arc<TokenIndex>,
     kept: Kept,
     /// What is left for the mask that is being made.
-    work: Work,
+    pub(super) work: Work,
     /// Whether there was too little, and where in the schema.
     fault: Option<OverBudget>,
 }
@@ -173,13 +173,17 @@ impl Masks {
 
     /// The tokens that a thread allows: those that stay in its segment, and those that leave it and go on outside; or
     /// some of them where the work does not suffice.
-    fn allowed_by_work(&mut self, run: &mut Run, thread: Thread) -> Arc<Allowed> {
+    pub(super) fn allowed_by_work(&mut self, run: &mut Run, thread: Thread) -> Arc<Allowed> {
         if let Some(allowed) = self.kept.allowed.get(&thread) {
             return allowed.clone();
         }
         let terminal = run.grammar.terminal_at(thread.at).clone();
         if let Terminal::Fresh(fresh) = &*terminal {
             let allowed = self.fresh(run, thread, fresh);
+            return self.keep_allowed(thread, allowed);
+        }
+        if let Terminal::Distinct(distinct) = &*terminal {
+            let allowed = self.in_distinct_item(run, thread, distinct);
             return self.keep_allowed(thread, allowed);
         }
         let any = AnyString::of(&terminal, thread.inner, self.trie().max_token_chars());
@@ -451,6 +455,10 @@ impl Masks {
         for &thread in &threads.threads {
             // As long as it stays in its segment.
             let terminal = run.grammar.terminal_at(thread.at).clone();
+            if let Some(any) = run.as_any(thread) {
+                bound = self.bytes_to_end_in_item(run, thread, any).max(bound);
+                continue;
+            }
             let outside = run.thread_to_end(thread).saturating_sub(terminal.to_end(thread.inner));
             bound = bound.max(outside.saturating_add(terminal.farthest()));
             let allowed = self.allowed(run, thread);

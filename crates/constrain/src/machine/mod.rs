@@ -7,16 +7,20 @@
 //! | [`index`] | what all machines over one vocabulary share |
 //! | `slice`, `closings` | what a vocabulary does inside one segment, and after a string |
 //! | `allowed` | the parts of masks |
+//! | `distinct_items` | what a text allows in an item that differs from others |
+//! | `nested` | values as one segment |
 //! | `run` | the states of a grammar, as texts come to them |
 //! | `work` | how much work one mask may be |
 //! | [`mask`] | what a text may do next |
 
 mod allowed;
 mod closings;
+mod distinct_items;
 mod endings;
 pub mod index;
 pub mod mask;
 mod masks;
+mod nested;
 mod run;
 mod slice;
 mod work;
@@ -311,8 +315,8 @@ impl Machine {
     /// for so many, which [`Machine::ends_within`] has been asked about. Where one of `tokens + 1` is known for
     /// `state`, there is such a token, or the text is whole.
     pub fn mask_ending_within(&self, state: State, tokens: u64, room: u64, allowed: &mut TokenSet) {
-        let Known { run, endings, .. } = &mut *self.write();
-        endings.tokens_that_end(run, self.trie(), state.0, tokens, room, allowed);
+        let Known { run, masks, endings } = &mut *self.write();
+        endings.tokens_that_end((run, masks), self.trie(), state.0, tokens, room, allowed);
     }
 
     /// Fills `tokens` with those of the mask after which at most `bytes` more make the text whole.

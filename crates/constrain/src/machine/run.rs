@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
+use super::nested::NestedRun;
 use crate::grammar::Grammar;
-use crate::grammar::step::{At, NO_END, RETURN, Step};
+use crate::grammar::step::{At, NO_END, RETURN, Rule, Step};
 use crate::grammar::unfold::Unfolding;
 use crate::terminal::Terminal;
+use crate::terminal::distinct::Distinct;
 
 /// A number that is no state: what follows has not been computed.
 const UNKNOWN: u32 = u32::MAX;
@@ -81,8 +83,13 @@ pub(super) struct Walk {
 impl Run {
     /// That of a grammar, and the state before any text.
     pub(super) fn new(grammar: Arc<Grammar>) -> (Self, u32) {
-        let grammar = Unfolding::new(grammar);
-        let entry = grammar.entry(0);
+        Self::of_rule(grammar, 0, 0)
+    }
+
+    /// That of one rule by itself, inside so many others.
+    pub(super) fn of_rule(grammar: Arc<Grammar>, rule: Rule, level: u32) -> (Self, u32) {
+        let grammar = Unfolding::new(grammar, NestedRun::begin, level);
+        let entry = grammar.entry(rule);
         let mut run = Self {
             grammar,
             stacks: vec![(0, RETURN)],
@@ -242,7 +249,7 @@ impl Run {
             Terminal::Table(automaton) => u64::from(automaton.states() > 2),
             Terminal::Lazy(_) | Terminal::Spelled(_) => 1,
             // Its states are made as they are met, so they are asked one by one.
-            Terminal::Fresh(_) => 0,
+            Terminal::Fresh(_) | Terminal::Distinct(_) => 0,
             // Where anything may follow, the others need not be asked.
             terminal => 2 + u64::from(terminal.free(thread.inner).unwrap_or(0)),
         };
@@ -344,6 +351,44 @@ impl Run {
     pub(super) fn walk_to_end(&mut self, walk: &Option<Walk>, at: WalkState) -> u64 {
         let state = self.state_of(walk, at);
         self.bytes_to_end(state)
+    }
+
+    /// The state of a text in an item or name that differs from others, as if it were any; after it nothing is known of
+    /// it. `None` where the thread is in none, or in a scalar that may still become one that has come.
+    pub(super) fn as_any(&mut self, thread: Thread) -> Option<u32> {
+        let terminal = self.grammar.terminal_at(thread.at).clone();
+        match &*terminal {
+            Terminal::Distinct(distinct) => Some(self.as_any_item(thread, distinct)),
+            Terminal::Fresh(fresh) if fresh.is_apart(thread.inner) => {
+                let Step::Name { state, .. } = *self.grammar.step(thread.at) else {
+                    unreachable!("items that are different stand at such steps")
+                };
+                let next = self.grammar.after_item(state, fresh.kind, None);
+                let at = self.grammar.read(fresh.base, next);
+                let inner = fresh.base_state(thread.inner);
+                Some(self.join(DEAD, |run, threads| {
+                    threads.threads.push(Thread { at, inner, stack: thread.stack });
+                    if fresh.terminal.accepts(inner) {
+                        run.enter(next, thread.stack, threads);
+                    }
+                }))
+            }
+            _ => None,
+        }
+    }
+
+    /// As [`Run::as_any`] for an item that is told apart as a value.
+    pub(super) fn as_any_item(&mut self, thread: Thread, distinct: &Distinct) -> u32 {
+        let Step::Name { state, .. } = *self.grammar.step(thread.at) else {
+            unreachable!("items that are different stand at such steps")
+        };
+        let next = self.grammar.after_item(state, 0, None);
+        let (entry, stack) = (self.grammar.entry(distinct.rule), self.push(thread.stack, next));
+        let start = self.join(DEAD, |run, threads| run.enter(entry, stack, threads));
+        match &distinct.text(thread.inner)[..] {
+            [] => start,
+            text => self.next_all(start, text),
+        }
     }
 
     /// Adds the threads of all the ways from a step to one that reads.

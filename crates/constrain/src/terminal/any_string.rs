@@ -24,7 +24,11 @@ impl AnyString {
     /// but for those of the schema. `max_token_chars` is the most characters that a token has.
     pub(crate) fn of(terminal: &Terminal, state: u32, max_token_chars: u32) -> Option<Self> {
         let ((most, missing), open, escapes) = match terminal {
-            Terminal::Table(_) | Terminal::Lazy(_) | Terminal::Spelled(_) | Terminal::Fresh(_) => return None,
+            Terminal::Table(_)
+            | Terminal::Lazy(_)
+            | Terminal::Spelled(_)
+            | Terminal::Fresh(_)
+            | Terminal::Distinct(_) => return None,
             Terminal::Text(text) => {
                 let open = text.is_open(state)?;
                 (text.content.free_count(text.content_state(state))?, open, text.escapes())

@@ -149,6 +149,11 @@ impl Fresh {
         self.seen.binary_search_by(|seen| (**seen).cmp(text)).is_ok()
     }
 
+    /// Whether what has been written can become nothing that has been seen.
+    pub(crate) fn is_apart(&self, state: u32) -> bool {
+        !self.pending && self.after(&self.text(state)).is_empty()
+    }
+
     /// How the texts that have been seen go on after some bytes.
     pub(crate) fn after(&self, text: &[u8]) -> HashSet<&[u8]> {
         let from = self.seen.partition_point(|seen| **seen < *text);

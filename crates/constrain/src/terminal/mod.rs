@@ -3,12 +3,19 @@
 pub(crate) mod any_string;
 pub(crate) mod characters;
 pub(crate) mod content;
+pub(crate) mod distinct;
 pub(crate) mod escape;
 pub(crate) mod fresh;
+mod json_text;
 pub(crate) mod names;
+mod names_so_far;
+pub(crate) mod nested;
 pub(crate) mod quoted;
 pub(crate) mod text;
+mod value;
+mod value_search;
 
+use self::distinct::Distinct;
 use self::fresh::Fresh;
 use self::names::Names;
 use self::quoted::Quoted;
@@ -35,7 +42,12 @@ pub(crate) enum Terminal {
     Names(Quoted<Names>),
     /// Items that have not come yet; what follows depends on the item, and distances reach to the end of the array.
     Fresh(Box<Fresh>),
+    /// As those, of any types, where they are told apart as values.
+    Distinct(Box<Distinct>),
 }
+
+/// A bound on distances where there is none.
+const FAR: u64 = 1 << 40;
 
 impl Terminal {
     /// The state before any byte.
@@ -46,7 +58,7 @@ impl Terminal {
             Self::Spelled(_) => Spelled::START,
             Self::Text(text) => text.start(),
             Self::Names(names) => names.start(),
-            Self::Fresh(_) => 0,
+            Self::Fresh(_) | Self::Distinct(_) => 0,
         }
     }
 
@@ -60,11 +72,16 @@ impl Terminal {
             Self::Text(text) => text.next(state, byte),
             Self::Names(names) => names.next(state, byte),
             Self::Fresh(fresh) => fresh.next(state, byte),
+            Self::Distinct(distinct) => distinct.next(state, byte),
         }
     }
 
     /// Adds the bytes that may come next.
     pub(crate) fn first(&self, state: u32, first: &mut [u64; 4]) {
+        if let Self::Distinct(distinct) = self {
+            let ways = distinct.first(state);
+            return first.iter_mut().zip(ways).for_each(|(first, ways)| *first |= ways);
+        }
         let mut add = |byte: u8| first[usize::from(byte) / 64] |= 1 << (byte % 64);
         let is_open = match self {
             Self::Text(text) => text.is_open(state),
@@ -87,6 +104,7 @@ impl Terminal {
             Self::Text(text) => text.accepts(state),
             Self::Names(names) => names.accepts(state),
             Self::Fresh(fresh) => fresh.accepts(state),
+            Self::Distinct(distinct) => distinct.accepts(state),
         }
     }
 
@@ -101,6 +119,7 @@ impl Terminal {
             Self::Text(text) => !text.accepts(state),
             Self::Names(names) => !names.accepts(state),
             Self::Fresh(fresh) => fresh.goes_on(state),
+            Self::Distinct(distinct) => distinct.goes_on(state),
         }
     }
 
@@ -113,6 +132,7 @@ impl Terminal {
             Self::Text(text) => text.to_end(state),
             Self::Names(names) => names.to_end(state),
             Self::Fresh(fresh) => fresh.to_end(state),
+            Self::Distinct(distinct) => distinct.to_end(state),
         }
     }
 
@@ -126,6 +146,7 @@ impl Terminal {
             Self::Text(text) => text.content.farthest() + 12,
             Self::Names(names) => names.content.farthest().saturating_add(12),
             Self::Fresh(fresh) => fresh.farthest(),
+            Self::Distinct(_) => FAR,
         }
     }
 
@@ -167,7 +188,7 @@ impl Terminal {
     /// Up to how many characters that stand for themselves in JSON strings, whichever they are, may come next.
     pub(crate) fn free(&self, state: u32) -> Option<u32> {
         match self {
-            Self::Table(_) | Self::Lazy(_) | Self::Spelled(_) | Self::Fresh(_) => None,
+            Self::Table(_) | Self::Lazy(_) | Self::Spelled(_) | Self::Fresh(_) | Self::Distinct(_) => None,
             Self::Text(text) => text.free(state),
             Self::Names(names) => names.free(state),
         }
@@ -205,7 +226,7 @@ impl Terminal {
         match self {
             Self::Names(names) => names.content.bytes(),
             // With the places of a text inside an item.
-            Self::Fresh(_) => 2048,
+            Self::Fresh(_) | Self::Distinct(_) => 2048,
             _ => 0,
         }
     }

@@ -1,9 +1,13 @@
 //! Steps inside arrays.
 
-use super::Unfolding;
+use std::sync::Arc;
+
+use super::{MAX_LEVEL, Unfolding};
+use crate::grammar::array::{ArrayShape, Unique};
 use crate::grammar::state::{ArrayState, Phase, State};
 use crate::grammar::step::{At, NO_END, RETURN, Rule, Step};
 use crate::terminal::Terminal;
+use crate::terminal::distinct::Distinct;
 use crate::terminal::fresh::{Ends, Fresh, shortest};
 
 impl Unfolding {
@@ -21,6 +25,9 @@ impl Unfolding {
         let mut ways: Vec<(Rule, u32)> = Vec::new();
         match (&shape.counted, &shape.unique) {
             (None, None) => ways.push((shape.item(at.index), 0)),
+            (None, Some(Unique::AsValues { .. })) if self.level == MAX_LEVEL && phase == Phase::First => {
+                ways.push((shape.item(at.index), 0));
+            }
             (None, Some(_)) => {}
             (Some(counted), _) => ways.extend(counted.items.iter().filter_map(|item| {
                 counted.matched(at.matched, item.kinds).map(|matched| (item.at(at.index), matched))
@@ -28,12 +35,6 @@ impl Unfolding {
         }
         ways.retain(|&(item, _)| goes_on && rule(item) != NO_END);
         let index = (at.index + 1).min(shape.limit());
-        let more = shape.least.saturating_sub(at.index + 1);
-        let unique = shape.unique.clone().filter(|_| goes_on).unwrap_or_default();
-        let seen = self.written.seen(at.seen).clone();
-        let cheapest = if unique.is_empty() { None } else { shortest(&unique, &seen, more as usize + 1) };
-        let cheapest: Option<Vec<u64>> =
-            cheapest.map(|lengths| lengths.iter().map(|length| length + punctuation.width).collect());
         if closes {
             let close = punctuation.close_array[usize::from(phase != Phase::First)];
             steps.push(self.make(Step::Read { terminal: close, next: RETURN }));
@@ -49,20 +50,45 @@ impl Unfolding {
                 });
             }
         }
-        for (kind, terminal) in (0..).zip(unique) {
-            let Some(cheapest) = cheapest.clone() else { continue };
-            let ends = Ends { cheapest, beside: punctuation.width, rest: 1 };
-            if let Some(fresh) = Fresh::new((kind, terminal), seen.clone(), at.pending, ends) {
-                let terminal = self.add_terminal(Terminal::Fresh(Box::new(fresh)));
-                let item = self.make(Step::Name { terminal, state: number });
-                steps.push(if phase == Phase::First {
-                    item
-                } else {
-                    self.make(Step::Read { terminal: punctuation.comma, next: item })
-                });
-            }
+        let unique = if goes_on { self.unique_items(shape, at) } else { Vec::new() };
+        for terminal in unique {
+            let terminal = self.add_terminal(terminal);
+            let item = self.make(Step::Name { terminal, state: number });
+            steps.push(if phase == Phase::First {
+                item
+            } else {
+                self.make(Step::Read { terminal: punctuation.comma, next: item })
+            });
         }
         Step::Fork(steps)
+    }
+
+    /// The terminals of one more item, where all are different.
+    fn unique_items(&mut self, shape: &ArrayShape, at: ArrayState) -> Vec<Terminal> {
+        let seen = self.written.seen(at.seen).clone();
+        match &shape.unique {
+            None => Vec::new(),
+            Some(Unique::AsTexts(terminals)) => {
+                let more = shape.least.saturating_sub(at.index + 1);
+                let Some(lengths) = shortest(terminals, &seen, more as usize + 1) else { return Vec::new() };
+                let width = shape.punctuation.width;
+                let cheapest: Vec<u64> = lengths.iter().map(|length| length + width).collect();
+                let fresh = |(kind, terminal): (u32, &(u32, Arc<Terminal>))| {
+                    let ends = Ends { cheapest: cheapest.clone(), beside: width, rest: 1 };
+                    Fresh::new((kind, terminal.clone()), seen.clone(), at.pending, ends)
+                };
+                let fresh = (0..).zip(terminals).filter_map(fresh);
+                fresh.map(|fresh| Terminal::Fresh(Box::new(fresh))).collect()
+            }
+            Some(Unique::AsValues { any_order }) => {
+                let rule = shape.item(at.index);
+                if self.grammar.shapes.rule()(rule) == NO_END || self.level == MAX_LEVEL {
+                    return Vec::new();
+                }
+                let distinct = Distinct::new(rule, self.values(rule, *any_order), seen, at.pending);
+                distinct.map(|distinct| Terminal::Distinct(Box::new(distinct))).into_iter().collect()
+            }
+        }
     }
 
     /// The step after an item of an array whose items are all different: what it was, if that is known.

@@ -16,7 +16,17 @@ use super::Grammar;
 use super::state::{ArrayState, ObjectState, Phase, State};
 use super::step::{At, Container, NO_END, Rule, Step};
 use crate::terminal::Terminal;
+use crate::terminal::distinct::Values;
 use crate::terminal::names::Named;
+use crate::terminal::nested::Nested;
+
+/// Begins to read the values of a rule as one segment, on a level inside of others; what reads them stands above
+/// grammars.
+pub(crate) type BeginNested = fn(&Arc<Grammar>, Rule, u32) -> Box<dyn Nested>;
+
+/// Inside so many items that must differ, an array whose items must differ as values has at most one: whether there is
+/// another takes a search on each level, and there are schemas without a last one.
+const MAX_LEVEL: u32 = 3;
 
 /// A grammar with all steps that its texts have come to. Those of the grammar itself come first.
 ///
@@ -42,6 +52,11 @@ pub(crate) struct Unfolding {
     entered: HashMap<Container, At>,
     /// Steps between states, by what they do.
     made_once: HashMap<(bool, u32, At), At>,
+    /// The values of rules whose items must differ.
+    values: HashMap<Rule, Arc<Values>>,
+    begin_nested: BeginNested,
+    /// Inside how many such items it is.
+    level: u32,
     written: Written,
     /// About how many bytes steps and terminals take that are made here.
     bytes: usize,
@@ -49,7 +64,7 @@ pub(crate) struct Unfolding {
 
 impl Unfolding {
     /// That of a grammar, before any text.
-    pub(crate) fn new(grammar: Arc<Grammar>) -> Self {
+    pub(crate) fn new(grammar: Arc<Grammar>, begin_nested: BeginNested, level: u32) -> Self {
         let mut growing = Vec::new();
         let own = |terminal: &Arc<Terminal>| match terminal.renewed() {
             Some(renewed) => {
@@ -72,6 +87,9 @@ impl Unfolding {
             state_steps: HashMap::default(),
             entered: HashMap::default(),
             made_once: HashMap::default(),
+            values: HashMap::default(),
+            begin_nested,
+            level,
             written: Written::new(),
             bytes: 0,
         }
@@ -85,7 +103,8 @@ impl Unfolding {
     /// About how many bytes all that takes which has been made as texts came to it.
     pub(crate) fn bytes(&self) -> usize {
         let growing: usize = self.growing.iter().map(|terminal| terminal.made_bytes()).sum();
-        self.bytes + self.written.bytes() + growing
+        let values: usize = self.values.values().map(|values| values.bytes()).sum();
+        self.bytes + self.written.bytes() + growing + values
     }
 
     /// The first step of a rule; rule 0 is the text itself.
@@ -207,6 +226,10 @@ impl Unfolding {
                     let (kind, text) = (fresh.kind, fresh.text(state));
                     self.after_item(inside, kind, Some(text))
                 }
+                Terminal::Distinct(distinct) => {
+                    let value = distinct.value(state);
+                    self.after_item(inside, 0, Some(value))
+                }
                 _ => unreachable!("names are read with names"),
             },
             _ => unreachable!("asked of steps that read alone"),
@@ -223,6 +246,11 @@ impl Unfolding {
             }
             State::Array { state: at, .. } => self.after_item_in(at, text),
         }
+    }
+
+    /// A step that reads with a terminal by its number.
+    pub(crate) fn read(&mut self, terminal: u32, next: At) -> At {
+        self.make_once(Step::Read { terminal, next })
     }
 
     /// The step of a point in an object or array.
@@ -272,6 +300,12 @@ impl Unfolding {
         self.bytes += 32;
         self.made_once.insert(key, at);
         at
+    }
+
+    /// The values of a rule.
+    fn values(&mut self, rule: Rule, any_order: bool) -> Arc<Values> {
+        let new = || Arc::new(Values::new((self.begin_nested)(&self.grammar, rule, self.level + 1), any_order));
+        self.values.entry(rule).or_insert_with(new).clone()
     }
 
     /// A new terminal.

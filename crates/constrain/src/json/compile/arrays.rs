@@ -1,14 +1,11 @@
 //! The shapes of arrays.
 
-use std::sync::Arc;
-
 use super::{Compiler, MAX_COUNTS};
-use crate::grammar::array::{ArrayShape, Counted, CountedItem};
+use crate::grammar::array::{ArrayShape, Counted, CountedItem, NumberedTerminals, Unique};
 use crate::json::expand::{NOTHING, item, normal};
 use crate::json::fault::{Result, bad, check};
 use crate::json::flat::{Arrays, ContainsSome, Key, Numbers, Types};
-use crate::json::style::Escapes;
-use crate::terminal::Terminal;
+use crate::json::style::{Escapes, Order};
 
 /// The most items that are told apart by their place.
 const MAX_FIRST: usize = 10_000;
@@ -78,25 +75,36 @@ impl Compiler<'_> {
         }
         let mut unique = None;
         if arrays.unique && most.is_none_or(|most| most > 1) {
-            if first > 0 || counted.is_some() {
-                return bad(path, "\"uniqueItems\" beside \"prefixItems\" or \"contains\" is not supported");
+            if counted.is_some() {
+                return bad(path, "\"uniqueItems\" beside \"contains\" is not supported");
             }
             if least > MAX_COUNTS {
                 return bad(path, "\"minItems\" beside \"uniqueItems\" is too large");
             }
-            unique = Some(self.scalars(&item(&arrays.items, 0), path)?);
+            let scalars = if first == 0 { self.scalars(&item(&arrays.items, 0), path)? } else { None };
+            unique = Some(match scalars {
+                Some(terminals) => Unique::AsTexts(terminals),
+                None if least > 1 => {
+                    return bad(
+                        path,
+                        "\"minItems\" above 1 beside \"uniqueItems\" of arrays or objects, or beside \"prefixItems\", \
+                         is not supported",
+                    );
+                }
+                None => Unique::AsValues { any_order: self.style.order == Order::Any },
+            });
         }
         Ok(ArrayShape { punctuation: self.punctuation, first: all, rest, least, most, counted, unique })
     }
 
-    /// The terminals of items that are all different. Each value is written in one way.
-    pub(super) fn scalars(&mut self, key: &Key, path: &str) -> Result<Vec<(u32, Arc<Terminal>)>> {
+    /// The terminals of items that are all different, if they are scalars. Each is written in one way.
+    fn scalars(&mut self, key: &Key, path: &str) -> Result<Option<NumberedTerminals>> {
         let ways = self.schemas.ways(&normal(key.clone()))?;
+        if ways.iter().any(|flat| flat.types.has(Types::ARRAY.or(Types::OBJECT))) {
+            return Ok(None);
+        }
         let mut terminals = Vec::new();
         for flat in ways.iter() {
-            if flat.types.has(Types::ARRAY.or(Types::OBJECT)) {
-                return bad(path, "\"uniqueItems\" of arrays or objects is not supported");
-            }
             terminals.extend(self.words(flat.types, path)?);
             if flat.types.has(Types::NUMBER) {
                 terminals.extend(self.number(&Numbers { one_form: true, ..flat.numbers.clone() }, path)?);
@@ -107,6 +115,7 @@ impl Compiler<'_> {
         }
         terminals.sort_unstable();
         terminals.dedup();
-        Ok(terminals.into_iter().map(|number| (number, self.grammar.kept_terminal(number).clone())).collect())
+        let kept = |number: u32| (number, self.grammar.kept_terminal(number).clone());
+        Ok(Some(terminals.into_iter().map(kept).collect()))
     }
 }

@@ -1,0 +1,107 @@
+//! What a text allows in an item that must differ from others as a value.
+//!
+//! Most tokens lead to no value that has come: those are the tokens of any item. The few that may lead to one are tried
+//! byte by byte. A token that ends two items is left out; shorter ones write them too.
+
+use std::sync::Arc;
+
+use verdigris_logits::TokenId;
+
+use super::allowed::{Allowed, union};
+use super::masks::Masks;
+use super::run::{DEAD, Run, Thread};
+use super::work::{OUTSIDE, Work};
+use crate::terminal::Terminal;
+use crate::terminal::distinct::Distinct;
+
+impl Masks {
+    /// The tokens that a thread in such an item allows.
+    pub(super) fn in_distinct_item(&mut self, run: &mut Run, thread: Thread, distinct: &Distinct) -> Allowed {
+        let any = run.as_any_item(thread, distinct);
+        let threads = run.threads(any).clone();
+        let parts: Vec<Arc<Allowed>> =
+            threads.threads.iter().map(|&thread| self.allowed_by_work(run, thread)).collect();
+        let mut allowed = match &parts[..] {
+            [part] => Allowed {
+                many: part.many.clone(),
+                is_shared: false,
+                without: part.without.clone(),
+                with: part.with.clone(),
+                reached: part.reached.clone(),
+            },
+            parts => Allowed {
+                many: Some(Arc::new(union(self.index.vocabulary_size(), parts))),
+                is_shared: false,
+                without: Vec::new(),
+                with: Vec::new(),
+                reached: parts.iter().flat_map(|part| part.reached.iter().copied()).collect(),
+            },
+        };
+        let tried = self.tried(run, thread, distinct);
+        let mut tokens: Vec<TokenId> = tried.iter().map(|&(token, _)| token).collect();
+        tokens.sort_unstable();
+        allowed.with.retain(|token| tokens.binary_search(token).is_err());
+        allowed.without.append(&mut tokens);
+        allowed.without.sort_unstable();
+        allowed.without.dedup();
+        for (token, state) in tried {
+            if state != DEAD {
+                allowed.with.push(token);
+                allowed.reached.push(state);
+            }
+        }
+        allowed.reached.sort_unstable();
+        allowed.reached.dedup();
+        allowed
+    }
+
+    /// The tokens that may lead to a value that has come, with the state after each.
+    fn tried(&mut self, run: &mut Run, thread: Thread, distinct: &Distinct) -> Vec<(TokenId, u32)> {
+        let index = self.index.clone();
+        let (tree, work) = (index.trie().all(), &mut self.work);
+        let start = run.join(DEAD, |_, threads| threads.threads.push(thread));
+        let (mut tried, mut wrong) = (Vec::new(), Vec::new());
+        if distinct.is_careful(thread.inner) {
+            let any = run.as_any_item(thread, distinct);
+            let step = |(state, any), byte, node| {
+                let any = Some(run.next(any, byte)).filter(|&any| any != DEAD && work.take(OUTSIDE))?;
+                let next = run.next(state, byte);
+                if next == DEAD {
+                    wrong.push(node);
+                    return None;
+                }
+                // Where the item has ended, what may follow depends on what it was.
+                let inside = run.threads(next).threads.iter().find(|inside| inside.at == thread.at);
+                inside.is_none_or(|inside| distinct.is_careful(inside.inner)).then_some((next, any))
+            };
+            tree.walk((start, any), step, |token, (state, _)| tried.push((token, state)));
+            tried.extend(wrong.iter().flat_map(|&node| tree.tokens_below(node)).map(|&token| (token, DEAD)));
+        }
+        // A name that comes again can change what has been written.
+        if distinct.has_predecessors() {
+            for (token, bytes) in index.names_inside() {
+                if tried.iter().all(|(tried, _)| tried != token) {
+                    tried.push((*token, run.next_all(start, bytes)));
+                }
+            }
+        }
+        tried
+    }
+
+    /// As [`Masks::tried`], where no mask is being made; none where the thread is in no such item.
+    pub(super) fn tried_anew(&mut self, run: &mut Run, thread: Thread) -> Vec<(TokenId, u32)> {
+        self.work = Work::of_a_mask();
+        match &*run.grammar.terminal_at(thread.at).clone() {
+            Terminal::Distinct(distinct) => self.tried(run, thread, distinct),
+            _ => Vec::new(),
+        }
+    }
+
+    /// No token leads farther from the end of the text than so many bytes, where the state is `any` as if the text were
+    /// in any item.
+    pub(super) fn bytes_to_end_in_item(&mut self, run: &mut Run, thread: Thread, any: u32) -> u64 {
+        let tried = self.tried_anew(run, thread).into_iter().filter(|&(_, state)| state != DEAD);
+        let tried = tried.map(|(_, state)| run.bytes_to_end(state)).max();
+        self.bytes_to_end_after(run, any).max(tried.unwrap_or(0))
+    }
+}

@@ -1,0 +1,26 @@
+//! Whole values that are read as one segment, with parts in parts.
+
+use std::fmt;
+
+/// A language of whole values.
+///
+/// What reads it keeps a stack, so it stands above terminals and is handed down to them.
+///
+/// # Contract
+/// States are numbers, and each has a way to the end of a value.
+pub(crate) trait Nested: fmt::Debug + Send + Sync {
+    /// The state before any byte.
+    fn start(&self) -> u32;
+    /// The state after one more byte, if a value can go on so.
+    fn next(&self, state: u32, byte: u8) -> Option<u32>;
+    /// The bytes that may come next.
+    fn first(&self, state: u32) -> [u64; 4];
+    /// Whether the value is whole.
+    fn accepts(&self, state: u32) -> bool;
+    /// Whether the value can go on.
+    fn goes_on(&self, state: u32) -> bool;
+    /// The fewest bytes that make the value whole.
+    fn to_end(&self, state: u32) -> u64;
+    /// About how many bytes it takes.
+    fn bytes(&self) -> usize;
+}

@@ -1,0 +1,138 @@
+//! The shortest ways to end a value that has begun, one for each value.
+//!
+//! Texts come out of a queue in the order of what has been written and what is missing (Hart, Nilsson and Raphael 1968).
+//! Of the many texts of one value only one is followed: without white space that may be left out, and with new names in
+//! their order where properties may come in any.
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
+use super::json_text::{Quotes, is_space};
+use super::names_so_far::NamesSoFar;
+use super::nested::Nested;
+use super::value::Value;
+
+/// How many texts one search may begin, with those that it asks for inside: some ten milliseconds' worth.
+const TEXTS: u32 = 1 << 16;
+
+thread_local! {
+    /// What is left of that for the search that runs.
+    static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// A search that goes on where it stopped.
+#[derive(Debug)]
+pub(super) struct ValueSearch {
+    begun: Vec<u8>,
+    any_order: bool,
+    texts: Vec<Text>,
+    /// By the length that a text comes to at the least; the longest of those first.
+    open: BinaryHeap<(Reverse<u64>, u32, Reverse<u32>)>,
+    found: Vec<Ending>,
+    values: HashSet<Vec<u8>>,
+}
+
+/// A way to end a value.
+#[derive(Clone, Debug)]
+pub(super) struct Ending {
+    pub(super) bytes: Vec<u8>,
+    /// The text that stands for the value.
+    pub(super) value: Vec<u8>,
+}
+
+/// One more byte of a text.
+#[derive(Clone, Copy, Debug)]
+struct Text {
+    before: u32,
+    byte: u8,
+    quotes: Quotes,
+    length: u32,
+    state: u32,
+}
+
+impl ValueSearch {
+    /// One from some text, which leads to a state.
+    pub(super) fn new(nested: &dyn Nested, begun: &[u8], state: u32, any_order: bool) -> Self {
+        let mut quotes = Quotes::default();
+        begun.iter().for_each(|&byte| quotes.read(byte));
+        let start = Text { before: 0, byte: 0, quotes, length: 0, state };
+        let open = BinaryHeap::from([(Reverse(nested.to_end(state)), 0, Reverse(0))]);
+        let (found, values) = (Vec::new(), HashSet::new());
+        Self { begun: begun.to_vec(), any_order, texts: vec![start], open, found, values }
+    }
+
+    /// The ending with a number, in the order of their lengths; `None` where there are no more, or the work for it
+    /// would be too much.
+    pub(super) fn ending(&mut self, nested: &dyn Nested, number: usize) -> Option<&Ending> {
+        let outer = LEFT.get();
+        if outer.is_none() {
+            LEFT.set(Some(TEXTS));
+        }
+        while self.found.len() <= number && LEFT.get() != Some(0) && self.step(nested) {}
+        if outer.is_none() {
+            LEFT.set(None);
+        }
+        self.found.get(number)
+    }
+
+    /// About how many bytes it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let found: usize = self.found.iter().map(|ending| 2 * ending.value.len() + ending.bytes.len() + 128).sum();
+        size_of::<Text>() * self.texts.capacity() + 24 * self.open.capacity() + found
+    }
+
+    /// Follows the text that is first in the queue; false where there is none.
+    fn step(&mut self, nested: &dyn Nested) -> bool {
+        let Some((_, _, Reverse(number))) = self.open.pop() else { return false };
+        let Text { quotes, length, state, .. } = self.texts[number as usize];
+        if nested.accepts(state) {
+            let bytes = self.written(number);
+            let value = Value::of(&[&self.begun[..], &bytes].concat()).text();
+            if self.values.insert(value.clone()) {
+                self.found.push(Ending { bytes, value });
+            }
+        }
+        let first = nested.first(state);
+        let may_come = |byte: u8| first[usize::from(byte) / 64] >> (byte % 64) & 1 == 1;
+        let next = |byte: u8| may_come(byte).then(|| nested.next(state, byte)).flatten().map(|next| (byte, next));
+        let mut ways: Vec<(u8, u32)> = (0..=u8::MAX).filter_map(next).collect();
+        if !quotes.inside && ways.iter().any(|&(byte, _)| !is_space(byte)) {
+            ways.retain(|&(byte, _)| !is_space(byte));
+        }
+        if self.any_order && !quotes.inside && ways.iter().any(|&(byte, _)| byte == b':') && !self.names_rise(number) {
+            return true;
+        }
+        for (byte, state) in ways {
+            LEFT.set(LEFT.get().map(|left| left.saturating_sub(1)));
+            let mut quotes = quotes;
+            quotes.read(byte);
+            let text = Text { before: number, byte, quotes, length: length + 1, state };
+            let least = u64::from(length) + 1 + nested.to_end(state);
+            self.open.push((Reverse(least), length + 1, Reverse(self.texts.len() as u32)));
+            self.texts.push(text);
+        }
+        true
+    }
+
+    /// What has been written beyond what had begun.
+    fn written(&self, mut number: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while number != 0 {
+            let Text { before, byte, .. } = self.texts[number as usize];
+            bytes.push(byte);
+            number = before;
+        }
+        bytes.reverse();
+        bytes
+    }
+
+    /// Whether the last name comes after the one before it, if both are new.
+    fn names_rise(&self, number: u32) -> bool {
+        let text = [&self.begun[..], &self.written(number)].concat();
+        match &NamesSoFar::of(&text).innermost[..] {
+            [.., (from, before), (_, last)] if *from >= self.begun.len() => before < last,
+            _ => true,
+        }
+    }
+}
