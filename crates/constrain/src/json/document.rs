@@ -19,11 +19,11 @@ const MAX_DEPTH: usize = 512;
 /// What a document without an identifier is called, so that references are relative to something.
 const NAMELESS: &str = "schema:///";
 
-/// A place in a document, with its path.
-type Place<'a> = (&'a Value, String);
+/// A schema of a document, with its path.
+type Located<'a> = (&'a Value, String);
 
-/// Anchors by resource and name, and whether each is a dynamic one; none where two places have the same name.
-type Anchors<'a> = HashMap<(Rc<str>, String), Option<(Place<'a>, bool)>>;
+/// Anchors by resource and name, and whether each is a dynamic one; none where two schemas have the same name.
+type Anchors<'a> = HashMap<(Rc<str>, String), Option<(Located<'a>, bool)>>;
 
 pub(crate) struct Document<'a> {
     root: &'a Value,
@@ -33,7 +33,7 @@ pub(crate) struct Document<'a> {
     base: Rc<str>,
     /// The base of what stands in each object.
     bases: HashMap<*const Map<String, Value>, Rc<str>>,
-    resources: HashMap<String, Place<'a>>,
+    resources: HashMap<String, Located<'a>>,
     anchors: Anchors<'a>,
     /// How many resources have each dynamic anchor.
     dynamic: HashMap<String, usize>,
@@ -47,12 +47,12 @@ enum Draft {
     Seven,
     Of2019,
     Of2020,
-    Unsaid,
+    Undeclared,
 }
 
 impl Draft {
     fn of(root: &Value) -> Self {
-        let said = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
+        let declared = root.get("$schema").and_then(Value::as_str).unwrap_or_default();
         let drafts = [
             ("draft-03", Self::Four),
             ("draft-04", Self::Four),
@@ -61,7 +61,7 @@ impl Draft {
             ("2019-09", Self::Of2019),
             ("2020-12", Self::Of2020),
         ];
-        drafts.iter().find(|(name, _)| said.contains(name)).map_or(Self::Unsaid, |&(_, draft)| draft)
+        drafts.iter().find(|(name, _)| declared.contains(name)).map_or(Self::Undeclared, |&(_, draft)| draft)
     }
 
     /// The draft in which a keyword first means something.
@@ -115,8 +115,8 @@ impl<'a> Document<'a> {
         self.root
     }
 
-    /// What a keyword says: nothing in drafts that do not know it.
-    pub(crate) fn said<'k>(&self, keywords: &'k Map<String, Value>, keyword: &str) -> Option<&'k Value> {
+    /// The value of a keyword, if the schema's draft knows that keyword.
+    pub(crate) fn value_of<'k>(&self, keywords: &'k Map<String, Value>, keyword: &str) -> Option<&'k Value> {
         keywords.get(keyword).filter(|_| Draft::first_with(keyword) <= self.draft)
     }
 
@@ -129,52 +129,52 @@ impl<'a> Document<'a> {
         self.draft == Draft::Of2019
     }
 
-    /// The place that the reference under a keyword points to, and its path.
-    pub(crate) fn resolve(&mut self, keywords: &Map<String, Value>, keyword: &str) -> Result<Place<'a>, String> {
+    /// The schema that the reference under a keyword points to, and its path.
+    pub(crate) fn resolve(&mut self, keywords: &Map<String, Value>, keyword: &str) -> Result<Located<'a>, String> {
         let Some(reference) = keywords[keyword].as_str() else { return Err(format!("{keyword:?} is a text")) };
         let base = self.bases.get(&std::ptr::from_ref(keywords)).unwrap_or(&self.base).clone();
         self.budget.take(10 + (base.len() + reference.len()) as u64 / 8);
         let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let uri = if uri.is_empty() { base.to_string() } else { join(&base, uri) };
-        let said = || format!("{keyword:?} {reference:?}");
+        let shown = || format!("{keyword:?} {reference:?}");
         let (resource, path) = match self.resources.get(&uri) {
-            Some(place) => place.clone(),
+            Some(located) => located.clone(),
             None => match self.registry.find(&uri) {
                 Some(found) => {
                     self.add(&uri, found, &uri);
                     (found, format!("{uri}#"))
                 }
-                None => return Err(format!("{} leads out of the document, to no schema that is given", said())),
+                None => return Err(format!("{} leads out of the document, to no schema that is given", shown())),
             },
         };
-        let fragment = percent_decode(fragment).ok_or_else(|| format!("{} is not UTF-8", said()))?;
-        let nowhere = || format!("{} leads nowhere", said());
+        let fragment = percent_decode(fragment).ok_or_else(|| format!("{} is not UTF-8", shown()))?;
+        let nowhere = || format!("{} leads nowhere", shown());
         if keyword == "$recursiveRef" {
-            return self.recursive(resource, path).ok_or_else(|| depends(&said()));
+            return self.recursive(resource, path).ok_or_else(|| depends(&shown()));
         }
         if fragment.is_empty() || fragment.starts_with('/') {
             let base = self.base_of(resource, &uri.as_str().into());
             return self.pointer(resource, &path, base, &fragment).ok_or_else(nowhere);
         }
         match self.anchors.get(&(uri.into(), fragment.clone())) {
-            // Where one resource alone has it, all ways lead to the same place.
-            Some(Some((place, dynamic))) => {
+            // Where one resource alone has it, all ways lead to the same schema.
+            Some(Some((located, dynamic))) => {
                 let one = !dynamic || self.dynamic[&fragment] == 1;
-                if one || keyword == "$ref" { Ok(place.clone()) } else { Err(depends(&said())) }
+                if one || keyword == "$ref" { Ok(located.clone()) } else { Err(depends(&shown())) }
             }
-            Some(None) => Err(format!("{} leads to several places, which is not supported", said())),
+            Some(None) => Err(format!("{} leads to several places, which is not supported", shown())),
             None => Err(nowhere()),
         }
     }
 
     /// Of draft 2019-09: the root of the resource, unless that may be the root of another one.
-    fn recursive(&self, resource: &'a Value, path: String) -> Option<Place<'a>> {
+    fn recursive(&self, resource: &'a Value, path: String) -> Option<Located<'a>> {
         let goes_on = resource.get("$recursiveAnchor") == Some(&Value::Bool(true));
         (!goes_on || self.dynamic.get(RECURSIVE) == Some(&1)).then_some((resource, path))
     }
 
     /// What a pointer leads to. What no keyword leads to is looked at now.
-    fn pointer(&mut self, from: &'a Value, path: &str, mut base: Rc<str>, pointer: &str) -> Option<Place<'a>> {
+    fn pointer(&mut self, from: &'a Value, path: &str, mut base: Rc<str>, pointer: &str) -> Option<Located<'a>> {
         let mut at = from;
         for part in pointer.split('/').skip(1) {
             let key = part.replace("~1", "/").replace("~0", "~");
@@ -236,18 +236,18 @@ impl<'a> Document<'a> {
             let path = path.text(&self.budget);
             self.resources.entry(own.to_string()).or_insert((schema, path));
         }
-        let text = |keyword: &str| self.said(keywords, keyword).and_then(Value::as_str);
+        let text = |keyword: &str| self.value_of(keywords, keyword).and_then(Value::as_str);
         let old_anchor = Some(fragment).filter(|fragment| !fragment.is_empty());
         for (name, dynamic) in [(old_anchor, false), (text("$anchor"), false), (text("$dynamicAnchor"), true)] {
             let Some(name) = name else { continue };
-            let place = self.anchors.entry((own.clone(), name.to_owned()));
+            let entry = self.anchors.entry((own.clone(), name.to_owned()));
             let new = ((schema, path.text(&self.budget)), dynamic);
-            place.and_modify(|place| *place = None).or_insert(Some(new));
+            entry.and_modify(|located| *located = None).or_insert(Some(new));
             if dynamic {
                 *self.dynamic.entry(name.to_owned()).or_default() += 1;
             }
         }
-        if self.said(keywords, "$recursiveAnchor") == Some(&Value::Bool(true)) {
+        if self.value_of(keywords, "$recursiveAnchor") == Some(&Value::Bool(true)) {
             *self.dynamic.entry(RECURSIVE.to_owned()).or_default() += 1;
         }
         for (keyword, value) in keywords {
@@ -313,8 +313,8 @@ impl Path<'_> {
 /// A name for the anchors of draft 2019-09, which have none.
 const RECURSIVE: &str = "\0recursive";
 
-fn depends(said: &str) -> String {
-    format!("{said} leads to different places by different ways, which is not supported")
+fn depends(reference: &str) -> String {
+    format!("{reference} leads to different places by different ways, which is not supported")
 }
 
 /// A URI relative to another. What is no URI is a name.

@@ -88,8 +88,8 @@ fn has_top_level_alternatives(pattern: &str) -> bool {
     syntax(pattern).any(|(_, byte, depth)| byte == b'|' && depth == 0)
 }
 
-fn is_top_level(pattern: &str, place: usize) -> bool {
-    syntax(pattern).any(|(at, byte, depth)| at == place && byte == b'(' && depth == 0)
+fn is_top_level(pattern: &str, position: usize) -> bool {
+    syntax(pattern).any(|(at, byte, depth)| at == position && byte == b'(' && depth == 0)
 }
 
 fn no_automaton(fault: NoAutomaton) -> String {

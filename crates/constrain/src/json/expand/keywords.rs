@@ -22,11 +22,11 @@ impl<'a> Schemas<'a> {
     ) -> Result<Vec<Assertion>> {
         let mut all = Vec::new();
         for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
-            if self.document.said(keywords, keyword).is_none() {
+            if self.document.value_of(keywords, keyword).is_none() {
                 continue;
             }
-            let (target, place) = self.document.resolve(keywords, keyword).or_else(|fault| bad(path, fault))?;
-            all.push(Assertion::Schema((self.schema(target, &place), true)));
+            let (target, target_path) = self.document.resolve(keywords, keyword).or_else(|fault| bad(path, fault))?;
+            all.push(Assertion::Schema((self.schema(target, &target_path), true)));
             if self.document.ignores_siblings_of_ref() {
                 return Ok(all);
             }
@@ -54,7 +54,7 @@ impl<'a> Schemas<'a> {
             let number = self.schema(schema, &below(path, "not"));
             all.push(Assertion::Schema((number, false)));
         }
-        if let Some(condition) = self.document.said(keywords, "if") {
+        if let Some(condition) = self.document.value_of(keywords, "if") {
             let condition = (self.schema(condition, &below(path, "if")), true);
             let mut branch = |keyword: &str| {
                 keywords.get(keyword).map_or(Key::new(), |schema| self.demand(schema, &below(path, keyword)))
@@ -78,7 +78,7 @@ impl<'a> Schemas<'a> {
         if let Some(value) = keywords.get("type") {
             all.push(types(value, path)?);
         }
-        if let Some(value) = self.document.said(keywords, "const") {
+        if let Some(value) = self.document.value_of(keywords, "const") {
             all.push(self.listed(std::slice::from_ref(value), asked, path)?);
         }
         if let Some(value) = keywords.get("enum") {
@@ -158,7 +158,7 @@ impl<'a> Schemas<'a> {
         let parts: Parts = (|flat| &mut flat.arrays.least, |flat| &mut flat.arrays.most);
         sizes(keywords, ["minItems", "maxItems"], Types::ARRAY, parts, path, all)?;
         // The older form: a list under "items", and the rest under "additionalItems".
-        let (first, rest) = match (self.document.said(keywords, "prefixItems"), keywords.get("items")) {
+        let (first, rest) = match (self.document.value_of(keywords, "prefixItems"), keywords.get("items")) {
             (None, Some(Value::Array(first))) => {
                 (Some((first, "items")), keywords.get("additionalItems").map(|rest| (rest, "additionalItems")))
             }
@@ -168,11 +168,11 @@ impl<'a> Schemas<'a> {
         };
         if first.is_some() || rest.is_some() {
             let (first, keyword) = first.map_or((&[][..], ""), |(first, keyword)| (&first[..], keyword));
-            let place = below(path, keyword);
+            let path_of_list = below(path, keyword);
             let first: Vec<Key> = first
                 .iter()
                 .enumerate()
-                .map(|(i, schema)| self.demand(schema, &below(&place, &i.to_string())))
+                .map(|(i, schema)| self.demand(schema, &below(&path_of_list, &i.to_string())))
                 .collect();
             let has_rest = rest.is_some();
             let rest = rest.map_or(Key::new(), |(rest, keyword)| self.demand(rest, &below(path, keyword)));
@@ -204,9 +204,9 @@ impl<'a> Schemas<'a> {
             holds.arrays.unique = true;
             all.push(Assertion::Plain { holds: vec![holds], broken: Err("uniqueItems") });
         }
-        if let Some(schema) = self.document.said(keywords, "contains") {
+        if let Some(schema) = self.document.value_of(keywords, "contains") {
             let what = self.demand(schema, &below(path, "contains"));
-            let bound = |keyword| match self.document.said(keywords, keyword) {
+            let bound = |keyword| match self.document.value_of(keywords, keyword) {
                 Some(_) => count(keywords, keyword, path),
                 None => Ok(None),
             };
@@ -255,7 +255,7 @@ impl<'a> Schemas<'a> {
             all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
         }
         self.properties(keywords, asked, path, all)?;
-        if let Some(schema) = self.document.said(keywords, "propertyNames") {
+        if let Some(schema) = self.document.value_of(keywords, "propertyNames") {
             let names = self.demand(schema, &below(path, "propertyNames"));
             if !names.is_empty() {
                 let mut holds = Flat::of(Types::ALL);
@@ -267,7 +267,7 @@ impl<'a> Schemas<'a> {
             }
         }
         for keyword in ["dependentRequired", "dependentSchemas", "dependencies"] {
-            let Some(value) = self.document.said(keywords, keyword) else { continue };
+            let Some(value) = self.document.value_of(keywords, keyword) else { continue };
             let Value::Object(dependencies) = value else { return bad(path, format!("{keyword:?} is an object")) };
             for (name, value) in dependencies {
                 let path = below(&below(path, keyword), name);

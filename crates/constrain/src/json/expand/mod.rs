@@ -253,7 +253,7 @@ impl<'a> Schemas<'a> {
     /// Of the branches of `anyOf` that hold, all count. It is enough that some set of them holds and is looked at, for
     /// what has been looked at by more of them has less to obey.
     fn unevaluated(&mut self, keywords: &'a Map<String, Value>, path: &str, ways: &mut [Flat]) -> Result<()> {
-        if let Some(schema) = self.document.said(keywords, "unevaluatedProperties") {
+        if let Some(schema) = self.document.value_of(keywords, "unevaluatedProperties") {
             let demand = self.demand(schema, &below(path, "unevaluatedProperties"));
             for Flat { objects, .. } in &mut *ways {
                 if !objects.evaluated.iter().any(|properties| properties.evaluates_others) {
@@ -269,7 +269,7 @@ impl<'a> Schemas<'a> {
                 }
             }
         }
-        if let Some(schema) = self.document.said(keywords, "unevaluatedItems") {
+        if let Some(schema) = self.document.value_of(keywords, "unevaluatedItems") {
             let path = below(path, "unevaluatedItems");
             let demand = self.demand(schema, &path);
             for Flat { arrays, .. } in ways {
@@ -355,7 +355,7 @@ impl<'a> Schemas<'a> {
     /// What the keywords of a schema say, which must not hold together.
     fn breakable(&mut self, keywords: &'a Map<String, Value>, asked: Asked, path: &str) -> Result<Vec<Assertion>> {
         for keyword in ["unevaluatedProperties", "unevaluatedItems"] {
-            if self.document.said(keywords, keyword).is_some_and(|schema| *schema != Value::Bool(true)) {
+            if self.document.value_of(keywords, keyword).is_some_and(|schema| *schema != Value::Bool(true)) {
                 return unbreakable(path, keyword);
             }
         }
