@@ -6,7 +6,7 @@ use std::io::{BufRead, Read};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::{Document, Fault, Fields, MAX_TEXT, held, skip_line};
+use super::document::{Document, Fault, Fields, MAX_TEXT, Text};
 
 /// No record is longer: room for the longest text with escapes, and for what stands beside it.
 const MAX_RECORD: u64 = 2 * MAX_TEXT;
@@ -143,7 +143,7 @@ fn record(name: String, what: &str, json: &[u8], fields: &Fields) -> Document {
     let mut input = serde_json::Deserializer::from_slice(json);
     let read = Record(fields).deserialize(&mut input).and_then(|found| input.end().map(|()| found));
     match read {
-        Ok((id, text)) => Document { name, id, text: text.map_err(Fault::Text).and_then(held) },
+        Ok((id, text)) => Document { name, id, text: text.map_err(Fault::Text).and_then(Text::of_record) },
         Err(error) if error.is_data() => {
             Document::faulty(name, format!("the {what} holds no text: {}", reason(&error)))
         }
@@ -218,10 +218,14 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
+/// Passes over the rest of a line.
+fn skip_line(input: &mut impl BufRead) -> std::io::Result<()> {
+    input.skip_until(b'\n').map(|_| ())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::documents::Text;
 
     fn show(documents: impl Iterator<Item = Document>) -> Vec<String> {
         let text = |document: Document| match document.text {

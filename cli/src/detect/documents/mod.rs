@@ -2,6 +2,7 @@
 
 #[cfg(feature = "parquet")]
 mod column;
+mod document;
 mod json;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -10,64 +11,16 @@ mod parquet;
 mod parquet;
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 
+use self::document::MAX_TEXT;
+pub(crate) use self::document::{Document, Fault, Fields, Text};
 use crate::error::Failure;
 use crate::text::{self, Decoder};
-
-/// No text is held that is longer; one by itself in a file is then read as a stream.
-pub(crate) const MAX_TEXT: u64 = 16 << 20;
-
-/// A text with a name, or why it could not be had.
-pub(crate) struct Document {
-    pub(crate) name: String,
-    /// What the text's own record calls it.
-    pub(crate) id: Option<serde_json::Value>,
-    pub(crate) text: Result<Text, Fault>,
-}
-
-pub(crate) enum Text {
-    Whole(String),
-    /// Longer than [`MAX_TEXT`].
-    Long(Box<dyn Read + Send>),
-}
-
-/// Why a text could not be had; the text's name is not in it.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    /// There is nothing to read.
-    Open(io::Error),
-    /// What was read is no text.
-    Text(String),
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Open(error) => error.fmt(f),
-            Self::Text(fault) => f.write_str(fault),
-        }
-    }
-}
-
-impl Document {
-    fn faulty(name: String, fault: impl std::fmt::Display) -> Self {
-        Self { name, id: None, text: Err(Fault::Text(fault.to_string())) }
-    }
-
-    /// The bytes that it holds.
-    pub(crate) fn size(&self) -> usize {
-        match &self.text {
-            Ok(Text::Whole(text)) => text.len(),
-            Ok(Text::Long(_)) => MAX_TEXT as usize,
-            Err(_) => 0,
-        }
-    }
-}
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -111,13 +64,6 @@ pub(crate) struct Source {
     pub(crate) format: Format,
     /// Whether it was named, and not found in a folder.
     named: bool,
-}
-
-/// Which fields of records are read.
-#[derive(Clone, Debug)]
-pub(crate) struct Fields {
-    pub(crate) text: String,
-    pub(crate) id: String,
 }
 
 /// The sources that some paths name: files and standard input as they are, in `format` where it is given, and folders
@@ -225,17 +171,4 @@ fn read(input: impl Read + Send + 'static, cut: bool) -> Result<Text, Fault> {
         start.truncate(valid);
         Ok(Text::Whole(String::from_utf8(start).expect("checked up to here")))
     })
-}
-
-/// A text out of a record.
-fn held(text: String) -> Result<Text, Fault> {
-    if text.len() as u64 > MAX_TEXT {
-        return Err(Fault::Text(format!("it is longer than {} MiB: detect it by itself", MAX_TEXT >> 20)));
-    }
-    Ok(Text::Whole(text))
-}
-
-/// Passes over the rest of a line.
-fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
-    input.skip_until(b'\n').map(|_| ())
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use indicatif::ProgressBar;
 
-use super::{Document, Fields};
+use super::document::{Document, Fields};
 
 /// Why there are no rows.
 pub(super) fn rows(

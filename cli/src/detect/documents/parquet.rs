@@ -7,7 +7,7 @@ use std::path::Path;
 use indicatif::ProgressBar;
 
 use super::column::{Cell, Column};
-use super::{Document, Fault, Fields, held};
+use super::document::{Document, Fault, Fields, Text};
 use crate::text;
 
 /// The texts of one column, named by the numbers of their rows, with what stands in the column of ids.
@@ -27,7 +27,7 @@ pub(super) fn rows(
         bar.inc(share);
         let name = format!("{name}:{number}");
         match cell {
-            Ok(Cell { id, text }) => Document { name, id, text: text.map_err(Fault::Text).and_then(held) },
+            Ok(Cell { id, text }) => Document { name, id, text: text.map_err(Fault::Text).and_then(Text::of_record) },
             Err(fault) => Document::faulty(name, fault),
         }
     })))
