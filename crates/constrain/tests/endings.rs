@@ -166,3 +166,24 @@ fn schemas_are_whole_in_time() {
         obeys_its_room(grammar, &lexicon).map_err(|fault| TestCaseError::fail(format!("{schema}: {fault}")))
     });
 }
+
+/// The same where names or items must differ, in a vocabulary that writes all bytes.
+#[test]
+fn texts_whose_parts_differ_are_whole_in_time() {
+    let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+    let lexicon = Lexicon::new(Arc::new(Tokenizer::from_json(json).expect("the fixture")), &[0]);
+    let item = json!({"type": "object", "properties": {"a": {"type": "boolean"}, "b": {}}, "required": ["a"],
+        "additionalProperties": false});
+    let unique = json!({"type": "array", "items": item, "uniqueItems": true, "minItems": 1});
+    for schema in [json!({"type": "object", "minProperties": 2}), unique] {
+        let style = Style { order: verdigris_constrain::Order::Any, ..Style::default() };
+        let constraint = Constraint::new(Grammar::json_schema(&schema, style).expect("it is a schema"), &lexicon);
+        // The shortest text has twelve bytes.
+        for tokens in [12, 14, 40] {
+            let within = constraint.within(tokens);
+            for seed in 0..3 {
+                assert!(ends_whole(&within, tokens, seed), "{schema} in {tokens} tokens, seed {seed}");
+            }
+        }
+    }
+}
