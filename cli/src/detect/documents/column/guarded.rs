@@ -210,12 +210,13 @@ struct Chunks<R> {
 }
 
 impl<R: ChunkReader> Chunks<R> {
-    /// What the file says of itself, `None` where the library says that there is nothing.
+    /// What the file says of itself; `None` where the library sees that it is no Parquet file.
     fn metadata(&self) -> Result<Option<Bytes>> {
         let Some(footer) = self.len().checked_sub(FOOTER) else { return Ok(None) };
-        let length = self.get_bytes(footer, 4)?;
-        let length = u64::from(u32::from_le_bytes(*length.first_chunk().expect("four bytes")));
-        let Some(start) = footer.checked_sub(length) else { return Ok(None) };
+        let end = self.get_bytes(footer, FOOTER as usize)?;
+        let (length, letters) = end.split_first_chunk().expect("four bytes and four more");
+        let length = u64::from(u32::from_le_bytes(*length));
+        let Some(start) = footer.checked_sub(length).filter(|_| letters == b"PAR1") else { return Ok(None) };
         self.get_bytes(start, length as usize).map(Some)
     }
 

@@ -1,5 +1,5 @@
-//! Whether what a file says of itself is something that the library can read in no more time and room than it takes. The
-//! library follows a schema as deep as it goes, and makes room for as many children as an element says that it has.
+//! Whether what a file says of itself can be read in the time and the room that its length gives. The library follows a
+//! schema as deep as it goes, and makes room for as many children as an element says that it has.
 
 use super::thrift::{Reader, Struct, Value};
 
