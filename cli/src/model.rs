@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use verdigris::models::Fetched;
 use verdigris::models::ModelError;
@@ -20,15 +20,39 @@ pub(crate) struct ModelOption {
     pub(crate) model: Option<PathBuf>,
 }
 
-/// Where models compute.
+/// Where models compute, and with what.
 #[derive(Args)]
 pub(crate) struct DeviceOption {
-    /// Compute on cpu, cuda or cuda:1
+    /// Compute on cpu, cuda or cuda:1; with candle on metal too
     #[arg(long = "device", value_name = "DEVICE", default_value = "cpu")]
     name: String,
+    /// Compute with our own decoders, and with candle what they lack (auto), or all with candle
+    #[arg(long, value_name = "LIBRARY", default_value = "auto")]
+    backend: Backend,
     /// Made when it is first asked for; all models share it.
     #[arg(skip)]
     device: OnceCell<Device>,
+}
+
+/// What computes.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Backend {
+    Auto,
+    Candle,
+}
+
+impl Backend {
+    fn device(self, name: &str) -> Result<Device, Failure> {
+        match self {
+            Self::Auto => Ok(device(name)?),
+            #[cfg(feature = "candle")]
+            Self::Candle => Ok(Device::Backend(std::sync::Arc::new(verdigris::Candle::new(name)?))),
+            #[cfg(not(feature = "candle"))]
+            Self::Candle => {
+                Err(Failure::Usage("candle is not part of this program: build it with `--features candle`".into()))
+            }
+        }
+    }
 }
 
 impl DeviceOption {
@@ -36,7 +60,7 @@ impl DeviceOption {
         if let Some(device) = self.device.get() {
             return Ok(device.clone());
         }
-        let device = device(&self.name)?;
+        let device = self.backend.device(&self.name)?;
         Ok(self.device.get_or_init(|| device).clone())
     }
 }
@@ -116,7 +140,11 @@ pub(crate) struct EngineOptions {
 
 impl EngineOptions {
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
-        self.steer.steer(self.unsteered()?, &self.device.device()?)
+        let device = match self.steer.expert_backend {
+            Some(backend) if backend != self.device.backend => backend.device(&self.device.name)?,
+            _ => self.device.device()?,
+        };
+        self.steer.steer(self.unsteered()?, &device)
     }
 
     pub(crate) fn unsteered(&self) -> Result<Engine, Failure> {
@@ -145,6 +173,9 @@ struct SteerOptions {
     /// How strongly each expert counts; one for all or one for each
     #[arg(long, value_name = "A", default_values_t = [0.75])]
     alpha: Vec<f64>,
+    /// Compute experts with auto or candle [default: as --backend]
+    #[arg(long, value_name = "LIBRARY", requires = "expert")]
+    expert_backend: Option<Backend>,
 }
 
 impl SteerOptions {

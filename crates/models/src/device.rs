@@ -1,10 +1,12 @@
 //! Where a model computes.
 
 use std::fmt;
+use std::sync::Arc;
 
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 use verdigris_kernels::cuda::Gpu;
 
+use crate::backend::Backend;
 use crate::error::ModelError;
 
 /// Where a model computes.
@@ -17,15 +19,18 @@ pub enum Device {
     /// On an NVIDIA GPU, or its emulation.
     #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     Gpu(Gpu),
+    /// By another library, wherever that computes.
+    Backend(Arc<dyn Backend>),
 }
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cpu => "cpu",
+        match self {
+            Self::Cpu => f.write_str("cpu"),
             #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
-            Self::Gpu(_) => "cuda",
-        })
+            Self::Gpu(_) => f.write_str("cuda"),
+            Self::Backend(backend) => backend.fmt(f),
+        }
     }
 }
 

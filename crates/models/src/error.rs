@@ -38,6 +38,16 @@ pub enum ModelError {
         /// Why.
         source: io::Error,
     },
+    /// A model of a kind that nobody here computes.
+    #[error("{path}: model_type {model_type:?} is not supported; these are: {known}")]
+    Architecture {
+        /// Which file.
+        path: PathBuf,
+        /// What it says that the model is.
+        model_type: String,
+        /// Model types that are supported, one after the other.
+        known: String,
+    },
     /// The configuration does not describe a decoder.
     #[error("{path}: {fault}")]
     Config {
@@ -153,6 +163,14 @@ pub enum ModelError {
         token: u32,
         /// One more than the highest token.
         size: usize,
+    },
+    /// Another library could not load a model.
+    #[error("{backend} cannot load it: {source}")]
+    Backend {
+        /// Which library, and where it computes.
+        backend: String,
+        /// Why.
+        source: BoxError,
     },
     /// A model of another library failed.
     #[error("computation failed: {0}")]

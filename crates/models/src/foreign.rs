@@ -1,8 +1,9 @@
-//! Models of other libraries, such as candle-transformers, for architectures that the decoder here does not cover.
+//! Models of other libraries, such as candle-transformers, behind the contract of [`LanguageModel`].
 //!
-//! Such a model keeps its cache to itself, cannot take tokens back, and gives the row of the last token alone. That is
-//! enough for the contract, at a price: what is taken back is read again from the beginning, and a row for each of
-//! several tokens is a call for each. `tests/candle-transformers` shows it on one of candle's models.
+//! Such a model reads one text from its beginning, and keeps its cache to itself. What the contract asks beyond that is
+//! made of copies of the model in the midst of a text, which share its weights: a text that is cut back goes on from a
+//! copy that was made there, or reads again from the last copy before. If the model gives the row of the last token
+//! alone, a row for each of several tokens is a call for each.
 
 use std::sync::Arc;
 
@@ -12,38 +13,66 @@ use crate::error::{BoxError, ModelError};
 use crate::held::{Held, moves};
 use crate::language_model::{Batch, LanguageModel, Rows, Sequence, Wanted};
 
-/// A model that reads one text from its beginning.
-pub trait Forward: Send {
-    /// Reads tokens after the `held` that it has read, and gives the row of the last: as many logits as the vocabulary
-    /// has tokens.
-    ///
-    /// # Errors
-    /// Whatever the model fails with; it is cleared before it reads again.
-    fn forward(&mut self, tokens: &[TokenId], held: usize) -> Result<Vec<f32>, BoxError>;
+/// How many copies of its recent past a text keeps once it has been cut back, and at most where rows of several tokens
+/// are asked for, because some of them may be taken back.
+const RECENT: usize = 16;
 
-    /// Forgets everything that it has read.
+/// A model in the midst of one text.
+///
+/// # Contract
+/// - The row depends on the tokens alone, not on the calls that they came in (to rounding).
+/// - A copy and its origin do not influence each other.
+/// - After an error the model is not used any more.
+pub trait Forward: Send + Sized + 'static {
+    /// Reads tokens after the `held` that it has read, and gives the row of the last: as many logits as the vocabulary
+    /// has tokens. There is at least one token.
     ///
     /// # Errors
     /// Whatever the model fails with.
-    fn clear(&mut self) -> Result<(), BoxError>;
-}
+    fn forward(&mut self, tokens: &[TokenId], held: usize) -> Result<Vec<f32>, BoxError>;
 
-/// A model of another library as a [`LanguageModel`].
-pub struct Foreign<F> {
-    vocabulary: usize,
-    context: usize,
-    /// A model that has read nothing. Its weights should be shared and not copied, as candle's tensors are.
-    make: F,
-}
+    /// As [`Forward::forward`], with the rows of all tokens, one after the other. `None`: the model gives that of the
+    /// last alone, and nothing has happened.
+    ///
+    /// # Errors
+    /// Whatever the model fails with.
+    fn forward_all(&mut self, _tokens: &[TokenId], _held: usize) -> Option<Result<Vec<f32>, BoxError>> {
+        None
+    }
 
-impl<M: Forward + 'static, F: Fn() -> Result<M, BoxError> + Send + Sync + 'static> Foreign<F> {
-    /// A model with so many tokens, that can read so many. `make` gives one that has read nothing, for each text.
-    pub fn new(vocabulary: usize, context: usize, make: F) -> Self {
-        Self { vocabulary, context, make }
+    /// A copy that has read the same. Weights should be shared and not copied, as candle's tensors are.
+    ///
+    /// # Errors
+    /// Where there is no memory, or the device fails.
+    fn fork(&self) -> Result<Self, BoxError>;
+
+    /// A copy that has read the same, for a text that goes on with one of the two: while the copy reads, the origin
+    /// does not, and when the origin reads again, the copy is gone. So the two may share memory that a text writes
+    /// behind what it holds.
+    ///
+    /// # Errors
+    /// As [`Forward::fork`].
+    fn snapshot(&self) -> Result<Self, BoxError> {
+        self.fork()
     }
 }
 
-impl<M: Forward + 'static, F: Fn() -> Result<M, BoxError> + Send + Sync + 'static> LanguageModel for Foreign<F> {
+/// A model of another library as a [`LanguageModel`].
+pub struct Foreign<M> {
+    vocabulary: usize,
+    context: usize,
+    /// Has read nothing.
+    unread: M,
+}
+
+impl<M: Forward + Sync> Foreign<M> {
+    /// A model that has read nothing, with so many tokens, that can read so many. Each text begins with a copy of it.
+    pub fn new(vocabulary: usize, context: usize, unread: M) -> Self {
+        Self { vocabulary, context, unread }
+    }
+}
+
+impl<M: Forward + Sync> LanguageModel for Foreign<M> {
     fn vocabulary_size(&self) -> usize {
         self.vocabulary
     }
@@ -54,59 +83,107 @@ impl<M: Forward + 'static, F: Fn() -> Result<M, BoxError> + Send + Sync + 'stati
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
         let held = Held::none(capacity, self.context)?;
-        let inner = (self.make)().map_err(ModelError::Compute)?;
-        Ok(Box::new(ForeignSequence { model: self, inner, read: Vec::new(), tokens: Vec::new(), held }))
+        Ok(Box::new(ForeignSequence { model: self, copies: Vec::new(), tokens: Vec::new(), held, recent: 1 }))
     }
 }
 
-struct ForeignSequence<M, F> {
-    model: Arc<Foreign<F>>,
-    inner: M,
-    /// What the inner model has read.
-    read: Vec<TokenId>,
-    /// What it should have read.
+/// The model when it had read the first `read` tokens of a text.
+struct Copy<M> {
+    read: usize,
+    model: M,
+}
+
+struct ForeignSequence<M> {
+    model: Arc<Foreign<M>>,
+    /// Of this text at several moments, the latest last. Before all of them stands the model that has read nothing.
+    copies: Vec<Copy<M>>,
+    /// What the text is.
     tokens: Vec<TokenId>,
     held: Held,
+    /// How many copies are kept: those that are not asked for take memory for nothing.
+    recent: usize,
 }
 
-impl<M: Forward, F> ForeignSequence<M, F> {
-    /// The row after some tokens.
-    fn row_after(&mut self, tokens: &[TokenId]) -> Result<Vec<f32>, BoxError> {
-        let goes_on = tokens.len() > self.read.len() && tokens.starts_with(&self.read);
-        if !goes_on {
-            self.inner.clear()?;
-            self.read.clear();
+impl<M: Forward + Sync> ForeignSequence<M> {
+    /// The latest copy, to go on with.
+    fn latest(&self) -> Result<Copy<M>, BoxError> {
+        match self.copies.last() {
+            Some(copy) => Ok(Copy { read: copy.read, model: copy.model.snapshot()? }),
+            None => Ok(Copy { read: 0, model: self.model.unread.fork()? }),
         }
-        let held = self.read.len();
-        let row = self.inner.forward(&tokens[held..], held);
-        match row {
-            Ok(_) => self.read.extend_from_slice(&tokens[held..]),
-            // Who knows what it has read: something that no text begins with.
-            Err(_) => self.read = vec![TokenId::MAX; self.held.capacity() + 1],
-        }
-        row
     }
 
-    fn rows(&mut self, batch: &Batch<'_>, rows: &mut Vec<f32>) -> Result<(), BoxError> {
-        let size = batch.tokens.len();
-        let wanted = if batch.wanted == Wanted::Last { size - 1..size } else { 0..size };
+    /// Goes on to the end of a text that begins like this one, from the latest copy; the row of its last token.
+    fn read(&self, text: &[TokenId]) -> Result<(Copy<M>, Vec<f32>), BoxError> {
+        let Copy { read: held, mut model } = self.latest()?;
+        let row = model.forward(&text[held..], held)?;
+        if row.len() != self.model.vocabulary {
+            return Err(format!("a row of {} logits, not {}", row.len(), self.model.vocabulary).into());
+        }
+        Ok((Copy { read: text.len(), model }, row))
+    }
+
+    /// The rows of tokens that follow each other.
+    fn chain(&mut self, batch: &Batch<'_>, rows: &mut Vec<f32>) -> Result<(), BoxError> {
+        let before = self.tokens.len();
+        self.tokens.extend_from_slice(batch.tokens);
+        if batch.wanted == Wanted::All {
+            let Copy { read: held, mut model } = self.latest()?;
+            if let Some(all) = model.forward_all(&self.tokens[held..], held) {
+                let all = all?;
+                let size = self.model.vocabulary;
+                if all.len() != (self.tokens.len() - held) * size {
+                    return Err(format!("{} logits for {} tokens", all.len(), self.tokens.len() - held).into());
+                }
+                rows.extend_from_slice(&all[(before - held) * size..]);
+                self.push(Copy { read: self.tokens.len(), model }, batch.rows());
+                return Ok(());
+            }
+        }
+        let first = if batch.wanted == Wanted::Last { self.tokens.len() } else { before + 1 };
+        for end in first..=self.tokens.len() {
+            let (copy, row) = self.read(&self.tokens[..end])?;
+            rows.extend(row);
+            self.push(copy, batch.rows());
+        }
+        Ok(())
+    }
+
+    /// Keeps a copy, and the ones before it as far as tokens may be taken back: more of them where rows of several are
+    /// asked for.
+    fn push(&mut self, copy: Copy<M>, rows: usize) {
+        self.copies.push(copy);
+        let kept = self.recent.max(rows.min(RECENT));
+        self.copies.drain(..self.copies.len().saturating_sub(kept));
+    }
+
+    /// The rows of a tree. Copies of its branches are not kept.
+    fn tree(&mut self, batch: &Batch<'_>, parents: &[Option<usize>], rows: &mut Vec<f32>) -> Result<(), BoxError> {
         let mut text = Vec::new();
-        for node in wanted {
+        for node in 0..batch.tokens.len() {
             let mut path = vec![batch.tokens[node]];
             let mut at = node;
-            while let Some(parent) = batch.parents.map_or(at.checked_sub(1), |parents| parents[at]) {
+            while let Some(parent) = parents[at] {
                 path.push(batch.tokens[parent]);
                 at = parent;
             }
             text.clone_from(&self.tokens);
             text.extend(path.into_iter().rev());
-            rows.extend(self.row_after(&text)?);
+            rows.extend(self.read(&text)?.1);
         }
+        self.tokens.extend_from_slice(batch.tokens);
         Ok(())
+    }
+
+    /// Forgets tokens, and the copies that have read them.
+    fn forget(&mut self, length: usize) {
+        self.tokens.truncate(length);
+        let left = self.copies.partition_point(|copy| copy.read <= length);
+        self.copies.truncate(left);
     }
 }
 
-impl<M: Forward + 'static, F: Fn() -> Result<M, BoxError> + Send + Sync + 'static> Sequence for ForeignSequence<M, F> {
+impl<M: Forward + Sync> Sequence for ForeignSequence<M> {
     fn len(&self) -> usize {
         self.held.length()
     }
@@ -118,35 +195,44 @@ impl<M: Forward + 'static, F: Fn() -> Result<M, BoxError> + Send + Sync + 'stati
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let size = self.model.vocabulary;
         self.held.after(batch, size)?;
-        let mut all = Vec::new();
+        let mut all = Vec::with_capacity(batch.rows() * size);
         if !batch.tokens.is_empty() {
-            self.rows(batch, &mut all).map_err(ModelError::Compute)?;
-        }
-        if all.len() != batch.rows() * size {
-            let fault = format!("rows of {} logits, not {size}", all.len().checked_div(batch.rows()).unwrap_or(0));
-            return Err(ModelError::Compute(fault.into()));
+            let read = match batch.parents {
+                Some(parents) => self.tree(batch, parents, &mut all),
+                None => self.chain(batch, &mut all),
+            };
+            if let Err(error) = read {
+                self.forget(self.held.length());
+                return Err(ModelError::Compute(error));
+            }
         }
         rows.set(all, size);
-        self.tokens.extend_from_slice(batch.tokens);
         self.held.extend(batch.tokens.len());
         Ok(())
     }
 
     fn truncate(&mut self, length: usize) {
+        if length < self.held.length() {
+            self.recent = RECENT;
+        }
         self.held.truncate(length);
-        self.tokens.truncate(length);
+        self.forget(length);
     }
 
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
         self.held.truncate(self.held.after_keep(from, path));
+        let same = from + path.iter().enumerate().take_while(|(to, at)| to == *at).count();
         moves(from, path).for_each(|(at, to)| self.tokens[to] = self.tokens[at]);
-        self.tokens.truncate(self.held.length());
+        let left = self.copies.partition_point(|copy| copy.read <= same);
+        self.copies.truncate(left);
+        self.forget(self.held.length());
         Ok(())
     }
 
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
-        let inner = (self.model.make)().map_err(ModelError::Compute)?;
+        let latest = self.copies.last().map(|copy| Ok(Copy { read: copy.read, model: copy.model.fork()? }));
+        let copies = latest.into_iter().collect::<Result<Vec<_>, BoxError>>().map_err(ModelError::Compute)?;
         let (model, tokens, held) = (self.model.clone(), self.tokens.clone(), self.held);
-        Ok(Box::new(Self { model, inner, read: Vec::new(), tokens, held }))
+        Ok(Box::new(Self { model, copies, tokens, held, recent: self.recent }))
     }
 }

@@ -21,6 +21,7 @@
 //! decoders know nothing of each other.
 #![forbid(unsafe_code)]
 
+pub mod backend;
 mod cache;
 pub mod cpu;
 pub mod description;
@@ -35,6 +36,7 @@ mod slices;
 pub mod source;
 pub mod whole_file;
 
+pub use backend::Backend;
 pub use cache::CacheLayout;
 pub use cpu::CpuDecoder;
 pub use description::check::BadConfig;

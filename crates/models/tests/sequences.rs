@@ -2,7 +2,7 @@
 //! each time.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use verdigris_models::{
     Batch, BoxError, CacheLayout, Device, Foreign, Format, Forward, LanguageModel, ModelFolder, Sequence, Wanted,
@@ -21,17 +21,17 @@ fn folder() -> ModelFolder {
 }
 
 /// The same model as another library would have it: it cannot go back, and tells of the last token alone.
-struct Stubborn(Box<dyn Sequence>);
+struct Stubborn(Mutex<Box<dyn Sequence>>);
 
 impl Forward for Stubborn {
     fn forward(&mut self, tokens: &[u32], held: usize) -> Result<Vec<f32>, BoxError> {
-        assert_eq!(held, self.0.len());
-        Ok(read(&mut *self.0, Batch::chain(tokens, Wanted::Last)))
+        let sequence = self.0.get_mut().unwrap();
+        assert_eq!(held, sequence.len());
+        Ok(read(&mut **sequence, Batch::chain(tokens, Wanted::Last)))
     }
 
-    fn clear(&mut self) -> Result<(), BoxError> {
-        self.0.truncate(0);
-        Ok(())
+    fn fork(&self) -> Result<Self, BoxError> {
+        Ok(Self(Mutex::new(self.0.lock().unwrap().fork()?)))
     }
 }
 
@@ -46,7 +46,7 @@ fn models() -> Vec<(&'static str, Arc<dyn LanguageModel>)> {
         ("of another library", {
             let model = on_cpu(CacheLayout::Contiguous, Format::F32);
             let (size, context) = (model.vocabulary_size(), model.context_length());
-            Arc::new(Foreign::new(size, context, move || Ok(Stubborn(model.clone().begin(100).unwrap()))))
+            Arc::new(Foreign::new(size, context, Stubborn(Mutex::new(model.begin(100).unwrap()))))
         }),
     ]
 }

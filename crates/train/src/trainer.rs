@@ -148,7 +148,7 @@ pub fn train(options: &Options, mut watch: impl FnMut(&Progress) -> bool) -> Res
     let source = options.init.as_ref().unwrap_or(&options.shape);
     let loaded = source.load(&Device::Cpu)?;
     let end = loaded.end.first().copied().unwrap_or(0);
-    let config = loaded.config.clone();
+    let config = source.config()?;
     if options.window > config.context {
         let range = "at most the model's context length";
         return Err(TrainError::Option { name: "--window", value: options.window as f64, range });

@@ -16,6 +16,7 @@ use verdigris::{Engine, Key, Marking, ModelFolder};
 type Counts = HashMap<u32, HashMap<u32, u32>>;
 
 /// One text, of which only the last token matters.
+#[derive(Clone)]
 struct Bigrams {
     counts: Arc<Counts>,
     vocabulary: usize,
@@ -32,8 +33,8 @@ impl Forward for Bigrams {
         Ok(row)
     }
 
-    fn clear(&mut self) -> Result<(), BoxError> {
-        Ok(())
+    fn fork(&self) -> Result<Self, BoxError> {
+        Ok(self.clone())
     }
 }
 
@@ -46,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         *counts.entry(pair[0]).or_default().entry(pair[1]).or_default() += 1;
     }
     let (counts, vocabulary) = (Arc::new(counts), tokenizer.vocabulary().size());
-    let model = Foreign::new(vocabulary, 1024, move || Ok(Bigrams { counts: counts.clone(), vocabulary }));
+    let model = Foreign::new(vocabulary, 1024, Bigrams { counts, vocabulary });
     // A text that has its form ends with this token.
     let end = tokenizer.id("<|endoftext|>").ok_or("a vocabulary without an end")?;
     let engine = Engine::new(Arc::new(model), tokenizer, vec![end]);

@@ -10,6 +10,7 @@ use verdigris_logits::{TokenId, TokenSet};
 use verdigris_models::{ChatSource, Device, LanguageModel, LoadedModel, ModelFolder};
 use verdigris_text::{ChatTemplate, Message, Tokenizer, Vocabulary};
 
+use crate::backend;
 use crate::error::Error;
 use crate::request::{Prompt, Request};
 
@@ -49,12 +50,13 @@ impl Engine {
         Self::from_folder(&ModelFolder::find(source, |_| ())?, &Device::Cpu)
     }
 
-    /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device).
+    /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device). With the
+    /// feature `candle`, an architecture that the decoders of this project lack is computed by candle.
     ///
     /// # Errors
     /// [`Error::Model`]: as [`ModelFolder::load`].
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
-        let LoadedModel { model, tokenizer, end, begin, chat, .. } = folder.load(device)?;
+        let LoadedModel { model, tokenizer, end, begin, chat, .. } = backend::load(folder, device)?;
         let (reader, lexicon, known) = (Reader::new(tokenizer), OnceLock::new(), OnceLock::new());
         Ok(Self { model, reader, end, begin, chat, lexicon, known })
     }

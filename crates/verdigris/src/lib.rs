@@ -59,6 +59,7 @@
 //! [`models`], [`text`], [`watermark`]. Who only detects needs no more than `verdigris-detector`.
 #![forbid(unsafe_code)]
 
+mod backend;
 mod engine;
 mod error;
 mod request;
@@ -69,6 +70,8 @@ pub use engine::Engine;
 pub use error::Error;
 pub use request::{Event, Request, Written};
 
+#[cfg(feature = "candle")]
+pub use verdigris_candle::Candle;
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Registry, Style};
 pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop};
 pub use verdigris_detector::{self as detector, DetectError, Finding, Judgement, Look, MarkedPassage, Reader};

@@ -46,19 +46,23 @@ impl Files {
     }
 
     /// The file of one with everything, mapped.
-    pub(super) fn gguf(&self) -> Result<Option<Gguf>, ModelError> {
-        let damaged = |fault: String| ModelError::Damaged { path: self.path(""), fault };
+    pub(super) fn gguf_bytes(&self) -> Result<Option<Bytes>, ModelError> {
         let path = match self {
             Self::Gguf(path) => path,
-            Self::Memory(bytes) => return Gguf::parse(&Bytes::new(bytes.clone())).map(Some).map_err(damaged),
+            Self::Memory(bytes) => return Ok(Some(Bytes::new(bytes.clone()))),
             _ => return Ok(None),
         };
         let read = |source: std::io::Error| match source.kind() {
             std::io::ErrorKind::NotFound => self.not_a_model("there is nothing at that path".into()),
             _ => ModelError::Read { path: path.clone(), source },
         };
-        let bytes = Bytes::new(Arc::new(open::map(path).map_err(read)?));
-        Gguf::parse(&bytes).map(Some).map_err(damaged)
+        Ok(Some(Bytes::new(Arc::new(open::map(path).map_err(read)?))))
+    }
+
+    /// What that file says.
+    pub(super) fn gguf(&self) -> Result<Option<Gguf>, ModelError> {
+        let damaged = |fault: String| ModelError::Damaged { path: self.path(""), fault };
+        self.gguf_bytes()?.map(|bytes| Gguf::parse(&bytes).map_err(damaged)).transpose()
     }
 
     /// The safetensors files: one, or the shards that an index lists; none where the model is a GGUF file. They are

@@ -14,10 +14,11 @@ use crate::cache::CacheLayout;
 use crate::cpu::CpuDecoder;
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{DecoderConfig, Positions, Scaling};
-use crate::description::families::{Family, Fields, family};
+use crate::description::families::{Family, Fields, family, model_types};
 use crate::description::gguf::convert::{Converted, Model, convert};
 use crate::description::gguf::{self, Gguf};
 use crate::description::matrix::Bytes;
+use crate::description::parts::Parts;
 use crate::device::Device;
 use crate::error::ModelError;
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
@@ -36,8 +37,6 @@ pub struct ModelFolder {
 pub struct LoadedModel {
     /// The model.
     pub model: Arc<dyn LanguageModel>,
-    /// Its description.
-    pub config: DecoderConfig,
     /// Its tokenizer.
     pub tokenizer: Arc<Tokenizer>,
     /// The tokens that end a text.
@@ -95,20 +94,18 @@ impl ModelFolder {
     pub fn load(&self, device: &Device) -> Result<LoadedModel, ModelError> {
         let gguf = self.files.gguf()?;
         let fields = self.fields(gguf.as_ref())?;
-        let config = self.config_of(&fields)?;
-        let (end, begin) = self.ends(&fields, &config)?;
         let tokenizer = self.tokenizer_of(gguf.as_ref())?;
-        let (tokens, rows) = (tokenizer.vocabulary().size(), config.vocabulary);
+        let model = self.model_of(gguf.as_ref(), &fields, device)?;
+        let (end, begin) = self.ends(&fields, model.vocabulary_size())?;
+        let (tokens, rows) = (tokenizer.vocabulary().size(), model.vocabulary_size());
         if tokens > rows {
             let fault =
                 format!("the tokenizer has {tokens} tokens, but the model only {rows}: they do not belong together");
             return Err(ModelError::Tokenizer { path: self.files.path(TOKENIZER), fault });
         }
-        let mut config = config;
-        let model = self.model_of(gguf.as_ref(), &fields, &mut config, device)?;
         let chat = self.files.chat(gguf.as_ref())?;
         let begin = begin.or(end.first().copied());
-        Ok(LoadedModel { model, config, tokenizer: Arc::new(tokenizer), end, begin, chat })
+        Ok(LoadedModel { model, tokenizer: Arc::new(tokenizer), end, begin, chat })
     }
 
     /// The model's chat template, if it has one.
@@ -119,14 +116,14 @@ impl ModelFolder {
         self.files.chat(self.files.gguf()?.as_ref())
     }
 
-    /// The tokens that end a text, each once, and the one that begins it.
-    fn ends(&self, fields: &Fields, config: &DecoderConfig) -> Result<(Vec<TokenId>, Option<TokenId>), ModelError> {
+    /// The tokens that end a text, each once, and the one that begins it, of a model with rows so long.
+    fn ends(&self, fields: &Fields, rows: usize) -> Result<(Vec<TokenId>, Option<TokenId>), ModelError> {
         let of = |name: &str| {
             let wrong = |fault: String| ModelError::Config { path: self.files.path(CONFIG), fault };
-            ids(name, fields.get(name), config.vocabulary).map_err(wrong)
+            ids(name, fields.get(name), rows).map_err(wrong)
         };
         let (mut all, begin) = (of("eos_token_id")?, of("bos_token_id")?);
-        all.extend(self.files.more_ends(config.vocabulary)?);
+        all.extend(self.files.more_ends(rows)?);
         let mut ends = Vec::new();
         all.into_iter().for_each(|id| {
             if !ends.contains(&id) {
@@ -143,7 +140,7 @@ impl ModelFolder {
     pub fn model(&self, device: &Device) -> Result<Arc<dyn LanguageModel>, ModelError> {
         let gguf = self.files.gguf()?;
         let fields = self.fields(gguf.as_ref())?;
-        self.model_of(gguf.as_ref(), &fields, &mut self.config_of(&fields)?, device)
+        self.model_of(gguf.as_ref(), &fields, device)
     }
 
     /// Writes the model as a GGUF file, whose matrices are stored in a format as far as their rows are whole blocks of
@@ -172,7 +169,7 @@ impl ModelFolder {
         let parts = (family.parts)(&self.checkpoint()?, &config, &fields)?;
         let tokenizer = self.file(TOKENIZER)?;
         let chat_template = self.files.chat(None)?.map(|chat| chat.template);
-        let (ends, begin) = self.ends(&fields, &config)?;
+        let (ends, begin) = self.ends(&fields, config.vocabulary)?;
         let model = Model {
             config: &config,
             fields: &fields,
@@ -186,17 +183,38 @@ impl ModelFolder {
     }
 
     fn family(&self, fields: &Fields) -> Result<Family, ModelError> {
-        let family = fields.model_type().and_then(family);
-        family.map_err(|fault| ModelError::Config { path: self.files.path(CONFIG), fault })
+        let path = || self.files.path(CONFIG);
+        let model_type = fields.model_type().map_err(|fault| ModelError::Config { path: path(), fault })?;
+        family(model_type).ok_or_else(|| ModelError::Architecture {
+            path: path(),
+            model_type: model_type.into(),
+            known: model_types(),
+        })
     }
 
     fn model_of(
         &self,
         gguf: Option<&Gguf>,
         fields: &Fields,
-        config: &mut DecoderConfig,
         device: &Device,
     ) -> Result<Arc<dyn LanguageModel>, ModelError> {
+        match device {
+            Device::Cpu => {
+                let (config, parts) = self.described(gguf, fields)?;
+                Ok(Arc::new(CpuDecoder::new(config, parts, self.cached_as, self.layout)?))
+            }
+            #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+            Device::Gpu(gpu) => {
+                let (config, parts) = self.described(gguf, fields)?;
+                Ok(Arc::new(GpuDecoder::new(gpu.clone(), config, &parts, self.cached_as, self.layout)?))
+            }
+            Device::Backend(backend) => backend.model(self),
+        }
+    }
+
+    /// A decoder as data: its shape, and its weights.
+    fn described(&self, gguf: Option<&Gguf>, fields: &Fields) -> Result<(DecoderConfig, Parts), ModelError> {
+        let mut config = self.config_of(fields)?;
         let family = self.family(fields)?;
         let checkpoint = match gguf {
             Some(gguf) => gguf::model::checkpoint(gguf),
@@ -209,14 +227,8 @@ impl ModelFolder {
             let factors = checkpoint.vector("rope_freqs", pairs)?.into_iter().map(f64::from).collect();
             all[0].scaling = Scaling::Each(factors);
         }
-        let parts = (family.parts)(&checkpoint, config, fields)?;
-        Ok(match device {
-            Device::Cpu => Arc::new(CpuDecoder::new(config.clone(), parts, self.cached_as, self.layout)?),
-            #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
-            Device::Gpu(gpu) => {
-                Arc::new(GpuDecoder::new(gpu.clone(), config.clone(), &parts, self.cached_as, self.layout)?)
-            }
-        })
+        let parts = (family.parts)(&checkpoint, &config, fields)?;
+        Ok((config, parts))
     }
 
     /// The tokenizer alone, which is all that a detector needs. The path may also be the `tokenizer.json`.
@@ -249,8 +261,8 @@ impl ModelFolder {
     }
 
     fn config_of(&self, fields: &Fields) -> Result<DecoderConfig, ModelError> {
+        let family = self.family(fields)?;
         let described = || {
-            let family = family(fields.model_type()?)?;
             if let Some(quantized) = fields.inner("quantization_config")? {
                 let method = quantized.text("quant_method")?.unwrap_or("something").to_owned();
                 return Err(format!(
@@ -288,6 +300,14 @@ impl ModelFolder {
     /// Where one is missing or cannot be read, or the index is damaged.
     pub fn safetensors(&self) -> Result<Vec<(PathBuf, Bytes)>, ModelError> {
         self.files.safetensors()
+    }
+
+    /// All of a GGUF file; none where the model is a folder. It is mapped, and read when it is used.
+    ///
+    /// # Errors
+    /// Where it is missing, cannot be read, or does not begin like one.
+    pub fn gguf(&self) -> Result<Option<Bytes>, ModelError> {
+        self.files.gguf_bytes()
     }
 
     /// All weights as they are stored.

@@ -65,10 +65,11 @@ const FAMILIES: [(&str, Family); 17] = {
 };
 
 /// The family of a model type.
-pub(crate) fn family(model_type: &str) -> Result<Family, String> {
-    let known = FAMILIES.iter().find(|(name, _)| *name == model_type);
-    known.map(|&(_, family)| family).ok_or_else(|| {
-        let names = FAMILIES.map(|(name, _)| name).join(", ");
-        format!("model_type {model_type:?} is not supported; these are: {names}")
-    })
+pub(crate) fn family(model_type: &str) -> Option<Family> {
+    FAMILIES.iter().find(|(name, _)| *name == model_type).map(|&(_, family)| family)
+}
+
+/// All model types that are understood.
+pub(crate) fn model_types() -> String {
+    FAMILIES.map(|(name, _)| name).join(", ")
 }

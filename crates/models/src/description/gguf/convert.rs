@@ -169,7 +169,7 @@ fn described(model: &Model<'_>, architecture: &str) -> Result<Vec<(String, Put)>
 fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
     let gguf = Gguf::parse(&Bytes::new(std::sync::Arc::new(head(values, &[]))))?;
     let fields = model::fields(&gguf)?;
-    let read = (family(fields.model_type()?)?.config)(&fields)?;
+    let read = (family(fields.model_type()?).ok_or("a model type of no family")?.config)(&fields)?;
     let plain = |config: &DecoderConfig| {
         let mut config = config.clone();
         // The file has it by its tensors.

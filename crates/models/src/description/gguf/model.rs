@@ -208,7 +208,7 @@ mod tests {
         let mut file = head(&values, &tensors);
         file.resize(file.len() + 2 * 61 * 32 * 4, 0);
         let fields = fields(&Gguf::parse(&Bytes::new(Arc::new(file)))?)?;
-        let config = (crate::description::families::family(fields.model_type()?)?.config)(&fields)?;
+        let config = (crate::description::families::family(fields.model_type()?).expect("a family").config)(&fields)?;
         config.check().map(|()| config).map_err(|fault| fault.to_string())
     }
 

@@ -1,0 +1,100 @@
+//! Models that can be had without their output matrix. They give what goes into it for every token, so with a matrix of
+//! one's own there are rows of all tokens in one call.
+
+use candle_core::{Module, Tensor};
+use candle_nn::{Linear, VarBuilder, linear_no_bias};
+use candle_transformers::models::{glm4_new, qwen2, qwen3, qwen3_moe};
+
+use super::{Loaded, usual_heads};
+use crate::config::Config;
+use crate::decoder::{Decoder, model};
+
+/// A model up to its output matrix.
+trait Hidden: Clone + Send + Sync + 'static {
+    const SHARES_CACHE: bool = false;
+
+    /// What goes into the output matrix, `[1, count, width]`.
+    fn hidden(&mut self, tokens: &Tensor, held: usize) -> candle_core::Result<Tensor>;
+}
+
+impl Hidden for qwen2::Model {
+    fn hidden(&mut self, tokens: &Tensor, held: usize) -> candle_core::Result<Tensor> {
+        self.forward(tokens, held, None)
+    }
+}
+
+impl Hidden for qwen3::Model {
+    fn hidden(&mut self, tokens: &Tensor, held: usize) -> candle_core::Result<Tensor> {
+        self.forward(tokens, held)
+    }
+}
+
+impl Hidden for qwen3_moe::Model {
+    fn hidden(&mut self, tokens: &Tensor, held: usize) -> candle_core::Result<Tensor> {
+        self.forward(tokens, held)
+    }
+}
+
+impl Hidden for glm4_new::Model {
+    const SHARES_CACHE: bool = true;
+
+    fn hidden(&mut self, tokens: &Tensor, held: usize) -> candle_core::Result<Tensor> {
+        self.forward(tokens, held)
+    }
+}
+
+#[derive(Clone)]
+struct WithOutput<H> {
+    hidden: H,
+    output: Linear,
+}
+
+impl<H: Hidden> Decoder for WithOutput<H> {
+    const SHARES_CACHE: bool = H::SHARES_CACHE;
+
+    fn read(&mut self, tokens: &Tensor, held: usize) -> candle_core::Result<Tensor> {
+        let hidden = self.hidden.hidden(tokens, held)?;
+        self.output.forward(&hidden.narrow(1, hidden.dim(1)? - 1, 1)?)
+    }
+
+    fn read_all(&mut self, tokens: &Tensor, held: usize) -> Option<candle_core::Result<Tensor>> {
+        Some(self.hidden.hidden(tokens, held).and_then(|hidden| self.output.forward(&hidden)))
+    }
+}
+
+/// A model with its output matrix: the embedding where the files have none of its own.
+fn with_output(hidden: impl Hidden, config: &Config, weights: &VarBuilder<'_>) -> Loaded {
+    let (width, vocabulary) = (config.number("hidden_size")?, config.number("vocab_size")?);
+    let output = linear_no_bias(width, vocabulary, weights.pp("lm_head"))?;
+    Ok(model(WithOutput { hidden, output }, weights.device(), vocabulary, config.context()?))
+}
+
+/// What the configurations of Qwen's models may leave out.
+fn qwen(config: &Config) -> Result<Config, String> {
+    let described = config.copy().or("use_sliding_window", false).or("max_window_layers", 0);
+    // No text is longer than a window that is used, and one that is not used is heeded all the same.
+    Ok(described.with("sliding_window", config.context()?).or("attention_bias", false).or("tie_word_embeddings", false))
+}
+
+pub(super) fn qwen2(config: &Config, weights: VarBuilder<'_>) -> Loaded {
+    usual_heads(config)?;
+    let candle: qwen2::Config = qwen(config)?.of()?;
+    with_output(qwen2::Model::new(&candle, weights.clone())?, config, &weights)
+}
+
+pub(super) fn qwen3(config: &Config, weights: VarBuilder<'_>) -> Loaded {
+    let candle: qwen3::Config = qwen(config)?.of()?;
+    with_output(qwen3::Model::new(&candle, weights.clone())?, config, &weights)
+}
+
+pub(super) fn qwen3_moe(config: &Config, weights: VarBuilder<'_>) -> Loaded {
+    config.is("mlp_only_layers", &[serde_json::json!([])])?;
+    let candle: qwen3_moe::Config = qwen(config)?.of()?;
+    with_output(qwen3_moe::Model::new(&candle, weights.clone())?, config, &weights)
+}
+
+pub(super) fn glm4(config: &Config, weights: VarBuilder<'_>) -> Loaded {
+    let described = config.copy().or("tie_word_embeddings", false);
+    let candle: glm4_new::Config = described.of()?;
+    with_output(glm4_new::Model::new(&candle, weights.clone())?, config, &weights)
+}

@@ -1,0 +1,34 @@
+//! Llama, whose cache stands beside the weights.
+
+use std::sync::Arc;
+
+use candle_core::{Result, Tensor};
+use candle_nn::VarBuilder;
+use candle_transformers::models::llama::{Cache, Llama, LlamaConfig};
+
+use super::{Loaded, usual_heads};
+use crate::config::Config;
+use crate::decoder::{Decoder, model};
+
+#[derive(Clone)]
+struct Text {
+    llama: Arc<Llama>,
+    cache: Cache,
+}
+
+impl Decoder for Text {
+    fn read(&mut self, tokens: &Tensor, held: usize) -> Result<Tensor> {
+        self.llama.forward(tokens, held, &mut self.cache)
+    }
+}
+
+pub(super) fn load(config: &Config, weights: VarBuilder<'_>) -> Loaded {
+    config.is("attention_bias", &[false.into()])?;
+    config.is("mlp_bias", &[false.into()])?;
+    config.is("hidden_act", &["silu".into()])?;
+    usual_heads(config)?;
+    let candle = config.of::<LlamaConfig>()?.into_config(false);
+    let llama = Arc::new(Llama::load(weights.clone(), &candle)?);
+    let cache = Cache::new(true, weights.dtype(), &candle, weights.device())?;
+    Ok(model(Text { llama, cache }, weights.device(), config.number("vocab_size")?, config.context()?))
+}

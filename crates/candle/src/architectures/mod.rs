@@ -1,0 +1,134 @@
+//! The models of candle-transformers that are here, by their `model_type`.
+//!
+//! | module | model types |
+//! |---|---|
+//! | `attention` | gemma, mixtral, phi, phi3, qwen2_moe, starcoder2 |
+//! | `falcon` | falcon |
+//! | `hidden` | glm4, qwen2, qwen3, qwen3_moe: with the rows of all tokens |
+//! | `llama` | llama |
+//! | `mamba` | mamba, which has a state instead of a cache |
+//! | `quantized` | GGUF files of llama |
+
+mod attention;
+mod falcon;
+mod hidden;
+mod llama;
+mod mamba;
+mod quantized;
+
+use std::sync::Arc;
+
+use candle_nn::VarBuilder;
+use verdigris_models::{BoxError, LanguageModel};
+
+use crate::config::Config;
+
+pub(crate) use quantized::gguf;
+
+/// One architecture.
+pub(crate) struct Architecture {
+    model_type: &'static str,
+    pub(crate) precision: Precision,
+    /// Makes the model; candle's errors, and what is wrong with the configuration.
+    pub(crate) load: fn(&Config, VarBuilder<'_>) -> Loaded,
+}
+
+/// In which types a model can be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precision {
+    /// In that of its weights: angles of rotary positions are computed in f32 all the same, or there are none.
+    AsStored,
+    /// In f32 alone. In bf16 candle fails, or computes angles in bf16 too, where positions past 256 fall together.
+    F32,
+}
+
+type Loaded = Result<Arc<dyn LanguageModel>, BoxError>;
+
+const ARCHITECTURES: [Architecture; 13] = [
+    Architecture { model_type: "falcon", precision: Precision::F32, load: falcon::load },
+    Architecture { model_type: "gemma", precision: Precision::F32, load: attention::gemma },
+    Architecture { model_type: "glm4", precision: Precision::F32, load: hidden::glm4 },
+    Architecture { model_type: "llama", precision: Precision::AsStored, load: llama::load },
+    Architecture { model_type: "mamba", precision: Precision::AsStored, load: mamba::load },
+    Architecture { model_type: "mixtral", precision: Precision::F32, load: attention::mixtral },
+    Architecture { model_type: "phi", precision: Precision::F32, load: attention::phi },
+    Architecture { model_type: "phi3", precision: Precision::F32, load: attention::phi3 },
+    Architecture { model_type: "qwen2", precision: Precision::F32, load: hidden::qwen2 },
+    Architecture { model_type: "qwen2_moe", precision: Precision::F32, load: attention::qwen2_moe },
+    Architecture { model_type: "qwen3", precision: Precision::AsStored, load: hidden::qwen3 },
+    Architecture { model_type: "qwen3_moe", precision: Precision::AsStored, load: hidden::qwen3_moe },
+    Architecture { model_type: "starcoder2", precision: Precision::F32, load: attention::starcoder2 },
+];
+
+/// The architecture of a model type.
+pub(crate) fn of(model_type: &str) -> Option<&'static Architecture> {
+    ARCHITECTURES.iter().find(|architecture| architecture.model_type == model_type)
+}
+
+/// Heads are as wide as the model is when it is shared out among them: what most of candle's models take for granted.
+fn usual_heads(config: &Config) -> Result<(), String> {
+    let size = config.number("hidden_size")? / config.number("num_attention_heads")?.max(1);
+    config.is("head_dim", &[size.into()])
+}
+
+/// Whether candle can compute models of a type here.
+pub fn has(model_type: &str) -> bool {
+    of(model_type).is_some()
+}
+
+/// All model types that candle can compute here, one after the other.
+pub fn model_types() -> String {
+    ARCHITECTURES.each_ref().map(|architecture| architecture.model_type).join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use candle_core::{DType, Device};
+    use verdigris_models::{Batch, ModelError, ModelFolder, Rows, Wanted};
+
+    use super::*;
+    use crate::weights::Stored;
+
+    /// The last row of a text, by a checkpoint in some type.
+    fn last_row(architecture: &Architecture, length: usize, kind: DType) -> Result<Vec<f32>, ModelError> {
+        let foreign = ["glm4", "mamba", "mixtral", "phi", "qwen2_moe", "qwen3_moe", "starcoder2"];
+        let model_type = architecture.model_type;
+        let group = if foreign.contains(&model_type) { "foreign" } else { "architectures" };
+        let name = if model_type == "falcon" { "foreign/falcon-7b".into() } else { format!("{group}/{model_type}") };
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden").join(name);
+        let folder = ModelFolder::at(folder);
+        let config = Config::parse(&folder.file("config.json").unwrap()).unwrap();
+        let config = config.with("max_position_embeddings", 5000).with("sliding_window", 5000);
+        let stored = Stored::new(folder.safetensors().unwrap(), config.output_is_embedding()).unwrap();
+        let weights = VarBuilder::from_backend(Box::new(stored), kind, Device::Cpu);
+        let model = (architecture.load)(&config, weights).unwrap();
+        let mut sequence = model.begin(length).unwrap();
+        let text: Vec<u32> = (0..length as u32).map(|i| (i * i * 31 + i * 7) % 61).collect();
+        let mut rows = Rows::default();
+        sequence.forward(&Batch::chain(&text, Wanted::Last), &mut rows)?;
+        Ok(rows.last().to_vec())
+    }
+
+    #[test]
+    fn what_is_computed_in_bf16_has_positions_as_good_as_in_f32() {
+        for architecture in ARCHITECTURES.iter().filter(|architecture| architecture.model_type != "mamba") {
+            let is_exact = architecture.precision == Precision::AsStored;
+            // Where positions fall together, that shows early.
+            let lengths: &[usize] = if is_exact { &[64, 258, 1026, 4098] } else { &[64, 258, 1026] };
+            let errors = lengths.iter().map(|&length| {
+                let whole = last_row(architecture, length, DType::F32).unwrap();
+                // candle's Mixtral and Phi do not compute in bf16 at all.
+                let Ok(half) = last_row(architecture, length, DType::BF16) else { return length as f64 };
+                let square = |values: &[f32]| values.iter().map(|v| f64::from(v * v)).sum::<f64>();
+                let difference: Vec<f32> = half.iter().zip(&whole).map(|(a, b)| a - b).collect();
+                (square(&difference) / square(&whole)).sqrt()
+            });
+            let errors: Vec<f64> = errors.collect();
+            println!("{}: {errors:.4?}", architecture.model_type);
+            let grows = errors[1..].iter().fold(0f64, |a, &b| a.max(b)) / errors[0];
+            assert_eq!(grows < 3.0, is_exact, "{}: {errors:?}", architecture.model_type);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What `config.json` says, in the words that candle's models know, and what they would not heed.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// The fields of a configuration.
+pub(crate) struct Config(Map<String, Value>);
+
+impl Config {
+    /// # Errors
+    /// Where it is no JSON object.
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
+        let mut fields: Map<String, Value> = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        // As transformers writes it since its fifth version.
+        if let Some(Value::Object(rotary)) = fields.get("rope_parameters").cloned() {
+            for (name, value) in rotary {
+                if matches!(&*name, "rope_theta" | "partial_rotary_factor") {
+                    fields.entry(name).or_insert(value);
+                }
+            }
+        }
+        if let Some(experts) = fields.get("num_local_experts").cloned() {
+            fields.entry("num_experts").or_insert(experts);
+        }
+        Ok(Self(fields))
+    }
+
+    /// A field that is there and not null.
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Gives a field that is not there a value.
+    pub(crate) fn or(mut self, name: &str, value: impl Into<Value>) -> Self {
+        if self.get(name).is_none() {
+            self.0.insert(name.to_owned(), value.into());
+        }
+        self
+    }
+
+    /// Gives a field a value.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The same fields, to be completed.
+    pub(crate) fn copy(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<&str, String> {
+        self.get(name).and_then(Value::as_str).ok_or_else(|| format!("{name} is missing, or is not a text"))
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<usize, String> {
+        let number = self.get(name).and_then(Value::as_u64).filter(|&number| number < 1 << 32);
+        number.map(|number| number as usize).ok_or_else(|| format!("{name} is missing, or is not a whole number"))
+    }
+
+    /// The configuration of one of candle's models.
+    pub(crate) fn of<T: DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_value(Value::Object(self.0.clone())).map_err(|error| error.to_string())
+    }
+
+    /// A field that candle's model does not read, and takes for one of these values: another is an error.
+    pub(crate) fn is(&self, name: &str, values: &[Value]) -> Result<(), String> {
+        match self.get(name) {
+            Some(value) if !values.contains(value) => {
+                Err(format!("{name} is {value}, which candle's model of this type does not heed"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What none of candle's models heeds.
+    pub(crate) fn heeded(&self) -> Result<(), String> {
+        if self.get("quantization_config").is_some() {
+            return Err("its weights are in fewer bits (quantization_config), which is not supported; take the model in 16 bits, or a GGUF file of it".into());
+        }
+        for name in ["rope_parameters", "rope_scaling"] {
+            let kind = self.get(name).and_then(|rotary| rotary.get("rope_type").or(rotary.get("type")));
+            if let Some(kind) = kind.filter(|&kind| kind != "default") {
+                return Err(format!("{name} of the kind {kind}, which candle's model of this type does not heed"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The most tokens: as many as there are positions, and no more than a sliding window is long, because candle's
+    /// models do not slide it over what was read before.
+    pub(crate) fn context(&self) -> Result<usize, String> {
+        let positions = self.number("max_position_embeddings")?;
+        let slides = self.get("use_sliding_window").is_none_or(|used| used == true);
+        Ok(match self.number("sliding_window") {
+            Ok(window) if slides => positions.min(window),
+            _ => positions,
+        })
+    }
+
+    /// What the output matrix is where the files have none of its own.
+    pub(crate) fn output_is_embedding(&self) -> Option<&'static str> {
+        match self.get("model_type").and_then(Value::as_str) {
+            Some("falcon") => Some("transformer.word_embeddings.weight"),
+            _ if self.get("tie_word_embeddings") == Some(&true.into()) => Some("model.embed_tokens.weight"),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Which library computes a model: the decoders of this project, or candle for what they lack.
+
+use verdigris_models::{Device, LoadedModel, ModelError, ModelFolder};
+
+/// Loads a model for a device. An architecture that the decoders lack is computed by candle on the same kind of device.
+///
+/// # Errors
+/// As [`ModelFolder::load`].
+pub(crate) fn load(folder: &ModelFolder, device: &Device) -> Result<LoadedModel, ModelError> {
+    match folder.load(device) {
+        Err(ModelError::Architecture { path, model_type, known }) if !matches!(device, Device::Backend(_)) => {
+            beside(folder, device, &model_type)
+                .unwrap_or_else(|more| Err(ModelError::Architecture { path, model_type, known: known + &more }))
+        }
+        loaded => loaded,
+    }
+}
+
+/// A model that candle computes; of what else there would be otherwise.
+#[cfg(feature = "candle")]
+fn beside(folder: &ModelFolder, device: &Device, model_type: &str) -> Result<Result<LoadedModel, ModelError>, String> {
+    if !verdigris_candle::has(model_type) {
+        return Err(format!("; and by candle {}", verdigris_candle::model_types()));
+    }
+    let name = if matches!(device, Device::Cpu) { "cpu" } else { "cuda" };
+    let candle = verdigris_candle::Candle::new(name);
+    Ok(candle.and_then(|candle| folder.load(&Device::Backend(std::sync::Arc::new(candle)))))
+}
+
+#[cfg(not(feature = "candle"))]
+fn beside(_: &ModelFolder, _: &Device, _: &str) -> Result<Result<LoadedModel, ModelError>, String> {
+    Err("; built with the feature `candle` there are more".into())
+}
