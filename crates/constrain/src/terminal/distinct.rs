@@ -197,19 +197,10 @@ impl Distinct {
         self.seen.binary_search_by(|seen| (**seen).cmp(value)).is_ok()
     }
 
+    /// The bytes that may come next in any item; some of them may lead to nothing but what has come.
     pub(crate) fn first(&self, state: u32) -> [u64; 4] {
         let inner = self.states().states[state as usize].inner;
-        let mut first = self.values.nested.first(inner);
-        if !self.is_careful(state) {
-            return first;
-        }
-        for byte in 0..=u8::MAX {
-            let (word, bit) = (usize::from(byte) / 64, 1 << (byte % 64));
-            if first[word] & bit != 0 && self.next(state, byte).is_none() {
-                first[word] &= !bit;
-            }
-        }
-        first
+        self.values.nested.first(inner)
     }
 
     /// Whether other items have come.
