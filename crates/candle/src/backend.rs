@@ -2,13 +2,12 @@
 
 use std::fmt;
 use std::io::Cursor;
-use std::path::Path;
 use std::sync::Arc;
 
 use candle_core::quantized::gguf_file::Content;
 use candle_core::{DType, Device};
 use candle_nn::VarBuilder;
-use verdigris_models::{Backend, BoxError, Bytes, LanguageModel, ModelError, ModelFolder};
+use verdigris_models::{Backend, BoxError, Bytes, LanguageModel, ModelError, ModelFiles};
 
 use crate::architectures::{self, Precision, model_types};
 use crate::config::Config;
@@ -40,24 +39,24 @@ impl Candle {
         Ok(Self { device, name: name.to_owned() })
     }
 
-    /// Weights are computed with as they are stored on a GPU, where that does not blur positions. On a CPU that would be
-    /// slower than f32, and coarser.
+    /// Weights are computed with as they are stored on a GPU, where that does not blur positions. On a CPU that would
+    /// be slower than f32, and coarser.
     fn kind(&self, stored: DType, precision: Precision) -> DType {
         if self.device.is_cpu() || precision == Precision::F32 { DType::F32 } else { stored }
     }
 
-    fn folder(&self, folder: &ModelFolder) -> Result<Arc<dyn LanguageModel>, ModelError> {
-        let path = || Path::new("config.json").to_owned();
-        let config = |fault: String| ModelError::Config { path: path(), fault };
-        let fields = Config::parse(&folder.file("config.json")?).map_err(config)?;
+    fn folder(&self, files: ModelFiles<'_>) -> Result<Arc<dyn LanguageModel>, ModelError> {
+        let (path, json) = files.config()?;
+        let config = |fault: String| ModelError::Config { path: path.clone(), fault };
+        let fields = Config::parse(&json).map_err(config)?;
         let model_type = fields.text("model_type").map_err(config)?;
         let architecture = architectures::of(model_type).ok_or_else(|| ModelError::Architecture {
-            path: path(),
+            path: path.clone(),
             model_type: model_type.to_owned(),
             known: model_types(),
         })?;
         fields.heeded().map_err(config)?;
-        let stored = Stored::new(folder.safetensors()?, fields.output_is_embedding())?;
+        let stored = Stored::new(files.safetensors()?, fields.output_is_embedding())?;
         let kind = self.kind(stored.kind(), architecture.precision);
         let weights = VarBuilder::from_backend(Box::new(stored), kind, self.device.clone());
         (architecture.load)(&fields, weights).map_err(|fault| match fault.downcast::<candle_core::Error>() {
@@ -78,10 +77,10 @@ impl Candle {
 }
 
 impl Backend for Candle {
-    fn model(&self, folder: &ModelFolder) -> Result<Arc<dyn LanguageModel>, ModelError> {
-        match folder.gguf()? {
+    fn model(&self, files: ModelFiles<'_>) -> Result<Arc<dyn LanguageModel>, ModelError> {
+        match files.gguf()? {
             Some(bytes) => self.gguf(&bytes),
-            None => self.folder(folder),
+            None => self.folder(files),
         }
     }
 }

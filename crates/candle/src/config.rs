@@ -73,6 +73,13 @@ impl Config {
         }
     }
 
+    /// Heads are as wide as the model is when it is shared out among them: what most of candle's models take for
+    /// granted.
+    pub(crate) fn has_usual_heads(&self) -> Result<(), String> {
+        let size = self.number("hidden_size")? / self.number("num_attention_heads")?.max(1);
+        self.is("head_dim", &[size.into()])
+    }
+
     /// What none of candle's models heeds.
     pub(crate) fn heeded(&self) -> Result<(), String> {
         if self.get("quantization_config").is_some() {

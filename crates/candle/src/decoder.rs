@@ -91,6 +91,9 @@ impl<D: Decoder> Forward for Text<D> {
     }
 }
 
+/// A model; why there is none: candle's errors, and what is wrong with the configuration.
+pub(crate) type Loaded = std::result::Result<Arc<dyn LanguageModel>, BoxError>;
+
 /// A model that has read nothing, with rows of `vocabulary` logits and room for `context` tokens.
 pub(crate) fn model<D: Decoder>(
     decoder: D,

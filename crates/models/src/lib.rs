@@ -36,7 +36,7 @@ mod slices;
 pub mod source;
 pub mod whole_file;
 
-pub use backend::Backend;
+pub use backend::{Backend, ModelFiles};
 pub use cache::CacheLayout;
 pub use cpu::CpuDecoder;
 pub use description::check::BadConfig;

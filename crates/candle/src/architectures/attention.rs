@@ -1,8 +1,7 @@
 //! Models that are called with tokens and how many they have read: `forward(tokens, held)`.
 
-use super::{Loaded, usual_heads};
 use crate::config::Config;
-use crate::decoder::{Decoder, model};
+use crate::decoder::{Decoder, Loaded, model};
 use candle_core::{Result, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models;
@@ -49,7 +48,7 @@ pub(super) fn gemma(config: &Config, weights: VarBuilder<'_>) -> Loaded {
 }
 
 pub(super) fn mixtral(config: &Config, weights: VarBuilder<'_>) -> Loaded {
-    usual_heads(config)?;
+    config.has_usual_heads()?;
     let context = config.context()?;
     let described = config.copy().or("use_flash_attn", false).with("sliding_window", context);
     let candle: models::mixtral::Config = described.of()?;
@@ -63,13 +62,13 @@ pub(super) fn phi(config: &Config, weights: VarBuilder<'_>) -> Loaded {
 }
 
 pub(super) fn phi3(config: &Config, weights: VarBuilder<'_>) -> Loaded {
-    usual_heads(config)?;
+    config.has_usual_heads()?;
     let candle: models::phi3::Config = config.of()?;
     sized(models::phi3::Model::new(&candle, weights.clone())?, config, &weights)
 }
 
 pub(super) fn qwen2_moe(config: &Config, weights: VarBuilder<'_>) -> Loaded {
-    usual_heads(config)?;
+    config.has_usual_heads()?;
     config.is("mlp_only_layers", &[serde_json::json!([])])?;
     config.is("qkv_bias", &[true.into()])?;
     let context = config.context()?;
@@ -80,7 +79,7 @@ pub(super) fn qwen2_moe(config: &Config, weights: VarBuilder<'_>) -> Loaded {
 }
 
 pub(super) fn starcoder2(config: &Config, weights: VarBuilder<'_>) -> Loaded {
-    usual_heads(config)?;
+    config.has_usual_heads()?;
     config.is("tie_word_embeddings", &[true.into()])?;
     let candle: models::starcoder2::Config = config.of()?;
     sized(models::starcoder2::Model::new(&candle, weights.clone())?, config, &weights)

@@ -8,9 +8,8 @@ use candle_nn::VarBuilder;
 use candle_transformers::models::falcon;
 use serde_json::Value;
 
-use super::Loaded;
 use crate::config::Config;
-use crate::decoder::{Decoder, model};
+use crate::decoder::{Decoder, Loaded, model};
 
 impl Decoder for falcon::Falcon {
     // Its mask is that of a text's beginning.

@@ -5,9 +5,8 @@ use candle_core::{Module, Tensor};
 use candle_nn::{Linear, VarBuilder, linear_no_bias};
 use candle_transformers::models::{glm4_new, qwen2, qwen3, qwen3_moe};
 
-use super::{Loaded, usual_heads};
 use crate::config::Config;
-use crate::decoder::{Decoder, model};
+use crate::decoder::{Decoder, Loaded, model};
 
 /// A model up to its output matrix.
 trait Hidden: Clone + Send + Sync + 'static {
@@ -77,7 +76,7 @@ fn qwen(config: &Config) -> Result<Config, String> {
 }
 
 pub(super) fn qwen2(config: &Config, weights: VarBuilder<'_>) -> Loaded {
-    usual_heads(config)?;
+    config.has_usual_heads()?;
     let candle: qwen2::Config = qwen(config)?.of()?;
     with_output(qwen2::Model::new(&candle, weights.clone())?, config, &weights)
 }

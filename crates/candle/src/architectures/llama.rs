@@ -6,9 +6,8 @@ use candle_core::{Result, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::llama::{Cache, Llama, LlamaConfig};
 
-use super::{Loaded, usual_heads};
 use crate::config::Config;
-use crate::decoder::{Decoder, model};
+use crate::decoder::{Decoder, Loaded, model};
 
 #[derive(Clone)]
 struct Text {
@@ -26,7 +25,7 @@ pub(super) fn load(config: &Config, weights: VarBuilder<'_>) -> Loaded {
     config.is("attention_bias", &[false.into()])?;
     config.is("mlp_bias", &[false.into()])?;
     config.is("hidden_act", &["silu".into()])?;
-    usual_heads(config)?;
+    config.has_usual_heads()?;
     let candle = config.of::<LlamaConfig>()?.into_config(false);
     let llama = Arc::new(Llama::load(weights.clone(), &candle)?);
     let cache = Cache::new(true, weights.dtype(), &candle, weights.device())?;

@@ -6,9 +6,8 @@ use candle_core::{Result, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::mamba::{Config as Described, Model, State};
 
-use super::Loaded;
 use crate::config::Config;
-use crate::decoder::{Decoder, model};
+use crate::decoder::{Decoder, Loaded, model};
 
 /// A text is never as long.
 const CONTEXT: usize = 1 << 20;

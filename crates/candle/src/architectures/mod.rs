@@ -16,12 +16,10 @@ mod llama;
 mod mamba;
 mod quantized;
 
-use std::sync::Arc;
-
 use candle_nn::VarBuilder;
-use verdigris_models::{BoxError, LanguageModel};
 
 use crate::config::Config;
+use crate::decoder::Loaded;
 
 pub(crate) use quantized::gguf;
 
@@ -42,8 +40,6 @@ pub(crate) enum Precision {
     F32,
 }
 
-type Loaded = Result<Arc<dyn LanguageModel>, BoxError>;
-
 const ARCHITECTURES: [Architecture; 13] = [
     Architecture { model_type: "falcon", precision: Precision::F32, load: falcon::load },
     Architecture { model_type: "gemma", precision: Precision::F32, load: attention::gemma },
@@ -63,12 +59,6 @@ const ARCHITECTURES: [Architecture; 13] = [
 /// The architecture of a model type.
 pub(crate) fn of(model_type: &str) -> Option<&'static Architecture> {
     ARCHITECTURES.iter().find(|architecture| architecture.model_type == model_type)
-}
-
-/// Heads are as wide as the model is when it is shared out among them: what most of candle's models take for granted.
-fn usual_heads(config: &Config) -> Result<(), String> {
-    let size = config.number("hidden_size")? / config.number("num_attention_heads")?.max(1);
-    config.is("head_dim", &[size.into()])
 }
 
 /// Whether candle can compute models of a type here.

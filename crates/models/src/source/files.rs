@@ -12,17 +12,17 @@ use crate::description::gguf::Gguf;
 use crate::description::matrix::Bytes;
 use crate::error::ModelError;
 
-pub(super) const CONFIG: &str = "config.json";
-pub(super) const TOKENIZER: &str = "tokenizer.json";
-pub(super) const WEIGHTS: &str = "model.safetensors";
-pub(super) const INDEX: &str = "model.safetensors.index.json";
-pub(super) const CHAT_TEMPLATE: &str = "chat_template.jinja";
-pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-pub(super) const GENERATION: &str = "generation_config.json";
+pub(crate) const CONFIG: &str = "config.json";
+pub(crate) const TOKENIZER: &str = "tokenizer.json";
+pub(crate) const WEIGHTS: &str = "model.safetensors";
+pub(crate) const INDEX: &str = "model.safetensors.index.json";
+pub(crate) const CHAT_TEMPLATE: &str = "chat_template.jinja";
+pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+pub(crate) const GENERATION: &str = "generation_config.json";
 
 /// Where a model's files lie.
 #[derive(Clone, Debug)]
-pub(super) enum Files {
+pub(crate) enum Files {
     Disk(PathBuf),
     /// One file with everything.
     Gguf(PathBuf),
@@ -38,7 +38,7 @@ pub(super) enum Files {
 
 impl Files {
     /// The folder at a path, or the GGUF file, which is known by how it begins or by its name.
-    pub(super) fn at(path: PathBuf) -> Self {
+    pub(crate) fn at(path: PathBuf) -> Self {
         let is_called_so = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gguf"));
         // A folder may have any name, and so may such a file.
         let is_gguf = is_called_so && !path.is_dir() || open::is_gguf(&path);
@@ -46,7 +46,7 @@ impl Files {
     }
 
     /// The file of one with everything, mapped.
-    pub(super) fn gguf_bytes(&self) -> Result<Option<Bytes>, ModelError> {
+    pub(crate) fn gguf_bytes(&self) -> Result<Option<Bytes>, ModelError> {
         let path = match self {
             Self::Gguf(path) => path,
             Self::Memory(bytes) => return Ok(Some(Bytes::new(bytes.clone()))),
@@ -60,7 +60,7 @@ impl Files {
     }
 
     /// What that file says.
-    pub(super) fn gguf(&self) -> Result<Option<Gguf>, ModelError> {
+    pub(crate) fn gguf(&self) -> Result<Option<Gguf>, ModelError> {
         let damaged = |fault: String| ModelError::Damaged { path: self.path(""), fault };
         self.gguf_bytes()?.map(|bytes| Gguf::parse(&bytes).map_err(damaged)).transpose()
     }
@@ -70,7 +70,7 @@ impl Files {
     ///
     /// # Errors
     /// Where one is missing or cannot be read, or the index is damaged.
-    pub(super) fn safetensors(&self) -> Result<Vec<(PathBuf, Bytes)>, ModelError> {
+    pub(crate) fn safetensors(&self) -> Result<Vec<(PathBuf, Bytes)>, ModelError> {
         match self {
             Self::Embedded { weights, .. } => Ok(vec![(self.path(WEIGHTS), Bytes::new(Arc::new(*weights)))]),
             Self::Gguf(_) | Self::Memory(_) => Ok(Vec::new()),
@@ -95,7 +95,7 @@ impl Files {
         }
     }
 
-    pub(super) fn shards(&self) -> Result<Vec<PathBuf>, ModelError> {
+    pub(crate) fn shards(&self) -> Result<Vec<PathBuf>, ModelError> {
         #[derive(Deserialize)]
         struct Index {
             weight_map: HashMap<String, String>,
@@ -111,7 +111,7 @@ impl Files {
         Ok(names.into_iter().map(|name| self.path(&name)).collect())
     }
 
-    pub(super) fn path(&self, file: &str) -> PathBuf {
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
         match self {
             Self::Disk(folder) => folder.join(file),
             Self::Gguf(path) => path.clone(),
@@ -121,7 +121,7 @@ impl Files {
     }
 
     /// Whether there is a file of that name beside the others: in a folder on disk alone, for a GGUF file is one file.
-    pub(super) fn has(&self, file: &str) -> bool {
+    pub(crate) fn has(&self, file: &str) -> bool {
         matches!(self, Self::Disk(folder) if folder.join(file).is_file())
     }
 
@@ -153,7 +153,7 @@ impl Files {
         }
     }
     /// The tokenizer's file, and its path: it may be what the model's path leads to.
-    pub(super) fn tokenizer(&self) -> Result<(PathBuf, Cow<'static, [u8]>), ModelError> {
+    pub(crate) fn tokenizer(&self) -> Result<(PathBuf, Cow<'static, [u8]>), ModelError> {
         let path = match self {
             Self::Disk(path) if path.is_file() => path.clone(),
             _ => self.path(TOKENIZER),
@@ -163,7 +163,7 @@ impl Files {
     }
 
     /// A file of a name.
-    pub(super) fn read(&self, name: &str) -> Result<Cow<'static, [u8]>, ModelError> {
+    pub(crate) fn read(&self, name: &str) -> Result<Cow<'static, [u8]>, ModelError> {
         self.read_at(name, &self.path(name))
     }
 }

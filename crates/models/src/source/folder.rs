@@ -10,6 +10,7 @@ use verdigris_text::Tokenizer;
 
 use super::chat::{ChatSource, ids};
 use super::files::{CONFIG, Files, TOKENIZER};
+use crate::backend::ModelFiles;
 use crate::cache::CacheLayout;
 use crate::cpu::CpuDecoder;
 use crate::description::checkpoint::Checkpoint;
@@ -208,7 +209,7 @@ impl ModelFolder {
                 let (config, parts) = self.described(gguf, fields)?;
                 Ok(Arc::new(GpuDecoder::new(gpu.clone(), config, &parts, self.cached_as, self.layout)?))
             }
-            Device::Backend(backend) => backend.model(self),
+            Device::Backend(backend) => backend.model(ModelFiles(&self.files)),
         }
     }
 
@@ -300,14 +301,6 @@ impl ModelFolder {
     /// Where one is missing or cannot be read, or the index is damaged.
     pub fn safetensors(&self) -> Result<Vec<(PathBuf, Bytes)>, ModelError> {
         self.files.safetensors()
-    }
-
-    /// All of a GGUF file; none where the model is a folder. It is mapped, and read when it is used.
-    ///
-    /// # Errors
-    /// Where it is missing, cannot be read, or does not begin like one.
-    pub fn gguf(&self) -> Result<Option<Bytes>, ModelError> {
-        self.files.gguf_bytes()
     }
 
     /// All weights as they are stored.

@@ -10,7 +10,7 @@
 //! | `chat` | a model's chat template, and what ends its messages |
 
 pub(crate) mod chat;
-mod files;
+pub(crate) mod files;
 mod find;
 pub mod folder;
 #[cfg(feature = "hub")]
