@@ -50,8 +50,8 @@ impl Engine {
         Self::from_folder(&ModelFolder::find(source, |_| ())?, &Device::Cpu)
     }
 
-    /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device). With the
-    /// feature `candle`, an architecture that the decoders of this project lack is computed by candle.
+    /// Loads a model folder, on disk or embedded in the program, for a [`device`](fn@verdigris_models::device). With
+    /// the feature `candle`, an architecture that the decoders of this project lack is computed by candle.
     ///
     /// # Errors
     /// [`Error::Model`]: as [`ModelFolder::load`].

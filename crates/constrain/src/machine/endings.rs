@@ -167,8 +167,8 @@ impl Endings {
         reached.reached.iter().try_fold(most, |most, &state| Some(most.max(self.tokens_to_end(run, trie, state)?)))
     }
 
-    /// As [`Run::tokens_to_end_after`] for a text in an item or a name that differs from others: but for the tokens that
-    /// may lead to one of those, it is any.
+    /// As [`Run::tokens_to_end_after`] for a text in an item or a name that differs from others: but for the tokens
+    /// that may lead to one of those, it is any.
     fn in_item(&mut self, run: &mut Run, masks: &mut Masks, trie: &Trie, state: u32) -> Option<u64> {
         let (thread, any) = self.as_any(run, trie, state)?;
         let tried = masks.tried_anew(run, thread).into_iter().filter(|&(_, state)| state != DEAD);

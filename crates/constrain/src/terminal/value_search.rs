@@ -1,8 +1,8 @@
 //! The shortest ways to end a value that has begun, one for each value.
 //!
-//! Texts come out of a queue in the order of what has been written and what is missing (Hart, Nilsson and Raphael 1968).
-//! Of the many texts of one value only one is followed: without white space that may be left out, and with new names in
-//! their order where properties may come in any.
+//! Texts come out of a queue in the order of what has been written and what is missing (Hart, Nilsson and Raphael
+//! 1968). Of the many texts of one value only one is followed: without white space that may be left out, and with new
+//! names in their order where properties may come in any.
 
 use std::cell::Cell;
 use std::cmp::Reverse;

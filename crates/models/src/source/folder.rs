@@ -96,17 +96,27 @@ impl ModelFolder {
         let gguf = self.files.gguf()?;
         let fields = self.fields(gguf.as_ref())?;
         let tokenizer = self.tokenizer_of(gguf.as_ref())?;
-        let model = self.model_of(gguf.as_ref(), &fields, device)?;
-        let (end, begin) = self.ends(&fields, model.vocabulary_size())?;
-        let (tokens, rows) = (tokenizer.vocabulary().size(), model.vocabulary_size());
-        if tokens > rows {
-            let fault =
-                format!("the tokenizer has {tokens} tokens, but the model only {rows}: they do not belong together");
-            return Err(ModelError::Tokenizer { path: self.files.path(TOKENIZER), fault });
+        if !matches!(device, Device::Backend(_)) {
+            // Weights of another model do not fit either, but say less of why.
+            self.fits(&tokenizer, self.config_of(&fields)?.vocabulary)?;
         }
+        let model = self.model_of(gguf.as_ref(), &fields, device)?;
+        self.fits(&tokenizer, model.vocabulary_size())?;
+        let (end, begin) = self.ends(&fields, model.vocabulary_size())?;
         let chat = self.files.chat(gguf.as_ref())?;
         let begin = begin.or(end.first().copied());
         Ok(LoadedModel { model, tokenizer: Arc::new(tokenizer), end, begin, chat })
+    }
+
+    /// Whether a tokenizer has no more tokens than the model has rows.
+    fn fits(&self, tokenizer: &Tokenizer, rows: usize) -> Result<(), ModelError> {
+        let tokens = tokenizer.vocabulary().size();
+        if tokens <= rows {
+            return Ok(());
+        }
+        let fault =
+            format!("the tokenizer has {tokens} tokens, but the model only {rows}: they do not belong together");
+        Err(ModelError::Tokenizer { path: self.files.path(TOKENIZER), fault })
     }
 
     /// The model's chat template, if it has one.
