@@ -48,9 +48,7 @@ impl<D: Decoder> Text<D> {
             None => candle_core::bail!("a call without tokens"),
         }
     }
-}
 
-impl<D: Decoder> Text<D> {
     fn read_all(&mut self, tokens: &[TokenId], held: usize) -> Result<Option<Vec<f32>>> {
         let all = self.decoder.read_all(&Tensor::new(tokens, &self.device)?.unsqueeze(0)?, held);
         let Some(all) = all.transpose()? else { return Ok(None) };

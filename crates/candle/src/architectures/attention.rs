@@ -1,10 +1,11 @@
 //! Models that are called with tokens and how many they have read: `forward(tokens, held)`.
 
-use crate::config::Config;
-use crate::decoder::{Decoder, Loaded, model};
 use candle_core::{Result, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models;
+
+use crate::config::Config;
+use crate::decoder::{Decoder, Loaded, model};
 
 macro_rules! forward_with_offset {
     ($($model:ty),* $(,)?) => {
