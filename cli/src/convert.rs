@@ -55,6 +55,15 @@ enum Stored {
     /// 4 bits and a scale for 32 weights
     #[value(name = "q4_0")]
     Q4_0,
+    /// 4 bits that name numbers of a list, closer together near zero, and a scale for 32 weights
+    #[value(name = "iq4_nl")]
+    Iq4Nl,
+    /// 4 bits, likewise, with scales for 32 and for 256 weights
+    #[value(name = "iq4_xs")]
+    Iq4Xs,
+    /// 4 bits with a point of their own, and a power of two for 32 weights
+    #[value(name = "mxfp4")]
+    Mxfp4,
     Bf16,
     F16,
     F32,
@@ -81,6 +90,9 @@ impl Convert {
             Stored::Q5K => Format::Q5K,
             Stored::Q6K => Format::Q6K,
             Stored::Q4_0 => Format::Q4_0,
+            Stored::Iq4Nl => Format::Iq4Nl,
+            Stored::Iq4Xs => Format::Iq4Xs,
+            Stored::Mxfp4 => Format::Mxfp4,
             Stored::Bf16 => Format::Bf16,
             Stored::F16 => Format::F16,
             Stored::F32 => Format::F32,

@@ -10,6 +10,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use support::{Folder, Run, TALE_SMALL};
 
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden");
+
 const TALE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale");
 
 /// What a hub's folder of a model is called, and what a user calls it.
@@ -173,11 +175,33 @@ fn a_gguf_file_of_every_format_is_of_every_use() {
         ("q5_k", 0.05),
         ("q4_k", 0.1),
         ("q4_0", 0.2),
+        ("iq4_nl", 0.15),
+        ("iq4_xs", 0.15),
+        ("mxfp4", 0.2),
     ] {
         let file = format!("tale-{format}.gguf");
         models.done(&["convert", "tale", "--out", &file, "--format", format]);
         models.check(&file, "tale", within);
     }
+}
+
+/// As the hub has large models.
+#[test]
+fn a_model_may_be_in_several_gguf_files() {
+    let models = prepared();
+    for i in 1..=3 {
+        let name = format!("shards-0000{i}-of-00003.gguf");
+        fs::copy(format!("{GOLDEN}/gguf/{name}"), models.0.path(&name)).unwrap();
+    }
+    let arguments = ["generate", "captain", "--model", "shards-00001-of-00003.gguf", "--max-tokens", "8", "--json"];
+    let written = models.json(&arguments);
+    assert_eq!(written["tokens"].as_array().map(Vec::len), Some(8), "{written}");
+    models
+        .run(&["generate", "--model", "shards-00002-of-00003.gguf"])
+        .fails("give the first, shards-00001-of-00003.gguf");
+    fs::remove_file(models.0.path("shards-00003-of-00003.gguf")).unwrap();
+    let run = models.run(&["generate", "--model", "shards-00001-of-00003.gguf"]);
+    run.fails("it has no shards-00003-of-00003.gguf");
 }
 
 /// A GGUF file is known by how it begins, whatever it is called.
@@ -203,12 +227,10 @@ fn a_gguf_file_in_an_unknown_format_is_refused_by_its_name() {
     let name = b"blk.0.ffn_up.weight";
     let at = bytes.windows(name.len()).position(|window| window == name).unwrap() + name.len();
     // After the number of dimensions and two of them.
-    bytes[at + 20..at + 24].copy_from_slice(&20u32.to_le_bytes());
+    bytes[at + 20..at + 24].copy_from_slice(&34u32.to_le_bytes());
     fs::write(models.0.path("small.gguf"), bytes).unwrap();
     let run = models.run(&["generate", "--model", "small.gguf"]);
-    run.fails(
-        "small.gguf: 1 of 38 tensors (blk.0.ffn_up.weight = IQ4_NL) are stored as IQ4_NL, which is not supported",
-    );
+    run.fails("small.gguf: 1 of 38 tensors (blk.0.ffn_up.weight = TQ1_0) are stored as TQ1_0, which is not supported");
     assert!(run.err.contains("Q4_K_M") && !run.err.contains("config.json"), "{run:?}");
     models.done(&["key", "new", "new.key", "--model", "small.gguf"]);
 }

@@ -37,6 +37,9 @@ KERNEL(embed_q3k, Embed) { embed<Q3K>(a); }
 KERNEL(embed_q4k, Embed) { embed<Q4K>(a); }
 KERNEL(embed_q5k, Embed) { embed<Q5K>(a); }
 KERNEL(embed_q6k, Embed) { embed<Q6K>(a); }
+KERNEL(embed_iq4_nl, Embed) { embed<Iq4Nl>(a); }
+KERNEL(embed_iq4_xs, Embed) { embed<Iq4Xs>(a); }
+KERNEL(embed_mxfp4, Embed) { embed<Mxfp4>(a); }
 
 struct Norm {
   const float *x;

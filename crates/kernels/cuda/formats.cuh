@@ -296,3 +296,77 @@ struct Q6K {
     return w[i % 8];
   }
 };
+
+// Of sixteen numbers of eight bits with signs, which lie four in a word, one.
+static __device__ inline int listed(uint4 list, unsigned at) {
+  uint32_t low = at & 4 ? list.y : list.x, high = at & 4 ? list.w : list.z;
+  return static_cast<int8_t>((at & 8 ? high : low) >> at % 4 * 8 & 0xff);
+}
+
+// -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113.
+static __device__ inline int non_linear(unsigned at) {
+  return listed(uint4{0xbfad9881, 0xf6eaddcf, 0x26190d01, 0x71594535}, at);
+}
+
+// 0, 1, 2, 3, 4, 6, 8, 12 and the same below zero.
+static __device__ inline int micro_float(unsigned at) {
+  return listed(uint4{0x03020100, 0x0c080604, 0xfdfeff00, 0xf4f8fafc}, at);
+}
+
+// A scale and 32 numbers of four bits, which are places in a list.
+struct Iq4Nl {
+  static constexpr unsigned BLOCK = 32, BYTES = 18;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 4 * BYTES;
+    float scale = half_at(block);
+    uint8_t q[8];
+    eight_bytes(block + 2 + i % 2 * 8, q);
+    unsigned shift = i % 4 / 2 * 4;
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) w[j] = scale * non_linear(q[j] >> shift & 15);
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};
+
+// The same for 256 numbers in eight parts, each with a scale of six bits.
+struct Iq4Xs {
+  static constexpr unsigned BLOCK = 256, BYTES = 136;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 32 * BYTES;
+    unsigned part = i % 32 / 4, upper = block[2] | block[3] << 8;
+    int fine = (block[4 + part / 2] >> part % 2 * 4 & 15) | (upper >> 2 * part & 3) << 4;
+    float scale = half_at(block) * (fine - 32);
+    uint8_t q[8];
+    eight_bytes(block + 8 + part * 16 + i % 2 * 8, q);
+    unsigned shift = i % 4 / 2 * 4;
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) w[j] = scale * non_linear(q[j] >> shift & 15);
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};
+
+// A power of two and 32 numbers of four bits with a point of their own. Blocks begin at any byte.
+struct Mxfp4 {
+  static constexpr unsigned BLOCK = 32, BYTES = 17;
+  static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
+    const uint8_t *block = row + i / 4 * BYTES, *pairs = block + 1 + i % 2 * 8;
+    uint32_t power = block[0];
+    float scale = __uint_as_float(power < 2 ? 0x00200000u << power : (power - 1) << 23);
+    unsigned shift = i % 4 / 2 * 4;
+#pragma unroll
+    for (unsigned j = 0; j < 8; j++) w[j] = scale * micro_float(pairs[j] >> shift & 15);
+  }
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};

@@ -3,6 +3,7 @@
 //! What computes with lanes has no closures: those are functions of their own, for which the CPU's widest unit is not
 //! known.
 
+use crate::format::{MICRO_FLOATS, NON_LINEAR};
 use crate::half::half;
 use crate::simd::{LANES, Simd};
 
@@ -51,6 +52,9 @@ pub(crate) struct Q3K;
 pub(crate) struct Q4K;
 pub(crate) struct Q5K;
 pub(crate) struct Q6K;
+pub(crate) struct Iq4Nl;
+pub(crate) struct Iq4Xs;
+pub(crate) struct Mxfp4;
 
 /// Thirty-two numbers of five bits: the lower four of the first sixteen in the lower halves of the pairs, the fifth of
 /// each a bit of its own.
@@ -84,6 +88,34 @@ pub(crate) fn q3k_scales(packed: &[u8; 12]) -> [u32; 4] {
         first >> 4 & four | (upper >> 4 & two) << 4,
         second >> 4 & four | (upper >> 6 & two) << 4,
     ]
+}
+
+/// The scales of six bits in a block of [`Format::Iq4Xs`]: the lower four of two in a byte, the upper two of all eight in
+/// two bytes before those.
+#[inline(always)]
+pub(crate) fn iq4xs_scales(upper: [u8; 2], lower: &[u8; 4]) -> [u8; 8] {
+    let (upper, mut scales) = (u16::from_le_bytes(upper), [0; 8]);
+    for (i, scale) in scales.iter_mut().enumerate() {
+        *scale = lower[i / 2] >> (4 * (i % 2)) & 15 | ((upper >> (2 * i)) as u8 & 3) << 4;
+    }
+    scales
+}
+
+/// Half of the power of two that a byte of [`Format::Mxfp4`] stands for.
+#[inline(always)]
+pub(crate) fn half_power(exponent: u8) -> f32 {
+    // The smallest two have no exponent of their own in 32 bits.
+    let bits = if exponent < 2 { 0x0020_0000 << exponent } else { u32::from(exponent - 1) << 23 };
+    f32::from_bits(bits)
+}
+
+/// Sixteen pairs of four bits, each the place of a number in a list: the lower ones first.
+#[inline(always)]
+fn listed<S: Simd>(unit: S, list: &[i8; 16], pairs: &[u8; 16], scale: f32) -> [S::Lanes; 2] {
+    let (low, high) =
+        (pairs.map(|pair| list[usize::from(pair & 15)] as u8), pairs.map(|pair| list[usize::from(pair >> 4)] as u8));
+    let scale = unit.splat(scale);
+    [unit.mul(unit.float(unit.signed(&low)), scale), unit.mul(unit.float(unit.signed(&high)), scale)]
 }
 
 /// Scale and offset of each 32 weights of [`Format::Q4K`] and [`Format::Q5K`], from the beginning of a block.
@@ -428,5 +460,64 @@ impl Decode for Q6K {
             *weights = unit.mul(unit.add(unit.float(q), unit.splat(-32.0)), unit.splat(scale));
         }
         weights
+    }
+}
+
+impl Decode for Iq4Nl {
+    const STEP: usize = 32;
+    const STEP_BYTES: usize = 18;
+    const PARTS: usize = 1;
+    const LANES: usize = 2;
+    type Header = f32;
+    type Part<S: Simd> = [S::Lanes; 2];
+
+    #[inline(always)]
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> f32 {
+        unit.half(*at(bytes, 0))
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], &scale: &f32, _: usize) -> [S::Lanes; 2] {
+        listed(unit, &NON_LINEAR, at(bytes, 2), scale)
+    }
+}
+
+impl Decode for Iq4Xs {
+    const STEP: usize = 256;
+    const STEP_BYTES: usize = 136;
+    const PARTS: usize = 8;
+    const LANES: usize = 2;
+    /// The scale of all, and of each 32 weights what it is multiplied by, and 32 more.
+    type Header = (f32, [u8; 8]);
+    type Part<S: Simd> = [S::Lanes; 2];
+
+    #[inline(always)]
+    fn header<S: Simd>(unit: S, bytes: &[u8]) -> (f32, [u8; 8]) {
+        (unit.half(*at(bytes, 0)), iq4xs_scales(*at(bytes, 2), at(bytes, 4)))
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], &(scale, fine): &(f32, [u8; 8]), part: usize) -> [S::Lanes; 2] {
+        let scale = scale * (f32::from(fine[part]) - 32.0);
+        listed(unit, &NON_LINEAR, at(bytes, 8 + 16 * part), scale)
+    }
+}
+
+impl Decode for Mxfp4 {
+    const STEP: usize = 32;
+    const STEP_BYTES: usize = 17;
+    const PARTS: usize = 1;
+    const LANES: usize = 2;
+    type Header = f32;
+    type Part<S: Simd> = [S::Lanes; 2];
+
+    #[inline(always)]
+    fn header<S: Simd>(_: S, bytes: &[u8]) -> f32 {
+        half_power(bytes[0])
+    }
+
+    #[inline(always)]
+    fn part<S: Simd>(unit: S, bytes: &[u8], &scale: &f32, _: usize) -> [S::Lanes; 2] {
+        listed(unit, &MICRO_FLOATS, at(bytes, 1), scale)
     }
 }

@@ -1,6 +1,7 @@
 //! Numbers as they are stored: the way back from [`decode`](crate::decode).
 
-use crate::format::{Format, bytes};
+use crate::decode::half_power;
+use crate::format::{Format, MICRO_FLOATS, NON_LINEAR, bytes};
 use crate::half::half;
 
 impl Format {
@@ -30,6 +31,9 @@ impl Format {
             Self::Q4K => blocks.for_each(|(out, block)| q4_k(block, out)),
             Self::Q5K => blocks.for_each(|(out, block)| q5_k(block, out)),
             Self::Q6K => blocks.for_each(|(out, block)| q6_k(block, out)),
+            Self::Iq4Nl => blocks.for_each(|(out, block)| iq4_nl(block, out)),
+            Self::Iq4Xs => blocks.for_each(|(out, block)| iq4_xs(block, out)),
+            Self::Mxfp4 => blocks.for_each(|(out, block)| mxfp4(block, out)),
         }
     }
 }
@@ -225,6 +229,89 @@ fn q6_k(block: &[f32], out: &mut [u8]) {
     out[192..208].iter_mut().zip(fine).for_each(|(out, fine)| *out = fine as u8);
 }
 
+fn iq4_nl(block: &[f32], out: &mut [u8]) {
+    let scale = to_half(listed(block, &NON_LINEAR).clamp(-65504.0, 65504.0));
+    out[..2].copy_from_slice(&scale);
+    places(block, &NON_LINEAR, half(scale), &mut out[2..]);
+}
+
+fn iq4_xs(block: &[f32], out: &mut [u8]) {
+    let mut scales = [0f32; 8];
+    for (scale, some) in scales.iter_mut().zip(block.chunks_exact(32)) {
+        *scale = listed(some, &NON_LINEAR);
+    }
+    let most = scales.iter().fold(0f32, |most, &scale| if scale.abs() > most.abs() { scale } else { most });
+    let scale = to_half((most / -32.0).clamp(-65504.0, 65504.0));
+    out[..2].copy_from_slice(&scale);
+    let scale = half(scale);
+    out[2..8].fill(0);
+    for (i, some) in block.chunks_exact(32).enumerate() {
+        let fine = (scales[i] * inverse(scale)).round().clamp(-32.0, 31.0);
+        let packed = (fine + 32.0) as u8;
+        out[2 + i / 4] |= packed >> 4 << (2 * (i % 4));
+        out[4 + i / 2] |= (packed & 15) << (4 * (i % 2));
+        places(some, &NON_LINEAR, scale * fine, &mut out[8 + 16 * i..24 + 16 * i]);
+    }
+}
+
+fn mxfp4(block: &[f32], out: &mut [u8]) {
+    let most = block.iter().fold(0f32, |most, x| most.max(x.abs())).min(f32::MAX);
+    // The largest number of four bits is 6, between 4 and 8; where it would be cut off, the next power may be better.
+    let exponent = if most == 0.0 { 0 } else { (most.log2().floor() as i32 - 2 + 127).clamp(0, 253) as u8 };
+    let error = |exponent: u8| {
+        let scale = half_power(exponent);
+        let miss = |&x: &f32| {
+            (scale * f32::from(MICRO_FLOATS[usize::from(nearest(&MICRO_FLOATS, x * inverse(scale)))]) - x).powi(2)
+        };
+        block.iter().map(miss).sum::<f32>()
+    };
+    out[0] = if error(exponent + 1) < error(exponent) { exponent + 1 } else { exponent };
+    places(block, &MICRO_FLOATS, half_power(out[0]), &mut out[1..]);
+}
+
+/// Writes the places of 32 numbers in a list, two in a byte.
+fn places(block: &[f32], list: &[i8; 16], scale: f32, out: &mut [u8]) {
+    let inverse = inverse(scale);
+    for (i, out) in out.iter_mut().enumerate() {
+        *out = nearest(list, block[i] * inverse) | nearest(list, block[i + 16] * inverse) << 4;
+    }
+}
+
+/// The place of the nearest number in a list.
+fn nearest(list: &[i8; 16], x: f32) -> u8 {
+    let mut best = (0, f32::INFINITY);
+    for (i, &number) in (0..).zip(list) {
+        let away = (f32::from(number) - x).abs();
+        if away < best.1 {
+            best = (i, away);
+        }
+    }
+    best.0
+}
+
+/// The scale of a list of numbers that comes nearest to some. Of the signs it has the better one.
+fn listed(some: &[f32], list: &[i8; 16]) -> f32 {
+    let largest = some.iter().fold(0f32, |largest, &x| if x.abs() > largest.abs() { x } else { largest });
+    if largest == 0.0 {
+        return 0.0;
+    }
+    let mean_square = mean_square(some);
+    let mut best = (0.0, f32::NEG_INFINITY);
+    for (end, step) in [list[0], list[15]].into_iter().flat_map(|end| (-7..=7).map(move |step| (end, step))) {
+        let inverse = (f32::from(end) + step as f32) / largest;
+        let (mut product, mut square) = (0.0, 0.0);
+        for &x in some {
+            let (q, weight) = (f32::from(list[usize::from(nearest(list, x * inverse))]), importance(x, mean_square));
+            product += weight * x * q;
+            square += weight * q * q;
+        }
+        if square > 0.0 && product * product / square > best.1 {
+            best = (product / square, product * product / square);
+        }
+    }
+    best.0
+}
+
 fn inverse(scale: f32) -> f32 {
     if scale == 0.0 { 0.0 } else { 1.0 / scale }
 }
@@ -363,6 +450,9 @@ mod tests {
             (Format::Q4_1, 8.2e-2),
             (Format::Q3K, 1.7e-1),
             (Format::Q2K, 3.2e-1),
+            (Format::Iq4Nl, 7.6e-2),
+            (Format::Iq4Xs, 8.0e-2),
+            (Format::Mxfp4, 1.2e-1),
         ] {
             let back = there_and_back(format, &numbers);
             let errors: f64 = numbers.iter().zip(&back).map(|(a, b)| f64::from(a - b).powi(2)).sum();
@@ -383,7 +473,9 @@ mod tests {
             // Far smaller ones have scales below what half precision has in full.
             for x in [1.0, -1.0, 0.1, 3e4, -3e4] {
                 let back = there_and_back(format, &one(x));
-                assert!((back[77] - x).abs() <= x.abs() / 50.0, "{format:?} {x}: {}", back[77]);
+                // Between 4 and 6 there is nothing.
+                let part = if format == Format::Mxfp4 { 5.0 } else { 50.0 };
+                assert!((back[77] - x).abs() <= x.abs() / part, "{format:?} {x}: {}", back[77]);
                 assert!(back.iter().enumerate().all(|(i, y)| i == 77 || y.abs() <= x.abs() / 30.0), "{format:?} {x}");
             }
             for hostile in [f32::MAX, f32::INFINITY, f32::NAN, f32::MIN_POSITIVE] {

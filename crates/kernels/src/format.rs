@@ -37,11 +37,27 @@ pub enum Format {
     /// Blocks of 256: a scale `d` in half precision, `s` of 8 bits with a sign for each 16, and `q` of 6 bits;
     /// `w = d * s * (q - 32)`.
     Q6K,
+    /// Blocks of 32: a scale `d` in half precision, and `q` of 4 bits, which names one of sixteen numbers that lie
+    /// closer together near zero; `w = d * NON_LINEAR[q]`.
+    Iq4Nl,
+    /// Blocks of 256: a scale `d` in half precision, `s` of 6 bits for each 32, and `q` as in [`Format::Iq4Nl`];
+    /// `w = d * (s - 32) * NON_LINEAR[q]`.
+    Iq4Xs,
+    /// Blocks of 32: a power of two, and numbers of 4 bits with a point of their own (sign, two bits of exponent, one
+    /// more): 0, .5, 1, 1.5, 2, 3, 4, 6. The OCP Microscaling Formats specification 1.0 has them.
+    #[doc(alias = "microscaling")]
+    Mxfp4,
 }
+
+/// What the four bits of [`Format::Iq4Nl`] and [`Format::Iq4Xs`] mean.
+pub(crate) const NON_LINEAR: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+
+/// What the four bits of [`Format::Mxfp4`] mean, times two.
+pub(crate) const MICRO_FLOATS: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 impl Format {
     /// All formats.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::F32,
         Self::F16,
         Self::Bf16,
@@ -55,14 +71,17 @@ impl Format {
         Self::Q4K,
         Self::Q5K,
         Self::Q6K,
+        Self::Iq4Nl,
+        Self::Iq4Xs,
+        Self::Mxfp4,
     ];
 
     /// The weights of a block. A row is a whole number of blocks.
     pub const fn block(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::Bf16 => 1,
-            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 => 32,
-            Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K => 256,
+            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Iq4Nl | Self::Mxfp4 => 32,
+            Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K | Self::Iq4Xs => 256,
         }
     }
 
@@ -81,6 +100,9 @@ impl Format {
             Self::Q4K => 144,
             Self::Q5K => 176,
             Self::Q6K => 210,
+            Self::Iq4Nl => 18,
+            Self::Iq4Xs => 136,
+            Self::Mxfp4 => 17,
         }
     }
 

@@ -130,6 +130,9 @@ unsafe fn of_columns_body<S: Bytewise>(unit: S, x: Input<'_>, w: Weights<'_>, co
             (Format::Q4K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q4K>(unit, x, w, columns, out),
             (Format::Q5K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q5K>(unit, x, w, columns, out),
             (Format::Q6K, Input::Quantized(x)) => dot_blocks::<S, block_dot::Q6K>(unit, x, w, columns, out),
+            (Format::Iq4Nl, Input::Quantized(x)) => dot_blocks::<S, block_dot::Iq4Nl>(unit, x, w, columns, out),
+            (Format::Iq4Xs, Input::Quantized(x)) => dot_blocks::<S, block_dot::Iq4Xs>(unit, x, w, columns, out),
+            (Format::Mxfp4, Input::Quantized(x)) => dot_blocks::<S, block_dot::Mxfp4>(unit, x, w, columns, out),
             (format, _) => unreachable!("rows for {format:?}"),
         }
     }
@@ -333,12 +336,18 @@ mod tests {
         let scales: &[usize] = match format {
             Format::F32 => &[2],
             Format::F16 | Format::Bf16 | Format::Q8_0 | Format::Q4_0 | Format::Q5_0 => &[0],
+            Format::Iq4Nl | Format::Iq4Xs => &[0],
+            Format::Mxfp4 => &[],
             Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
             Format::Q2K => &[80, 82],
             Format::Q3K => &[108],
             Format::Q6K => &[208],
         };
         for block in bytes.chunks_mut(format.block_bytes()) {
+            if format == Format::Mxfp4 {
+                // From 2^-10 to 1/8.
+                block[0] = 117 + block[0] % 8;
+            }
             for &at in scales {
                 let exponent = if matches!(format, Format::F32 | Format::Bf16) { 0x3d } else { 0x2c };
                 block[at + 1] = exponent | block[at + 1] & 0x80;
@@ -359,6 +368,12 @@ mod tests {
             linear(&x, w, &mut together);
             assert_eq!(together, alone, "{format:?}");
         }
+    }
+
+    /// As `ggml-common.h` lists them.
+    fn non_linear(q: u8) -> f64 {
+        let list = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+        f64::from(list[usize::from(q)])
     }
 
     /// A weight by its definition.
@@ -408,6 +423,19 @@ mod tests {
                 let high = block[128 + 32 * n + l] >> (2 * quarter) & 3;
                 let scale = f64::from(block[192 + 8 * n + l / 16 + 2 * quarter] as i8);
                 half(&block[208..]) * scale * (f64::from(low | high << 4) - 32.0)
+            }
+            Format::Iq4Nl => half(block) * non_linear(block[2 + i % 16] >> (4 * (i / 16)) & 15),
+            Format::Iq4Xs => {
+                let (j, upper) = (i / 32, u16::from_le_bytes([block[2], block[3]]));
+                let fine = block[4 + j / 2] >> (4 * (j % 2)) & 15 | ((upper >> (2 * j) & 3) as u8) << 4;
+                let q = block[8 + 16 * j + i % 16] >> (4 * (i % 32 / 16)) & 15;
+                half(block) * (f64::from(fine) - 32.0) * non_linear(q)
+            }
+            Format::Mxfp4 => {
+                let q = block[1 + i % 16] >> (4 * (i / 16)) & 15;
+                let (exponent, more) = (i32::from(q >> 1 & 3), f64::from(q & 1));
+                let size = if exponent == 0 { more / 2.0 } else { (1.0 + more / 2.0) * 2f64.powi(exponent - 1) };
+                2f64.powi(i32::from(block[0]) - 127) * if q >= 8 { -size } else { size }
             }
         }
     }

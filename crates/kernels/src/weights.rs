@@ -106,6 +106,9 @@ pub(crate) fn decode_any<S: Simd>(unit: S, format: Format, bytes: &[u8], out: &m
         Format::Q4K => decode_row::<S, decode::Q4K>(unit, bytes, out),
         Format::Q5K => decode_row::<S, decode::Q5K>(unit, bytes, out),
         Format::Q6K => decode_row::<S, decode::Q6K>(unit, bytes, out),
+        Format::Iq4Nl => decode_row::<S, decode::Iq4Nl>(unit, bytes, out),
+        Format::Iq4Xs => decode_row::<S, decode::Iq4Xs>(unit, bytes, out),
+        Format::Mxfp4 => decode_row::<S, decode::Mxfp4>(unit, bytes, out),
     }
 }
 

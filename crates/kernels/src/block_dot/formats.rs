@@ -1,7 +1,8 @@
 //! The block formats as whole numbers, two blocks of 32 at a time.
 
 use crate::bytewise::Bytewise;
-use crate::decode::{at, five_bits, q3k_scales};
+use crate::decode::{at, five_bits, half_power, iq4xs_scales, q3k_scales};
+use crate::format::{MICRO_FLOATS, NON_LINEAR};
 
 /// A format of blocks, for a kernel that is compiled for it.
 ///
@@ -61,6 +62,9 @@ pub(crate) struct Q3K;
 pub(crate) struct Q4K;
 pub(crate) struct Q5K;
 pub(crate) struct Q6K;
+pub(crate) struct Iq4Nl;
+pub(crate) struct Iq4Xs;
+pub(crate) struct Mxfp4;
 
 impl BlockDot for Q8_0 {
     const STEPS: usize = 1;
@@ -359,5 +363,89 @@ impl BlockDot for Q6K {
         let upper = at(bytes, 128 + 32 * of_both);
         let upper = unit.shift_and(unit.join(upper, upper), [shift, shift, shift + 2, shift + 2], 3);
         (unit.or_bytes(lower, unit.shift_up(upper, 4)), unit.spread_quarters(head, step))
+    }
+}
+
+/// The weights of two blocks of sixteen pairs, each half of a pair the place of a number in a list.
+#[inline(always)]
+fn listed<S: Bytewise>(unit: S, list: &[i8; 16], first: &[u8; 32], second: &[u8; 32]) -> S::Bytes {
+    unit.look_bytes(list, unit.shift_and(unit.join(first, second), [0, 4, 0, 4], 15))
+}
+
+impl BlockDot for Iq4Nl {
+    const STEPS: usize = 1;
+    const BYTES: usize = 36;
+    type Header<S: Bytewise> = ();
+
+    #[inline(always)]
+    fn header<S: Bytewise>(_: S, _: &[u8]) {}
+
+    #[inline(always)]
+    fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
+        let scales = unit.halves(unit.half(*at(bytes, 0)), unit.half(*at(bytes, 18)));
+        (listed(unit, &NON_LINEAR, &twice(at(bytes, 2)), &twice(at(bytes, 20))), scales)
+    }
+
+    #[inline(always)]
+    fn last<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Bytes, S::Lanes) {
+        let scales = unit.halves(unit.half(*at(bytes, 0)), 0.0);
+        (listed(unit, &NON_LINEAR, &twice(at(bytes, 2)), &[0; 32]), scales)
+    }
+
+    #[inline(always)]
+    fn dot<S: Bytewise>(unit: S, weights: S::Bytes, numbers: S::Bytes, start: S::Ints) -> S::Ints {
+        unit.dot_signed(weights, numbers, start)
+    }
+}
+
+impl BlockDot for Iq4Xs {
+    const STEPS: usize = 4;
+    const BYTES: usize = 136;
+    /// The scales of eight blocks.
+    type Header<S: Bytewise> = S::Lanes;
+
+    #[inline(always)]
+    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
+        let fine = iq4xs_scales(*at(bytes, 2), at(bytes, 4));
+        let word = |from: usize| u32::from_le_bytes(*at(&fine, from));
+        let fine = unit.float(unit.bytes_of([word(0), word(4), 0, 0]));
+        unit.mul(unit.add(fine, unit.splat(-32.0)), unit.splat(unit.half(*at(bytes, 0))))
+    }
+
+    #[inline(always)]
+    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: S::Lanes, step: usize) -> (S::Bytes, S::Lanes) {
+        let (first, second) = (twice(at(bytes, 8 + 32 * step)), twice(at(bytes, 24 + 32 * step)));
+        (listed(unit, &NON_LINEAR, &first, &second), unit.spread_halves(head, step))
+    }
+
+    #[inline(always)]
+    fn dot<S: Bytewise>(unit: S, weights: S::Bytes, numbers: S::Bytes, start: S::Ints) -> S::Ints {
+        unit.dot_signed(weights, numbers, start)
+    }
+}
+
+impl BlockDot for Mxfp4 {
+    const STEPS: usize = 1;
+    const BYTES: usize = 34;
+    type Header<S: Bytewise> = ();
+
+    #[inline(always)]
+    fn header<S: Bytewise>(_: S, _: &[u8]) {}
+
+    #[inline(always)]
+    fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
+        let scales = unit.halves(half_power(bytes[0]), half_power(bytes[17]));
+        (listed(unit, &MICRO_FLOATS, &twice(at(bytes, 1)), &twice(at(bytes, 18))), scales)
+    }
+
+    #[inline(always)]
+    fn last<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Bytes, S::Lanes) {
+        let scales = unit.halves(half_power(bytes[0]), 0.0);
+        (listed(unit, &MICRO_FLOATS, &twice(at(bytes, 1)), &[0; 32]), scales)
+    }
+
+    #[inline(always)]
+    fn dot<S: Bytewise>(unit: S, weights: S::Bytes, numbers: S::Bytes, start: S::Ints) -> S::Ints {
+        unit.dot_signed(weights, numbers, start)
     }
 }

@@ -15,7 +15,7 @@ use crate::out::Out;
 use crate::simd::LANES;
 use crate::weights::Weights;
 
-pub(crate) use formats::{BlockDot, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
+pub(crate) use formats::{BlockDot, Iq4Nl, Iq4Xs, Mxfp4, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0};
 
 /// Elements of a row that are worked on together: two blocks.
 const STEP: usize = BYTES;
@@ -50,7 +50,7 @@ impl QuantizedRows {
     /// Rounds rows of `k`, which are whole blocks, for weights in a format.
     pub(crate) fn set(&mut self, x: &[f32], k: usize, format: Format) {
         let less = match format {
-            Format::Q8_0 => 128,
+            Format::Q8_0 | Format::Iq4Nl | Format::Iq4Xs | Format::Mxfp4 => 128,
             Format::Q6K => 32,
             Format::Q5_0 => 16,
             Format::Q4_0 => 8,

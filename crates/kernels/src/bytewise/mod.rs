@@ -32,6 +32,9 @@ pub(crate) trait Bytewise: Simd {
     /// The bits of both.
     fn or_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
 
+    /// Of sixteen bytes the one whose place each byte is; all are below sixteen.
+    fn look_bytes(self, list: &[i8; 16], at: Self::Bytes) -> Self::Bytes;
+
     /// For each lane `start` and four products of a weight, from 0 to 127, and a number with a sign, from -127 to 127.
     fn dot_small(self, weights: Self::Bytes, numbers: Self::Bytes, start: Self::Ints) -> Self::Ints;
 
@@ -95,6 +98,11 @@ impl Bytewise for Portable {
     }
 
     #[inline(always)]
+    fn look_bytes(self, list: &[i8; 16], at: [u8; BYTES]) -> [u8; BYTES] {
+        at.map(|at| list[usize::from(at)] as u8)
+    }
+
+    #[inline(always)]
     fn dot_small(self, weights: [u8; BYTES], numbers: [u8; BYTES], start: Words) -> Words {
         std::array::from_fn(|lane| {
             let product = |i: usize| i32::from(weights[i]) * i32::from(numbers[i] as i8);
@@ -152,12 +160,15 @@ mod tests {
         let joined = unit.join(second.try_into().unwrap(), first.try_into().unwrap());
         let shifted = unit.shift_and(joined, [0, 4, 2, 6], 3);
         let packed = unit.or_bytes(unit.shift_up(shifted, 4), unit.shift_and(joined, [4; 4], 15));
+        let list = std::array::from_fn(|i| w[i] as i8);
+        let looked = unit.look_bytes(&list, unit.shift_and(joined, [0, 4, 0, 4], 15));
         let sums = std::array::from_fn(|lane| -128 * (0..4).map(|i| i32::from(x[4 * lane + i] as i8)).sum::<i32>());
         let start = unit.ints(start);
         let ints = [
             unit.dot_small(unit.bytes64(&small), numbers, start),
             unit.dot_signed(unit.bytes64(w), numbers, unit.ints(&sums)),
             unit.dot_small(packed, numbers, start),
+            unit.dot_signed(looked, numbers, unit.ints(&sums)),
         ];
         let mut out = ints.map(|ints| unit.store(unit.float(ints))).to_vec();
         let lanes = unit.load(&std::array::from_fn(|i| i as f32 + 0.5));

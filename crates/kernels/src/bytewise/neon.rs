@@ -64,6 +64,15 @@ impl Bytewise for Neon {
     }
 
     #[inline(always)]
+    fn look_bytes(self, list: &[i8; 16], at: [uint8x16_t; 4]) -> [uint8x16_t; 4] {
+        // SAFETY: as above; the list is 16 bytes.
+        unsafe {
+            let list = vreinterpretq_u8_s8(vld1q_s8(list.as_ptr()));
+            at.map(|at| vqtbl1q_u8(list, at))
+        }
+    }
+
+    #[inline(always)]
     fn dot_small(self, weights: [uint8x16_t; 4], numbers: [uint8x16_t; 4], start: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
         self.add_ints(start, self.dot_signed(weights, numbers, start))
     }

@@ -58,6 +58,13 @@ impl Bytewise for Avx512 {
     }
 
     #[inline(always)]
+    fn look_bytes(self, list: &[i8; 16], at: __m512i) -> __m512i {
+        // SAFETY: `self` exists only where the CPU has avx512bw; the list is 16 bytes, and an unaligned load asks for no
+        // more.
+        unsafe { _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(list.as_ptr().cast())), at) }
+    }
+
+    #[inline(always)]
     fn dot_small(self, weights: __m512i, numbers: __m512i, start: __m512i) -> __m512i {
         // SAFETY: `self` exists only where the CPU has avx512vnni.
         unsafe { _mm512_dpbusd_epi32(start, weights, numbers) }
@@ -165,6 +172,16 @@ impl Bytewise for Avx2 {
     fn or_bytes(self, a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
         // SAFETY: `self` exists only where the CPU has avx2.
         unsafe { [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn look_bytes(self, list: &[i8; 16], at: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: `self` exists only where the CPU has avx2; the list is 16 bytes, and an unaligned load asks for no
+        // more.
+        unsafe {
+            let list = _mm256_broadcastsi128_si256(_mm_loadu_si128(list.as_ptr().cast()));
+            [_mm256_shuffle_epi8(list, at[0]), _mm256_shuffle_epi8(list, at[1])]
+        }
     }
 
     #[inline(always)]

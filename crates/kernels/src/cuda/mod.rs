@@ -331,6 +331,9 @@ macro_rules! by_format {
             Format::Q4K => concat!($prefix, "_q4k", $suffix),
             Format::Q5K => concat!($prefix, "_q5k", $suffix),
             Format::Q6K => concat!($prefix, "_q6k", $suffix),
+            Format::Iq4Nl => concat!($prefix, "_iq4_nl", $suffix),
+            Format::Iq4Xs => concat!($prefix, "_iq4_xs", $suffix),
+            Format::Mxfp4 => concat!($prefix, "_mxfp4", $suffix),
         }
     };
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::open;
 use crate::description::gguf::Gguf;
+use crate::description::gguf::shards::{self, Shard};
 use crate::description::matrix::Bytes;
 use crate::error::ModelError;
 
@@ -59,10 +60,42 @@ impl Files {
         Ok(Some(Bytes::new(Arc::new(open::map(path).map_err(read)?))))
     }
 
-    /// What that file says.
+    /// What that file says, and those that belong to it.
     pub(crate) fn gguf(&self) -> Result<Option<Gguf>, ModelError> {
         let damaged = |fault: String| ModelError::Damaged { path: self.path(""), fault };
-        self.gguf_bytes()?.map(|bytes| Gguf::parse(&bytes).map_err(damaged)).transpose()
+        let Some(bytes) = self.gguf_bytes()? else { return Ok(None) };
+        let mut gguf = Gguf::parse(&bytes).map_err(damaged)?;
+        if let Some(shard) = gguf.shard().map_err(damaged)? {
+            self.add_shards(&mut gguf, shard)?;
+        }
+        Ok(Some(gguf))
+    }
+
+    /// Adds the tensors in the other files of a model, which lie beside its first.
+    fn add_shards(&self, first: &mut Gguf, Shard { number, count }: Shard) -> Result<(), ModelError> {
+        let path = self.path("");
+        let named = path.file_name().and_then(|name| shards::names(name.to_str()?));
+        let Some(names) = named.filter(|names| names.len() == count && matches!(self, Self::Gguf(_))) else {
+            let fault = format!(
+                "it is one of the {count} files of a model, which are found by names like NAME-00001-of-{count:05}.gguf"
+            );
+            return Err(self.not_a_model(fault));
+        };
+        if number != 0 || path.file_name() != Some(names[0].as_ref()) {
+            return Err(self.not_a_model(format!(
+                "it is file {} of {count} of a model; give the first, {}",
+                number + 1,
+                names[0]
+            )));
+        }
+        for (number, name) in names.into_iter().enumerate().skip(1) {
+            let path = path.with_file_name(name);
+            let mapped = open::map(&path).map_err(|source| self.unreadable(path.clone(), source))?;
+            let damaged = |fault: String| ModelError::Damaged { path: path.clone(), fault };
+            let other = Gguf::parse(&Bytes::new(Arc::new(mapped))).map_err(damaged)?;
+            first.add(other, Shard { number, count }).map_err(damaged)?;
+        }
+        first.check_whole().map_err(|fault| ModelError::Damaged { path, fault })
     }
 
     /// The safetensors files: one, or the shards that an index lists; none where the model is a GGUF file. They are

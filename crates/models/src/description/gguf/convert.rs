@@ -304,7 +304,17 @@ fn plan(name: &str, source: &Source<'_>, format: Format) -> Planned {
 
 /// Whether weights that count most are better stored in more bits.
 fn is_small(format: Format) -> bool {
-    matches!(format, Format::Q2K | Format::Q3K | Format::Q4K | Format::Q4_0 | Format::Q4_1)
+    matches!(
+        format,
+        Format::Q2K
+            | Format::Q3K
+            | Format::Q4K
+            | Format::Q4_0
+            | Format::Q4_1
+            | Format::Iq4Nl
+            | Format::Iq4Xs
+            | Format::Mxfp4
+    )
 }
 
 /// For rows that are no whole blocks of 256: the next larger way to store blocks of 32 (as llama.cpp's own program has
@@ -313,6 +323,7 @@ fn in_32(format: Format) -> Format {
     match format {
         Format::Q2K | Format::Q3K => Format::Q4_0,
         Format::Q4K => Format::Q5_0,
+        Format::Iq4Xs => Format::Iq4Nl,
         Format::Q5K => Format::Q5_1,
         _ => Format::Q8_0,
     }

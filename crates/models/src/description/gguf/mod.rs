@@ -5,6 +5,7 @@
 
 pub(crate) mod convert;
 pub(crate) mod model;
+pub(crate) mod shards;
 mod split;
 pub(crate) mod tokenizer;
 pub(crate) mod write;
@@ -342,7 +343,10 @@ impl<'a> Reader<'a> {
             12 => Ok(Format::Q4K),
             13 => Ok(Format::Q5K),
             14 => Ok(Format::Q6K),
+            20 => Ok(Format::Iq4Nl),
+            23 => Ok(Format::Iq4Xs),
             30 => Ok(Format::Bf16),
+            39 => Ok(Format::Mxfp4),
             other => Err(type_name(other)),
         };
         Ok(Info { name, shape, format, offset: self.u64()? })
@@ -358,10 +362,8 @@ fn type_name(kind: u32) -> String {
         (17, "IQ2_XS"),
         (18, "IQ3_XXS"),
         (19, "IQ1_S"),
-        (20, "IQ4_NL"),
         (21, "IQ3_S"),
         (22, "IQ2_S"),
-        (23, "IQ4_XS"),
         (24, "I8"),
         (25, "I16"),
         (26, "I32"),
@@ -370,7 +372,6 @@ fn type_name(kind: u32) -> String {
         (29, "IQ1_M"),
         (34, "TQ1_0"),
         (35, "TQ2_0"),
-        (39, "MXFP4"),
         (40, "NVFP4"),
         (41, "Q1_0"),
     ];

@@ -119,7 +119,10 @@ fn number(format: Format) -> u32 {
         Format::Q4K => 12,
         Format::Q5K => 13,
         Format::Q6K => 14,
+        Format::Iq4Nl => 20,
+        Format::Iq4Xs => 23,
         Format::Bf16 => 30,
+        Format::Mxfp4 => 39,
         other => unreachable!("{other:?} has a number"),
     }
 }

@@ -24,6 +24,7 @@ use checked::check;
 use super::files::{CHAT_TEMPLATE, CONFIG, Files, GENERATION, INDEX, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS};
 use super::folder::ModelFolder;
 use super::name::{Fetched, HubName};
+use crate::description::gguf::shards::names as gguf_shards;
 use crate::error::ModelError;
 
 /// Files that a model may have beside those that it must have.
@@ -112,10 +113,10 @@ impl HubName {
         let has = |name: &str| there.iter().any(|file| file == name);
         let ggufs = || there.iter().filter(|file| file.ends_with(".gguf")).cloned().collect::<Vec<_>>();
         if let Some(file) = &self.file {
-            return if has(file) {
-                Ok(vec![file.clone()])
-            } else {
-                Err(format!("it has no {file}, but {}", list(ggufs())))
+            let files = files_of(file);
+            return match files.iter().find(|file| !has(file)) {
+                None => Ok(files),
+                Some(missing) => Err(format!("it has no {missing}, but {}", list(ggufs()))),
             };
         }
         let weights = if has(INDEX) { INDEX } else { WEIGHTS };
@@ -142,7 +143,8 @@ impl HubName {
     /// The path of the model, where all that it needs is there.
     fn cached_model(&self, parts: Parts, snapshot: &Snapshot) -> Option<PathBuf> {
         if let Some(file) = &self.file {
-            return snapshot.get(file);
+            let are_there = files_of(file).iter().all(|file| snapshot.get(file).is_some());
+            return snapshot.get(file).filter(|_| are_there);
         }
         let tokenizer = snapshot.get(TOKENIZER)?;
         if parts == Parts::Tokenizer {
@@ -166,6 +168,11 @@ impl HubName {
     fn is_settled(&self, parts: Parts, snapshot: &Snapshot) -> bool {
         self.file.is_some() || parts == Parts::Tokenizer || OPTIONAL.iter().all(|name| snapshot.knows(name))
     }
+}
+
+/// The files of a model that is called by one: itself, or all of several.
+fn files_of(file: &str) -> Vec<String> {
+    gguf_shards(file).unwrap_or_else(|| vec![file.to_owned()])
 }
 
 /// The shards that an index lists.
@@ -471,6 +478,22 @@ mod tests {
         assert!(!server.state().asked.iter().any(|path| path.ends_with(WEIGHTS)));
         // The rest comes when it is wanted.
         fetch(&server, folder.path(), false, "o/n").unwrap();
+    }
+
+    #[test]
+    fn of_a_model_in_several_files_all_are_fetched() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = [("n-00001-of-00002.gguf", vec![1]), ("n-00002-of-00002.gguf", vec![2, 3])];
+        let server = Server::of(HashMap::from(files));
+        fetch(&server, folder.path(), false, "o/n:n-00001-of-00002.gguf").unwrap();
+        for name in ["n-00001-of-00002.gguf", "n-00002-of-00002.gguf"] {
+            assert!(folder.path().join("models--o--n/snapshots/c0ffee").join(name).is_file(), "{name}");
+        }
+        // Without one of them the model is not there.
+        server.state().files.remove("n-00002-of-00002.gguf");
+        let other = tempfile::tempdir().unwrap();
+        let fault = fetch(&server, other.path(), false, "o/n:n-00001-of-00002.gguf").unwrap_err();
+        assert!(fault.contains("it has no n-00002-of-00002.gguf"), "{fault}");
     }
 
     #[test]
