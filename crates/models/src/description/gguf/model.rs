@@ -97,10 +97,35 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
         let ids: Vec<Option<usize>> = names.iter().map(id).collect::<Result<_, String>>()?;
         Ok::<Vec<usize>, String>(ids.into_iter().flatten().collect())
     };
-    // What ends a turn ends a text.
-    put("eos_token_id", ids(&["eos_token_id", "eot_token_id", "eom_token_id"])?.into());
+    let mut ends = ids(&["eos_token_id", "eot_token_id", "eom_token_id"])?;
+    ends.extend(ends_by_name(gguf).filter(|id| !ends.contains(id)).collect::<Vec<_>>());
+    put("eos_token_id", ends.into());
     put("bos_token_id", ids(&["bos_token_id"])?.into());
     Ok(Fields::of(fields))
+}
+
+/// Control tokens that end a turn, a message or a text by what they are called: files name one or two of them, and
+/// llama.cpp takes all.
+fn ends_by_name(gguf: &Gguf) -> impl Iterator<Item = usize> {
+    const NAMES: [&str; 10] = [
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|end_of_text|>",
+        "<|endoftext|>",
+        "<end_of_turn>",
+        "<EOT>",
+        "<eos>",
+        "</s>",
+    ];
+    let tokens = gguf.texts("tokenizer.ggml.tokens").unwrap_or_default();
+    let is_control = move |id: usize| super::tokenizer::is_control(gguf, id);
+    tokens
+        .iter()
+        .enumerate()
+        .filter(move |(id, token)| NAMES.contains(&token.as_str()) && is_control(*id))
+        .map(|(id, _)| id)
 }
 
 /// Refuses what would change a model's logits and is not understood.
@@ -210,6 +235,28 @@ mod tests {
         let fields = fields(&Gguf::parse(&Bytes::new(Arc::new(file)))?)?;
         let config = (crate::description::families::family(fields.model_type()?).expect("a family").config)(&fields)?;
         config.check().map(|()| config).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn texts_end_with_what_the_file_names_and_with_control_tokens_that_are_called_so() {
+        let sizes = [
+            ("context_length", 64),
+            ("embedding_length", 32),
+            ("block_count", 1),
+            ("feed_forward_length", 48),
+            ("attention.head_count", 4),
+        ];
+        let mut values: Vec<(String, Put)> = sizes.map(|(name, size)| (format!("llama.{name}"), Put::U32(size))).into();
+        let tokens = ["<|im_end|>", "a", "</s>", "<|endoftext|>", "stop"].map(str::to_owned);
+        values.extend([
+            ("general.architecture".into(), Put::Text("llama".into())),
+            ("tokenizer.ggml.tokens".into(), Put::Texts(tokens.into())),
+            // The second last is text that is written so.
+            ("tokenizer.ggml.token_type".into(), Put::Integers(vec![3, 1, 3, 1, 3])),
+            ("tokenizer.ggml.eos_token_id".into(), Put::U32(4)),
+        ]);
+        let fields = fields(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap()).unwrap();
+        assert_eq!(fields.get("eos_token_id"), Some(&json!([4, 0, 2])));
     }
 
     #[test]

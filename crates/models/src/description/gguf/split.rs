@@ -8,6 +8,8 @@ const QWEN2: &str =
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const GPT4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
 /// A way to split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Split {
@@ -17,22 +19,40 @@ pub(super) struct Split {
 }
 
 /// Names that files have, the first for each way being the one that is written.
-const NAMES: [(&str, Split); 14] = [
+const NAMES: [(&str, Split); 26] = [
     ("gpt-2", Split { pattern: GPT2, digits: false }),
     ("default", Split { pattern: GPT2, digits: false }),
     ("", Split { pattern: GPT2, digits: false }),
+    ("phi-2", Split { pattern: GPT2, digits: false }),
+    ("olmo", Split { pattern: GPT2, digits: false }),
+    ("mpt", Split { pattern: GPT2, digits: false }),
     ("smollm", Split { pattern: GPT2, digits: true }),
     ("starcoder", Split { pattern: GPT2, digits: true }),
     ("refact", Split { pattern: GPT2, digits: true }),
     ("qwen2", Split { pattern: QWEN2, digits: false }),
     ("deepseek-r1-qwen", Split { pattern: QWEN2, digits: false }),
+    ("stablelm2", Split { pattern: QWEN2, digits: false }),
+    ("hunyuan", Split { pattern: QWEN2, digits: false }),
     ("llama-bpe", Split { pattern: LLAMA3, digits: false }),
     ("llama3", Split { pattern: LLAMA3, digits: false }),
     ("llama-v3", Split { pattern: LLAMA3, digits: false }),
     ("smaug-bpe", Split { pattern: LLAMA3, digits: false }),
     ("dbrx", Split { pattern: LLAMA3, digits: false }),
+    ("falcon3", Split { pattern: LLAMA3, digits: false }),
+    ("falcon-h1", Split { pattern: LLAMA3, digits: false }),
+    ("pixtral", Split { pattern: LLAMA3, digits: false }),
+    ("chatglm-bpe", Split { pattern: LLAMA3, digits: false }),
+    ("glm4", Split { pattern: LLAMA3, digits: false }),
     ("gpt-4o", Split { pattern: GPT4O, digits: false }),
+    ("llama4", Split { pattern: GPT4O, digits: false }),
+    ("tekken", Split { pattern: TEKKEN, digits: false }),
 ];
+
+/// Names with which a part of a text that is a token becomes that token, whatever the merges say; with which a token also
+/// begins a text, where the file does not say that none does.
+pub(super) fn is_of_llama3(name: &str) -> bool {
+    matches!(name, "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "tekken")
+}
 
 /// The way of a name.
 pub(super) fn named(name: &str) -> Option<Split> {

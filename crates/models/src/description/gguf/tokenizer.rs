@@ -13,6 +13,12 @@ const USER_DEFINED: i64 = 4;
 const UNUSED: i64 = 5;
 const BYTE: i64 = 6;
 
+/// Whether a token steers a model and is no text.
+pub(crate) fn is_control(gguf: &Gguf, id: usize) -> bool {
+    let kind = gguf.numbers("tokenizer.ggml.token_type").and_then(|kinds| kinds.at(id)?.integer());
+    kind == Some(CONTROL)
+}
+
 /// The `tokenizer.json`; what cannot be understood.
 pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
     let named = |name: &str| format!("tokenizer.ggml.{name}");
@@ -30,26 +36,26 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
                 "normalized": false, "special": kind(id) != USER_DEFINED})
         })
         .collect();
+    let model = gguf.text(&named("model"))?.unwrap_or_default();
+    let pre = gguf.text(&named("pre"))?.unwrap_or_default();
     let begin = gguf.get(&named("bos_token_id")).and_then(Value::integer);
-    let adds_begin = gguf.truth(&named("add_bos_token"))?.unwrap_or(false);
+    let adds_begin = gguf.truth(&named("add_bos_token"))?.unwrap_or(model == "llama" || split::is_of_llama3(pre));
     let begin = begin.filter(|_| adds_begin).and_then(|id| Some((id, *tokens.get(usize::try_from(id).ok()?)?)));
     let post = begin.map(|(id, token)| {
         json!({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": token, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
             "special_tokens": {token: {"id": token, "ids": [id], "tokens": [token]}}})
     });
-    let model = gguf.text(&named("model"))?.unwrap_or_default();
     let parts = match model {
         "gpt2" => {
             let merges = gguf.texts(&named("merges")).ok_or("it has no merges")?;
-            let pre = gguf.text(&named("pre"))?.unwrap_or_default();
             let split =
                 split::named(pre).ok_or_else(|| format!("its way to split texts, {pre:?}, is not supported"))?;
             json!({
                 "normalizer": null,
                 "pre_tokenizer": split.json(),
                 "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
-                "model": {"type": "BPE", "ignore_merges": pre.starts_with("llama"), "vocab": vocabulary, "merges": merges},
+                "model": {"type": "BPE", "ignore_merges": split::is_of_llama3(pre), "vocab": vocabulary, "merges": merges},
             })
         }
         "llama" => {
@@ -190,5 +196,30 @@ mod tests {
             }
         }
         assert_eq!(tokenizer(Some(false)).encode(" ab").unwrap(), [7]);
+    }
+
+    #[test]
+    fn prompts_begin_with_a_token_where_the_kind_of_file_has_one() {
+        let named = |name: &str, value: Put| (format!("tokenizer.ggml.{name}"), value);
+        let first = |model: &str, pre: &str, adds: Option<bool>| {
+            let mut values = vec![
+                named("model", Put::Text(model.into())),
+                named("pre", Put::Text(pre.into())),
+                named("tokens", Put::Texts(["<s>", "a", "b", "ab"].map(str::to_owned).into())),
+                named("token_type", Put::Integers([CONTROL, NORMAL, NORMAL, NORMAL].map(|kind| kind as i32).into())),
+                named("merges", Put::Texts(vec!["a b".into()])),
+                named("add_space_prefix", Put::Truth(false)),
+                named("bos_token_id", Put::U32(0)),
+            ];
+            values.extend(adds.map(|adds| named("add_bos_token", Put::Truth(adds))));
+            let file = Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap();
+            Tokenizer::from_json(&json(&file).unwrap()).unwrap().encode_prompt("ab").unwrap()[0]
+        };
+        for (model, pre, adds) in
+            [("llama", "", true), ("gpt2", "llama-bpe", true), ("gpt2", "tekken", true), ("gpt2", "gpt-2", false)]
+        {
+            assert_eq!(first(model, pre, None) == 0, adds, "{model} {pre}");
+            assert_eq!(first(model, pre, Some(!adds)) == 0, !adds, "{model} {pre}, as the file says");
+        }
     }
 }
