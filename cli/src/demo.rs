@@ -41,7 +41,7 @@ impl Demo {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let width = terminal::width().unwrap_or(WIDEST).clamp(NARROWEST, WIDEST);
         let mut out = anstream::stdout();
-        let engine = self.model.engine(&Device::Cpu)?;
+        let engine = self.model.engine(None, &Device::Cpu)?;
         let key = demo_key(&engine, self.seed, 0, "demo");
         let other = demo_key(&engine, self.seed, 1, "another key");
         let request = || engine.request("").max_tokens(self.tokens).through_end().seed(self.seed);

@@ -77,8 +77,16 @@ impl ModelOption {
         last.unwrap_or_else(|| source.display().to_string())
     }
 
-    pub(crate) fn engine(&self, device: &Device) -> Result<Engine, Failure> {
-        let folder = self.folder()?;
+    pub(crate) fn engine(&self, adapter: Option<&Path>, device: &Device) -> Result<Engine, Failure> {
+        let mut folder = self.folder()?;
+        if let Some(adapter) = adapter {
+            if folder.has_adapter() {
+                return Err(Failure::Usage(
+                    "--model is an adapter already: give its base, or leave out --adapter".into(),
+                ));
+            }
+            folder = fetching(|each| folder.with_found_adapter(adapter, each))?;
+        }
         let started = std::time::Instant::now();
         let engine = Engine::from_folder(&folder, device)?;
         tracing::debug!(seconds = started.elapsed().as_secs_f64(), "model loaded");
@@ -132,6 +140,10 @@ pub(crate) fn load(source: &Path, device: &Device) -> Result<Engine, Failure> {
 pub(crate) struct EngineOptions {
     #[command(flatten)]
     model: ModelOption,
+    /// Write with this adapter of the model: a folder that peft has saved (LoRA, DoRA). Given as --model, --expert or
+    /// --anti, such a folder is its base with the adapter
+    #[arg(long, value_name = "PATH|NAME")]
+    adapter: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceOption,
     #[command(flatten, next_help_heading = "Steering")]
@@ -148,7 +160,7 @@ impl EngineOptions {
     }
 
     pub(crate) fn unsteered(&self) -> Result<Engine, Failure> {
-        self.model.engine(&self.device.device()?)
+        self.model.engine(self.adapter.as_deref(), &self.device.device()?)
     }
 
     pub(crate) fn is_steered(&self) -> bool {

@@ -87,7 +87,7 @@ impl Detection {
             return Err(Failure::Usage(message));
         }
         let marking = marking(self.gamma, self.delta, self.hard, self.context, self.width)?;
-        let engine = self.model.engine(&self.device.device()?)?;
+        let engine = self.model.engine(None, &self.device.device()?)?;
         let bar = progress(2 * self.samples);
         let (mut marked, mut plain) = (Vec::new(), Vec::new());
         for sample in 0..self.samples {

@@ -70,7 +70,7 @@ impl Power {
         let Some(&longest) = self.tokens.iter().max().filter(|_| self.samples > 0) else {
             return Err(Failure::Usage("--samples and --tokens must be at least 1".into()));
         };
-        let engine = self.model.engine(&self.device.device()?)?;
+        let engine = self.model.engine(None, &self.device.device()?)?;
         let ways: Vec<_> = by_power().into_iter().filter(|way| way.name.contains(&self.only)).collect();
         if ways.is_empty() {
             return Err(Failure::Usage(format!("no way has {:?} in its name", self.only)));

@@ -60,7 +60,7 @@ impl Robustness {
             let names: Vec<&str> = Attack::ALL.iter().map(|(_, name, _)| *name).collect();
             return Err(Failure::Usage(format!("--attack must be one of {}", names.join(", "))));
         }
-        let engine = self.model.engine(&self.device.device()?)?;
+        let engine = self.model.engine(None, &self.device.device()?)?;
         let as_the_model_says =
             |tokens| engine.request("").max_tokens(tokens).through_end().temperature(1.0).top_p(1.0);
         let human = match &self.human {

@@ -97,7 +97,7 @@ impl Speculation {
             return Err(Failure::Usage("--samples must be at least 1, and --tokens at least 2".into()));
         }
         let device = self.device.device()?;
-        let (engine, draft) = (self.model.engine(&device)?, load(&self.draft, &device)?);
+        let (engine, draft) = (self.model.engine(None, &device)?, load(&self.draft, &device)?);
         let (call, v) = call_costs(engine.model())?;
         let (draft_call, _) = call_costs(draft.model())?;
         let c = draft_call / call;

@@ -18,7 +18,7 @@ pub(super) fn judge<'k>(
         return Err(Failure::Usage(format!("--temperature is {temperature}, but must be above 0 and at most 100")));
     }
     let [key] = keys else { return Err(Failure::Usage("--weigh takes one key".into())) };
-    let engine = options.model.engine(&Device::Cpu)?;
+    let engine = options.model.engine(None, &Device::Cpu)?;
     let weighting = match method {
         Method::LikelihoodRatio => Weighting::LikelihoodRatio { delta: key.delta() / temperature },
         Method::Ewd => Weighting::Ewd,

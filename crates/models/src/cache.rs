@@ -26,7 +26,7 @@ impl CacheLayout {
 /// The format of keys and values: what was `asked` for; else as exact as the weights, but in no less than half
 /// precision.
 pub(crate) fn cache_format(config: &DecoderConfig, parts: &Parts, asked: Option<Format>) -> Result<Format, ModelError> {
-    let exact = parts.layers[0].key.matrix.format() == Format::F32;
+    let exact = parts.layers[0].key.matrix.matrix().format() == Format::F32;
     let format = asked.unwrap_or(if exact { Format::F32 } else { Format::F16 });
     let is_possible = matches!(format, Format::F32 | Format::F16 | Format::Bf16 | Format::Q8_0);
     if is_possible && config.head_dim.is_multiple_of(format.block()) {

@@ -80,6 +80,14 @@ pub enum ModelError {
         /// How it differs.
         fault: String,
     },
+    /// An adapter that cannot be used, or not with this model.
+    #[error("{path}: {fault}")]
+    Adapter {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        fault: String,
+    },
     /// A GPU has keys and values in pages.
     #[error("keys and values on a GPU are kept in pages")]
     PagesOnly,

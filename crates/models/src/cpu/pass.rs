@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use verdigris_kernels::{AttentionMask, Heads, Weights, activate, attend, linear, linear_each, rms_norm, rotate};
+use verdigris_kernels::{AttentionMask, Heads, activate, attend, linear_each, rms_norm, rotate};
 
 use super::decoder::CpuDecoder;
 use super::pages::{Half, Pages};
@@ -115,9 +115,8 @@ fn embed<'a>(decoder: &CpuDecoder, tokens: impl Iterator<Item = &'a u32>, work: 
     let CpuDecoder { config, parts, .. } = decoder;
     let width = config.width;
     work.h.resize(work.positions.len() * width, 0.0);
-    let embedding = parts.embedding.weights();
     for (row, &token) in work.h.chunks_mut(width).zip(tokens) {
-        embedding.decode(token as usize, row);
+        parts.embedding.decode(token as usize, row);
     }
     if let Some(scale) = config.embedding_scale {
         work.h.iter_mut().for_each(|x| *x *= scale as f32);
@@ -125,7 +124,7 @@ fn embed<'a>(decoder: &CpuDecoder, tokens: impl Iterator<Item = &'a u32>, work: 
     if let (Some(learned), Positions::Learned { offset }) = (&parts.positions, &config.positions) {
         work.x.resize(width, 0.0);
         for (row, &position) in work.h.chunks_mut(width).zip(&work.positions) {
-            learned.weights().decode(position as usize + offset, &mut work.x);
+            learned.decode(position as usize + offset, &mut work.x);
             row.iter_mut().zip(&work.x).for_each(|(x, position)| *x += position);
         }
     }
@@ -205,11 +204,11 @@ fn write_rows(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSlice
     if let [slice] = slices {
         let Item { batch, rows, .. } = &mut items[slice.item];
         let logits = &mut rows.logits[logits_of(slice, batch)];
-        linear(&work.x, parts.output.weights(), logits);
+        parts.output.product(&work.x, logits);
         return finish(logits);
     }
     work.up.resize(work.x.len() / width * size, 0.0);
-    linear(&work.x, parts.output.weights(), &mut work.up);
+    parts.output.product(&work.x, &mut work.up);
     finish(&mut work.up);
     let mut rest = &work.up[..];
     for slice in slices {
@@ -236,20 +235,21 @@ fn feed_forward(config: &DecoderConfig, layer: &Layer, x: &[f32], gate: &mut Vec
 }
 
 fn project(x: &[f32], projection: &Projection, out: &mut Vec<f32>) {
-    project_each(x, projection.matrix.weights().columns(), [(projection, out)]);
+    project_each(x, projection.matrix.columns(), [(projection, out)]);
 }
 
 fn project_each<const N: usize>(x: &[f32], width: usize, parts: [(&Projection, &mut Vec<f32>); N]) {
     let m = x.len() / width;
     let mut parts = parts.map(|(projection, out)| {
-        let weights = projection.matrix.weights();
-        out.resize(m * weights.rows(), 0.0);
-        (weights, &mut out[..], projection.bias.as_deref())
+        out.resize(m * projection.matrix.rows(), 0.0);
+        (projection, projection.matrix.matrix().weights(), &mut out[..])
     });
-    let mut products: [(Weights<'_>, &mut [f32]); N] = parts.each_mut().map(|(weights, out, _)| (*weights, &mut **out));
-    linear_each(x, width, &mut products);
-    for (_, out, bias) in parts {
-        if let Some(bias) = bias {
+    linear_each(x, width, &mut parts.each_mut().map(|(_, weights, out)| (*weights, &mut **out)));
+    for (projection, _, out) in parts {
+        if let Some(update) = projection.matrix.update() {
+            update.add_product(x, out);
+        }
+        if let Some(bias) = &projection.bias {
             out.chunks_mut(bias.len()).for_each(|row| row.iter_mut().zip(bias).for_each(|(x, bias)| *x += bias));
         }
     }

@@ -1,59 +1,42 @@
-//! Named weights in files, as they are stored.
+//! Named weights in files, as they are stored, and what an adapter makes of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use safetensors::{Dtype, SafeTensors};
 use verdigris_kernels::Format;
 
+use crate::description::adapter::{Adapter, plain_name};
 use crate::description::matrix::{Bytes, Matrix};
+use crate::description::stored::{Stored, parse_safetensors};
+use crate::description::weight::Weight;
 use crate::error::ModelError;
 
 /// A model's weights by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint {
     tensors: HashMap<String, Stored>,
-}
-
-/// A tensor as it is stored.
-#[derive(Clone, Debug)]
-pub(crate) struct Stored {
-    /// What it is; where that is none of ours, its name.
-    pub(crate) format: Result<Format, String>,
-    pub(crate) shape: Vec<usize>,
-    pub(crate) bytes: Bytes,
-}
-
-impl Stored {
-    /// The rows of a matrix.
-    pub(crate) fn rows(&self) -> Option<usize> {
-        self.shape.first().copied().filter(|_| self.shape.len() == 2)
-    }
+    adapter: Option<Adapter>,
 }
 
 impl Checkpoint {
     pub(crate) fn of(tensors: HashMap<String, Stored>) -> Self {
-        Self { tensors }
+        Self { tensors, adapter: None }
     }
 
     /// Adds a safetensors file in memory.
-    pub(crate) fn add_safetensors(&mut self, path: &Path, bytes: Bytes) -> Result<(), ModelError> {
-        let damaged = |fault: String| ModelError::Damaged { path: path.into(), fault };
-        let all = bytes.get();
-        let parsed = SafeTensors::deserialize(all).map_err(|fault| damaged(fault.to_string()))?;
-        for (name, view) in parsed.iter() {
-            let from = view.data().as_ptr().addr() - all.as_ptr().addr();
-            let part =
-                bytes.part(from..from + view.data().len()).ok_or_else(|| damaged("a tensor lies outside".into()))?;
-            let format = match view.dtype() {
-                Dtype::F32 => Ok(Format::F32),
-                Dtype::F16 => Ok(Format::F16),
-                Dtype::BF16 => Ok(Format::Bf16),
-                other => Err(format!("{other:?}")),
-            };
-            self.tensors.insert(name.to_owned(), Stored { format, shape: view.shape().to_vec(), bytes: part });
-        }
+    pub(crate) fn add_safetensors(&mut self, path: &Path, bytes: &Bytes) -> Result<(), ModelError> {
+        self.tensors.extend(parse_safetensors(path, bytes)?);
         Ok(())
+    }
+
+    /// The same weights as an adapter changes them.
+    pub(crate) fn adapted(mut self, adapter: Adapter) -> Result<Self, ModelError> {
+        // A model whose output matrix is its embedding has none of that name.
+        const OUTPUTS: [&str; 2] = ["lm_head.weight", "embed_out.weight"];
+        let names: HashSet<&str> = self.tensors.keys().map(|name| plain_name(name)).chain(OUTPUTS).collect();
+        adapter.check(|name| names.contains(name))?;
+        self.adapter = Some(adapter);
+        Ok(self)
     }
 
     /// Whether there is a weight of a name.
@@ -62,17 +45,27 @@ impl Checkpoint {
     }
 
     /// The matrix (`out x in`) of a name.
-    pub(crate) fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Matrix, ModelError> {
-        let (format, bytes) = self.stored(name, &shape)?;
-        Matrix::new(format, bytes, shape[1]).ok_or_else(|| {
-            let fault = format!("rows of {} weights are not whole blocks of {format:?}", shape[1]);
-            ModelError::Weight { name: name.into(), fault }
-        })
+    pub(crate) fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Weight, ModelError> {
+        self.changed(name, self.matrix_of(name, self.stored(name), shape)?)
+    }
+
+    /// The matrix (`out x in`) of a name that is stored the other way round.
+    pub(crate) fn transposed(&self, name: &str, [out, input]: [usize; 2]) -> Result<Weight, ModelError> {
+        self.changed(name, self.matrix_of(name, self.stored(name), [input, out])?.transposed())
+    }
+
+    /// The output matrix of a model that has no other than its embedding: what has learned as the one has not as the
+    /// other.
+    pub(crate) fn tied(&self, name: &str, embedding: &str, shape: [usize; 2]) -> Result<Weight, ModelError> {
+        let adapter = self.adapter.as_ref();
+        let own = adapter.and_then(|adapter| adapter.whole(name).or_else(|| adapter.of_base(embedding)));
+        let stored = own.or_else(|| self.tensors.get(embedding));
+        self.changed(name, self.matrix_of(embedding, stored, shape)?)
     }
 
     /// The numbers of a name.
     pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Vec<f32>, ModelError> {
-        let (format, bytes) = self.stored(name, &[length])?;
+        let (format, bytes) = self.checked(name, self.stored(name), &[length])?;
         let matrix = Matrix::new(format, bytes, length);
         matrix.map(|matrix| matrix.numbers()).ok_or_else(|| ModelError::Weight {
             name: name.into(),
@@ -80,19 +73,35 @@ impl Checkpoint {
         })
     }
 
-    fn stored(&self, name: &str, shape: &[usize]) -> Result<(Format, Bytes), ModelError> {
-        let weight = |fault: String| ModelError::Weight { name: name.to_owned(), fault };
-        let stored = self.tensors.get(name).ok_or_else(|| weight("is missing".into()))?;
+    fn changed(&self, name: &str, matrix: Matrix) -> Result<Weight, ModelError> {
+        match &self.adapter {
+            Some(adapter) => adapter.change(name, matrix),
+            None => Ok(matrix.into()),
+        }
+    }
+
+    fn matrix_of(&self, name: &str, stored: Option<&Stored>, shape: [usize; 2]) -> Result<Matrix, ModelError> {
+        let (format, bytes) = self.checked(name, stored, &shape)?;
+        Matrix::new(format, bytes, shape[1]).ok_or_else(|| {
+            let fault = format!("rows of {} weights are not whole blocks of {format:?}", shape[1]);
+            ModelError::Weight { name: name.into(), fault }
+        })
+    }
+
+    fn stored(&self, name: &str) -> Option<&Stored> {
+        let whole = self.adapter.as_ref().and_then(|adapter| adapter.whole(name));
+        whole.or_else(|| self.tensors.get(name))
+    }
+
+    fn checked(&self, name: &str, stored: Option<&Stored>, shape: &[usize]) -> Result<(Format, Bytes), ModelError> {
+        let weight = |fault: String| match self.adapter.as_ref().filter(|adapter| adapter.whole(name).is_some()) {
+            Some(adapter) => adapter.wrong(name, fault),
+            None => ModelError::Weight { name: name.to_owned(), fault },
+        };
+        let stored = stored.ok_or_else(|| weight("is missing".into()))?;
         if stored.shape != shape {
             return Err(weight(format!("has shape {:?}, not {shape:?}", stored.shape)));
         }
-        let format = stored
-            .format
-            .clone()
-            .map_err(|kind| weight(format!("is stored as {kind}, which is not supported; F32, F16 and BF16 are")))?;
-        if stored.bytes.get().len() != format.bytes(shape.iter().product()) {
-            return Err(weight(format!("has {} bytes, which are not those of its shape", stored.bytes.get().len())));
-        }
-        Ok((format, stored.bytes.clone()))
+        stored.checked().map_err(weight)
     }
 }

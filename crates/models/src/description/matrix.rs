@@ -59,6 +59,12 @@ impl Matrix {
         is_whole.then_some(Self { format, bytes, columns })
     }
 
+    /// Numbers, row by row.
+    pub(crate) fn of_numbers(numbers: &[f32], columns: usize) -> Self {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        Self::new(Format::F32, Bytes::new(Arc::new(bytes)), columns).expect("whole rows")
+    }
+
     pub(crate) fn weights(&self) -> Weights<'_> {
         Weights::new(self.format, self.bytes.get(), self.columns)
     }
@@ -68,12 +74,10 @@ impl Matrix {
     }
 
     /// All of it, as it is stored.
-    #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.get()
     }
 
-    #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     pub(crate) fn columns(&self) -> usize {
         self.columns
     }

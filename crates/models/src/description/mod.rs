@@ -5,12 +5,15 @@
 //! | [`config`] | the shape and the choices of a decoder |
 //! | `check` | whether its numbers describe one |
 //! | [`rotary`], `alibi` | positions as angles, and as slopes |
-//! | `matrix` | weights as they are stored: a part of a file in memory |
+//! | `matrix`, `stored` | weights as they are stored: a part of a file in memory |
+//! | `adapter` | what an adapter makes of some weights |
+//! | `weight` | a matrix as a decoder uses it: as it is stored, and what an adapter makes of it |
 //! | `parts` | the weights of a decoder, each at its place |
-//! | `checkpoint` | named weights in files |
+//! | `checkpoint` | named weights in files, and an adapter of them |
 //! | `families` | how each architecture names its choices and its weights |
 //! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
 
+pub(crate) mod adapter;
 pub(crate) mod alibi;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
@@ -20,3 +23,5 @@ pub(crate) mod gguf;
 pub(crate) mod matrix;
 pub(crate) mod parts;
 pub mod rotary;
+pub(crate) mod stored;
+pub(crate) mod weight;

@@ -1,14 +1,14 @@
 //! The weights of a decoder, each at its place.
 //!
-//! `M` is a matrix and `V` a vector of numbers, as an engine holds them: in files and on a CPU [`Matrix`] and
+//! `M` is a matrix and `V` a vector of numbers, as an engine holds them: in files and on a CPU [`Weight`] and
 //! `Vec<f32>`, on a GPU what was made of those by [`Parts::map`].
 
 use super::config::NormPlacement;
-use super::matrix::Matrix;
+use super::weight::Weight;
 
 /// The weights of a decoder.
 #[derive(Debug)]
-pub(crate) struct Parts<M = Matrix, V = Vec<f32>> {
+pub(crate) struct Parts<M = Weight, V = Vec<f32>> {
     /// `vocabulary x hidden size`.
     pub(crate) embedding: M,
     /// Learned positions: `positions x hidden size`.
@@ -29,14 +29,14 @@ pub(crate) struct Scales<V = Vec<f32>> {
 
 /// A matrix (`out x in`) and, in some families, a bias.
 #[derive(Clone, Debug)]
-pub(crate) struct Projection<M = Matrix, V = Vec<f32>> {
+pub(crate) struct Projection<M = Weight, V = Vec<f32>> {
     pub(crate) matrix: M,
     pub(crate) bias: Option<V>,
 }
 
 /// The weights of a layer.
 #[derive(Debug)]
-pub(crate) struct Layer<M = Matrix, V = Vec<f32>> {
+pub(crate) struct Layer<M = Weight, V = Vec<f32>> {
     pub(crate) attention_norm: Option<Scales<V>>,
     pub(crate) query: Projection<M, V>,
     pub(crate) key: Projection<M, V>,

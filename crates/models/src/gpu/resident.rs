@@ -10,9 +10,9 @@ use verdigris_kernels::cuda::{self, Buffer, CudaError, Gpu};
 use crate::cache::{CacheLayout, cache_format};
 use crate::description::alibi::slopes_of;
 use crate::description::config::{DecoderConfig, Positions};
-use crate::description::matrix::Matrix;
 use crate::description::parts::{Layer, Parts, Projection, Scales, Upload};
 use crate::description::rotary::Angles;
+use crate::description::weight::Weight;
 use crate::error::ModelError;
 
 /// The description and the weights of a decoder on a GPU.
@@ -40,13 +40,17 @@ struct ToGpu<'a> {
     done: HashMap<(*const u8, usize), Buffer>,
 }
 
-impl Upload<Matrix, Vec<f32>> for ToGpu<'_> {
+impl Upload<Weight, Vec<f32>> for ToGpu<'_> {
     type Matrix = cuda::Matrix;
     type Vector = Buffer;
     type Error = CudaError;
 
-    fn matrix(&mut self, matrix: &Matrix) -> Result<cuda::Matrix, CudaError> {
+    fn matrix(&mut self, weight: &Weight) -> Result<cuda::Matrix, CudaError> {
+        let matrix = weight.merged();
         let bytes = matrix.bytes();
+        if weight.update().is_some() {
+            return Ok(cuda::Matrix::new(matrix.format(), self.gpu.upload(bytes)?, matrix.columns()));
+        }
         let buffer = match self.done.get(&(bytes.as_ptr(), bytes.len())) {
             Some(buffer) => buffer.clone(),
             None => self.gpu.upload(bytes)?,
@@ -62,9 +66,8 @@ impl Upload<Matrix, Vec<f32>> for ToGpu<'_> {
 
 /// Bytes of the matrices, which are nearly all of a model.
 fn bytes_of(parts: &Parts) -> usize {
-    let of = |matrix: &Matrix| matrix.bytes().len();
-    let is_tied = std::ptr::eq(parts.output.bytes(), parts.embedding.bytes());
-    let output = if is_tied { 0 } else { of(&parts.output) };
+    let of = |weight: &Weight| weight.matrix().bytes().len();
+    let output = if parts.output.is_same(&parts.embedding) { 0 } else { of(&parts.output) };
     let layers = parts.layers.iter().flat_map(Layer::matrices).map(of);
     layers.sum::<usize>() + of(&parts.embedding) + output
 }

@@ -17,6 +17,8 @@ pub(crate) const CONFIG: &str = "config.json";
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const WEIGHTS: &str = "model.safetensors";
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
+pub(crate) const ADAPTER: &str = "adapter_config.json";
+pub(crate) const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
 pub(crate) const CHAT_TEMPLATE: &str = "chat_template.jinja";
 pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 pub(crate) const GENERATION: &str = "generation_config.json";
@@ -57,7 +59,7 @@ impl Files {
             std::io::ErrorKind::NotFound => self.not_a_model("there is nothing at that path".into()),
             _ => ModelError::Read { path: path.clone(), source },
         };
-        Ok(Some(Bytes::new(Arc::new(open::map(path).map_err(read)?))))
+        Ok(Some(Bytes::new(open::map(path).map_err(read)?)))
     }
 
     /// What that file says, and those that belong to it.
@@ -92,7 +94,7 @@ impl Files {
             let path = path.with_file_name(name);
             let mapped = open::map(&path).map_err(|source| self.unreadable(path.clone(), source))?;
             let damaged = |fault: String| ModelError::Damaged { path: path.clone(), fault };
-            let other = Gguf::parse(&Bytes::new(Arc::new(mapped))).map_err(damaged)?;
+            let other = Gguf::parse(&Bytes::new(mapped)).map_err(damaged)?;
             first.add(other, Shard { number, count }).map_err(damaged)?;
         }
         first.check_whole().map_err(|fault| ModelError::Damaged { path, fault })
@@ -109,7 +111,7 @@ impl Files {
             Self::Gguf(_) | Self::Memory(_) => Ok(Vec::new()),
             Self::Disk(_) => {
                 let map = |path: PathBuf| match open::map(&path) {
-                    Ok(mapped) => Ok((path, Bytes::new(Arc::new(mapped)))),
+                    Ok(mapped) => Ok((path, Bytes::new(mapped))),
                     Err(source) => Err(self.unreadable(path, source)),
                 };
                 self.weight_files()?.into_iter().map(map).collect()
@@ -142,6 +144,34 @@ impl Files {
             return Err(config(format!("the shard {name:?} is not a file name")));
         }
         Ok(names.into_iter().map(|name| self.path(&name)).collect())
+    }
+
+    /// An adapter's weights, mapped.
+    pub(crate) fn adapter_weights(&self) -> Result<(PathBuf, Bytes), ModelError> {
+        let path = self.path(ADAPTER_WEIGHTS);
+        if !self.has(ADAPTER_WEIGHTS) && self.has("adapter_model.bin") {
+            let fault = "its weights are in adapter_model.bin, which may hold any program; save them as safetensors";
+            return Err(ModelError::Adapter { path: self.path(""), fault: fault.into() });
+        }
+        match open::map(&path) {
+            Ok(mapped) => Ok((path, Bytes::new(mapped))),
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => Err(self.not_an_adapter(ADAPTER_WEIGHTS)),
+            Err(source) => Err(ModelError::Read { path, source }),
+        }
+    }
+
+    /// What says of an adapter how strongly it counts and which model it is of.
+    pub(crate) fn adapter_config(&self) -> Result<Cow<'static, [u8]>, ModelError> {
+        if !self.has(ADAPTER) {
+            return Err(self.not_an_adapter(ADAPTER));
+        }
+        self.read(ADAPTER)
+    }
+
+    fn not_an_adapter(&self, missing: &str) -> ModelError {
+        let fault =
+            format!("it has no {missing}; an adapter's folder has {ADAPTER} and {ADAPTER_WEIGHTS}, as peft saves them");
+        ModelError::Adapter { path: self.path("").components().collect(), fault }
     }
 
     pub(crate) fn path(&self, file: &str) -> PathBuf {

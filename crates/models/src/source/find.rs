@@ -8,14 +8,28 @@ use crate::error::ModelError;
 
 impl ModelFolder {
     /// The folder or file at a path; where there is nothing, the model of that name on the Hugging Face hub, which is
-    /// fetched (feature `hub`). `each` hears of progress.
+    /// fetched (feature `hub`). Of an adapter it is the adapter's base, which is found likewise, with the adapter.
+    /// `each` hears of progress.
     ///
     /// # Errors
-    /// [`ModelError::Hub`] where a model cannot be fetched. That there is no model at a path shows when it is loaded.
-    pub fn find(path: impl AsRef<Path>, each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
-        match hub_name(path.as_ref()) {
-            Some(name) => name.fetch(each),
-            None => Ok(Self::at(path.as_ref())),
+    /// [`ModelError::Hub`] where a model cannot be fetched, and [`ModelError::Adapter`] where an adapter's base cannot
+    /// be found. That there is no model at a path shows when it is loaded.
+    pub fn find(path: impl AsRef<Path>, mut each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
+        with_base(path.as_ref(), &mut |path| match hub_name(path) {
+            Some(name) => name.fetch(&mut each),
+            None => Ok(Self::at(path)),
+        })
+    }
+
+    /// As [`ModelFolder::with_adapter`]; where there is nothing at that path, with the adapter of that name on the hub.
+    ///
+    /// # Errors
+    /// [`ModelError::Hub`] where it cannot be fetched. That there is no adapter at a path shows when it is loaded.
+    pub fn with_found_adapter(self, path: impl AsRef<Path>, each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
+        let path = path.as_ref();
+        match hub_name(path) {
+            Some(name) => Ok(self.with_adapter(name.fetch(each)?.folder().unwrap_or(path))),
+            None => Ok(self.with_adapter(path)),
         }
     }
 
@@ -23,12 +37,44 @@ impl ModelFolder {
     ///
     /// # Errors
     /// As [`ModelFolder::find`].
-    pub fn find_tokenizer(path: impl AsRef<Path>, each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
-        match hub_name(path.as_ref()) {
-            Some(name) => name.fetch_tokenizer(each),
-            None => Ok(Self::at(path.as_ref())),
-        }
+    pub fn find_tokenizer(path: impl AsRef<Path>, mut each: impl FnMut(Fetched<'_>)) -> Result<Self, ModelError> {
+        with_base(path.as_ref(), &mut |path| match hub_name(path) {
+            Some(name) => name.fetch_tokenizer(&mut each),
+            None => Ok(Self::at(path)),
+        })
     }
+}
+
+/// What `find` finds; of an adapter its base, with the adapter.
+fn with_base(
+    path: &Path,
+    find: &mut dyn FnMut(&Path) -> Result<ModelFolder, ModelError>,
+) -> Result<ModelFolder, ModelError> {
+    let found = find(path)?;
+    let Some(config) = found.base_of_adapter()? else { return Ok(found) };
+    let wrong = |fault: String| ModelError::Adapter { path: path.into(), fault };
+    let cure = "give the model that it was trained from, and this folder as an adapter of it";
+    let Some(base) = config.base() else {
+        return Err(wrong(format!(
+            "it does not say which model it is an adapter of (base_model_name_or_path): {cure}"
+        )));
+    };
+    // A path means what it means where the program runs, as peft has it, or else where the adapter lies.
+    let beside = found.folder().unwrap_or(path).join(base);
+    let (here, there) = (Path::new(base), beside.as_path());
+    let base_folder = match (here.exists(), there.exists(), hub_name(here).is_some()) {
+        (true, _, _) => find(here)?,
+        (false, true, _) => find(there)?,
+        (false, false, true) => match config.revision() {
+            Some(revision) => find(Path::new(&format!("{base}@{revision}")))?,
+            None => find(here)?,
+        },
+        (false, false, false) => return Err(wrong(format!("its base {base} is not there: {cure}"))),
+    };
+    if base_folder.base_of_adapter()?.is_some() {
+        return Err(wrong(format!("its base {base} is an adapter itself; merge that with its own base first")));
+    }
+    Ok(base_folder.with_adapter(found.folder().unwrap_or(path)))
 }
 
 fn hub_name(path: &Path) -> Option<HubName> {

@@ -9,14 +9,15 @@ use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 
 use super::chat::{ChatSource, ids};
-use super::files::{CONFIG, Files, TOKENIZER};
+use super::files::{ADAPTER, CONFIG, Files, TOKENIZER};
 use crate::backend::ModelFiles;
 use crate::cache::CacheLayout;
 use crate::cpu::CpuDecoder;
+use crate::description::adapter::{Adapter, AdapterConfig};
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{DecoderConfig, Positions, Scaling};
 use crate::description::families::{Family, Fields, family, model_types};
-use crate::description::gguf::convert::{Converted, Model, convert};
+use crate::description::gguf::convert::{Converted, Model, convert, neighbours};
 use crate::description::gguf::{self, Gguf};
 use crate::description::matrix::Bytes;
 use crate::description::parts::Parts;
@@ -32,6 +33,7 @@ pub struct ModelFolder {
     files: Files,
     cached_as: Option<Format>,
     layout: CacheLayout,
+    adapter: Option<Files>,
 }
 
 /// A model with what belongs to it.
@@ -50,7 +52,7 @@ pub struct LoadedModel {
 
 impl ModelFolder {
     const fn new(files: Files) -> Self {
-        Self { files, cached_as: None, layout: CacheLayout::DEFAULT }
+        Self { files, cached_as: None, layout: CacheLayout::DEFAULT, adapter: None }
     }
 
     /// The folder at a path, or the GGUF file, which is known by how it begins or by its name.
@@ -87,6 +89,39 @@ impl ModelFolder {
         self
     }
 
+    /// The same model with an adapter of it, in the place of one that it has: a folder with `adapter_config.json` and
+    /// `adapter_model.safetensors`, as the library `peft` saves LoRA, rsLoRA and DoRA. It is kept beside the weights, so
+    /// several adapters share those of their base; on a GPU, and by [`ModelFolder::convert`], it is merged. A tokenizer
+    /// and a chat template in its folder stand in the place of the model's.
+    #[must_use]
+    #[doc(alias = "lora")]
+    #[doc(alias = "peft")]
+    pub fn with_adapter(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.adapter = Some(Files::Disk(folder.into()));
+        self
+    }
+
+    /// Where it lies, if it is a folder on disk.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        match &self.files {
+            Files::Disk(folder) => Some(folder),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a model with an adapter.
+    pub fn has_adapter(&self) -> bool {
+        self.adapter.is_some()
+    }
+
+    /// Where, if this is an adapter's folder alone, its base lies, as the adapter has it.
+    pub(super) fn base_of_adapter(&self) -> Result<Option<AdapterConfig>, ModelError> {
+        if self.files.has(CONFIG) || !self.files.has(ADAPTER) {
+            return Ok(None);
+        }
+        adapter_config(&self.files).map(Some)
+    }
+
     /// Loads everything.
     ///
     /// # Errors
@@ -103,7 +138,7 @@ impl ModelFolder {
         let model = self.model_of(gguf.as_ref(), &fields, device)?;
         self.fits(&tokenizer, model.vocabulary_size())?;
         let (end, begin) = self.ends(&fields, model.vocabulary_size())?;
-        let chat = self.files.chat(gguf.as_ref())?;
+        let chat = self.chat_of(gguf.as_ref())?;
         let begin = begin.or(end.first().copied());
         Ok(LoadedModel { model, tokenizer: Arc::new(tokenizer), end, begin, chat })
     }
@@ -124,7 +159,12 @@ impl ModelFolder {
     /// # Errors
     /// Where the file that has it cannot be read, or is damaged.
     pub fn chat(&self) -> Result<Option<ChatSource>, ModelError> {
-        self.files.chat(self.files.gguf()?.as_ref())
+        self.chat_of(self.files.gguf()?.as_ref())
+    }
+
+    fn chat_of(&self, gguf: Option<&Gguf>) -> Result<Option<ChatSource>, ModelError> {
+        let own = self.adapter.as_ref().map(|adapter| adapter.chat(None)).transpose()?.flatten();
+        own.map_or_else(|| self.files.chat(gguf), |own| Ok(Some(own)))
     }
 
     /// The tokens that end a text, each once, and the one that begins it, of a model with rows so long.
@@ -175,11 +215,9 @@ impl ModelFolder {
             });
         }
         let fields = self.fields(None)?;
-        let config = self.config_of(&fields)?;
-        let family = self.family(&fields)?;
-        let parts = (family.parts)(&self.checkpoint()?, &config, &fields)?;
-        let tokenizer = self.file(TOKENIZER)?;
-        let chat_template = self.files.chat(None)?.map(|chat| chat.template);
+        let (config, parts) = self.described(None, &fields)?;
+        let (_, tokenizer) = self.tokenizer_files().tokenizer()?;
+        let chat_template = self.chat_of(None)?.map(|chat| chat.template);
         let (ends, begin) = self.ends(&fields, config.vocabulary)?;
         let model = Model {
             config: &config,
@@ -219,7 +257,15 @@ impl ModelFolder {
                 let (config, parts) = self.described(gguf, fields)?;
                 Ok(Arc::new(GpuDecoder::new(gpu.clone(), config, &parts, self.cached_as, self.layout)?))
             }
-            Device::Backend(backend) => backend.model(ModelFiles(&self.files)),
+            Device::Backend(backend) => {
+                if let Some(adapter) = &self.adapter {
+                    return Err(ModelError::Adapter {
+                        path: adapter.path(""),
+                        fault: format!("{backend} computes no adapters; our own decoders do, on cpu and cuda"),
+                    });
+                }
+                backend.model(ModelFiles(&self.files))
+            }
         }
     }
 
@@ -227,10 +273,22 @@ impl ModelFolder {
     fn described(&self, gguf: Option<&Gguf>, fields: &Fields) -> Result<(DecoderConfig, Parts), ModelError> {
         let mut config = self.config_of(fields)?;
         let family = self.family(fields)?;
-        let checkpoint = match gguf {
+        let mut checkpoint = match gguf {
             Some(gguf) => gguf::model::checkpoint(gguf),
             None => self.checkpoint()?,
         };
+        if let Some(files) = &self.adapter {
+            let config_of_adapter = adapter_config(files)?;
+            let (path, bytes) = files.adapter_weights()?;
+            let mut adapter = Adapter::new(config_of_adapter, path, &bytes)?;
+            if gguf.is_some() {
+                let is = |name: &str| fields.flag(name, false).unwrap_or_default();
+                let order = |heads: usize| neighbours(heads, config.head_dim);
+                let order = is("rope_neighbours").then_some(order);
+                adapter.for_gguf([config.heads, config.kv_heads], order, is("norms_are_whole"))?;
+            }
+            checkpoint = checkpoint.adapted(adapter)?;
+        }
         if gguf.is_some_and(gguf::model::has_factors)
             && let Positions::Rotary(all) = &mut config.positions
         {
@@ -239,6 +297,8 @@ impl ModelFolder {
             all[0].scaling = Scaling::Each(factors);
         }
         let parts = (family.parts)(&checkpoint, &config, fields)?;
+        // An adapter may have changed the one and not the other.
+        config.tied &= parts.output.is_same(&parts.embedding);
         Ok((config, parts))
     }
 
@@ -250,8 +310,14 @@ impl ModelFolder {
         self.tokenizer_of(self.files.gguf()?.as_ref())
     }
 
+    /// Whose tokenizer it is: an adapter may have one of its own.
+    fn tokenizer_files(&self) -> &Files {
+        self.adapter.as_ref().filter(|adapter| adapter.has(TOKENIZER)).unwrap_or(&self.files)
+    }
+
     fn tokenizer_of(&self, gguf: Option<&Gguf>) -> Result<Tokenizer, ModelError> {
-        if let Some(gguf) = gguf {
+        let own = self.adapter.as_ref().filter(|adapter| adapter.has(TOKENIZER));
+        if let (Some(gguf), None) = (gguf, own) {
             let wrong = |fault: String| ModelError::Tokenizer {
                 path: self.files.path(""),
                 fault: format!("its tokenizer: {fault}"),
@@ -259,7 +325,7 @@ impl ModelFolder {
             let json = gguf::tokenizer::json(gguf).map_err(wrong)?;
             return Tokenizer::from_json(&json).map_err(|error| wrong(error.to_string()));
         }
-        let (path, json) = self.files.tokenizer()?;
+        let (path, json) = self.tokenizer_files().tokenizer()?;
         Tokenizer::from_json(&json).map_err(|error| ModelError::Tokenizer { path, fault: error.to_string() })
     }
 
@@ -308,8 +374,13 @@ impl ModelFolder {
     /// mapped, and read when they are used.
     ///
     /// # Errors
-    /// Where one is missing or cannot be read, or the index is damaged.
+    /// Where one is missing or cannot be read, or the index is damaged; [`ModelError::Adapter`] for a model with an
+    /// adapter, whose weights are in no file.
     pub fn safetensors(&self) -> Result<Vec<(PathBuf, Bytes)>, ModelError> {
+        if let Some(adapter) = &self.adapter {
+            let fault = "a model with an adapter cannot be trained or read as files; merge the two first".into();
+            return Err(ModelError::Adapter { path: adapter.path(""), fault });
+        }
         self.files.safetensors()
     }
 
@@ -317,8 +388,45 @@ impl ModelFolder {
     fn checkpoint(&self) -> Result<Checkpoint, ModelError> {
         let mut checkpoint = Checkpoint::default();
         for (path, bytes) in self.files.safetensors()? {
-            checkpoint.add_safetensors(&path, bytes)?;
+            checkpoint.add_safetensors(&path, &bytes)?;
         }
         Ok(checkpoint)
+    }
+}
+
+fn adapter_config(files: &Files) -> Result<AdapterConfig, ModelError> {
+    let json = files.adapter_config()?;
+    AdapterConfig::parse(&json).map_err(|fault| ModelError::Adapter { path: files.path(ADAPTER), fault })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::description::parts::Layer;
+    use crate::description::weight::Weight;
+
+    #[test]
+    #[cfg(unix)]
+    fn adapters_of_a_base_share_its_weights() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden");
+        let parts = |folder: ModelFolder| folder.described(None, &folder.fields(None).unwrap()).unwrap().1;
+        let base = parts(ModelFolder::at(golden.join("architectures/qwen2")));
+        let adapted = |name: &str| parts(ModelFolder::find(golden.join("adapters").join(name), |_| ()).unwrap());
+        let (first, second) = (adapted("patterns"), adapted("tied"));
+        let all = |parts: &Parts| -> Vec<Weight> {
+            let of = |layer: &Layer| {
+                let Layer { query, key, value, output, gate, up, down, .. } = layer;
+                let gate = gate.as_ref().unwrap();
+                [query, key, value, output, gate, up, down].map(|projection| projection.matrix.clone())
+            };
+            parts.layers.iter().flat_map(of).chain([parts.output.clone()]).collect()
+        };
+        let (base, first, second) = (all(&base), all(&first), all(&second));
+        let bytes = |weight: &Weight| weight.matrix().bytes().as_ptr_range();
+        let shared = |other: &[Weight]| base.iter().zip(other).filter(|(a, b)| bytes(a) == bytes(b)).count();
+        let changed = |all: &[Weight]| all.iter().filter(|weight| weight.update().is_some()).count();
+        assert_eq!((base.len(), shared(&first), changed(&first)), (15, 15, 14));
+        // The embedding, and so what was the output matrix, came with the adapter.
+        assert_eq!((shared(&second), changed(&second)), (14, 2));
     }
 }

@@ -1,8 +1,9 @@
 //! A model's files, whoever made them: opened only where they are files, and read only as far as such files go.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use verdigris_kernels::Mapped;
 
@@ -30,13 +31,61 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A file of weights as memory.
-pub(crate) fn map(path: &Path) -> io::Result<Mapped> {
-    Mapped::new(&open(path)?)
+/// A file of weights as memory, the same memory for all who have it mapped: adapters of one base are several models on
+/// one file.
+pub(crate) fn map(path: &Path) -> io::Result<Arc<Mapped>> {
+    static MAPPED: Mutex<Vec<(FileId, Weak<Mapped>)>> = Mutex::new(Vec::new());
+    let file = open(path)?;
+    let Some(id) = FileId::of(&file.metadata()?) else { return Ok(Arc::new(Mapped::new(&file)?)) };
+    let mut all = MAPPED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.retain(|(_, mapped)| mapped.strong_count() > 0);
+    if let Some(mapped) = all.iter().find(|(other, _)| *other == id).and_then(|(_, mapped)| mapped.upgrade()) {
+        return Ok(mapped);
+    }
+    let mapped = Arc::new(Mapped::new(&file)?);
+    all.push((id, Arc::downgrade(&mapped)));
+    Ok(mapped)
+}
+
+/// What tells a file from all others, as long as it is mapped: its device, its number there, and its length.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileId(u64, u64, u64);
+
+impl FileId {
+    #[cfg(unix)]
+    fn of(metadata: &Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        Some(Self(metadata.dev(), metadata.ino(), metadata.len()))
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &Metadata) -> Option<Self> {
+        None
+    }
 }
 
 /// Whether a file begins as GGUF files do.
 pub(crate) fn is_gguf(path: &Path) -> bool {
     let mut magic = [0; 4];
     open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *b"GGUF"
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_mapped_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("weights");
+        fs::write(&path, b"one").unwrap();
+        fs::hard_link(&path, folder.path().join("link")).unwrap();
+        let first = map(&path).unwrap();
+        assert!(Arc::ptr_eq(&first, &map(&folder.path().join("link")).unwrap()));
+        // Another file in its place is another file, whoever still has the first.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, b"two").unwrap();
+        let second = map(&path).unwrap();
+        assert_eq!((&first[..], &second[..]), (&b"one"[..], &b"two"[..]));
+    }
 }

@@ -132,7 +132,7 @@ pub(super) fn neox_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
     let layers = (0..config.layers).map(|i| layer(&names, config, format!("layers.{i}."), &of, Packing::Groups));
     let layers = layers.collect::<Result<_, ModelError>>()?;
     let embedding = checkpoint.matrix(&names.name("embed_in.weight"), [vocabulary, width])?;
-    let output = output(checkpoint, config, &embedding, "embed_out.weight")?;
+    let output = output(checkpoint, config, &names.name("embed_in.weight"), "embed_out.weight")?;
     let norm = names.scales("final_layer_norm", width, norm, true)?;
     Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
 }
@@ -185,7 +185,7 @@ pub(super) fn bloom_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &F
     let layers = (0..config.layers).map(|i| layer(&names, config, format!("h.{i}."), &of, Packing::Groups));
     let layers = layers.collect::<Result<_, ModelError>>()?;
     let embedding = checkpoint.matrix(&names.name("word_embeddings.weight"), [vocabulary, width])?;
-    let output = output(checkpoint, config, &embedding, "lm_head.weight")?;
+    let output = output(checkpoint, config, &names.name("word_embeddings.weight"), "lm_head.weight")?;
     let embedding_norm = Some(names.scales("word_embeddings_layernorm", width, norm, true)?);
     let norm = names.scales("ln_f", width, norm, true)?;
     Ok(Parts { embedding, positions: None, embedding_norm, layers, norm, output })
@@ -242,7 +242,7 @@ pub(super) fn mpt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fie
     let layers = (0..config.layers).map(|i| layer(&names, config, format!("blocks.{i}."), &of, Packing::Apart));
     let layers = layers.collect::<Result<_, ModelError>>()?;
     let embedding = checkpoint.matrix(&names.name("wte.weight"), [vocabulary, width])?;
-    let output = output(checkpoint, config, &embedding, "lm_head.weight")?;
+    let output = output(checkpoint, config, &names.name("wte.weight"), "lm_head.weight")?;
     let norm = names.scales("norm_f", width, norm, false)?;
     Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
 }
@@ -321,7 +321,7 @@ pub(super) fn falcon_parts(
     let layers = (0..config.layers).map(|i| layer(&names, config, format!("h.{i}."), &of, packing));
     let layers = layers.collect::<Result<_, ModelError>>()?;
     let embedding = checkpoint.matrix(&names.name("word_embeddings.weight"), [vocabulary, width])?;
-    let output = output(checkpoint, config, &embedding, "lm_head.weight")?;
+    let output = output(checkpoint, config, &names.name("word_embeddings.weight"), "lm_head.weight")?;
     let norm = names.scales("ln_f", width, norm, true)?;
     Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
 }

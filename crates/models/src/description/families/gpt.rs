@@ -43,7 +43,7 @@ pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
     // Its matrices are stored the other way round.
     let transposed = |name: &str, out: usize, input: usize| -> Result<Projection, ModelError> {
         let name = names.name(name);
-        let matrix = checkpoint.matrix(&format!("{name}.weight"), [input, out])?.transposed();
+        let matrix = checkpoint.transposed(&format!("{name}.weight"), [out, input])?;
         Ok(Projection { matrix, bias: Some(checkpoint.vector(&format!("{name}.bias"), out)?) })
     };
     let layer = |i: usize| {
@@ -67,7 +67,7 @@ pub(super) fn gpt2_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
     };
     let layers = (0..config.layers).map(layer).collect::<Result<_, ModelError>>()?;
     let embedding = checkpoint.matrix(&names.name("wte.weight"), [vocabulary, width])?;
-    let output = output(checkpoint, config, &embedding, "lm_head.weight")?;
+    let output = output(checkpoint, config, &names.name("wte.weight"), "lm_head.weight")?;
     let positions = Some(checkpoint.matrix(&names.name("wpe.weight"), [context, width])?);
     let norm = names.scales("ln_f", width, norm, true)?;
     Ok(Parts { embedding, positions, embedding_norm: None, layers, norm, output })
@@ -131,7 +131,7 @@ pub(super) fn opt_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fie
     };
     let layers = (0..config.layers).map(layer).collect::<Result<_, ModelError>>()?;
     let embedding = checkpoint.matrix(&names.name("embed_tokens.weight"), [vocabulary, width])?;
-    let output = output(checkpoint, config, &embedding, "lm_head.weight")?;
+    let output = output(checkpoint, config, &names.name("embed_tokens.weight"), "lm_head.weight")?;
     let positions = Some(checkpoint.matrix(&names.name("embed_positions.weight"), [context + OPT_OFFSET, width])?);
     let norm = names.scales("final_layer_norm", width, norm, true)?;
     Ok(Parts { embedding, positions, embedding_norm: None, layers, norm, output })

@@ -241,6 +241,6 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
         })
     };
     let layers = (0..config.layers).map(layer).collect::<Result<_, ModelError>>()?;
-    let output = output(checkpoint, config, &embedding, "lm_head.weight")?;
+    let output = output(checkpoint, config, &names.name("embed_tokens.weight"), "lm_head.weight")?;
     Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm: scales("norm", width)?, output })
 }

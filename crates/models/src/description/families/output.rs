@@ -2,15 +2,16 @@
 
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::DecoderConfig;
-use crate::description::matrix::Matrix;
+use crate::description::weight::Weight;
 use crate::error::ModelError;
 
 /// The output matrix: the embedding, or one of its own.
 pub(super) fn output(
     checkpoint: &Checkpoint,
     config: &DecoderConfig,
-    embedding: &Matrix,
+    embedding: &str,
     name: &str,
-) -> Result<Matrix, ModelError> {
-    if config.tied { Ok(embedding.clone()) } else { checkpoint.matrix(name, [config.vocabulary, config.width]) }
+) -> Result<Weight, ModelError> {
+    let shape = [config.vocabulary, config.width];
+    if config.tied { checkpoint.tied(name, embedding, shape) } else { checkpoint.matrix(name, shape) }
 }

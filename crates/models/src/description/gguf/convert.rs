@@ -11,9 +11,10 @@ use super::write::{Planned, Put, head, pad};
 use super::{Gguf, model, tokenizer};
 use crate::description::config::{DecoderConfig, FeedForward, LayerKind, Norm, Pairs, Positions, Rotary, Scaling};
 use crate::description::families::{Fields, family};
-use crate::description::matrix::{Bytes, Matrix};
+use crate::description::matrix::Bytes;
 use crate::description::parts::{Parts, Projection, Scales};
 use crate::description::rotary::Angles;
+use crate::description::weight::Weight;
 use crate::error::ModelError;
 use crate::whole_file::write_whole;
 
@@ -28,7 +29,7 @@ pub struct Converted {
 
 /// A tensor to be written.
 enum Source<'a> {
-    Matrix(Matrix),
+    Matrix(Weight),
     Vector(&'a [f32]),
     Numbers(Vec<f32>),
 }
@@ -280,7 +281,7 @@ fn factors(rotary: &Rotary, config: &DecoderConfig) -> Option<Vec<f32>> {
 }
 
 /// The order of rows in which the halves of each head are neighbours.
-fn neighbours(heads: usize, head_dim: usize) -> Vec<usize> {
+pub(crate) fn neighbours(heads: usize, head_dim: usize) -> Vec<usize> {
     let row = |i: usize| i / head_dim * head_dim + i % 2 * (head_dim / 2) + i % head_dim / 2;
     (0..heads * head_dim).map(row).collect()
 }
@@ -293,7 +294,7 @@ fn plan(name: &str, source: &Source<'_>, format: Format) -> Planned {
             // What is drawn from, and read from, counts most.
             let is_outside = name == "token_embd.weight" || name == "output.weight";
             let wanted = if is_outside && is_small(format) { Format::Q6K } else { format };
-            let columns = matrix.weights().columns();
+            let columns = matrix.columns();
             let fits = |format: &Format| columns.is_multiple_of(format.block());
             let chosen = [wanted, in_32(wanted), Format::F16].into_iter().find(fits).unwrap_or(Format::F16);
             (vec![matrix.rows(), columns], chosen)
@@ -343,7 +344,7 @@ fn write(
         Source::Vector(numbers) => return write_numbers(out, numbers, each),
         Source::Numbers(numbers) => return write_numbers(out, numbers, each),
     };
-    let (weights, columns) = (matrix.weights(), matrix.weights().columns());
+    let columns = matrix.columns();
     let rows = (CHUNK / columns).max(1);
     let starts: Vec<usize> = (0..matrix.rows()).step_by(rows).collect();
     for starts in starts.chunks(2 * rayon::current_num_threads()) {
@@ -351,7 +352,7 @@ fn write(
             let count = rows.min(matrix.rows() - from);
             let mut numbers = vec![0.0; count * columns];
             for (j, row) in numbers.chunks_exact_mut(columns).enumerate() {
-                weights.decode(from + j, row);
+                matrix.decode(from + j, row);
             }
             let mut bytes = vec![0; count * planned.format.bytes(columns)];
             planned.format.encode(&numbers, &mut bytes);

@@ -14,8 +14,9 @@ use std::collections::HashMap;
 
 use verdigris_kernels::Format;
 
-use crate::description::checkpoint::{Checkpoint, Stored};
+use crate::description::checkpoint::Checkpoint;
 use crate::description::matrix::Bytes;
+use crate::description::stored::Stored;
 
 /// No file has more values, or more tensors.
 const MAX_ENTRIES: u64 = 1 << 20;
@@ -409,7 +410,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|i| list.at(i).and_then(|value| value.integer())), [Some(7), Some(9), None]);
         assert!(gguf.size("list").is_err() && gguf.number("general.architecture").is_err());
         let checkpoint = gguf.checkpoint(|name| Some(format!("{name}.weight")));
-        assert_eq!(checkpoint.matrix("w.weight", [3, 2]).unwrap().numbers(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(checkpoint.matrix("w.weight", [3, 2]).unwrap().matrix().numbers(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     }
 
     /// Cut short anywhere, and with any byte changed: an answer, and no panic.

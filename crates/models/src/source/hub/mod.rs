@@ -21,7 +21,9 @@ use hf_hub::{Cache, Repo, RepoType};
 use cached::{Cached, Snapshot, is_word};
 use checked::check;
 
-use super::files::{CHAT_TEMPLATE, CONFIG, Files, GENERATION, INDEX, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS};
+use super::files::{
+    ADAPTER, ADAPTER_WEIGHTS, CHAT_TEMPLATE, CONFIG, Files, GENERATION, INDEX, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS,
+};
 use super::folder::ModelFolder;
 use super::name::{Fetched, HubName};
 use crate::description::gguf::shards::names as gguf_shards;
@@ -101,10 +103,10 @@ impl HubName {
         for shard in shards(&snapshot) {
             source.fetch(&shard, &mut each).map_err(fault)?;
         }
+        let absent = OPTIONAL.into_iter().chain([TOKENIZER]).filter(|name| !there.iter().any(|file| file == name));
+        cached.settle(&snapshot, absent).map_err(|error| fault(error.to_string()))?;
         let path =
             self.cached_model(parts, &snapshot).ok_or_else(|| fault("files of it are missing on the hub".into()))?;
-        let absent = OPTIONAL.into_iter().filter(|name| !there.iter().any(|file| file == name));
-        cached.settle(&snapshot, absent).map_err(|error| fault(error.to_string()))?;
         Ok(ModelFolder::at(path))
     }
 
@@ -120,8 +122,12 @@ impl HubName {
             };
         }
         let weights = if has(INDEX) { INDEX } else { WEIGHTS };
+        // An adapter has no configuration of a model, and perhaps no tokenizer: those of its base are its own.
+        let is_adapter = has(ADAPTER) && !has(CONFIG);
         let needed = match parts {
-            Parts::All => &[CONFIG, TOKENIZER, weights][..],
+            Parts::All if is_adapter => &[ADAPTER, ADAPTER_WEIGHTS][..],
+            Parts::Tokenizer if is_adapter && !has(TOKENIZER) => &[ADAPTER],
+            Parts::All => &[CONFIG, TOKENIZER, weights],
             Parts::Tokenizer => &[TOKENIZER],
         };
         if let Some(missing) = needed.iter().find(|file| !has(file)) {
@@ -136,7 +142,8 @@ impl HubName {
                 }
             });
         }
-        let optional = OPTIONAL.iter().filter(|file| parts == Parts::All && has(file));
+        let own = is_adapter.then_some(&TOKENIZER);
+        let optional = OPTIONAL.iter().chain(own).filter(|file| parts == Parts::All && has(file));
         Ok(needed.iter().chain(optional).map(|file| (*file).to_owned()).collect())
     }
 
@@ -145,6 +152,15 @@ impl HubName {
         if let Some(file) = &self.file {
             let are_there = files_of(file).iter().all(|file| snapshot.get(file).is_some());
             return snapshot.get(file).filter(|_| are_there);
+        }
+        if snapshot.get(CONFIG).is_none() && snapshot.get(ADAPTER).is_some() {
+            let needed = match parts {
+                Parts::All => ADAPTER_WEIGHTS,
+                Parts::Tokenizer if snapshot.knows(TOKENIZER) => ADAPTER,
+                Parts::Tokenizer => TOKENIZER,
+            };
+            snapshot.get(needed)?;
+            return Some(snapshot.folder().to_owned());
         }
         let tokenizer = snapshot.get(TOKENIZER)?;
         if parts == Parts::Tokenizer {
@@ -166,7 +182,8 @@ impl HubName {
     /// Whether of all files that a model may have it is known whether it has them: one of them may have failed while
     /// the others came, and other programs fetch what they need.
     fn is_settled(&self, parts: Parts, snapshot: &Snapshot) -> bool {
-        self.file.is_some() || parts == Parts::Tokenizer || OPTIONAL.iter().all(|name| snapshot.knows(name))
+        let knows = || OPTIONAL.iter().chain([&TOKENIZER]).all(|name| snapshot.knows(name));
+        self.file.is_some() || parts == Parts::Tokenizer || knows()
     }
 }
 
@@ -494,6 +511,23 @@ mod tests {
         let other = tempfile::tempdir().unwrap();
         let fault = fetch(&server, other.path(), false, "o/n:n-00001-of-00002.gguf").unwrap_err();
         assert!(fault.contains("it has no n-00002-of-00002.gguf"), "{fault}");
+    }
+
+    #[test]
+    fn an_adapter_is_fetched_without_a_model() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/adapters/tale-small");
+        let files = [ADAPTER, ADAPTER_WEIGHTS].map(|name| (name, std::fs::read(golden.join(name)).unwrap()));
+        let (server, folder) = (Server::of(files.into()), tempfile::tempdir().unwrap());
+        for parts in [Parts::Tokenizer, Parts::All] {
+            let (found, _) = fetch_part(parts, &server.address, folder.path(), false, "o/n").unwrap();
+            let base = found.base_of_adapter().unwrap().unwrap();
+            assert_eq!(base.base(), Some("../../../models/tale-small"));
+        }
+        let asked = server.state().asked.len();
+        for is_offline in [true, false] {
+            fetch(&server, folder.path(), is_offline, "o/n").unwrap();
+        }
+        assert_eq!(server.state().asked.len(), asked, "nothing more is asked for");
     }
 
     #[test]

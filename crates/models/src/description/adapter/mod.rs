@@ -1,0 +1,226 @@
+//! Adapters: what training has changed in a model, kept apart from it, as the library `peft` saves them.
+//!
+//! A change of a matrix is a low-rank product beside it ([`update`]), so the model's own weights stay as they are
+//! stored, and are shared by all its adapters. Weights that were trained whole stand in the place of the model's.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `config` | what `adapter_config.json` says |
+//! | [`update`] | a low-rank change of a matrix |
+
+mod config;
+pub(crate) mod update;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use crate::description::matrix::{Bytes, Matrix};
+use crate::description::stored::{Stored, parse_safetensors};
+use crate::description::weight::Weight;
+use crate::error::ModelError;
+
+pub(crate) use config::AdapterConfig;
+use update::Update;
+
+/// What all names begin with.
+const PREFIX: &str = "base_model.model.";
+
+/// What the names of weights may begin with, as a model is alone or part of another: no matter of which weight it is.
+const PREFIXES: [&str; 7] = [
+    "model.language_model.",
+    "language_model.model.",
+    "model.decoder.",
+    "decoder.",
+    "model.",
+    "transformer.",
+    "gpt_neox.",
+];
+
+/// The name of a weight without what depends on what the model is part of.
+pub(crate) fn plain_name(name: &str) -> &str {
+    PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+}
+
+/// An adapter, and the weights that it changes by their plain names.
+#[derive(Debug)]
+pub(crate) struct Adapter {
+    path: PathBuf,
+    config: AdapterConfig,
+    changes: HashMap<String, Change>,
+}
+
+/// What becomes of one weight.
+#[derive(Debug, Default)]
+struct Change {
+    /// What stands in its place.
+    whole: Option<Whole>,
+    /// LoRA's `A` and `B`, as they are stored.
+    down: Option<Stored>,
+    up: Option<Stored>,
+    /// DoRA's lengths.
+    lengths: Option<Stored>,
+    /// Whether it is of an embedding: then `A` and `B` are the other way round.
+    is_embedding: bool,
+    /// The module's name, which patterns are for.
+    module: String,
+}
+
+#[derive(Debug)]
+struct Whole {
+    stored: Stored,
+    /// Whether it is the base's, which came with the adapter; an output matrix that is the embedding then is this one.
+    is_of_base: bool,
+}
+
+impl Adapter {
+    /// An adapter in a safetensors file in memory.
+    pub(crate) fn new(config: AdapterConfig, path: PathBuf, bytes: &Bytes) -> Result<Self, ModelError> {
+        let mut adapter = Self { path, config, changes: HashMap::new() };
+        for (name, stored) in parse_safetensors(&adapter.path, bytes)? {
+            if let Err(fault) = adapter.add(&name, stored) {
+                return Err(adapter.wrong(&name, fault));
+            }
+        }
+        if adapter.changes.is_empty() {
+            return Err(ModelError::Adapter { path: adapter.path, fault: "it changes nothing".into() });
+        }
+        Ok(adapter)
+    }
+
+    fn add(&mut self, name: &str, stored: Stored) -> Result<(), &'static str> {
+        const NOT_KNOWN: &str = "is not known in adapters of LoRA";
+        let name = name.strip_prefix(PREFIX).ok_or(NOT_KNOWN)?;
+        let Some((module, part)) = name.split_once(".lora_") else {
+            let is_of_base = name.contains(".base_layer.");
+            let name = name.replace(".base_layer.", ".").replace(".modules_to_save.", ".");
+            let change = self.changes.entry(plain_name(&name).to_owned()).or_default();
+            change.whole = Some(Whole { stored, is_of_base });
+            return Ok(());
+        };
+        let change = self.changes.entry(format!("{}.weight", plain_name(module))).or_default();
+        module.clone_into(&mut change.module);
+        let to = match part {
+            "A.weight" | "embedding_A" => &mut change.down,
+            "B.weight" | "embedding_B" => &mut change.up,
+            "magnitude_vector" | "magnitude_vector.weight" if self.config.has_lengths => &mut change.lengths,
+            _ => return Err(NOT_KNOWN),
+        };
+        *to = Some(stored);
+        change.is_embedding |= part.starts_with("embedding");
+        Ok(())
+    }
+
+    /// Whether each change is of a weight that the base has; `has` says so of a plain name.
+    pub(crate) fn check(&self, has: impl Fn(&str) -> bool) -> Result<(), ModelError> {
+        let mut foreign: Vec<&String> = self.changes.keys().filter(|name| !has(name)).collect();
+        foreign.sort_unstable();
+        let of_another = |name: &&String| self.wrong(name, "is changed, but the model has none");
+        foreign.first().map(of_another).map_or(Ok(()), Err)
+    }
+
+    /// What stands in the place of a weight.
+    pub(crate) fn whole(&self, name: &str) -> Option<&Stored> {
+        self.changes.get(plain_name(name))?.whole.as_ref().map(|whole| &whole.stored)
+    }
+
+    /// What stands in the place of a weight, and of all others that are the same one in the base.
+    pub(crate) fn of_base(&self, name: &str) -> Option<&Stored> {
+        let whole = self.changes.get(plain_name(name))?.whole.as_ref()?;
+        whole.is_of_base.then_some(&whole.stored)
+    }
+
+    /// The weight of a name, whose matrix (`out x in`) is this one without the adapter.
+    pub(crate) fn change(&self, name: &str, matrix: Matrix) -> Result<Weight, ModelError> {
+        let change = self.changes.get(plain_name(name));
+        let Some(change) = change.filter(|change| !change.module.is_empty()) else { return Ok(matrix.into()) };
+        change.of(&self.config, matrix).map_err(|fault| self.wrong(name, fault))
+    }
+
+    /// The same for a GGUF file, in which the rows of queries and keys stand in another order, that of `order` for as
+    /// many heads, and in which norms may be stored otherwise.
+    pub(crate) fn for_gguf(
+        &mut self,
+        [heads, kv_heads]: [usize; 2],
+        order: Option<impl Fn(usize) -> Vec<usize>>,
+        norms_are_whole: bool,
+    ) -> Result<(), ModelError> {
+        let is_norm = |name: &str| name.ends_with("norm.weight");
+        if norms_are_whole && let Some(name) = self.changes.keys().find(|name| is_norm(name)) {
+            return Err(
+                self.wrong(name, "cannot be changed in a GGUF file of Gemma: use the folder that it was made of")
+            );
+        }
+        let Some(order) = order else { return Ok(()) };
+        for (name, change) in &mut self.changes {
+            let module = name.rsplit_once('.').map_or("", |(module, _)| module);
+            let order = match module.rsplit_once('.').map(|(_, part)| part) {
+                Some("q_proj") => order(heads),
+                Some("k_proj") => order(kv_heads),
+                _ => continue,
+            };
+            let Change { whole, up, lengths, .. } = change;
+            for stored in whole.iter_mut().map(|whole| &mut whole.stored).chain(up).chain(lengths) {
+                // What has another shape is refused for it later.
+                if let Some(ordered) = stored.gather(&order) {
+                    *stored = ordered;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with the change of a weight.
+    pub(crate) fn wrong(&self, name: &str, fault: impl Into<String>) -> ModelError {
+        let base = self.config.base().map(|base| format!(" ({base})")).unwrap_or_default();
+        let fault = format!(
+            "{name} {}; an adapter goes with the model that it was trained from{base} and with no other",
+            fault.into()
+        );
+        ModelError::Adapter { path: self.path.clone(), fault }
+    }
+}
+
+impl Change {
+    fn of(&self, config: &AdapterConfig, matrix: Matrix) -> Result<Weight, String> {
+        let (Some(down), Some(up)) = (&self.down, &self.up) else { return Err("has one of two matrices only".into()) };
+        let (down, up) = (down.as_matrix()?, up.as_matrix()?);
+        let scale = config.scale(&self.module, down.rows())?;
+        // Of an embedding, rows are tokens.
+        let (up, down) = if self.is_embedding { (down.transposed(), up.transposed()) } else { (up, down) };
+        let update = Update::new(up, down, scale).ok_or("has two matrices that do not fit together")?;
+        let (shape, expected) = (update.shape(), [matrix.rows(), matrix.columns()]);
+        if shape != expected {
+            return Err(format!("is changed by a matrix of {shape:?}, but has shape {expected:?}"));
+        }
+        let Some(lengths) = &self.lengths else { return Ok(Weight::updated(matrix, update)) };
+        if !config.has_lengths {
+            return Err("has lengths, which is not known in adapters of LoRA".into());
+        }
+        let lengths = lengths.as_vector()?;
+        let bad = "has rows of zeros, or other lengths than it has rows";
+        if self.is_embedding {
+            return Ok(columns_of_lengths(&matrix, &update, &lengths).ok_or(bad)?.into());
+        }
+        let update = update.with_lengths(&matrix, &lengths).ok_or(bad)?;
+        Ok(Weight::updated(matrix, update))
+    }
+}
+
+/// The changed matrix, whose columns have other lengths: what DoRA makes of an embedding. `None` where that is not
+/// possible.
+fn columns_of_lengths(matrix: &Matrix, update: &Update, lengths: &[f32]) -> Option<Matrix> {
+    let columns = matrix.columns();
+    let mut numbers = matrix.numbers();
+    update.change(0..matrix.rows(), &mut numbers);
+    let mut squares = vec![0f64; columns];
+    for row in numbers.chunks(columns) {
+        squares.iter_mut().zip(row).for_each(|(square, x)| *square += f64::from(*x).powi(2));
+    }
+    let factors: Vec<f32> =
+        lengths.iter().zip(&squares).map(|(length, square)| length / square.sqrt() as f32).collect();
+    if factors.len() != columns || factors.iter().any(|factor| !factor.is_finite()) {
+        return None;
+    }
+    numbers.chunks_mut(columns).for_each(|row| row.iter_mut().zip(&factors).for_each(|(x, factor)| *x *= factor));
+    Some(Matrix::of_numbers(&numbers, columns))
+}

@@ -1,0 +1,88 @@
+//! A tensor of a file as it is stored.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use safetensors::{Dtype, SafeTensors};
+use verdigris_kernels::Format;
+
+use super::matrix::{Bytes, Matrix};
+use crate::error::ModelError;
+
+/// A tensor as it is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    /// What it is; where that is none of ours, its name.
+    pub(crate) format: Result<Format, String>,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) bytes: Bytes,
+}
+
+impl Stored {
+    /// The rows of a matrix.
+    pub(crate) fn rows(&self) -> Option<usize> {
+        self.shape.first().copied().filter(|_| self.shape.len() == 2)
+    }
+
+    /// Its format, and its bytes, if there are as many as it has by its shape; else what is wrong with it.
+    pub(crate) fn checked(&self) -> Result<(Format, Bytes), String> {
+        let format = self
+            .format
+            .clone()
+            .map_err(|kind| format!("is stored as {kind}, which is not supported; F32, F16 and BF16 are"))?;
+        let weights = self.shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
+        if weights.map(|weights| format.bytes(weights)) != Some(self.bytes.get().len()) {
+            return Err(format!("has {} bytes, which are not those of its shape", self.bytes.get().len()));
+        }
+        Ok((format, self.bytes.clone()))
+    }
+
+    /// It as a matrix, whatever its shape.
+    pub(crate) fn as_matrix(&self) -> Result<Matrix, String> {
+        let &[_, columns] = &self.shape[..] else { return Err(format!("has shape {:?}, no matrix's", self.shape)) };
+        let (format, bytes) = self.checked()?;
+        Matrix::new(format, bytes, columns)
+            .filter(|matrix| matrix.rows() > 0)
+            .ok_or_else(|| format!("has shape {:?}, which leaves nothing of it, or no whole blocks", self.shape))
+    }
+
+    /// It as numbers, however many.
+    pub(crate) fn as_vector(&self) -> Result<Vec<f32>, String> {
+        let &[length] = &self.shape[..] else { return Err(format!("has shape {:?}, no vector's", self.shape)) };
+        let (format, bytes) = self.checked()?;
+        Matrix::new(format, bytes, length)
+            .map(|matrix| matrix.numbers())
+            .ok_or_else(|| format!("has {length} numbers, which are not whole blocks of {format:?}"))
+    }
+
+    /// Its rows, or its numbers, in another order; `None` where those are others.
+    pub(crate) fn gather(&self, order: &[usize]) -> Option<Self> {
+        let all = self.bytes.get();
+        let row = all.len() / order.len().max(1);
+        if self.shape.first() != Some(&order.len()) || row * order.len() != all.len() {
+            return None;
+        }
+        let bytes: Vec<u8> = order.iter().flat_map(|&i| &all[i * row..(i + 1) * row]).copied().collect();
+        Some(Self { bytes: Bytes::new(Arc::new(bytes)), ..self.clone() })
+    }
+}
+
+/// The tensors of a safetensors file in memory, by their names.
+pub(crate) fn parse_safetensors(path: &Path, bytes: &Bytes) -> Result<Vec<(String, Stored)>, ModelError> {
+    let damaged = |fault: String| ModelError::Damaged { path: path.into(), fault };
+    let all = bytes.get();
+    let parsed = SafeTensors::deserialize(all).map_err(|fault| damaged(fault.to_string()))?;
+    let mut tensors = Vec::new();
+    for (name, view) in parsed.iter() {
+        let from = view.data().as_ptr().addr() - all.as_ptr().addr();
+        let part = bytes.part(from..from + view.data().len()).ok_or_else(|| damaged("a tensor lies outside".into()))?;
+        let format = match view.dtype() {
+            Dtype::F32 => Ok(Format::F32),
+            Dtype::F16 => Ok(Format::F16),
+            Dtype::BF16 => Ok(Format::Bf16),
+            other => Err(format!("{other:?}")),
+        };
+        tensors.push((name.to_owned(), Stored { format, shape: view.shape().to_vec(), bytes: part }));
+    }
+    Ok(tensors)
+}
