@@ -1,4 +1,6 @@
-//! `verdigris convert`: a model in fewer bits.
+//! `verdigris convert`: a model in fewer bits, or out of the pieces that a training left.
+
+mod checkpoint;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,33 +11,40 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use verdigris::models::Format;
 
+use crate::convert::checkpoint::CheckpointOptions;
 use crate::error::Failure;
 use crate::model::find;
 
-/// Write a model as a GGUF file, in fewer bits: half the size or less, and faster
+/// Write a model as a GGUF file in fewer bits, or make one of a training's checkpoint
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   verdigris convert tale --out tale.gguf
   verdigris convert Qwen/Qwen2.5-0.5B-Instruct --out qwen.gguf --format q4_k
-  verdigris generate \"The captain\" --model tale.gguf")]
+  verdigris generate \"The captain\" --model tale.gguf
+  verdigris convert checkpoint-500 --out model
+  verdigris convert step-1000 --from dcp --like base --dtype bf16 --out model
+
+A checkpoint of DeepSpeed or of torch.distributed becomes a model folder, which can be converted again.")]
 pub(crate) struct Convert {
-    /// A model folder, or a model on the Hugging Face hub
+    /// A model folder, a model on the Hugging Face hub, or a folder with a checkpoint of DeepSpeed or torch.distributed
     #[arg(value_name = "PATH|NAME")]
     model: PathBuf,
-    /// Where the file goes
-    #[arg(short, long, value_name = "FILE")]
+    /// Where the file goes, or the folder that a checkpoint becomes
+    #[arg(short, long, value_name = "PATH")]
     out: PathBuf,
     /// How weights are stored; rows that are no whole blocks of 256 are stored in blocks of 32, and those that are no
-    /// whole ones of these in f16. With 4 bits or fewer, the embedding and the output have 6
-    #[arg(long, value_enum, default_value = "q8_0")]
-    format: Stored,
+    /// whole ones of these in f16. With 4 bits or fewer, the embedding and the output have 6 [default: q8_0]
+    #[arg(long, value_enum)]
+    format: Option<Stored>,
     /// Replace a file that is there
     #[arg(long)]
     force: bool,
     /// Print what was written as one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten, next_help_heading = "Checkpoints")]
+    checkpoint: CheckpointOptions,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -80,11 +89,30 @@ struct Output {
 
 impl Convert {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if let Some(kind) = self.checkpoint.kind(&self.model) {
+            let refused = match (self.format, self.force) {
+                (Some(_), _) => {
+                    "--format is for GGUF files: a checkpoint becomes a folder (--dtype), which can be converted"
+                }
+                (None, true) => {
+                    "--force replaces files, but a checkpoint becomes a folder: choose another name, or remove it"
+                }
+                (None, false) => {
+                    self.checkpoint.convert(&self.model, kind, &self.out, self.json)?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+            };
+            return Err(Failure::Usage(refused.into()));
+        }
+        if let Some(option) = self.checkpoint.given() {
+            let message = format!("{option} is for checkpoints, and there is none at {}", self.model.display());
+            return Err(Failure::Usage(message));
+        }
         if self.out.exists() && !self.force {
             let message = format!("{} exists already; --force replaces it", self.out.display());
             return Err(Failure::Usage(message));
         }
-        let format = match self.format {
+        let format = match self.format.unwrap_or(Stored::Q8_0) {
             Stored::Q8_0 => Format::Q8_0,
             Stored::Q4K => Format::Q4K,
             Stored::Q5K => Format::Q5K,
@@ -97,8 +125,7 @@ impl Convert {
             Stored::F16 => Format::F16,
             Stored::F32 => Format::F32,
         };
-        let template = "{bar:32.green/dim} {percent:>3} %, {eta} left";
-        let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template(template).expect("a valid template"));
+        let bar = progress();
         let converted = find(&self.model)?.convert(&self.out, format, self.force, |done, of| {
             bar.set_length(of);
             bar.set_position(done);
@@ -122,4 +149,9 @@ impl Convert {
         writeln!(out, "  weights: {}", parts.join(", "))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn progress() -> ProgressBar {
+    let template = "{bar:32.green/dim} {percent:>3} %, {eta} left";
+    ProgressBar::new(0).with_style(ProgressStyle::with_template(template).expect("a valid template"))
 }

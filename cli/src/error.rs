@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Model(#[from] verdigris::models::ModelError),
     #[error(transparent)]
     Key(#[from] verdigris::watermark::KeyError),
+    #[error(transparent)]
+    Checkpoint(#[from] verdigris_checkpoint::CheckpointError),
     #[cfg(feature = "train")]
     #[error(transparent)]
     Train(#[from] verdigris_train::TrainError),

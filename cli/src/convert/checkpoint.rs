@@ -1,0 +1,110 @@
+//! A checkpoint of a sharded training as a model folder.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use verdigris_checkpoint::{Checkpoint, Dtype, Kind, ModelFiles, ModelFolder};
+
+use super::progress;
+use crate::error::Failure;
+
+#[derive(Args)]
+pub(super) struct CheckpointOptions {
+    /// What wrote the checkpoint [default: as its files tell]
+    #[arg(long, value_name = "KIND")]
+    from: Option<From>,
+    /// Take the configuration and the tokenizer from this model folder [default: from beside the checkpoint]
+    #[arg(long, value_name = "FOLDER")]
+    like: Option<PathBuf>,
+    /// Store all weights as this [default: as the checkpoint does, zero in f32]
+    #[arg(long, value_name = "TYPE")]
+    dtype: Option<Stored>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum From {
+    /// DeepSpeed with ZeRO 1, 2 or 3: global_stepN
+    Zero,
+    /// torch.distributed.checkpoint, as FSDP 2: .metadata
+    Dcp,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Stored {
+    F32,
+    Bf16,
+    F16,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    folder: &'a Path,
+    checkpoint: &'a str,
+    files: usize,
+    bytes: u64,
+    /// Weights by how they are stored.
+    weights: serde_json::Map<String, serde_json::Value>,
+}
+
+impl CheckpointOptions {
+    /// The kind of checkpoint at a path, as it is said to be or its files tell.
+    pub(super) fn kind(&self, folder: &Path) -> Option<Kind> {
+        match self.from {
+            Some(From::Zero) => Some(Kind::Zero),
+            Some(From::Dcp) => Some(Kind::Dcp),
+            None => Checkpoint::recognise(folder),
+        }
+    }
+
+    /// An option that is about checkpoints alone, where one was given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        self.like.as_ref().map(|_| "--like").or(self.dtype.map(|_| "--dtype"))
+    }
+
+    pub(super) fn convert(&self, folder: &Path, kind: Kind, out: &Path, json: bool) -> Result<(), Failure> {
+        let checkpoint = Checkpoint::open(folder, Some(kind))?;
+        let files = match &self.like {
+            Some(like) => ModelFiles::of(like),
+            None => ModelFiles::beside(&checkpoint),
+        };
+        let files = files.map_err(|fault| match fault {
+            verdigris_checkpoint::CheckpointError::NoModelFile { file, looked } => Failure::Usage(format!(
+                "there is no {file} in {looked}: name a folder of the model that was trained with --like"
+            )),
+            fault => fault.into(),
+        })?;
+        let mut model = ModelFolder::new(&checkpoint, &files);
+        if let Some(dtype) = self.dtype {
+            model = model.stored_as(match dtype {
+                Stored::F32 => Dtype::F32,
+                Stored::Bf16 => Dtype::BF16,
+                Stored::F16 => Dtype::F16,
+            });
+        }
+        let bar = progress();
+        let written = model.write(out, |done, of| {
+            bar.set_length(of);
+            bar.set_position(done);
+        })?;
+        bar.finish_and_clear();
+        let output = Output {
+            folder: out,
+            checkpoint: checkpoint.description(),
+            files: written.files,
+            bytes: written.bytes,
+            weights: written.numbers.iter().map(|(dtype, count)| (dtype.to_string(), (*count).into())).collect(),
+        };
+        let mut to = anstream::stdout();
+        if json {
+            writeln!(to, "{}", serde_json::to_string(&output).expect("the output serialises"))?;
+            return Ok(());
+        }
+        let parts: Vec<String> = output.weights.iter().map(|(dtype, count)| format!("{count} as {dtype}")).collect();
+        writeln!(to, "{}", out.display())?;
+        writeln!(to, "  {:.1} MB from {}", output.bytes as f64 / 1e6, output.checkpoint)?;
+        writeln!(to, "  weights: {}", parts.join(", "))?;
+        Ok(())
+    }
+}

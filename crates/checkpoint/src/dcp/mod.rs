@@ -1,0 +1,137 @@
+//! Checkpoints of `torch.distributed.checkpoint`, which FSDP 2, torchtitan, accelerate and others write.
+//!
+//! `.metadata` is a pickle that says of each tensor what it is and how it was cut into chunks, and of each chunk where
+//! it lies: at which byte of which file ([metadata.py], [filesystem.py]). There it is a file of `torch.save` of its
+//! own.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `metadata` | what `.metadata` says |
+//! | `names` | which tensors are the model's weights |
+//! | `cover` | whether chunks fill a tensor |
+//!
+//! [metadata.py]: https://github.com/pytorch/pytorch/blob/main/torch/distributed/checkpoint/metadata.py
+//! [filesystem.py]: https://github.com/pytorch/pytorch/blob/main/torch/distributed/checkpoint/filesystem.py
+
+mod cover;
+mod metadata;
+mod names;
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::CheckpointError;
+use crate::file::Bytes;
+use crate::torch_file::TorchFile;
+use crate::weight::{Chunk, Weight};
+use cover::{Cover, Region};
+use metadata::{Metadata, Stored, TensorMetadata};
+
+/// The file that says where everything is.
+pub(crate) const METADATA: &str = ".metadata";
+
+/// The weights of a checkpoint, and what it is in words.
+pub(crate) fn read(folder: &Path) -> Result<(Vec<Weight>, String), CheckpointError> {
+    let metadata = Metadata::read(&folder.join(METADATA))?;
+    let mut files = Files { folder, open: HashMap::new() };
+    let names = names::of_weights(&metadata)
+        .map_err(|fault| CheckpointError::Unsupported { path: folder.to_owned(), fault })?;
+    let weights = names.into_iter().map(|(key, name)| weight(&mut files, &metadata, key, &name));
+    let weights = weights.collect::<Result<Vec<_>, _>>()?;
+    Ok((weights, format!("torch DCP, {} files", files.open.len())))
+}
+
+/// A weight: the chunks that `.metadata` lists, each found where it says.
+fn weight(files: &mut Files<'_>, metadata: &Metadata, key: &str, name: &str) -> Result<Weight, CheckpointError> {
+    let inconsistent = |fault: String| CheckpointError::Inconsistent { path: files.folder.to_owned(), fault };
+    let tensor = &metadata.tensors[key];
+    match cover::cover(&tensor.shape, &tensor.chunks) {
+        Cover::Whole => {}
+        Cover::Outside(chunk) => return Err(inconsistent(format!("{} of {key} lies outside of it", shown(&chunk)))),
+        Cover::Twice(one, other) => {
+            return Err(inconsistent(format!("{} and {} of {key} overlap", shown(&one), shown(&other))));
+        }
+        Cover::Holes { filled, of } => {
+            return Err(inconsistent(format!("the chunks of {key} hold {filled} of its {of} numbers")));
+        }
+    }
+    let mut chunks = Vec::new();
+    for Region { offsets, sizes } in &tensor.chunks {
+        // Where nothing is, nothing was written.
+        if sizes.contains(&0) {
+            continue;
+        }
+        let stored =
+            metadata.stored.get(&(key.to_owned(), offsets.clone())).ok_or_else(|| CheckpointError::Inconsistent {
+                path: files.folder.join(METADATA),
+                fault: format!("it does not say where the chunk of {key} at {offsets:?} is"),
+            })?;
+        let file = files.read(key, stored)?;
+        let found = file.tensor(file.root())?;
+        if (found.shape(), found.dtype()) != (&**sizes, tensor.dtype) {
+            let (shape, dtype) = (found.shape(), found.dtype());
+            let fault =
+                format!("{key} should have {sizes:?} numbers of {} there, not {shape:?} of {dtype}", tensor.dtype);
+            return Err(CheckpointError::Inconsistent { path: file.path().to_owned(), fault });
+        }
+        chunks.push(Chunk { offsets: offsets.clone(), tensor: found });
+    }
+    let TensorMetadata { shape, dtype, .. } = tensor;
+    Ok(Weight::pasted(name, shape, *dtype, chunks))
+}
+
+fn shown(chunk: &Region) -> String {
+    format!("the chunk at {:?} of size {:?}", chunk.offsets, chunk.sizes)
+}
+
+/// The files of ranks, each mapped when it is first asked for.
+struct Files<'a> {
+    folder: &'a Path,
+    open: HashMap<PathBuf, Bytes>,
+}
+
+impl Files<'_> {
+    /// What lies at a place of a file.
+    fn read(&mut self, key: &str, stored: &Stored) -> Result<TorchFile, CheckpointError> {
+        let unsupported = |fault: String| CheckpointError::Unsupported { path: self.folder.to_owned(), fault };
+        if let Some(transform) = &stored.transform {
+            let fault =
+                format!("its files are stored with {transform}, which is not read here: save it without extensions");
+            return Err(unsupported(fault));
+        }
+        let relative = Path::new(&stored.file);
+        if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(unsupported(format!(
+                "{key} is said to be in {:?}, which is no file of this folder",
+                stored.file
+            )));
+        }
+        if stored.file.ends_with(".safetensors") {
+            let fault = "its files are of safetensors: consolidate them (torch.distributed.checkpoint.\
+                         consolidate_safetensors_files), and they are a model folder";
+            return Err(unsupported(fault.into()));
+        }
+        let path = self.folder.join(relative);
+        let file = match self.open.get(&path) {
+            Some(file) => file.clone(),
+            None => {
+                let file = Bytes::of(&path).map_err(|error| match error {
+                    CheckpointError::Read { source, .. } if source.kind() == ErrorKind::NotFound => {
+                        let fault =
+                            format!("{} is missing: copy it from the machine of the rank that wrote it", stored.file);
+                        CheckpointError::Incomplete { path: self.folder.to_owned(), fault }
+                    }
+                    error => error,
+                })?;
+                self.open.entry(path.clone()).or_insert(file).clone()
+            }
+        };
+        let part = stored.offset.checked_add(stored.length).and_then(|end| file.part(stored.offset..end));
+        let part = part.ok_or_else(|| CheckpointError::Damaged {
+            path: path.clone(),
+            fault: format!("it has {} bytes, and {key} lies beyond", file.get().len()),
+        })?;
+        TorchFile::of(&path, part)
+    }
+}

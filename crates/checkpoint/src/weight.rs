@@ -1,0 +1,165 @@
+//! A weight that lies in several files.
+
+mod convert;
+
+use std::borrow::Cow;
+
+use safetensors::Dtype;
+
+use crate::error::CheckpointError;
+use crate::torch_file::tensor::{self, Tensor};
+
+/// As many bytes of a weight are handed over at a time: whole numbers of any type.
+const BLOCK: usize = 4 << 20;
+
+/// A weight by its name, of which the numbers are read when they are asked for.
+#[derive(Clone, Debug)]
+pub struct Weight {
+    name: String,
+    dtype: Dtype,
+    shape: Vec<usize>,
+    layout: Layout,
+}
+
+/// How the numbers of a weight follow from those in the files.
+#[derive(Clone, Debug)]
+enum Layout {
+    /// One part after the other.
+    Consecutive(Vec<Tensor>),
+    /// Each part at a place of its own, so that together they fill the weight.
+    Pasted(Vec<Chunk>),
+}
+
+/// A box of a weight's numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    /// Where it begins, on each axis.
+    pub(crate) offsets: Vec<usize>,
+    pub(crate) tensor: Tensor,
+}
+
+impl Weight {
+    /// A weight whose numbers are those of parts, one after the other; `None` where they are not as many as its shape
+    /// has, or not of one type.
+    pub(crate) fn consecutive(name: &str, shape: &[usize], parts: Vec<Tensor>) -> Option<Self> {
+        let dtype = parts.first()?.dtype();
+        let holds = parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.numel()))?;
+        let is_whole = numel(shape)? == holds && parts.iter().all(|part| part.dtype() == dtype);
+        let layout = Layout::Consecutive(parts);
+        is_whole.then(|| Self { name: name.to_owned(), dtype, shape: shape.to_vec(), layout })
+    }
+
+    /// A weight out of chunks, which fill it.
+    pub(crate) fn pasted(name: &str, shape: &[usize], dtype: Dtype, mut chunks: Vec<Chunk>) -> Self {
+        let rest = |chunk: &Chunk| chunk.tensor.shape().get(1..) == shape.get(1..);
+        let layout = if chunks.iter().all(rest) {
+            // Whole rows: nothing has to be put together in memory.
+            chunks.sort_by_key(|chunk| chunk.offsets.first().copied());
+            Layout::Consecutive(chunks.into_iter().map(|chunk| chunk.tensor).collect())
+        } else {
+            Layout::Pasted(chunks)
+        };
+        Self { name: name.to_owned(), dtype, shape: shape.to_vec(), layout }
+    }
+
+    /// The same numbers under another name.
+    pub(crate) fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// What the model calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How its numbers are stored in the checkpoint.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The size of each axis.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// How many numbers it has.
+    pub fn numel(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The type that it is written in, where numbers that float are asked for in some type.
+    pub(crate) fn written_as(&self, asked: Option<Dtype>) -> Dtype {
+        match asked {
+            Some(asked) if convert::floats(self.dtype) => asked,
+            _ => self.dtype,
+        }
+    }
+
+    /// The bytes of the weight in some type.
+    pub(crate) fn bytes_as(&self, dtype: Dtype) -> usize {
+        self.numel() * tensor::bytes(dtype)
+    }
+
+    /// Hands over the numbers, row by row, in some type: that of the weight, or one of those that
+    /// [`Weight::written_as`] gives.
+    ///
+    /// # Errors
+    /// Those of `each`; where a number is too large for the type; and where there is no memory for a weight that has to
+    /// be put together.
+    pub(crate) fn read_as(
+        &self,
+        dtype: Dtype,
+        each: &mut dyn FnMut(&[u8]) -> Result<(), CheckpointError>,
+    ) -> Result<(), CheckpointError> {
+        let mut converted = Vec::new();
+        let mut hand_over = |bytes: &[u8]| {
+            bytes.chunks(BLOCK).try_for_each(|block| match self.dtype == dtype {
+                true => each(block),
+                false => {
+                    convert::convert(self.dtype, dtype, block, &mut converted)
+                        .map_err(|value| CheckpointError::Overflow { name: self.name.clone(), value })?;
+                    each(&converted)
+                }
+            })
+        };
+        match &self.layout {
+            Layout::Consecutive(parts) => parts.iter().try_for_each(|part| hand_over(&part.bytes())),
+            Layout::Pasted(chunks) => hand_over(&self.paste(chunks)?),
+        }
+    }
+
+    fn paste(&self, chunks: &[Chunk]) -> Result<Vec<u8>, CheckpointError> {
+        let mut out = Vec::new();
+        let length = self.bytes_as(self.dtype);
+        out.try_reserve_exact(length)
+            .map_err(|_| CheckpointError::Memory { name: self.name.clone(), bytes: length })?;
+        out.resize(length, 0);
+        let width = tensor::bytes(self.dtype);
+        for Chunk { offsets, tensor } in chunks {
+            let from: Cow<'_, [u8]> = tensor.bytes();
+            // Runs along the last axis lie side by side in both.
+            let (Some((&run, outer)), Some((&at, above))) = (tensor.shape().split_last(), offsets.split_last()) else {
+                unreachable!("a weight without axes is no chunk of one with axes")
+            };
+            for (i, run_bytes) in from.chunks_exact((run * width).max(1)).enumerate() {
+                let (mut row, mut stride, mut rest) = (0, 1, i);
+                for ((size, offset), whole) in outer.iter().zip(above).zip(&self.shape).rev() {
+                    row += (offset + rest % size) * stride;
+                    rest /= size;
+                    stride *= whole;
+                }
+                let start = (row * self.shape[self.shape.len() - 1] + at) * width;
+                out[start..start + run_bytes.len()].copy_from_slice(run_bytes);
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// How many numbers a shape has; `None` where no memory could hold them.
+pub(crate) fn numel(shape: &[usize]) -> Option<usize> {
+    let numel = shape.iter().try_fold(1usize, |numel, &size| numel.checked_mul(size))?;
+    // As bytes of the widest type.
+    (numel <= isize::MAX as usize / 8).then_some(numel)
+}
