@@ -23,10 +23,17 @@ fn with_checkpoint(name: &str) -> Folder {
     let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
     let end = json!([{"id": 60, "content": "<end>", "single_word": false, "lstrip": false, "rstrip": false,
         "normalized": false, "special": true}]);
-    let tokenizer = json!({"version": "1.0", "added_tokens": end, "normalizer": null, "post_processor": null,
+    // An encoder-decoder's prompts are sources, which end with a token.
+    let is_source = name == "t5";
+    let post = json!({"type": "TemplateProcessing", "pair": [],
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<end>", "type_id": 0}}],
+        "special_tokens": {"<end>": {"id": "<end>", "ids": [60], "tokens": ["<end>"]}}});
+    let post = if is_source { post } else { Value::Null };
+    let tokenizer = json!({"version": "1.0", "added_tokens": end, "normalizer": null, "post_processor": post,
         "pre_tokenizer": bytes, "decoder": bytes, "model": {"type": "BPE", "vocab": vocabulary, "merges": []}});
     folder.write("model/tokenizer.json", &tokenizer.to_string());
-    let template = "{% for m in messages %}{{ m.content }}{% endfor %}";
+    let end = if is_source { "<end>" } else { "" };
+    let template = format!("{{% for m in messages %}}{{{{ m.content }}}}{{% endfor %}}{end}");
     folder.write("model/tokenizer_config.json", &json!({"chat_template": template}).to_string());
     folder
 }
@@ -42,7 +49,7 @@ fn written(folder: &Folder, arguments: &[&str]) -> Value {
 /// has, without a word about it.
 #[test]
 fn all_of_generate_works_with_every_architecture() {
-    for name in ["glm4", "mamba", "mixtral", "phi", "qwen2_moe", "qwen3_moe", "starcoder2"] {
+    for name in ["glm4", "mamba", "mixtral", "phi", "qwen2_moe", "qwen3_moe", "starcoder2", "t5"] {
         let folder = with_checkpoint(name);
         let run = folder.run(&["key", "new", "its.key", "--model", "model"]);
         assert_eq!(run.status, 0, "{run:?}");

@@ -109,6 +109,7 @@ impl Config {
     pub(crate) fn output_is_embedding(&self) -> Option<&'static str> {
         match self.get("model_type").and_then(Value::as_str) {
             Some("falcon") => Some("transformer.word_embeddings.weight"),
+            Some("t5") => Some("shared.weight"),
             _ if self.get("tie_word_embeddings") == Some(&true.into()) => Some("model.embed_tokens.weight"),
             _ => None,
         }

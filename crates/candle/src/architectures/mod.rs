@@ -8,6 +8,7 @@
 //! | `llama` | llama |
 //! | `mamba` | mamba, which has a state instead of a cache |
 //! | `quantized` | GGUF files of llama |
+//! | `t5` | t5, an encoder and a decoder |
 
 mod attention;
 mod falcon;
@@ -15,6 +16,7 @@ mod hidden;
 mod llama;
 mod mamba;
 mod quantized;
+mod t5;
 
 use candle_nn::VarBuilder;
 
@@ -40,7 +42,7 @@ pub(crate) enum Precision {
     F32,
 }
 
-const ARCHITECTURES: [Architecture; 13] = [
+const ARCHITECTURES: [Architecture; 14] = [
     Architecture { model_type: "falcon", precision: Precision::F32, load: falcon::load },
     Architecture { model_type: "gemma", precision: Precision::F32, load: attention::gemma },
     Architecture { model_type: "glm4", precision: Precision::F32, load: hidden::glm4 },
@@ -54,6 +56,7 @@ const ARCHITECTURES: [Architecture; 13] = [
     Architecture { model_type: "qwen3", precision: Precision::AsStored, load: hidden::qwen3 },
     Architecture { model_type: "qwen3_moe", precision: Precision::AsStored, load: hidden::qwen3_moe },
     Architecture { model_type: "starcoder2", precision: Precision::F32, load: attention::starcoder2 },
+    Architecture { model_type: "t5", precision: Precision::AsStored, load: t5::load },
 ];
 
 /// The architecture of a model type.
@@ -103,7 +106,9 @@ mod tests {
 
     #[test]
     fn what_is_computed_in_bf16_has_positions_as_good_as_in_f32() {
-        for architecture in ARCHITECTURES.iter().filter(|architecture| architecture.model_type != "mamba") {
+        // One has no positions, and one has distances, which choose from a table of 32.
+        let has_positions = |architecture: &&Architecture| !["mamba", "t5"].contains(&architecture.model_type);
+        for architecture in ARCHITECTURES.iter().filter(has_positions) {
             let is_exact = architecture.precision == Precision::AsStored;
             // Where positions fall together, that shows early.
             let lengths: &[usize] = if is_exact { &[64, 258, 1026, 4098] } else { &[64, 258, 1026] };
