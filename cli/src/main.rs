@@ -22,6 +22,8 @@ mod model;
 mod number;
 mod output;
 mod payload;
+mod rank;
+mod ranks;
 mod report;
 mod run;
 mod sampling;
@@ -68,6 +70,7 @@ enum Command {
     #[command(subcommand)]
     Key(key::KeyCommand),
     Convert(convert::Convert),
+    Rank(rank::Rank),
     #[cfg(feature = "train")]
     #[command(subcommand)]
     Train(train::Train),
@@ -120,6 +123,7 @@ fn main() -> ExitCode {
         Command::Attack(attack) => attack.run(),
         Command::Key(key) => key.run(),
         Command::Convert(convert) => convert.run(),
+        Command::Rank(rank) => rank.run(),
         #[cfg(feature = "train")]
         Command::Train(train) => train.run(),
         #[cfg(not(feature = "train"))]

@@ -11,6 +11,7 @@ use verdigris::{Device, Engine, ModelFolder, Reader, device};
 
 use crate::built_in::{named, storyteller};
 use crate::error::Failure;
+use crate::ranks::RankOptions;
 
 #[derive(Args)]
 pub(crate) struct ModelOption {
@@ -56,6 +57,11 @@ impl Backend {
 }
 
 impl DeviceOption {
+    /// Whether it is another than the default.
+    fn is_chosen(&self) -> bool {
+        self.name != "cpu" || self.backend != Backend::Auto
+    }
+
     pub(crate) fn device(&self) -> Result<Device, Failure> {
         if let Some(device) = self.device.get() {
             return Ok(device.clone());
@@ -77,16 +83,18 @@ impl ModelOption {
         last.unwrap_or_else(|| source.display().to_string())
     }
 
-    pub(crate) fn engine(&self, adapter: Option<&Path>, device: &Device) -> Result<Engine, Failure> {
-        let mut folder = self.folder()?;
-        if let Some(adapter) = adapter {
-            if folder.has_adapter() {
-                return Err(Failure::Usage(
-                    "--model is an adapter already: give its base, or leave out --adapter".into(),
-                ));
-            }
-            folder = fetching(|each| folder.with_found_adapter(adapter, each))?;
+    /// The model, or it with an adapter.
+    pub(crate) fn adapted(&self, adapter: Option<&Path>) -> Result<ModelFolder, Failure> {
+        let folder = self.folder()?;
+        let Some(adapter) = adapter else { return Ok(folder) };
+        if folder.has_adapter() {
+            return Err(Failure::Usage("--model is an adapter already: give its base, or leave out --adapter".into()));
         }
+        fetching(|each| folder.with_found_adapter(adapter, each))
+    }
+
+    pub(crate) fn engine(&self, adapter: Option<&Path>, device: &Device) -> Result<Engine, Failure> {
+        let folder = self.adapted(adapter)?;
         let started = std::time::Instant::now();
         let engine = Engine::from_folder(&folder, device)?;
         tracing::debug!(seconds = started.elapsed().as_secs_f64(), "model loaded");
@@ -152,11 +160,23 @@ pub(crate) struct EngineOptions {
 
 impl EngineOptions {
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
+        self.steered(self.unsteered()?)
+    }
+
+    /// The model on ranks, if there are any; what steers it is whole.
+    pub(crate) fn engine_on(&self, ranks: &RankOptions) -> Result<Engine, Failure> {
+        match ranks.device(self.device.is_chosen())? {
+            Some(ranks) => self.steered(self.model.engine(self.adapter.as_deref(), &ranks)?),
+            None => self.engine(),
+        }
+    }
+
+    fn steered(&self, engine: Engine) -> Result<Engine, Failure> {
         let device = match self.steer.expert_backend {
             Some(backend) if backend != self.device.backend => backend.device(&self.device.name)?,
             _ => self.device.device()?,
         };
-        self.steer.steer(self.unsteered()?, &device)
+        self.steer.steer(engine, &device)
     }
 
     pub(crate) fn unsteered(&self) -> Result<Engine, Failure> {

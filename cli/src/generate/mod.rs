@@ -16,6 +16,7 @@ use crate::key::writer_of;
 use crate::model::EngineOptions;
 use crate::number::whole;
 use crate::output::OutputFile;
+use crate::ranks::RankOptions;
 use crate::run::RunOptions;
 use crate::sampling::SamplingOptions;
 
@@ -98,6 +99,8 @@ pub(crate) struct Generate {
     form: FormOptions,
     #[command(flatten, next_help_heading = "Drafts")]
     drafts: DraftOptions,
+    #[command(flatten, next_help_heading = "Ranks")]
+    ranks: RankOptions,
     #[command(flatten, next_help_heading = "Sampling")]
     sampling: SamplingOptions,
 }
@@ -135,7 +138,7 @@ impl Generate {
         if self.chat && prompt.is_empty() {
             return Err(Failure::Usage("--chat needs a message: generate --chat \"What is a spar?\"".into()));
         }
-        let engine = self.engine.engine()?;
+        let engine = self.engine.engine_on(&self.ranks)?;
         if let (None, Some(ring)) = (&key, ring) {
             key = Some(writer_of(ring, &self.tenant, engine.reader())?);
         }

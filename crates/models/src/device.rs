@@ -8,6 +8,7 @@ use verdigris_kernels::cuda::Gpu;
 
 use crate::backend::Backend;
 use crate::error::ModelError;
+use crate::parallel::Ranks;
 
 /// Where a model computes.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,8 @@ pub enum Device {
     /// On an NVIDIA GPU, or its emulation.
     #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     Gpu(Gpu),
+    /// On the CPUs of several processes, of which this is rank 0.
+    Ranks(Arc<Ranks>),
     /// By another library, wherever that computes.
     Backend(Arc<dyn Backend>),
 }
@@ -29,6 +32,7 @@ impl fmt::Display for Device {
             Self::Cpu => f.write_str("cpu"),
             #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
             Self::Gpu(_) => f.write_str("cuda"),
+            Self::Ranks(ranks) => write!(f, "cpu, on {} ranks", ranks.addresses.len() + 1),
             Self::Backend(backend) => backend.fmt(f),
         }
     }

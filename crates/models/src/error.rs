@@ -3,7 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use verdigris_collective::CollectiveError;
 use verdigris_kernels::Format;
+
+use crate::description::share::BadSplit;
 
 /// What another library says.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -171,6 +174,20 @@ pub enum ModelError {
         token: u32,
         /// One more than the highest token.
         size: usize,
+    },
+    /// A model cannot be shared out to ranks so.
+    #[error(transparent)]
+    Split(#[from] BadSplit),
+    /// The ranks that compute a model cannot go on together.
+    #[error(transparent)]
+    Ranks(#[from] CollectiveError),
+    /// One of the ranks has no memory for a text.
+    #[error("rank {rank} has no memory for the keys and values of a text of {tokens} tokens: ask for fewer")]
+    RankMemory {
+        /// Which rank.
+        rank: usize,
+        /// For how many tokens.
+        tokens: usize,
     },
     /// Another library could not load a model.
     #[error("{backend} cannot load it: {source}")]

@@ -10,6 +10,7 @@
 //! | [`description`] | a decoder as data: choices, positions, weights as they are stored, families, GGUF files |
 //! | [`cpu`] | the one decoder that runs the description on a CPU |
 //! | `gpu` | the same on NVIDIA GPUs (feature `cuda`) |
+//! | [`parallel`] | a model that several ranks compute together |
 //! | [`source`] | where models come from: folders, files, the Hugging Face hub (feature `hub`) |
 //! | [`foreign`] | models of other libraries behind the same contract |
 //! | [`mod@device`] | where a model computes |
@@ -32,6 +33,7 @@ pub mod foreign;
 pub mod gpu;
 pub mod held;
 pub mod language_model;
+pub mod parallel;
 mod slices;
 pub mod source;
 pub mod whole_file;
@@ -43,6 +45,7 @@ pub use description::check::BadConfig;
 pub use description::config::DecoderConfig;
 pub use description::gguf::convert::Converted;
 pub use description::matrix::Bytes;
+pub use description::share::{BadSplit, Split};
 pub use description::{config, rotary};
 pub use device::{Device, device};
 pub use error::{BoxError, ModelError};
@@ -51,9 +54,11 @@ pub use foreign::{Foreign, Forward};
 pub use gpu::GpuDecoder;
 pub use held::Held;
 pub use language_model::{Batch, BatchItem, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
+pub use parallel::{Ranks, SharedModel, Worker};
 pub use source::chat::ChatSource;
 pub use source::folder::{LoadedModel, ModelFolder};
 #[cfg(feature = "hub")]
 pub use source::hub;
 pub use source::name::{Fetched, HubName};
+pub use verdigris_collective::{self as collective, Deadlines};
 pub use verdigris_kernels::Format;

@@ -8,7 +8,9 @@ use verdigris_models::{Device, LoadedModel, ModelError, ModelFolder};
 /// As [`ModelFolder::load`].
 pub(crate) fn load(folder: &ModelFolder, device: &Device) -> Result<LoadedModel, ModelError> {
     match folder.load(device) {
-        Err(ModelError::Architecture { path, model_type, known }) if !matches!(device, Device::Backend(_)) => {
+        Err(ModelError::Architecture { path, model_type, known })
+            if !matches!(device, Device::Backend(_) | Device::Ranks(_)) =>
+        {
             beside(folder, device, &model_type)
                 .unwrap_or_else(|more| Err(ModelError::Architecture { path, model_type, known: known + &more }))
         }

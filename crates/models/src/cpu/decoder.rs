@@ -6,15 +6,16 @@ use crate::cache::{CacheLayout, cache_format};
 use crate::description::alibi::slopes_of;
 use crate::description::config::{DecoderConfig, Norm};
 use crate::description::parts::{Parts, Scales};
+use crate::description::share::{BadSplit, Split, check, part, part_of};
 use crate::error::ModelError;
 
 /// A decoder-only transformer on a CPU: configuration and weights, immutable and shared.
 #[derive(Debug)]
 pub struct CpuDecoder {
-    pub(super) config: DecoderConfig,
-    pub(super) parts: Parts,
+    pub(crate) config: DecoderConfig,
+    pub(crate) parts: Parts,
     pub(super) slopes: Option<Vec<f32>>,
-    pub(super) cache_format: Format,
+    pub(crate) cache_format: Format,
     pub(super) layout: CacheLayout,
 }
 
@@ -28,6 +29,22 @@ impl CpuDecoder {
     ) -> Result<Self, ModelError> {
         let cache_format = cache_format(&config, &parts, cached_as)?;
         Ok(Self { slopes: slopes_of(&config), config, parts, cache_format, layout })
+    }
+
+    /// The part of one of several ranks. It must be [possible](check) to share the decoder out so.
+    pub(crate) fn part(&self, split: Split, rank: usize, world: usize) -> Self {
+        let (config, parts) = part(&self.config, &self.parts, split, rank, world);
+        let heads = match split {
+            Split::Tensor => part_of(self.config.heads, rank, world),
+            Split::Layers => 0..self.config.heads,
+        };
+        let slopes = self.slopes.as_ref().map(|slopes| slopes[heads].to_vec());
+        Self { config, parts, slopes, cache_format: self.cache_format, layout: self.layout }
+    }
+
+    /// Whether it can be shared out so.
+    pub(crate) fn check_split(&self, split: Split, world: usize) -> Result<(), BadSplit> {
+        check(&self.config, &self.parts, split, world)
     }
 
     /// Its shape and choices.

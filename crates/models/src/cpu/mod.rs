@@ -3,6 +3,12 @@
 mod decoder;
 mod pages;
 mod pass;
+mod peers;
 mod sequence;
+mod state;
 
 pub use decoder::CpuDecoder;
+pub(crate) use pass::{Item, Work};
+pub(crate) use peers::Peers;
+pub(crate) use sequence::{forward, reserve};
+pub(crate) use state::State;

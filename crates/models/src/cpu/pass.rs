@@ -1,37 +1,31 @@
 //! One pass through the layers, for tokens of one sequence or of several.
 
-use std::sync::Arc;
-
 use verdigris_kernels::{AttentionMask, Heads, activate, attend, linear_each, rms_norm, rotate};
 
 use super::decoder::CpuDecoder;
-use super::pages::{Half, Pages};
+use super::pages::Half;
+use super::peers::Peers;
+use super::state::State;
 use crate::description::config::{DecoderConfig, FeedForward, Norm, Parallel, Positions};
 use crate::description::parts::{Layer, Projection, Scales};
-use crate::description::rotary::Angles;
-use crate::held::Held;
+use crate::description::share::part_of;
+use crate::error::ModelError;
 use crate::language_model::{Batch, Rows};
 use crate::slices::TokenSlice;
 
-/// What a model remembers of one text.
-pub(super) struct State {
-    pub(super) pages: Pages,
-    /// Those of each rotary embedding.
-    pub(super) angles: Arc<[Angles]>,
-    pub(super) held: Held,
-}
-
 /// What one of several texts is to read, and where its rows go.
-pub(super) struct Item<'a> {
-    pub(super) state: &'a mut State,
-    pub(super) batch: Batch<'a>,
-    pub(super) rows: &'a mut Rows,
+pub(crate) struct Item<'a> {
+    pub(crate) state: &'a mut State,
+    pub(crate) batch: Batch<'a>,
+    pub(crate) rows: &'a mut Rows,
 }
 
 /// What a pass works in, used again by the next.
 #[derive(Debug, Default)]
-pub(super) struct Work {
+pub(crate) struct Work {
     pub(super) slices: Vec<TokenSlice>,
+    /// How long each text was before.
+    pub(super) lengths: Vec<usize>,
     positions: Vec<u32>,
     visible: Vec<bool>,
     cos: Vec<f32>,
@@ -47,10 +41,18 @@ pub(super) struct Work {
     up: Vec<f32>,
     y: Vec<f32>,
     normed: Vec<f32>,
+    /// The logits of all ranks.
+    gathered: Vec<f32>,
 }
 
 /// Reads the tokens of `slices`, whose sequences have own pages for them, and writes their rows where they belong.
-pub(super) fn pass(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSlice], work: &mut Work) {
+pub(super) fn pass(
+    decoder: &CpuDecoder,
+    items: &mut [Item<'_>],
+    slices: &[TokenSlice],
+    work: &mut Work,
+    peers: &mut Peers<'_>,
+) -> Result<(), ModelError> {
     let CpuDecoder { config, parts, .. } = decoder;
     work.positions.clear();
     work.visible.clear();
@@ -60,7 +62,10 @@ pub(super) fn pass(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[Token
         batch.extend_positions(item.state.held.length(), &mut work.positions);
         batch.extend_visibility(&mut work.visible);
     }
-    embed(decoder, slices.iter().flat_map(|slice| slice.of(&items[slice.item].batch).tokens), work);
+    work.h.resize(work.positions.len() * config.width, 0.0);
+    if !peers.take_hidden(&mut work.h)? {
+        embed(decoder, slices.iter().flat_map(|slice| slice.of(&items[slice.item].batch).tokens), work);
+    }
     let mut rotated_by = None;
     for (i, layer) in parts.layers.iter().enumerate() {
         match &layer.attention_norm {
@@ -89,6 +94,7 @@ pub(super) fn pass(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[Token
         }
         attend_each(decoder, i, items, slices, work);
         project(&work.mixed, &layer.output, &mut work.y);
+        peers.sum(&mut work.y)?;
         if config.parallel.is_none() {
             add(decoder, &mut work.h, &work.y, layer.after_attention.as_ref(), &mut work.normed);
         }
@@ -102,19 +108,20 @@ pub(super) fn pass(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[Token
         }
         feed_forward(config, layer, &work.x, &mut work.gate, &mut work.up);
         project(&work.gate, &layer.down, &mut work.y);
+        peers.sum(&mut work.y)?;
         add(decoder, &mut work.h, &work.y, layer.after_feed_forward.as_ref(), &mut work.normed);
     }
     for slice in slices {
         items[slice.item].state.held.extend(slice.len());
     }
-    write_rows(decoder, items, slices, work);
+    peers.hand_on(&work.h)?;
+    write_rows(decoder, items, slices, work, peers)
 }
 
 /// The residual stream begins as the embeddings.
 fn embed<'a>(decoder: &CpuDecoder, tokens: impl Iterator<Item = &'a u32>, work: &mut Work) {
     let CpuDecoder { config, parts, .. } = decoder;
     let width = config.width;
-    work.h.resize(work.positions.len() * width, 0.0);
     for (row, &token) in work.h.chunks_mut(width).zip(tokens) {
         parts.embedding.decode(token as usize, row);
     }
@@ -177,7 +184,13 @@ fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [Item<'_>], slice
 }
 
 /// The rows that are wanted: one product for all sequences.
-fn write_rows(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSlice], work: &mut Work) {
+fn write_rows(
+    decoder: &CpuDecoder,
+    items: &mut [Item<'_>],
+    slices: &[TokenSlice],
+    work: &mut Work,
+    peers: &mut Peers<'_>,
+) -> Result<(), ModelError> {
     let CpuDecoder { config, parts, .. } = decoder;
     let (width, size) = (config.width, config.vocabulary);
     work.y.clear();
@@ -187,8 +200,8 @@ fn write_rows(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSlice
         work.y.extend_from_slice(&work.h[(at + wanted.start) * width..(at + wanted.end) * width]);
         at += slice.len();
     }
-    if work.y.is_empty() {
-        return;
+    if work.y.is_empty() || !peers.bring_back(&mut work.y)? {
+        return Ok(());
     }
     decoder.normalize(&work.y, &parts.norm, &mut work.x);
     let finish = |logits: &mut [f32]| {
@@ -201,11 +214,36 @@ fn write_rows(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSlice
         let rows = slice.rows(batch);
         rows.start * size..rows.end * size
     };
+    let ranks = peers.parts_of_rows();
+    if ranks > 1 {
+        let (m, own) = (work.x.len() / width, parts.output.rows());
+        work.up.resize(m * own, 0.0);
+        parts.output.product(&work.x, &mut work.up);
+        finish(&mut work.up);
+        work.gathered.resize(if peers.want_rows_here() { m * size } else { 0 }, 0.0);
+        peers.gather(&work.up, &mut work.gathered)?;
+        if peers.want_rows_here() {
+            let mut i = 0;
+            for slice in slices {
+                let Item { batch, rows, .. } = &mut items[slice.item];
+                for row in slice.rows(batch) {
+                    for rank in 0..ranks {
+                        let tokens = part_of(size, rank, ranks);
+                        let of_rank = &work.gathered[m * tokens.start + i * tokens.len()..][..tokens.len()];
+                        rows.row_mut(row)[tokens].copy_from_slice(of_rank);
+                    }
+                    i += 1;
+                }
+            }
+        }
+        return Ok(());
+    }
     if let [slice] = slices {
         let Item { batch, rows, .. } = &mut items[slice.item];
         let logits = &mut rows.logits[logits_of(slice, batch)];
         parts.output.product(&work.x, logits);
-        return finish(logits);
+        finish(logits);
+        return Ok(());
     }
     work.up.resize(work.x.len() / width * size, 0.0);
     parts.output.product(&work.x, &mut work.up);
@@ -218,6 +256,7 @@ fn write_rows(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSlice
         rows.logits[range].copy_from_slice(these);
         rest = others;
     }
+    Ok(())
 }
 
 /// Into `gate`: what the last matrix of the feed-forward part reads.

@@ -4,12 +4,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::decoder::CpuDecoder;
-use super::pages::Pages;
-use super::pass::{Item, State, Work, pass};
-use crate::description::config::{DecoderConfig, Positions};
-use crate::description::rotary::Angles;
+use super::pass::{Item, Work, pass};
+use super::peers::Peers;
+use super::state::State;
 use crate::error::ModelError;
-use crate::held::{Held, moves};
 use crate::language_model::{Batch, BatchItem, LanguageModel, Rows, Sequence};
 use crate::slices::{passes, share_out};
 
@@ -30,12 +28,8 @@ impl LanguageModel for CpuDecoder {
     }
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
-        let DecoderConfig { layers, kv_heads, head_dim, context, .. } = self.config;
-        let held = Held::none(capacity, context)?;
-        let pages = Pages::new(self.layout, self.cache_format, kv_heads * head_dim, layers, capacity)?;
-        let rotary = if let Positions::Rotary(all) = &self.config.positions { &all[..] } else { &[] };
-        let angles = rotary.iter().map(|rotary| Angles::new(rotary, head_dim, capacity)).collect();
-        Ok(Box::new(CpuSequence { decoder: self, state: State { pages, angles, held }, work: Work::default() }))
+        let state = State::new(&self, capacity)?;
+        Ok(Box::new(CpuSequence { decoder: self, state, work: Work::default() }))
     }
 
     fn forward_each(&self, items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
@@ -48,24 +42,42 @@ impl LanguageModel for CpuDecoder {
             work.get_or_insert(memory);
             own.push(Item { state, batch: *batch, rows });
         }
-        work.map_or(Ok(()), |work| forward(self, &mut own, work))
+        reserve(self, &mut own)?;
+        work.map_or(Ok(()), |work| forward(self, &mut own, work, &mut Peers::none()))
     }
 }
 
-/// Goes on with several sequences: see [`LanguageModel::forward_each`].
-fn forward(decoder: &CpuDecoder, items: &mut [Item<'_>], work: &mut Work) -> Result<(), ModelError> {
-    let size = decoder.config.vocabulary;
-    for Item { state: State { pages, held, .. }, batch, .. } in &mut *items {
-        pages.make_own(held.length(), held.after(batch, size)?)?;
+/// Makes sure that several sequences have room and memory for what they are to read; otherwise none reads anything.
+pub(crate) fn reserve(decoder: &CpuDecoder, items: &mut [Item<'_>]) -> Result<(), ModelError> {
+    for Item { state: State { pages, held, .. }, batch, .. } in items {
+        pages.make_own(held.length(), held.after(batch, decoder.config.vocabulary)?)?;
     }
-    for Item { batch, rows, .. } in &mut *items {
-        rows.prepare(batch.rows(), size);
+    Ok(())
+}
+
+/// Goes on with several sequences that have [room](reserve) for it: see [`LanguageModel::forward_each`]. It fails only
+/// where other ranks do.
+pub(crate) fn forward(
+    decoder: &CpuDecoder,
+    items: &mut [Item<'_>],
+    work: &mut Work,
+    peers: &mut Peers<'_>,
+) -> Result<(), ModelError> {
+    if peers.want_rows_here() {
+        for Item { batch, rows, .. } in &mut *items {
+            rows.prepare(batch.rows(), decoder.config.vocabulary);
+        }
     }
     let mut slices = std::mem::take(&mut work.slices);
     share_out(items.iter().map(|item| item.batch), &mut slices);
-    passes(&slices).for_each(|slices| pass(decoder, items, slices, work));
+    work.lengths.clear();
+    work.lengths.extend(items.iter().map(|item| item.state.held.length()));
+    let done = passes(&slices).try_for_each(|slices| pass(decoder, items, slices, work, peers));
     work.slices = slices;
-    Ok(())
+    if done.is_err() {
+        items.iter_mut().zip(&work.lengths).for_each(|(item, length)| item.state.held.truncate(*length));
+    }
+    done
 }
 
 impl Sequence for CpuSequence {
@@ -79,7 +91,9 @@ impl Sequence for CpuSequence {
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let Self { decoder, state, work } = self;
-        forward(decoder, &mut [Item { state, batch: *batch, rows }], work)
+        let items = &mut [Item { state, batch: *batch, rows }];
+        reserve(decoder, items)?;
+        forward(decoder, items, work, &mut Peers::none())
     }
 
     fn truncate(&mut self, length: usize) {
@@ -87,17 +101,10 @@ impl Sequence for CpuSequence {
     }
 
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
-        let State { pages, held, .. } = &mut self.state;
-        let length = held.after_keep(from, path);
-        pages.make_own(from, held.length())?;
-        moves(from, path).for_each(|(at, to)| pages.move_back(at, to));
-        held.truncate(length);
-        Ok(())
+        self.state.keep(from, path)
     }
 
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
-        let State { pages, angles, held } = &self.state;
-        let state = State { pages: pages.share(held.length()), angles: angles.clone(), held: *held };
-        Ok(Box::new(Self { decoder: self.decoder.clone(), state, work: Work::default() }))
+        Ok(Box::new(Self { decoder: self.decoder.clone(), state: self.state.fork(), work: Work::default() }))
     }
 }

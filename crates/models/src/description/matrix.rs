@@ -93,6 +93,20 @@ impl Matrix {
         Self { bytes, ..*self }
     }
 
+    /// Some of its columns, copied: in place they would lie in every page of the file. `None` where a row of them is no
+    /// whole blocks.
+    pub(crate) fn columns_part(&self, columns: Range<usize>) -> Option<Self> {
+        let block = self.format.block();
+        if !columns.start.is_multiple_of(block) || !columns.end.is_multiple_of(block) || columns.is_empty() {
+            return None;
+        }
+        let (from, to) = (self.format.bytes(columns.start), self.format.bytes(columns.end));
+        let rows = self.bytes.get().chunks(self.format.bytes(self.columns));
+        let mut bytes = Vec::with_capacity((to - from) * rows.len());
+        rows.for_each(|row| bytes.extend_from_slice(&row[from..to]));
+        Some(Self { format: self.format, bytes: Bytes::new(Arc::new(bytes)), columns: columns.len() })
+    }
+
     /// Some of its rows in another order, copied.
     pub(crate) fn gather(&self, rows: impl Iterator<Item = usize>) -> Self {
         let row = self.format.bytes(self.columns);
@@ -137,6 +151,7 @@ mod tests {
         assert_eq!(matrix.part(1..3).numbers(), [2.0, 3.0, 4.0, 5.0]);
         assert_eq!(matrix.part(1..3).part(1..2).numbers(), [4.0, 5.0]);
         assert_eq!(matrix.gather([2, 0].into_iter()).numbers(), [4.0, 5.0, 0.0, 1.0]);
+        assert_eq!(matrix.columns_part(1..2).unwrap().numbers(), [1.0, 3.0, 5.0]);
         assert_eq!(matrix.transposed().numbers(), [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]);
         assert!(Matrix::new(Format::F32, matrix.bytes.clone(), 4).is_none());
         assert!(matrix.bytes.part(20..25).is_none());

@@ -10,6 +10,7 @@
 //! | `weight` | a matrix as a decoder uses it: as it is stored, and what an adapter makes of it |
 //! | `parts` | the weights of a decoder, each at its place |
 //! | `checkpoint` | named weights in files, and an adapter of them |
+//! | [`share`] | which part of it each of several ranks has |
 //! | `families` | how each architecture names its choices and its weights |
 //! | `gguf` | files of llama.cpp: description, tokenizer and weights in one |
 
@@ -23,5 +24,6 @@ pub(crate) mod gguf;
 pub(crate) mod matrix;
 pub(crate) mod parts;
 pub mod rotary;
+pub mod share;
 pub(crate) mod stored;
 pub(crate) mod weight;

@@ -35,7 +35,7 @@ pub(crate) struct Projection<M = Weight, V = Vec<f32>> {
 }
 
 /// The weights of a layer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Layer<M = Weight, V = Vec<f32>> {
     pub(crate) attention_norm: Option<Scales<V>>,
     pub(crate) query: Projection<M, V>,
@@ -63,6 +63,14 @@ impl Projection {
     pub(crate) fn gather(&self, rows: impl Iterator<Item = usize> + Clone) -> Self {
         let bias = self.bias.as_ref().map(|bias| rows.clone().map(|row| bias[row]).collect());
         Self { matrix: self.matrix.gather(rows), bias }
+    }
+}
+
+impl<M, V> Layer<M, V> {
+    /// All its matrices.
+    pub(crate) fn matrices(&self) -> impl Iterator<Item = &M> {
+        let Self { query, key, value, output, gate, up, down, .. } = self;
+        [query, key, value, output, up, down].into_iter().chain(gate).map(|projection| &projection.matrix)
     }
 }
 
@@ -127,12 +135,6 @@ mod elsewhere {
     }
 
     impl<M, V> Layer<M, V> {
-        /// All its matrices.
-        pub(crate) fn matrices(&self) -> impl Iterator<Item = &M> {
-            let Self { query, key, value, output, gate, up, down, .. } = self;
-            [query, key, value, output, up, down].into_iter().chain(gate).map(|projection| &projection.matrix)
-        }
-
         fn upload<U: Upload<M, V>>(&self, to: &mut U) -> On<Layer<U::Matrix, U::Vector>, U::Error> {
             Ok(Layer {
                 attention_norm: scales(to, &self.attention_norm)?,

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use verdigris_kernels::linear;
+use verdigris_kernels::{Format, linear};
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
-use {super::matrix::Bytes, std::borrow::Cow, verdigris_kernels::Format};
+use {super::matrix::Bytes, std::borrow::Cow};
 
 use super::adapter::update::Update;
 use super::matrix::Matrix;
@@ -43,6 +43,11 @@ impl Weight {
         self.matrix.rows()
     }
 
+    /// How the matrix is stored.
+    pub(crate) fn format(&self) -> Format {
+        self.matrix.format()
+    }
+
     pub(crate) fn columns(&self) -> usize {
         self.matrix.columns()
     }
@@ -73,6 +78,17 @@ impl Weight {
     pub(crate) fn part(&self, rows: Range<usize>) -> Self {
         let update = self.update.as_ref().map(|update| Arc::new(update.part(rows.clone())));
         Self { matrix: self.matrix.part(rows), update }
+    }
+
+    /// Some of its columns, copied: the products with all of them add up to that with the whole. `None` where a row of
+    /// them is no whole blocks.
+    pub(crate) fn columns_part(&self, columns: Range<usize>) -> Option<Self> {
+        let matrix = self.matrix.columns_part(columns.clone())?;
+        let update = match &self.update {
+            Some(update) => Some(Arc::new(update.columns_part(columns)?)),
+            None => None,
+        };
+        Some(Self { matrix, update })
     }
 
     /// Some of its rows in another order, copied.
@@ -134,6 +150,14 @@ mod tests {
         assert_eq!(alone, out[3..], "a row beside others has the bits that it has alone");
         // Its rows follow, in order and out of it.
         assert_eq!(numbers(&weight.part(1..3)), whole[2..]);
+        let columns = [0..1, 1..2].map(|columns| weight.columns_part(columns).unwrap());
+        let mut sums = vec![0.0; 3];
+        for (part, x) in columns.iter().zip(&x) {
+            let mut out = vec![0.0; 3];
+            part.product(&[*x], &mut out);
+            sums.iter_mut().zip(out).for_each(|(sum, x)| *sum += x);
+        }
+        assert!(sums.iter().zip(&out).all(|(a, b)| (a - b).abs() < 1e-5), "{sums:?}, not {:?}", &out[..3]);
         assert_eq!(numbers(&weight.gather([2, 0].into_iter())), [&whole[4..], &whole[..2]].concat());
     }
 }

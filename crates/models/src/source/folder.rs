@@ -26,6 +26,7 @@ use crate::error::ModelError;
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 use crate::gpu::GpuDecoder;
 use crate::language_model::LanguageModel;
+use crate::parallel::SharedModel;
 
 /// A model folder, on disk or inside a program.
 #[derive(Clone, Debug)]
@@ -248,10 +249,8 @@ impl ModelFolder {
         device: &Device,
     ) -> Result<Arc<dyn LanguageModel>, ModelError> {
         match device {
-            Device::Cpu => {
-                let (config, parts) = self.described(gguf, fields)?;
-                Ok(Arc::new(CpuDecoder::new(config, parts, self.cached_as, self.layout)?))
-            }
+            Device::Cpu => Ok(Arc::new(self.on_cpu(gguf, fields)?)),
+            Device::Ranks(ranks) => Ok(SharedModel::new(self.on_cpu(gguf, fields)?).connect(ranks)?),
             #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
             Device::Gpu(gpu) => {
                 let (config, parts) = self.described(gguf, fields)?;
@@ -267,6 +266,21 @@ impl ModelFolder {
                 backend.model(ModelFiles(&self.files))
             }
         }
+    }
+
+    fn on_cpu(&self, gguf: Option<&Gguf>, fields: &Fields) -> Result<CpuDecoder, ModelError> {
+        let (config, parts) = self.described(gguf, fields)?;
+        CpuDecoder::new(config, parts, self.cached_as, self.layout)
+    }
+
+    /// The model for ranks that are to compute it together, each a part: on CPUs.
+    ///
+    /// # Errors
+    /// As [`ModelFolder::load`].
+    pub fn shared(&self) -> Result<SharedModel, ModelError> {
+        let gguf = self.files.gguf()?;
+        let fields = self.fields(gguf.as_ref())?;
+        Ok(SharedModel::new(self.on_cpu(gguf.as_ref(), &fields)?))
     }
 
     /// A decoder as data: its shape, and its weights.

@@ -40,6 +40,16 @@ impl Update {
         Self { up: self.up.part(rows), down: self.down.clone(), scale: self.scale, factors }
     }
 
+    /// What it changes in some columns; `None` where a row of them is no whole blocks.
+    pub(crate) fn columns_part(&self, columns: Range<usize>) -> Option<Self> {
+        Some(Self { down: self.down.columns_part(columns)?, ..self.clone() })
+    }
+
+    /// What is learned.
+    pub(crate) fn matrices(&self) -> [&Matrix; 2] {
+        [&self.up, &self.down]
+    }
+
     /// Some of its rows in another order.
     pub(crate) fn gather(&self, rows: impl Iterator<Item = usize> + Clone) -> Self {
         let factors = self.factors.as_ref().map(|factors| rows.clone().map(|row| factors[row]).collect());

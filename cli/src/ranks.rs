@@ -1,0 +1,65 @@
+//! Other processes that compute a model together with this one, as options.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use verdigris::Device;
+use verdigris::models::{self, Deadlines, Ranks};
+
+use crate::error::Failure;
+
+/// How a model is shared out to ranks.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Split {
+    /// Each rank has a part of every layer: less work for each, and sums over all ranks twice a layer
+    Tensor,
+    /// Each rank has some layers, one after the other: little is sent
+    Layers,
+}
+
+impl From<Split> for models::Split {
+    fn from(split: Split) -> Self {
+        match split {
+            Split::Tensor => Self::Tensor,
+            Split::Layers => Self::Layers,
+        }
+    }
+}
+
+/// How long a rank waits for others.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let possible = Duration::from_millis(1)..=Duration::from_secs(365 * 24 * 3600);
+    seconds.filter(|seconds| possible.contains(seconds)).ok_or_else(|| "it must be seconds, 0.001 or more".into())
+}
+
+/// Who computes the model together with this process.
+#[derive(Args)]
+pub(crate) struct RankOptions {
+    /// Compute the model together with the ranks that listen there (see `verdigris rank`), each of which has a part of
+    /// it; this process is rank 0. Experts and drafts stay whole and here
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
+    ranks: Vec<String>,
+    /// How the model is shared out
+    #[arg(long, value_enum, default_value = "tensor", requires = "ranks")]
+    split: Split,
+    /// Give up when a rank says nothing for so long
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, requires = "ranks")]
+    rank_timeout: Duration,
+}
+
+impl RankOptions {
+    /// All of them as a device, if there are any, in the place of one that was not chosen.
+    pub(crate) fn device(&self, is_chosen: bool) -> Result<Option<Device>, Failure> {
+        if self.ranks.is_empty() {
+            return Ok(None);
+        }
+        if is_chosen {
+            return Err(Failure::Usage("--ranks compute on CPUs: leave out --device and --backend".into()));
+        }
+        let deadlines = Deadlines { call: self.rank_timeout, ..Deadlines::default() };
+        let ranks = Ranks { addresses: self.ranks.clone(), split: self.split.into(), deadlines };
+        Ok(Some(Device::Ranks(Arc::new(ranks))))
+    }
+}

@@ -1,0 +1,210 @@
+//! One model on several processes: `rank` and `generate --ranks`.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::{Folder, Run, TALE_SMALL};
+
+/// A rank that waits for others.
+struct Rank {
+    child: Child,
+    /// Kept open: a program whose output nobody takes ends for that reason.
+    _out: BufReader<ChildStdout>,
+    address: String,
+}
+
+impl Rank {
+    fn start(folder: &Folder, options: &[&str]) -> Self {
+        let model = ["rank", "--model", TALE_SMALL, "--threads", "1"];
+        Self::with(folder, &[&model[..], options].concat())
+    }
+
+    fn with(folder: &Folder, arguments: &[&str]) -> Self {
+        let mut command = folder.command(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("listening on ").unwrap_or_else(|| panic!("{line:?}")).to_owned();
+        assert!(address.starts_with("127.0.0.1:") && !address.ends_with(":0"), "{address}");
+        Self { child, _out: out, address }
+    }
+
+    /// Its status, and what it said.
+    fn end(mut self) -> (i32, String) {
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = self.child.wait().unwrap().code().expect("it is not killed");
+        (status, said)
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn alone(options: &[&str]) -> Vec<String> {
+    let all = ["generate", "--model", TALE_SMALL, "--seed", "3", "--threads", "1"];
+    all.iter().chain(options).map(|&word| word.to_owned()).collect()
+}
+
+/// What `generate` writes on so many ranks, which all end well.
+fn on_ranks(folder: &Folder, split: &str, world: usize, options: &[&str]) -> Run {
+    let ranks: Vec<Rank> = (1..world).map(|_| Rank::start(folder, &["--split", split])).collect();
+    let addresses: Vec<&str> = ranks.iter().map(|rank| rank.address.as_str()).collect();
+    let addresses = addresses.join(",");
+    let mut arguments = alone(options);
+    arguments.extend(["--ranks", &addresses, "--split", split].map(str::to_owned));
+    let run = folder.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    for (i, rank) in ranks.into_iter().enumerate() {
+        let (status, said) = rank.end();
+        assert!(status == 0 && said.ends_with(&format!("\nrank {} of {world}\n", i + 1)), "{run:?}: {said}");
+        assert!(said.starts_with("warning: connections are neither encrypted nor authenticated"), "{said}");
+    }
+    run
+}
+
+/// All that is done with rows is done on rank 0: whatever is asked for, the text is the one of a single process.
+#[test]
+fn texts_are_those_of_one_process() {
+    let folder = Folder::with_key();
+    let schema = r#"{"type": "object", "required": ["name", "age"], "additionalProperties": false,
+        "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer"}}}"#;
+    let cases: [&[&str]; 8] = [
+        &["The captain", "--max-tokens", "60"],
+        &["The captain", "--max-tokens", "60", "--key", "my.key", "--temperature", "0"],
+        &["She was born in", "--regex", " 1[0-9]{3}", "--key", "my.key"],
+        &["The captain: ", "--json-schema", schema, "--key", "my.key", "--max-tokens", "120"],
+        &["The captain", "--texts", "3", "--max-tokens", "30", "--key", "my.key"],
+        &["The captain", "--draft", "tale-expert", "--max-tokens", "40", "--draft-tokens", "4"],
+        &["The captain", "--lookup", "--max-tokens", "40"],
+        &["The captain", "--expert", "tale-expert", "--anti", "tale-small", "--max-tokens", "40", "--key", "my.key"],
+    ];
+    for options in cases {
+        let arguments = alone(options);
+        let expected = folder.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(expected.status, 0, "{expected:?}");
+        for (split, world) in [("tensor", 2), ("layers", 2), ("tensor", 4), ("layers", 3)] {
+            let run = on_ranks(&folder, split, world, options);
+            assert_eq!((run.status, &run.out), (0, &expected.out), "{split} {world} {options:?}: {}", run.err);
+        }
+    }
+}
+
+/// A text that goes on until somebody interferes, and what was written of it so far.
+fn under_way(folder: &Folder, address: &str, options: &[&str]) -> (Child, BufReader<ChildStdout>) {
+    let mut arguments = alone(&["The captain", "--max-tokens", "900", "--ranks", address]);
+    arguments.extend(options.iter().map(|&word| word.to_owned()));
+    let mut command = folder.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_exact(&mut [0; 8]).unwrap();
+    (child, out)
+}
+
+/// How a program ends that says one line of an error.
+#[track_caller]
+fn fails(mut child: Child, within: Duration) -> String {
+    let started = Instant::now();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(started.elapsed() < within, "{:?}: {said}", started.elapsed());
+    assert!(said.starts_with("error: ") && said.lines().count() == 1, "{said}");
+    said
+}
+
+#[cfg(unix)]
+#[test]
+fn a_rank_that_is_killed_in_the_midst_of_a_text_is_one_line() {
+    let folder = Folder::new();
+    for split in ["tensor", "layers"] {
+        let rank = Rank::start(&folder, &["--split", split]);
+        let (child, _out) = under_way(&folder, &rank.address, &["--split", split]);
+        rank.signal("-KILL");
+        let said = fails(child, Duration::from_secs(20));
+        assert!(said.contains(&format!("rank 1 ({}) is gone", rank.address)), "{said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_rank_that_hangs_is_an_error_at_the_deadline() {
+    let folder = Folder::new();
+    let rank = Rank::start(&folder, &[]);
+    let (child, _out) = under_way(&folder, &rank.address, &["--rank-timeout", "0.5"]);
+    rank.signal("-STOP");
+    let said = fails(child, Duration::from_secs(20));
+    assert!(said.contains("has said nothing for 0.5 s"), "{said}");
+    rank.signal("-CONT");
+    let (status, said) = rank.end();
+    assert!(status == 2 && said.contains("error: rank 0 ("), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_rank_ends_when_rank_0_is_killed() {
+    let folder = Folder::new();
+    let rank = Rank::start(&folder, &["--quiet"]);
+    let (mut child, _out) = under_way(&folder, &rank.address, &[]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (status, said) = rank.end();
+    assert_eq!((status, said.lines().count()), (2, 1), "{said}");
+    assert!(said.starts_with("error: rank 0 (127.0.0.1:") && said.contains("is gone"), "{said}");
+}
+
+/// Ranks of another model, world or split: one line on both sides, and status 2.
+#[test]
+fn ranks_that_do_not_fit() {
+    let folder = Folder::new();
+    let model = |name| vec!["rank", "--model", name, "--quiet"];
+    let small = || model(TALE_SMALL);
+    let cases: [(Vec<&str>, &str); 3] = [
+        (model("tale"), "the model of rank 0 is"),
+        ([&small()[..], &["--world", "3"]].concat(), "rank 0 wants a world of 2 ranks, not 3"),
+        ([&small()[..], &["--split", "layers"]].concat(), "the split of rank 0 is tensor, not layers"),
+    ];
+    for (arguments, expected) in cases {
+        let rank = Rank::with(&folder, &arguments);
+        let arguments = alone(&["The captain", "--ranks", &rank.address]);
+        let run = folder.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        run.fails(expected);
+        assert!(run.err.contains("rank 1 (127.0.0.1:"), "{run:?}");
+        let (status, said) = rank.end();
+        assert_eq!((status, said.lines().count()), (2, 1), "{said}");
+        assert!(said.starts_with("error: rank 0 (") && said.contains(expected), "{said}");
+    }
+}
+
+/// What is wrong before anybody is asked.
+#[test]
+fn ranks_that_cannot_be() {
+    let folder = Folder::new();
+    let run = |options: &[&str]| {
+        let arguments = alone(options);
+        folder.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let free = Rank::start(&folder, &[]).address.clone();
+    run(&["The captain", "--ranks", &free]).fails("no rank can be reached at");
+    run(&["The captain", "--ranks", "nowhere"]).fails("no rank can be reached at nowhere");
+    run(&["The captain", "--ranks", "a:1,b:2"]).fails("cannot be shared out evenly to 3 ranks");
+    let many = vec!["a:1"; 40].join(",");
+    run(&["The captain", "--ranks", &many, "--split", "layers"]).fails("layers cannot be shared out to 41 ranks");
+    run(&["The captain", "--ranks", &free, "--device", "cuda"]).fails("leave out --device");
+    folder.run(&["rank", "--model", TALE_SMALL, "--listen", "nowhere"]).fails("cannot wait for other ranks at nowhere");
+    folder.run(&["rank", "--model", "missing-model", "--listen", "nowhere"]).fails("missing-model");
+}

@@ -1,0 +1,96 @@
+//! What a pass has from the other ranks that compute a decoder together, and gives them.
+
+use verdigris_collective::Collective;
+
+use crate::description::share::Split;
+use crate::error::ModelError;
+
+/// The other ranks, as a pass of one of them sees them; or none, where the decoder is whole.
+pub(crate) struct Peers<'a>(Option<(Split, &'a mut dyn Collective)>);
+
+impl<'a> Peers<'a> {
+    /// There is no other rank.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    pub(crate) fn new(split: Split, collective: &'a mut dyn Collective) -> Self {
+        Self(Some((split, collective)))
+    }
+
+    /// The others, where each rank has some of the layers.
+    fn in_line(&mut self) -> Option<&mut dyn Collective> {
+        match &mut self.0 {
+            Some((Split::Layers, all)) => Some(&mut **all),
+            _ => None,
+        }
+    }
+
+    /// The others, where each rank has a part of every layer.
+    fn side_by_side(&mut self) -> Option<&mut dyn Collective> {
+        match &mut self.0 {
+            Some((Split::Tensor, all)) => Some(&mut **all),
+            _ => None,
+        }
+    }
+
+    /// Whether the rows of this pass are wanted here: on rank 0.
+    pub(super) fn want_rows_here(&self) -> bool {
+        self.0.as_ref().is_none_or(|(_, all)| all.rank() == 0)
+    }
+
+    /// The hidden rows from the rank with the layers before. `false`: there is none, and they begin as embeddings.
+    pub(super) fn take_hidden(&mut self, hidden: &mut [f32]) -> Result<bool, ModelError> {
+        match self.in_line() {
+            Some(all) if all.rank() > 0 => {
+                all.receive(all.rank() - 1, hidden)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Makes of what a part of a layer gives on this rank what it gives on all.
+    pub(super) fn sum(&mut self, y: &mut [f32]) -> Result<(), ModelError> {
+        match self.side_by_side() {
+            Some(all) => Ok(all.all_reduce_sum(y)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Hands the hidden rows to the rank with the next layers, where there is one.
+    pub(super) fn hand_on(&mut self, hidden: &[f32]) -> Result<(), ModelError> {
+        match self.in_line() {
+            Some(all) if all.rank() + 1 < all.world() => Ok(all.send(all.rank() + 1, hidden)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Brings the last hidden rows to rank 0, which makes logits of them. Whether this rank makes any.
+    pub(super) fn bring_back(&mut self, hidden: &mut [f32]) -> Result<bool, ModelError> {
+        let Some(all) = self.in_line() else { return Ok(true) };
+        let (rank, last) = (all.rank(), all.world() - 1);
+        if rank == last && rank > 0 {
+            all.send(0, hidden)?;
+        } else if rank == 0 && last > 0 {
+            all.receive(last, hidden)?;
+        }
+        Ok(rank == 0)
+    }
+
+    /// How many ranks have a part of every token's logits.
+    pub(super) fn parts_of_rows(&self) -> usize {
+        match &self.0 {
+            Some((Split::Tensor, all)) => all.world(),
+            _ => 1,
+        }
+    }
+
+    /// Puts the logits of all ranks one after the other, on rank 0.
+    pub(super) fn gather(&mut self, logits: &[f32], all_logits: &mut [f32]) -> Result<(), ModelError> {
+        match self.side_by_side() {
+            Some(all) => Ok(all.gather(logits, all_logits)?),
+            None => Ok(()),
+        }
+    }
+}

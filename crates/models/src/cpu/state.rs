@@ -1,0 +1,46 @@
+//! What a decoder on a CPU remembers of one text.
+
+use std::sync::Arc;
+
+use super::decoder::CpuDecoder;
+use super::pages::Pages;
+use crate::description::config::{DecoderConfig, Positions};
+use crate::description::rotary::Angles;
+use crate::error::ModelError;
+use crate::held::{Held, moves};
+
+/// What a decoder remembers of one text.
+pub(crate) struct State {
+    pub(super) pages: Pages,
+    /// Those of each rotary embedding.
+    pub(super) angles: Arc<[Angles]>,
+    pub(crate) held: Held,
+}
+
+impl State {
+    /// No token, with room for so many.
+    pub(crate) fn new(decoder: &CpuDecoder, capacity: usize) -> Result<Self, ModelError> {
+        let DecoderConfig { layers, kv_heads, head_dim, context, .. } = decoder.config;
+        let held = Held::none(capacity, context)?;
+        let pages = Pages::new(decoder.layout, decoder.cache_format, kv_heads * head_dim, layers, capacity)?;
+        let rotary = if let Positions::Rotary(all) = &decoder.config.positions { &all[..] } else { &[] };
+        let angles = rotary.iter().map(|rotary| Angles::new(rotary, head_dim, capacity)).collect();
+        Ok(Self { pages, angles, held })
+    }
+
+    /// See [`Sequence::keep`](crate::Sequence::keep).
+    pub(crate) fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
+        let Self { pages, held, .. } = self;
+        let length = held.after_keep(from, path);
+        pages.make_own(from, held.length())?;
+        moves(from, path).for_each(|(at, to)| pages.move_back(at, to));
+        held.truncate(length);
+        Ok(())
+    }
+
+    /// See [`Sequence::fork`](crate::Sequence::fork).
+    pub(crate) fn fork(&self) -> Self {
+        let Self { pages, angles, held } = self;
+        Self { pages: pages.share(held.length()), angles: angles.clone(), held: *held }
+    }
+}

@@ -1,0 +1,334 @@
+//! Which part of a decoder each of several ranks has.
+
+use std::fmt;
+use std::ops::Range;
+
+use verdigris_kernels::Format;
+
+use super::config::{DecoderConfig, FeedForward, QueryKeyNorm};
+use super::parts::{Layer, Parts, Projection};
+use super::weight::Weight;
+
+/// How a model is shared out to several ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Split {
+    /// Each rank has a part of every layer: some heads, some elements of the feed-forward part, some tokens of the
+    /// output matrix (Shoeybi et al., *Megatron-LM*, 2019, section 3). Ranks compute at the same time, and add up what
+    /// they have twice a layer.
+    #[default]
+    #[doc(alias = "tensor_parallel")]
+    Tensor,
+    /// Each rank has some layers, one after the other, and hands the hidden rows on to the next (Huang et al., *GPipe*,
+    /// 2018, section 2). One rank computes at a time, but for the parts of a long prompt.
+    #[doc(alias = "pipeline_parallel")]
+    Layers,
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tensor => "tensor",
+            Self::Layers => "layers",
+        })
+    }
+}
+
+/// Why a decoder cannot be shared out so.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadSplit {
+    /// Heads that do not come out even.
+    #[error(
+        "{heads} attention heads with {kv_heads} key-value heads cannot be shared out evenly to {world} ranks: choose \
+         a number that divides the heads, and divides the key-value heads or is a multiple of them; or --split layers"
+    )]
+    Heads {
+        /// Query heads.
+        heads: usize,
+        /// Key and value heads.
+        kv_heads: usize,
+        /// Ranks.
+        world: usize,
+    },
+    /// A norm that needs all heads.
+    #[error("queries and keys are normalised over all heads together, of which a rank has some: take --split layers")]
+    NormOfAllHeads,
+    /// A rank's part of a row would begin in the midst of a block.
+    #[error(
+        "the {name} matrix of layer {layer} is stored as {format:?}, in blocks of {}, and a row of {columns} cannot be \
+         shared out to {world} ranks in whole ones: take fewer ranks, --split layers, or a file of other blocks",
+        format.block()
+    )]
+    Blocks {
+        /// Which matrix.
+        name: &'static str,
+        /// Of which layer.
+        layer: usize,
+        /// How it is stored.
+        format: Format,
+        /// Its columns.
+        columns: usize,
+        /// Ranks.
+        world: usize,
+    },
+    /// More ranks than layers.
+    #[error("{layers} layers cannot be shared out to {world} ranks: take {layers} or fewer")]
+    Layers {
+        /// Layers.
+        layers: usize,
+        /// Ranks.
+        world: usize,
+    },
+}
+
+/// One of several even parts of a range: as even as whole numbers are.
+pub(crate) fn part_of(total: usize, rank: usize, world: usize) -> Range<usize> {
+    rank * total / world..(rank + 1) * total / world
+}
+
+/// Whether a decoder can be shared out so.
+pub(crate) fn check(config: &DecoderConfig, parts: &Parts, split: Split, world: usize) -> Result<(), BadSplit> {
+    let &DecoderConfig { heads, kv_heads, layers, .. } = config;
+    if split == Split::Layers {
+        return if world > layers { Err(BadSplit::Layers { layers, world }) } else { Ok(()) };
+    }
+    let is_even = kv_heads.is_multiple_of(world) || world.is_multiple_of(kv_heads);
+    if !heads.is_multiple_of(world) || !is_even {
+        return Err(BadSplit::Heads { heads, kv_heads, world });
+    }
+    if config.query_key_norm == Some(QueryKeyNorm::Tokens) && world > 1 {
+        return Err(BadSplit::NormOfAllHeads);
+    }
+    for (layer, Layer { output, down, .. }) in parts.layers.iter().enumerate() {
+        let blocks = |name, Projection { matrix, .. }: &Projection| {
+            let (format, columns) = (matrix.format(), matrix.columns());
+            BadSplit::Blocks { name, layer, format, columns, world }
+        };
+        if !(heads / world * config.head_dim).is_multiple_of(output.matrix.format().block()) {
+            return Err(blocks("attention output", output));
+        }
+        if down.matrix.columns() / down.matrix.format().block() < world {
+            return Err(blocks("down", down));
+        }
+    }
+    Ok(())
+}
+
+/// The part of one rank: a decoder with fewer heads and a narrower feed-forward part, or with fewer layers. Which
+/// [can](check) be shared out so has been checked.
+pub(crate) fn part(
+    config: &DecoderConfig,
+    parts: &Parts,
+    split: Split,
+    rank: usize,
+    world: usize,
+) -> (DecoderConfig, Parts) {
+    let mut config = config.clone();
+    let mut all = Parts {
+        embedding: parts.embedding.clone(),
+        positions: parts.positions.clone(),
+        embedding_norm: parts.embedding_norm.clone(),
+        layers: Vec::new(),
+        norm: parts.norm.clone(),
+        output: parts.output.clone(),
+    };
+    if split == Split::Layers {
+        let range = layers_of(parts, rank, world);
+        config.kinds = range.clone().map(|layer| config.kind(layer)).collect();
+        config.layers = range.len();
+        all.layers = parts.layers[range].to_vec();
+        return (config, all);
+    }
+    let (heads, head_dim) = (part_of(config.heads, rank, world), config.head_dim);
+    // Where there are more ranks than these, several have the same one.
+    let group = config.heads / config.kv_heads;
+    let kv_heads = heads.start / group..(heads.end - 1) / group + 1;
+    let of_layer = |layer: &Layer| {
+        let rows = |heads: &Range<usize>| heads.start * head_dim..heads.end * head_dim;
+        let block = layer.down.matrix.format().block();
+        let units = part_of(layer.down.matrix.columns() / block, rank, world);
+        let inner = units.start * block..units.end * block;
+        Layer {
+            query: layer.query.part(rows(&heads)),
+            key: layer.key.part(rows(&kv_heads)),
+            value: layer.value.part(rows(&kv_heads)),
+            output: summand(&layer.output, rows(&heads), rank),
+            gate: layer.gate.as_ref().map(|gate| gate.part(inner.clone())),
+            up: layer.up.part(inner.clone()),
+            down: summand(&layer.down, inner, rank),
+            ..layer.clone()
+        }
+    };
+    all.layers = parts.layers.iter().map(of_layer).collect();
+    all.output = parts.output.part(part_of(config.vocabulary, rank, world));
+    (config.heads, config.kv_heads) = (heads.len(), kv_heads.len());
+    let (FeedForward::Gated { width, .. } | FeedForward::Plain { width, .. }) = &mut config.feed_forward;
+    *width = all.layers.iter().map(|layer| layer.up.matrix.rows()).max().unwrap_or(0);
+    (config, all)
+}
+
+/// Some columns of a projection, whose products with all of them are added up; what is added once, rank 0 adds.
+fn summand(whole: &Projection, columns: Range<usize>, rank: usize) -> Projection {
+    let matrix = whole.matrix.columns_part(columns).expect("whole blocks, as was checked");
+    Projection { matrix, bias: whole.bias.clone().filter(|_| rank == 0) }
+}
+
+/// The layers of a rank: borders are where the bytes before them are nearest to an even share. The output matrix counts
+/// as bytes before the first layer, for rank 0 has it.
+fn layers_of(parts: &Parts, rank: usize, world: usize) -> Range<usize> {
+    let size = |weight: &Weight| weight.matrix().bytes().len();
+    let mut before = vec![size(&parts.output)];
+    for layer in &parts.layers {
+        before.push(before[before.len() - 1] + layer.matrices().map(size).sum::<usize>());
+    }
+    let (layers, total) = (parts.layers.len(), before[before.len() - 1]);
+    let mut borders = vec![0];
+    for border in 1..world {
+        // Each rank has a layer at least.
+        let possible = borders[border - 1] + 1..=layers - (world - border);
+        let nearest = possible.min_by_key(|&at| before[at].abs_diff(total * border / world));
+        borders.push(nearest.expect("as many layers as ranks"));
+    }
+    borders.push(layers);
+    borders[rank]..borders[rank + 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::description::config::{Activation, Norm};
+    use crate::description::matrix::Matrix;
+    use crate::description::parts::Scales;
+
+    /// Weights that say where they stand: `1000 * row + column`.
+    fn matrix(rows: usize, columns: usize) -> Weight {
+        let number = |i: usize| (1000 * (i / columns) + i % columns) as f32;
+        let numbers: Vec<f32> = (0..rows * columns).map(number).collect();
+        Matrix::of_numbers(&numbers, columns).into()
+    }
+
+    fn projection(rows: usize, columns: usize) -> Projection {
+        Projection { matrix: matrix(rows, columns), bias: Some((0..rows).map(|row| row as f32).collect()) }
+    }
+
+    /// Six heads of two elements with three key-value heads, and a feed-forward part of seven.
+    fn decoder(layers: usize) -> (DecoderConfig, Parts) {
+        let (vocabulary, width, heads, kv_heads, head_dim) = (10, 5, 6, 3, 2);
+        let feed_forward = FeedForward::Gated { width: 7, activation: Activation::Silu, bias: true };
+        let norm = Norm::Rms { epsilon: 1e-5 };
+        let shape = DecoderConfig {
+            vocabulary,
+            width,
+            layers,
+            heads,
+            kv_heads,
+            head_dim,
+            context: 9,
+            norm,
+            ..Default::default()
+        };
+        let layer = || Layer {
+            attention_norm: None,
+            query: projection(heads * head_dim, width),
+            key: projection(kv_heads * head_dim, width),
+            value: projection(kv_heads * head_dim, width),
+            query_norm: None,
+            key_norm: None,
+            output: projection(width, heads * head_dim),
+            after_attention: None,
+            feed_forward_norm: None,
+            gate: Some(projection(7, width)),
+            up: projection(7, width),
+            down: projection(width, 7),
+            after_feed_forward: None,
+        };
+        let parts = Parts {
+            embedding: matrix(vocabulary, width),
+            positions: None,
+            embedding_norm: None,
+            layers: (0..layers).map(|_| layer()).collect(),
+            norm: Scales { weight: vec![1.0; width], bias: None },
+            output: matrix(vocabulary, width),
+        };
+        (DecoderConfig { feed_forward, ..shape }, parts)
+    }
+
+    /// The parts of all ranks are the whole, each once; and what is added is added once.
+    #[test]
+    fn parts_of_layers_are_the_whole() {
+        let (config, whole) = decoder(2);
+        check(&config, &whole, Split::Tensor, 3).unwrap();
+        let ranks: Vec<_> = (0..3).map(|rank| part(&config, &whole, Split::Tensor, rank, 3)).collect();
+        let of = |get: &dyn Fn(&Layer) -> &Projection| {
+            let parts: Vec<_> = ranks.iter().map(|(_, parts)| get(&parts.layers[1]).clone()).collect();
+            (get(&whole.layers[1]).clone(), parts)
+        };
+        let by_rows: [&dyn Fn(&Layer) -> &Projection; 5] =
+            [&|layer| &layer.query, &|layer| &layer.key, &|layer| &layer.value, &|layer| &layer.up, &|layer| {
+                layer.gate.as_ref().unwrap()
+            }];
+        for get in by_rows {
+            let (whole, parts) = of(get);
+            let numbers: Vec<f32> = parts.iter().flat_map(|part| part.matrix.matrix().numbers()).collect();
+            assert_eq!(numbers, whole.matrix.matrix().numbers());
+            let biases: Vec<f32> = parts.iter().flat_map(|part| part.bias.clone().unwrap()).collect();
+            assert_eq!(Some(biases), whole.bias);
+        }
+        let by_columns: [&dyn Fn(&Layer) -> &Projection; 2] = [&|layer| &layer.output, &|layer| &layer.down];
+        for get in by_columns {
+            let (whole, parts) = of(get);
+            let columns = whole.matrix.columns();
+            let row = |part: &Projection| part.matrix.matrix().numbers()[..part.matrix.columns()].to_vec();
+            let numbers: Vec<f32> = parts.iter().flat_map(row).collect();
+            assert_eq!(numbers, whole.matrix.matrix().numbers()[..columns]);
+            let added: Vec<bool> = parts.iter().map(|part| part.bias.is_some()).collect();
+            assert_eq!(added, [true, false, false]);
+        }
+        let tokens: Vec<f32> = ranks.iter().flat_map(|(_, parts)| parts.output.matrix().numbers()).collect();
+        assert_eq!(tokens, whole.output.matrix().numbers());
+        assert_eq!(ranks.iter().map(|(config, _)| (config.heads, config.kv_heads)).collect::<Vec<_>>(), [(2, 1); 3]);
+    }
+
+    #[test]
+    fn more_ranks_than_key_value_heads_have_the_same_ones() {
+        let (config, whole) = decoder(1);
+        check(&config, &whole, Split::Tensor, 6).unwrap();
+        for rank in 0..6 {
+            let (own, parts) = part(&config, &whole, Split::Tensor, rank, 6);
+            assert_eq!((own.heads, own.kv_heads), (1, 1));
+            let expected = whole.layers[0].key.matrix.part(rank / 2 * 2..rank / 2 * 2 + 2).matrix().numbers();
+            assert_eq!(parts.layers[0].key.matrix.matrix().numbers(), expected, "{rank}");
+        }
+    }
+
+    #[test]
+    fn layers_are_shared_out_by_their_bytes() {
+        let (config, whole) = decoder(7);
+        for world in 1..=7 {
+            check(&config, &whole, Split::Layers, world).unwrap();
+            let ranges: Vec<_> = (0..world).map(|rank| layers_of(&whole, rank, world)).collect();
+            assert!(ranges.iter().all(|range| !range.is_empty()), "{ranges:?}");
+            assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start), "{ranges:?}");
+            assert_eq!((ranges[0].start, ranges[world - 1].end), (0, 7));
+        }
+        assert_eq!(layers_of(&whole, 1, 2), 3..7);
+        // Rank 0 has the output matrix as well, here as large as ten layers.
+        let (_, mut whole) = decoder(7);
+        whole.output = matrix(2000, 5);
+        assert_eq!(layers_of(&whole, 0, 2), 0..1);
+    }
+
+    #[test]
+    fn what_does_not_come_out_even_has_a_name() {
+        let (config, whole) = decoder(2);
+        for world in [2, 4, 5, 12] {
+            let fault = check(&config, &whole, Split::Tensor, world).unwrap_err();
+            assert_eq!(fault, BadSplit::Heads { heads: 6, kv_heads: 3, world });
+        }
+        let fault = check(&config, &whole, Split::Layers, 3).unwrap_err();
+        assert_eq!(fault, BadSplit::Layers { layers: 2, world: 3 });
+        let together = DecoderConfig { query_key_norm: Some(QueryKeyNorm::Tokens), ..config };
+        assert_eq!(check(&together, &whole, Split::Tensor, 3).unwrap_err(), BadSplit::NormOfAllHeads);
+        assert_eq!(check(&together, &whole, Split::Layers, 2), Ok(()));
+    }
+}

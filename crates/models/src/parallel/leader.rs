@@ -1,0 +1,178 @@
+//! Rank 0 of a model that several ranks compute.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use verdigris_collective::{Collective, CollectiveError};
+
+use super::command::{self, TextId};
+use super::first_unable;
+use crate::cpu::{CpuDecoder, Item, Peers, State, Work, forward, reserve};
+use crate::description::share::Split;
+use crate::error::ModelError;
+use crate::language_model::{Batch, BatchItem, LanguageModel, Rows, Sequence};
+
+/// A model of which this process has the part of rank 0, and others have the rest. It is a [`LanguageModel`] like any
+/// other; its sequences tell the other ranks what they are asked. After an error of a rank all calls fail. When it is
+/// dropped, the other ranks end.
+pub struct Leader {
+    part: CpuDecoder,
+    split: Split,
+    group: Mutex<Group>,
+}
+
+/// What one sequence has at a time.
+struct Group {
+    collective: Box<dyn Collective>,
+    work: Work,
+    message: Vec<u8>,
+    able: Vec<f32>,
+    /// Numbers of texts that there are no more.
+    free: Vec<TextId>,
+    next: TextId,
+}
+
+impl Leader {
+    pub(super) fn new(part: CpuDecoder, split: Split, collective: Box<dyn Collective>) -> Self {
+        let (work, message, able, free) = (Work::default(), Vec::new(), Vec::new(), Vec::new());
+        Self { part, split, group: Mutex::new(Group { collective, work, message, able, free, next: 0 }) }
+    }
+
+    /// A panic of one text leaves the others what they were.
+    fn group(&self) -> MutexGuard<'_, Group> {
+        self.group.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads on every rank what was checked on this one.
+    fn forward(&self, items: &mut [Item<'_>], texts: &[TextId]) -> Result<(), ModelError> {
+        reserve(&self.part, items)?;
+        let mut group = self.group();
+        let Group { collective, work, message, .. } = &mut *group;
+        let readings = items.iter().zip(texts).map(|(item, text)| (*text, item.state.held.length(), item.batch));
+        command::forward(message, readings);
+        collective.broadcast(message)?;
+        forward(&self.part, items, work, &mut Peers::new(self.split, &mut **collective))
+    }
+}
+
+impl Group {
+    fn tell(&mut self) -> Result<(), CollectiveError> {
+        self.collective.broadcast(&mut self.message)
+    }
+
+    /// Gives a text a number, by which `say` tells the other ranks to begin it too: all do, or none.
+    fn begin(&mut self, own: State, say: impl FnOnce(&mut Vec<u8>, TextId)) -> Result<(TextId, State), ModelError> {
+        let text = self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        });
+        say(&mut self.message, text);
+        self.tell()?;
+        match first_unable(&mut *self.collective, true, &mut self.able)? {
+            None => Ok((text, own)),
+            Some(rank) => {
+                self.free.push(text);
+                Err(ModelError::RankMemory { rank, tokens: own.held.capacity() })
+            }
+        }
+    }
+}
+
+impl LanguageModel for Leader {
+    fn vocabulary_size(&self) -> usize {
+        self.part.config().vocabulary
+    }
+
+    fn context_length(&self) -> usize {
+        self.part.config().context
+    }
+
+    fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
+        // What no rank could begin is not asked of them.
+        let own = State::new(&self.part, capacity)?;
+        let say = |message: &mut Vec<u8>, text| command::begin(message, text, capacity);
+        let (text, state) = self.group().begin(own, say)?;
+        Ok(Box::new(LeaderSequence { leader: self, text, state }))
+    }
+
+    fn forward_each(&self, items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
+        let mut texts = Vec::with_capacity(items.len());
+        let mut own = Vec::with_capacity(items.len());
+        for BatchItem { sequence, batch, rows } in items {
+            let sequence: &mut dyn Any = *sequence;
+            let sequence = sequence.downcast_mut::<LeaderSequence>().filter(|own| std::ptr::eq(&*own.leader, self));
+            let LeaderSequence { state, text, .. } = sequence.expect("a sequence of this model");
+            texts.push(*text);
+            own.push(Item { state, batch: *batch, rows });
+        }
+        self.forward(&mut own, &texts)
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        let mut group = self.group();
+        command::end(&mut group.message);
+        // Ranks that do not hear it find the connection closed.
+        let _ = group.tell();
+    }
+}
+
+/// One text on all ranks.
+struct LeaderSequence {
+    leader: Arc<Leader>,
+    text: TextId,
+    /// Of the part of rank 0.
+    state: State,
+}
+
+impl Sequence for LeaderSequence {
+    fn len(&self) -> usize {
+        self.state.held.length()
+    }
+
+    fn capacity(&self) -> usize {
+        self.state.held.capacity()
+    }
+
+    fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
+        let Self { leader, text, state } = self;
+        leader.forward(&mut [Item { state, batch: *batch, rows }], &[*text])
+    }
+
+    fn truncate(&mut self, length: usize) {
+        self.state.held.truncate(length);
+    }
+
+    fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
+        let length = self.len();
+        // Panics where it must before anything is said.
+        self.state.held.after_keep(from, path);
+        let mut group = self.leader.group();
+        command::keep(&mut group.message, self.text, length, from, path);
+        group.tell()?;
+        let kept = self.state.keep(from, path);
+        if let Err(error) = &kept {
+            group.collective.abort(&error.to_string());
+        }
+        kept
+    }
+
+    fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
+        let (length, text) = (self.len(), self.text);
+        let say = |message: &mut Vec<u8>, fork| command::fork(message, text, length, fork);
+        let (text, state) = self.leader.group().begin(self.state.fork(), say)?;
+        Ok(Box::new(Self { leader: self.leader.clone(), text, state }))
+    }
+}
+
+impl Drop for LeaderSequence {
+    fn drop(&mut self) {
+        let mut group = self.leader.group();
+        command::drop(&mut group.message, self.text);
+        // Where that fails the next call says so.
+        if group.tell().is_ok() {
+            group.free.push(self.text);
+        }
+    }
+}

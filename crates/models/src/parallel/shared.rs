@@ -1,0 +1,137 @@
+//! A model that is about to be shared out to ranks.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use verdigris_collective::{Collective, Deadlines, Listener, Tcp};
+
+use super::leader::Leader;
+use super::worker::Worker;
+use crate::cpu::CpuDecoder;
+use crate::description::adapter::update::Update;
+use crate::description::matrix::Matrix;
+use crate::description::share::{BadSplit, Split};
+use crate::description::weight::Weight;
+use crate::error::ModelError;
+
+/// Bytes of each matrix that tell models apart.
+const SAMPLE: usize = 64;
+
+/// Other processes that compute a model together with this one, which is rank 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranks {
+    /// Where the ranks from 1 on [listen](Listener): `host:port`.
+    pub addresses: Vec<String>,
+    /// How the model is shared out.
+    pub split: Split,
+    /// How long they wait for each other.
+    pub deadlines: Deadlines,
+}
+
+/// A whole model, of which each rank takes its part. It is not in memory yet: a rank reads the bytes of its part.
+#[derive(Debug)]
+pub struct SharedModel {
+    whole: CpuDecoder,
+}
+
+impl SharedModel {
+    pub(crate) fn new(whole: CpuDecoder) -> Self {
+        Self { whole }
+    }
+
+    /// Whether it can be shared out so.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn check(&self, split: Split, world: usize) -> Result<(), BadSplit> {
+        self.whole.check_split(split, world)
+    }
+
+    /// What all ranks must agree about, by name.
+    pub fn terms(&self, split: Split) -> [(&'static str, String); 2] {
+        [("split", split.to_string()), ("model", self.fingerprint())]
+    }
+
+    /// A digest of what the model is: its configuration, how keys and values are kept, and of each matrix, and what an
+    /// adapter has learned, the shape, the format and the first bytes. Models that were trained differently differ there, and nothing more is read.
+    fn fingerprint(&self) -> String {
+        let CpuDecoder { config, parts, cache_format, .. } = &self.whole;
+        // Another version of the program may compute other rows out of the same weights.
+        let said = format!("{} {config:?} {cache_format:?}", env!("CARGO_PKG_VERSION"));
+        let mut digest = Sha256::new_with_prefix(said);
+        let layers = parts.layers.iter().flat_map(|layer| layer.matrices());
+        let weights = [&parts.embedding, &parts.output].into_iter().chain(layers);
+        for matrix in weights.flat_map(matrices) {
+            let bytes = matrix.bytes();
+            digest.update(format!("{:?} {} {}", matrix.format(), matrix.columns(), bytes.len()));
+            digest.update(&bytes[..bytes.len().min(SAMPLE)]);
+        }
+        let mut hex = String::new();
+        for byte in &digest.finalize()[..8] {
+            write!(hex, "{byte:02x}").expect("a string takes everything");
+        }
+        hex
+    }
+
+    /// Connects to the other ranks, and becomes rank 0.
+    ///
+    /// # Errors
+    /// [`ModelError::Split`] where the model cannot be shared out so, and [`ModelError::Ranks`] where one of the ranks
+    /// cannot be reached or does not fit.
+    pub fn connect(self, ranks: &Ranks) -> Result<Arc<Leader>, ModelError> {
+        let Ranks { addresses, split, deadlines } = ranks;
+        self.check(*split, addresses.len() + 1)?;
+        let tcp = Tcp::lead(addresses, &self.terms(*split), *deadlines)?;
+        self.lead(*split, Box::new(tcp))
+    }
+
+    /// Waits for rank 0, and becomes the rank that it says. It must want this split, and as many ranks as `world`, if
+    /// that is said.
+    ///
+    /// # Errors
+    /// As [`SharedModel::connect`].
+    pub fn wait(
+        self,
+        listener: Listener,
+        split: Split,
+        world: Option<usize>,
+        deadlines: Deadlines,
+    ) -> Result<Worker, ModelError> {
+        let tcp = listener.follow(world, &self.terms(split), deadlines)?;
+        self.follow(split, Box::new(tcp))
+    }
+
+    /// Becomes rank 0 of ranks that have met.
+    ///
+    /// # Errors
+    /// [`ModelError::Split`] where the model cannot be shared out so.
+    ///
+    /// # Panics
+    /// If this is another rank.
+    pub fn lead(self, split: Split, collective: Box<dyn Collective>) -> Result<Arc<Leader>, ModelError> {
+        assert_eq!(collective.rank(), 0, "rank 0 leads");
+        self.check(split, collective.world())?;
+        Ok(Arc::new(Leader::new(self.whole.part(split, 0, collective.world()), split, collective)))
+    }
+
+    /// Becomes another rank than 0 of ranks that have met.
+    ///
+    /// # Errors
+    /// [`ModelError::Split`] where the model cannot be shared out so.
+    ///
+    /// # Panics
+    /// If this is rank 0.
+    pub fn follow(self, split: Split, collective: Box<dyn Collective>) -> Result<Worker, ModelError> {
+        assert_ne!(collective.rank(), 0, "rank 0 leads");
+        self.check(split, collective.world())?;
+        let part = self.whole.part(split, collective.rank(), collective.world());
+        Ok(Worker::new(part, split, collective))
+    }
+}
+
+/// A matrix, and what an adapter has learned of it.
+fn matrices(weight: &Weight) -> impl Iterator<Item = &Matrix> {
+    let learned = weight.update().map(Update::matrices).into_iter().flatten();
+    learned.chain([weight.matrix()])
+}

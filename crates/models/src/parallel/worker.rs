@@ -1,0 +1,150 @@
+//! The ranks of a model beside rank 0.
+
+use verdigris_collective::{Collective, CollectiveError};
+
+use super::command::{Command, Readings, TextId};
+use super::first_unable;
+use crate::cpu::{CpuDecoder, Item, Peers, State, Work, forward, reserve};
+use crate::description::share::Split;
+use crate::error::ModelError;
+use crate::language_model::Rows;
+
+/// A rank that does what rank 0 says, with its part of a model.
+pub struct Worker {
+    part: CpuDecoder,
+    split: Split,
+    collective: Box<dyn Collective>,
+    /// By their numbers.
+    texts: Vec<Option<State>>,
+    readings: Readings,
+    /// Those of the texts that are read at the moment.
+    taken: Vec<State>,
+    work: Work,
+    able: Vec<f32>,
+}
+
+impl Worker {
+    pub(super) fn new(part: CpuDecoder, split: Split, collective: Box<dyn Collective>) -> Self {
+        let (texts, readings, taken, able) = (Vec::new(), Readings::default(), Vec::new(), Vec::new());
+        Self { part, split, collective, texts, readings, taken, work: Work::default(), able }
+    }
+
+    /// Which rank it is.
+    pub fn rank(&self) -> usize {
+        self.collective.rank()
+    }
+
+    /// How many ranks there are.
+    pub fn world(&self) -> usize {
+        self.collective.world()
+    }
+
+    /// Does what rank 0 says, until that has nothing more to say.
+    ///
+    /// # Errors
+    /// [`ModelError::Ranks`] where a rank is gone, late, or says what cannot be done; and where this one has no memory,
+    /// which it tells the others.
+    pub fn serve(mut self) -> Result<(), ModelError> {
+        let mut message = Vec::new();
+        loop {
+            match self.obey(&mut message) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    self.collective.abort(&error.to_string());
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Does what rank 0 says next; whether there is more to come.
+    fn obey(&mut self, message: &mut Vec<u8>) -> Result<bool, ModelError> {
+        self.collective.broadcast(message)?;
+        let command = Command::parse(message, &mut self.readings);
+        match command.map_err(|bad| out_of_step(bad.to_string()))? {
+            Command::Begin { text, capacity } => {
+                let state = State::new(&self.part, capacity);
+                self.begin(text, state)?;
+            }
+            Command::Fork { text, length, fork } => {
+                let state = self.text(text, length)?.fork();
+                self.begin(fork, Ok(state))?;
+            }
+            Command::Forward => self.forward()?,
+            Command::Keep { text, length, from } => {
+                let path = std::mem::take(&mut self.readings.path);
+                if path.last().map_or(from, |last| from + last + 1) > length {
+                    return Err(out_of_step(format!("it keeps tokens past {length}")));
+                }
+                self.text(text, length)?.keep(from, &path)?;
+                self.readings.path = path;
+            }
+            Command::Drop { text } => drop(self.take(text)?),
+            Command::End => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Begins a text, if all ranks can.
+    fn begin(&mut self, text: TextId, state: Result<State, ModelError>) -> Result<(), ModelError> {
+        let at = text as usize;
+        // Rank 0 gives the lowest numbers that are free.
+        if at > self.texts.len() || self.texts.get(at).is_some_and(Option::is_some) {
+            return Err(out_of_step(format!("text {text} cannot begin")));
+        }
+        let unable = first_unable(&mut *self.collective, state.is_ok(), &mut self.able)?;
+        let state = state.ok().filter(|_| unable.is_none());
+        match self.texts.get_mut(at) {
+            Some(place) => *place = state,
+            None => self.texts.push(state),
+        }
+        Ok(())
+    }
+
+    /// A text, of which so many tokens are still held.
+    fn text(&mut self, text: TextId, length: usize) -> Result<&mut State, ModelError> {
+        let state = self.texts.get_mut(text as usize).and_then(Option::as_mut);
+        let state = state.ok_or_else(|| out_of_step(format!("there is no text {text}")))?;
+        if length > state.held.length() {
+            let held = state.held.length();
+            return Err(out_of_step(format!("text {text} has {held} tokens, not {length}")));
+        }
+        state.held.truncate(length);
+        Ok(state)
+    }
+
+    fn take(&mut self, text: TextId) -> Result<State, ModelError> {
+        let state = self.texts.get_mut(text as usize).and_then(Option::take);
+        state.ok_or_else(|| out_of_step(format!("there is no text {text}")))
+    }
+
+    fn forward(&mut self) -> Result<(), ModelError> {
+        self.taken.clear();
+        for i in 0..self.readings.all.len() {
+            let reading = self.readings.all[i];
+            self.text(reading.text, reading.length)?;
+            let state = self.take(reading.text)?;
+            self.taken.push(state);
+        }
+        let Self { part, split, collective, readings, taken, work, texts, .. } = self;
+        // This rank writes no rows.
+        let mut rows: Vec<Rows> = Vec::new();
+        rows.resize_with(taken.len(), Rows::default);
+        let items = taken.iter_mut().zip(&readings.all).zip(&mut rows);
+        let items = items.map(|((state, reading), rows)| Item { state, batch: readings.batch(reading), rows });
+        let mut items: Vec<Item<'_>> = items.collect();
+        reserve(part, &mut items)?;
+        forward(part, &mut items, work, &mut Peers::new(*split, &mut **collective))?;
+        drop(items);
+        for (state, reading) in taken.drain(..).zip(&readings.all) {
+            texts[reading.text as usize] = Some(state);
+        }
+        Ok(())
+    }
+}
+
+/// What rank 0 wants cannot be.
+fn out_of_step(fault: String) -> ModelError {
+    CollectiveError::OutOfStep { peer: "rank 0".into(), fault }.into()
+}

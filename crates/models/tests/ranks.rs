@@ -1,0 +1,371 @@
+//! Models that several ranks compute: the rows of one process, and the laws of a sequence.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use verdigris_models::collective::{Collective, CollectiveError, Listener, Single, Tcp, Threads};
+use verdigris_models::{
+    BadSplit, Batch, Deadlines, Device, Format, LanguageModel, ModelError, ModelFolder, Ranks, Rows, Split, Wanted,
+};
+
+mod laws;
+
+use laws::{read, text};
+
+const DEADLINES: Deadlines = Deadlines { call: Duration::from_secs(20), idle: Duration::from_secs(60) };
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
+}
+
+/// Keys and values are exact: rounded to half precision, what differs in the last bit may differ in the tenth.
+fn tale_small() -> ModelFolder {
+    ModelFolder::at(fixtures().join("models/tale-small")).cached_as(Format::F32)
+}
+
+type Served = JoinHandle<Result<(), ModelError>>;
+
+/// A model on ranks that are threads.
+fn on_threads(folder: &ModelFolder, split: Split, world: usize) -> (Arc<dyn LanguageModel>, Vec<Served>) {
+    let mut ranks = Threads::world(world, DEADLINES).into_iter();
+    let first = ranks.next().unwrap();
+    let others = ranks.map(|own| {
+        let worker = folder.shared().unwrap().follow(split, Box::new(own)).unwrap();
+        std::thread::spawn(|| worker.serve())
+    });
+    let others = others.collect();
+    (folder.shared().unwrap().lead(split, Box::new(first)).unwrap(), others)
+}
+
+/// A model on ranks that loopback connects.
+fn on_loopback(folder: &ModelFolder, split: Split, world: usize) -> (Arc<dyn LanguageModel>, Vec<Served>) {
+    let mut addresses = Vec::new();
+    let others = (1..world).map(|_| {
+        let listener = Listener::bind("127.0.0.1:0").unwrap();
+        addresses.push(listener.address().to_string());
+        let shared = folder.shared().unwrap();
+        std::thread::spawn(move || shared.wait(listener, split, Some(world), DEADLINES)?.serve())
+    });
+    let others = others.collect();
+    let ranks = Ranks { addresses, split, deadlines: DEADLINES };
+    (folder.model(&Device::Ranks(Arc::new(ranks))).unwrap(), others)
+}
+
+/// The other ranks end when nobody has the model any more.
+fn end(model: Arc<dyn LanguageModel>, others: Vec<Served>) {
+    assert_eq!(Arc::strong_count(&model), 1);
+    drop(model);
+    others.into_iter().for_each(|other| other.join().unwrap().unwrap());
+}
+
+/// The rows of a text that is read in several ways: a prompt, a tree, tokens taken back, one token.
+fn rows_of(model: &Arc<dyn LanguageModel>) -> Vec<f32> {
+    let size = model.vocabulary_size();
+    let tokens = text(24, 6, size);
+    let parents = [None, Some(0), Some(0), Some(1)];
+    let mut sequence = model.clone().begin(40).unwrap();
+    let mut rows = read(&mut *sequence, Batch::chain(&tokens[..13], Wanted::All));
+    rows.extend(read(&mut *sequence, Batch::tree(&tokens[13..17], &parents)));
+    sequence.keep(13, &[0, 2]).unwrap();
+    rows.extend(read(&mut *sequence, Batch::chain(&tokens[17..22], Wanted::Last)));
+    sequence.truncate(11);
+    rows.extend(read(&mut *sequence, Batch::chain(&tokens[22..], Wanted::All)));
+    rows
+}
+
+fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+/// Every architecture: by layers bit for bit, in parts of layers within rounding; or it is refused by name.
+#[test]
+fn every_architecture_has_the_rows_of_one_process() {
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(fixtures().join("golden/architectures"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    folders.sort();
+    let (mut worst, mut refused) = (0f32, Vec::new());
+    for path in &folders {
+        let (folder, name) = (ModelFolder::at(path), path.file_name().unwrap().to_string_lossy());
+        let alone = rows_of(&folder.model(&Device::Cpu).unwrap());
+        for (split, world) in [(Split::Tensor, 2), (Split::Tensor, 4), (Split::Layers, 2)] {
+            if let Err(fault) = folder.shared().unwrap().check(split, world) {
+                refused.push(format!("{name} {split} {world}: {fault}"));
+                continue;
+            }
+            let (model, others) = on_threads(&folder, split, world);
+            let got = rows_of(&model);
+            end(model, others);
+            let difference = largest_difference(&got, &alone);
+            match split {
+                Split::Layers => assert!(got == alone, "{name}: {difference}"),
+                Split::Tensor => assert!(difference <= 1e-4, "{name} on {world}: {difference}"),
+            }
+            worst = worst.max(difference);
+        }
+    }
+    println!("{} architectures, largest difference {worst:e}; refused: {refused:#?}", folders.len());
+    assert!(worst > 0.0, "parts are summed in another order");
+    assert!(refused.iter().all(|line| line.contains("normalised over all heads") || line.contains("attention heads")));
+    assert!(refused.len() <= folders.len() / 2, "{refused:#?}");
+}
+
+/// Threads and processes, and as many ranks as there are heads or layers.
+#[test]
+fn however_ranks_are_connected_their_bits_are_the_same() {
+    let alone = rows_of(&tale_small().model(&Device::Cpu).unwrap());
+    for (split, world) in [(Split::Tensor, 2), (Split::Tensor, 4), (Split::Layers, 2), (Split::Layers, 4)] {
+        let folder = tale_small();
+        if folder.shared().unwrap().check(split, world).is_err() {
+            continue;
+        }
+        let (threads, others) = on_threads(&folder, split, world);
+        let by_threads = rows_of(&threads);
+        end(threads, others);
+        let (processes, others) = on_loopback(&folder, split, world);
+        assert!(rows_of(&processes) == by_threads, "{split} {world}");
+        end(processes, others);
+        let difference = largest_difference(&by_threads, &alone);
+        println!("{split} on {world}: {difference:e}");
+        assert!(difference <= if split == Split::Layers { 0.0 } else { 1e-4 }, "{split} {world}: {difference}");
+    }
+}
+
+#[test]
+fn one_rank_is_the_model() {
+    let alone = rows_of(&tale_small().model(&Device::Cpu).unwrap());
+    for split in [Split::Tensor, Split::Layers] {
+        let model: Arc<dyn LanguageModel> = tale_small().shared().unwrap().lead(split, Box::new(Single)).unwrap();
+        assert!(rows_of(&model) == alone);
+    }
+}
+
+/// Weights in blocks: a rank has whole ones, or the split is refused by name.
+#[test]
+fn blocks_are_shared_out_whole_or_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let converted = |model: &str, format| {
+        let path = folder.path().join(format!("{model}-{format:?}.gguf"));
+        ModelFolder::at(fixtures().join("models").join(model)).convert(&path, format, false, |_, _| ()).unwrap();
+        ModelFolder::at(path).cached_as(Format::F32)
+    };
+    for (model, format) in [("tale-small", Format::Q8_0), ("tale-small", Format::Q4_0), ("tale", Format::Q8_0)] {
+        let folder = converted(model, format);
+        let alone = rows_of(&folder.model(&Device::Cpu).unwrap());
+        for (split, world) in [(Split::Tensor, 2), (Split::Tensor, 4), (Split::Layers, 3)] {
+            let (model, others) = on_threads(&folder, split, world);
+            let difference = largest_difference(&rows_of(&model), &alone);
+            end(model, others);
+            println!("{format:?}, {split} on {world}: {difference:e}");
+            // Activations are rounded to 8 bits before each product, and a last bit may tip one over.
+            assert!(difference <= if split == Split::Layers { 0.0 } else { 0.2 }, "{format:?} {split}: {difference}");
+        }
+    }
+    let fault = converted("tale", Format::Q4K).shared().unwrap().check(Split::Tensor, 2).unwrap_err();
+    assert!(matches!(fault, BadSplit::Blocks { layer: 0, format: Format::Q4K, .. }), "{fault}");
+    assert!(fault.to_string().contains("in blocks of 256"), "{fault}");
+}
+
+/// What an adapter has learned is shared out with the weights that it changes.
+#[test]
+fn adapters_are_shared_out_too() {
+    let all = fixtures().join("golden/adapters");
+    let (mut worst, mut models) = (0f32, Vec::new());
+    for entry in std::fs::read_dir(all).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.join("adapter_config.json").is_file() {
+            continue;
+        }
+        let folder = ModelFolder::find(&path, |_| ()).unwrap().cached_as(Format::F32);
+        let alone = rows_of(&folder.model(&Device::Cpu).unwrap());
+        for split in [Split::Tensor, Split::Layers] {
+            let (model, others) = on_threads(&folder, split, 2);
+            let difference = largest_difference(&rows_of(&model), &alone);
+            end(model, others);
+            assert!(difference <= if split == Split::Layers { 0.0 } else { 1e-4 }, "{}: {difference}", path.display());
+            worst = worst.max(difference);
+        }
+        models.push(folder.shared().unwrap().terms(Split::Tensor)[1].1.clone());
+    }
+    println!("{} adapters, largest difference {worst:e}", models.len());
+    let count = models.len();
+    models.sort();
+    models.dedup();
+    assert!(count > 3 && models.len() == count, "ranks tell models with different adapters apart: {models:?}");
+}
+
+/// What every sequence promises.
+#[test]
+fn ranks_keep_the_laws_of_sequences() {
+    for (name, split, world) in [("tensor", Split::Tensor, 2), ("layers", Split::Layers, 2)] {
+        let (model, others) = on_threads(&tale_small(), split, world);
+        laws::together_as_alone(name, &model);
+        laws::a_path_of_a_tree_is_kept(name, &model, None);
+        laws::forks_go_their_own_ways(name, &model);
+        // In chunks, of which the ranks work at several at a time.
+        let prompt = text(700.min(model.context_length()), 3, model.vocabulary_size());
+        let mut sequence = model.clone().begin(prompt.len()).unwrap();
+        let mut alone = tale_small().model(&Device::Cpu).unwrap().begin(prompt.len()).unwrap();
+        let [got, expected] =
+            [&mut sequence, &mut alone].map(|sequence| read(&mut **sequence, Batch::chain(&prompt, Wanted::Last)));
+        assert!(largest_difference(&got, &expected) <= 1e-4);
+        drop(sequence);
+        end(model, others);
+    }
+}
+
+/// What cannot be is refused before anybody is asked, and changes nothing.
+#[test]
+fn faults_of_a_request_are_not_faults_of_the_ranks() {
+    let (model, others) = on_threads(&tale_small(), Split::Tensor, 2);
+    let mut sequence = model.clone().begin(5).unwrap();
+    let mut rows = Rows::default();
+    let error = sequence.forward(&Batch::chain(&[u32::MAX], Wanted::Last), &mut rows).unwrap_err();
+    assert!(matches!(error, ModelError::UnknownToken { .. }), "{error}");
+    assert!(matches!(model.clone().begin(1 << 20), Err(ModelError::ContextFull { .. })));
+    sequence.forward(&Batch::chain(&[1; 5], Wanted::Last), &mut rows).unwrap();
+    let error = sequence.forward(&Batch::chain(&[1], Wanted::Last), &mut rows).unwrap_err();
+    assert!(matches!(error, ModelError::ContextFull { .. }), "{error}");
+    assert_eq!(sequence.len(), 5);
+    drop(sequence);
+    end(model, others);
+}
+
+/// A rank that ends in the midst of a text is an error, the text stays what it was, and nothing hangs.
+#[test]
+fn a_rank_that_is_gone_is_an_error_and_the_text_is_as_before() {
+    for split in [Split::Tensor, Split::Layers] {
+        let mut ranks = Threads::world(2, DEADLINES).into_iter();
+        let (first, second) = (ranks.next().unwrap(), ranks.next().unwrap());
+        let dies = Watched::fails_after(9, second);
+        let worker = tale_small().shared().unwrap().follow(split, Box::new(dies)).unwrap();
+        let other = std::thread::spawn(|| worker.serve());
+        let model: Arc<dyn LanguageModel> = tale_small().shared().unwrap().lead(split, Box::new(first)).unwrap();
+        let mut sequence = model.clone().begin(200).unwrap();
+        let (mut rows, started) = (Rows::default(), Instant::now());
+        let error = loop {
+            let before = sequence.len();
+            if let Err(error) = sequence.forward(&Batch::chain(&[5], Wanted::Last), &mut rows) {
+                assert_eq!(sequence.len(), before);
+                break error;
+            }
+        };
+        assert!(matches!(error, ModelError::Ranks(_)) && error.to_string().contains("rank 1"), "{error}");
+        let error = sequence.forward(&Batch::chain(&[5], Wanted::Last), &mut rows).unwrap_err();
+        assert!(matches!(error, ModelError::Ranks(CollectiveError::Over)), "{error}");
+        assert!(sequence.fork().is_err() && model.clone().begin(3).is_err());
+        assert!(started.elapsed() < DEADLINES.call, "{:?}", started.elapsed());
+        assert!(other.join().unwrap().is_err());
+    }
+}
+
+/// A rank that is another, but fails after some calls, or tells at its end what it has sent.
+struct Watched {
+    own: Box<dyn Collective>,
+    calls: usize,
+    sent: Arc<AtomicU64>,
+}
+
+impl Watched {
+    fn fails_after(calls: usize, own: impl Collective + 'static) -> Self {
+        Self { own: Box::new(own), calls, sent: Arc::default() }
+    }
+
+    fn counts(sent: &Arc<AtomicU64>, own: impl Collective + 'static) -> Self {
+        Self { own: Box::new(own), calls: usize::MAX, sent: sent.clone() }
+    }
+
+    fn next(&mut self) -> &mut dyn Collective {
+        self.calls -= 1;
+        if self.calls == 0 {
+            self.own.abort("the power went out");
+        }
+        &mut *self.own
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.sent.store(self.own.sent(), Ordering::Relaxed);
+    }
+}
+
+impl Collective for Watched {
+    fn rank(&self) -> usize {
+        self.own.rank()
+    }
+
+    fn world(&self) -> usize {
+        self.own.world()
+    }
+
+    fn all_reduce_sum(&mut self, x: &mut [f32]) -> Result<(), CollectiveError> {
+        self.next().all_reduce_sum(x)
+    }
+
+    fn gather(&mut self, part: &[f32], all: &mut [f32]) -> Result<(), CollectiveError> {
+        self.next().gather(part, all)
+    }
+
+    fn broadcast(&mut self, message: &mut Vec<u8>) -> Result<(), CollectiveError> {
+        self.next().broadcast(message)
+    }
+
+    fn send(&mut self, to: usize, x: &[f32]) -> Result<(), CollectiveError> {
+        self.next().send(to, x)
+    }
+
+    fn receive(&mut self, from: usize, x: &mut [f32]) -> Result<(), CollectiveError> {
+        self.next().receive(from, x)
+    }
+
+    fn abort(&mut self, why: &str) {
+        self.own.abort(why);
+    }
+
+    fn sent(&self) -> u64 {
+        self.own.sent()
+    }
+}
+
+/// How many bytes two ranks send, each, for a text of so many tokens that are read one by one.
+fn sent(split: Split, tokens: usize) -> [u64; 2] {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let (address, sent) = (listener.address().to_string(), [0; 2].map(|_| Arc::new(AtomicU64::new(0))));
+    let (terms, of_worker) = (tale_small().shared().unwrap().terms(split), sent[1].clone());
+    let other = std::thread::spawn(move || {
+        let shared = tale_small().shared().unwrap();
+        let own = listener.follow(Some(2), &shared.terms(split), DEADLINES).unwrap();
+        shared.follow(split, Box::new(Watched::counts(&of_worker, own))).unwrap().serve()
+    });
+    let own = Watched::counts(&sent[0], Tcp::lead(&[address], &terms, DEADLINES).unwrap());
+    let model: Arc<dyn LanguageModel> = tale_small().shared().unwrap().lead(split, Box::new(own)).unwrap();
+    let mut sequence = model.clone().begin(50).unwrap();
+    (0..tokens).for_each(|_| drop(read(&mut *sequence, Batch::chain(&[5], Wanted::Last))));
+    drop(sequence);
+    end(model, vec![other]);
+    sent.map(|sent| sent.load(Ordering::Relaxed))
+}
+
+/// What `docs/parallel.md` says of a token: the formula, and the count.
+#[test]
+fn what_is_sent_for_a_token_is_what_the_page_says() {
+    let config = tale_small().config().unwrap();
+    let (layers, width, vocabulary) = (config.layers as u64, config.width as u64, config.vocabulary as u64);
+    for split in [Split::Tensor, Split::Layers] {
+        let (none, ten) = (sent(split, 0), sent(split, 10));
+        let a_token = [0, 1].map(|rank| (ten[rank] - none[rank]) / 10);
+        let (command, hidden) = (8 + 4 * 8, 8 + 4 * width);
+        let expected = match split {
+            Split::Tensor => [command + 2 * layers * hidden, 2 * layers * hidden + 8 + 4 * vocabulary / 2],
+            Split::Layers => [command + hidden, hidden],
+        };
+        println!("{split}: {a_token:?} bytes a token, {layers} layers of {width}, {vocabulary} tokens");
+        assert_eq!(a_token, expected, "{split}");
+    }
+}
