@@ -145,12 +145,18 @@ fn files_that_are_cut_short() {
     }
 }
 
-/// Puts bytes in the place of others, as many, where those stand last.
-fn exchange(folder: &Folder, file: &str, from: &[u8], to: &[u8]) {
+/// Puts bytes in the place of others, as many, where those stand first or last.
+fn exchange_at(folder: &Folder, file: &str, from: &[u8], to: &[u8], first: bool) {
     let mut bytes = fs::read(folder.path(file)).unwrap();
-    let at = bytes.windows(from.len()).rposition(|window| window == from).expect("they are there");
+    let mut windows = bytes.windows(from.len());
+    let at = if first { windows.position(|window| window == from) } else { windows.rposition(|window| window == from) };
+    let at = at.expect("they are there");
     bytes[at..at + from.len()].copy_from_slice(to);
     fs::write(folder.path(file), bytes).unwrap();
+}
+
+fn exchange(folder: &Folder, file: &str, from: &[u8], to: &[u8]) {
+    exchange_at(folder, file, from, to, false);
 }
 
 #[test]
@@ -185,4 +191,19 @@ fn shapes_that_do_not_add_up() {
         &format!("the chunks {of} hold 777 of its 1545 numbers"),
     );
     damaged("fsdp2", |it| exchange(it, "run/.metadata", rows, fewer), &format!("{of} lies outside of it"));
+}
+
+/// The embedding of 259 rows is in two chunks, of which the second begins at row 130.
+#[test]
+fn chunks_that_overlap_or_leave_holes() {
+    let change =
+        |from: &'static [u8], to: &'static [u8]| move |it: &Folder| exchange_at(it, "run/.metadata", from, to, true);
+    let said = "the chunk at [0, 0] of size [130, 3] and the chunk at [129, 0] of size [129, 3] of \
+                model.embed_tokens.weight overlap; save the checkpoint again";
+    damaged("fsdp2", change(b"K\x82K\x00\x86", b"K\x81K\x00\x86"), said);
+    let said = "the chunks of model.embed_tokens.weight hold 774 of its 777 numbers";
+    damaged("fsdp2", change(b"K\x82K\x03\x86", b"K\x81K\x03\x86"), said);
+    // Where the output's second chunk is, is known for another offset.
+    let moved = |it: &Folder| exchange(it, "run/.metadata", b"K\x82K\x00\x86", b"K\x80K\x00\x86");
+    damaged("fsdp2", moved, "it does not say where the chunk of lm_head.weight at [130, 0] is");
 }

@@ -5,10 +5,13 @@
 #[path = "../../cli/src/detect/documents/column/mod.rs"]
 mod column;
 
+use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use safetensors::SafeTensors;
 use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
+use verdigris_checkpoint::{Checkpoint, ModelFiles, Pickle};
 use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, NumberForms, Style, Whitespace};
 use verdigris_text::{ChatTemplate, Chunks, Message, Tokenizer};
 use verdigris_watermark::attack::Attack;
@@ -59,6 +62,91 @@ pub fn safetensors_file(data: &[u8]) -> bool {
     let mut rows = Rows::default();
     let mut sequence = model.begin(4).expect("a sequence within the context");
     sequence.forward(&Batch::chain(&[0, 4], Wanted::All), &mut rows).expect("tokens of the vocabulary");
+    true
+}
+
+/// A pickle: an error, or values that can be looked at. Whether it is one.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn pickle(data: &[u8]) -> bool {
+    let pickle = match Pickle::read(data) {
+        Ok(pickle) => pickle,
+        Err(fault) => {
+            assert!(!fault.to_string().is_empty());
+            return false;
+        }
+    };
+    // Values may be parts of themselves.
+    let mut open = vec![pickle.root()];
+    for _ in 0..1 << 12 {
+        let Some(node) = open.pop() else { break };
+        assert!(!node.kind().is_empty());
+        _ = node.size();
+        open.extend(node.items().into_iter().flatten());
+        open.extend(node.entries().into_iter().flatten().flat_map(|(key, value)| [key, value]));
+        open.extend(
+            [node.state(), node.persistent(), node.call().map(|(.., arguments)| arguments)].into_iter().flatten(),
+        );
+    }
+    true
+}
+
+/// The files that a checkpoint of [`checkpoint`] may have.
+const CHECKPOINT_FILES: [&str; 9] = [
+    "latest",
+    "global_step1/mp_rank_00_model_states.pt",
+    "global_step1/zero_pp_rank_0_mp_rank_00_model_states.pt",
+    "global_step1/zero_pp_rank_1_mp_rank_00_model_states.pt",
+    "global_step1/zero_pp_rank_0_mp_rank_00_optim_states.pt",
+    "global_step1/zero_pp_rank_1_mp_rank_00_optim_states.pt",
+    ".metadata",
+    "__0_0.distcp",
+    "__1_0.distcp",
+];
+
+/// A checkpoint of a sharded training, as files (which of [`CHECKPOINT_FILES`], 16 bits of its length, its bytes): an
+/// error and nothing written, or a model's weights that another library reads. Whether it is a checkpoint.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn checkpoint(mut data: &[u8]) -> bool {
+    let folder = tempfile::tempdir().expect("a folder for the checkpoint");
+    let at = |name: &str| folder.path().join(name);
+    let write = |path: &Path, bytes: &[u8]| std::fs::write(path, bytes).expect("room for a file");
+    std::fs::create_dir_all(at("run/global_step1")).expect("room for a folder");
+    while let Some((&[which, low, high], rest)) = data.split_first_chunk() {
+        let (bytes, rest) = rest.split_at(rest.len().min(u16::from_le_bytes([low, high]).into()));
+        let Some(file) = CHECKPOINT_FILES.get(usize::from(which)) else { break };
+        write(&at("run").join(file), bytes);
+        data = rest;
+    }
+    ["config.json", "tokenizer.json"].iter().for_each(|file| write(&at("run").join(file), b"{}"));
+    let checkpoint = match Checkpoint::open(&at("run"), None) {
+        Ok(checkpoint) => checkpoint,
+        Err(fault) => {
+            assert!(!fault.to_string().is_empty());
+            return false;
+        }
+    };
+    // Ranks may claim the same bytes often, which costs no more than a larger checkpoint.
+    if checkpoint.weights().iter().map(|weight| weight.numel()).sum::<usize>() > 1 << 20 {
+        return true;
+    }
+    let files = ModelFiles::beside(&checkpoint).expect("they are there");
+    let written = verdigris_checkpoint::ModelFolder::new(&checkpoint, &files).write(&at("out"), |_, _| ());
+    let written = match written {
+        Ok(written) => written,
+        Err(fault) => {
+            assert!(!at("out").exists() && !fault.to_string().is_empty());
+            return false;
+        }
+    };
+    if written.files == 1 {
+        let bytes = std::fs::read(at("out/model.safetensors")).expect("it was written");
+        let found = SafeTensors::deserialize(&bytes).expect("a safetensors file");
+        assert_eq!(found.len(), checkpoint.weights().len());
+    }
     true
 }
 

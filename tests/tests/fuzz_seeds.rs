@@ -86,3 +86,24 @@ fn chat_templates() {
 fn parquet_files() {
     run("parquet_file", |data| _ = fuzz::parquet_file(data));
 }
+
+#[test]
+fn pickles() {
+    run("pickle", |data| _ = fuzz::pickle(data));
+}
+
+#[test]
+fn checkpoints() {
+    run("checkpoint", |data| _ = fuzz::checkpoint(data));
+}
+
+/// Seeds that are refused would reach nothing.
+#[test]
+fn seeds_of_checkpoints_are_some() {
+    let read = |target: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
+        fs::read_dir(folder).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect::<Vec<_>>()
+    };
+    assert!(read("pickle").iter().all(|seed| fuzz::pickle(seed)));
+    assert!(read("checkpoint").iter().all(|seed| fuzz::checkpoint(seed)));
+}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::pickle::PickleError;
 
-/// Why a checkpoint could not become a model. Each is one line that names the cause and the cure.
+/// Why a checkpoint could not become a model: the cause and the cure, with names as the files have them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
