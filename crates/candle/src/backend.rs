@@ -98,6 +98,12 @@ fn without(kind: &str, error: &candle_core::Error) -> String {
         "metal" if !candle_core::utils::metal_is_available() => Some("Metal (feature `candle-metal`)"),
         _ => None,
     };
+    // candle may put a list of calls behind what it says.
+    let error = error.to_string();
+    let error = match error.lines().next().unwrap_or_default() {
+        error if error.contains("CUDA_ERROR_STUB_LIBRARY") => "there is no NVIDIA driver",
+        error => error,
+    };
     match missing {
         Some(missing) => format!("this program was built without candle's {missing}"),
         None => format!("no usable GPU ({error}); check that its driver is installed, or choose cpu"),

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Result, Tensor};
 use verdigris_logits::TokenId;
-use verdigris_models::{BoxError, Foreign, Forward, LanguageModel};
+use verdigris_models::{BoxError, Foreign, Forward, LanguageModel, SampleRequest};
+
+use crate::draw;
 
 /// A model in the midst of a text. A clone shares the weights. Its cache is of tensors that neither changes, or
 /// [`Decoder::SHARES_CACHE`].
@@ -36,6 +38,11 @@ struct Text<D> {
 
 impl<D: Decoder> Text<D> {
     fn read(&mut self, tokens: &[TokenId], held: usize) -> Result<Vec<f32>> {
+        self.row(tokens, held)?.flatten_all()?.to_dtype(DType::F32)?.to_vec1()
+    }
+
+    /// The logits after the last of some tokens, where they are.
+    fn row(&mut self, tokens: &[TokenId], held: usize) -> Result<Tensor> {
         let at_once = if D::READS_ON || held == 0 { tokens.len() } else { 1 };
         let mut row = None;
         for (i, part) in tokens.chunks(at_once).enumerate() {
@@ -44,7 +51,7 @@ impl<D: Decoder> Text<D> {
         }
         self.keep(tokens, held);
         match row {
-            Some(row) => row.flatten_all()?.to_dtype(DType::F32)?.to_vec1(),
+            Some(row) => Ok(row),
             None => candle_core::bail!("a call without tokens"),
         }
     }
@@ -54,6 +61,13 @@ impl<D: Decoder> Text<D> {
         let Some(all) = all.transpose()? else { return Ok(None) };
         self.keep(tokens, held);
         all.flatten_all()?.to_dtype(DType::F32)?.to_vec1().map(Some)
+    }
+
+    /// Draws a token after the last of those that are read.
+    fn draw(&mut self, tokens: &[TokenId], held: usize, draw: &mut SampleRequest<'_>) -> Result<()> {
+        let row = self.row(tokens, held)?.flatten_all()?.to_dtype(DType::F32)?;
+        draw.token = draw::draw(&row, draw.steps, draw.sampler, draw.number)?;
+        Ok(())
     }
 
     fn keep(&mut self, tokens: &[TokenId], held: usize) {
@@ -71,6 +85,17 @@ impl<D: Decoder> Forward for Text<D> {
 
     fn forward_all(&mut self, tokens: &[TokenId], held: usize) -> Option<std::result::Result<Vec<f32>, BoxError>> {
         self.read_all(tokens, held).map_err(BoxError::from).transpose()
+    }
+
+    fn draw(
+        &mut self,
+        tokens: &[TokenId],
+        held: usize,
+        draw: &mut SampleRequest<'_>,
+    ) -> Option<std::result::Result<(), BoxError>> {
+        // On a CPU a row is where it is needed, and Metal has no numbers of 64 bits.
+        let can = self.device.is_cuda() && draw::can(draw.steps);
+        can.then(|| Ok(Text::draw(self, tokens, held, draw)?))
     }
 
     fn fork(&self) -> std::result::Result<Self, BoxError> {

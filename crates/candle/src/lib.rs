@@ -20,6 +20,7 @@
 //! | `backend` | [`Candle`], which loads a folder or a GGUF file on one of candle's devices |
 //! | `architectures` | the models, by their `model_type`: a line, or a file, each |
 //! | `decoder` | what such a model does, and one of them behind the contract |
+//! | `draw` | a token drawn where its row is |
 //! | `config` | what a configuration says, and what candle would not heed |
 //! | `weights` | safetensors files as candle's models ask for them |
 //!
@@ -30,6 +31,7 @@ mod architectures;
 mod backend;
 mod config;
 mod decoder;
+mod draw;
 mod weights;
 
 pub use architectures::{has, model_types};

@@ -11,7 +11,7 @@ use verdigris_logits::TokenId;
 
 use crate::error::{BoxError, ModelError};
 use crate::held::{Held, moves};
-use crate::language_model::{Batch, LanguageModel, Rows, Sequence, Wanted};
+use crate::language_model::{Batch, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
 
 /// How many copies of its recent past a text keeps once it has been cut back, and at most where rows of several tokens
 /// are asked for, because some of them may be taken back.
@@ -37,6 +37,20 @@ pub trait Forward: Send + Sized + 'static {
     /// # Errors
     /// Whatever the model fails with.
     fn forward_all(&mut self, _tokens: &[TokenId], _held: usize) -> Option<Result<Vec<f32>, BoxError>> {
+        None
+    }
+
+    /// As [`Forward::forward`], but a token is drawn where the row is, which does not come back. `None`: this model does
+    /// not do that with these steps, and nothing has happened.
+    ///
+    /// # Errors
+    /// Whatever the model fails with.
+    fn draw(
+        &mut self,
+        _tokens: &[TokenId],
+        _held: usize,
+        _draw: &mut SampleRequest<'_>,
+    ) -> Option<Result<(), BoxError>> {
         None
     }
 
@@ -211,6 +225,32 @@ impl<M: Forward + Sync> Sequence for ForeignSequence<M> {
         Ok(())
     }
 
+    fn draw(&mut self, batch: &Batch<'_>, draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
+        let [draw] = draws else { return Ok(false) };
+        if batch.parents.is_some() || batch.wanted != Wanted::Last || batch.tokens.is_empty() {
+            return Ok(false);
+        }
+        self.held.after(batch, self.model.vocabulary)?;
+        self.tokens.extend_from_slice(batch.tokens);
+        let drawn = self.latest().and_then(|Copy { read: held, mut model }| {
+            let drawn = model.draw(&self.tokens[held..], held, draw).transpose()?;
+            Ok(drawn.map(|()| Copy { read: self.tokens.len(), model }))
+        });
+        match drawn {
+            Ok(Some(copy)) => self.push(copy, 1),
+            Ok(None) => {
+                self.forget(self.held.length());
+                return Ok(false);
+            }
+            Err(error) => {
+                self.forget(self.held.length());
+                return Err(ModelError::Compute(error));
+            }
+        }
+        self.held.extend(batch.tokens.len());
+        Ok(true)
+    }
+
     fn truncate(&mut self, length: usize) {
         if length < self.held.length() {
             self.recent = RECENT;
@@ -234,5 +274,86 @@ impl<M: Forward + Sync> Sequence for ForeignSequence<M> {
         let copies = latest.into_iter().collect::<Result<Vec<_>, BoxError>>().map_err(ModelError::Compute)?;
         let (model, tokens, held) = (self.model.clone(), self.tokens.clone(), self.held);
         Ok(Box::new(Self { model, copies, tokens, held, recent: self.recent }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verdigris_logits::steps::Steps;
+    use verdigris_logits::{Row, Sampler};
+
+    /// Each row depends on all tokens before it.
+    #[derive(Clone, Default)]
+    struct Toy {
+        read: Vec<TokenId>,
+        draws: bool,
+    }
+
+    impl Toy {
+        fn row(&mut self, tokens: &[TokenId], held: usize) -> Vec<f32> {
+            assert_eq!(self.read.len(), held);
+            self.read.extend_from_slice(tokens);
+            let sum = self.read.iter().enumerate().map(|(i, &token)| (i as u32 + 1) * (token + 3)).sum::<u32>();
+            (0..11).map(|t| ((sum * (t + 1)) % 13) as f32 / 4.0).collect()
+        }
+    }
+
+    impl Forward for Toy {
+        fn forward(&mut self, tokens: &[TokenId], held: usize) -> Result<Vec<f32>, BoxError> {
+            Ok(self.row(tokens, held))
+        }
+
+        fn draw(
+            &mut self,
+            tokens: &[TokenId],
+            held: usize,
+            draw: &mut SampleRequest<'_>,
+        ) -> Option<Result<(), BoxError>> {
+            self.draws.then(|| {
+                let mut row = Row::from(self.row(tokens, held));
+                draw.steps.apply(&mut row);
+                draw.token = draw.sampler.sample(&row, draw.number);
+                Ok(())
+            })
+        }
+
+        fn fork(&self) -> Result<Self, BoxError> {
+            Ok(self.clone())
+        }
+    }
+
+    #[test]
+    fn tokens_drawn_where_rows_are_go_on_as_others_do() {
+        let begin = |draws| Arc::new(Foreign::new(11, 40, Toy { draws, ..Toy::default() })).begin(40).unwrap();
+        let (mut drawing, mut plain) = (begin(true), begin(false));
+        let (steps, mut rows) = (Steps::default(), Rows::default());
+        let request = |number| SampleRequest {
+            item: 0,
+            row: 0,
+            steps: &steps,
+            sampler: Sampler::Categorical,
+            number,
+            token: None,
+        };
+        let mut next = vec![4, 5, 6];
+        for i in 0..20 {
+            let number = f64::from(i * 7 % 20) / 20.0;
+            let batch = Batch::chain(&next, Wanted::Last);
+            assert!(!plain.draw(&batch, &mut [request(number)]).unwrap(), "nothing has happened");
+            plain.forward(&batch, &mut rows).unwrap();
+            let expected = Sampler::Categorical.sample(&Row::from(rows.last().to_vec()), number);
+            let mut draws = [request(number)];
+            assert!(drawing.draw(&batch, &mut draws).unwrap());
+            assert_eq!(draws[0].token, expected);
+            assert_eq!(drawing.len(), plain.len());
+            next = vec![expected.unwrap()];
+            if i % 6 == 5 {
+                let length = plain.len() - 2;
+                [&mut drawing, &mut plain].into_iter().for_each(|sequence| sequence.truncate(length));
+            }
+        }
+        let all = Batch::chain(&[1, 2], Wanted::All);
+        assert!(!drawing.draw(&all, &mut [request(0.5), request(0.5)]).unwrap(), "rows of several come back");
     }
 }

@@ -2,6 +2,22 @@
 
 use verdigris_models::{Device, LoadedModel, ModelError, ModelFolder};
 
+/// The device of a name: `cpu`, `cuda` (the first GPU) or `cuda:1`. Where our own kernels do not run on it, it is
+/// candle's, if the program was built with `candle-cuda`; with `candle-metal` there are `metal` and `metal:1`.
+///
+/// # Errors
+/// As [`device`](fn@verdigris_models::device).
+pub fn device(name: &str) -> Result<Device, ModelError> {
+    let own = verdigris_models::device(name);
+    #[cfg(any(feature = "candle-cuda", feature = "candle-metal"))]
+    if own.is_err()
+        && let Ok(candle) = verdigris_candle::Candle::new(name)
+    {
+        return Ok(Device::Backend(std::sync::Arc::new(candle)));
+    }
+    own
+}
+
 /// Loads a model for a device. An architecture that the decoders lack is computed by candle on the same kind of device.
 ///
 /// # Errors
@@ -24,8 +40,12 @@ fn beside(folder: &ModelFolder, device: &Device, model_type: &str) -> Result<Res
     if !verdigris_candle::has(model_type) {
         return Err(format!("; and by candle {}", verdigris_candle::model_types()));
     }
-    let name = if matches!(device, Device::Cpu) { "cpu" } else { "cuda" };
-    let candle = verdigris_candle::Candle::new(name);
+    let name = match device {
+        #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+        Device::Gpu(gpu) => format!("cuda:{}", gpu.number()),
+        _ => "cpu".to_owned(),
+    };
+    let candle = verdigris_candle::Candle::new(&name);
     Ok(candle.and_then(|candle| folder.load(&Device::Backend(std::sync::Arc::new(candle)))))
 }
 

@@ -66,6 +66,7 @@ mod request;
 mod surprise;
 mod typed;
 
+pub use backend::device;
 pub use engine::Engine;
 pub use error::Error;
 pub use request::{Event, Request, Written};
@@ -76,7 +77,7 @@ pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Registry, 
 pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop};
 pub use verdigris_detector::{self as detector, DetectError, Finding, Judgement, Look, MarkedPassage, Reader};
 pub use verdigris_logits as logits;
-pub use verdigris_models::{self as models, Device, ModelFolder, device};
+pub use verdigris_models::{self as models, Device, ModelFolder};
 pub use verdigris_text::{self as text, Message, Tokenizer};
 pub use verdigris_watermark::{
     self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, Marking, Repeats, Strength, Verdict,

@@ -45,6 +45,7 @@ pub use error::CudaError;
 pub struct Gpu {
     backend: Arc<dyn Backend>,
     recorder: Arc<Recorder>,
+    number: usize,
 }
 
 #[derive(Default)]
@@ -113,13 +114,18 @@ impl Gpu {
     /// [`CudaError::Driver`] if there is no such GPU, or no driver for it.
     #[cfg(feature = "cuda")]
     pub fn open(number: usize) -> Result<Self, CudaError> {
-        Ok(Self { backend: Arc::new(driver::Driver::open(number)?), recorder: Arc::default() })
+        Ok(Self { backend: Arc::new(driver::Driver::open(number)?), recorder: Arc::default(), number })
     }
 
     /// One that is emulated on the CPU: slow, for tests.
     #[cfg(feature = "emulated-cuda")]
     pub fn emulated() -> Self {
-        Self { backend: Arc::new(emulated::Emulated::default()), recorder: Arc::default() }
+        Self { backend: Arc::new(emulated::Emulated::default()), recorder: Arc::default(), number: 0 }
+    }
+
+    /// Which of the machine's GPUs it is, counted from zero.
+    pub fn number(&self) -> usize {
+        self.number
     }
 
     /// Memory with any content.
