@@ -35,17 +35,17 @@ impl Checkpoint {
     /// already.
     pub fn recognise(folder: &Path) -> Option<Kind> {
         let is_model = ["model.safetensors", "model.safetensors.index.json"];
-        if is_model.iter().any(|file| folder.join(file).is_file()) {
+        if !folder.is_dir() || is_model.iter().any(|file| folder.join(file).is_file()) {
             return None;
         }
-        let is_dcp = || matches!(metadata_folder(folder), Ok(Some(_)) | Err(_));
-        let is_zero = || folder.is_dir() && matches!(zero::tag_folder(folder), Ok(Some(_)) | Err(_));
+        // Where there are several, it is for who opens them to say so.
+        let holds = |found: Result<Option<PathBuf>, CheckpointError>| !matches!(found, Ok(None));
         if folder.join(dcp::METADATA).is_file() {
             Some(Kind::Dcp)
-        } else if is_zero() {
+        } else if holds(zero::tag_folder(folder)) {
             Some(Kind::Zero)
         } else {
-            is_dcp().then_some(Kind::Dcp)
+            holds(metadata_folder(folder)).then_some(Kind::Dcp)
         }
     }
 

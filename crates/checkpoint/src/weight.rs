@@ -163,3 +163,53 @@ pub(crate) fn numel(shape: &[usize]) -> Option<usize> {
     // As bytes of the widest type.
     (numel <= isize::MAX as usize / 8).then_some(numel)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cuts a weight of the numbers 0, 1, 2, ... into chunks, and puts it together again.
+    fn cut_and_pasted(shape: &[usize], cuts: &[(Vec<usize>, Vec<usize>)]) -> (Weight, Vec<u8>) {
+        let chunk = |(offsets, sizes): &(Vec<usize>, Vec<usize>)| {
+            let number = |mut i: usize| {
+                let mut at = 0;
+                let mut stride = 1;
+                for axis in (0..shape.len()).rev() {
+                    at += (offsets[axis] + i % sizes[axis]) * stride;
+                    i /= sizes[axis];
+                    stride *= shape[axis];
+                }
+                at as u8
+            };
+            let numbers = (0..sizes.iter().product()).map(number).collect();
+            Chunk { offsets: offsets.clone(), tensor: Tensor::of(Dtype::U8, sizes, numbers) }
+        };
+        let weight = Weight::pasted("a", shape, Dtype::U8, cuts.iter().map(chunk).collect());
+        let mut out = Vec::new();
+        weight
+            .read_as(Dtype::U8, &mut |bytes| {
+                out.extend_from_slice(bytes);
+                Ok(())
+            })
+            .unwrap();
+        (weight, out)
+    }
+
+    #[test]
+    fn chunks_in_any_order() {
+        let expected = |numel: u8| (0..numel).collect::<Vec<u8>>();
+        let rows = [(vec![3, 0], vec![2, 3]), (vec![0, 0], vec![2, 3]), (vec![2, 0], vec![1, 3])];
+        let (weight, out) = cut_and_pasted(&[5, 3], &rows);
+        assert!(matches!(weight.layout, Layout::Consecutive(_)) && out == expected(15), "{out:?}");
+        let blocks = [
+            (vec![0, 0, 2], vec![2, 3, 2]),
+            (vec![1, 1, 0], vec![1, 2, 2]),
+            (vec![0, 0, 0], vec![1, 3, 2]),
+            (vec![1, 0, 0], vec![1, 1, 2]),
+        ];
+        let (weight, out) = cut_and_pasted(&[2, 3, 4], &blocks);
+        assert!(matches!(weight.layout, Layout::Pasted(_)) && out == expected(24), "{out:?}");
+        let (_, out) = cut_and_pasted(&[], &[(vec![], vec![])]);
+        assert_eq!(out, [0], "a single number");
+    }
+}

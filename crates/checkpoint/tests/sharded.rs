@@ -19,6 +19,10 @@ fn model_files() -> ModelFiles {
 fn tensors(path: &Path) -> Vec<(String, Dtype, Vec<usize>, Vec<u8>)> {
     let bytes = fs::read(path).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
+    for (name, it) in file.iter() {
+        let at = it.data().as_ptr().addr() - bytes.as_ptr().addr();
+        assert!(at.is_multiple_of(it.dtype().bitsize() / 8), "{name} is not aligned");
+    }
     let all = file.iter().map(|(name, it)| (name.to_owned(), it.dtype(), it.shape().to_vec(), it.data().to_vec()));
     let mut all: Vec<_> = all.collect();
     all.sort();
@@ -64,7 +68,50 @@ fn what_a_checkpoint_is_called() {
     assert_eq!(described("zero1"), "DeepSpeed ZeRO 1, 2 ranks");
     assert_eq!(described("zero3/global_step1"), "DeepSpeed ZeRO 3, 2 ranks");
     assert_eq!(described("grid"), "torch DCP, 2 files");
-    assert_eq!(Checkpoint::recognise(&fixture("model")), None);
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+#[test]
+fn folders_as_trainers_have_them() {
+    for none in ["model", "none", "zero1.safetensors"] {
+        assert_eq!(Checkpoint::recognise(&fixture(none)), None, "{none}");
+    }
+    let out = tempfile::tempdir().unwrap();
+    let at = |name: &str| out.path().join(name);
+    let refused = |name: &str| Checkpoint::open(&at(name), None).unwrap_err().to_string();
+    // accelerate's, of which the optimizer's part is no model.
+    copy(&fixture("grid"), &at("accelerate/pytorch_model_fsdp_0"));
+    copy(&fixture("fsdp2"), &at("accelerate/optimizer_0"));
+    let checkpoint = Checkpoint::open(&at("accelerate"), None).unwrap();
+    assert_eq!(checkpoint.weights()[0].dtype(), Dtype::BF16);
+    // Several steps of torchtitan.
+    copy(&fixture("grid"), &at("steps/step-2"));
+    copy(&fixture("grid"), &at("steps/step-1"));
+    assert_eq!(Checkpoint::recognise(&at("steps")), Some(Kind::Dcp));
+    assert!(refused("steps").contains("it holds 2 checkpoints: name one of step-1, step-2"), "{}", refused("steps"));
+    // DeepSpeed's without `latest`: one, then two.
+    copy(&fixture("zero3/global_step1"), &at("zero/global_step1"));
+    assert_eq!(Checkpoint::open(&at("zero"), None).unwrap().kind(), Kind::Zero);
+    copy(&fixture("zero3/global_step1"), &at("zero/global_step2"));
+    assert!(refused("zero").contains("it holds 2 checkpoints and no file `latest`"), "{}", refused("zero"));
+    fs::write(at("zero/latest"), "global_step2\n").unwrap();
+    assert_eq!(Checkpoint::open(&at("zero"), None).unwrap().kind(), Kind::Zero);
+    // What is a model already is not made one again.
+    fs::write(at("zero/model.safetensors"), "").unwrap();
+    assert_eq!(Checkpoint::recognise(&at("zero")), None);
+    assert!(refused("zero").contains("it is a model folder already"));
+    for (file, said) in [("common.pt", "Megatron Bridge"), ("pytorch_model.bin", "save_pretrained")] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(file), "").unwrap();
+        let fault = Checkpoint::open(folder.path(), None).unwrap_err().to_string();
+        assert!(fault.contains(said), "{fault}");
+    }
 }
 
 #[test]

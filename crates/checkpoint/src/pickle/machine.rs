@@ -302,6 +302,17 @@ mod tests {
     }
 
     #[test]
+    fn integers_of_any_length() {
+        let int = |bytes: &[u8]| read(bytes).unwrap().root;
+        assert_eq!(int(b"\x8a\x00."), Value::Int(0));
+        assert_eq!(int(b"\x8a\x06\0\0\0\0\0\xff."), Value::Int(-1 << 40));
+        assert_eq!(int(b"\x8a\x02\xff\0."), Value::Int(255));
+        assert_eq!(int(b"\x8b\x08\0\0\0\0\0\0\0\0\0\0\x80."), Value::Int(i64::MIN));
+        assert_eq!(int(b"J\xfe\xff\xff\xff."), Value::Int(-2));
+        assert_eq!(read(b"\x8a\x09\0\0\0\0\0\0\0\0\x01.").unwrap().root().kind(), "a number");
+    }
+
+    #[test]
     fn names_that_only_an_attack_has() {
         let said = "the pickle names posix.system, which runs code where Python loads it";
         fails(b"\x80\x02cposix\nsystem\nX\x04\x00\x00\x00echo\x85R.", said);

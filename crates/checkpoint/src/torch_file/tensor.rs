@@ -25,6 +25,14 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// Numbers in memory, row by row.
+    #[cfg(test)]
+    pub(crate) fn of(dtype: Dtype, shape: &[usize], bytes: Vec<u8>) -> Self {
+        let strides = (0..shape.len()).map(|axis| shape[axis + 1..].iter().product()).collect();
+        let storage = Bytes::new(std::sync::Arc::new(bytes));
+        Self { dtype, shape: shape.to_vec(), strides, offset: 0, storage }
+    }
+
     /// How a number is stored.
     pub fn dtype(&self) -> Dtype {
         self.dtype
