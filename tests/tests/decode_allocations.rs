@@ -2,10 +2,12 @@
 //! allocations.
 
 use std::alloc::System;
+use std::sync::Arc;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use verdigris::ModelFolder;
-use verdigris::models::{Batch, CacheLayout, Device, Rows, Wanted};
+use verdigris::models::collective::Threads;
+use verdigris::models::{Batch, CacheLayout, Deadlines, Device, LanguageModel, Rows, Split, Wanted};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -23,5 +25,26 @@ fn main() {
         (130..220).for_each(&mut read);
         let change = region.change();
         assert_eq!((change.allocations, change.reallocations), (expected, 0), "{layout:?}: {change:?}");
+    }
+    on_ranks(&ModelFolder::at(folder).cache_layout(CacheLayout::Contiguous));
+}
+
+/// Nor does it on any of several ranks.
+fn on_ranks(folder: &ModelFolder) {
+    for split in [Split::Tensor, Split::Layers] {
+        let [first, second] = Threads::world(2, Deadlines::default()).try_into().expect("two ranks");
+        let worker = folder.shared().unwrap().follow(split, Box::new(second)).unwrap();
+        let served = std::thread::spawn(|| worker.serve());
+        let model: Arc<dyn LanguageModel> = folder.shared().unwrap().lead(split, Box::new(first)).unwrap();
+        let mut sequence = model.begin(230).unwrap();
+        let mut rows = Rows::default();
+        let mut read = |token| sequence.forward(&Batch::chain(&[token], Wanted::Last), &mut rows).unwrap();
+        (0..130).for_each(&mut read);
+        let region = Region::new(ALLOCATOR);
+        (130..220).for_each(&mut read);
+        let change = region.change();
+        assert_eq!((change.allocations, change.reallocations), (0, 0), "{split}: {change:?}");
+        drop(sequence);
+        served.join().unwrap().unwrap();
     }
 }

@@ -199,6 +199,16 @@ fn adapters_are_shared_out_too() {
     assert!(count > 3 && models.len() == count, "ranks tell models with different adapters apart: {models:?}");
 }
 
+/// Models of one shape that have learned different things.
+#[test]
+fn models_of_one_shape_are_told_apart() {
+    let terms =
+        |name: &str| ModelFolder::at(fixtures().join("models").join(name)).shared().unwrap().terms(Split::Tensor);
+    let [small, again, expert] = ["tale-small", "tale-small", "tale-expert"].map(terms);
+    assert_eq!(small, again);
+    assert_ne!(small[1], expert[1]);
+}
+
 /// What every sequence promises.
 #[test]
 fn ranks_keep_the_laws_of_sequences() {

@@ -19,14 +19,17 @@ pub struct Worker {
     readings: Readings,
     /// Those of the texts that are read at the moment.
     taken: Vec<State>,
+    /// Where theirs would go: this rank writes none.
+    rows: Vec<Rows>,
     work: Work,
     able: Vec<f32>,
 }
 
 impl Worker {
     pub(super) fn new(part: CpuDecoder, split: Split, collective: Box<dyn Collective>) -> Self {
-        let (texts, readings, taken, able) = (Vec::new(), Readings::default(), Vec::new(), Vec::new());
-        Self { part, split, collective, texts, readings, taken, work: Work::default(), able }
+        let (texts, taken, rows, able) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (readings, work) = (Readings::default(), Work::default());
+        Self { part, split, collective, texts, readings, taken, rows, work, able }
     }
 
     /// Which rank it is.
@@ -127,16 +130,19 @@ impl Worker {
             let state = self.take(reading.text)?;
             self.taken.push(state);
         }
-        let Self { part, split, collective, readings, taken, work, texts, .. } = self;
-        // This rank writes no rows.
-        let mut rows: Vec<Rows> = Vec::new();
-        rows.resize_with(taken.len(), Rows::default);
-        let items = taken.iter_mut().zip(&readings.all).zip(&mut rows);
-        let items = items.map(|((state, reading), rows)| Item { state, batch: readings.batch(reading), rows });
-        let mut items: Vec<Item<'_>> = items.collect();
-        reserve(part, &mut items)?;
-        forward(part, &mut items, work, &mut Peers::new(*split, &mut **collective))?;
-        drop(items);
+        let Self { part, split, collective, readings, taken, rows, work, texts, .. } = self;
+        rows.resize_with(taken.len().max(rows.len()), Rows::default);
+        let items = taken.iter_mut().zip(&readings.all).zip(rows);
+        let mut items = items.map(|((state, reading), rows)| Item { state, batch: readings.batch(reading), rows });
+        let mut read = |items: &mut [Item<'_>]| {
+            reserve(part, items)?;
+            forward(part, items, work, &mut Peers::new(*split, &mut **collective))
+        };
+        match (items.next(), items.len()) {
+            // That of most calls, for which no list is made.
+            (Some(one), 0) => read(&mut [one])?,
+            (first, _) => read(&mut first.into_iter().chain(items).collect::<Vec<_>>())?,
+        }
         for (state, reading) in taken.drain(..).zip(&readings.all) {
             texts[reading.text as usize] = Some(state);
         }
