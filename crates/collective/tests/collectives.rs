@@ -86,7 +86,7 @@ fn keeps_the_contract<C: Collective>(ranks: Vec<C>, lengths: &[usize], seed: u32
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn threads_keep_the_contract(world in 1usize..=8, lengths in prop::collection::vec(0usize..200, 1..4), seed: u32) {
