@@ -1,6 +1,7 @@
 //! `verdigris generate`: write text.
 
 mod prompt;
+mod rewards;
 mod texts;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use verdigris::{Key, KeyRing, Message, Request};
 use crate::error::Failure;
 use crate::form::FormOptions;
 use crate::generate::prompt::PromptOptions;
+use crate::generate::rewards::RewardOptions;
 use crate::key::writer_of;
 use crate::model::EngineOptions;
 use crate::number::whole;
@@ -101,6 +103,8 @@ pub(crate) struct Generate {
     drafts: DraftOptions,
     #[command(flatten, next_help_heading = "Ranks")]
     ranks: RankOptions,
+    #[command(flatten, next_help_heading = "Rewards")]
+    rewards: RewardOptions,
     #[command(flatten, next_help_heading = "Sampling")]
     sampling: SamplingOptions,
 }
@@ -173,6 +177,10 @@ impl Generate {
             }
         }
         request = self.form.apply(request)?;
-        self.write(request, &prompt, key.as_ref(), file)
+        let (judge, guide) = (self.rewards.judge()?, self.rewards.guide()?);
+        if let Some(guide) = &guide {
+            request = request.guide(guide, self.rewards.guide_weight, self.rewards.guide_top_k);
+        }
+        self.write(request, &prompt, key.as_ref(), judge.as_ref(), file)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use verdigris::watermark::scheme::Stage;
-use verdigris::{Event, Key, Request, Stop, Written};
+use verdigris::{BestOf, Event, Key, Request, Reward, Stop, Written};
 
 use crate::error::Failure;
 use crate::generate::Generate;
@@ -39,6 +39,12 @@ struct Output<'a> {
     drafted: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     accepted: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reward: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rewards: Option<&'a [f32]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kl_bound: Option<f64>,
 }
 
 /// What texts are written to.
@@ -75,12 +81,16 @@ impl Generate {
         request: Request<'_>,
         prompt: &str,
         key: Option<&Key>,
+        judge: Option<&Reward>,
         file: Option<OutputFile>,
     ) -> Result<ExitCode, Failure> {
         let started = Instant::now();
-        let write = |mut paper: Paper<'_>| match self.texts {
-            1 => Ok(vec![self.stream(request, prompt, key, &mut paper, started)?]),
-            _ => self.side_by_side(request, prompt, key, &mut paper, started),
+        let write = |mut paper: Paper<'_>| match (self.rewards.best_of.zip(judge), self.texts) {
+            (Some((count, judge)), _) => {
+                Ok(vec![self.best_of(request, count, judge, prompt, key, &mut paper, started)?])
+            }
+            (None, 1) => Ok(vec![self.stream(request, prompt, key, &mut paper, started)?]),
+            (None, _) => self.side_by_side(request, prompt, key, &mut paper, started),
         };
         let texts = match file {
             Some(file) => {
@@ -138,11 +148,47 @@ impl Generate {
             return Err(fault.into());
         }
         match self.json {
-            true => self.print(paper, 0, &written, prompt, key, started)?,
+            true => self.print(paper, 0, &written, prompt, key, None, started)?,
             false => writeln!(paper.out)?,
         }
         paper.out.flush()?;
         Ok(written)
+    }
+
+    /// Writes the best of several texts.
+    #[allow(clippy::too_many_arguments, reason = "as for all ways to write, and who judges")]
+    fn best_of(
+        &self,
+        request: Request<'_>,
+        count: u16,
+        judge: &Reward,
+        prompt: &str,
+        key: Option<&Key>,
+        paper: &mut Paper<'_>,
+        started: Instant,
+    ) -> Result<Written, Failure> {
+        let best = request.best_of(count.into(), judge, self.rewards.reward_temperature)?;
+        let written = best.text();
+        match self.json {
+            true => self.print(paper, best.index, written, prompt, key, Some(&best), started)?,
+            false => {
+                let before = if paper.terminal && !self.chat { prompt } else { "" };
+                paper.faint(before)?;
+                paper.text(&written.text)?;
+                writeln!(paper.out)?;
+            }
+        }
+        paper.out.flush()?;
+        if !self.json && !self.run.quiet {
+            crate::terminal::say!(
+                "text {} of {count}, seed {}, reward {:.3}; at most {:.3} nats from the model's own law",
+                best.index + 1,
+                written.seed,
+                best.rewards[best.index],
+                best.kl_bound()
+            );
+        }
+        Ok(best.text().clone())
     }
 
     /// Writes several texts together, and each of them out when it ends.
@@ -165,7 +211,7 @@ impl Generate {
             let printed = match event {
                 Event::End(written) => bar.suspend(|| {
                     match self.json {
-                        true => self.print(paper, i, written, prompt, key, started)?,
+                        true => self.print(paper, i, written, prompt, key, None, started)?,
                         false => {
                             paper.faint(&format!("seed {}\n", written.seed))?;
                             paper.faint(if self.chat { "" } else { prompt })?;
@@ -195,6 +241,7 @@ impl Generate {
     }
 
     /// Prints a text as JSON.
+    #[allow(clippy::too_many_arguments, reason = "what is known of a text comes from several places")]
     fn print(
         &self,
         paper: &mut Paper<'_>,
@@ -202,6 +249,7 @@ impl Generate {
         written: &Written,
         prompt: &str,
         key: Option<&Key>,
+        best: Option<&BestOf>,
         started: Instant,
     ) -> io::Result<()> {
         let output = Output {
@@ -226,6 +274,9 @@ impl Generate {
             calls: written.acceptance.map(|a| a.calls),
             drafted: written.acceptance.map(|a| a.drafted),
             accepted: written.acceptance.map(|a| a.accepted),
+            reward: best.map(|best| best.rewards[best.index]),
+            rewards: best.map(|best| &best.rewards[..]),
+            kl_bound: best.map(BestOf::kl_bound),
         };
         writeln!(paper.out, "{}", serde_json::to_string(&output).expect("the output serialises"))
     }

@@ -13,18 +13,22 @@
 //! | [`draft_length`] | how many guesses pay |
 //! | [`drafter`] | who guesses: a small model, or the text itself |
 //! | [`chance`] | where every random decision goes through |
+//! | [`guide`] | a reward model that moves the likeliest tokens |
+//! | [`best_of`] | one of several texts, by their scores |
 //! | [`steer`] | a model moved by experts |
 //! | [`mod@perplexity`] | how well a model predicts a text |
 //! | [`writing`] | what all ways to write have in common |
 //! | [`limits`] | when a text ends |
 #![forbid(unsafe_code)]
 
+pub mod best_of;
 pub mod chance;
 mod device_sampling;
 pub mod draft_length;
 pub mod drafter;
 #[cfg(test)]
 mod enumerate;
+pub mod guide;
 pub mod limits;
 pub mod perplexity;
 pub mod plain;
@@ -39,6 +43,7 @@ pub mod writing;
 pub use chance::{Chance, Seeded};
 pub use draft_length::DraftLength;
 pub use drafter::{Coupling, Draft, DraftModel, Drafter, Lookup};
+pub use guide::Guide;
 pub use limits::{Limits, Stop};
 pub use perplexity::{Perplexity, perplexity};
 pub use plain::Plain;

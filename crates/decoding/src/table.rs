@@ -133,7 +133,19 @@ impl Sequence for TableSequence {
             Wanted::Last => 1,
             Wanted::All => batch.tokens.len(),
         };
-        let logits = (tokens - wanted..tokens).flat_map(|end| self.table.row_after(&self.tokens[..=end])).collect();
+        let held = tokens - batch.tokens.len();
+        let row = |end: usize| match batch.parents {
+            None => self.table.row_after(&self.tokens[..=end]),
+            Some(parents) => {
+                let mut path = vec![end - held];
+                while let Some(parent) = parents[path[path.len() - 1]] {
+                    path.push(parent);
+                }
+                let path = path.iter().rev().map(|&i| batch.tokens[i]);
+                self.table.row_after(&self.tokens[..held].iter().copied().chain(path).collect::<Vec<TokenId>>())
+            }
+        };
+        let logits = (tokens - wanted..tokens).flat_map(row).collect();
         rows.set(logits, self.table.vocabulary_size());
         Ok(())
     }

@@ -22,6 +22,8 @@ pub enum Purpose {
     Data = 4,
     /// A weight before training.
     Weight = 5,
+    /// Which of several texts is taken.
+    Choice = 6,
 }
 
 /// A stream of reproducible draws under one seed.

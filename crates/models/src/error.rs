@@ -91,6 +91,14 @@ pub enum ModelError {
         /// What is wrong, and what to do.
         fault: String,
     },
+    /// A model that gives scores in the place of logits, or one that does not where scores are asked for.
+    #[error("{path}: {fault}")]
+    Reward {
+        /// Where it lies.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        fault: String,
+    },
     /// A GPU has keys and values in pages.
     #[error("keys and values on a GPU are kept in pages")]
     PagesOnly,

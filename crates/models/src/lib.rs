@@ -12,6 +12,7 @@
 //! | `gpu` | the same on NVIDIA GPUs (feature `cuda`) |
 //! | [`parallel`] | a model that several ranks compute together |
 //! | [`source`] | where models come from: folders, files, the Hugging Face hub (feature `hub`) |
+//! | [`reward`] | models that judge a text by one number |
 //! | [`foreign`] | models of other libraries behind the same contract |
 //! | [`mod@device`] | where a model computes |
 //! | [`held`] | how many tokens a sequence holds |
@@ -34,6 +35,7 @@ pub mod gpu;
 pub mod held;
 pub mod language_model;
 pub mod parallel;
+pub mod reward;
 mod slices;
 pub mod source;
 pub mod whole_file;
@@ -55,6 +57,7 @@ pub use gpu::GpuDecoder;
 pub use held::Held;
 pub use language_model::{Batch, BatchItem, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
 pub use parallel::{Ranks, SharedModel, Worker};
+pub use reward::RewardModel;
 pub use source::chat::ChatSource;
 pub use source::folder::{LoadedModel, ModelFolder};
 #[cfg(feature = "hub")]

@@ -91,7 +91,12 @@ impl Engine {
     /// Whether another model can be used beside this one: the first token that differs is an error. Rows of models of
     /// one tokenizer are often padded to different lengths, which is none.
     pub(crate) fn fits(&self, other: &Self) -> Result<(), Error> {
-        let (ours, theirs) = (self.reader.tokenizer().vocabulary(), other.reader.tokenizer().vocabulary());
+        self.shares_tokens(other.reader.tokenizer())
+    }
+
+    /// Whether a tokenizer has the tokens of this model.
+    pub(crate) fn shares_tokens(&self, other: &Tokenizer) -> Result<(), Error> {
+        let (ours, theirs) = (self.reader.tokenizer().vocabulary(), other.vocabulary());
         let differs = (0..ours.size() as TokenId)
             .find(|&t| ours.bytes(t) != theirs.bytes(t) || ours.is_special(t) != theirs.is_special(t));
         if let Some(token) = differs {

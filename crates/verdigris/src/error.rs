@@ -1,7 +1,7 @@
 //! What can go wrong.
 
 use verdigris_constrain::{BadChoice, BadRegex, BadSchema, Constraint, NoRoom, OverBudget};
-use verdigris_decoding::DecodeError;
+use verdigris_decoding::{DecodeError, Guide};
 use verdigris_detector::DetectError;
 use verdigris_logits::warp::OutOfRange;
 use verdigris_models::ModelError;
@@ -125,6 +125,26 @@ pub enum Error {
     /// A weight of steering that is not a number.
     #[error("alpha is {0}, but must be a number")]
     Alpha(f64),
+    /// A number about rewards that is out of range.
+    #[error("{what} is {value}, but must be {must}")]
+    Reward {
+        /// Which number.
+        what: &'static str,
+        /// What it is.
+        value: f64,
+        /// What it can be.
+        must: &'static str,
+    },
+    /// A reward model that cannot read as long a text as may be written.
+    #[error(
+        "the prompt and the text may have {tokens} tokens, but the reward model's context is {context}: write fewer tokens"
+    )]
+    RewardContext {
+        /// The most tokens.
+        tokens: usize,
+        /// The reward model's context.
+        context: usize,
+    },
     /// The prompt leaves no room in the model's context.
     #[error("the prompt is {tokens} tokens long, but the model's context is {context}: shorten it to {}", context - 1)]
     PromptTooLong {
@@ -139,8 +159,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Why a text could not go on: where no token was allowed, it may be that its constraint gave up.
-    pub(crate) fn of_text(fault: DecodeError, form: Option<&Constraint>) -> Self {
+    /// Why a text could not go on: where no token was allowed, it may be that its constraint gave up, and where a row
+    /// was no law, that its guide failed.
+    pub(crate) fn of_text(fault: DecodeError, form: Option<&Constraint>, guide: Option<&Guide>) -> Self {
+        if let Some(fault) = guide.and_then(Guide::fault) {
+            return fault.into();
+        }
         let gave_up = form.filter(|_| matches!(fault, DecodeError::DeadEnd { .. })).and_then(Constraint::fault);
         gave_up.map_or_else(|| fault.into(), Self::from)
     }

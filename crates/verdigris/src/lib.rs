@@ -19,6 +19,7 @@
 //! |---|---|
 //! | [`Engine`] | a model that is ready to write |
 //! | [`Request`] | what is to be written, and how |
+//! | [`Reward`] | a model that judges texts, and so chooses among them |
 //! | [`Reader`] | a tokenizer that is ready to detect: no model is needed for it |
 //! | [`Look`], [`Judgement`] | how a text is looked at from every side, and what that shows |
 //! | [`Key`], [`Marking`], [`Evidence`], [`Verdict`] | the watermark, from [`watermark`] |
@@ -63,13 +64,15 @@ mod backend;
 mod engine;
 mod error;
 mod request;
+mod reward;
 mod surprise;
 mod typed;
 
 pub use backend::device;
 pub use engine::Engine;
 pub use error::Error;
-pub use request::{Event, Request, Written};
+pub use request::{BestOf, Event, Request, Written};
+pub use reward::Reward;
 
 #[cfg(feature = "candle")]
 pub use verdigris_candle::Candle;

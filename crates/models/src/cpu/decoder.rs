@@ -17,6 +17,8 @@ pub struct CpuDecoder {
     pub(super) slopes: Option<Vec<f32>>,
     pub(crate) cache_format: Format,
     pub(super) layout: CacheLayout,
+    /// How long a row is: the vocabulary, and of a reward model one number.
+    pub(super) row_width: usize,
 }
 
 impl CpuDecoder {
@@ -28,7 +30,8 @@ impl CpuDecoder {
         layout: CacheLayout,
     ) -> Result<Self, ModelError> {
         let cache_format = cache_format(&config, &parts, cached_as)?;
-        Ok(Self { slopes: slopes_of(&config), config, parts, cache_format, layout })
+        let row_width = parts.output.rows();
+        Ok(Self { slopes: slopes_of(&config), config, parts, cache_format, layout, row_width })
     }
 
     /// The part of one of several ranks. It must be [possible](check) to share the decoder out so.
@@ -39,7 +42,8 @@ impl CpuDecoder {
             Split::Layers => 0..self.config.heads,
         };
         let slopes = self.slopes.as_ref().map(|slopes| slopes[heads].to_vec());
-        Self { config, parts, slopes, cache_format: self.cache_format, layout: self.layout }
+        let Self { cache_format, layout, row_width, .. } = *self;
+        Self { config, parts, slopes, cache_format, layout, row_width }
     }
 
     /// Whether it can be shared out so.

@@ -192,7 +192,7 @@ fn write_rows(
     peers: &mut Peers<'_>,
 ) -> Result<(), ModelError> {
     let CpuDecoder { config, parts, .. } = decoder;
-    let (width, size) = (config.width, config.vocabulary);
+    let (width, size) = (config.width, decoder.row_width);
     work.y.clear();
     let mut at = 0;
     for slice in slices {

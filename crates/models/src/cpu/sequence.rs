@@ -65,7 +65,7 @@ pub(crate) fn forward(
 ) -> Result<(), ModelError> {
     if peers.want_rows_here() {
         for Item { batch, rows, .. } in &mut *items {
-            rows.prepare(batch.rows(), decoder.config.vocabulary);
+            rows.prepare(batch.rows(), decoder.row_width);
         }
     }
     let mut slices = std::mem::take(&mut work.slices);

@@ -11,16 +11,20 @@ use crate::description::stored::{Stored, parse_safetensors};
 use crate::description::weight::Weight;
 use crate::error::ModelError;
 
+/// The head of a model that gives scores.
+const SCORES: &str = "score.weight";
+
 /// A model's weights by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint {
     tensors: HashMap<String, Stored>,
     adapter: Option<Adapter>,
+    has_scores: bool,
 }
 
 impl Checkpoint {
     pub(crate) fn of(tensors: HashMap<String, Stored>) -> Self {
-        Self { tensors, adapter: None }
+        Self { tensors, adapter: None, has_scores: false }
     }
 
     /// Adds a safetensors file in memory.
@@ -31,12 +35,25 @@ impl Checkpoint {
 
     /// The same weights as an adapter changes them.
     pub(crate) fn adapted(mut self, adapter: Adapter) -> Result<Self, ModelError> {
-        // A model whose output matrix is its embedding has none of that name.
-        const OUTPUTS: [&str; 2] = ["lm_head.weight", "embed_out.weight"];
+        // A model whose output matrix is its embedding has none of that name, and one that writes has no head of scores.
+        const OUTPUTS: [&str; 3] = ["lm_head.weight", "embed_out.weight", SCORES];
         let names: HashSet<&str> = self.tensors.keys().map(|name| plain_name(name)).chain(OUTPUTS).collect();
         adapter.check(|name| names.contains(name))?;
         self.adapter = Some(adapter);
         Ok(self)
+    }
+
+    /// The same weights for a model that gives one score in the place of logits; `None` where there is no head for
+    /// that, and else how many scores it gives.
+    pub(crate) fn with_scores(mut self) -> (Self, Option<usize>) {
+        self.has_scores = true;
+        let scores = self.stored(SCORES).and_then(Stored::rows);
+        (self, scores)
+    }
+
+    /// The matrix that makes a score of what a model ends with, if that is what it is for.
+    pub(crate) fn scores(&self, width: usize) -> Option<Result<Weight, ModelError>> {
+        self.has_scores.then(|| self.matrix(SCORES, [1, width]))
     }
 
     /// Whether there is a weight of a name.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
 use verdigris_kernels::Format;
 use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
@@ -27,6 +28,7 @@ use crate::error::ModelError;
 use crate::gpu::GpuDecoder;
 use crate::language_model::LanguageModel;
 use crate::parallel::SharedModel;
+use crate::reward::RewardModel;
 
 /// A model folder, on disk or inside a program.
 #[derive(Clone, Debug)]
@@ -195,6 +197,32 @@ impl ModelFolder {
         self.model_of(gguf.as_ref(), &fields, device)
     }
 
+    /// A reward model: a folder of `transformers`' `*ForSequenceClassification` with one label, or an adapter that makes
+    /// one of a model (`SEQ_CLS`). It computes on the CPU.
+    ///
+    /// # Errors
+    /// [`ModelError::Reward`] for a model that gives no score or several, and as [`ModelFolder::load`].
+    pub fn reward(&self) -> Result<RewardModel, ModelError> {
+        let fields = self.fields(None)?;
+        let wrong = |fault: String| ModelError::Reward { path: self.files.path(""), fault };
+        let mut config = self.config_of(&fields)?;
+        let (checkpoint, scores) = self.checkpoint_of(None, &fields, &config)?.with_scores();
+        match scores {
+            Some(1) => {}
+            None => return Err(wrong("it gives no score (score.weight): give a model that was trained to".into())),
+            Some(count) => {
+                return Err(wrong(format!("its head has {count} labels; a reward model has one, which is the score")));
+            }
+        }
+        // What bounds logits bounds no score.
+        config.logit_cap = None;
+        let parts = (self.family(&fields)?.parts)(&checkpoint, &config, &fields)?;
+        let pad = ids("pad_token_id", fields.get("pad_token_id"), config.vocabulary)
+            .map_err(|fault| ModelError::Config { path: self.files.path(CONFIG), fault })?;
+        let decoder = CpuDecoder::new(config, parts, self.cached_as, self.layout)?;
+        Ok(RewardModel::new(Arc::new(decoder), pad.first().copied()))
+    }
+
     /// Writes the model as a GGUF file, whose matrices are stored in a format as far as their rows are whole blocks of
     /// it, in Q8_0 or F16 where not; with 4 bits, the embedding and the output matrix have 6. `each` hears how many of
     /// how many weights are written. The file is there when it is whole and not before; one that is there already is an
@@ -287,6 +315,40 @@ impl ModelFolder {
     fn described(&self, gguf: Option<&Gguf>, fields: &Fields) -> Result<(DecoderConfig, Parts), ModelError> {
         let mut config = self.config_of(fields)?;
         let family = self.family(fields)?;
+        if self.gives_scores(fields)? {
+            let fault = "it is a reward model, which writes no text: give it as what judges texts (--reward, --guide)";
+            return Err(ModelError::Reward { path: self.files.path(""), fault: fault.into() });
+        }
+        let checkpoint = self.checkpoint_of(gguf, fields, &config)?;
+        if gguf.is_some_and(gguf::model::has_factors)
+            && let Positions::Rotary(all) = &mut config.positions
+        {
+            let pairs = all[0].elements.unwrap_or(config.head_dim) / 2;
+            let factors = checkpoint.vector("rope_freqs", pairs)?.into_iter().map(f64::from).collect();
+            all[0].scaling = Scaling::Each(factors);
+        }
+        let parts = (family.parts)(&checkpoint, &config, fields)?;
+        // An adapter may have changed the one and not the other.
+        config.tied &= parts.output.is_same(&parts.embedding);
+        Ok((config, parts))
+    }
+
+    /// Whether the files are a reward model's.
+    fn gives_scores(&self, fields: &Fields) -> Result<bool, ModelError> {
+        if let Some(adapter) = &self.adapter {
+            return Ok(adapter_config(adapter)?.gives_scores());
+        }
+        let is_one = |name: &Value| name.as_str().is_some_and(|name| name.ends_with("ForSequenceClassification"));
+        Ok(fields.list("architectures").ok().flatten().is_some_and(|names| names.iter().any(is_one)))
+    }
+
+    /// The weights, as an adapter changes them.
+    fn checkpoint_of(
+        &self,
+        gguf: Option<&Gguf>,
+        fields: &Fields,
+        config: &DecoderConfig,
+    ) -> Result<Checkpoint, ModelError> {
         let mut checkpoint = match gguf {
             Some(gguf) => gguf::model::checkpoint(gguf),
             None => self.checkpoint()?,
@@ -303,17 +365,7 @@ impl ModelFolder {
             }
             checkpoint = checkpoint.adapted(adapter)?;
         }
-        if gguf.is_some_and(gguf::model::has_factors)
-            && let Positions::Rotary(all) = &mut config.positions
-        {
-            let pairs = all[0].elements.unwrap_or(config.head_dim) / 2;
-            let factors = checkpoint.vector("rope_freqs", pairs)?.into_iter().map(f64::from).collect();
-            all[0].scaling = Scaling::Each(factors);
-        }
-        let parts = (family.parts)(&checkpoint, &config, fields)?;
-        // An adapter may have changed the one and not the other.
-        config.tied &= parts.output.is_same(&parts.embedding);
-        Ok((config, parts))
+        Ok(checkpoint)
     }
 
     /// The tokenizer alone, which is all that a detector needs. The path may also be the `tokenizer.json`.

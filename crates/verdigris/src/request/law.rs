@@ -1,14 +1,16 @@
 //! What a request asks for as tokens, constraint and law.
 
+use std::sync::Arc;
+
 use verdigris_constrain::{Constraint, Grammar};
-use verdigris_decoding::Target;
+use verdigris_decoding::{Guide, Target};
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId, TokenSet};
 use verdigris_watermark::scheme::Stage;
 use verdigris_watermark::{Embed, Key};
 
 use crate::error::Error;
-use crate::request::{Form, Prompt, Request};
+use crate::request::{Form, Guidance, Prompt, Request};
 
 /// What numbers in JSON hold exactly everywhere: seeds that are made here stay below, with room for those after them.
 const EXACT: u64 = (1 << 53) - (1 << 32);
@@ -72,6 +74,25 @@ impl Request<'_> {
         }))
     }
 
+    /// The guide, one for all texts of the request, so that a common beginning is read once.
+    pub(super) fn guide_asked_for(&self, prompt_tokens: usize) -> Result<Option<Arc<Guide>>, Error> {
+        let Some(Guidance { reward, weight, top_k }) = self.guide else { return Ok(None) };
+        if !(weight as f32).is_finite() {
+            return Err(Error::Reward { what: "the weight of a guide", value: weight, must: "a number" });
+        }
+        if top_k == 0 {
+            return Err(Error::Reward {
+                what: "the number of tokens that a guide tries",
+                value: 0.0,
+                must: "1 or more",
+            });
+        }
+        self.engine.shares_tokens(reward.tokenizer())?;
+        self.fits_into(reward, prompt_tokens)?;
+        let scorer = reward.model.scorer().clone();
+        Ok(Some(Arc::new(Guide::new(scorer, weight as f32, top_k, self.engine.context_length()))))
+    }
+
     fn embed(&self, key: &Key) -> Result<Embed, Error> {
         self.engine.reader().fits(key)?;
         Ok(match self.payload {
@@ -81,7 +102,13 @@ impl Request<'_> {
     }
 
     /// The law of a text: the steps in the order in which [`Request`] tells them, then the draw.
-    pub(super) fn target(&self, prompt_tokens: usize, form: Option<&Constraint>, seed: u64) -> Result<Target, Error> {
+    pub(super) fn target(
+        &self,
+        prompt_tokens: usize,
+        form: Option<&Constraint>,
+        guide: Option<&Arc<Guide>>,
+        seed: u64,
+    ) -> Result<Target, Error> {
         if let Some(text) = self.stops.iter().find(|text| text.is_empty() || text.len() > Self::LONGEST_STOP) {
             return Err(Error::StopString { length: text.len(), longest: Self::LONGEST_STOP });
         }
@@ -110,6 +137,9 @@ impl Request<'_> {
             let form = form.within(self.max_tokens.min(room));
             form.check()?;
             transforms.push(form);
+        }
+        if let Some(guide) = guide {
+            transforms.push(guide.clone());
         }
         // What is too small for the numbers that rows are made of is none.
         let greedy = self.temperature as f32 == 0.0;

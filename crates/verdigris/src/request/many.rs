@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use verdigris_constrain::Constraint;
-use verdigris_decoding::{Stop, Target, Together};
+use verdigris_decoding::{Guide, Stop, Target, Together};
 use verdigris_logits::TokenId;
 
 use crate::error::Error;
@@ -47,11 +47,12 @@ impl Request<'_> {
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let seeds = (0..count as u64).map(|i| first.wrapping_add(i));
-        let target = |seed| self.target(prompt.len(), form.as_ref(), seed);
+        let guide = self.guide_asked_for(prompt.len())?;
+        let target = |seed| self.target(prompt.len(), form.as_ref(), guide.as_ref(), seed);
         let targets = seeds.clone().map(target).collect::<Result<Vec<_>, _>>()?;
         let together = Together::new(self.engine.model.clone(), &targets, &prompt, &self.limits())?;
         let texts = seeds.map(|seed| self.begun(prompt.len(), seed)).collect();
-        Ok(side_by_side(together, texts, form.as_ref(), &mut each)?.0)
+        Ok(side_by_side(together, texts, form.as_ref(), guide.as_deref(), &mut each)?.0)
     }
 
     /// Writes a text after each of these prompts, which take the place of the request's own. The text after the
@@ -86,13 +87,19 @@ impl Request<'_> {
         mut each: impl FnMut(usize, Event<'_>) -> ControlFlow<()>,
     ) -> Result<Vec<Written>, Error> {
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
-        let mut begun = Vec::new();
+        let mut prompts_read = Vec::new();
         // All prompts are looked at before anything is written.
         for (index, prompt) in prompts.into_iter().enumerate() {
             let in_prompt = |source| Error::InPrompt { index, source: Box::new(source) };
             let prompt = self.prompt_tokens(&Prompt::Text(prompt.into())).map_err(in_prompt)?;
             let seed = first.wrapping_add(index as u64);
-            begun.push((self.target(prompt.len(), form.as_ref(), seed)?, prompt, seed));
+            prompts_read.push((prompt, seed));
+        }
+        let longest = prompts_read.iter().map(|(prompt, _)| prompt.len()).max().unwrap_or(0);
+        let guide = self.guide_asked_for(longest)?;
+        let mut begun = Vec::with_capacity(prompts_read.len());
+        for (prompt, seed) in prompts_read {
+            begun.push((self.target(prompt.len(), form.as_ref(), guide.as_ref(), seed)?, prompt, seed));
         }
         let mut all = Vec::with_capacity(begun.len());
         for some in begun.chunks(Self::SIDE_BY_SIDE) {
@@ -102,7 +109,7 @@ impl Request<'_> {
             let together = Together::each(self.engine.model.clone(), to_write)?;
             let texts = some.iter().map(|(_, prompt, seed)| self.begun(prompt.len(), *seed)).collect();
             let mut each = |i: usize, event: Event<'_>| each(before + i, event);
-            let (written, goes_on) = side_by_side(together, texts, form.as_ref(), &mut each)?;
+            let (written, goes_on) = side_by_side(together, texts, form.as_ref(), guide.as_deref(), &mut each)?;
             all.extend(written);
             if goes_on.is_break() {
                 break;
@@ -121,6 +128,7 @@ fn side_by_side(
     mut together: Together<'_>,
     texts: Vec<Text<'_>>,
     form: Option<&Constraint>,
+    guide: Option<&Guide>,
     each: &mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>,
 ) -> Result<(Vec<Written>, ControlFlow<()>), Error> {
     let mut open: Vec<Option<Text<'_>>> = texts.into_iter().map(Some).collect();
@@ -131,7 +139,7 @@ fn side_by_side(
     while goes_on.is_continue()
         && let Some(step) = together.next()
     {
-        let (i, token) = step.map_err(|fault| Error::of_text(fault, form))?;
+        let (i, token) = step.map_err(|fault| Error::of_text(fault, form, guide))?;
         if i <= last {
             // A new step: some texts have ended with the one before.
             goes_on = end_those_that_have(&together, &mut open, &mut ended, form, each);

@@ -1,5 +1,6 @@
 //! What is to be written, and how.
 
+mod best_of;
 mod law;
 mod many;
 mod one;
@@ -15,9 +16,11 @@ use verdigris_logits::{Chain, TokenId, Transform};
 use verdigris_text::Message;
 use verdigris_watermark::Key;
 
+pub use best_of::BestOf;
 pub use many::Event;
 
 use crate::engine::Engine;
+use crate::reward::Reward;
 
 /// A request to write. Nothing is checked or computed before [`Request::text`] or one of the other methods that
 /// write.
@@ -42,6 +45,7 @@ use crate::engine::Engine;
 /// # The order of steps
 /// What a model says of the next token goes through these steps, in this order: ids that are no tokens and
 /// [`Request::through_end`], penalties, one's own steps ([`Request::transform`]), the form (as [`Request::regex`]), a
+/// reward model ([`Request::guide`]), which so scores nothing that cannot come and is part of what the mark is put on, a
 /// watermark of green lists, temperature, top-k, top-p, min-p, and a watermark of noise, which keeps the law that all
 /// these leave. Then the token is drawn.
 #[must_use = "a request does nothing until its text is asked for"]
@@ -65,6 +69,7 @@ pub struct Request<'a> {
     presence_penalty: f64,
     frequency_penalty: f64,
     own: Option<Arc<Chain>>,
+    guide: Option<Guidance<'a>>,
     seed: Option<u64>,
     through_end: bool,
     guesser: Option<Guesser<'a>>,
@@ -86,6 +91,14 @@ enum Form {
     Choice(Vec<String>),
     JsonSchema(Value),
     Given(Constraint),
+}
+
+/// A reward model that has its say about every token.
+#[derive(Clone, Copy)]
+struct Guidance<'a> {
+    reward: &'a Reward,
+    weight: f64,
+    top_k: usize,
 }
 
 /// Who guesses.
@@ -148,6 +161,7 @@ impl<'a> Request<'a> {
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
             own: None,
+            guide: None,
             seed: None,
             through_end: false,
             guesser: None,
@@ -273,6 +287,14 @@ impl<'a> Request<'a> {
             None => Chain::new(),
         };
         self.own = Some(Arc::new(before.then(step)));
+        self
+    }
+
+    /// Lets a reward model have its say about every token: `weight` times what it thinks of the text with the token is
+    /// added to the logits of the `top_k` tokens that are likeliest of those allowed, and all others are left out
+    /// ([`Guide`](verdigris_decoding::Guide): ARGS, FUDGE). That costs a call of the reward model for each token.
+    pub fn guide(mut self, reward: &'a Reward, weight: f64, top_k: usize) -> Self {
+        self.guide = Some(Guidance { reward, weight, top_k });
         self
     }
 

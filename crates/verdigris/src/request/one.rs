@@ -27,7 +27,8 @@ impl Request<'_> {
     pub fn stream(self, mut each: impl FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
-        let target = self.target(prompt.len(), form.as_ref(), seed)?;
+        let guide = self.guide_asked_for(prompt.len())?;
+        let target = self.target(prompt.len(), form.as_ref(), guide.as_ref(), seed)?;
         let mut writing = self.writing(&target, &prompt)?;
         let vocabulary = self.engine.reader().tokenizer().vocabulary();
         let mut text = Text::new(vocabulary, &self.stops, prompt.len(), seed);
@@ -35,7 +36,7 @@ impl Request<'_> {
         while stopped.is_none()
             && let Some(token) = writing.next()
         {
-            let piece = text.push(token.map_err(|fault| Error::of_text(fault, form.as_ref()))?);
+            let piece = text.push(token.map_err(|fault| Error::of_text(fault, form.as_ref(), guide.as_deref()))?);
             if !piece.is_empty() && each(piece).is_break() {
                 return Ok(text.end(None, writing.acceptance(), form.as_ref()).0);
             }

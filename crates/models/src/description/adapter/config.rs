@@ -55,6 +55,7 @@ pub(crate) struct AdapterConfig {
     /// Whether the scale is `alpha / sqrt(rank)` (rsLoRA, arXiv:2312.03732), and not `alpha / rank`.
     is_rank_stabilized: bool,
     pub(crate) has_lengths: bool,
+    gives_scores: bool,
 }
 
 impl AdapterConfig {
@@ -91,6 +92,7 @@ impl AdapterConfig {
             alphas: patterns(&fields, "alpha_pattern")?,
             is_rank_stabilized: fields.flag("use_rslora", false)?,
             has_lengths: fields.flag("use_dora", false)?,
+            gives_scores: fields.text("task_type")? == Some("SEQ_CLS"),
         };
         Ok(config)
     }
@@ -103,6 +105,11 @@ impl AdapterConfig {
     /// The commit or branch of that model on the hub.
     pub(crate) fn revision(&self) -> Option<&str> {
         self.revision.as_deref()
+    }
+
+    /// Whether it makes a reward model of its base.
+    pub(crate) fn gives_scores(&self) -> bool {
+        self.gives_scores
     }
 
     /// By how much the change of a module counts, whose matrices have this rank; what is wrong with the rank.

@@ -1,0 +1,123 @@
+//! Reward models: the best of several texts, and a say about every token.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{Folder, Run, TALE_SMALL};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/golden/rewards").join(name)
+}
+
+fn generate(folder: &Folder, arguments: &[&str]) -> Run {
+    folder.run(&[&["generate", "The captain", "-m", TALE_SMALL, "-n", "12", "--seed", "5"], arguments].concat())
+}
+
+fn reward() -> String {
+    golden("tale-small").to_str().unwrap().to_owned()
+}
+
+#[track_caller]
+fn json(run: &Run) -> Vec<Value> {
+    assert_eq!((run.status, &*run.err), (0, ""), "{run:?}");
+    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+}
+
+#[test]
+fn the_best_of_several_texts_is_printed() {
+    let (folder, reward) = (Folder::new(), reward());
+    let all = json(&generate(&folder, &["--texts", "4", "--json"]));
+    let best = &json(&generate(&folder, &["--best-of", "4", "--reward", &reward, "--json"]))[0];
+    let rewards = numbers(&best["rewards"]);
+    let index = best["index"].as_u64().unwrap() as usize;
+    assert_eq!(rewards.len(), 4);
+    assert!(rewards.iter().all(|reward| *reward <= rewards[index]), "{rewards:?}");
+    assert_eq!(best["reward"].as_f64(), Some(rewards[index]));
+    assert!((best["kl_bound"].as_f64().unwrap() - (4f64.ln() - 0.75)).abs() < 1e-9);
+    // It is the text that its seed gives.
+    let same = all.iter().find(|text| text["seed"] == best["seed"]).unwrap();
+    assert_eq!((&same["text"], &same["index"]), (&best["text"], &best["index"]));
+    // As text, with a line about it beside.
+    let run = generate(&folder, &["--best-of", "4", "--reward", &reward]);
+    assert_eq!(run.out.trim_end_matches('\n'), best["text"].as_str().unwrap().trim_end_matches('\n'));
+    let said =
+        format!("text {} of 4, seed {}, reward {:.3}; at most 0.636 nats", index + 1, best["seed"], rewards[index]);
+    assert!(run.status == 0 && run.err.contains(&said), "{run:?} should say {said:?}");
+    assert_eq!(generate(&folder, &["--best-of", "4", "--reward", &reward, "--quiet"]).err, "");
+}
+
+#[test]
+fn a_temperature_draws_among_the_texts() {
+    let (folder, reward) = (Folder::new(), reward());
+    let draw = |seed: &str, temperature: &str| {
+        let run = folder.run(&[
+            "generate",
+            "The captain",
+            "-m",
+            TALE_SMALL,
+            "-n",
+            "12",
+            "--seed",
+            seed,
+            "--best-of",
+            "4",
+            "--reward",
+            &reward,
+            "--reward-temperature",
+            temperature,
+            "--json",
+        ]);
+        json(&run)[0]["index"].as_u64().unwrap()
+    };
+    let seeds = ["0", "100", "200", "300", "400", "500"];
+    let hot = seeds.map(|seed| draw(seed, "1e6"));
+    assert_eq!(hot, seeds.map(|seed| draw(seed, "1e6")), "a seed decides");
+    let best = seeds.map(|seed| draw(seed, "0"));
+    assert_ne!(hot, best, "all are as likely");
+    assert_eq!(seeds.map(|seed| draw(seed, "1e-6")), best, "hardly any is drawn but the best");
+}
+
+#[test]
+fn a_guide_has_its_say_beside_a_mark_and_a_form() {
+    let (folder, reward) = (Folder::with_key(), reward());
+    let tokens = |arguments: &[&str]| json(&generate(&folder, &[arguments, &["--json"]].concat()))[0]["tokens"].clone();
+    let plain = tokens(&[]);
+    // Without weight, and with all tokens, it changes nothing.
+    assert_eq!(tokens(&["--guide", &reward, "--guide-weight", "0", "--guide-top-k", "4096"]), plain);
+    let guided = tokens(&["--guide", &reward, "--guide-weight", "2"]);
+    assert_ne!(guided, plain);
+    assert_ne!(tokens(&["--guide", &reward, "--guide-weight", "-2"]), guided);
+    // One token to try is the likeliest, whatever the reward.
+    assert_eq!(tokens(&["--guide", &reward, "--guide-top-k", "1"]), tokens(&["--temperature", "0"]));
+    // A draft model changes nothing at all where its guesses are the request's own draws.
+    assert_eq!(tokens(&["--guide", &reward, "--guide-weight", "2", "--draft", "tale-small"]), guided);
+    // The same text alone and beside others.
+    let beside = json(&generate(&folder, &["--guide", &reward, "--guide-weight", "2", "--texts", "3", "--json"]));
+    assert_eq!(beside.iter().find(|text| text["index"] == 0).unwrap()["tokens"], guided);
+    let form = ["--key", "my.key", "--regex", "( [a-z]{1,9}){6}"];
+    let run = folder.run(&[&["generate", "The captain", "-m", TALE_SMALL, "--guide", &reward], &form[..]].concat());
+    assert_eq!(run.status, 0, "{run:?}");
+    assert_eq!(run.out.split_whitespace().count(), 6, "{run:?}");
+}
+
+#[test]
+fn bad_rewards_are_one_line() {
+    let (folder, reward) = (Folder::new(), reward());
+    let two = golden("two-labels");
+    let of = |arguments: &[&str]| generate(&folder, arguments);
+    of(&["--best-of", "4", "--reward", two.to_str().unwrap()]).fails("its head has 2 labels; a reward model has one");
+    of(&["--best-of", "4", "--reward", TALE_SMALL]).fails("it gives no score (score.weight)");
+    of(&["--guide", TALE_SMALL]).fails("it gives no score (score.weight)");
+    of(&["--guide", "none"]).fails("there is nothing at that path");
+    let writes = folder.run(&["generate", "--model", &reward]);
+    writes.fails("it is a reward model, which writes no text");
+    of(&["--best-of", "4", "--reward", &reward, "--reward-temperature", "-1"]).fails("must be a number from 0 on");
+    of(&["--guide", &reward, "--guide-weight", "inf"]).fails("must be a number");
+    of(&["--guide", &reward, "--guide-top-k", "0"]).fails("must be 1 or more");
+}

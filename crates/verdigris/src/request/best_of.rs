@@ -1,0 +1,71 @@
+//! Several texts, of which a reward model chooses one.
+
+use std::ops::ControlFlow;
+
+use verdigris_decoding::best_of::{choose, kl_bound};
+use verdigris_logits::{Purpose, Random};
+
+use crate::error::Error;
+use crate::request::{Request, Written};
+use crate::reward::Reward;
+
+/// Several texts, and which of them was chosen.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BestOf {
+    /// The texts, in the order of their seeds.
+    pub texts: Vec<Written>,
+    /// The score of each.
+    pub rewards: Vec<f32>,
+    /// The number of the one that was chosen.
+    pub index: usize,
+}
+
+impl BestOf {
+    /// The text that was chosen.
+    pub fn text(&self) -> &Written {
+        &self.texts[self.index]
+    }
+
+    /// How far the law of the chosen text can be from that of each text alone, in nats: see [`kl_bound`].
+    pub fn kl_bound(&self) -> f64 {
+        kl_bound(self.texts.len())
+    }
+}
+
+impl Request<'_> {
+    /// Writes `count` texts, as [`Request::texts`] does, and takes the one that a reward model scores highest; at a
+    /// `temperature` above 0 one that is drawn with a probability in proportion to `exp(reward / temperature)`, out of
+    /// this request's seed. What is scored is the prompt followed by the tokens of the text.
+    ///
+    /// # Errors
+    /// [`Error::Reward`] for no text at all and a temperature that is none, [`Error::ForeignExpert`] for a reward model
+    /// of other tokens, [`Error::RewardContext`] for texts that it cannot read, and those of [`Request::texts`].
+    pub fn best_of(mut self, count: usize, reward: &Reward, temperature: f64) -> Result<BestOf, Error> {
+        if count == 0 {
+            return Err(Error::Reward { what: "the number of texts to choose from", value: 0.0, must: "1 or more" });
+        }
+        if !(temperature >= 0.0 && temperature.is_finite()) {
+            let what = "the temperature of rewards";
+            return Err(Error::Reward { what, value: temperature, must: "a number from 0 on" });
+        }
+        self.engine.shares_tokens(reward.tokenizer())?;
+        let prompt = self.prompt_tokens(&self.prompt)?;
+        self.fits_into(reward, prompt.len())?;
+        let seed = self.seed_or_a_new_one()?;
+        self.seed = Some(seed);
+        let texts = self.stream_texts(count, |_, _| ControlFlow::Continue(()))?;
+        let tokens: Vec<&[u32]> = texts.iter().map(|written| &written.tokens[..]).collect();
+        let rewards = reward.model.scores(&prompt, &tokens)?;
+        let number = Random::new(seed).uniform(0, Purpose::Choice);
+        let index = choose(&rewards, temperature, number).expect("there is a text");
+        Ok(BestOf { texts, rewards, index })
+    }
+
+    /// Whether a reward model can read the longest text of this request.
+    pub(super) fn fits_into(&self, reward: &Reward, prompt_tokens: usize) -> Result<(), Error> {
+        let context = reward.model.context_length();
+        let tokens = prompt_tokens.saturating_add(self.max_tokens).min(self.engine.context_length());
+        if tokens > context { Err(Error::RewardContext { tokens, context }) } else { Ok(()) }
+    }
+}
