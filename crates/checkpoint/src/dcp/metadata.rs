@@ -12,6 +12,9 @@ use crate::pickle::{Node, Pickle};
 use crate::torch_file::tensor::dtype_of;
 use crate::weight::numel;
 
+/// More chunks are in no checkpoint: a thousand tensors and an optimizer's two moments of each, on a thousand ranks.
+const MOST_CHUNKS: usize = 1 << 22;
+
 /// What a checkpoint says of itself.
 #[derive(Debug)]
 pub(super) struct Metadata {
@@ -56,12 +59,18 @@ impl Metadata {
         let of = |name: &str| root.attribute(name).ok_or_else(|| format!("it is {} without {name}", root.kind()));
         let mut metadata =
             Self { tensors: HashMap::new(), keys: Vec::new(), paths: HashMap::new(), stored: HashMap::new() };
+        let mut chunks = 0;
         let entries = of("state_dict_metadata")?.entries().ok_or("state_dict_metadata is no dictionary")?;
         for (key, value) in entries {
             let key = key.text().ok_or("a key is no string")?;
             // Everything that is no tensor is bytes, of which nothing more is said.
             if value.is_a("TensorStorageMetadata") {
                 let tensor = TensorMetadata::of(value).map_err(|fault| format!("{key}: {fault}"))?;
+                // Tensors may share one list of chunks.
+                chunks += tensor.chunks.len();
+                if chunks > MOST_CHUNKS {
+                    return Err(format!("it has more than {MOST_CHUNKS} chunks"));
+                }
                 if metadata.tensors.insert(key.to_owned(), tensor).is_none() {
                     metadata.keys.push(key.to_owned());
                 }

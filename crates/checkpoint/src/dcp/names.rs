@@ -17,7 +17,9 @@ const MODELS: [&str; 3] = ["model", "module", "state_dict"];
 /// # Errors
 /// If there are none, or they are named as no folder of Hugging Face is.
 pub(super) fn of_weights(metadata: &Metadata) -> Result<Vec<(&str, String)>, String> {
-    let all: Vec<(&str, Vec<String>)> = metadata.keys.iter().map(|key| (&**key, path(metadata, key))).collect();
+    let joined = Joined::of(metadata);
+    let path = |key: &str| metadata.paths.get(key).cloned().unwrap_or_else(|| joined.path(key));
+    let all: Vec<(&str, Vec<String>)> = metadata.keys.iter().map(|key| (&**key, path(key))).collect();
     let below_model = |path: &[String]| {
         let path = if path.len() > 1 && WRAPPERS.contains(&&*path[0]) { &path[1..] } else { path };
         (path.len() > 1 && MODELS.contains(&&*path[0])).then(|| path[1..].join("."))
@@ -47,33 +49,40 @@ pub(super) fn of_weights(metadata: &Metadata) -> Result<Vec<(&str, String)>, Str
     Ok(weights)
 }
 
-/// The keys that a key was joined of.
-fn path(metadata: &Metadata, key: &str) -> Vec<String> {
-    if let Some(path) = metadata.paths.get(key) {
-        return path.clone();
-    }
-    // A model's own weights may begin with `model.`; below a key of that name all of them do, and some twice.
-    let all_within = |prefix: &str| metadata.keys.iter().all(|key| key.starts_with(prefix) || is_of_optimizer(key));
-    for wrapper in WRAPPERS {
-        if let Some(rest) = key.strip_prefix(wrapper).and_then(|rest| rest.strip_prefix('.'))
-            && all_within(&key[..=wrapper.len()])
-        {
-            return vec![wrapper.into(), first_of(rest), rest[first_of(rest).len()..].trim_start_matches('.').into()];
-        }
-    }
-    let has_twice =
-        metadata.keys.iter().any(|key| key.starts_with("model.model.") || key.starts_with("model.lm_head."));
-    if has_twice && all_within("model.") {
-        return match key.strip_prefix("model.") {
-            Some(name) => vec!["model".into(), name.into()],
-            None => vec![first_of(key), key.into()],
-        };
-    }
-    if is_of_optimizer(key) { vec![first_of(key), key.into()] } else { vec![key.into()] }
+/// How keys were joined that do not say so.
+struct Joined {
+    /// What all of them begin with.
+    wrapper: Option<&'static str>,
+    /// Whether the model is below a key of that name. Its own weights may begin with `model.` as well: below such a key
+    /// all of them do, and some twice.
+    below_model: bool,
 }
 
-fn first_of(key: &str) -> String {
-    key.split('.').next().unwrap_or_default().to_owned()
+impl Joined {
+    fn of(metadata: &Metadata) -> Self {
+        let all_within = |prefix: &str| {
+            let is_within = |key: &String| key.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
+            metadata.keys.iter().all(|key| is_within(key) || is_of_optimizer(key))
+        };
+        let is_twice = |key: &String| key.starts_with("model.model.") || key.starts_with("model.lm_head.");
+        Self {
+            wrapper: WRAPPERS.into_iter().find(|wrapper| all_within(wrapper)),
+            below_model: metadata.keys.iter().any(is_twice) && all_within("model"),
+        }
+    }
+
+    /// The keys that a key was joined of, as far as that matters.
+    fn path(&self, key: &str) -> Vec<String> {
+        if let Some(wrapper) = self.wrapper
+            && let Some((states, rest)) = key.strip_prefix(wrapper).and_then(|rest| rest[1..].split_once('.'))
+        {
+            return vec![wrapper.into(), states.into(), rest.into()];
+        }
+        match key.split_once('.') {
+            Some((states, rest)) if is_of_optimizer(key) || self.below_model => vec![states.into(), rest.into()],
+            _ => vec![key.into()],
+        }
+    }
 }
 
 fn is_of_optimizer(key: &str) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! A pickle is a program for a small stack machine ([PEP 307], [PEP 3154], `pickletools` of CPython for each opcode),
 //! and one of its instructions calls whatever the file names. The machine here has no such instruction: a call becomes
-//! an [`Instance`] that says which class was asked for and with what, and those who read a format make of it what they
+//! an `Instance` that says which class was asked for and with what, and those who read a format make of it what they
 //! know. So nothing that a file names is ever run, and what nobody asks for costs no more than its bytes.
 //!
 //! | module | holds |
@@ -86,9 +86,10 @@ pub(crate) struct Limits {
 }
 
 impl Default for Limits {
-    /// Enough for the metadata of 8,000 tensors on a hundred ranks.
+    /// Enough for the metadata of two million chunks: a thousand tensors and two moments of each, on seven hundred
+    /// ranks.
     fn default() -> Self {
-        Self { bytes: 512 << 20, values: 1 << 25, depth: 1 << 10, text: 16 << 20 }
+        Self { bytes: 2 << 30, values: 1 << 27, depth: 1 << 10, text: 16 << 20 }
     }
 }
 

@@ -18,7 +18,7 @@ mod flats;
 mod model_states;
 mod optimizer_states;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 
 use safetensors::Dtype;
@@ -62,16 +62,19 @@ pub(crate) fn read(folder: &Path) -> Result<(Vec<Weight>, String), CheckpointErr
     }
     let trained = if stage == 3 { stage_3(&first, &ranks) } else { stages_1_and_2(&first, &ranks) };
     weights.extend(trained.map_err(inconsistent)?);
-    let mut names: HashSet<String> = HashSet::new();
-    if let Some(twice) = weights.iter().find(|weight| !names.insert(weight.name().to_owned())) {
-        return Err(inconsistent(format!("{} is there twice", twice.name())));
+    let mut places = HashMap::new();
+    for (place, weight) in weights.iter().enumerate() {
+        if places.insert(weight.name().to_owned(), place).is_some() {
+            return Err(inconsistent(format!("{} is there twice", weight.name())));
+        }
     }
     for (alias, name) in &first.shared {
-        let known = weights.iter().find(|weight| weight.name() == name).cloned();
-        if let Some(weight) = known
-            && names.insert(alias.clone())
+        // As DeepSpeed's own program has it, one whose parameter is not there is none.
+        if let Some(&place) = places.get(name)
+            && !places.contains_key(alias)
         {
-            weights.push(weight.named(alias));
+            places.insert(alias.clone(), weights.len());
+            weights.push(weights[place].clone().named(alias));
         }
     }
     Ok((weights, format!("DeepSpeed ZeRO {stage}, {world} ranks")))

@@ -38,10 +38,16 @@ impl ModelStates {
         let groups = file.get("param_shapes")?;
         // Each group is a dictionary; those of early versions are one for all.
         let groups = match groups.items() {
-            Some(groups) if groups.len() <= MOST => {
-                groups.map(|group| shapes(&file, "param_shapes", group)).collect::<Result<_, _>>()?
+            Some(all) => {
+                // Groups may be one that is named often.
+                let parameters = all.map(|group| group.entries().map_or(1, |entries| entries.len())).sum::<usize>();
+                if parameters > MOST {
+                    return Err(file.damaged(format!("it has {parameters} parameters")));
+                }
+                let all = groups.items().into_iter().flatten();
+                all.map(|group| shapes(&file, "param_shapes", group)).collect::<Result<_, _>>()?
             }
-            _ => vec![shapes(&file, "param_shapes", groups)?],
+            None => vec![shapes(&file, "param_shapes", groups)?],
         };
         let optional = |key: &str| file.root().get(key).filter(|node| !node.is_none());
         let frozen = optional("frozen_param_shapes")
