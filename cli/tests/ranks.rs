@@ -103,6 +103,22 @@ fn texts_are_those_of_one_process() {
     }
 }
 
+/// A conversation, whose template rank 0 alone reads.
+#[test]
+fn conversations_are_those_of_one_process() {
+    let folder = Folder::new();
+    folder.copy_model(TALE_SMALL, "talker");
+    let template = "{% for message in messages %}{{ message.content }}: {% endfor %}";
+    std::fs::write(folder.path("talker/chat_template.jinja"), template).unwrap();
+    let chat = ["generate", "--model", "talker", "--chat", "The captain", "--seed", "3", "--max-tokens", "30"];
+    let expected = folder.run(&chat);
+    assert_eq!(expected.status, 0, "{expected:?}");
+    let rank = Rank::start(&folder, &["--split", "layers"]);
+    let run = folder.run(&[&chat[..], &["--ranks", &rank.address, "--split", "layers"]].concat());
+    assert_eq!((run.status, run.out), (0, expected.out), "{}", run.err);
+    assert_eq!(rank.end().0, 0);
+}
+
 /// A text that goes on until somebody interferes, and what was written of it so far.
 fn under_way(folder: &Folder, address: &str, options: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let mut arguments = alone(&["The captain", "--max-tokens", "900", "--ranks", address]);

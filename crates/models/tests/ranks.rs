@@ -111,8 +111,7 @@ fn every_architecture_has_the_rows_of_one_process() {
     }
     println!("{} architectures, largest difference {worst:e}; refused: {refused:#?}", folders.len());
     assert!(worst > 0.0, "parts are summed in another order");
-    assert!(refused.iter().all(|line| line.contains("normalised over all heads") || line.contains("attention heads")));
-    assert!(refused.len() <= folders.len() / 2, "{refused:#?}");
+    assert!(refused.iter().all(|line| line.contains("tensor 4: ") && line.contains("attention heads")), "{refused:#?}");
 }
 
 /// Threads and processes, and as many ranks as there are heads or layers.

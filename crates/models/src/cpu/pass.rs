@@ -6,7 +6,7 @@ use super::decoder::CpuDecoder;
 use super::pages::Half;
 use super::peers::Peers;
 use super::state::State;
-use crate::description::config::{DecoderConfig, FeedForward, Norm, Parallel, Positions};
+use crate::description::config::{DecoderConfig, FeedForward, Norm, Parallel, Positions, QueryKeyNorm};
 use crate::description::parts::{Layer, Projection, Scales};
 use crate::description::share::part_of;
 use crate::error::ModelError;
@@ -74,10 +74,14 @@ pub(super) fn pass(
         }
         let heads = [(&layer.query, &mut work.query), (&layer.key, &mut work.key), (&layer.value, &mut work.value)];
         project_each(&work.x, config.width, heads);
-        if config.query_key_norm.is_some() {
+        if let Some(kind) = config.query_key_norm {
             for (x, weight) in [(&mut work.query, &layer.query_norm), (&mut work.key, &layer.key_norm)] {
                 let weight = weight.as_deref().unwrap_or_default();
                 let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = config.norm;
+                if kind == QueryKeyNorm::Tokens && peers.side_by_side() > 1 {
+                    norm_over_ranks(x, weight, epsilon as f32, &mut work.normed, peers)?;
+                    continue;
+                }
                 work.normed.resize(x.len(), 0.0);
                 rms_norm(x, weight, epsilon as f32, &mut work.normed);
                 std::mem::swap(x, &mut work.normed);
@@ -116,6 +120,27 @@ pub(super) fn pass(
     }
     peers.hand_on(&work.h)?;
     write_rows(decoder, items, slices, work, peers)
+}
+
+/// As [`rms_norm`] of rows of which each rank has a part, all of one length.
+fn norm_over_ranks(
+    x: &mut [f32],
+    weight: &[f32],
+    epsilon: f32,
+    squares: &mut Vec<f32>,
+    peers: &mut Peers<'_>,
+) -> Result<(), ModelError> {
+    let n = weight.len();
+    squares.clear();
+    squares.extend(x.chunks(n).map(|row| row.iter().map(|x| x * x).sum::<f32>()));
+    peers.sum(squares)?;
+    // Heads that several ranks have count as often among the elements as among the squares.
+    let elements = (n * peers.side_by_side()) as f32;
+    for (row, squares) in x.chunks_mut(n).zip(squares) {
+        let scale = 1.0 / (*squares / elements + epsilon).sqrt();
+        row.iter_mut().zip(weight).for_each(|(x, weight)| *x *= scale * weight);
+    }
+    Ok(())
 }
 
 /// The residual stream begins as the embeddings.
@@ -214,7 +239,7 @@ fn write_rows(
         let rows = slice.rows(batch);
         rows.start * size..rows.end * size
     };
-    let ranks = peers.parts_of_rows();
+    let ranks = peers.side_by_side();
     if ranks > 1 {
         let (m, own) = (work.x.len() / width, parts.output.rows());
         work.up.resize(m * own, 0.0);

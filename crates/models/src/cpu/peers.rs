@@ -27,7 +27,7 @@ impl<'a> Peers<'a> {
     }
 
     /// The others, where each rank has a part of every layer.
-    fn side_by_side(&mut self) -> Option<&mut dyn Collective> {
+    fn of_each_layer(&mut self) -> Option<&mut dyn Collective> {
         match &mut self.0 {
             Some((Split::Tensor, all)) => Some(&mut **all),
             _ => None,
@@ -52,7 +52,7 @@ impl<'a> Peers<'a> {
 
     /// Makes of what a part of a layer gives on this rank what it gives on all.
     pub(super) fn sum(&mut self, y: &mut [f32]) -> Result<(), ModelError> {
-        match self.side_by_side() {
+        match self.of_each_layer() {
             Some(all) => Ok(all.all_reduce_sum(y)?),
             None => Ok(()),
         }
@@ -78,8 +78,8 @@ impl<'a> Peers<'a> {
         Ok(rank == 0)
     }
 
-    /// How many ranks have a part of every token's logits.
-    pub(super) fn parts_of_rows(&self) -> usize {
+    /// How many ranks have a part of every layer, and of every token's logits.
+    pub(super) fn side_by_side(&self) -> usize {
         match &self.0 {
             Some((Split::Tensor, all)) => all.world(),
             _ => 1,
@@ -88,7 +88,7 @@ impl<'a> Peers<'a> {
 
     /// Puts the logits of all ranks one after the other, on rank 0.
     pub(super) fn gather(&mut self, logits: &[f32], all_logits: &mut [f32]) -> Result<(), ModelError> {
-        match self.side_by_side() {
+        match self.of_each_layer() {
             Some(all) => Ok(all.gather(logits, all_logits)?),
             None => Ok(()),
         }

@@ -50,9 +50,6 @@ pub enum BadSplit {
         /// Ranks.
         world: usize,
     },
-    /// A norm that needs all heads.
-    #[error("queries and keys are normalised over all heads together, of which a rank has some: take --split layers")]
-    NormOfAllHeads,
     /// A rank's part of a row would begin in the midst of a block.
     #[error(
         "the {name} matrix of layer {layer} is stored as {format:?}, in blocks of {}, and a row of {columns} cannot be \
@@ -95,9 +92,6 @@ pub(crate) fn check(config: &DecoderConfig, parts: &Parts, split: Split, world: 
     let is_even = kv_heads.is_multiple_of(world) || world.is_multiple_of(kv_heads);
     if !heads.is_multiple_of(world) || !is_even {
         return Err(BadSplit::Heads { heads, kv_heads, world });
-    }
-    if config.query_key_norm == Some(QueryKeyNorm::Tokens) && world > 1 {
-        return Err(BadSplit::NormOfAllHeads);
     }
     for (layer, Layer { output, down, .. }) in parts.layers.iter().enumerate() {
         let blocks = |name, Projection { matrix, .. }: &Projection| {
@@ -145,6 +139,11 @@ pub(crate) fn part(
     let kv_heads = heads.start / group..(heads.end - 1) / group + 1;
     let of_layer = |layer: &Layer| {
         let rows = |heads: &Range<usize>| heads.start * head_dim..heads.end * head_dim;
+        // One for each head, or one for all of them.
+        let norm_of = |norm: &Vec<f32>, rows: Range<usize>| match config.query_key_norm {
+            Some(QueryKeyNorm::Tokens) => norm[rows].to_vec(),
+            _ => norm.clone(),
+        };
         let block = layer.down.matrix.format().block();
         let units = part_of(layer.down.matrix.columns() / block, rank, world);
         let inner = units.start * block..units.end * block;
@@ -152,6 +151,8 @@ pub(crate) fn part(
             query: layer.query.part(rows(&heads)),
             key: layer.key.part(rows(&kv_heads)),
             value: layer.value.part(rows(&kv_heads)),
+            query_norm: layer.query_norm.as_ref().map(|norm| norm_of(norm, rows(&heads))),
+            key_norm: layer.key_norm.as_ref().map(|norm| norm_of(norm, rows(&kv_heads))),
             output: summand(&layer.output, rows(&heads), rank),
             gate: layer.gate.as_ref().map(|gate| gate.part(inner.clone())),
             up: layer.up.part(inner.clone()),
@@ -327,8 +328,5 @@ mod tests {
         }
         let fault = check(&config, &whole, Split::Layers, 3).unwrap_err();
         assert_eq!(fault, BadSplit::Layers { layers: 2, world: 3 });
-        let together = DecoderConfig { query_key_norm: Some(QueryKeyNorm::Tokens), ..config };
-        assert_eq!(check(&together, &whole, Split::Tensor, 3).unwrap_err(), BadSplit::NormOfAllHeads);
-        assert_eq!(check(&together, &whole, Split::Layers, 2), Ok(()));
     }
 }
