@@ -119,6 +119,9 @@ fn ranks_that_are_missing_or_too_many() {
     damaged("zero1", |it| fs::copy(it.path(RANK_1), it.path(&third)).map(drop).unwrap(), said);
     damaged("zero1", |it| it.write("run/latest", "global_step7"), "`latest` names \"global_step7\"");
     damaged("fsdp2", |it| fs::remove_file(it.path("run/__1_0.distcp")).unwrap(), "__1_0.distcp is missing: copy it");
+    let half = RANK_1.replace("bf16_", "fp16_");
+    let said = "are of the same rank: take away the one of another training";
+    damaged("zero1", |it| fs::copy(it.path(RANK_1), it.path(&half)).map(drop).unwrap(), said);
     // One of another stage.
     let other = fixture("zero3/global_step1/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt");
     let said = "one rank says stage 2 of 2 ranks, another stage 3 of 2: some files are of another training";

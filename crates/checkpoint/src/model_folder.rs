@@ -135,8 +135,8 @@ impl<'a> ModelFolder<'a> {
         let folder = builder.tempdir_in(above).map_err(failed)?;
         for file in &self.files.files {
             let name = file.file_name().expect("it was found by its name");
-            fs::copy(file, folder.path().join(name))
-                .map_err(|source| CheckpointError::Read { path: file.clone(), source })?;
+            let bytes = fs::read(file).map_err(|source| CheckpointError::Read { path: file.clone(), source })?;
+            fs::write(folder.path().join(name), bytes).map_err(failed)?;
         }
         let shards = shards::of(self.checkpoint.weights(), self.dtype, self.shard_bytes);
         let total = shards.iter().map(|shard| shard.bytes).sum();

@@ -108,8 +108,8 @@ impl Files<'_> {
             )));
         }
         if stored.file.ends_with(".safetensors") {
-            let fault = "its files are of safetensors: consolidate them (torch.distributed.checkpoint.\
-                         consolidate_safetensors_files), and they are a model folder";
+            let fault =
+                "its files are of safetensors: torch's consolidate_safetensors_files makes a model folder of them";
             return Err(unsupported(fault.into()));
         }
         let path = self.folder.join(relative);

@@ -66,7 +66,7 @@ impl<'a> Node<'a> {
         Some(values.iter().map(move |&value| self.with(value)))
     }
 
-    /// The values of a tuple of a known length.
+    /// The first values of a tuple; `None` where it has fewer.
     pub fn tuple<const N: usize>(self) -> Option<[Node<'a>; N]> {
         match self.object()? {
             Object::Tuple(values) => values.first_chunk().map(|values| values.map(|value| self.with(value))),

@@ -96,9 +96,8 @@ impl Tensor {
         }
         let has_size = self.shape.iter().try_fold(1usize, |numel, &size| numel.checked_mul(size));
         let last = || {
-            let axes = self.shape.iter().zip(&self.strides);
-            axes.into_iter()
-                .try_fold(self.offset, |last, (size, stride)| last.checked_add((size - 1).checked_mul(*stride)?))
+            let mut axes = self.shape.iter().zip(&self.strides);
+            axes.try_fold(self.offset, |last, (size, stride)| last.checked_add((size - 1).checked_mul(*stride)?))
         };
         let holds = self.storage.get().len() / bytes(self.dtype);
         match has_size {
@@ -129,7 +128,7 @@ impl Tensor {
     }
 
     /// Its numbers as bytes, row by row; without a copy where they lie so.
-    pub(crate) fn bytes(&self) -> Cow<'_, [u8]> {
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
         let (width, all) = (bytes(self.dtype), self.storage.get());
         let numel = self.numel();
         if numel == 0 || self.is_contiguous() {

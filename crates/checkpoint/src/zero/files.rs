@@ -46,11 +46,17 @@ impl Files {
             if tensor != 0 {
                 return Err(unsupported("each weight was split by the model's parallelism too (mp_rank_01)"));
             }
-            match (data, name.ends_with(OPTIMIZER)) {
-                (Some(rank), true) => _ = optimizers.insert(rank, path),
-                (Some(rank), false) => _ = models.insert(rank, path),
-                (None, false) => model = Some(path),
-                (None, true) => {}
+            let twice = match (data, name.ends_with(OPTIMIZER)) {
+                (Some(rank), true) => optimizers.insert(rank, path),
+                (Some(rank), false) => models.insert(rank, path),
+                (None, false) => model.replace(path),
+                (None, true) => None,
+            };
+            if let Some(other) = twice {
+                let other = other.file_name().unwrap_or_default().display().to_string();
+                return Err(incomplete(format!(
+                    "{name} and {other} are of the same rank: take away the one of another training"
+                )));
             }
         }
         if optimizers.is_empty() {
