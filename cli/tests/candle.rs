@@ -3,40 +3,9 @@
 
 mod support;
 
-use std::path::Path;
-
-use serde_json::{Value, json};
+use serde_json::Value;
+use support::checkpoint::checkpoint;
 use support::{Folder, TALE_SMALL};
-
-/// A random checkpoint that candle alone has, with a tokenizer of 61 characters and a chat template.
-fn with_checkpoint(name: &str) -> Folder {
-    let folder = Folder::with_key();
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/golden/foreign").join(name);
-    std::fs::create_dir(folder.path("model")).unwrap();
-    std::fs::copy(from.join("model.safetensors"), folder.path("model/model.safetensors")).unwrap();
-    let mut config: Value = serde_json::from_slice(&std::fs::read(from.join("config.json")).unwrap()).unwrap();
-    config["eos_token_id"] = 60.into();
-    config["bos_token_id"] = 60.into();
-    folder.write("model/config.json", &config.to_string());
-    let vocabulary: serde_json::Map<String, Value> =
-        (0..60u8).map(|i| (char::from(b'A' + i).to_string(), i.into())).collect();
-    let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
-    let end = json!([{"id": 60, "content": "<end>", "single_word": false, "lstrip": false, "rstrip": false,
-        "normalized": false, "special": true}]);
-    // An encoder-decoder's prompts are sources, which end with a token.
-    let is_source = name == "t5";
-    let post = json!({"type": "TemplateProcessing", "pair": [],
-        "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<end>", "type_id": 0}}],
-        "special_tokens": {"<end>": {"id": "<end>", "ids": [60], "tokens": ["<end>"]}}});
-    let post = if is_source { post } else { Value::Null };
-    let tokenizer = json!({"version": "1.0", "added_tokens": end, "normalizer": null, "post_processor": post,
-        "pre_tokenizer": bytes, "decoder": bytes, "model": {"type": "BPE", "vocab": vocabulary, "merges": []}});
-    folder.write("model/tokenizer.json", &tokenizer.to_string());
-    let end = if is_source { "<end>" } else { "" };
-    let template = format!("{{% for m in messages %}}{{{{ m.content }}}}{{% endfor %}}{end}");
-    folder.write("model/tokenizer_config.json", &json!({"chat_template": template}).to_string());
-    folder
-}
 
 #[track_caller]
 fn written(folder: &Folder, arguments: &[&str]) -> Value {
@@ -50,7 +19,7 @@ fn written(folder: &Folder, arguments: &[&str]) -> Value {
 #[test]
 fn all_of_generate_works_with_every_architecture() {
     for name in ["glm4", "mamba", "mixtral", "phi", "qwen2_moe", "qwen3_moe", "starcoder2", "t5"] {
-        let folder = with_checkpoint(name);
+        let folder = checkpoint(&format!("foreign/{name}"));
         let run = folder.run(&["key", "new", "its.key", "--model", "model"]);
         assert_eq!(run.status, 0, "{run:?}");
         let common = ["--model", "model", "--max-tokens", "40", "--key", "its.key", "--regex", "[a-z]{30}"];
@@ -103,7 +72,7 @@ fn candle_writes_what_our_own_decoders_write() {
 
 #[test]
 fn what_there_is_not_is_said_in_one_line() {
-    let folder = with_checkpoint("mixtral");
+    let folder = checkpoint("foreign/mixtral");
     let config = std::fs::read_to_string(folder.path("model/config.json")).unwrap();
     folder.write("model/config.json", &config.replace("\"mixtral\"", "\"plover\""));
     for (arguments, words) in [

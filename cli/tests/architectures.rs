@@ -1,0 +1,59 @@
+//! Every architecture of our own decoders, through the built program: tiny random checkpoints that `transformers` saved.
+
+mod support;
+
+use serde_json::Value;
+use support::Folder;
+use support::checkpoint::checkpoint;
+
+const ARCHITECTURES: [&str; 17] = [
+    "bloom",
+    "falcon",
+    "falcon-alibi",
+    "falcon-new",
+    "gemma",
+    "gemma2",
+    "gemma3",
+    "gpt2",
+    "gpt_neox",
+    "llama-long",
+    "mistral",
+    "mpt",
+    "olmo2",
+    "opt",
+    "phi3",
+    "qwen2-yarn",
+    "smollm3",
+];
+
+#[track_caller]
+fn written(folder: &Folder, arguments: &[&str]) -> Value {
+    let common = ["generate", "--json", "--seed", "3", "--model", "model", "--max-tokens", "40"];
+    let run = folder.run(&[&common[..], &["--key", "its.key", "--regex", "[a-z]{30}"], arguments].concat());
+    assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}: {run:?}");
+    serde_json::from_str(&run.out).unwrap()
+}
+
+/// Marked, under an expression, with drafts, in a conversation, and several at a time.
+#[test]
+fn all_of_generate_works_with_every_architecture() {
+    for name in ARCHITECTURES {
+        let folder = checkpoint(&format!("architectures/{name}"));
+        let run = folder.run(&["key", "new", "its.key", "--model", "model"]);
+        assert_eq!(run.status, 0, "{name}: {run:?}");
+        let plain = written(&folder, &["ABC"]);
+        let text = plain["text"].as_str().unwrap();
+        assert!(text.len() == 30 && text.chars().all(|c| c.is_ascii_lowercase()), "{name}: {plain}");
+        assert_eq!(written(&folder, &["--lookup", "--draft-tokens", "3", "ABC"])["text"], plain["text"], "{name}");
+        assert_eq!(written(&folder, &["--chat", "ABC"])["text"], plain["text"], "{name}");
+        let [alone, drafted] = [&[][..], &["--draft", "model", "--draft-tokens", "2"]]
+            .map(|more| written(&folder, &[&["--temperature", "0", "ABC"], more].concat()));
+        assert_eq!(alone["text"], drafted["text"], "{name}");
+        let steered = ["--expert", "model", "--anti", "model", "ABC"];
+        assert_eq!(written(&folder, &steered)["text"], plain["text"], "{name}: steered by nothing");
+        folder.write("text.txt", text);
+        let found = folder.run(&["detect", "text.txt", "--key", "its.key", "--model", "model", "--json"]);
+        let found: Value = serde_json::from_str(&found.out).unwrap();
+        assert!(found["verdict"].is_string(), "{name}: {found}");
+    }
+}

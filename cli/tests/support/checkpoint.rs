@@ -1,0 +1,38 @@
+//! Random checkpoints with 61 tokens, made models that the program can use: a tokenizer of characters, and a chat
+//! template.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::Folder;
+
+/// A folder with a random checkpoint of those below `fixtures/golden` as `model`, and a key.
+pub fn checkpoint(name: &str) -> Folder {
+    let folder = Folder::with_key();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/golden").join(name);
+    std::fs::create_dir(folder.path("model")).unwrap();
+    std::fs::copy(from.join("model.safetensors"), folder.path("model/model.safetensors")).unwrap();
+    let mut config: Value = serde_json::from_slice(&std::fs::read(from.join("config.json")).unwrap()).unwrap();
+    config["eos_token_id"] = 60.into();
+    config["bos_token_id"] = 60.into();
+    folder.write("model/config.json", &config.to_string());
+    let vocabulary: serde_json::Map<String, Value> =
+        (0..60u8).map(|i| (char::from(b'A' + i).to_string(), i.into())).collect();
+    let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
+    let end = json!([{"id": 60, "content": "<end>", "single_word": false, "lstrip": false, "rstrip": false,
+        "normalized": false, "special": true}]);
+    // An encoder-decoder's prompts are sources, which end with a token.
+    let is_source = config["is_encoder_decoder"] == true;
+    let post = json!({"type": "TemplateProcessing", "pair": [],
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<end>", "type_id": 0}}],
+        "special_tokens": {"<end>": {"id": "<end>", "ids": [60], "tokens": ["<end>"]}}});
+    let post = if is_source { post } else { Value::Null };
+    let tokenizer = json!({"version": "1.0", "added_tokens": end, "normalizer": null, "post_processor": post,
+        "pre_tokenizer": bytes, "decoder": bytes, "model": {"type": "BPE", "vocab": vocabulary, "merges": []}});
+    folder.write("model/tokenizer.json", &tokenizer.to_string());
+    let end = if is_source { "<end>" } else { "" };
+    let template = format!("{{% for m in messages %}}{{{{ m.content }}}}{{% endfor %}}{end}");
+    folder.write("model/tokenizer_config.json", &json!({"chat_template": template}).to_string());
+    folder
+}
