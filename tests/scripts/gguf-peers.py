@@ -4,15 +4,15 @@
 For each model, with what `target/release/answers` (cargo build --release -p verdigris-tests --bin answers) makes of it:
 - the tokens of 5,000 lines, half of them of the held-out text in ../shared/corpus (else of docs/), half made of unusual characters:
   beside llama.cpp, and beside sentencepiece where the file has such a tokenizer, built again of the file's own pieces and scores;
-- logits beside transformers, which computes in f32 with weights that the gguf package has decoded;
+- logits beside transformers, which computes in f32 with weights that the gguf package has decoded, and beside peft with adapters;
 - the prompts of its chat template beside transformers' rendering;
 - what it writes greedily, beside llama.cpp.
 Each of --tokenizers is a folder with a `tokenizer.json`, a sentencepiece model, or a file of Mistral's tekken (the package mistral_common
 has some of both): files of llama.cpp are made of them with the gguf package, and read back; the reference is the tokenizers library,
 sentencepiece, or mistral_common.
 
-Needs: pip install torch transformers gguf sentencepiece protobuf tokenizers mistral_common numpy zstandard xllamacpp. Without the last,
-llama.cpp is SKIPPED, loudly.
+Needs: pip install torch transformers gguf sentencepiece protobuf tokenizers mistral_common numpy zstandard xllamacpp peft. Without the last
+two llama.cpp and adapters are SKIPPED, loudly.
 Status 1: tokens differ where they must not, logits differ by more than rounding, or a prompt differs.
 """
 
@@ -191,6 +191,37 @@ def differences(answers, rows):
     return (square / spread) ** 0.5, largest, same / tokens
 
 
+def check_adapters(name, model, base, folder, prompts):
+    """Random adapters of all matrices, as peft saves and computes them, on a file with weights in f32."""
+    import torch
+    try:
+        import peft
+    except ImportError:
+        print("SKIPPED: adapters, for peft is not here")
+        return
+    for kind, more in [("LoRA", {}), ("rsLoRA", {"use_rslora": True}), ("DoRA", {"use_dora": True})]:
+        torch.manual_seed(1)
+        config = peft.LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", init_lora_weights=False, **more)
+        tuned = peft.get_peft_model(model, config).eval()
+        for part, parameter in tuned.named_parameters():
+            # Strong enough to be seen, and not so strong that nothing else is.
+            if "lora_B" in part:
+                parameter.data.mul_(0.1)
+        adapter = os.path.join(folder, kind)
+        tuned.save_pretrained(adapter)
+        described = os.path.join(adapter, "adapter_config.json")
+        fields = json.load(open(described))
+        fields["base_model_name_or_path"] = base
+        json.dump(fields, open(described, "w"))
+        with torch.no_grad():
+            theirs = [tuned(torch.tensor([ids])).logits[0].numpy() for ids in prompts]
+        model = tuned.unload()
+        part, largest, same = differences(answers(adapter, [{"rows": ids} for ids in prompts]), theirs)
+        print(f"| {kind} by peft, weights in f32 | {100 * part:.3g} % | {largest:.2g} | {100 * same:.1f} % |")
+        if part > 1e-3 or same < 0.998:
+            faults.append(f"{name}, {kind}: logits differ by {part}")
+
+
 def check_model(path, lines):
     name = os.path.basename(path)
     print(f"\n## {name}\n\n| tokens of | beside | lines | different |\n|---|---|--:|--:|")
@@ -221,6 +252,7 @@ def check_model(path, lines):
             print(f"| {what} | {100 * part:.3g} % | {largest:.2g} | {100 * same:.1f} % |")
             if part > bound or same < agreeing:
                 faults.append(f"{name}, {what}: logits differ by {part}")
+        check_adapters(name, model, whole, folder, prompts)
 
     if tokenizer.chat_template:
         talks = [[{"role": "user", "content": "What is 2+2?"}],

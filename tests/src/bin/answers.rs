@@ -36,7 +36,7 @@ struct Said {
 type Error = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Error> {
-    let folder = ModelFolder::at(std::env::args().nth(1).ok_or("answers MODEL")?);
+    let folder = ModelFolder::find(std::env::args().nth(1).ok_or("answers MODEL")?, |_| ())?;
     let model = Model { tokenizer: folder.tokenizer()?, folder, engine: OnceCell::new() };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for line in std::io::stdin().lock().lines() {
