@@ -102,6 +102,22 @@ fn logits_are_those_of_transformers() {
     }
 }
 
+/// Adapters, which are merged there.
+#[test]
+fn logits_of_adapters_are_those_of_peft() {
+    for entry in std::fs::read_dir(fixtures().join("golden/adapters")).unwrap() {
+        let folder = entry.unwrap().path();
+        // The one for whole programs has no logits beside it.
+        let Some(logits) = Some(folder.join("logits.safetensors")).filter(|path| path.exists()) else { continue };
+        let golden = golden::load(logits);
+        let ids = golden["ids"].integers();
+        let [_, model] = both(&ModelFolder::find(&folder, |_| ()).unwrap());
+        let rows = read(&mut *model.begin(ids.len()).unwrap(), Batch::chain(&ids, Wanted::All));
+        let worst = distance(&rows, &golden["logits"].numbers());
+        assert!(worst <= 1e-4, "{}: {worst}", folder.display());
+    }
+}
+
 /// Files of llama.cpp, in every format that they have there.
 #[test]
 fn stored_weights_are_those_of_the_cpu() {
