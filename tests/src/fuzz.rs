@@ -105,7 +105,7 @@ const CHECKPOINT_FILES: [&str; 9] = [
     "__1_0.distcp",
 ];
 
-/// A checkpoint of a sharded training, as files (which of [`CHECKPOINT_FILES`], 16 bits of its length, its bytes): an
+/// A checkpoint of a sharded training, as files (which of `CHECKPOINT_FILES`, 16 bits of its length, its bytes): an
 /// error and nothing written, or a model's weights that another library reads. Whether it is a checkpoint.
 ///
 /// # Panics
