@@ -1,5 +1,5 @@
 //! Is a text marked? With nothing but the detector:
-//! `cargo run --release -p verdigris-detector --example detect -- tokenizer.json my.key tale.txt`
+//! `cargo run --release -p verdigris-detector --example detector -- tokenizer.json my.key tale.txt`
 
 use std::error::Error;
 use std::fs::{self, File};
