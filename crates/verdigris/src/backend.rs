@@ -10,10 +10,13 @@ use verdigris_models::{Device, LoadedModel, ModelError, ModelFolder};
 pub fn device(name: &str) -> Result<Device, ModelError> {
     let own = verdigris_models::device(name);
     #[cfg(any(feature = "candle-cuda", feature = "candle-metal"))]
-    if own.is_err()
-        && let Ok(candle) = verdigris_candle::Candle::new(name)
-    {
-        return Ok(Device::Backend(std::sync::Arc::new(candle)));
+    if own.is_err() {
+        match verdigris_candle::Candle::new(name) {
+            Ok(candle) => return Ok(Device::Backend(std::sync::Arc::new(candle))),
+            // Where there are no kernels of our own, candle knows what is wrong.
+            Err(fault) if cfg!(not(feature = "cuda")) => return Err(fault),
+            Err(_) => {}
+        }
     }
     own
 }
