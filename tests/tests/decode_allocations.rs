@@ -4,7 +4,7 @@
 use std::alloc::System;
 use std::sync::Arc;
 
-use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, Stats, StatsAlloc};
 use verdigris::ModelFolder;
 use verdigris::models::collective::Threads;
 use verdigris::models::{Batch, CacheLayout, Deadlines, Device, LanguageModel, Rows, Split, Wanted};
@@ -16,17 +16,22 @@ fn main() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-small");
     for (layout, expected) in [(CacheLayout::Contiguous, 0), (CacheLayout::Paged { tokens: 64 }, 2)] {
         let model = ModelFolder::at(folder).cache_layout(layout).model(&Device::Cpu).unwrap();
-        let mut sequence = model.begin(230).unwrap();
-        let mut rows = Rows::default();
-        let mut read = |token| sequence.forward(&Batch::chain(&[token], Wanted::Last), &mut rows).unwrap();
-        // Attention's own memory grows with the text, a power of two at a time.
-        (0..130).for_each(&mut read);
-        let region = Region::new(ALLOCATOR);
-        (130..220).for_each(&mut read);
-        let change = region.change();
+        let change = of_ninety_tokens(model);
         assert_eq!((change.allocations, change.reallocations), (expected, 0), "{layout:?}: {change:?}");
     }
     on_ranks(&ModelFolder::at(folder).cache_layout(CacheLayout::Contiguous));
+}
+
+/// What tokens in the midst of a text take from the heap.
+fn of_ninety_tokens(model: Arc<dyn LanguageModel>) -> Stats {
+    let mut sequence = model.begin(230).unwrap();
+    let mut rows = Rows::default();
+    let mut read = |token| sequence.forward(&Batch::chain(&[token], Wanted::Last), &mut rows).unwrap();
+    // Attention's own memory grows with the text, a power of two at a time.
+    (0..130).for_each(&mut read);
+    let region = Region::new(ALLOCATOR);
+    (130..220).for_each(&mut read);
+    region.change()
 }
 
 /// Nor does it on any of several ranks.
@@ -36,15 +41,8 @@ fn on_ranks(folder: &ModelFolder) {
         let worker = folder.shared().unwrap().follow(split, Box::new(second)).unwrap();
         let served = std::thread::spawn(|| worker.serve());
         let model: Arc<dyn LanguageModel> = folder.shared().unwrap().lead(split, Box::new(first)).unwrap();
-        let mut sequence = model.begin(230).unwrap();
-        let mut rows = Rows::default();
-        let mut read = |token| sequence.forward(&Batch::chain(&[token], Wanted::Last), &mut rows).unwrap();
-        (0..130).for_each(&mut read);
-        let region = Region::new(ALLOCATOR);
-        (130..220).for_each(&mut read);
-        let change = region.change();
+        let change = of_ninety_tokens(model);
         assert_eq!((change.allocations, change.reallocations), (0, 0), "{split}: {change:?}");
-        drop(sequence);
         served.join().unwrap().unwrap();
     }
 }

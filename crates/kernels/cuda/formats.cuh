@@ -72,6 +72,15 @@ static __device__ inline void eight_bytes(const uint8_t *from, uint8_t *to) {
   }
 }
 
+// A single number of a format is one of the eight that are read with it.
+template <class F> struct ByEight {
+  static __device__ inline float one(const uint8_t *row, unsigned i) {
+    float w[8];
+    F::eight(row, i / 8, w);
+    return w[i % 8];
+  }
+};
+
 // A scale and 32 whole numbers.
 struct Q8_0 {
   static constexpr unsigned BLOCK = 32, BYTES = 34;
@@ -90,7 +99,7 @@ struct Q8_0 {
 };
 
 // A scale and 32 numbers of four bits: the first half in the low ones.
-struct Q4_0 {
+struct Q4_0 : ByEight<Q4_0> {
   static constexpr unsigned BLOCK = 32, BYTES = 18;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 4 * BYTES;
@@ -101,15 +110,10 @@ struct Q4_0 {
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) w[j] = scale * (static_cast<int>(q[j] >> shift & 15) - 8);
   }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
-  }
 };
 
 // A scale, a least number, and 32 numbers of four bits.
-struct Q4_1 {
+struct Q4_1 : ByEight<Q4_1> {
   static constexpr unsigned BLOCK = 32, BYTES = 20;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 4 * BYTES;
@@ -119,11 +123,6 @@ struct Q4_1 {
     unsigned shift = i % 4 / 2 * 4;
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) w[j] = fmaf(scale, q[j] >> shift & 15, least);
-  }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
   }
 };
 
@@ -136,7 +135,7 @@ static __device__ inline void five_bits(const uint8_t *from, unsigned i, uint8_t
 }
 
 // A scale and 32 numbers of five bits.
-struct Q5_0 {
+struct Q5_0 : ByEight<Q5_0> {
   static constexpr unsigned BLOCK = 32, BYTES = 22;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 4 * BYTES;
@@ -146,15 +145,10 @@ struct Q5_0 {
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) w[j] = scale * (static_cast<int>(q[j]) - 16);
   }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
-  }
 };
 
 // A scale, a least number, and 32 numbers of five bits.
-struct Q5_1 {
+struct Q5_1 : ByEight<Q5_1> {
   static constexpr unsigned BLOCK = 32, BYTES = 24;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 4 * BYTES;
@@ -164,15 +158,10 @@ struct Q5_1 {
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) w[j] = fmaf(scale, q[j], least);
   }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
-  }
 };
 
 // 256 numbers of two bits in sixteen parts, each with a scale and a minimum of four bits.
-struct Q2K {
+struct Q2K : ByEight<Q2K> {
   static constexpr unsigned BLOCK = 256, BYTES = 84;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 32 * BYTES;
@@ -183,15 +172,10 @@ struct Q2K {
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) w[j] = fmaf(scale, q[j] >> quarter * 2 & 3, -below);
   }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
-  }
 };
 
 // 256 numbers of three bits in sixteen parts, each with a scale of six.
-struct Q3K {
+struct Q3K : ByEight<Q3K> {
   static constexpr unsigned BLOCK = 256, BYTES = 110;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 32 * BYTES, *scales = block + 96;
@@ -206,11 +190,6 @@ struct Q3K {
       int q = (low[j] >> quarter * 2 & 3) | (high[j] >> (half * 4 + quarter) & 1) << 2;
       w[j] = scale * (q - 4);
     }
-  }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
   }
 };
 
@@ -228,7 +207,7 @@ static __device__ inline void of_each_32(const uint8_t *block, unsigned part, fl
 }
 
 // 256 numbers of four bits in eight parts, each with a scale and a minimum of six bits.
-struct Q4K {
+struct Q4K : ByEight<Q4K> {
   static constexpr unsigned BLOCK = 256, BYTES = 144;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 32 * BYTES, *numbers = block + 16;
@@ -241,15 +220,10 @@ struct Q4K {
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) w[j] = d * (q[j] >> shift & 15) - below;
   }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
-  }
 };
 
 // The same with numbers of five bits.
-struct Q5K {
+struct Q5K : ByEight<Q5K> {
   static constexpr unsigned BLOCK = 256, BYTES = 176;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 32 * BYTES;
@@ -266,15 +240,10 @@ struct Q5K {
       w[j] = d * q - below;
     }
   }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
-  }
 };
 
 // 256 numbers of six bits in sixteen parts, each with a scale of eight.
-struct Q6K {
+struct Q6K : ByEight<Q6K> {
   static constexpr unsigned BLOCK = 256, BYTES = 210;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 32 * BYTES;
@@ -289,11 +258,6 @@ struct Q6K {
       int q = (low[j] >> quarter / 2 * 4 & 15) | (high[j] >> quarter * 2 & 3) << 4;
       w[j] = scale * (q - 32);
     }
-  }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
   }
 };
 
@@ -314,7 +278,7 @@ static __device__ inline int micro_float(unsigned at) {
 }
 
 // A scale and 32 numbers of four bits, which are places in a list.
-struct Iq4Nl {
+struct Iq4Nl : ByEight<Iq4Nl> {
   static constexpr unsigned BLOCK = 32, BYTES = 18;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 4 * BYTES;
@@ -325,15 +289,10 @@ struct Iq4Nl {
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) w[j] = scale * non_linear(q[j] >> shift & 15);
   }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
-  }
 };
 
 // The same for 256 numbers in eight parts, each with a scale of six bits.
-struct Iq4Xs {
+struct Iq4Xs : ByEight<Iq4Xs> {
   static constexpr unsigned BLOCK = 256, BYTES = 136;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 32 * BYTES;
@@ -346,15 +305,10 @@ struct Iq4Xs {
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) w[j] = scale * non_linear(q[j] >> shift & 15);
   }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
-  }
 };
 
 // A power of two and 32 numbers of four bits with a point of their own. Blocks begin at any byte.
-struct Mxfp4 {
+struct Mxfp4 : ByEight<Mxfp4> {
   static constexpr unsigned BLOCK = 32, BYTES = 17;
   static __device__ inline void eight(const uint8_t *row, unsigned i, float *w) {
     const uint8_t *block = row + i / 4 * BYTES, *pairs = block + 1 + i % 2 * 8;
@@ -363,10 +317,5 @@ struct Mxfp4 {
     unsigned shift = i % 4 / 2 * 4;
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) w[j] = scale * micro_float(pairs[j] >> shift & 15);
-  }
-  static __device__ inline float one(const uint8_t *row, unsigned i) {
-    float w[8];
-    eight(row, i / 8, w);
-    return w[i % 8];
   }
 };

@@ -124,7 +124,7 @@ fn q3_k(block: &[f32], out: &mut [u8]) {
     for (scale, some) in scales.iter_mut().zip(block.chunks_exact(16)) {
         *scale = signed(some, 4.0);
     }
-    let most = scales.iter().fold(0f32, |most, &scale| if scale.abs() > most.abs() { scale } else { most });
+    let most = largest(&scales);
     let scale = to_half((most / -32.0).clamp(-65504.0, 65504.0));
     out[108..].copy_from_slice(&scale);
     let scale = half(scale);
@@ -205,7 +205,7 @@ fn q6_k(block: &[f32], out: &mut [u8]) {
     for (scale, some) in scales.iter_mut().zip(block.chunks_exact(16)) {
         *scale = signed(some, 32.0);
     }
-    let most = scales.iter().fold(0f32, |most, &scale| if scale.abs() > most.abs() { scale } else { most });
+    let most = largest(&scales);
     let scale = to_half((most / -128.0).clamp(-65504.0, 65504.0));
     out[208..].copy_from_slice(&scale);
     let scale = half(scale);
@@ -240,7 +240,7 @@ fn iq4_xs(block: &[f32], out: &mut [u8]) {
     for (scale, some) in scales.iter_mut().zip(block.chunks_exact(32)) {
         *scale = listed(some, &NON_LINEAR);
     }
-    let most = scales.iter().fold(0f32, |most, &scale| if scale.abs() > most.abs() { scale } else { most });
+    let most = largest(&scales);
     let scale = to_half((most / -32.0).clamp(-65504.0, 65504.0));
     out[..2].copy_from_slice(&scale);
     let scale = half(scale);
@@ -291,25 +291,10 @@ fn nearest(list: &[i8; 16], x: f32) -> u8 {
 
 /// The scale of a list of numbers that comes nearest to some. Of the signs it has the better one.
 fn listed(some: &[f32], list: &[i8; 16]) -> f32 {
-    let largest = some.iter().fold(0f32, |largest, &x| if x.abs() > largest.abs() { x } else { largest });
-    if largest == 0.0 {
-        return 0.0;
-    }
-    let mean_square = mean_square(some);
-    let mut best = (0.0, f32::NEG_INFINITY);
-    for (end, step) in [list[0], list[15]].into_iter().flat_map(|end| (-7..=7).map(move |step| (end, step))) {
-        let inverse = (f32::from(end) + step as f32) / largest;
-        let (mut product, mut square) = (0.0, 0.0);
-        for &x in some {
-            let (q, weight) = (f32::from(list[usize::from(nearest(list, x * inverse))]), importance(x, mean_square));
-            product += weight * x * q;
-            square += weight * q * q;
-        }
-        if square > 0.0 && product * product / square > best.1 {
-            best = (product / square, product * product / square);
-        }
-    }
-    best.0
+    let largest = largest(some);
+    let ends = [list[0], list[15]].into_iter().flat_map(|end| (-7..=7).map(move |step| (end, step)));
+    let inverses = ends.map(|(end, step)| (f32::from(end) + step as f32) / largest);
+    nearest_scale(some, inverses, |x| f32::from(list[usize::from(nearest(list, x))]))
 }
 
 fn inverse(scale: f32) -> f32 {
@@ -328,17 +313,23 @@ fn mean_square(some: &[f32]) -> f32 {
 /// The scale of `scale * q`, with `q` from `-most` to `most - 1`, that comes nearest to some numbers. It has the sign
 /// for which the largest of them is a multiple of the lowest `q`.
 fn signed(some: &[f32], most: f32) -> f32 {
-    let largest = some.iter().fold(0f32, |largest, &x| if x.abs() > largest.abs() { x } else { largest });
-    if largest == 0.0 {
+    let largest = largest(some);
+    let inverses = (-9..=9).map(|step| -(most + 0.1 * step as f32) / largest);
+    nearest_scale(some, inverses, |x| x.round().clamp(-most, most - 1.0))
+}
+
+/// The scale of `scale * q` that comes nearest to some numbers, where `round` makes `q` of a number times one of
+/// `inverses`; 0 where all are zero.
+fn nearest_scale(some: &[f32], inverses: impl Iterator<Item = f32>, round: impl Fn(f32) -> f32) -> f32 {
+    if largest(some) == 0.0 {
         return 0.0;
     }
     let mean_square = mean_square(some);
     let mut best = (0.0, f32::NEG_INFINITY);
-    for step in -9..=9 {
-        let inverse = -(most + 0.1 * step as f32) / largest;
+    for inverse in inverses {
         let (mut product, mut square) = (0.0, 0.0);
         for &x in some {
-            let (q, weight) = ((x * inverse).round().clamp(-most, most - 1.0), importance(x, mean_square));
+            let (q, weight) = (round(x * inverse), importance(x, mean_square));
             product += weight * x * q;
             square += weight * q * q;
         }
@@ -348,6 +339,11 @@ fn signed(some: &[f32], most: f32) -> f32 {
         }
     }
     best.0
+}
+
+/// The number that is farthest from zero, with its sign.
+fn largest(some: &[f32]) -> f32 {
+    some.iter().fold(0f32, |largest, &x| if x.abs() > largest.abs() { x } else { largest })
 }
 
 /// Scale and offset of `scale * q - offset`, with `q` from 0 to `most`, that come nearest to some numbers. The scale is

@@ -14,7 +14,7 @@
 //! | `cuda` | the same for NVIDIA GPUs, and the draw of a token (feature `cuda`) |
 //! | [`permutation`] | memberships in torch's random permutations, which watermarks of other systems rest on |
 //! | [`philox`] | random words out of counters, which others of them rest on |
-//! | `mapped`, `zeroed` | files as memory; memory that may not be there |
+//! | `mapped`, `bytes`, `zeroed` | files as memory; parts of them; memory that may not be there |
 //! | `format`, `decode`, `encode` | formats of weights, GGML's among them; the way out of them, and into them |
 //! | `weights`, `out` | a matrix as it is stored; a result that several threads write |
 //! | `block_dot` | products with block-quantised weights, as integers |
@@ -24,6 +24,7 @@
 
 pub mod attention;
 mod block_dot;
+mod bytes;
 mod bytewise;
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 pub mod cuda;
@@ -44,6 +45,7 @@ mod weights;
 mod zeroed;
 
 pub use attention::{AttentionMask, Cached, Heads, attend};
+pub use bytes::Bytes;
 pub use elements::{Activation, Pairs, activate, layer_norm, rms_norm, rotate};
 pub use format::Format;
 pub use linear::{linear, linear_each};

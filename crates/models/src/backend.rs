@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::description::matrix::Bytes;
+use verdigris_kernels::Bytes;
+
 use crate::error::ModelError;
 use crate::language_model::LanguageModel;
 use crate::source::files::{CONFIG, Files};
@@ -48,15 +49,8 @@ impl ModelFiles<'_> {
     /// All of a GGUF file; none where the model is a folder. It is mapped, and read when it is used.
     ///
     /// # Errors
-    /// Where it is missing, cannot be read, or is damaged, and [`ModelError::Config`] where it is one of several.
+    /// Where it is missing, cannot be read, or does not begin like one.
     pub fn gguf(&self) -> Result<Option<Bytes>, ModelError> {
-        let path = || self.0.path("");
-        if let Some(gguf) = self.0.gguf()?
-            && gguf.shard().is_ok_and(|shard| shard.is_some())
-        {
-            let fault = "its weights are in several GGUF files, which our own decoder reads alone".into();
-            return Err(ModelError::Config { path: path(), fault });
-        }
         self.0.gguf_bytes()
     }
 }

@@ -7,7 +7,7 @@ use safetensors::Dtype;
 
 use super::cover::Region;
 use crate::error::CheckpointError;
-use crate::file::Bytes;
+use crate::file;
 use crate::pickle::{Node, Pickle};
 use crate::torch_file::tensor::dtype_of;
 use crate::weight::numel;
@@ -50,7 +50,7 @@ pub(super) struct Stored {
 
 impl Metadata {
     pub(super) fn read(path: &Path) -> Result<Self, CheckpointError> {
-        let bytes = Bytes::of(path)?;
+        let bytes = file::map(path)?;
         let pickle = Pickle::read(bytes.get()).map_err(|fault| CheckpointError::pickle(path.to_owned(), fault))?;
         Self::of(pickle.root()).map_err(|fault| CheckpointError::Damaged { path: path.to_owned(), fault })
     }

@@ -21,8 +21,10 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
+use verdigris_kernels::Bytes;
+
 use crate::error::CheckpointError;
-use crate::file::Bytes;
+use crate::file;
 use crate::torch_file::TorchFile;
 use crate::weight::{Chunk, Weight};
 use cover::{Cover, Region};
@@ -116,7 +118,7 @@ impl Files<'_> {
         let file = match self.open.get(&path) {
             Some(file) => file.clone(),
             None => {
-                let file = Bytes::of(&path).map_err(|error| match error {
+                let file = file::map(&path).map_err(|error| match error {
                     CheckpointError::Read { source, .. } if source.kind() == ErrorKind::NotFound => {
                         let fault =
                             format!("{} is missing: copy it from the machine of the rank that wrote it", stored.file);

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::io::Cursor;
 use std::path::Path;
 
+use verdigris_kernels::Bytes;
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::error::CheckpointError;
-use crate::file::Bytes;
 
 /// How files begin that torch wrote before version 1.6: a pickle of a number that nothing else begins with.
 const LEGACY: &[u8] = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.";

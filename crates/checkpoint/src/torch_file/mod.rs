@@ -10,8 +10,10 @@ pub(crate) mod tensor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use verdigris_kernels::Bytes;
+
 use crate::error::CheckpointError;
-use crate::file::Bytes;
+use crate::file;
 use crate::pickle::{Node, Pickle};
 use archive::Archive;
 use tensor::Tensor;
@@ -31,7 +33,7 @@ impl TorchFile {
     /// # Errors
     /// If it cannot be read, is damaged or of a format that is not read here, or names what only an attack would.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        Self::of(path, Bytes::of(path)?)
+        Self::of(path, file::map(path)?)
     }
 
     /// As [`TorchFile::open`], with bytes that are in memory. Errors call them `path`.

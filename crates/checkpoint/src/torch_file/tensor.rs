@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use safetensors::Dtype;
+use verdigris_kernels::Bytes;
 
 use super::archive::Archive;
 use crate::error::CheckpointError;
-use crate::file::Bytes;
 use crate::pickle::Node;
 
 /// More axes have no tensors of torch's (`MAX_DIMS` of its kernels).

@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use verdigris_kernels::Format;
+use verdigris_kernels::{Bytes, Format};
 
 use crate::description::adapter::{Adapter, plain_name};
-use crate::description::matrix::{Bytes, Matrix};
+use crate::description::matrix::Matrix;
 use crate::description::stored::{Stored, parse_safetensors};
 use crate::description::weight::Weight;
 use crate::error::ModelError;

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use safetensors::{Dtype, SafeTensors};
-use verdigris_kernels::Format;
+use verdigris_kernels::{Bytes, Format};
 
-use super::matrix::{Bytes, Matrix};
+use super::matrix::Matrix;
 use crate::error::ModelError;
 
 /// A tensor as it is stored.

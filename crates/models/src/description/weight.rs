@@ -1,11 +1,13 @@
 //! A matrix as a decoder uses it: as it is stored, and what an adapter makes of it.
 
+#[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use verdigris_kernels::{Format, linear};
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
-use {super::matrix::Bytes, std::borrow::Cow};
+use verdigris_kernels::Bytes;
+use verdigris_kernels::{Format, linear};
 
 use super::adapter::update::Update;
 use super::matrix::Matrix;

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use verdigris_kernels::Bytes;
 
 use super::open;
 use crate::description::gguf::Gguf;
 use crate::description::gguf::shards::{self, Shard};
-use crate::description::matrix::Bytes;
 use crate::error::ModelError;
 
 pub(crate) const CONFIG: &str = "config.json";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
-use verdigris_kernels::Format;
+use verdigris_kernels::{Bytes, Format};
 use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 
@@ -20,7 +20,6 @@ use crate::description::config::{DecoderConfig, Positions, Scaling};
 use crate::description::families::{Family, Fields, family, model_types};
 use crate::description::gguf::convert::{Converted, Model, convert, neighbours};
 use crate::description::gguf::{self, Gguf};
-use crate::description::matrix::Bytes;
 use crate::description::parts::Parts;
 use crate::device::Device;
 use crate::error::ModelError;
@@ -285,6 +284,10 @@ impl ModelFolder {
                 Ok(Arc::new(GpuDecoder::new(gpu.clone(), config, &parts, self.cached_as, self.layout)?))
             }
             Device::Backend(backend) => {
+                if gguf.is_some_and(|gguf| gguf.shard().is_ok_and(|shard| shard.is_some())) {
+                    let fault = "its weights are in several GGUF files, which our own decoder reads alone".into();
+                    return Err(ModelError::Config { path: self.files.path(CONFIG), fault });
+                }
                 if let Some(adapter) = &self.adapter {
                     return Err(ModelError::Adapter {
                         path: adapter.path(""),

@@ -14,7 +14,9 @@ pub(crate) mod update;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use crate::description::matrix::{Bytes, Matrix};
+use verdigris_kernels::Bytes;
+
+use crate::description::matrix::Matrix;
 use crate::description::stored::{Stored, parse_safetensors};
 use crate::description::weight::Weight;
 use crate::error::ModelError;

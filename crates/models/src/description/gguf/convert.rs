@@ -4,14 +4,13 @@ use std::io::{BufWriter, IntoInnerError, Write};
 use std::path::Path;
 
 use rayon::prelude::*;
-use verdigris_kernels::Format;
+use verdigris_kernels::{Bytes, Format};
 use verdigris_logits::TokenId;
 
 use super::write::{Planned, Put, head, pad};
 use super::{Gguf, model, tokenizer};
 use crate::description::config::{DecoderConfig, FeedForward, LayerKind, Norm, Pairs, Positions, Rotary, Scaling};
 use crate::description::families::{Fields, family};
-use crate::description::matrix::Bytes;
 use crate::description::parts::{Parts, Projection, Scales};
 use crate::description::rotary::Angles;
 use crate::description::weight::Weight;

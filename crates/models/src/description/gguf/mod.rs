@@ -12,10 +12,9 @@ pub(crate) mod write;
 
 use std::collections::HashMap;
 
-use verdigris_kernels::Format;
+use verdigris_kernels::{Bytes, Format};
 
 use crate::description::checkpoint::Checkpoint;
-use crate::description::matrix::Bytes;
 use crate::description::stored::Stored;
 
 /// No file has more values, or more tensors.

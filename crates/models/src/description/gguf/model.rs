@@ -213,8 +213,8 @@ fn renamed(name: &str, architecture: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::description::gguf::write::{Planned, Put, head};
-    use crate::description::matrix::Bytes;
     use std::sync::Arc;
+    use verdigris_kernels::Bytes;
     use verdigris_kernels::Format;
 
     /// The description in a file with some values more, or others, and a tensor; what is wrong with it.

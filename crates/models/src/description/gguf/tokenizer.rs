@@ -164,8 +164,8 @@ fn adds_begin(post_processor: &Json) -> bool {
 mod tests {
     use super::*;
     use crate::description::gguf::write::head;
-    use crate::description::matrix::Bytes;
     use std::sync::Arc;
+    use verdigris_kernels::Bytes;
     use verdigris_text::Tokenizer;
 
     fn tokenizer(adds_space: Option<bool>) -> Tokenizer {
