@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use verdigris::decoding::tree::{DraftTree, Origin, TreeShape};
 use verdigris::decoding::{Coupling, DraftModel, Drafter, Seeded};
 use verdigris::logits::{Chain, Random, Sampler, Transform};
 use verdigris::{Device, Engine, Key, Marking, ModelFolder, Request};
@@ -95,9 +96,18 @@ fn a_drafter_forgets_what_was_rejected() {
     let drafter = || DraftModel::new(model.clone(), 100, &chain, Sampler::Categorical, Coupling::Independent).unwrap();
     let mut used = drafter();
     for text in [&[5, 6, 7][..], &[5, 6, 7, 8, 9], &[5, 6, 10, 11], &[5, 6, 10, 11, 12, 13, 14], &[1], &[5, 6]] {
-        let draft = |drafter: &mut DraftModel<'_>| drafter.draft(text, &state, 4, &mut Seeded(Random::new(3))).unwrap();
+        let draft = |drafter: &mut DraftModel<'_>| -> Vec<(u32, Option<Vec<f64>>)> {
+            let (mut tree, shape) = (DraftTree::default(), TreeShape::chain(4));
+            tree.clear(text.len());
+            drafter.draft(text, &state, &shape, &mut Seeded(Random::new(3)), &mut tree).unwrap();
+            let law = |origin| match origin {
+                Origin::Drawn(law) => Some(tree.law_of(law).to_vec()),
+                _ => None,
+            };
+            tree.nodes().iter().map(|node| (node.token, law(node.origin))).collect()
+        };
         let again = draft(&mut used);
-        assert_eq!(again.len(), 4);
+        assert!(again.len() == 4 && again.iter().all(|(_, law)| law.is_some()));
         assert!(again == draft(&mut drafter()), "{text:?}");
     }
 }

@@ -182,6 +182,7 @@ impl Speculation {
             Way::Lookup => request.lookup(),
             Way::Draft(DraftLength::Auto) => request.draft(draft),
             Way::Draft(DraftLength::Fixed(length)) => request.draft(draft).draft_tokens(length),
+            Way::Draft(DraftLength::Tree(shape)) => request.draft(draft).draft_tree(shape),
             Way::Repeatable(length) => request.draft(draft).draft_tokens(length).repeatable(),
         };
         let written = request.text()?;

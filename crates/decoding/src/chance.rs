@@ -15,12 +15,12 @@ pub trait Chance {
         None
     }
 
-    /// A draft from a law that sums to one. `index` is the number of drafts before it in its call: a position is
-    /// drafted again, at another index, after a draft before it was rejected.
+    /// A draft from a law that sums to one. `index` tells apart the drafts of one position: several in one tree, and
+    /// those of a later call after a draft before it was rejected.
     fn draft(&mut self, law: &[f64], position: usize, index: usize) -> TokenId;
 
-    /// Whether an event of this probability happens.
-    fn accept(&mut self, probability: f64, position: usize) -> bool;
+    /// Whether an event of this probability happens. `index` tells apart the events of one position.
+    fn accept(&mut self, probability: f64, position: usize, index: usize) -> bool;
 
     /// The token that replaces a rejected draft, from a law that sums to one.
     fn residual(&mut self, law: &[f64], position: usize) -> TokenId;
@@ -44,8 +44,8 @@ impl Chance for Seeded {
         invert(law, self.0.uniform_of(position as u64, Purpose::Draft, index as u32))
     }
 
-    fn accept(&mut self, probability: f64, position: usize) -> bool {
-        self.0.uniform(position as u64, Purpose::Accept) < probability
+    fn accept(&mut self, probability: f64, position: usize, index: usize) -> bool {
+        self.0.uniform_of(position as u64, Purpose::Accept, index as u32) < probability
     }
 
     fn residual(&mut self, law: &[f64], position: usize) -> TokenId {
@@ -93,14 +93,14 @@ mod tests {
     fn every_decision_has_a_number_of_its_own() {
         const POSITIONS: usize = 2000;
         let chance = || Seeded(Random::new(5));
-        let accept = |at: usize| number(|p| chance().accept(p, at));
+        let accept = |at: usize, index: usize| number(|p| chance().accept(p, at, index));
         let residual = |at: usize| number(|p| chance().residual(&coin(p), at) == 0);
         let draft = |at: usize, index: usize| number(|p| chance().draft(&coin(p), at, index) == 0);
         let mut kinds = vec![("token", (0..POSITIONS).map(|at| chance().number(at).unwrap()).collect::<Vec<f64>>())];
-        kinds.push(("accept", (0..POSITIONS).map(accept).collect()));
         kinds.push(("residual", (0..POSITIONS).map(residual).collect()));
         for index in 0..4 {
             kinds.push(("draft", (0..POSITIONS).map(|at| draft(at, index)).collect()));
+            kinds.push(("accept", (0..POSITIONS).map(|at| accept(at, index)).collect()));
         }
         let mut all: Vec<f64> = kinds.iter().flat_map(|(_, numbers)| numbers).copied().collect();
         all.sort_unstable_by(f64::total_cmp);

@@ -12,6 +12,8 @@
 
 use std::time::Duration;
 
+use crate::tree::TreeShape;
+
 /// How many drafts to ask for.
 #[doc(alias = "num_assistant_tokens")]
 #[doc(alias = "num_speculative_tokens")]
@@ -20,8 +22,20 @@ pub enum DraftLength {
     /// As many as pay, from what acceptance and time are measured to be while the text is written; none where
     /// drafting does not pay.
     Auto,
-    /// This many for each call.
+    /// This many for each call, one after the other.
     Fixed(usize),
+    /// A tree of this shape for each call.
+    Tree(TreeShape),
+}
+
+impl DraftLength {
+    /// The most tokens that drafts take up in a cache beside those of one path.
+    pub(crate) fn most_beside(self) -> usize {
+        match self {
+            Self::Tree(shape) => shape.len(),
+            Self::Auto | Self::Fixed(_) => 0,
+        }
+    }
 }
 
 /// The most drafts that [`DraftLength::Auto`] asks for.
@@ -90,11 +104,17 @@ impl Chooser {
         }
     }
 
-    /// The number of drafts for the next call.
-    pub(crate) fn choose(&mut self) -> usize {
-        if let DraftLength::Fixed(length) = self.length {
-            return length;
+    /// What to draft for the next call.
+    pub(crate) fn choose(&mut self) -> TreeShape {
+        match self.length {
+            DraftLength::Auto => TreeShape::chain(self.length()),
+            DraftLength::Fixed(length) => TreeShape::chain(length),
+            DraftLength::Tree(shape) => shape,
         }
+    }
+
+    /// The number of drafts for the next call, where it is chosen.
+    fn length(&mut self) -> usize {
         if let Some(&trial) = TRIALS.get(self.calls) {
             return trial;
         }
@@ -193,7 +213,7 @@ mod tests {
         let (mut chooser, random) = (Chooser::new(DraftLength::Auto), Random::new(1));
         let (mut written, mut seconds) = (0, 0.0);
         while written < tokens {
-            let drafted = chooser.choose();
+            let drafted = chooser.choose().len();
             let coin = |i: usize| random.uniform((written + i) as u64, Purpose::Accept) < acceptance;
             let accepted = (0..drafted).take_while(|&i| coin(i)).count();
             let noise = 1.0 + 0.1 * random.uniform(written as u64, Purpose::Weight);
@@ -235,7 +255,7 @@ mod tests {
         let mut chooser = Chooser::new(DraftLength::Auto);
         let mut go = |calls: usize, good: bool| {
             for _ in 0..calls {
-                let drafted = chooser.choose();
+                let drafted = chooser.choose().len();
                 let accepted = if good { drafted } else { 0 };
                 let [drafting, verifying] = [0.1 * drafted as f64, 1.0].map(Duration::from_secs_f64);
                 chooser.observe(Call { rows: drafted + 1, drafted, accepted, drafting, verifying });
@@ -253,6 +273,6 @@ mod tests {
         let call =
             Call { rows: 6, drafted: 5, accepted: 0, drafting: Duration::from_secs(9), verifying: Duration::ZERO };
         chooser.observe(call);
-        assert_eq!(chooser.choose(), 5);
+        assert_eq!(chooser.choose(), TreeShape::chain(5));
     }
 }

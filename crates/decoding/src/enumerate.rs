@@ -37,7 +37,7 @@ impl Chance for &mut Branch {
     fn draft(&mut self, law: &[f64], _: usize, _: usize) -> TokenId {
         self.choose(law) as TokenId
     }
-    fn accept(&mut self, probability: f64, _: usize) -> bool {
+    fn accept(&mut self, probability: f64, _: usize, _: usize) -> bool {
         self.choose(&[1.0 - probability, probability]) == 1
     }
     fn residual(&mut self, law: &[f64], _: usize) -> TokenId {

@@ -12,6 +12,8 @@
 //! | [`speculative`] | several drafted tokens a step, and the same law |
 //! | [`draft_length`] | how many guesses pay |
 //! | [`drafter`] | who guesses: a small model, or the text itself |
+//! | [`tree`] | what is guessed: tokens, each with the law that it was drawn from |
+//! | [`rules`] | which guesses stand |
 //! | [`chance`] | where every random decision goes through |
 //! | [`guide`] | a reward model that moves the likeliest tokens |
 //! | [`best_of`] | one of several texts, by their scores |
@@ -32,23 +34,28 @@ pub mod guide;
 pub mod limits;
 pub mod perplexity;
 pub mod plain;
+pub mod rules;
 pub mod speculative;
 pub mod steer;
 #[cfg(test)]
 mod table;
 pub mod target;
 pub mod together;
+pub mod tree;
 pub mod writing;
 
 pub use chance::{Chance, Seeded};
 pub use draft_length::DraftLength;
-pub use drafter::{Coupling, Draft, DraftModel, Drafter, Lookup};
+pub use drafter::{Coupling, DraftModel, Drafter, Lookup};
 pub use guide::Guide;
 pub use limits::{Limits, Stop};
 pub use perplexity::{Perplexity, perplexity};
 pub use plain::Plain;
+pub use rules::Rule;
+pub use rules::typical::Typical;
 pub use speculative::{Acceptance, Speculative};
 pub use steer::{Pair, Steered};
 pub use target::{DecodeError, Target};
 pub use together::Together;
+pub use tree::{DraftTree, TreeShape};
 pub use writing::Writing;

@@ -42,7 +42,7 @@ impl<'a> Plain<'a> {
         limits: Limits,
     ) -> Result<Self, DecodeError> {
         let size = model.vocabulary_size();
-        let sequence = limits.begin(model, prompt)?;
+        let sequence = limits.begin(model, prompt, 0)?;
         Ok(Self::after(target, prompt, limits, sequence, size))
     }
 

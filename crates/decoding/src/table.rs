@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use verdigris_logits::{Purpose, Random, Row, TokenId, Transform};
-use verdigris_models::{Batch, BatchItem, LanguageModel, ModelError, Rows, SampleRequest, Sequence, Wanted};
+use verdigris_models::{Batch, BatchItem, LanguageModel, ModelError, Rows, SampleRequest, Sequence};
 
 pub(crate) struct Table {
     rows: Vec<Vec<f32>>,
@@ -129,10 +129,7 @@ impl Sequence for TableSequence {
             return Err(ModelError::UnknownToken { token, size });
         }
         self.tokens.extend(batch.tokens);
-        let wanted = match batch.wanted {
-            Wanted::Last => 1,
-            Wanted::All => batch.tokens.len(),
-        };
+        let wanted = batch.rows();
         let held = tokens - batch.tokens.len();
         let row = |end: usize| match batch.parents {
             None => self.table.row_after(&self.tokens[..=end]),

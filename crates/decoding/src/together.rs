@@ -33,7 +33,7 @@ impl<'a> Together<'a> {
         limits: &Limits,
     ) -> Result<Self, DecodeError> {
         let mut texts = Vec::with_capacity(targets.len());
-        let mut common = limits.begin(model.clone(), prompt)?;
+        let mut common = limits.begin(model.clone(), prompt, 0)?;
         if targets.len() > 1 && prompt.len() > 1 {
             let all_but_the_last = Batch::chain(&prompt[..prompt.len() - 1], Wanted::Last);
             common.forward(&all_but_the_last, &mut Rows::default())?;

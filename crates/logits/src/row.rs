@@ -172,10 +172,18 @@ impl Row {
 
     /// The law of the next token: `softmax(logits)` in `f64`. All zero where no token can be drawn.
     pub fn distribution(&self) -> Vec<f64> {
-        let Some(max) = self.max() else { return vec![0.0; self.len()] };
-        let weights: Vec<f64> = self.logits.iter().map(|&z| weight(z, max)).collect();
-        let total: f64 = weights.iter().sum();
-        weights.into_iter().map(|w| w / total).collect()
+        let mut law = Vec::new();
+        self.distribution_into(&mut law);
+        law
+    }
+
+    /// As [`Row::distribution`], in the place of what `law` holds.
+    pub fn distribution_into(&self, law: &mut Vec<f64>) {
+        law.clear();
+        let Some(max) = self.max() else { return law.resize(self.len(), 0.0) };
+        law.extend(self.logits.iter().map(|&z| weight(z, max)));
+        let total: f64 = law.iter().sum();
+        law.iter_mut().for_each(|w| *w /= total);
     }
 }
 

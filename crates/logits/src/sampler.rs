@@ -43,14 +43,21 @@ impl Sampler {
 
     /// The law of [`Sampler::sample`] for a uniform `u`: one probability a token.
     pub fn distribution(self, row: &Row) -> Vec<f64> {
+        let mut law = Vec::new();
+        self.distribution_into(row, &mut law);
+        law
+    }
+
+    /// As [`Sampler::distribution`], in the place of what `law` holds.
+    pub fn distribution_into(self, row: &Row, law: &mut Vec<f64>) {
         match self {
-            Self::Categorical => row.distribution(),
+            Self::Categorical => row.distribution_into(law),
             Self::Greedy => {
-                let mut law = vec![0.0; row.len()];
+                law.clear();
+                law.resize(row.len(), 0.0);
                 if let Some(t) = self.sample(row, 0.0) {
                     law[t as usize] = 1.0;
                 }
-                law
             }
         }
     }

@@ -141,7 +141,8 @@ impl<M: Forward + Sync> ForeignSequence<M> {
     fn chain(&mut self, batch: &Batch<'_>, rows: &mut Vec<f32>) -> Result<(), BoxError> {
         let before = self.tokens.len();
         self.tokens.extend_from_slice(batch.tokens);
-        if batch.wanted == Wanted::All {
+        let wanted = before + batch.first_wanted();
+        if batch.wanted != Wanted::Last {
             let Copy { read: held, mut model } = self.latest()?;
             if let Some(all) = model.forward_all(&self.tokens[held..], held) {
                 let all = all?;
@@ -149,13 +150,12 @@ impl<M: Forward + Sync> ForeignSequence<M> {
                 if all.len() != (self.tokens.len() - held) * size {
                     return Err(format!("{} logits for {} tokens", all.len(), self.tokens.len() - held).into());
                 }
-                rows.extend_from_slice(&all[(before - held) * size..]);
+                rows.extend_from_slice(&all[(wanted - held) * size..]);
                 self.push(Copy { read: self.tokens.len(), model }, batch.rows());
                 return Ok(());
             }
         }
-        let first = if batch.wanted == Wanted::Last { self.tokens.len() } else { before + 1 };
-        for end in first..=self.tokens.len() {
+        for end in wanted + 1..=self.tokens.len() {
             let (copy, row) = self.read(&self.tokens[..end])?;
             rows.extend(row);
             self.push(copy, batch.rows());
@@ -174,7 +174,7 @@ impl<M: Forward + Sync> ForeignSequence<M> {
     /// The rows of a tree. Copies of its branches are not kept.
     fn tree(&mut self, batch: &Batch<'_>, parents: &[Option<usize>], rows: &mut Vec<f32>) -> Result<(), BoxError> {
         let mut text = Vec::new();
-        for node in 0..batch.tokens.len() {
+        for node in batch.first_wanted()..batch.tokens.len() {
             let mut path = vec![batch.tokens[node]];
             let mut at = node;
             while let Some(parent) = parents[at] {

@@ -158,6 +158,8 @@ pub enum Wanted {
     Last,
     /// Those of all tokens.
     All,
+    /// Those of the token of this index and all after it.
+    From(usize),
 }
 
 impl<'a> Batch<'a> {
@@ -171,9 +173,24 @@ impl<'a> Batch<'a> {
         Self { tokens, parents: Some(parents), wanted: Wanted::All }
     }
 
+    /// The index of the first token whose row is wanted; all after it have rows too.
+    ///
+    /// # Panics
+    /// If it is [`Wanted::From`] beyond the tokens.
+    pub fn first_wanted(&self) -> usize {
+        match self.wanted {
+            Wanted::Last => self.tokens.len().saturating_sub(1),
+            Wanted::All => 0,
+            Wanted::From(first) => {
+                assert!(first <= self.tokens.len(), "rows from {first} of {} tokens", self.tokens.len());
+                first
+            }
+        }
+    }
+
     /// How many rows are wanted.
     pub fn rows(&self) -> usize {
-        if self.wanted == Wanted::Last { self.tokens.len().min(1) } else { self.tokens.len() }
+        self.tokens.len() - self.first_wanted()
     }
 
     /// The positions of the tokens when `held` tokens stand before them.
@@ -276,5 +293,8 @@ mod tests {
         let sees: Vec<Vec<usize>> = visible.chunks(5).map(|row| (0..5).filter(|&j| row[j]).collect()).collect();
         assert_eq!(sees, [vec![0], vec![0, 1], vec![0, 2], vec![0, 2, 3], vec![4]]);
         assert_eq!(Batch::chain(&[7, 8, 9], Wanted::All).positions(3), [3, 4, 5]);
+        let rows = |wanted| Batch::chain(&[7, 8, 9], wanted).rows();
+        assert_eq!([Wanted::Last, Wanted::All, Wanted::From(1), Wanted::From(3)].map(rows), [1, 3, 2, 0]);
+        assert_eq!(Batch::chain(&[], Wanted::Last).rows(), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::language_model::{Batch, Wanted};
+use crate::language_model::Batch;
 
 /// The most tokens of chains that go through the layers together. A longer prompt goes in chunks, so that memory does
 /// not grow with it.
@@ -32,18 +32,14 @@ impl TokenSlice {
 
     /// Which of the slice's tokens have rows.
     pub(crate) fn wanted(&self, batch: &Batch<'_>) -> Range<usize> {
-        let count = self.len();
-        match batch.wanted {
-            Wanted::All => 0..count,
-            Wanted::Last if self.to == batch.tokens.len() => count - 1..count,
-            Wanted::Last => 0..0,
-        }
+        let first = batch.first_wanted().clamp(self.from, self.to);
+        first - self.from..self.len()
     }
 
     /// Which of the batch's rows those are.
     pub(crate) fn rows(&self, batch: &Batch<'_>) -> Range<usize> {
-        let from = if batch.wanted == Wanted::All { self.from } else { 0 };
-        from..from + self.wanted(batch).len()
+        let first = batch.first_wanted();
+        self.from.max(first) - first..self.to.max(first) - first
     }
 }
 
@@ -78,6 +74,7 @@ pub(crate) fn passes(slices: &[TokenSlice]) -> impl Iterator<Item = &[TokenSlice
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::language_model::Wanted;
 
     #[test]
     fn chains_are_cut_and_trees_are_whole() {
@@ -101,6 +98,12 @@ mod tests {
         let third = vec![(3, 0, 0..300), (4, 0, 0..1)];
         assert_eq!(got, [first, second, third]);
         assert_eq!(slices[0].of(&batches[0]).tokens.len(), CHUNK);
+        let from = |first| {
+            let batch = Batch::chain(&long, Wanted::From(first));
+            [0, 1].map(|i| (slices[i].wanted(&batch), slices[i].rows(&batch)))
+        };
+        assert_eq!(from(500), [(500..512, 0..12), (0..188, 12..200)]);
+        assert_eq!(from(600), [(512..512, 0..0), (88..188, 0..100)]);
         // One that exceeds a pass is a pass of its own.
         let (tree, parents) = ([3; 600], [None; 600]);
         share_out([Batch::chain(&short, Wanted::All), Batch::tree(&tree, &parents)].into_iter(), &mut slices);

@@ -77,7 +77,7 @@ pub use reward::Reward;
 #[cfg(feature = "candle")]
 pub use verdigris_candle::Candle;
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Registry, Style};
-pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop};
+pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop, TreeShape};
 pub use verdigris_detector::{self as detector, DetectError, Finding, Judgement, Look, MarkedPassage, Reader};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};

@@ -17,6 +17,9 @@ const END: u32 = 6;
 /// In the place of a token's parent: it follows what was held before.
 const NO_PARENT: u32 = u32::MAX;
 
+/// In the place of the first token whose row is wanted: the last.
+const LAST: u32 = u32::MAX;
+
 /// What a text is called by all ranks.
 pub(super) type TextId = u32;
 
@@ -86,8 +89,12 @@ pub(super) fn forward<'a>(message: &mut Vec<u8>, readings: impl ExactSizeIterato
     message.clear();
     put(message, [FORWARD, readings.len() as u32]);
     for (text, length, Batch { tokens, parents, wanted }) in readings {
-        let (all, is_tree) = (u32::from(wanted == Wanted::All), u32::from(parents.is_some()));
-        put(message, [text, length as u32, all, is_tree, tokens.len() as u32]);
+        let wanted = match wanted {
+            Wanted::Last => LAST,
+            Wanted::All => 0,
+            Wanted::From(first) => first as u32,
+        };
+        put(message, [text, length as u32, wanted, u32::from(parents.is_some()), tokens.len() as u32]);
         put(message, tokens.iter().copied());
         let parents = parents.into_iter().flatten();
         put(message, parents.map(|parent| parent.map_or(NO_PARENT, |parent| parent as u32)));
@@ -153,7 +160,7 @@ impl Readings {
         self.tokens.clear();
         self.parents.clear();
         for _ in 0..words.next()? {
-            let (text, length, all, is_tree) = (words.next()?, words.size()?, words.flag()?, words.flag()?);
+            let (text, length, wanted, is_tree) = (words.next()?, words.size()?, words.next()?, words.flag()?);
             let count = words.size()?;
             words.has(count)?;
             let from = self.tokens.len();
@@ -168,7 +175,12 @@ impl Readings {
                 });
             }
             self.parents.resize(self.tokens.len(), None);
-            let wanted = if all { Wanted::All } else { Wanted::Last };
+            let wanted = match wanted {
+                LAST => Wanted::Last,
+                0 => Wanted::All,
+                first if first as usize <= count => Wanted::From(first as usize),
+                _ => return Err(BadCommand),
+            };
             self.all.push(Reading { text, length, wanted, is_tree, from, to: from + count });
         }
         Ok(())

@@ -19,7 +19,7 @@ use candle_nn::ops::{rms_norm, silu};
 use candle_nn::rotary_emb::rope_thd;
 
 use verdigris_models::config::{Activation, DecoderConfig, FeedForward, Norm, Positions, Rotary};
-use verdigris_models::{Batch, Held, LanguageModel, ModelError, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, Held, LanguageModel, ModelError, Rows, Sequence};
 
 use crate::error::TrainError;
 use crate::weights::Weights;
@@ -157,9 +157,8 @@ impl Decoder {
             let x = self.normalize(&h, &layer.feed_forward_norm)?;
             h = (&h + layer.down.apply(&(silu(&layer.gate.apply(&x)?)? * layer.up.apply(&x)?)?)?)?;
         }
-        if batch.wanted == Wanted::Last {
-            h = h.narrow(0, m - 1, 1)?;
-        }
+        let first = batch.first_wanted();
+        h = h.narrow(0, first, m - first)?;
         let rows = linear(&self.normalize(&h.contiguous()?, &self.norm)?, &self.output)?;
         rows.to_dtype(DType::F32)?.flatten_all()?.to_vec1()
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use verdigris_constrain::{Constraint, ForcedText, Registry, Style};
-use verdigris_decoding::{Acceptance, Coupling, DraftLength, Stop};
+use verdigris_decoding::{Acceptance, Coupling, DraftLength, Stop, TreeShape};
 use verdigris_logits::{Chain, TokenId, Transform};
 use verdigris_text::Message;
 use verdigris_watermark::Key;
@@ -375,6 +375,13 @@ impl<'a> Request<'a> {
     /// pay, or none. A seed gives one text for each number.
     pub fn draft_tokens(mut self, tokens: usize) -> Self {
         self.draft_length = DraftLength::Fixed(tokens);
+        self
+    }
+
+    /// Drafts a tree of this shape for each call of the model: several tokens in one place, of which one may stand. A
+    /// drafter that knows no trees drafts as many tokens one after the other as the tree is deep.
+    pub fn draft_tree(mut self, shape: TreeShape) -> Self {
+        self.draft_length = DraftLength::Tree(shape);
         self
     }
 

@@ -24,16 +24,17 @@ impl<D: Drafter> Drafter for Counted<'_, D> {
         &mut self,
         text: &[TokenId],
         state: &ChainState,
-        limit: usize,
+        shape: &TreeShape,
         chance: &mut dyn Chance,
-    ) -> Result<Vec<Draft>, DecodeError> {
-        let drafts = self.0.draft(text, state, limit, chance)?;
+        tree: &mut DraftTree,
+    ) -> Result<(), DecodeError> {
+        self.0.draft(text, state, shape, chance, tree)?;
         // Calls without drafts do not come here: those of the trials are two.
         let mut counts = self.2.get();
-        counts[usize::from(self.1 >= 2)] += drafts.len();
+        counts[usize::from(self.1 >= 2)] += tree.len();
         self.1 += 1;
         self.2.set(counts);
-        Ok(drafts)
+        Ok(())
     }
 }
 
@@ -77,13 +78,22 @@ fn a_choice_by_the_token_drawn_is_seen() {
             &mut self,
             text: &[TokenId],
             state: &ChainState,
-            limit: usize,
+            shape: &TreeShape,
             chance: &mut dyn Chance,
-        ) -> Result<Vec<Draft>, DecodeError> {
-            let mut drafts = self.0.draft(text, state, limit, chance)?;
-            let kept = |draft: &Draft| draft.proposal.as_ref().is_some_and(|law| law[draft.token as usize] > 0.4);
-            drafts.truncate(drafts.iter().take_while(|draft| kept(draft)).count());
-            Ok(drafts)
+            tree: &mut DraftTree,
+        ) -> Result<(), DecodeError> {
+            let mut all = DraftTree::default();
+            all.clear(text.len());
+            self.0.draft(text, state, shape, chance, &mut all)?;
+            for node in all.nodes() {
+                let Origin::Drawn(law) = node.origin else { panic!("it draws") };
+                if all.law_of(law)[node.token as usize] <= 0.4 {
+                    break;
+                }
+                let law = tree.law(|out| *out = all.law_of(law).to_vec());
+                tree.push(node.parent, node.token, Origin::Drawn(law));
+            }
+            Ok(())
         }
     }
     let target = target(Chain::new().then(TopK::new(2).unwrap()), Sampler::Categorical);

@@ -2,6 +2,7 @@
 //! rows of two models are not equally long.
 
 use super::*;
+use crate::drafter::drafts;
 
 /// What is handed over, errors as what they say.
 fn results(writing: impl Iterator<Item = Result<u32, DecodeError>>) -> Vec<Result<u32, String>> {
@@ -108,12 +109,13 @@ fn a_padded_draft_model_drafts_what_it_drafts_without() {
         Table::new((0..4).map(row).chain(vec![vec![0.0; 7]; 3]).collect(), 64)
     };
     let target = target(Chain::new(), Sampler::Categorical);
-    let drafts = |model: Arc<Table>, coupling| {
+    let drafted = |model: Arc<Table>, coupling| {
         let state = target.transforms.start(&PROMPT);
-        drafter(model, &target, coupling).cut(4).draft(&PROMPT, &state, 8, &mut Seeded(target.random)).unwrap()
+        let mut drafter = drafter(model, &target, coupling).cut(4);
+        drafts(&mut drafter, &PROMPT, &state, TreeShape::chain(8), &mut Seeded(target.random))
     };
     for coupling in [Coupling::Independent, Coupling::Shared] {
-        assert_eq!(drafts(rows(9.0), coupling), drafts(Table::noise(4, 2), coupling));
+        assert_eq!(drafted(rows(9.0), coupling), drafted(Table::noise(4, 2), coupling));
     }
 }
 

@@ -3,6 +3,7 @@
 mod auto;
 mod ends;
 mod seeded;
+mod trees;
 
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use crate::plain::Plain;
 use crate::steer::{Pair, Steered};
 use crate::table::Table;
 use crate::together::Together;
+use crate::tree::TreeShape;
 use verdigris_constrain::{Constraint, Lexicon};
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris_logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler};
@@ -210,17 +212,22 @@ fn mutations_are_seen() {
             &mut self,
             text: &[TokenId],
             state: &ChainState,
-            limit: usize,
+            shape: &TreeShape,
             chance: &mut dyn Chance,
-        ) -> Result<Vec<Draft>, DecodeError> {
-            let mut drafts = self.0.draft(text, state, limit, chance)?;
+            tree: &mut DraftTree,
+        ) -> Result<(), DecodeError> {
+            let mut honest = DraftTree::default();
+            honest.clear(text.len());
+            self.0.draft(text, state, shape, chance, &mut honest)?;
             let mut before = self.2.clone();
-            for draft in &mut drafts {
-                let law = draft.proposal.take().unwrap();
-                draft.proposal = Some((self.1)(law.clone(), &before));
+            for node in honest.nodes() {
+                let Origin::Drawn(law) = node.origin else { panic!("a guess has no law to lie about") };
+                let law = honest.law_of(law).to_vec();
+                let lie = tree.law(|out| *out = (self.1)(law.clone(), &before));
+                tree.push(node.parent, node.token, Origin::Drawn(lie));
                 before = law;
             }
-            Ok(drafts)
+            Ok(())
         }
     }
     let model = Table::noise(TOKENS, 1);
@@ -289,18 +296,6 @@ fn an_off_by_one_in_p_is_seen() {
     };
     assert!(distance(&plain, &with(false)) < 1e-12);
     assert!(distance(&plain, &with(true)) > 1e-3, "p of the position before");
-}
-
-#[test]
-fn a_filtered_residual_is_wrong() {
-    let (p, q) = ([0.5, 0.3, 0.2], [0.1, 0.1, 0.8]);
-    let (accept, residual) = reject(&p, &q, 2).unwrap();
-    let law = |residual: &[f64]| -> Vec<f64> { (0..3).map(|v| q[v].min(p[v]) + (q[2] - p[2]) * residual[v]).collect() };
-    assert!((accept - 0.25).abs() < 1e-15);
-    assert!(law(&residual).iter().zip(p).all(|(got, p)| (got - p).abs() < 1e-15));
-    let best = residual.iter().copied().fold(0.0, f64::max);
-    let filtered: Vec<f64> = residual.iter().map(|&r| if r == best { 1.0 } else { 0.0 }).collect();
-    assert!(law(&filtered).iter().zip(p).any(|(got, p)| (got - p).abs() > 0.1));
 }
 
 /// A draft model that guesses the target's own draw: the text is the plain one, whatever the length does.

@@ -17,9 +17,9 @@ impl Chance for Noted<'_> {
         self.1.push(("draft", position, index));
         self.0.draft(law, position, index)
     }
-    fn accept(&mut self, probability: f64, position: usize) -> bool {
-        self.1.push(("accept", position, 0));
-        self.0.accept(probability, position)
+    fn accept(&mut self, probability: f64, position: usize, index: usize) -> bool {
+        self.1.push(("accept", position, index));
+        self.0.accept(probability, position, index)
     }
     fn residual(&mut self, law: &[f64], position: usize) -> TokenId {
         self.1.push(("residual", position, 0));

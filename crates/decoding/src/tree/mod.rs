@@ -1,0 +1,266 @@
+//! Trees of drafted tokens, each with how it was come by. A chain is a tree in which every node has one child.
+
+mod shape;
+
+use verdigris_logits::TokenId;
+
+use crate::chance::Chance;
+
+pub use shape::{MAX_NODES, TreeShape};
+
+/// A law that children of a tree were drawn from: one of [`DraftTree::law`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LawId(usize);
+
+/// How a drafted token was come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It is a guess at the token that the target will draw.
+    Guess,
+    /// It was drawn from a law, whatever else was drawn from it.
+    Drawn(LawId),
+    /// It was drawn from a law without the tokens that siblings before it drew from the same law in this way.
+    DrawnWithout(LawId),
+}
+
+/// A drafted token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DraftNode {
+    /// The token.
+    pub token: TokenId,
+    /// The node that it follows; `None` for the end of the text.
+    pub parent: Option<usize>,
+    /// The number of tokens from the end of the text to this one, itself included.
+    pub depth: usize,
+    /// How it was come by.
+    pub origin: Origin,
+}
+
+/// Drafted tokens that may follow a text. Nodes come after their parents, and siblings in the order in which they were
+/// drawn; a token that was drawn twice is there twice.
+///
+/// The memory is used again by the next draft.
+#[derive(Clone, Debug, Default)]
+pub struct DraftTree {
+    /// The number of tokens before it.
+    position: usize,
+    nodes: Vec<DraftNode>,
+    laws: Vec<Vec<f64>>,
+    /// How many of the laws are of this draft.
+    used: usize,
+    /// A law without some of its tokens.
+    rest: Vec<f64>,
+}
+
+impl DraftTree {
+    /// Forgets all nodes and laws: what comes next follows a text of so many tokens.
+    pub fn clear(&mut self, position: usize) {
+        self.position = position;
+        self.nodes.clear();
+        self.used = 0;
+    }
+
+    /// The number of nodes.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether nothing was drafted.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The nodes, parents first.
+    pub fn nodes(&self) -> &[DraftNode] {
+        &self.nodes
+    }
+
+    /// The children of a node, or of the end of the text, in the order in which they came.
+    pub fn children(&self, parent: Option<usize>) -> impl Iterator<Item = (usize, &DraftNode)> + Clone {
+        // What comes before its parent is no child of it.
+        let from = parent.map_or(0, |parent| parent + 1);
+        self.nodes.iter().enumerate().skip(from).filter(move |(_, node)| node.parent == parent)
+    }
+
+    /// Whether every node follows the one before it.
+    pub fn is_chain(&self) -> bool {
+        self.nodes.iter().enumerate().all(|(i, node)| node.parent == i.checked_sub(1))
+    }
+
+    /// Whether all nodes are guesses.
+    pub fn is_guessed(&self) -> bool {
+        self.nodes.iter().all(|node| node.origin == Origin::Guess)
+    }
+
+    /// The position of the children of a node.
+    pub fn position_after(&self, parent: Option<usize>) -> usize {
+        self.position + parent.map_or(0, |parent| self.nodes[parent].depth)
+    }
+
+    /// Takes in a law that children are drawn from: `fill` writes it into a vector that may hold another one. It sums
+    /// to one.
+    pub fn law(&mut self, fill: impl FnOnce(&mut Vec<f64>)) -> LawId {
+        if self.used == self.laws.len() {
+            self.laws.push(Vec::new());
+        }
+        fill(&mut self.laws[self.used]);
+        self.used += 1;
+        LawId(self.used - 1)
+    }
+
+    /// A law that was taken in.
+    pub fn law_of(&self, law: LawId) -> &[f64] {
+        &self.laws[..self.used][law.0]
+    }
+
+    /// Adds a node: its index.
+    ///
+    /// # Panics
+    /// If there is no such parent.
+    pub fn push(&mut self, parent: Option<usize>, token: TokenId, origin: Origin) -> usize {
+        let depth = parent.map_or(1, |parent| self.nodes[parent].depth + 1);
+        self.nodes.push(DraftNode { token, parent, depth, origin });
+        self.nodes.len() - 1
+    }
+
+    /// Adds a guess at the target's own draw: its index.
+    ///
+    /// # Panics
+    /// If there is no such parent.
+    pub fn guess(&mut self, parent: Option<usize>, token: TokenId) -> usize {
+        self.push(parent, token, Origin::Guess)
+    }
+
+    /// Draws a child from a law, whatever else was drawn from it: its index.
+    ///
+    /// # Panics
+    /// If there is no such parent.
+    pub fn draw(&mut self, parent: Option<usize>, law: LawId, chance: &mut dyn Chance) -> usize {
+        let (position, index) = self.place(parent);
+        let token = chance.draft(&self.laws[law.0], position, index);
+        self.push(parent, token, Origin::Drawn(law))
+    }
+
+    /// Draws a child from a law without what was so drawn from it for the same parent: its index, or `None` where
+    /// nothing is left of the law.
+    ///
+    /// # Panics
+    /// If there is no such parent.
+    pub fn draw_without(&mut self, parent: Option<usize>, law: LawId, chance: &mut dyn Chance) -> Option<usize> {
+        let mut rest = std::mem::take(&mut self.rest);
+        let is_left = self.rest_of(law, parent, self.len(), &mut rest);
+        let (position, index) = self.place(parent);
+        let token = is_left.then(|| chance.draft(&rest, position, index));
+        self.rest = rest;
+        Some(self.push(parent, token?, Origin::DrawnWithout(law)))
+    }
+
+    /// What a law is without the tokens that children of `parent` before node `before` drew from it without
+    /// replacement, as a law again; `false` where nothing is left.
+    pub fn rest_of(&self, law: LawId, parent: Option<usize>, before: usize, rest: &mut Vec<f64>) -> bool {
+        rest.clear();
+        rest.extend_from_slice(self.law_of(law));
+        let mut is_whole = true;
+        for (_, node) in self.children(parent).take_while(|(node, _)| *node < before) {
+            if node.origin == Origin::DrawnWithout(law) {
+                rest[node.token as usize] = 0.0;
+                is_whole = false;
+            }
+        }
+        if is_whole {
+            return true;
+        }
+        let total: f64 = rest.iter().sum();
+        rest.iter_mut().for_each(|q| *q /= total);
+        total > 0.0
+    }
+
+    /// The position of the next child of a node, and a number that no other draft of that position has: neither of this
+    /// call, nor of another one, in which that position lies at another depth.
+    fn place(&self, parent: Option<usize>) -> (usize, usize) {
+        let depth = parent.map_or(0, |parent| self.nodes[parent].depth);
+        (self.position + depth, depth | (self.len() - depth) << 16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::Seeded;
+    use std::collections::BTreeSet;
+    use verdigris_logits::{Random, Row, Sampler};
+
+    fn some_law(tree: &mut DraftTree, law: &[f64]) -> LawId {
+        tree.law(|out| {
+            out.clear();
+            out.extend_from_slice(law);
+        })
+    }
+
+    #[test]
+    fn what_is_drawn_without_replacement_differs() {
+        let mut tree = DraftTree::default();
+        for seed in 0..50 {
+            tree.clear(7);
+            let chance = &mut Seeded(Random::new(seed));
+            let law = some_law(&mut tree, &[0.5, 0.0, 0.3, 0.2]);
+            (0..3).for_each(|_| assert!(tree.draw_without(None, law, chance).is_some()));
+            let drawn: BTreeSet<TokenId> = tree.nodes().iter().map(|node| node.token).collect();
+            assert_eq!(drawn, BTreeSet::from([0, 2, 3]));
+            assert_eq!(tree.draw_without(None, law, chance), None, "nothing is left");
+            // Another parent has the whole law.
+            assert!(tree.draw_without(Some(1), law, chance).is_some());
+            let mut rest = Vec::new();
+            assert!(tree.rest_of(law, None, 1, &mut rest));
+            let first = tree.nodes()[0].token as usize;
+            let expected = |token: usize| {
+                let law = [0.5, 0.0, 0.3, 0.2];
+                if token == first { 0.0 } else { law[token] / (1.0 - law[first]) }
+            };
+            assert!((0..4).all(|token| (rest[token] - expected(token)).abs() < 1e-15));
+        }
+    }
+
+    /// Notes where the chance of drafts is asked for.
+    struct Places(Vec<(usize, usize)>);
+    impl Chance for Places {
+        fn token(&mut self, _: Sampler, _: &Row, _: usize) -> Option<TokenId> {
+            None
+        }
+        fn draft(&mut self, _: &[f64], position: usize, index: usize) -> TokenId {
+            self.0.push((position, index));
+            0
+        }
+        fn accept(&mut self, _: f64, _: usize, _: usize) -> bool {
+            false
+        }
+        fn residual(&mut self, _: &[f64], _: usize) -> TokenId {
+            0
+        }
+    }
+
+    /// Trees of calls that overlap: a position is drafted in several of them, and never twice by one number.
+    #[test]
+    fn every_draft_has_a_place_of_its_own() {
+        let mut places = Places(Vec::new());
+        let mut tree = DraftTree::default();
+        for position in 10..14 {
+            tree.clear(position);
+            let law = some_law(&mut tree, &[1.0]);
+            let shape = TreeShape::levels(&[3, 2, 2]);
+            for node in 0..shape.len() {
+                tree.draw(shape.parent(node), law, &mut places);
+            }
+        }
+        let distinct: BTreeSet<_> = places.0.iter().collect();
+        assert_eq!(distinct.len(), places.0.len());
+        // A chain's are its depths.
+        let mut places = Places(Vec::new());
+        tree.clear(5);
+        let law = some_law(&mut tree, &[1.0]);
+        for i in 0..4usize {
+            tree.draw(i.checked_sub(1), law, &mut places);
+        }
+        assert_eq!(places.0, [(5, 0), (6, 1), (7, 2), (8, 3)]);
+    }
+}
