@@ -56,6 +56,10 @@ impl LanguageModel for Steered {
         experts.map(|model| model.context_length()).fold(self.base.context_length(), usize::min)
     }
 
+    fn hidden_size(&self) -> Option<usize> {
+        self.base.hidden_size()
+    }
+
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
         let begin = |model: &Arc<dyn LanguageModel>| Member::new(model.clone().begin(capacity)?);
         let pairs = self.pairs.iter().map(|pair| Ok((begin(&pair.expert)?, begin(&pair.anti)?, pair.alpha)));

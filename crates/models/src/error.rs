@@ -99,6 +99,14 @@ pub enum ModelError {
         /// What is wrong, and what to do.
         fault: String,
     },
+    /// A draft head that cannot be used, or not with this model.
+    #[error("{path}: {fault}")]
+    DraftHead {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        fault: String,
+    },
     /// A GPU has keys and values in pages.
     #[error("keys and values on a GPU are kept in pages")]
     PagesOnly,

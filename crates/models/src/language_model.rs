@@ -16,6 +16,11 @@ pub trait LanguageModel: Send + Sync {
     /// The most tokens that one sequence can hold.
     fn context_length(&self) -> usize;
 
+    /// The length of its hidden states, where it keeps them for [`Rows::with_hidden`].
+    fn hidden_size(&self) -> Option<usize> {
+        None
+    }
+
     /// Begins an empty sequence with room for `capacity` tokens (at most the context length).
     ///
     /// # Errors
@@ -240,6 +245,14 @@ impl<'a> Batch<'a> {
 pub struct Rows {
     pub(crate) logits: Vec<f32>,
     pub(crate) width: usize,
+    hidden: Option<Hidden>,
+}
+
+/// Hidden states, one after the other.
+#[derive(Clone, Debug, Default)]
+struct Hidden {
+    states: Vec<f32>,
+    size: usize,
 }
 
 impl Rows {
@@ -250,6 +263,40 @@ impl Rows {
     pub fn set(&mut self, logits: Vec<f32>, width: usize) {
         assert!(width > 0 && logits.len().is_multiple_of(width), "whole rows");
         (self.logits, self.width) = (logits, width);
+    }
+
+    /// Rows beside which models that [have them](LanguageModel::hidden_size) keep hidden states.
+    #[doc(alias = "output_hidden_states")]
+    pub fn with_hidden() -> Self {
+        Self { hidden: Some(Hidden::default()), ..Self::default() }
+    }
+
+    /// Whether hidden states are kept.
+    pub fn keeps_hidden(&self) -> bool {
+        self.hidden.is_some()
+    }
+
+    /// The hidden state of token `i` of the batch, whether its row was wanted or not: the residual stream after the last
+    /// norm, which the output matrix makes a row of.
+    ///
+    /// # Panics
+    /// If none were kept, or there was no such token.
+    pub fn hidden(&self, i: usize) -> &[f32] {
+        let Hidden { states, size } = self.hidden.as_ref().expect("hidden states are kept");
+        &states[i * size..(i + 1) * size]
+    }
+
+    /// Makes room for the hidden states of so many tokens, to be filled, if they are to be kept.
+    pub(crate) fn prepare_hidden(&mut self, tokens: usize, size: usize) {
+        if let Some(hidden) = &mut self.hidden {
+            hidden.size = size;
+            hidden.states.resize(tokens * size, 0.0);
+        }
+    }
+
+    /// The hidden states of all tokens, to be filled, if they are to be kept.
+    pub(crate) fn hidden_mut(&mut self) -> Option<&mut [f32]> {
+        self.hidden.as_mut().map(|hidden| &mut hidden.states[..])
     }
 
     /// Makes room for so many rows, to be filled.

@@ -12,6 +12,7 @@
 //! | `gpu` | the same on NVIDIA GPUs (feature `cuda`) |
 //! | [`parallel`] | a model that several ranks compute together |
 //! | [`source`] | where models come from: folders, files, the Hugging Face hub (feature `hub`) |
+//! | [`draft_head`] | small networks that guess from a model's hidden states |
 //! | [`reward`] | models that judge a text by one number |
 //! | [`foreign`] | models of other libraries behind the same contract |
 //! | [`mod@device`] | where a model computes |
@@ -28,6 +29,7 @@ mod cache;
 pub mod cpu;
 pub mod description;
 pub mod device;
+pub mod draft_head;
 mod error;
 pub mod foreign;
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
@@ -49,6 +51,7 @@ pub use description::gguf::convert::Converted;
 pub use description::share::{BadSplit, Split};
 pub use description::{config, rotary};
 pub use device::{Device, device};
+pub use draft_head::DraftHead;
 pub use error::{BoxError, ModelError};
 pub use foreign::{Foreign, Forward};
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]

@@ -24,6 +24,11 @@ impl TokenSlice {
         self.to - self.from
     }
 
+    /// Which of the batch's tokens they are.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.from..self.to
+    }
+
     /// The tokens of this slice.
     pub(crate) fn of<'a>(&self, batch: &Batch<'a>) -> Batch<'a> {
         // A tree is one slice.

@@ -17,6 +17,8 @@ use crate::slices::TokenSlice;
 pub(crate) struct Item<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) batch: Batch<'a>,
+    /// What the residual stream of its tokens begins as, where that is not their embeddings.
+    pub(crate) beginning: Option<&'a [f32]>,
     pub(crate) rows: &'a mut Rows,
 }
 
@@ -64,7 +66,7 @@ pub(super) fn pass(
     }
     work.h.resize(work.positions.len() * config.width, 0.0);
     if !peers.take_hidden(&mut work.h)? {
-        embed(decoder, slices.iter().flat_map(|slice| slice.of(&items[slice.item].batch).tokens), work);
+        begin(decoder, items, slices, work);
     }
     let mut rotated_by = None;
     for (i, layer) in parts.layers.iter().enumerate() {
@@ -119,6 +121,7 @@ pub(super) fn pass(
         items[slice.item].state.held.extend(slice.len());
     }
     peers.hand_on(&work.h)?;
+    write_hidden(decoder, items, slices, work);
     write_rows(decoder, items, slices, work, peers)
 }
 
@@ -141,6 +144,22 @@ fn norm_over_ranks(
         row.iter_mut().zip(weight).for_each(|(x, weight)| *x *= scale * weight);
     }
     Ok(())
+}
+
+/// The residual stream begins as the embeddings, or as is given.
+fn begin(decoder: &CpuDecoder, items: &[Item<'_>], slices: &[TokenSlice], work: &mut Work) {
+    let width = decoder.config.width;
+    if items.iter().any(|item| item.beginning.is_none()) {
+        embed(decoder, slices.iter().flat_map(|slice| slice.of(&items[slice.item].batch).tokens), work);
+    }
+    let mut rest = &mut work.h[..];
+    for slice in slices {
+        let (own, others) = rest.split_at_mut(slice.len() * width);
+        if let Some(beginning) = items[slice.item].beginning {
+            own.copy_from_slice(&beginning[slice.range().start * width..slice.range().end * width]);
+        }
+        rest = others;
+    }
 }
 
 /// The residual stream begins as the embeddings.
@@ -205,6 +224,20 @@ fn attend_each(decoder: &CpuDecoder, layer: usize, items: &mut [Item<'_>], slice
         attend(&work.query[rows.clone()], keys, values, shape, mask, config.scale(), &mut work.mixed[rows]);
         at += m;
         seen += if is_tree { m * m } else { 0 };
+    }
+}
+
+/// The hidden states, for those who keep them.
+fn write_hidden(decoder: &CpuDecoder, items: &mut [Item<'_>], slices: &[TokenSlice], work: &mut Work) {
+    let width = decoder.config.width;
+    let mut at = 0;
+    for slice in slices {
+        let of_slice = at..at + slice.len() * width;
+        if let Some(hidden) = items[slice.item].rows.hidden_mut() {
+            decoder.normalize(&work.h[of_slice.clone()], &decoder.parts.norm, &mut work.normed);
+            hidden[slice.range().start * width..slice.range().end * width].copy_from_slice(&work.normed);
+        }
+        at = of_slice.end;
     }
 }
 

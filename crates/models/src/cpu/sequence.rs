@@ -27,6 +27,10 @@ impl LanguageModel for CpuDecoder {
         self.config.context
     }
 
+    fn hidden_size(&self) -> Option<usize> {
+        Some(self.config.width)
+    }
+
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
         let state = State::new(&self, capacity)?;
         Ok(Box::new(CpuSequence { decoder: self, state, work: Work::default() }))
@@ -40,7 +44,7 @@ impl LanguageModel for CpuDecoder {
             let sequence = sequence.downcast_mut::<CpuSequence>().filter(|own| std::ptr::eq(&*own.decoder, self));
             let CpuSequence { state, work: memory, .. } = sequence.expect("a sequence of this model");
             work.get_or_insert(memory);
-            own.push(Item { state, batch: *batch, rows });
+            own.push(Item { state, batch: *batch, beginning: None, rows });
         }
         reserve(self, &mut own)?;
         work.map_or(Ok(()), |work| forward(self, &mut own, work, &mut Peers::none()))
@@ -66,6 +70,7 @@ pub(crate) fn forward(
     if peers.want_rows_here() {
         for Item { batch, rows, .. } in &mut *items {
             rows.prepare(batch.rows(), decoder.row_width);
+            rows.prepare_hidden(batch.tokens.len(), decoder.config.width);
         }
     }
     let mut slices = std::mem::take(&mut work.slices);
@@ -91,7 +96,7 @@ impl Sequence for CpuSequence {
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let Self { decoder, state, work } = self;
-        let items = &mut [Item { state, batch: *batch, rows }];
+        let items = &mut [Item { state, batch: *batch, beginning: None, rows }];
         reserve(decoder, items)?;
         forward(decoder, items, work, &mut Peers::none())
     }

@@ -90,6 +90,12 @@ impl Checkpoint {
         })
     }
 
+    /// The whole numbers of a name, if it is there.
+    pub(crate) fn integers(&self, name: &str) -> Result<Option<Vec<u32>>, ModelError> {
+        let wrong = |fault: String| ModelError::Weight { name: name.into(), fault };
+        self.stored(name).map(|stored| stored.as_integers().map_err(wrong)).transpose()
+    }
+
     fn changed(&self, name: &str, matrix: Matrix) -> Result<Weight, ModelError> {
         match &self.adapter {
             Some(adapter) => adapter.change(name, matrix),

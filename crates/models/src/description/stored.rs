@@ -46,6 +46,22 @@ impl Stored {
             .ok_or_else(|| format!("has shape {:?}, which leaves nothing of it, or no whole blocks", self.shape))
     }
 
+    /// It as numbers without signs, however many: of 32 or 64 bits as they are stored.
+    pub(crate) fn as_integers(&self) -> Result<Vec<u32>, String> {
+        let all = self.bytes.get();
+        let fits =
+            |number: i64| u32::try_from(number).map_err(|_| format!("has {number}, which is no number of a token"));
+        match (&self.format, &self.shape[..]) {
+            (Err(kind), &[length]) if kind == "I32" && all.len() == 4 * length => {
+                all.as_chunks().0.iter().map(|&bytes| fits(i32::from_le_bytes(bytes).into())).collect()
+            }
+            (Err(kind), &[length]) if kind == "I64" && all.len() == 8 * length => {
+                all.as_chunks().0.iter().map(|&bytes| fits(i64::from_le_bytes(bytes))).collect()
+            }
+            _ => Err("is no list of whole numbers (I32, I64)".into()),
+        }
+    }
+
     /// It as numbers, however many.
     pub(crate) fn as_vector(&self) -> Result<Vec<f32>, String> {
         let &[length] = &self.shape[..] else { return Err(format!("has shape {:?}, no vector's", self.shape)) };

@@ -103,7 +103,7 @@ impl LanguageModel for Leader {
             let sequence = sequence.downcast_mut::<LeaderSequence>().filter(|own| std::ptr::eq(&*own.leader, self));
             let LeaderSequence { state, text, .. } = sequence.expect("a sequence of this model");
             texts.push(*text);
-            own.push(Item { state, batch: *batch, rows });
+            own.push(Item { state, batch: *batch, beginning: None, rows });
         }
         self.forward(&mut own, &texts)
     }
@@ -137,7 +137,7 @@ impl Sequence for LeaderSequence {
 
     fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
         let Self { leader, text, state } = self;
-        leader.forward(&mut [Item { state, batch: *batch, rows }], &[*text])
+        leader.forward(&mut [Item { state, batch: *batch, beginning: None, rows }], &[*text])
     }
 
     fn truncate(&mut self, length: usize) {

@@ -133,7 +133,8 @@ impl Worker {
         let Self { part, split, collective, readings, taken, rows, work, texts, .. } = self;
         rows.resize_with(taken.len().max(rows.len()), Rows::default);
         let items = taken.iter_mut().zip(&readings.all).zip(rows);
-        let mut items = items.map(|((state, reading), rows)| Item { state, batch: readings.batch(reading), rows });
+        let mut items =
+            items.map(|((state, reading), rows)| Item { state, batch: readings.batch(reading), beginning: None, rows });
         let mut read = |items: &mut [Item<'_>]| {
             reserve(part, items)?;
             forward(part, items, work, &mut Peers::new(*split, &mut **collective))

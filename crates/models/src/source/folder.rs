@@ -103,6 +103,11 @@ impl ModelFolder {
         self
     }
 
+    /// Where a file of it lies, for messages.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.files.path(name)
+    }
+
     /// Where it lies, if it is a folder on disk.
     pub(super) fn folder(&self) -> Option<&Path> {
         match &self.files {
@@ -336,6 +341,12 @@ impl ModelFolder {
         Ok((config, parts))
     }
 
+    /// Its decoder as data.
+    pub(crate) fn describe(&self) -> Result<(DecoderConfig, Parts), ModelError> {
+        let gguf = self.files.gguf()?;
+        self.described(gguf.as_ref(), &self.fields(gguf.as_ref())?)
+    }
+
     /// Whether the files are a reward model's.
     fn gives_scores(&self, fields: &Fields) -> Result<bool, ModelError> {
         if let Some(adapter) = &self.adapter {
@@ -354,7 +365,7 @@ impl ModelFolder {
     ) -> Result<Checkpoint, ModelError> {
         let mut checkpoint = match gguf {
             Some(gguf) => gguf::model::checkpoint(gguf),
-            None => self.checkpoint()?,
+            None => self.weights()?,
         };
         if let Some(files) = &self.adapter {
             let config_of_adapter = adapter_config(files)?;
@@ -454,7 +465,7 @@ impl ModelFolder {
     }
 
     /// All weights as they are stored.
-    fn checkpoint(&self) -> Result<Checkpoint, ModelError> {
+    pub(crate) fn weights(&self) -> Result<Checkpoint, ModelError> {
         let mut checkpoint = Checkpoint::default();
         for (path, bytes) in self.files.safetensors()? {
             checkpoint.add_safetensors(&path, &bytes)?;

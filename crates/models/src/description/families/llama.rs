@@ -171,11 +171,28 @@ fn rotating(model: &str, fields: &Fields, layers: usize) -> Result<Vec<bool>, St
 }
 
 pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fields) -> Result<Parts, ModelError> {
+    let embedding_name = names(checkpoint).name("embed_tokens.weight");
+    let embedding = checkpoint.matrix(&embedding_name, [config.vocabulary, config.width])?;
+    let output = output(checkpoint, config, &embedding_name, "lm_head.weight")?;
+    let (layers, norm) = layers(checkpoint, config, fields)?;
+    Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
+}
+
+fn names(checkpoint: &Checkpoint) -> Prefixed<'_> {
+    let prefixes = ["model.", "model.language_model.", "language_model.model.", ""];
+    Prefixed::new(checkpoint, &prefixes, "norm.weight")
+}
+
+/// The layers, and the norm after the last.
+pub(crate) fn layers(
+    checkpoint: &Checkpoint,
+    config: &DecoderConfig,
+    fields: &Fields,
+) -> Result<(Vec<Layer>, Scales), ModelError> {
     let model = fields.model_type().unwrap_or_default();
     let norms_are_whole = fields.flag("norms_are_whole", false).unwrap_or_default();
-    let prefixes = ["model.", "model.language_model.", "language_model.model.", ""];
-    let names = Prefixed::new(checkpoint, &prefixes, "embed_tokens.weight");
-    let &DecoderConfig { vocabulary, width, heads, kv_heads, head_dim, norm, .. } = config;
+    let names = names(checkpoint);
+    let &DecoderConfig { width, heads, kv_heads, head_dim, norm, .. } = config;
     let scales = |name: &str, length: usize| -> Result<Scales, ModelError> {
         let mut scales = names.scales(name, length, norm, false)?;
         if model.starts_with("gemma") && !norms_are_whole {
@@ -184,7 +201,6 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
         }
         Ok(scales)
     };
-    let embedding = checkpoint.matrix(&names.name("embed_tokens.weight"), [vocabulary, width])?;
     let FeedForward::Gated { width: inner, bias, .. } = config.feed_forward else { unreachable!("it is gated") };
     let (before, after) = norms(config.norm_placement);
     let names_of_norms = match config.norm_placement {
@@ -241,6 +257,5 @@ pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fi
         })
     };
     let layers = (0..config.layers).map(layer).collect::<Result<_, ModelError>>()?;
-    let output = output(checkpoint, config, &names.name("embed_tokens.weight"), "lm_head.weight")?;
-    Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm: scales("norm", width)?, output })
+    Ok((layers, scales("norm", width)?))
 }

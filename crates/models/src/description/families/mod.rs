@@ -24,6 +24,7 @@ use crate::description::parts::Parts;
 use crate::error::ModelError;
 
 pub(crate) use fields::Fields;
+pub(crate) use llama::layers as llama_layers;
 
 /// One architecture, or several that differ in choices alone.
 #[derive(Clone, Copy)]
@@ -34,12 +35,14 @@ pub(crate) struct Family {
     pub(crate) parts: fn(&Checkpoint, &DecoderConfig, &Fields) -> Result<Parts, ModelError>,
 }
 
+/// Llama and its kin.
+pub(crate) const LLAMA: Family = Family { config: llama::config, parts: llama::parts };
+
 /// All model types that are understood, and the family of each.
 const FAMILIES: [(&str, Family); 17] = {
     const BLOOM: Family = Family { config: fused::bloom_config, parts: fused::bloom_parts };
     const FALCON: Family = Family { config: fused::falcon_config, parts: fused::falcon_parts };
     const GPT2: Family = Family { config: gpt::gpt2_config, parts: gpt::gpt2_parts };
-    const LLAMA: Family = Family { config: llama::config, parts: llama::parts };
     const MPT: Family = Family { config: fused::mpt_config, parts: fused::mpt_parts };
     const NEOX: Family = Family { config: fused::neox_config, parts: fused::neox_parts };
     const OPT: Family = Family { config: gpt::opt_config, parts: gpt::opt_parts };

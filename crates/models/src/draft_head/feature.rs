@@ -1,0 +1,179 @@
+//! One decoder layer that goes on from the hidden states of a target, and then from its own: the idea of EAGLE (Li, Wei,
+//! Zhang and Zhang, *EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty*, ICML 2024).
+//!
+//! With `f` the hidden state after which a token `t` was written, the layer reads
+//!
+//! ```text
+//! x = W [norm(embedding(t)); norm(f)]
+//! ```
+//!
+//! and what it gives after its norm stands in for the target's next hidden state: rows of the target's output matrix
+//! make logits of it, and the next guess goes on from it. The target's own states stand in its place as soon as they are
+//! known. As in EAGLE-3 (arXiv:2503.01840) it is trained on its own states too.
+
+use std::sync::Arc;
+
+use verdigris_kernels::{linear, rms_norm};
+use verdigris_logits::TokenId;
+
+use super::files::DraftFiles;
+use crate::cache::CacheLayout;
+use crate::cpu::{CpuDecoder, Item, Peers, State, Work, forward, reserve};
+use crate::description::config::{DecoderConfig, Norm};
+use crate::description::families::{LLAMA, llama_layers};
+use crate::description::parts::Parts;
+use crate::description::weight::Weight;
+use crate::error::ModelError;
+use crate::language_model::{Batch, Rows};
+
+/// The weights of a feature drafter, shared by all texts.
+#[derive(Clone, Debug)]
+pub struct FeatureModel {
+    decoder: Arc<CpuDecoder>,
+    fusion: Arc<Fusion>,
+    tokens: Arc<[TokenId]>,
+}
+
+/// What makes one row of an embedding and a hidden state.
+#[derive(Debug)]
+struct Fusion {
+    embedding_norm: Vec<f32>,
+    hidden_norm: Vec<f32>,
+    /// `hidden size x (2 hidden size)`.
+    matrix: Weight,
+    epsilon: f32,
+}
+
+impl FeatureModel {
+    pub(super) fn new(files: DraftFiles) -> Result<Self, ModelError> {
+        let config = (LLAMA.config)(&files.fields).map_err(|fault| files.wrong(fault))?;
+        let of_target = &files.config;
+        let (Norm::Rms { epsilon } | Norm::Layer { epsilon }) = config.norm;
+        if (config.width, config.vocabulary) != (of_target.width, of_target.vocabulary) {
+            return Err(files.wrong(format!(
+                "it has hidden_size {} and vocab_size {}, and its target {} and {}",
+                config.width, config.vocabulary, of_target.width, of_target.vocabulary
+            )));
+        }
+        let config = DecoderConfig {
+            context: config.context.min(of_target.context),
+            logit_cap: of_target.logit_cap,
+            tied: false,
+            ..config
+        };
+        config.check().map_err(|fault| files.wrong(fault.to_string()))?;
+        let width = config.width;
+        let (layers, norm) = llama_layers(&files.checkpoint, &config, &files.fields)?;
+        let fusion = Fusion {
+            embedding_norm: files.checkpoint.vector("fusion.embedding_norm.weight", width)?,
+            hidden_norm: files.checkpoint.vector("fusion.hidden_norm.weight", width)?,
+            matrix: files.checkpoint.matrix("fusion.weight", [width, 2 * width])?,
+            epsilon: epsilon as f32,
+        };
+        let DraftFiles { embedding, output, tokens, .. } = files;
+        let parts = Parts { embedding, positions: None, embedding_norm: None, layers, norm, output };
+        let decoder = CpuDecoder::new(config, parts, None, CacheLayout::DEFAULT)?;
+        Ok(Self { decoder: Arc::new(decoder), fusion: Arc::new(fusion), tokens: tokens.into() })
+    }
+
+    /// The tokens that it guesses among: its rows have one logit for each, in this order.
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
+    /// The length of a hidden state.
+    pub fn hidden_size(&self) -> usize {
+        self.decoder.config.width
+    }
+
+    /// The most tokens that one text can have.
+    pub fn context_length(&self) -> usize {
+        self.decoder.config.context
+    }
+
+    /// Begins a text with room for so many tokens.
+    ///
+    /// # Errors
+    /// [`ModelError::ContextFull`] for more than the context, and where there is no memory.
+    pub fn begin(&self, capacity: usize) -> Result<FeatureSequence, ModelError> {
+        let state = State::new(&self.decoder, capacity)?;
+        Ok(FeatureSequence { model: self.clone(), state, work: Work::default(), joined: Vec::new(), x: Vec::new() })
+    }
+}
+
+/// One text as a feature drafter sees it. Its first token is the second of the text, for the first follows no hidden
+/// state.
+pub struct FeatureSequence {
+    model: FeatureModel,
+    state: State,
+    work: Work,
+    joined: Vec<f32>,
+    x: Vec<f32>,
+}
+
+impl FeatureSequence {
+    /// How many tokens it holds.
+    pub fn len(&self) -> usize {
+        self.state.held.length()
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many it can hold.
+    pub fn capacity(&self) -> usize {
+        self.state.held.capacity()
+    }
+
+    /// Reads tokens (each after its parent, as in [`Batch`]), with `features` the hidden state behind each: that of the
+    /// token before it, `tokens x hidden size`. Its rows have a logit for each of the [tokens](FeatureModel::tokens)
+    /// guessed among; [`Rows::hidden`] are the states to go on from, where they are kept.
+    ///
+    /// # Errors
+    /// [`ModelError::UnknownToken`], [`ModelError::ContextFull`], and where there is no memory.
+    ///
+    /// # Panics
+    /// If there is not one feature a token.
+    pub fn forward(&mut self, batch: &Batch<'_>, features: &[f32], rows: &mut Rows) -> Result<(), ModelError> {
+        let Self { model: FeatureModel { decoder, fusion, .. }, state, work, joined, x } = self;
+        let width = decoder.config.width;
+        assert_eq!(features.len(), batch.tokens.len() * width, "a hidden state for each token");
+        state.held.after(batch, decoder.config.vocabulary)?;
+        joined.resize(2 * features.len(), 0.0);
+        x.resize(width, 0.0);
+        for ((joined, feature), &token) in
+            joined.chunks_exact_mut(2 * width).zip(features.chunks_exact(width)).zip(batch.tokens)
+        {
+            let (of_token, of_hidden) = joined.split_at_mut(width);
+            decoder.parts.embedding.decode(token as usize, x);
+            rms_norm(x, &fusion.embedding_norm, fusion.epsilon, of_token);
+            rms_norm(feature, &fusion.hidden_norm, fusion.epsilon, of_hidden);
+        }
+        x.resize(features.len(), 0.0);
+        linear(joined, fusion.matrix.matrix().weights(), x);
+        let items = &mut [Item { state, batch: *batch, beginning: Some(x), rows }];
+        reserve(decoder, items)?;
+        forward(decoder, items, work, &mut Peers::none())
+    }
+
+    /// Forgets all tokens past the first `length`.
+    ///
+    /// # Panics
+    /// If fewer are held.
+    pub fn truncate(&mut self, length: usize) {
+        self.state.held.truncate(length);
+    }
+
+    /// As [`Sequence::keep`](crate::Sequence::keep).
+    ///
+    /// # Errors
+    /// Where there is no memory.
+    ///
+    /// # Panics
+    /// If the indices are not strictly ascending, or not held.
+    pub fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
+        self.state.keep(from, path)
+    }
+}

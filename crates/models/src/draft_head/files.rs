@@ -1,0 +1,94 @@
+//! A folder with a draft head: `config.json`, and `model.safetensors`.
+
+use std::path::PathBuf;
+
+use verdigris_logits::TokenId;
+
+use crate::description::checkpoint::Checkpoint;
+use crate::description::config::DecoderConfig;
+use crate::description::families::Fields;
+use crate::description::weight::Weight;
+use crate::error::ModelError;
+use crate::source::files::CONFIG;
+use crate::source::folder::ModelFolder;
+
+use super::fingerprint::fingerprint;
+
+/// The tokens that a head guesses among.
+const TOKENS: &str = "draft_tokens";
+
+/// What a folder's `config.json` calls itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Feature,
+    Medusa,
+}
+
+/// A draft head's files, and what it takes from its target.
+pub(super) struct DraftFiles {
+    path: PathBuf,
+    kind: Kind,
+    pub(super) fields: Fields,
+    pub(super) checkpoint: Checkpoint,
+    /// Of the target.
+    pub(super) config: DecoderConfig,
+    /// Of the target: a row for each token.
+    pub(super) embedding: Weight,
+    /// Of the target: rows of its output matrix for the tokens guessed among.
+    pub(super) output: Weight,
+    pub(super) tokens: Vec<TokenId>,
+}
+
+/// Which kind of head a folder has, if it has one.
+pub(super) fn kind_of(folder: &ModelFolder) -> Option<Kind> {
+    kind(&Fields::parse(&folder.file(CONFIG).ok()?).ok()?)
+}
+
+fn kind(fields: &Fields) -> Option<Kind> {
+    match fields.model_type().ok()? {
+        "verdigris_feature_drafter" => Some(Kind::Feature),
+        "verdigris_medusa" => Some(Kind::Medusa),
+        _ => None,
+    }
+}
+
+impl DraftFiles {
+    pub(super) fn read(folder: &ModelFolder, target: &ModelFolder) -> Result<Self, ModelError> {
+        let path = folder.path(CONFIG);
+        let wrong = |fault: String| ModelError::DraftHead { path: path.clone(), fault };
+        let fields = Fields::parse(&folder.file(CONFIG)?).map_err(wrong)?;
+        let Some(kind) = kind(&fields) else {
+            let model_type = fields.model_type().unwrap_or("nothing");
+            return Err(wrong(format!(
+                "model_type is {model_type:?}; a draft head has verdigris_feature_drafter or verdigris_medusa"
+            )));
+        };
+        let (config, parts) = target.describe()?;
+        let (trained_for, here) =
+            (fields.text("target_fingerprint").map_err(wrong)?.unwrap_or_default(), fingerprint(&config, &parts));
+        if trained_for != here {
+            let name = fields.text("target").map_err(wrong)?.unwrap_or("another model");
+            return Err(wrong(format!(
+                "it was trained for {name} (fingerprint {trained_for}), and this model is another ({here}): take that model, or train a head for this one"
+            )));
+        }
+        let checkpoint = folder.weights()?;
+        let tokens = match checkpoint.integers(TOKENS)? {
+            Some(tokens) => tokens,
+            None => (0..config.vocabulary as TokenId).collect(),
+        };
+        if tokens.is_empty() || tokens.iter().any(|&token| token as usize >= parts.output.rows()) {
+            return Err(wrong(format!("{TOKENS} has none, or some that the model has not")));
+        }
+        let output = parts.output.gather(tokens.iter().map(|&token| token as usize));
+        Ok(Self { path, kind, fields, checkpoint, config, embedding: parts.embedding, output, tokens })
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(super) fn wrong(&self, fault: String) -> ModelError {
+        ModelError::DraftHead { path: self.path.clone(), fault }
+    }
+}

@@ -1,0 +1,141 @@
+//! Draft heads against torch: random ones for `tale-small`, and what they guess (`fixtures/golden/draft_heads.py`).
+
+use std::path::{Path, PathBuf};
+
+use safetensors::SafeTensors;
+use verdigris_models::{Batch, Device, DraftHead, Format, ModelError, ModelFolder, Rows, Wanted};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
+}
+
+fn target() -> ModelFolder {
+    ModelFolder::at(fixtures().join("models/tale-small"))
+}
+
+fn head(name: &str) -> DraftHead {
+    DraftHead::load(&ModelFolder::at(fixtures().join("golden/draft_heads").join(name)), &target()).unwrap()
+}
+
+/// What was expected: ids, and rows of a width.
+struct Expected {
+    ids: Vec<u32>,
+    hidden: Vec<f32>,
+    feature: Vec<f32>,
+    medusa: Vec<f32>,
+}
+
+fn expected() -> Expected {
+    let bytes = std::fs::read(fixtures().join("golden/draft_heads/expected.safetensors")).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let numbers = |name: &str| -> Vec<f32> {
+        file.tensor(name).unwrap().data().as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
+    };
+    let ids = file.tensor("ids").unwrap();
+    let ids = ids.data().as_chunks().0.iter().map(|&bytes| i64::from_le_bytes(bytes) as u32).collect();
+    Expected { ids, hidden: numbers("hidden"), feature: numbers("feature"), medusa: numbers("medusa") }
+}
+
+fn close(got: &[f32], expected: &[f32]) {
+    assert_eq!(got.len(), expected.len());
+    let worst = got.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+    assert!(worst < 2e-4, "{worst}");
+}
+
+fn states(rows: &Rows, count: usize) -> Vec<f32> {
+    (0..count).flat_map(|i| rows.hidden(i)).copied().collect()
+}
+
+/// However a text is split into batches, and whichever rows are wanted.
+#[test]
+fn a_model_keeps_its_hidden_states() {
+    let model = target().cached_as(Format::F32).model(&Device::Cpu).unwrap();
+    let Expected { ids, hidden, .. } = expected();
+    assert_eq!(model.hidden_size(), Some(hidden.len() / ids.len()));
+    for wanted in [Wanted::All, Wanted::Last] {
+        let (mut sequence, mut rows) = (model.clone().begin(64).unwrap(), Rows::with_hidden());
+        sequence.forward(&Batch::chain(&ids, wanted), &mut rows).unwrap();
+        let whole = states(&rows, ids.len());
+        close(&whole, &hidden);
+        sequence.truncate(0);
+        let mut parts = Vec::new();
+        for part in ids.chunks(7) {
+            sequence.forward(&Batch::chain(part, wanted), &mut rows).unwrap();
+            parts.extend(states(&rows, part.len()));
+        }
+        assert_eq!(parts, whole);
+    }
+    // More than go through the layers at a time.
+    let long: Vec<u32> = ids.iter().cycle().take(700).copied().collect();
+    let (mut sequence, mut rows) = (model.begin(700).unwrap(), Rows::with_hidden());
+    sequence.forward(&Batch::chain(&long, Wanted::Last), &mut rows).unwrap();
+    let whole = states(&rows, long.len());
+    sequence.truncate(600);
+    sequence.forward(&Batch::chain(&long[600..], Wanted::Last), &mut rows).unwrap();
+    assert_eq!(states(&rows, 100), whole[600 * rows.hidden(0).len()..]);
+}
+
+#[test]
+fn a_feature_drafter_guesses_what_torch_does() {
+    let (Expected { ids, hidden, feature, .. }, DraftHead::Feature(model)) = (expected(), head("feature")) else {
+        panic!("a feature drafter")
+    };
+    let (width, size) = (model.hidden_size(), model.tokens().len());
+    let rows_of = |rows: &Rows| -> Vec<f32> { (0..rows.count()).flat_map(|i| rows.row(i)).copied().collect() };
+    // With the target's states up to there, then with its own.
+    let known = ids.len() - 1 - 4;
+    let (mut sequence, mut rows) = (model.begin(64).unwrap(), Rows::with_hidden());
+    sequence.forward(&Batch::chain(&ids[1..=known], Wanted::All), &hidden[..known * width], &mut rows).unwrap();
+    let mut got = rows_of(&rows);
+    let mut state = rows.hidden(known - 1).to_vec();
+    for &id in &ids[known + 1..] {
+        sequence.forward(&Batch::chain(&[id], Wanted::All), &state, &mut rows).unwrap();
+        got.extend(rows_of(&rows));
+        state.copy_from_slice(rows.hidden(0));
+    }
+    close(&got, &feature);
+    // What was guessed is forgotten when the target's states are known, and a tree's path is kept.
+    sequence.truncate(known - 2);
+    let parents = [None, None, Some(1)];
+    let tokens = [9, ids[known - 1], ids[known]];
+    let features = [&hidden[..width], &hidden[(known - 2) * width..known * width]].concat();
+    sequence.forward(&Batch::tree(&tokens, &parents), &features, &mut rows).unwrap();
+    close(&rows_of(&rows)[size..], &feature[(known - 2) * size..known * size]);
+    sequence.keep(known - 2, &[1, 2]).unwrap();
+    assert_eq!(sequence.len(), known);
+    sequence.forward(&Batch::chain(&ids[known + 1..=known + 1], Wanted::Last), &hidden[..width], &mut rows).unwrap();
+}
+
+#[test]
+fn medusa_heads_guess_what_torch_does() {
+    let (Expected { hidden, medusa, .. }, DraftHead::Medusa(heads)) = (expected(), head("medusa")) else {
+        panic!("heads")
+    };
+    let mut rows = Rows::default();
+    let last = &hidden[hidden.len() - heads.hidden_size()..];
+    heads.guess(last, 2, &mut rows);
+    close(&[rows.row(0), rows.row(1)].concat(), &medusa);
+    heads.guess(last, 1, &mut rows);
+    assert_eq!(rows.count(), 1);
+    close(rows.row(0), &medusa[..heads.tokens().len()]);
+}
+
+/// A model has one head in whatever format it is stored, and no other has it.
+#[test]
+fn a_head_belongs_to_one_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let feature = ModelFolder::at(fixtures().join("golden/draft_heads/feature"));
+    for format in [Format::Q8_0, Format::Q4K, Format::Bf16] {
+        let file = folder.path().join(format!("{format:?}.gguf"));
+        target().convert(&file, format, false, |_, _| ()).unwrap();
+        assert!(DraftHead::load(&feature, &ModelFolder::at(file)).is_ok(), "{format:?}");
+    }
+    let fault = |head: &ModelFolder, target: &ModelFolder| match DraftHead::load(head, target) {
+        Err(error @ ModelError::DraftHead { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let other = ModelFolder::at(fixtures().join("models/tale-expert"));
+    assert!(fault(&feature, &other).contains("it was trained for tale-small"));
+    assert!(fault(&other, &target()).contains("model_type is \"llama\""));
+    assert!(DraftHead::is_in(&feature) && !DraftHead::is_in(&other));
+}
