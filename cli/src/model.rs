@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use verdigris::models::Fetched;
-use verdigris::models::ModelError;
-use verdigris::{Device, Engine, ModelFolder, Reader, device};
+use verdigris::models::{DraftHead, ModelError};
+use verdigris::{Device, Engine, ModelFolder, Reader, Request, device};
 
 use crate::built_in::{named, storyteller};
 use crate::error::Failure;
@@ -187,9 +187,30 @@ impl EngineOptions {
         !self.steer.expert.is_empty()
     }
 
-    /// Another model on the same device.
-    pub(crate) fn load(&self, path: &Path) -> Result<Engine, Failure> {
-        load(path, &self.device.device()?)
+    /// Who drafts for this model: another one on the same device, or a draft head.
+    pub(crate) fn drafter(&self, source: &Path) -> Result<DraftSource, Failure> {
+        let folder = find(source)?;
+        if DraftHead::is_in(&folder) {
+            let target = self.model.adapted(self.adapter.as_deref())?;
+            return Ok(DraftSource::Head(DraftHead::load(&folder, &target)?));
+        }
+        Ok(DraftSource::Model(Engine::from_folder(&folder, &self.device.device()?)?))
+    }
+}
+
+/// Who drafts.
+pub(crate) enum DraftSource {
+    Model(Engine),
+    Head(DraftHead),
+}
+
+impl DraftSource {
+    /// The same request, with drafts.
+    pub(crate) fn draft<'a>(&'a self, request: Request<'a>) -> Request<'a> {
+        match self {
+            Self::Model(engine) => request.draft(engine),
+            Self::Head(head) => request.draft_head(head),
+        }
     }
 }
 

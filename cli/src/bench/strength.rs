@@ -11,7 +11,7 @@ use verdigris::{Constraint, Engine, Grammar, Key, Marking};
 use super::progress::progress;
 use crate::demo::secret;
 use crate::error::Failure;
-use crate::model::EngineOptions;
+use crate::model::{DraftSource, EngineOptions};
 
 /// Compare the strength of a mark on texts that are written plainly, speculatively, under constraints, and steered
 #[derive(Args)]
@@ -23,7 +23,7 @@ Example:
   verdigris bench strength --draft tale-small \\
       --expert tale-expert --anti tale-small --alpha 0.75")]
 pub(crate) struct Strength {
-    /// The model that drafts
+    /// The model or the draft head that drafts
     #[arg(long, value_name = "PATH")]
     draft: Option<PathBuf>,
     /// A pattern that leaves fewer choices, without an end
@@ -62,7 +62,7 @@ struct Way<'a> {
     name: String,
     engine: &'a Engine,
     constraint: Option<Constraint>,
-    draft: Option<&'a Engine>,
+    draft: Option<&'a DraftSource>,
 }
 
 impl Strength {
@@ -72,7 +72,7 @@ impl Strength {
         }
         let engine = self.engine.unsteered()?;
         let steered = self.engine.is_steered().then(|| self.engine.engine()).transpose()?;
-        let draft = self.draft.as_deref().map(|path| self.engine.load(path)).transpose()?;
+        let draft = self.draft.as_deref().map(|path| self.engine.drafter(path)).transpose()?;
         let way = |name: &str| Way { name: name.into(), engine: &engine, constraint: None, draft: None };
         let constraint = |pattern: &str| -> Result<Option<Constraint>, Failure> {
             let grammar = Grammar::regex(pattern).map_err(verdigris::Error::from)?;
@@ -144,7 +144,7 @@ impl Strength {
             request = request.constraint(constraint);
         }
         if let Some(draft) = way.draft {
-            request = request.draft(draft);
+            request = draft.draft(request);
         }
         Ok(request.text()?.text)
     }

@@ -112,7 +112,7 @@ pub(crate) struct Generate {
 /// Who drafts, and how much.
 #[derive(Args)]
 struct DraftOptions {
-    /// Let a smaller model draft: the law of the text stays what it is
+    /// Let a smaller model draft, or a draft head that was trained for this one: the law of the text stays what it is
     #[arg(long, value_name = "PATH|NAME", conflicts_with = "lookup")]
     draft: Option<PathBuf>,
     /// Draft from what followed the last tokens when they stood in the text before
@@ -160,9 +160,9 @@ impl Generate {
                 request = request.payload(payload);
             }
         }
-        let drafter = self.drafts.draft.as_deref().map(|path| self.engine.load(path)).transpose()?;
+        let drafter = self.drafts.draft.as_deref().map(|path| self.engine.drafter(path)).transpose()?;
         if let Some(drafter) = &drafter {
-            request = request.draft(drafter);
+            request = drafter.draft(request);
         } else if self.drafts.lookup {
             request = request.lookup();
         }

@@ -11,7 +11,7 @@
 //! | [`together`] | several texts, one call of the model a step |
 //! | [`speculative`] | several drafted tokens a step, and the same law |
 //! | [`draft_length`] | how many guesses pay |
-//! | [`drafter`] | who guesses: a small model, or the text itself |
+//! | [`drafter`] | who guesses: a small model, a draft head, or the text itself |
 //! | [`tree`] | what is guessed: tokens, each with the law that it was drawn from |
 //! | [`rules`] | which guesses stand |
 //! | [`chance`] | where every random decision goes through |
@@ -46,7 +46,7 @@ pub mod writing;
 
 pub use chance::{Chance, Seeded};
 pub use draft_length::DraftLength;
-pub use drafter::{Coupling, DraftModel, Drafter, Lookup};
+pub use drafter::{Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, Medusa};
 pub use guide::Guide;
 pub use limits::{Limits, Stop};
 pub use perplexity::{Perplexity, perplexity};

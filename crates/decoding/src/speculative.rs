@@ -164,6 +164,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         let size = model.vocabulary_size();
         let begun = Instant::now();
         let sequence = limits.begin(model, prompt, length.most_beside())?;
+        let rows = if drafter.reads_features() { Rows::with_hidden() } else { Rows::default() };
         Ok(Self {
             target,
             limits,
@@ -182,7 +183,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             clock: Box::new(move || begun.elapsed()),
             size,
             row: Row::default(),
-            rows: Rows::default(),
+            rows,
             tree: DraftTree::default(),
             reading: Reading::default(),
             law: Vec::new(),

@@ -24,6 +24,11 @@ pub enum Error {
     /// The model knows no conversations.
     #[error("this model has no chat template: it was not made for conversations; give it a text to go on from")]
     NoChatTemplate,
+    /// A draft head, and a model that does not show it what it needs.
+    #[error(
+        "a draft head reads hidden states, and this model keeps none of that size: it needs the model that it was trained for, on one CPU"
+    )]
+    NoHiddenStates,
     /// A sampling parameter is out of range.
     #[error(transparent)]
     Parameter(#[from] OutOfRange),

@@ -1,6 +1,10 @@
 //! Guesses at how a text goes on.
 
+mod children;
+mod feature;
+mod grow;
 mod lookup;
+mod medusa;
 mod small_model;
 
 use verdigris_logits::TokenId;
@@ -13,8 +17,11 @@ use crate::target::DecodeError;
 use crate::tree::Origin;
 use crate::tree::{DraftTree, TreeShape};
 
+pub use children::Coupling;
+pub use feature::FeatureDrafter;
 pub use lookup::Lookup;
-pub use small_model::{Coupling, DraftModel};
+pub use medusa::Medusa;
+pub use small_model::DraftModel;
 
 /// Guesses the tokens that follow a text.
 ///

@@ -1,13 +1,15 @@
-//! A small model as a drafter.
+//! A smaller model of the same tokens.
 
 use std::sync::Arc;
 
 use verdigris_logits::transform::ChainState;
-use verdigris_logits::{Chain, Row, Sampler, TokenId, Transform};
-use verdigris_models::{Batch, LanguageModel, Rows, Sequence, Wanted};
+use verdigris_logits::{Chain, Row, Sampler, TokenId};
+use verdigris_models::{Batch, LanguageModel, Rows, Sequence};
 
+use super::Drafter;
+use super::children::{Children, Coupling};
+use super::grow::{Network, grow};
 use crate::chance::Chance;
-use crate::drafter::Drafter;
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
 
@@ -18,29 +20,20 @@ const MOST_CHILDREN: usize = 4;
 /// constraint and prefer the same tokens.
 #[doc(alias = "assistant_model")]
 pub struct DraftModel<'a> {
+    model: SmallModel,
+    /// What the sequence holds.
+    held: Vec<TokenId>,
+    children: Children<'a>,
+}
+
+/// The model, in the midst of a text.
+struct SmallModel {
     sequence: Box<dyn Sequence>,
     /// How many tokens the model can read.
     size: usize,
     /// How many logits of its rows count.
     cut: usize,
-    /// What the sequence holds.
-    held: Vec<TokenId>,
-    transforms: &'a Chain,
-    sampler: Sampler,
-    coupling: Coupling,
-    row: Row,
     rows: Rows,
-}
-
-/// Where the chance of a drafted token comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coupling {
-    /// From a number of its own: the draft comes with its law, and is accepted as often as any rule can that
-    /// has the target's law.
-    Independent,
-    /// From the number that the target itself will draw with. A draft is a guess at that very token, so the text is
-    /// the one that plain decoding writes with the same seed, however many drafts are made.
-    Shared,
 }
 
 impl<'a> DraftModel<'a> {
@@ -58,169 +51,41 @@ impl<'a> DraftModel<'a> {
     ) -> Result<Self, DecodeError> {
         let capacity = capacity.min(model.context_length());
         let size = model.vocabulary_size();
-        let sequence = model.begin(capacity)?;
-        let (row, rows) = (Row::default(), Rows::default());
-        Ok(Self { sequence, size, cut: size, held: Vec::new(), transforms, sampler, coupling, row, rows })
+        let model = SmallModel { sequence: model.begin(capacity)?, size, cut: size, rows: Rows::default() };
+        Ok(Self { model, held: Vec::new(), children: Children::new(transforms, sampler, coupling) })
     }
-}
 
-impl DraftModel<'_> {
     /// Cuts its rows to the length of the target's. What is longer is padding, and would be drafted in vain.
     #[must_use]
-    pub fn cut(self, target: usize) -> Self {
-        Self { cut: self.size.min(target), ..self }
+    pub fn cut(mut self, target: usize) -> Self {
+        self.model.cut = self.model.size.min(target);
+        self
     }
 }
 
-impl DraftModel<'_> {
-    /// Puts the law after what the sequence holds, whose row is of this number, into `self.row`; `false` where it is
-    /// none: the target will say so where it is the same with it.
-    fn load_row(&mut self, row: usize, state: &ChainState) -> bool {
-        self.row.load(&self.rows.row(row)[..self.cut]);
-        self.transforms.apply(state, &mut self.row);
-        self.row.max().is_some()
+impl Network for SmallModel {
+    fn reads(&self, token: TokenId) -> bool {
+        (token as usize) < self.size
     }
 
-    /// Drafts the children of a node from `self.row`; their indices, by rank.
-    fn children(
-        &mut self,
-        parent: Option<usize>,
-        count: usize,
-        chance: &mut dyn Chance,
-        tree: &mut DraftTree,
-        children: &mut Vec<usize>,
-    ) {
-        children.clear();
-        match self.coupling {
-            Coupling::Independent => {
-                let law = tree.law(|law| self.sampler.distribution_into(&self.row, law));
-                match count {
-                    1 => children.push(tree.draw(parent, law, chance)),
-                    _ => children.extend((0..count).map_while(|_| tree.draw_without(parent, law, chance))),
-                }
-            }
-            Coupling::Shared => {
-                let Some(drawn) = chance.token(self.sampler, &self.row, tree.position_after(parent)) else { return };
-                children.push(tree.guess(parent, drawn));
-                if count > 1 {
-                    self.row.with_best(count, |best, logits| {
-                        let best = &mut best.to_vec();
-                        best.retain(|&token| token != drawn);
-                        best.sort_unstable_by(|&a, &b| {
-                            logits[b as usize].total_cmp(&logits[a as usize]).then(a.cmp(&b))
-                        });
-                        children.extend(best.iter().take(count - 1).map(|&token| tree.guess(parent, token)));
-                    });
-                }
-            }
-        }
+    fn len(&self) -> usize {
+        self.sequence.len()
     }
 
-    /// Drafts a chain: each token is read before the next is drafted. A token that a step has decided is a draft
-    /// without a row, and is read with the one after it.
-    fn chain(
-        &mut self,
-        mut unseen: Vec<TokenId>,
-        mut state: ChainState,
-        length: usize,
-        chance: &mut dyn Chance,
-        tree: &mut DraftTree,
-    ) -> Result<(), DecodeError> {
-        let mut children = Vec::with_capacity(1);
-        while tree.len() < length {
-            let parent = tree.len().checked_sub(1);
-            let node = match self.transforms.decided(&state) {
-                Some(token) => tree.guess(parent, token),
-                None => {
-                    if self.sequence.len() + unseen.len() > self.sequence.capacity() {
-                        break;
-                    }
-                    self.sequence.forward(&Batch::chain(&unseen, Wanted::Last), &mut self.rows)?;
-                    self.held.append(&mut unseen);
-                    if !self.load_row(0, &state) {
-                        break;
-                    }
-                    self.children(parent, 1, chance, tree, &mut children);
-                    let Some(&node) = children.first() else { break };
-                    node
-                }
-            };
-            let token = tree.nodes()[node].token;
-            self.transforms.advance(&mut state, token);
-            if token as usize >= self.size {
-                break;
-            }
-            unseen.push(token);
-        }
-        Ok(())
+    fn capacity(&self) -> usize {
+        self.sequence.capacity()
     }
 
-    /// Drafts a tree, level by level: a call for each reads all nodes so far that have children, for what a sequence
-    /// holds can only be gone on with at its end.
-    fn tree(
-        &mut self,
-        unseen: &[TokenId],
-        state: &ChainState,
-        shape: &TreeShape,
-        chance: &mut dyn Chance,
-        tree: &mut DraftTree,
-    ) -> Result<(), DecodeError> {
-        if self.sequence.len() + unseen.len() > self.sequence.capacity() {
-            return Ok(());
-        }
-        self.sequence.forward(&Batch::chain(unseen, Wanted::Last), &mut self.rows)?;
-        self.held.extend_from_slice(unseen);
-        let base = self.sequence.len();
-        // For each node of the shape that has been drafted: its index in the tree, and the state after it.
-        let mut drafted: Vec<Option<(usize, ChainState)>> = vec![None; shape.len()];
-        let mut children = Vec::new();
-        let (mut tokens, mut parents, mut slots) = (Vec::new(), Vec::new(), vec![usize::MAX; shape.len()]);
-        for depth in 0..shape.depth() {
-            // The nodes of this depth that have children; those above them are in the batch already.
-            let first = tokens.len();
-            let level: Vec<Option<usize>> = match depth {
-                0 => vec![None],
-                _ => (0..shape.len())
-                    .filter(|&node| shape.depth_of(node) == depth && shape.children(Some(node)).next().is_some())
-                    .filter(|&node| drafted[node].is_some())
-                    .map(Some)
-                    .collect(),
-            };
-            for node in level.iter().flatten() {
-                let (at, _) = drafted[*node].as_ref().expect("only what was drafted is gone on with");
-                slots[*node] = tokens.len();
-                tokens.push(tree.nodes()[*at].token);
-                parents.push(shape.parent(*node).map(|parent| slots[parent]));
-            }
-            if depth > 0 {
-                if level.is_empty() || base + tokens.len() > self.sequence.capacity() {
-                    break;
-                }
-                let batch = Batch { wanted: Wanted::From(first), ..Batch::tree(&tokens, &parents) };
-                self.sequence.forward(&batch, &mut self.rows)?;
-                self.sequence.truncate(base);
-            }
-            for (row, node) in level.into_iter().enumerate() {
-                let (parent, state) = match node {
-                    None => (None, state.clone()),
-                    Some(node) => {
-                        let (parent, state) = drafted[node].as_ref().expect("only what was drafted is gone on with");
-                        (Some(*parent), state.clone())
-                    }
-                };
-                if !self.load_row(row, &state) {
-                    continue;
-                }
-                let asked: Vec<usize> = shape.children(node).collect();
-                self.children(parent, asked.len(), chance, tree, &mut children);
-                for (&child, asked) in children.iter().zip(asked) {
-                    let mut state = state.clone();
-                    self.transforms.advance(&mut state, tree.nodes()[child].token);
-                    drafted[asked] = Some((child, state));
-                }
-            }
-        }
-        Ok(())
+    fn read(&mut self, batch: &Batch<'_>) -> Result<(), DecodeError> {
+        Ok(self.sequence.forward(batch, &mut self.rows)?)
+    }
+
+    fn load(&self, i: usize, row: &mut Row) {
+        row.load(&self.rows.row(i)[..self.cut]);
+    }
+
+    fn truncate(&mut self, length: usize) {
+        self.sequence.truncate(length);
     }
 }
 
@@ -236,16 +101,18 @@ impl Drafter for DraftModel<'_> {
         // Keeps what of the last drafts was accepted; the last token is read anew for its row.
         let shared = self.held.iter().zip(text).take_while(|(a, b)| a == b).count();
         let kept = shared.min(text.len() - 1);
-        self.sequence.truncate(kept);
+        self.model.truncate(kept);
         self.held.truncate(kept);
         let unseen = &text[kept..];
-        if unseen.iter().any(|&token| token as usize >= self.size) {
+        if unseen.iter().any(|&token| !self.model.reads(token)) {
             return Ok(());
         }
-        match shape.is_chain() {
-            true => self.chain(unseen.to_vec(), state.clone(), shape.len(), chance, tree),
-            false => self.tree(unseen, state, shape, chance, tree),
-        }
+        grow(&mut self.model, &mut self.children, unseen, state, shape, chance, tree)?;
+        // Of a chain the model has read all but the last token, and those that no row was needed for.
+        self.held.extend_from_slice(unseen);
+        self.held.extend(tree.nodes().iter().map(|node| node.token));
+        self.held.truncate(self.model.len());
+        Ok(())
     }
 
     fn most_children(&self) -> usize {
@@ -259,7 +126,7 @@ mod tests {
     use crate::chance::Seeded;
     use crate::drafter::drafts;
     use crate::table::Table;
-    use verdigris_logits::{CountPenalty, Random};
+    use verdigris_logits::{CountPenalty, Random, Transform};
 
     fn chance() -> Seeded {
         Seeded(Random::new(3))

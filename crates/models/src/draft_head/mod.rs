@@ -52,6 +52,14 @@ impl DraftHead {
         files::kind_of(folder).is_some()
     }
 
+    /// The length of the hidden states that it reads.
+    pub fn hidden_size(&self) -> usize {
+        match self {
+            Self::Feature(model) => model.hidden_size(),
+            Self::Medusa(heads) => heads.hidden_size(),
+        }
+    }
+
     /// The tokens that it guesses among: its rows have one logit for each, in this order.
     pub fn tokens(&self) -> &[TokenId] {
         match self {

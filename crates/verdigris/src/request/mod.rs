@@ -13,6 +13,7 @@ use serde_json::Value;
 use verdigris_constrain::{Constraint, ForcedText, Registry, Style};
 use verdigris_decoding::{Acceptance, Coupling, DraftLength, Stop, TreeShape};
 use verdigris_logits::{Chain, TokenId, Transform};
+use verdigris_models::DraftHead;
 use verdigris_text::Message;
 use verdigris_watermark::Key;
 
@@ -105,6 +106,7 @@ struct Guidance<'a> {
 #[derive(Clone, Copy)]
 enum Guesser<'a> {
     Model(&'a Engine),
+    Head(&'a DraftHead),
     Lookup,
 }
 
@@ -361,6 +363,15 @@ impl<'a> Request<'a> {
     /// comes out. For a text that can be repeated, ask for [`Request::draft_tokens`] or [`Request::repeatable`].
     pub fn draft(mut self, drafter: &'a Engine) -> Self {
         self.guesser = Some(Guesser::Model(drafter));
+        self
+    }
+
+    /// Lets a draft head of this model draft: a layer or a few that read the model's own hidden states
+    /// ([`DraftHead::load`]). The law of the text stays what it is, as with [`Request::draft`].
+    #[doc(alias = "eagle")]
+    #[doc(alias = "medusa")]
+    pub fn draft_head(mut self, head: &'a DraftHead) -> Self {
+        self.guesser = Some(Guesser::Head(head));
         self
     }
 

@@ -2,8 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use verdigris_decoding::{DraftModel, Limits, Lookup, Plain, Seeded, Speculative, Stop, Target, Writing};
+use verdigris_decoding::{
+    DraftModel, FeatureDrafter, Limits, Lookup, Medusa, Plain, Seeded, Speculative, Stop, Target, Writing,
+};
 use verdigris_logits::TokenId;
+use verdigris_models::DraftHead;
 
 use crate::error::Error;
 use crate::request::text::Text;
@@ -54,6 +57,8 @@ impl Request<'_> {
         let (engine, chance, limits) = (self.engine, Seeded(target.random), self.limits());
         let model = engine.model.clone();
         let length = self.draft_length;
+        let (size, transforms, sampler) = (model.vocabulary_size(), &target.transforms, target.sampler);
+        let capacity = prompt.len().saturating_add(limits.max_tokens);
         Ok(match self.guesser {
             None => Box::new(Plain::new(model, target, prompt, limits)?),
             Some(Guesser::Lookup) => {
@@ -62,11 +67,23 @@ impl Request<'_> {
             }
             Some(Guesser::Model(small)) => {
                 engine.fits(small)?;
-                let capacity = prompt.len().saturating_add(limits.max_tokens);
-                let (small, transforms) = (small.model.clone(), &target.transforms);
-                let drafter = DraftModel::new(small, capacity, transforms, target.sampler, self.coupling)?;
-                let drafter = drafter.cut(engine.model.vocabulary_size());
-                Box::new(Speculative::new(model, target, prompt, limits, drafter, length, chance)?)
+                let drafter = DraftModel::new(small.model.clone(), capacity, transforms, sampler, self.coupling)?;
+                Box::new(Speculative::new(model, target, prompt, limits, drafter.cut(size), length, chance)?)
+            }
+            Some(Guesser::Head(head)) => {
+                if model.hidden_size() != Some(head.hidden_size()) {
+                    return Err(Error::NoHiddenStates);
+                }
+                match head {
+                    DraftHead::Feature(head) => {
+                        let drafter = FeatureDrafter::new(head, capacity, size, transforms, sampler, self.coupling)?;
+                        Box::new(Speculative::new(model, target, prompt, limits, drafter, length, chance)?)
+                    }
+                    DraftHead::Medusa(heads) => {
+                        let drafter = Medusa::new(heads.clone(), size, transforms, sampler, self.coupling);
+                        Box::new(Speculative::new(model, target, prompt, limits, drafter, length, chance)?)
+                    }
+                }
             }
         })
     }

@@ -1,0 +1,183 @@
+//! A layer that goes on from the target's hidden states.
+
+use std::sync::Arc;
+
+use verdigris_logits::transform::ChainState;
+use verdigris_logits::{Chain, Row, Sampler, TokenId};
+use verdigris_models::draft_head::feature::{FeatureModel, FeatureSequence};
+use verdigris_models::{Batch, Rows, Wanted};
+
+use super::Drafter;
+use super::children::{Children, Coupling};
+use super::grow::{Network, grow};
+use crate::chance::Chance;
+use crate::target::DecodeError;
+use crate::tree::{DraftTree, TreeShape};
+
+/// The most drafts of one token.
+const MOST_CHILDREN: usize = 4;
+
+/// A [`FeatureModel`] as a drafter. The target's transforms act on its rows too.
+///
+/// It drafts nothing before the first call of its target, and after tokens that were written without a call it goes on
+/// from its own states.
+#[doc(alias = "eagle")]
+pub struct FeatureDrafter<'a> {
+    network: FeatureNetwork,
+    children: Children<'a>,
+    /// How many tokens of the text the network has read with the states of the target.
+    known: usize,
+    /// The target's states behind those that it has not read so, one after the other.
+    features: Vec<f32>,
+}
+
+/// The layer, in the midst of a text.
+struct FeatureNetwork {
+    sequence: FeatureSequence,
+    tokens: Arc<[TokenId]>,
+    /// The vocabulary of the target.
+    size: usize,
+    width: usize,
+    rows: Rows,
+    /// Of the tokens of a tree that were read last: their states, in their order.
+    states: Vec<f32>,
+    /// The state behind the next token.
+    last: Vec<f32>,
+    joined: Vec<f32>,
+    /// The logits of all tokens.
+    logits: Vec<f32>,
+}
+
+impl<'a> FeatureDrafter<'a> {
+    /// Drafts with a network for texts of at most `capacity` tokens of a target whose rows have `size` logits. Past its
+    /// own context it drafts nothing.
+    ///
+    /// # Errors
+    /// The network's, where it cannot begin a text.
+    pub fn new(
+        model: &FeatureModel,
+        capacity: usize,
+        size: usize,
+        transforms: &'a Chain,
+        sampler: Sampler,
+        coupling: Coupling,
+    ) -> Result<Self, DecodeError> {
+        let network = FeatureNetwork {
+            sequence: model.begin(capacity.min(model.context_length()))?,
+            tokens: model.tokens().into(),
+            size,
+            width: model.hidden_size(),
+            rows: Rows::with_hidden(),
+            states: Vec::new(),
+            last: Vec::new(),
+            joined: Vec::new(),
+            logits: vec![f32::NEG_INFINITY; size],
+        };
+        let children = Children::new(transforms, sampler, coupling);
+        Ok(Self { network, children, known: 0, features: Vec::new() })
+    }
+}
+
+impl FeatureNetwork {
+    /// Reads tokens of the text, each with the target's state behind it.
+    fn read_known(&mut self, tokens: &[TokenId], features: &[f32]) -> Result<(), DecodeError> {
+        self.sequence.forward(&Batch::chain(tokens, Wanted::Last), features, &mut self.rows)?;
+        self.go_on_from(tokens.len() - 1);
+        Ok(())
+    }
+
+    /// The state of a token that was read is the one behind the next.
+    fn go_on_from(&mut self, i: usize) {
+        self.last.clear();
+        self.last.extend_from_slice(self.rows.hidden(i));
+    }
+}
+
+impl Network for FeatureNetwork {
+    fn reads(&self, token: TokenId) -> bool {
+        (token as usize) < self.size
+    }
+
+    fn len(&self) -> usize {
+        self.sequence.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.sequence.capacity()
+    }
+
+    fn read(&mut self, batch: &Batch<'_>) -> Result<(), DecodeError> {
+        let Some(parents) = batch.parents else {
+            // Each needs the state of the one before.
+            for token in batch.tokens.chunks(1) {
+                self.sequence.forward(&Batch::chain(token, Wanted::Last), &self.last, &mut self.rows)?;
+                self.go_on_from(0);
+            }
+            return Ok(());
+        };
+        self.joined.clear();
+        for parent in parents {
+            let state = parent.map_or(&self.last[..], |parent| &self.states[parent * self.width..][..self.width]);
+            self.joined.extend_from_slice(state);
+        }
+        self.sequence.forward(batch, &self.joined, &mut self.rows)?;
+        self.states.clear();
+        (0..batch.tokens.len()).for_each(|i| self.states.extend_from_slice(self.rows.hidden(i)));
+        Ok(())
+    }
+
+    fn load(&self, i: usize, row: &mut Row) {
+        row.load(&self.logits);
+        let logits = row.logits_mut();
+        for (&token, &logit) in self.tokens.iter().zip(self.rows.row(i)) {
+            logits[token as usize] = logit;
+        }
+    }
+
+    fn truncate(&mut self, length: usize) {
+        self.sequence.truncate(length);
+    }
+}
+
+impl Drafter for FeatureDrafter<'_> {
+    fn draft(
+        &mut self,
+        text: &[TokenId],
+        state: &ChainState,
+        shape: &TreeShape,
+        chance: &mut dyn Chance,
+        tree: &mut DraftTree,
+    ) -> Result<(), DecodeError> {
+        let Self { network, children, known, features } = self;
+        // What was read with its own states is read anew with the target's.
+        network.truncate(*known);
+        let shown = *known + features.len() / network.width;
+        if network.capacity() < text.len() - 1 || shown == 0 {
+            return Ok(());
+        }
+        // The first token follows no state.
+        let unseen = &text[*known + 1..];
+        if unseen.iter().any(|&token| !network.reads(token)) {
+            return Ok(());
+        }
+        let (with_states, without) = unseen.split_at(shown - *known);
+        network.read_known(with_states, features)?;
+        // The last one is read anew, for its row.
+        *known = shown - 1;
+        features.drain(..features.len() - network.width);
+        grow(network, children, without, state, shape, chance, tree)
+    }
+
+    fn most_children(&self) -> usize {
+        MOST_CHILDREN
+    }
+
+    fn reads_features(&self) -> bool {
+        true
+    }
+
+    fn observe(&mut self, _: &[TokenId], rows: &Rows, kept: &[usize]) -> Result<(), DecodeError> {
+        kept.iter().for_each(|&i| self.features.extend_from_slice(rows.hidden(i)));
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! Trees of drafts from a network that reads its own drafts.
+
+use verdigris_logits::transform::ChainState;
+use verdigris_logits::{Row, TokenId};
+use verdigris_models::{Batch, Wanted};
+
+use super::children::Children;
+use crate::chance::Chance;
+use crate::target::DecodeError;
+use crate::tree::{DraftTree, TreeShape};
+
+/// A network in the midst of a text, whose rows are drafted from.
+pub(super) trait Network {
+    /// Whether it has a token.
+    fn reads(&self, token: TokenId) -> bool;
+
+    /// How many tokens it holds.
+    fn len(&self) -> usize;
+
+    /// How many it can hold.
+    fn capacity(&self) -> usize;
+
+    /// Appends tokens, and keeps the rows that are wanted. Where a tree is read level by level, a batch begins with the
+    /// tokens of the batch before, which were taken back.
+    fn read(&mut self, batch: &Batch<'_>) -> Result<(), DecodeError>;
+
+    /// Loads a row, the `i`-th of those that were wanted last.
+    fn load(&self, i: usize, row: &mut Row);
+
+    /// Forgets all tokens past the first so many.
+    fn truncate(&mut self, length: usize);
+}
+
+/// Reads the tokens of a text that a network has not seen, if any, and drafts a tree of a shape behind them; without any,
+/// its first row is the one after the text. Of a chain the network then holds what it has read, of a tree the text
+/// alone.
+pub(super) fn grow(
+    network: &mut dyn Network,
+    children: &mut Children<'_>,
+    unseen: &[TokenId],
+    state: &ChainState,
+    shape: &TreeShape,
+    chance: &mut dyn Chance,
+    tree: &mut DraftTree,
+) -> Result<(), DecodeError> {
+    match shape.is_chain() {
+        true => chain(network, children, unseen.to_vec(), state.clone(), shape.len(), chance, tree),
+        false => levels(network, children, unseen, state, shape, chance, tree),
+    }
+}
+
+/// Drafts a chain: each token is read before the next is drafted. A token that a step has decided is a draft without a
+/// row, and is read with the one after it.
+fn chain(
+    network: &mut dyn Network,
+    children: &mut Children<'_>,
+    mut unseen: Vec<TokenId>,
+    mut state: ChainState,
+    length: usize,
+    chance: &mut dyn Chance,
+    tree: &mut DraftTree,
+) -> Result<(), DecodeError> {
+    while tree.len() < length {
+        let parent = tree.len().checked_sub(1);
+        let node = match children.decided(&state) {
+            Some(token) => tree.guess(parent, token),
+            None => {
+                if network.len() + unseen.len() > network.capacity() {
+                    break;
+                }
+                if !unseen.is_empty() {
+                    network.read(&Batch::chain(&unseen, Wanted::Last))?;
+                    unseen.clear();
+                }
+                let drafted = children.draft(|row| network.load(0, row), &state, parent, 1, chance, tree);
+                let Some(&node) = drafted.first() else { break };
+                node
+            }
+        };
+        let token = tree.nodes()[node].token;
+        children.advance(&mut state, token);
+        if !network.reads(token) {
+            break;
+        }
+        unseen.push(token);
+    }
+    Ok(())
+}
+
+/// Drafts a tree, level by level: a call for each reads all nodes so far that have children, for what a sequence holds
+/// can only be gone on with at its end.
+fn levels(
+    network: &mut dyn Network,
+    children: &mut Children<'_>,
+    unseen: &[TokenId],
+    state: &ChainState,
+    shape: &TreeShape,
+    chance: &mut dyn Chance,
+    tree: &mut DraftTree,
+) -> Result<(), DecodeError> {
+    if network.len() + unseen.len() > network.capacity() {
+        return Ok(());
+    }
+    if !unseen.is_empty() {
+        network.read(&Batch::chain(unseen, Wanted::Last))?;
+    }
+    let base = network.len();
+    // For each node of the shape that has been drafted: its index in the tree, and the state after it.
+    let mut drafted: Vec<Option<(usize, ChainState)>> = vec![None; shape.len()];
+    let (mut tokens, mut parents, mut slots) = (Vec::new(), Vec::new(), vec![usize::MAX; shape.len()]);
+    for depth in 0..shape.depth() {
+        // The nodes of this depth that have children; those above them are in the batch already.
+        let first = tokens.len();
+        let level: Vec<Option<usize>> = match depth {
+            0 => vec![None],
+            _ => (0..shape.len())
+                .filter(|&node| shape.depth_of(node) == depth && shape.children(Some(node)).next().is_some())
+                .filter(|&node| drafted[node].as_ref().is_some_and(|(at, _)| network.reads(tree.nodes()[*at].token)))
+                .map(Some)
+                .collect(),
+        };
+        for node in level.iter().flatten() {
+            let (at, _) = drafted[*node].as_ref().expect("only what was drafted is gone on with");
+            slots[*node] = tokens.len();
+            tokens.push(tree.nodes()[*at].token);
+            parents.push(shape.parent(*node).map(|parent| slots[parent]));
+        }
+        if depth > 0 {
+            if level.is_empty() || base + tokens.len() > network.capacity() {
+                break;
+            }
+            network.read(&Batch { wanted: Wanted::From(first), ..Batch::tree(&tokens, &parents) })?;
+            network.truncate(base);
+        }
+        for (row, node) in level.into_iter().enumerate() {
+            let (parent, state) = match node {
+                None => (None, state.clone()),
+                Some(node) => {
+                    let (parent, state) = drafted[node].as_ref().expect("only what was drafted is gone on with");
+                    (Some(*parent), state.clone())
+                }
+            };
+            let asked: Vec<usize> = shape.children(node).collect();
+            let of_node = children.draft(|to| network.load(row, to), &state, parent, asked.len(), chance, tree);
+            let of_node = of_node.to_vec();
+            for (child, asked) in of_node.into_iter().zip(asked) {
+                let mut state = state.clone();
+                children.advance(&mut state, tree.nodes()[child].token);
+                drafted[asked] = Some((child, state));
+            }
+        }
+    }
+    Ok(())
+}

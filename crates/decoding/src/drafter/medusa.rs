@@ -1,0 +1,110 @@
+//! Heads that guess from one hidden state of the target.
+
+use verdigris_logits::transform::ChainState;
+use verdigris_logits::{Chain, Row, Sampler, TokenId};
+use verdigris_models::Rows;
+use verdigris_models::draft_head::medusa::MedusaHeads;
+
+use super::Drafter;
+use super::children::{Children, Coupling};
+use crate::chance::Chance;
+use crate::target::DecodeError;
+use crate::tree::{DraftTree, TreeShape};
+
+/// The most drafts of one token: as many as the heads of the paper give.
+const MOST_CHILDREN: usize = 10;
+
+/// [`MedusaHeads`] as a drafter: the drafts of a depth come from the row of one head, whatever they follow, through the
+/// target's transforms as they stand there.
+///
+/// It drafts nothing before the first call of its target.
+pub struct Medusa<'a> {
+    heads: MedusaHeads,
+    children: Children<'a>,
+    /// The target's state after the last token that it has read, and how many it has.
+    hidden: Vec<f32>,
+    seen: usize,
+    rows: Rows,
+    /// The logits of all tokens, none of which is guessed.
+    none: Vec<f32>,
+}
+
+impl<'a> Medusa<'a> {
+    /// Drafts with heads for a target whose rows have `size` logits.
+    pub fn new(heads: MedusaHeads, size: usize, transforms: &'a Chain, sampler: Sampler, coupling: Coupling) -> Self {
+        let children = Children::new(transforms, sampler, coupling);
+        let none = vec![f32::NEG_INFINITY; size];
+        Self { heads, children, hidden: Vec::new(), seen: 0, rows: Rows::default(), none }
+    }
+}
+
+impl Drafter for Medusa<'_> {
+    fn draft(
+        &mut self,
+        text: &[TokenId],
+        state: &ChainState,
+        shape: &TreeShape,
+        chance: &mut dyn Chance,
+        tree: &mut DraftTree,
+    ) -> Result<(), DecodeError> {
+        let Self { heads, children, hidden, seen, rows, none } = self;
+        if hidden.is_empty() {
+            return Ok(());
+        }
+        // The first head guesses what follows the next token, which is the last of the text; where more was written
+        // without a call, as many heads come too late.
+        let late = text.len() - 1 - *seen;
+        let depth = shape.depth().min(heads.count().saturating_sub(late));
+        if depth == 0 {
+            return Ok(());
+        }
+        heads.guess(hidden, late + depth, rows);
+        let tokens = heads.tokens();
+        let mut drafted: Vec<Option<(usize, ChainState)>> = vec![None; shape.len()];
+        let open = std::iter::once(None).chain((0..shape.len()).map(Some));
+        for node in open {
+            let (parent, state, depth_of) = match node {
+                None => (None, state.clone(), 0),
+                Some(node) => match &drafted[node] {
+                    Some((at, state)) => (Some(*at), state.clone(), shape.depth_of(node)),
+                    None => continue,
+                },
+            };
+            let asked: Vec<usize> = shape.children(node).collect();
+            if asked.is_empty() || depth_of >= depth {
+                continue;
+            }
+            let load = |row: &mut Row| {
+                row.load(none);
+                let logits = row.logits_mut();
+                for (&token, &logit) in tokens.iter().zip(rows.row(late + depth_of)) {
+                    logits[token as usize] = logit;
+                }
+            };
+            let of_node = children.draft(load, &state, parent, asked.len(), chance, tree).to_vec();
+            for (child, asked) in of_node.into_iter().zip(asked) {
+                let mut state = state.clone();
+                children.advance(&mut state, tree.nodes()[child].token);
+                drafted[asked] = Some((child, state));
+            }
+        }
+        Ok(())
+    }
+
+    fn most_children(&self) -> usize {
+        MOST_CHILDREN
+    }
+
+    fn reads_features(&self) -> bool {
+        true
+    }
+
+    fn observe(&mut self, _: &[TokenId], rows: &Rows, kept: &[usize]) -> Result<(), DecodeError> {
+        self.seen += kept.len();
+        if let Some(&last) = kept.last() {
+            self.hidden.clear();
+            self.hidden.extend_from_slice(rows.hidden(last));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! Draft heads as drafters: the text that comes without them where it must be, the law of it elsewhere. The heads are
+//! random ones (`fixtures/golden/draft_heads.py`), so that some drafts stand and most do not.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use verdigris::decoding::TreeShape;
+use verdigris::models::{DraftHead, ModelFolder};
+use verdigris::{Engine, Key, Marking, Request};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures")
+}
+
+static SMALL: LazyLock<Engine> = LazyLock::new(|| Engine::load(fixtures().join("models/tale-small")).unwrap());
+
+static HEADS: LazyLock<[DraftHead; 2]> = LazyLock::new(|| {
+    let target = ModelFolder::at(fixtures().join("models/tale-small"));
+    ["feature", "medusa"].map(|name| {
+        let folder = ModelFolder::at(fixtures().join("golden/draft_heads").join(name));
+        DraftHead::load(&folder, &target).unwrap()
+    })
+});
+
+const PROMPTS: [&str; 5] = ["The captain", "", "one two three one two three one two", "'No,' said the", "Chapter"];
+
+fn shapes() -> [TreeShape; 4] {
+    [TreeShape::chain(1), TreeShape::chain(3), TreeShape::levels(&[3, 2]), TreeShape::levels(&[2, 1, 2])]
+}
+
+/// At any temperature, for drafts that guess at the target's own draws.
+#[test]
+fn a_repeatable_text_is_that_of_plain_decoding() {
+    let key = Key::from_secret([6; 32], "test", Marking::default(), SMALL.reader().vocabulary()).unwrap();
+    for head in &*HEADS {
+        for (seed, prompt) in PROMPTS.into_iter().enumerate() {
+            for temperature in [0.0, 0.8] {
+                let request = || {
+                    let request = SMALL.request(prompt).temperature(temperature).max_tokens(40).seed(seed as u64);
+                    if seed % 2 == 0 { request } else { request.watermark(&key).repetition_penalty(1.1) }
+                };
+                let plain = request().text().unwrap();
+                for shape in shapes() {
+                    let written = request().draft_head(head).draft_tree(shape).repeatable().text().unwrap();
+                    assert_eq!((written.tokens, written.stop), (plain.tokens.clone(), plain.stop), "{shape:?}");
+                }
+                let written = request().draft_head(head).repeatable().text().unwrap();
+                assert_eq!(written.tokens, plain.tokens);
+            }
+        }
+    }
+}
+
+/// Texts of a form of which the most is decided without a call, so that heads come late and layers go on from their own
+/// states.
+#[test]
+fn what_is_decided_is_not_waited_for() {
+    let expression = "(one|two) small (ship|boat)s? sailed (away|home)[a-z ]{5,20}\\.";
+    for head in &*HEADS {
+        for seed in 0..6 {
+            let request = || SMALL.request("The").regex(expression).max_tokens(60).temperature(0.9).seed(seed);
+            let plain = request().text().unwrap();
+            for shape in shapes() {
+                let written = request().draft_head(head).draft_tree(shape).repeatable().text().unwrap();
+                assert_eq!(written.tokens, plain.tokens, "{shape:?}");
+                let free = request().draft_head(head).draft_tree(shape).text().unwrap();
+                assert_eq!(free.complete, Some(true), "{}", free.text);
+            }
+        }
+    }
+}
+
+/// Pairs of tokens that are drafted and judged: their counts are those of the law, which plain decoding draws from.
+#[test]
+fn drafts_of_their_own_leave_the_law_as_it_is() {
+    const TEXTS: u64 = 3000;
+    let request = |seed: u64| SMALL.request("The").temperature(0.5).top_k(6).top_p(1.0).max_tokens(3).seed(seed);
+    let counts = |each: &dyn Fn(Request<'static>) -> Request<'static>, first: u64| {
+        let mut counts = std::collections::BTreeMap::new();
+        for seed in first..first + TEXTS {
+            *counts.entry(each(request(seed)).text().unwrap().tokens).or_insert(0.0) += 1.0;
+        }
+        counts
+    };
+    let plain = counts(&|request| request, 0);
+    for head in &*HEADS {
+        for shape in [TreeShape::chain(2), TreeShape::levels(&[3, 2])] {
+            let drafted = counts(&|request| request.draft_head(head).draft_tree(shape), 1 << 20);
+            let texts: std::collections::BTreeSet<_> = plain.keys().chain(drafted.keys()).collect();
+            let (mut chi2, mut cells) = (0.0, 0.0);
+            for text in texts {
+                let [a, b]: [f64; 2] = [&plain, &drafted].map(|counts| counts.get(text).copied().unwrap_or(0.0));
+                if a + b >= 20.0 {
+                    (chi2, cells) = (chi2 + (a - b).powi(2) / (a + b), cells + 1.0);
+                }
+            }
+            // Two samples of one law: as many degrees of freedom as cells, and five standard deviations more.
+            assert!(cells > 30.0 && chi2 < cells + 5.0 * f64::sqrt(2.0 * cells), "{chi2} with {cells} cells");
+        }
+    }
+}
+
+#[test]
+fn a_head_needs_hidden_states_of_its_size() {
+    let tale = Engine::load(fixtures().join("models/tale")).unwrap();
+    for head in &*HEADS {
+        let fault = tale.request("The").draft_head(head).text().unwrap_err().to_string();
+        assert!(fault.contains("a draft head reads hidden states"), "{fault}");
+    }
+}
