@@ -1,5 +1,6 @@
 //! `verdigris bench speculation`: what drafting costs and gains.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,43 +8,54 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use serde::Serialize;
-use verdigris::models::{Batch, LanguageModel, Rows, Wanted};
-use verdigris::{Acceptance, DraftLength, Engine};
+use serde::{Deserialize, Serialize};
+use verdigris::decoding::Acceptance;
+use verdigris::models::{Batch, DraftHead, LanguageModel, Rows, Wanted};
+use verdigris::{Engine, Message, Request};
 
 use super::progress::progress;
 use crate::error::Failure;
-use crate::model::{DeviceOption, ModelOption, load};
+use crate::model::{DraftSource, EngineOptions};
 
 /// Measure what drafting costs and gains, and what it should gain
 #[derive(Args)]
 #[command(after_help = "\
-First the costs: v(m), a call of the model with m rows, and c, a drafted token, both as multiples of a call with one \
-row. Then texts are written plainly and with drafts, in turn, so that a busy machine is busy for all of them. The \
-speed-up that is predicted is E / (v(g + 1) + g c), with E the mean number of tokens a call.
+First the costs: v(m), a call of the model with m rows, and c, a drafted token of each drafter, as multiples of a call \
+with one row. Then texts are written plainly and with drafts, in turn, so that a busy machine is busy for all of them. \
+The speed predicted is E / (v(1 + g) + g c), with E the tokens and g the drafts a call. A file of prompts has a JSON \
+object a line: {\"kind\": \"code\", \"prompt\": \"...\"}.
 
-Example:
-  verdigris bench speculation --draft tale-small")]
+Examples:
+  verdigris bench speculation --draft tale-small
+  verdigris bench speculation --model chat.gguf --draft head --prompts chat.jsonl --chat \\
+      --temperature 0 --temperature 0.7 --tokens 200")]
 pub(crate) struct Speculation {
     #[command(flatten)]
-    model: ModelOption,
-    #[command(flatten)]
-    device: DeviceOption,
-    /// The model that drafts
-    #[arg(long, value_name = "PATH")]
-    draft: PathBuf,
+    engine: EngineOptions,
+    /// A model or a draft head that drafts; may be given several times
+    #[arg(long, value_name = "PATH|NAME")]
+    draft: Vec<PathBuf>,
     /// The text to go on from
-    #[arg(long, value_name = "TEXT", default_value = "The captain")]
+    #[arg(long, value_name = "TEXT", default_value = "The captain", conflicts_with = "prompts")]
     prompt: String,
-    /// Texts of each kind
+    /// Prompts of several kinds, in JSON Lines
+    #[arg(long, value_name = "FILE")]
+    prompts: Option<PathBuf>,
+    /// Ask as a message of a conversation
+    #[arg(long)]
+    chat: bool,
+    /// Drafts a call that are tried, beside as many as pay; may be given several times
+    #[arg(long, value_name = "N", default_values_t = [2, 4])]
+    draft_tokens: Vec<usize>,
+    /// Texts of each kind; of a file at most as many as it has prompts of that kind
     #[arg(long, value_name = "N", default_value_t = 8)]
-    samples: u64,
+    samples: usize,
     /// Tokens of each text
     #[arg(long, value_name = "N", default_value_t = 300)]
     tokens: usize,
-    /// The sampling temperature
-    #[arg(long, value_name = "T", default_value_t = 0.8)]
-    temperature: f64,
+    /// The sampling temperature; may be given several times
+    #[arg(long, value_name = "T", default_values_t = [0.8])]
+    temperature: Vec<f64>,
     /// The sampling top-p
     #[arg(long, value_name = "P", default_value_t = 0.95)]
     top_p: f64,
@@ -53,10 +65,15 @@ pub(crate) struct Speculation {
 }
 
 /// The most rows of one call that are timed.
-const MAX_ROWS: usize = 9;
+const MAX_ROWS: usize = 17;
 
-/// The drafts a call that are tried.
-const LENGTHS: [usize; 5] = [1, 2, 3, 4, 8];
+/// A prompt, and what it asks for.
+#[derive(Clone, Deserialize)]
+struct Prompt {
+    #[serde(default)]
+    kind: String,
+    prompt: String,
+}
 
 #[derive(Serialize)]
 struct Report {
@@ -64,31 +81,83 @@ struct Report {
     call_ms: f64,
     /// v(1), v(2), ...
     v: Vec<f64>,
-    c: f64,
+    /// A drafted token of each drafter.
+    c: BTreeMap<String, f64>,
     rows: Vec<Row>,
 }
 
-/// What one way of drafting came to.
+/// What one way of drafting came to, with one kind of prompt at one temperature.
 #[derive(Serialize)]
 struct Row {
+    temperature: f64,
+    kind: String,
     drafts: String,
     /// The share of drafts that were accepted.
     accepted: f64,
     tokens_a_call: f64,
-    predicted: Option<f64>,
+    predicted: f64,
     /// How many times as fast as plain decoding in the same rounds.
     measured: f64,
     tokens_a_second: f64,
 }
 
 /// How a text is written.
+struct Way<'a> {
+    name: String,
+    drafter: Option<Drafter<'a>>,
+    /// As many as pay, without this.
+    drafts: Option<usize>,
+    repeatable: bool,
+}
+
 #[derive(Clone, Copy)]
-enum Way {
-    Plain,
-    Draft(DraftLength),
-    /// A number of drafts that guess at the draws of plain decoding.
-    Repeatable(usize),
+enum Drafter<'a> {
     Lookup,
+    Source(&'a DraftSource, f64),
+}
+
+impl Way<'_> {
+    fn of<'r>(&'r self, mut request: Request<'r>) -> Request<'r> {
+        request = match self.drafter {
+            None => request,
+            Some(Drafter::Lookup) => request.lookup(),
+            Some(Drafter::Source(source, _)) => source.draft(request),
+        };
+        if let Some(drafts) = self.drafts {
+            request = request.draft_tokens(drafts);
+        }
+        if self.repeatable { request.repeatable() } else { request }
+    }
+
+    /// The cost of a drafted token.
+    fn c(&self) -> f64 {
+        match self.drafter {
+            Some(Drafter::Source(_, c)) => c,
+            _ => 0.0,
+        }
+    }
+}
+
+/// What the texts of a way came to.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    seconds: f64,
+    tokens: usize,
+    acceptance: Acceptance,
+}
+
+impl Sum {
+    fn add(&mut self, other: Self) {
+        self.seconds += other.seconds;
+        self.tokens += other.tokens;
+        self.acceptance.calls += other.acceptance.calls;
+        self.acceptance.drafted += other.acceptance.drafted;
+        self.acceptance.accepted += other.acceptance.accepted;
+    }
+
+    fn speed(&self) -> f64 {
+        self.tokens as f64 / self.seconds
+    }
 }
 
 impl Speculation {
@@ -96,54 +165,125 @@ impl Speculation {
         if self.samples == 0 || self.tokens < 2 {
             return Err(Failure::Usage("--samples must be at least 1, and --tokens at least 2".into()));
         }
-        let device = self.device.device()?;
-        let (engine, draft) = (self.model.engine(None, &device)?, load(&self.draft, &device)?);
+        let prompts = self.asked()?;
+        let engine = self.engine.engine()?;
         let (call, v) = call_costs(engine.model())?;
-        let (draft_call, _) = call_costs(draft.model())?;
-        let c = draft_call / call;
-
-        let mut ways = vec![("none", Way::Plain)];
-        let names: Vec<String> = LENGTHS.iter().map(|length| format!("{length}")).collect();
-        let fixed = LENGTHS.iter().map(|&length| Way::Draft(DraftLength::Fixed(length)));
-        ways.extend(names.iter().map(String::as_str).zip(fixed));
-        ways.push(("4, repeatable", Way::Repeatable(4)));
-        ways.push(("automatic", Way::Draft(DraftLength::Auto)));
-        ways.push(("automatic, lookup", Way::Lookup));
-        let (mut seconds, mut tokens) = (vec![0.0; ways.len()], vec![0; ways.len()]);
-        let mut acceptance = vec![Acceptance::default(); ways.len()];
-        let bar = progress(self.samples * ways.len() as u64);
-        for sample in 0..self.samples {
-            for (i, &(_, way)) in ways.iter().enumerate() {
-                let begun = Instant::now();
-                let (written, went) = self.write(&engine, &draft, way, sample)?;
-                seconds[i] += begun.elapsed().as_secs_f64();
-                tokens[i] += written;
-                acceptance[i].calls += went.calls;
-                acceptance[i].drafted += went.drafted;
-                acceptance[i].accepted += went.accepted;
-                bar.inc(1);
+        let mut drafters = Vec::new();
+        for path in &self.draft {
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            let source = self.engine.drafter(path)?;
+            let c = source_cost(&source)? / call;
+            drafters.push((name, source, c));
+        }
+        let ways = self.ways(&drafters);
+        let texts = self.temperature.len() * prompts.len() * ways.len();
+        let bar = progress(texts as u64);
+        let mut sums: BTreeMap<(usize, String), Vec<Sum>> = BTreeMap::new();
+        for (at, &temperature) in self.temperature.iter().enumerate() {
+            for (seed, prompt) in (0..).zip(&prompts) {
+                let of_prompt =
+                    sums.entry((at, prompt.kind.clone())).or_insert_with(|| vec![Sum::default(); ways.len()]);
+                for (way, sum) in ways.iter().zip(of_prompt) {
+                    sum.add(self.write(&engine, way, prompt, temperature, seed)?);
+                    bar.inc(1);
+                }
             }
         }
         bar.finish_and_clear();
-        let speed = |i: usize| tokens[i] as f64 / seconds[i];
-        let row = |(i, &(name, way)): (usize, &(&str, Way))| {
-            let Acceptance { calls, drafted, accepted } = acceptance[i];
-            let tokens_a_call = if calls == 0 { 1.0 } else { tokens[i] as f64 / calls as f64 };
-            let predicted = match way {
-                Way::Draft(DraftLength::Fixed(g)) | Way::Repeatable(g) => Some(tokens_a_call / (v[g] + g as f64 * c)),
-                _ => None,
-            };
-            Row {
-                drafts: name.to_owned(),
-                accepted: accepted as f64 / drafted.max(1) as f64,
-                tokens_a_call,
-                predicted,
-                measured: speed(i) / speed(0),
-                tokens_a_second: speed(i),
+        self.add_totals(&mut sums, ways.len());
+        let mut rows = Vec::new();
+        for ((at, kind), of_kind) in &sums {
+            for (way, sum) in ways.iter().zip(of_kind) {
+                let Acceptance { calls, drafted, accepted } = sum.acceptance;
+                let tokens_a_call = if calls == 0 { 1.0 } else { sum.tokens as f64 / calls as f64 };
+                let drafts_a_call = drafted as f64 / calls.max(1) as f64;
+                rows.push(Row {
+                    temperature: self.temperature[*at],
+                    kind: kind.clone(),
+                    drafts: way.name.clone(),
+                    accepted: accepted as f64 / drafted.max(1) as f64,
+                    tokens_a_call,
+                    predicted: tokens_a_call / (between(&v, drafts_a_call) + drafts_a_call * way.c()),
+                    measured: sum.speed() / of_kind[0].speed(),
+                    tokens_a_second: sum.speed(),
+                });
             }
-        };
-        let rows = ways.iter().enumerate().map(row).collect();
+        }
+        let c = drafters.iter().map(|(name, _, c)| (name.clone(), *c)).collect();
         self.report(&Report { call_ms: 1e3 * call, v, c, rows })
+    }
+
+    /// The prompts of each kind.
+    fn asked(&self) -> Result<Vec<Prompt>, Failure> {
+        let Some(path) = &self.prompts else {
+            let one = Prompt { kind: String::new(), prompt: self.prompt.clone() };
+            return Ok(vec![one; self.samples]);
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
+        let (mut prompts, mut counts) = (Vec::new(), BTreeMap::new());
+        for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let prompt: Prompt = serde_json::from_str(line)
+                .map_err(|error| Failure::Usage(format!("{}, line {}: {error}", path.display(), i + 1)))?;
+            let count = counts.entry(prompt.kind.clone()).or_insert(0);
+            *count += 1;
+            if *count <= self.samples {
+                prompts.push(prompt);
+            }
+        }
+        match prompts.is_empty() {
+            true => Err(Failure::Usage(format!("{} has no prompt", path.display()))),
+            false => Ok(prompts),
+        }
+    }
+
+    /// Plain decoding first.
+    fn ways<'a>(&self, drafters: &'a [(String, DraftSource, f64)]) -> Vec<Way<'a>> {
+        let way = |name: &str, drafter, drafts| Way { name: name.to_owned(), drafter, drafts, repeatable: false };
+        let mut ways = vec![way("none", None, None), way("lookup, automatic", Some(Drafter::Lookup), None)];
+        for (name, source, c) in drafters {
+            let drafter = Some(Drafter::Source(source, *c));
+            ways.extend(self.draft_tokens.iter().map(|&n| way(&format!("{name}, {n}"), drafter, Some(n))));
+            ways.push(way(&format!("{name}, automatic"), drafter, None));
+            if let (Some(&n), true) = (self.draft_tokens.last(), self.temperature.iter().any(|&t| t > 0.0)) {
+                ways.push(Way { repeatable: true, ..way(&format!("{name}, {n}, repeatable"), drafter, Some(n)) });
+            }
+        }
+        ways
+    }
+
+    fn write(
+        &self,
+        engine: &Engine,
+        way: &Way<'_>,
+        prompt: &Prompt,
+        temperature: f64,
+        seed: u64,
+    ) -> Result<Sum, Failure> {
+        let request = match self.chat {
+            true => engine.chat([Message::user(&prompt.prompt)]),
+            false => engine.request(&prompt.prompt),
+        };
+        let request = request.max_tokens(self.tokens).through_end().seed(seed);
+        let request = way.of(request.temperature(temperature).top_p(self.top_p));
+        let begun = Instant::now();
+        let written = request.text()?;
+        let seconds = begun.elapsed().as_secs_f64();
+        Ok(Sum { seconds, tokens: written.tokens.len(), acceptance: written.acceptance.unwrap_or_default() })
+    }
+
+    /// Where there are several kinds of prompts, all together are one more.
+    fn add_totals(&self, sums: &mut BTreeMap<(usize, String), Vec<Sum>>, ways: usize) {
+        for at in 0..self.temperature.len() {
+            let of_temperature: Vec<_> =
+                sums.iter().filter(|((of, _), _)| *of == at).map(|(_, all)| all.clone()).collect();
+            if of_temperature.len() < 2 {
+                continue;
+            }
+            let mut total = vec![Sum::default(); ways];
+            of_temperature.iter().for_each(|all| total.iter_mut().zip(all).for_each(|(total, sum)| total.add(*sum)));
+            sums.insert((at, "all".into()), total);
+        }
     }
 
     fn report(&self, report: &Report) -> Result<ExitCode, Failure> {
@@ -152,41 +292,74 @@ impl Speculation {
             writeln!(out, "{}", serde_json::to_string(report).expect("a report serialises"))?;
             return Ok(ExitCode::SUCCESS);
         }
-        writeln!(
-            out,
-            "a call with one row takes {:.3} ms; a drafted token costs c = {:.2}\n",
-            report.call_ms, report.c
-        )?;
-        let numbers: Vec<String> = (1..=report.v.len()).map(|m| m.to_string()).collect();
-        writeln!(out, "| rows m | {} |\n|---|{}", numbers.join(" | "), "--:|".repeat(report.v.len()))?;
-        let costs: Vec<String> = report.v.iter().map(|v| format!("{v:.2}")).collect();
-        writeln!(out, "| v(m) | {} |\n", costs.join(" | "))?;
-        writeln!(out, "| drafts a call | accepted | tokens a call | predicted | measured | tokens/s |")?;
-        writeln!(out, "|---|--:|--:|--:|--:|--:|")?;
-        for Row { drafts, accepted, tokens_a_call, predicted, measured, tokens_a_second } in &report.rows {
-            let predicted = predicted.map(|speed| format!("{speed:.2}")).unwrap_or_default();
-            writeln!(
-                out,
-                "| {drafts} | {:.0} % | {tokens_a_call:.2} | {predicted} | {measured:.2} | {tokens_a_second:.0} |",
-                100.0 * accepted
-            )?;
+        writeln!(out, "a call with one row takes {:.3} ms", report.call_ms)?;
+        for (name, c) in &report.c {
+            writeln!(out, "a token drafted by {name} costs c = {c:.2}")?;
+        }
+        let shown = [1, 2, 3, 4, 5, 6, 8, 12, 16].map(|m| (m, report.v[m - 1]));
+        let numbers: Vec<String> = shown.iter().map(|(m, _)| m.to_string()).collect();
+        writeln!(out, "\n| rows m | {} |\n|---|{}", numbers.join(" | "), "--:|".repeat(shown.len()))?;
+        let costs: Vec<String> = shown.iter().map(|(_, v)| format!("{v:.2}")).collect();
+        writeln!(out, "| v(m) | {} |", costs.join(" | "))?;
+        for rows in report.rows.chunk_by(|a, b| (a.temperature, &a.kind) == (b.temperature, &b.kind)) {
+            let (temperature, kind) = (rows[0].temperature, &rows[0].kind);
+            let kind = if kind.is_empty() { String::new() } else { format!("{kind}, ") };
+            writeln!(out, "\n{kind}temperature {temperature}\n")?;
+            writeln!(out, "| drafts a call | accepted | tokens a call | predicted | measured | tokens/s |")?;
+            writeln!(out, "|---|--:|--:|--:|--:|--:|")?;
+            for Row { drafts, accepted, tokens_a_call, predicted, measured, tokens_a_second, .. } in rows {
+                writeln!(
+                    out,
+                    "| {drafts} | {:.0} % | {tokens_a_call:.2} | {predicted:.2} | {measured:.2} | {tokens_a_second:.1} |",
+                    100.0 * accepted
+                )?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
 
-    fn write(&self, engine: &Engine, draft: &Engine, way: Way, seed: u64) -> Result<(usize, Acceptance), Failure> {
-        let request = engine.request(&self.prompt).max_tokens(self.tokens).through_end().seed(seed);
-        let request = request.temperature(self.temperature).top_p(self.top_p);
-        let request = match way {
-            Way::Plain => request,
-            Way::Lookup => request.lookup(),
-            Way::Draft(DraftLength::Auto) => request.draft(draft),
-            Way::Draft(DraftLength::Fixed(length)) => request.draft(draft).draft_tokens(length),
-            Way::Draft(DraftLength::Tree(shape)) => request.draft(draft).draft_tree(shape),
-            Way::Repeatable(length) => request.draft(draft).draft_tokens(length).repeatable(),
-        };
-        let written = request.text()?;
-        Ok((written.tokens.len(), written.acceptance.unwrap_or_default()))
+/// `v(1 + drafts)` for a number of drafts that is no whole one.
+fn between(v: &[f64], drafts: f64) -> f64 {
+    let below = (drafts as usize).min(v.len() - 2);
+    v[below] + (v[below + 1] - v[below]) * (drafts - below as f64)
+}
+
+/// The median of the seconds that work takes.
+fn median(mut work: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
+    const ROUNDS: usize = 41;
+    let mut times = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        work()?;
+        times.push(begun.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[ROUNDS / 2])
+}
+
+/// The seconds of a drafted token.
+fn source_cost(source: &DraftSource) -> Result<f64, Failure> {
+    match source {
+        DraftSource::Model(engine) => Ok(call_costs(engine.model())?.0),
+        DraftSource::Head(DraftHead::Feature(model)) => {
+            let (mut sequence, mut rows) = (model.begin(128)?, Rows::with_hidden());
+            let feature = vec![0.1; model.hidden_size()];
+            sequence.forward(&Batch::chain(&[0; 100], Wanted::Last), &feature.repeat(100), &mut rows)?;
+            median(|| {
+                sequence.forward(&Batch::chain(&[0], Wanted::Last), &feature, &mut rows)?;
+                sequence.truncate(100);
+                Ok(())
+            })
+        }
+        DraftSource::Head(DraftHead::Medusa(heads)) => {
+            let (hidden, mut rows) = (vec![0.1; heads.hidden_size()], Rows::default());
+            let all = median(|| {
+                heads.guess(&hidden, heads.count(), &mut rows);
+                Ok(())
+            })?;
+            Ok(all / heads.count() as f64)
+        }
     }
 }
 
