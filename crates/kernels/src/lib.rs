@@ -3,8 +3,9 @@
 //!
 //! Every kernel gives each row of its result the same bits whatever the number of rows computed beside it and
 //! whatever the number of threads, and the same bits on every CPU: a sum runs over 16 lanes in a fixed order,
-//! with fused multiply-add, and the lanes are added in a fixed order at the end. So a model that verifies five
-//! drafted tokens at once computes exactly what it computes one token at a time.
+//! with fused multiply-add, and the lanes are added in a fixed order at the end; or, where weights are in blocks, from
+//! block to block. So a model that verifies five drafted tokens at once computes exactly what it computes one token at
+//! a time.
 //!
 //! | module | holds |
 //! |---|---|
@@ -18,7 +19,7 @@
 //! | `format`, `decode`, `encode` | formats of weights, GGML's among them; the way out of them, and into them |
 //! | `weights`, `out` | a matrix as it is stored; a result that several threads write |
 //! | `block_dot` | products with block-quantised weights, as integers |
-//! | `simd`, `bytewise`, `dispatch` | sixteen lanes, or 64 bytes, on every CPU; one body of code, compiled for each |
+//! | `simd`, `bytewise`, `dispatch` | sixteen lanes, of four bytes too, on every CPU; one body of code, compiled for each |
 //! | `pool` | the threads that share a kernel's work |
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 

@@ -27,4 +27,13 @@ impl<'a> Out<'a> {
         // SAFETY: it is inside the slice, which is borrowed as long as this lives; nobody else uses this place.
         unsafe { *self.to.add(at) = value }
     }
+    /// # Safety
+    /// As [`Out::set`], for columns that follow each other.
+    #[inline(always)]
+    pub(crate) unsafe fn set_some(&self, row: usize, column: usize, values: &[f32]) {
+        let at = row * self.n + column;
+        assert!(column + values.len() <= self.n && at + values.len() <= self.length, "inside the result");
+        // SAFETY: they are inside the slice, which is borrowed as long as this lives; nobody else uses these places.
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), self.to.add(at), values.len()) }
+    }
 }

@@ -1,54 +1,47 @@
-//! The block formats as whole numbers, two blocks of 32 at a time.
+//! The block formats as whole numbers, sixteen columns at a time.
 
+use super::columns::Columns;
 use crate::bytewise::Bytewise;
-use crate::decode::{at, five_bits, half_power, iq4xs_scales, q3k_scales};
-use crate::format::{MICRO_FLOATS, NON_LINEAR};
+use crate::format::{Format, MICRO_FLOATS, NON_LINEAR};
+
+/// Two blocks of 32 weights as products take them: four weights in each lane, a lane for each column.
+pub(crate) type Weights<S> = [<S as crate::simd::Simd>::Ints; 16];
 
 /// A format of blocks, for a kernel that is compiled for it.
 ///
 /// # Contract
-/// The weights of a group are those of its steps, in order.
+/// A block as it is stored has the weights of its parts, and a part has 32 for each of its `BLOCKS`, of which
+/// [`BlockDot::place`] says which of the stored block they are.
 pub(crate) trait BlockDot {
-    /// Steps whose bytes lie together.
-    const STEPS: usize;
-    const BYTES: usize;
-    /// Whether each 32 weights have an offset, which a group has together.
-    const HAS_OFFSETS: bool = false;
-    /// Whether weights have least ones, which are known step by step.
+    const FORMAT: Format;
+    const PARTS: usize = 1;
+    const BLOCKS: usize = 1;
+    /// Whether each 16 weights have a scale, or each 32.
+    const HAS_HALVES: bool = false;
+    /// Whether weights have least ones.
     const HAS_LEAST: bool = false;
-    /// Whether weights were larger before they were stored, or units need it.
-    const HAS_START: bool = true;
-    /// What the steps of a group share.
+    /// Whether whole numbers have signs.
+    const IS_SIGNED: bool = false;
+    /// What the parts of a block share.
     type Header<S: Bytewise>: Copy;
 
-    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> Self::Header<S>;
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> Self::Header<S>;
 
-    /// The weights of a step, and for each lane what their products are multiplied by.
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: Self::Header<S>, step: usize) -> (S::Bytes, S::Lanes);
+    /// The weights of a part as whole numbers: the second half only if it has two blocks.
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, head: &Self::Header<S>, part: usize) -> Weights<S>;
 
-    /// As [`BlockDot::step`], where a row ends after the first block.
-    fn last<S: Bytewise>(_unit: S, _bytes: &[u8]) -> (S::Bytes, S::Lanes) {
-        unreachable!("rows are whole groups")
+    /// Which 32 weights a block of a part has.
+    #[inline(always)]
+    fn place(part: usize, block: usize) -> usize {
+        Self::BLOCKS * part + block
     }
 
-    /// The products of a step.
-    fn dot<S: Bytewise>(unit: S, weights: S::Bytes, numbers: S::Bytes, start: S::Ints) -> S::Ints {
-        unit.dot_small(weights, numbers, start)
-    }
+    /// The scales of 16 or 32 weights, those at such a place.
+    fn scale<S: Bytewise>(unit: S, head: &Self::Header<S>, at: usize) -> S::Lanes;
 
-    /// The least weights of a step, by which the sums of each lane's four numbers are multiplied.
-    fn least<S: Bytewise>(_unit: S, _bytes: &[u8], _head: Self::Header<S>, _step: usize) -> S::Lanes {
+    /// The least weights of 16 or 32, those at such a place.
+    fn least<S: Bytewise>(_unit: S, _head: &Self::Header<S>, _at: usize) -> S::Lanes {
         unreachable!("weights without a least one")
-    }
-
-    /// As [`BlockDot::least`], where a row ends after the first block.
-    fn last_least<S: Bytewise>(_unit: S, _bytes: &[u8]) -> S::Lanes {
-        unreachable!("rows are whole groups, or weights have no least one")
-    }
-
-    /// What the sums of a row's blocks are multiplied by, in the lanes in which they are.
-    fn offsets<S: Bytewise>(_: S, _: Self::Header<S>) -> S::Lanes {
-        unreachable!("weights without offsets")
     }
 }
 
@@ -66,386 +59,517 @@ pub(crate) struct Iq4Nl;
 pub(crate) struct Iq4Xs;
 pub(crate) struct Mxfp4;
 
-impl BlockDot for Q8_0 {
-    const STEPS: usize = 1;
-    const BYTES: usize = 68;
-    type Header<S: Bytewise> = ();
+/// Four bits of each byte, and two.
+const FOUR: u32 = 0x0f0f_0f0f;
+const TWO: u32 = 0x0303_0303;
 
-    #[inline(always)]
-    fn header<S: Bytewise>(_: S, _: &[u8]) {}
+#[inline(always)]
+fn none<S: Bytewise>(unit: S) -> Weights<S> {
+    [unit.word(0); 16]
+}
 
-    #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
-        let scales = unit.halves(unit.half(*at(bytes, 0)), unit.half(*at(bytes, 34)));
-        (unit.join(at(bytes, 2), at(bytes, 36)), scales)
-    }
-
-    #[inline(always)]
-    fn last<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Bytes, S::Lanes) {
-        (unit.join(at(bytes, 2), &[0; 32]), unit.halves(unit.half(*at(bytes, 0)), 0.0))
-    }
-
-    #[inline(always)]
-    fn dot<S: Bytewise>(unit: S, weights: S::Bytes, numbers: S::Bytes, start: S::Ints) -> S::Ints {
-        unit.dot_signed(weights, numbers, start)
+/// The lower halves of sixteen bytes, and then the upper.
+#[inline(always)]
+fn nibbles<S: Bytewise>(unit: S, pairs: [S::Ints; 4], to: &mut [S::Ints]) {
+    for (i, pairs) in pairs.into_iter().enumerate() {
+        to[i] = unit.and(pairs, FOUR);
+        to[4 + i] = unit.and(unit.shift_right(pairs, 4), FOUR);
     }
 }
 
-/// Sixteen bytes twice: of the second the upper halves will be taken.
+/// Thirty-two bytes of each column.
 #[inline(always)]
-fn twice(bytes: &[u8; 16]) -> [u8; 32] {
-    let mut out = [0; 32];
-    out[..16].copy_from_slice(bytes);
-    out[16..].copy_from_slice(bytes);
-    out
+fn bytes32<S: Bytewise>(unit: S, w: Columns<'_>, from: usize) -> [S::Ints; 8] {
+    let ([a, b, c, d], [e, f, g, h]) = (w.bytes16(unit, from), w.bytes16(unit, from + 16));
+    [a, b, c, d, e, f, g, h]
+}
+
+/// Four bits as the fifth bits of four bytes.
+#[inline(always)]
+fn fifths<S: Bytewise>(unit: S, bits: S::Ints, at: usize) -> S::Ints {
+    let four = unit.and(unit.shift_right(bits, 4 * at as u32), 15);
+    let apart = unit.or(four, unit.shift_left(four, 7));
+    let apart = unit.or(apart, unit.shift_left(apart, 14));
+    unit.shift_left(unit.and(apart, 0x0101_0101), 4)
+}
+
+/// Byte `at` of each lane, as a number from 0 to a mask.
+#[inline(always)]
+fn byte<S: Bytewise>(unit: S, words: S::Ints, at: usize, mask: u32) -> S::Lanes {
+    unit.float(unit.and(unit.shift_right(words, 8 * at as u32), mask))
+}
+
+impl BlockDot for Q8_0 {
+    const FORMAT: Format = Format::Q8_0;
+    const IS_SIGNED: bool = true;
+    type Header<S: Bytewise> = S::Lanes;
+
+    #[inline(always)]
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> S::Lanes {
+        unit.halves(w.bytes16(unit, 0)[0])
+    }
+
+    #[inline(always)]
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &S::Lanes, _: usize) -> Weights<S> {
+        let mut to = none(unit);
+        to[..8].copy_from_slice(&bytes32(unit, w, 2));
+        to
+    }
+
+    #[inline(always)]
+    fn scale<S: Bytewise>(_: S, &head: &S::Lanes, _: usize) -> S::Lanes {
+        head
+    }
 }
 
 impl BlockDot for Q4_0 {
-    const STEPS: usize = 1;
-    const BYTES: usize = 36;
-    type Header<S: Bytewise> = ();
+    const FORMAT: Format = Format::Q4_0;
+    type Header<S: Bytewise> = S::Lanes;
 
     #[inline(always)]
-    fn header<S: Bytewise>(_: S, _: &[u8]) {}
-
-    #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
-        let scales = unit.halves(unit.half(*at(bytes, 0)), unit.half(*at(bytes, 18)));
-        let pairs = unit.join(&twice(at(bytes, 2)), &twice(at(bytes, 20)));
-        (unit.shift_and(pairs, [0, 4, 0, 4], 15), scales)
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> S::Lanes {
+        unit.halves(w.bytes16(unit, 0)[0])
     }
 
     #[inline(always)]
-    fn last<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Bytes, S::Lanes) {
-        let pairs = unit.join(&twice(at(bytes, 2)), &[0; 32]);
-        (unit.shift_and(pairs, [0, 4, 0, 4], 15), unit.halves(unit.half(*at(bytes, 0)), 0.0))
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &S::Lanes, _: usize) -> Weights<S> {
+        let mut to = none(unit);
+        nibbles(unit, w.bytes16(unit, 2), &mut to);
+        to
+    }
+
+    #[inline(always)]
+    fn scale<S: Bytewise>(_: S, &head: &S::Lanes, _: usize) -> S::Lanes {
+        head
     }
 }
 
 impl BlockDot for Q4_1 {
-    const STEPS: usize = 1;
-    const BYTES: usize = 40;
+    const FORMAT: Format = Format::Q4_1;
     const HAS_LEAST: bool = true;
-    const HAS_START: bool = false;
-    type Header<S: Bytewise> = ();
+    /// Scales and least weights.
+    type Header<S: Bytewise> = [S::Lanes; 2];
 
     #[inline(always)]
-    fn header<S: Bytewise>(_: S, _: &[u8]) {}
-
-    #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
-        let scales = unit.halves(unit.half(*at(bytes, 0)), unit.half(*at(bytes, 20)));
-        let pairs = unit.join(&twice(at(bytes, 4)), &twice(at(bytes, 24)));
-        (unit.shift_and(pairs, [0, 4, 0, 4], 15), scales)
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> [S::Lanes; 2] {
+        let both = w.bytes16(unit, 0)[0];
+        [unit.halves(both), unit.halves(unit.shift_right(both, 16))]
     }
 
     #[inline(always)]
-    fn last<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Bytes, S::Lanes) {
-        let pairs = unit.join(&twice(at(bytes, 4)), &[0; 32]);
-        (unit.shift_and(pairs, [0, 4, 0, 4], 15), unit.halves(unit.half(*at(bytes, 0)), 0.0))
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &[S::Lanes; 2], _: usize) -> Weights<S> {
+        let mut to = none(unit);
+        nibbles(unit, w.bytes16(unit, 4), &mut to);
+        to
     }
 
     #[inline(always)]
-    fn least<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> S::Lanes {
-        unit.halves(unit.half(*at(bytes, 2)), unit.half(*at(bytes, 22)))
+    fn scale<S: Bytewise>(_: S, head: &[S::Lanes; 2], _: usize) -> S::Lanes {
+        head[0]
     }
 
     #[inline(always)]
-    fn last_least<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
-        unit.halves(unit.half(*at(bytes, 2)), 0.0)
+    fn least<S: Bytewise>(_: S, head: &[S::Lanes; 2], _: usize) -> S::Lanes {
+        head[1]
     }
 }
 
 impl BlockDot for Q5_0 {
-    const STEPS: usize = 1;
-    const BYTES: usize = 44;
-    type Header<S: Bytewise> = ();
+    const FORMAT: Format = Format::Q5_0;
+    /// Scales, and the fifth bits.
+    type Header<S: Bytewise> = (S::Lanes, S::Ints);
 
     #[inline(always)]
-    fn header<S: Bytewise>(_: S, _: &[u8]) {}
-
-    #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
-        let scales = unit.halves(unit.half(*at(bytes, 0)), unit.half(*at(bytes, 22)));
-        let (first, second) = (five_bits(at(bytes, 2), at(bytes, 6)), five_bits(at(bytes, 24), at(bytes, 28)));
-        (unit.join(&first, &second), scales)
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> Self::Header<S> {
+        let [first, second, ..] = w.bytes16(unit, 0);
+        (unit.halves(first), unit.or(unit.shift_right(first, 16), unit.shift_left(second, 16)))
     }
 
     #[inline(always)]
-    fn last<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Bytes, S::Lanes) {
-        let first = five_bits(at(bytes, 2), at(bytes, 6));
-        (unit.join(&first, &[0; 32]), unit.halves(unit.half(*at(bytes, 0)), 0.0))
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, &(_, bits): &Self::Header<S>, _: usize) -> Weights<S> {
+        let mut to = none(unit);
+        nibbles(unit, w.bytes16(unit, 6), &mut to);
+        for (i, to) in to[..8].iter_mut().enumerate() {
+            *to = unit.or(*to, fifths(unit, bits, i));
+        }
+        to
+    }
+
+    #[inline(always)]
+    fn scale<S: Bytewise>(_: S, &(scale, _): &Self::Header<S>, _: usize) -> S::Lanes {
+        scale
     }
 }
 
 impl BlockDot for Q5_1 {
-    const STEPS: usize = 1;
-    const BYTES: usize = 48;
+    const FORMAT: Format = Format::Q5_1;
     const HAS_LEAST: bool = true;
-    const HAS_START: bool = false;
-    type Header<S: Bytewise> = ();
+    /// Scales and least weights, and the fifth bits.
+    type Header<S: Bytewise> = ([S::Lanes; 2], S::Ints);
 
     #[inline(always)]
-    fn header<S: Bytewise>(_: S, _: &[u8]) {}
-
-    #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
-        let scales = unit.halves(unit.half(*at(bytes, 0)), unit.half(*at(bytes, 24)));
-        let (first, second) = (five_bits(at(bytes, 4), at(bytes, 8)), five_bits(at(bytes, 28), at(bytes, 32)));
-        (unit.join(&first, &second), scales)
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> Self::Header<S> {
+        let [both, bits, ..] = w.bytes16(unit, 0);
+        ([unit.halves(both), unit.halves(unit.shift_right(both, 16))], bits)
     }
 
     #[inline(always)]
-    fn last<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Bytes, S::Lanes) {
-        let first = five_bits(at(bytes, 4), at(bytes, 8));
-        (unit.join(&first, &[0; 32]), unit.halves(unit.half(*at(bytes, 0)), 0.0))
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, &(_, bits): &Self::Header<S>, _: usize) -> Weights<S> {
+        let mut to = none(unit);
+        nibbles(unit, w.bytes16(unit, 8), &mut to);
+        for (i, to) in to[..8].iter_mut().enumerate() {
+            *to = unit.or(*to, fifths(unit, bits, i));
+        }
+        to
     }
 
     #[inline(always)]
-    fn least<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> S::Lanes {
-        unit.halves(unit.half(*at(bytes, 2)), unit.half(*at(bytes, 26)))
+    fn scale<S: Bytewise>(_: S, (both, _): &Self::Header<S>, _: usize) -> S::Lanes {
+        both[0]
     }
 
     #[inline(always)]
-    fn last_least<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
-        unit.halves(unit.half(*at(bytes, 2)), 0.0)
+    fn least<S: Bytewise>(_: S, (both, _): &Self::Header<S>, _: usize) -> S::Lanes {
+        both[1]
     }
 }
 
-/// The lower two bits of the weights of a step: of 128 weights the first 32 have the lowest two bits of 32 bytes, the
+/// The lower two bits of the weights of a part: of 128 weights the first 32 have the lowest two bits of 32 bytes, the
 /// next 32 the next.
 #[inline(always)]
-fn two_bits<S: Bytewise>(unit: S, all: &[u8], step: usize) -> S::Bytes {
-    let (four, shift) = (at(all, 32 * (step / 2)), 4 * (step as u32 % 2));
-    unit.shift_and(unit.join(four, four), [shift, shift, shift + 2, shift + 2], 3)
+fn two_bits<S: Bytewise>(unit: S, w: Columns<'_>, from: usize, part: usize) -> Weights<S> {
+    let mut to = none(unit);
+    for (i, four) in bytes32(unit, w, from + 32 * (part / 2)).into_iter().enumerate() {
+        let four = unit.shift_right(four, 4 * (part as u32 % 2));
+        to[i] = unit.and(four, TWO);
+        to[8 + i] = unit.and(unit.shift_right(four, 2), TWO);
+    }
+    to
 }
 
-/// For each 32 weights of four or five bits in a group a bit of their own, of 32 bytes: those of a step.
+/// Adds a bit to the weights of a part, from 32 bytes that have a bit for each 32 weights of a block.
 #[inline(always)]
-fn upper_bits<S: Bytewise>(unit: S, all: &[u8; 32], step: usize) -> S::Bytes {
-    let shift = 2 * step as u32;
-    unit.shift_and(unit.join(all, all), [shift, shift, shift + 1, shift + 1], 1)
+fn add_bits<S: Bytewise>(unit: S, w: Columns<'_>, from: usize, part: usize, place: u32, to: &mut Weights<S>) {
+    for (i, bits) in bytes32(unit, w, from).into_iter().enumerate() {
+        let bits = unit.shift_right(bits, 2 * part as u32);
+        let [first, second] = [unit.and(bits, 0x0101_0101), unit.and(unit.shift_right(bits, 1), 0x0101_0101)];
+        to[i] = unit.or(to[i], unit.shift_left(first, place));
+        to[8 + i] = unit.or(to[8 + i], unit.shift_left(second, place));
+    }
 }
 
 impl BlockDot for Q2K {
-    const STEPS: usize = 4;
-    const BYTES: usize = 84;
+    const FORMAT: Format = Format::Q2K;
+    const PARTS: usize = 4;
+    const BLOCKS: usize = 2;
+    const HAS_HALVES: bool = true;
     const HAS_LEAST: bool = true;
-    const HAS_START: bool = false;
-    /// The scales of sixteen blocks, and their offsets.
-    type Header<S: Bytewise> = (S::Lanes, S::Lanes);
+    /// Scales and offsets of four bits, and by what they are multiplied.
+    type Header<S: Bytewise> = ([S::Ints; 4], [S::Lanes; 2]);
 
     #[inline(always)]
-    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Lanes, S::Lanes) {
-        let fine = unit.bytes(at(bytes, 0));
-        let (scale, offset) = (unit.half(*at(bytes, 80)), -unit.half(*at(bytes, 82)));
-        let (scales, offsets) = (unit.float(unit.and(fine, 15)), unit.float(unit.shift_right(fine, 4)));
-        (unit.mul(scales, unit.splat(scale)), unit.mul(offsets, unit.splat(offset)))
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> Self::Header<S> {
+        let both = w.bytes16(unit, 68)[3];
+        let offsets = unit.halves(unit.shift_right(both, 16));
+        (w.bytes16(unit, 0), [unit.halves(both), unit.mul(offsets, unit.splat(-1.0))])
     }
 
     #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], (scales, _): Self::Header<S>, step: usize) -> (S::Bytes, S::Lanes) {
-        (two_bits(unit, &bytes[16..80], step), unit.spread_quarters(scales, step))
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &Self::Header<S>, part: usize) -> Weights<S> {
+        two_bits(unit, w, 16, part)
     }
 
     #[inline(always)]
-    fn least<S: Bytewise>(unit: S, _: &[u8], (_, offsets): Self::Header<S>, step: usize) -> S::Lanes {
-        unit.spread_quarters(offsets, step)
+    fn scale<S: Bytewise>(unit: S, (fine, coarse): &Self::Header<S>, at: usize) -> S::Lanes {
+        unit.mul(byte(unit, fine[at / 4], at % 4, 15), coarse[0])
+    }
+
+    #[inline(always)]
+    fn least<S: Bytewise>(unit: S, (fine, coarse): &Self::Header<S>, at: usize) -> S::Lanes {
+        unit.mul(byte(unit, unit.shift_right(fine[at / 4], 4), at % 4, 15), coarse[1])
     }
 }
 
 impl BlockDot for Q3K {
-    const STEPS: usize = 4;
-    const BYTES: usize = 110;
-    /// The scales of sixteen blocks.
-    type Header<S: Bytewise> = S::Lanes;
+    const FORMAT: Format = Format::Q3K;
+    const PARTS: usize = 4;
+    const BLOCKS: usize = 2;
+    const HAS_HALVES: bool = true;
+    /// Scales of six bits, and by what they are multiplied.
+    type Header<S: Bytewise> = ([S::Ints; 4], S::Lanes);
 
     #[inline(always)]
-    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
-        let fine = unit.float(unit.bytes_of(q3k_scales(at(bytes, 96))));
-        unit.mul(unit.add(fine, unit.splat(-32.0)), unit.splat(unit.half(*at(bytes, 108))))
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> Self::Header<S> {
+        // Twelve bytes and two, of which the last are those of the block.
+        let [a, b, c, d] = w.bytes16(unit, 94);
+        let joined = [(a, b), (b, c), (c, d)];
+        let mut words = [a; 3];
+        for (word, (low, high)) in words.iter_mut().zip(joined) {
+            *word = unit.or(unit.shift_right(low, 16), unit.shift_left(high, 16));
+        }
+        // The lower four bits of the first eight scales lie in the lower halves of eight bytes, of the others in the
+        // upper, and the upper two of all in four bytes more.
+        let [first, second, upper] = words;
+        let lower = [first, second, unit.shift_right(first, 4), unit.shift_right(second, 4)];
+        let mut fine = lower;
+        for (i, fine) in fine.iter_mut().enumerate() {
+            let two = unit.and(unit.shift_right(upper, 2 * i as u32), TWO);
+            *fine = unit.or(unit.and(lower[i], FOUR), unit.shift_left(two, 4));
+        }
+        (fine, unit.halves(unit.shift_right(d, 16)))
     }
 
     #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: S::Lanes, step: usize) -> (S::Bytes, S::Lanes) {
-        let third = unit.shift_up(upper_bits(unit, at(bytes, 0), step), 2);
-        (unit.or_bytes(two_bits(unit, &bytes[32..96], step), third), unit.spread_quarters(head, step))
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &Self::Header<S>, part: usize) -> Weights<S> {
+        let mut to = two_bits(unit, w, 32, part);
+        add_bits(unit, w, 0, part, 2, &mut to);
+        to
+    }
+
+    #[inline(always)]
+    fn scale<S: Bytewise>(unit: S, (fine, coarse): &Self::Header<S>, at: usize) -> S::Lanes {
+        unit.mul(unit.add(byte(unit, fine[at / 4], at % 4, 63), unit.splat(-32.0)), *coarse)
     }
 }
 
-/// The scales of the eight blocks of a group of Q4_K or Q5_K, and then their offsets.
+/// Scales and offsets of six bits in a block of `Q4K` or `Q5K`, four in a word, and by what they are multiplied.
+#[derive(Clone, Copy)]
+pub(crate) struct OfEach32<S: Bytewise> {
+    scales: [S::Ints; 2],
+    offsets: [S::Ints; 2],
+    coarse: [S::Lanes; 2],
+}
+
+impl<S: Bytewise> OfEach32<S> {
+    #[inline(always)]
+    fn new(unit: S, w: Columns<'_>) -> Self {
+        let [both, first, second, third] = w.bytes16(unit, 0);
+        let offset = unit.mul(unit.halves(unit.shift_right(both, 16)), unit.splat(-1.0));
+        // Six bits of each byte; or four of one and two of another.
+        let six = 0x3f3f_3f3f;
+        let upper = [unit.and(unit.shift_right(first, 6), TWO), unit.and(unit.shift_right(second, 6), TWO)];
+        let lower = [unit.and(third, FOUR), unit.and(unit.shift_right(third, 4), FOUR)];
+        Self {
+            scales: [unit.and(first, six), unit.or(lower[0], unit.shift_left(upper[0], 4))],
+            offsets: [unit.and(second, six), unit.or(lower[1], unit.shift_left(upper[1], 4))],
+            coarse: [unit.halves(both), offset],
+        }
+    }
+
+    #[inline(always)]
+    fn scale(&self, unit: S, at: usize) -> S::Lanes {
+        unit.mul(byte(unit, self.scales[at / 4], at % 4, 63), self.coarse[0])
+    }
+
+    #[inline(always)]
+    fn least(&self, unit: S, at: usize) -> S::Lanes {
+        unit.mul(byte(unit, self.offsets[at / 4], at % 4, 63), self.coarse[1])
+    }
+}
+
+/// Of 64 weights the first half in the lower halves of 32 bytes, the others in the upper.
 #[inline(always)]
-fn of_each_32<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
-    let word = |from: usize| u32::from_le_bytes(*at(bytes, from));
-    let (first, second, third) = (word(4), word(8), word(12));
-    // Six bits of each byte; or four of one and two of another.
-    let (six, four, two) = (0x3f3f_3f3f, 0x0f0f_0f0f, 0x0303_0303);
-    let words = [
-        first & six,
-        third & four | (first >> 6 & two) << 4,
-        second & six,
-        third >> 4 & four | (second >> 6 & two) << 4,
-    ];
-    let coarse = unit.halves(unit.half(*at(bytes, 0)), -unit.half(*at(bytes, 2)));
-    unit.mul(unit.float(unit.bytes_of(words)), coarse)
+fn of_pairs<S: Bytewise>(unit: S, w: Columns<'_>, from: usize) -> Weights<S> {
+    let mut to = none(unit);
+    for (i, pairs) in bytes32(unit, w, from).into_iter().enumerate() {
+        to[i] = unit.and(pairs, FOUR);
+        to[8 + i] = unit.and(unit.shift_right(pairs, 4), FOUR);
+    }
+    to
 }
 
 impl BlockDot for Q4K {
-    const STEPS: usize = 4;
-    const BYTES: usize = 144;
-    const HAS_OFFSETS: bool = true;
-    const HAS_START: bool = false;
-    /// The scales of eight blocks, and then their offsets.
-    type Header<S: Bytewise> = S::Lanes;
+    const FORMAT: Format = Format::Q4K;
+    const PARTS: usize = 4;
+    const BLOCKS: usize = 2;
+    const HAS_LEAST: bool = true;
+    type Header<S: Bytewise> = OfEach32<S>;
 
     #[inline(always)]
-    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
-        of_each_32(unit, bytes)
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> OfEach32<S> {
+        OfEach32::new(unit, w)
     }
 
     #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: S::Lanes, step: usize) -> (S::Bytes, S::Lanes) {
-        let pairs = at(bytes, 16 + 32 * step);
-        (unit.shift_and(unit.join(pairs, pairs), [0, 0, 4, 4], 15), unit.spread_halves(head, step))
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &OfEach32<S>, part: usize) -> Weights<S> {
+        of_pairs(unit, w, 16 + 32 * part)
     }
 
     #[inline(always)]
-    fn offsets<S: Bytewise>(_: S, head: S::Lanes) -> S::Lanes {
-        // The lower lanes are scales, and meet sums that are zero.
-        head
+    fn scale<S: Bytewise>(unit: S, head: &OfEach32<S>, at: usize) -> S::Lanes {
+        head.scale(unit, at)
+    }
+
+    #[inline(always)]
+    fn least<S: Bytewise>(unit: S, head: &OfEach32<S>, at: usize) -> S::Lanes {
+        head.least(unit, at)
     }
 }
 
 impl BlockDot for Q5K {
-    const STEPS: usize = 4;
-    const BYTES: usize = 176;
-    const HAS_OFFSETS: bool = true;
-    const HAS_START: bool = false;
-    /// The scales of eight blocks, and then their offsets.
-    type Header<S: Bytewise> = S::Lanes;
+    const FORMAT: Format = Format::Q5K;
+    const PARTS: usize = 4;
+    const BLOCKS: usize = 2;
+    const HAS_LEAST: bool = true;
+    type Header<S: Bytewise> = OfEach32<S>;
 
     #[inline(always)]
-    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
-        of_each_32(unit, bytes)
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> OfEach32<S> {
+        OfEach32::new(unit, w)
     }
 
     #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: S::Lanes, step: usize) -> (S::Bytes, S::Lanes) {
-        let pairs = at(bytes, 48 + 32 * step);
-        let lower = unit.shift_and(unit.join(pairs, pairs), [0, 0, 4, 4], 15);
-        let fifth = unit.shift_up(upper_bits(unit, at(bytes, 16), step), 4);
-        (unit.or_bytes(lower, fifth), unit.spread_halves(head, step))
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &OfEach32<S>, part: usize) -> Weights<S> {
+        let mut to = of_pairs(unit, w, 48 + 32 * part);
+        add_bits(unit, w, 16, part, 4, &mut to);
+        to
     }
 
     #[inline(always)]
-    fn offsets<S: Bytewise>(_: S, head: S::Lanes) -> S::Lanes {
-        head
+    fn scale<S: Bytewise>(unit: S, head: &OfEach32<S>, at: usize) -> S::Lanes {
+        head.scale(unit, at)
+    }
+
+    #[inline(always)]
+    fn least<S: Bytewise>(unit: S, head: &OfEach32<S>, at: usize) -> S::Lanes {
+        head.least(unit, at)
     }
 }
 
 impl BlockDot for Q6K {
-    const STEPS: usize = 4;
-    const BYTES: usize = 210;
-    /// The scales of sixteen blocks.
-    type Header<S: Bytewise> = S::Lanes;
+    const FORMAT: Format = Format::Q6K;
+    const PARTS: usize = 4;
+    const BLOCKS: usize = 2;
+    const HAS_HALVES: bool = true;
+    /// Scales of eight bits, and by what they are multiplied.
+    type Header<S: Bytewise> = ([S::Ints; 4], S::Lanes);
 
     #[inline(always)]
-    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
-        unit.mul(unit.float(unit.signed(at(bytes, 192))), unit.splat(unit.half(*at(bytes, 208))))
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> Self::Header<S> {
+        let coarse = unit.halves(unit.shift_right(w.bytes16(unit, 194)[3], 16));
+        (w.bytes16(unit, 192), unit.mul(coarse, unit.splat(1.0 / 16_777_216.0)))
     }
 
     #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: S::Lanes, step: usize) -> (S::Bytes, S::Lanes) {
-        // As `Decode` has it: of 128 weights the first 64 have their lower four bits in the lower halves of 64 bytes,
-        // and the upper two of all lie in 32 bytes.
-        let (of_both, shift) = (step / 2, 4 * (step as u32 % 2));
-        let lower = unit.shift_and(unit.bytes64(at(bytes, 64 * of_both)), [shift; 4], 15);
-        let upper = at(bytes, 128 + 32 * of_both);
-        let upper = unit.shift_and(unit.join(upper, upper), [shift, shift, shift + 2, shift + 2], 3);
-        (unit.or_bytes(lower, unit.shift_up(upper, 4)), unit.spread_quarters(head, step))
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &Self::Header<S>, part: usize) -> Weights<S> {
+        // Of 128 weights the first 64 have their lower four bits in the lower halves of 64 bytes, and the upper two of
+        // all lie in 32 bytes.
+        let (of_both, half) = (part / 2, part as u32 % 2);
+        let mut to = of_pairs(unit, w, 64 * of_both + 32 * half as usize);
+        for (i, upper) in bytes32(unit, w, 128 + 32 * of_both).into_iter().enumerate() {
+            let upper = unit.shift_right(upper, 2 * half);
+            let [first, second] = [unit.and(upper, TWO), unit.and(unit.shift_right(upper, 4), TWO)];
+            to[i] = unit.or(to[i], unit.shift_left(first, 4));
+            to[8 + i] = unit.or(to[8 + i], unit.shift_left(second, 4));
+        }
+        to
+    }
+
+    #[inline(always)]
+    fn place(part: usize, block: usize) -> usize {
+        4 * (part / 2) + part % 2 + 2 * block
+    }
+
+    #[inline(always)]
+    fn scale<S: Bytewise>(unit: S, (fine, coarse): &Self::Header<S>, at: usize) -> S::Lanes {
+        // A byte in the upper end of a word has its sign, and is 2^24 times as large.
+        let byte = unit.and(unit.shift_left(fine[at / 4], 24 - 8 * (at as u32 % 4)), 0xff00_0000);
+        unit.mul(unit.float(byte), *coarse)
     }
 }
 
-/// The weights of two blocks of sixteen pairs, each half of a pair the place of a number in a list.
+/// Thirty-two weights of sixteen pairs, each half of a pair the place of a number in a list.
 #[inline(always)]
-fn listed<S: Bytewise>(unit: S, list: &[i8; 16], first: &[u8; 32], second: &[u8; 32]) -> S::Bytes {
-    unit.look_bytes(list, unit.shift_and(unit.join(first, second), [0, 4, 0, 4], 15))
+fn listed<S: Bytewise>(unit: S, list: &[i8; 16], pairs: [S::Ints; 4], to: &mut [S::Ints]) {
+    nibbles(unit, pairs, to);
+    for to in to[..8].iter_mut() {
+        *to = unit.look_bytes(list, *to);
+    }
 }
 
 impl BlockDot for Iq4Nl {
-    const STEPS: usize = 1;
-    const BYTES: usize = 36;
-    type Header<S: Bytewise> = ();
+    const FORMAT: Format = Format::Iq4Nl;
+    const IS_SIGNED: bool = true;
+    type Header<S: Bytewise> = S::Lanes;
 
     #[inline(always)]
-    fn header<S: Bytewise>(_: S, _: &[u8]) {}
-
-    #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
-        let scales = unit.halves(unit.half(*at(bytes, 0)), unit.half(*at(bytes, 18)));
-        (listed(unit, &NON_LINEAR, &twice(at(bytes, 2)), &twice(at(bytes, 20))), scales)
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> S::Lanes {
+        unit.halves(w.bytes16(unit, 0)[0])
     }
 
     #[inline(always)]
-    fn last<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Bytes, S::Lanes) {
-        let scales = unit.halves(unit.half(*at(bytes, 0)), 0.0);
-        (listed(unit, &NON_LINEAR, &twice(at(bytes, 2)), &[0; 32]), scales)
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &S::Lanes, _: usize) -> Weights<S> {
+        let mut to = none(unit);
+        listed(unit, &NON_LINEAR, w.bytes16(unit, 2), &mut to);
+        to
     }
 
     #[inline(always)]
-    fn dot<S: Bytewise>(unit: S, weights: S::Bytes, numbers: S::Bytes, start: S::Ints) -> S::Ints {
-        unit.dot_signed(weights, numbers, start)
+    fn scale<S: Bytewise>(_: S, &head: &S::Lanes, _: usize) -> S::Lanes {
+        head
     }
 }
 
 impl BlockDot for Iq4Xs {
-    const STEPS: usize = 4;
-    const BYTES: usize = 136;
-    /// The scales of eight blocks.
-    type Header<S: Bytewise> = S::Lanes;
+    const FORMAT: Format = Format::Iq4Xs;
+    const PARTS: usize = 4;
+    const BLOCKS: usize = 2;
+    const IS_SIGNED: bool = true;
+    /// The upper two bits of scales, the lower four, and by what they are multiplied.
+    type Header<S: Bytewise> = (S::Ints, S::Ints, S::Lanes);
 
     #[inline(always)]
-    fn header<S: Bytewise>(unit: S, bytes: &[u8]) -> S::Lanes {
-        let fine = iq4xs_scales(*at(bytes, 2), at(bytes, 4));
-        let word = |from: usize| u32::from_le_bytes(*at(&fine, from));
-        let fine = unit.float(unit.bytes_of([word(0), word(4), 0, 0]));
-        unit.mul(unit.add(fine, unit.splat(-32.0)), unit.splat(unit.half(*at(bytes, 0))))
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> Self::Header<S> {
+        let [first, lower, ..] = w.bytes16(unit, 0);
+        (unit.shift_right(first, 16), lower, unit.halves(first))
     }
 
     #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], head: S::Lanes, step: usize) -> (S::Bytes, S::Lanes) {
-        let (first, second) = (twice(at(bytes, 8 + 32 * step)), twice(at(bytes, 24 + 32 * step)));
-        (listed(unit, &NON_LINEAR, &first, &second), unit.spread_halves(head, step))
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &Self::Header<S>, part: usize) -> Weights<S> {
+        let mut to = none(unit);
+        listed(unit, &NON_LINEAR, w.bytes16(unit, 8 + 32 * part), &mut to);
+        listed(unit, &NON_LINEAR, w.bytes16(unit, 24 + 32 * part), &mut to[8..]);
+        to
     }
 
     #[inline(always)]
-    fn dot<S: Bytewise>(unit: S, weights: S::Bytes, numbers: S::Bytes, start: S::Ints) -> S::Ints {
-        unit.dot_signed(weights, numbers, start)
+    fn scale<S: Bytewise>(unit: S, &(upper, lower, coarse): &Self::Header<S>, at: usize) -> S::Lanes {
+        let upper = unit.and(unit.shift_right(upper, 2 * at as u32), 3);
+        let lower = unit.and(unit.shift_right(lower, 4 * at as u32), 15);
+        let fine = unit.float(unit.or(lower, unit.shift_left(upper, 4)));
+        unit.mul(unit.add(fine, unit.splat(-32.0)), coarse)
     }
 }
 
+/// Two to the power of each number less 64.
+#[inline(always)]
+fn power<S: Bytewise>(unit: S, of: S::Ints) -> S::Lanes {
+    unit.of_bits(unit.shift_left(unit.add_ints(of, unit.word(63)), 23))
+}
+
 impl BlockDot for Mxfp4 {
-    const STEPS: usize = 1;
-    const BYTES: usize = 34;
-    type Header<S: Bytewise> = ();
+    const FORMAT: Format = Format::Mxfp4;
+    const IS_SIGNED: bool = true;
+    type Header<S: Bytewise> = S::Lanes;
 
     #[inline(always)]
-    fn header<S: Bytewise>(_: S, _: &[u8]) {}
-
-    #[inline(always)]
-    fn step<S: Bytewise>(unit: S, bytes: &[u8], (): (), _: usize) -> (S::Bytes, S::Lanes) {
-        let scales = unit.halves(half_power(bytes[0]), half_power(bytes[17]));
-        (listed(unit, &MICRO_FLOATS, &twice(at(bytes, 1)), &twice(at(bytes, 18))), scales)
+    fn header<S: Bytewise>(unit: S, w: Columns<'_>) -> S::Lanes {
+        // Half of a power of two, as the product of two: the smallest have no exponent of their own in 32 bits.
+        let exponent = unit.and(w.bytes16(unit, 0)[0], 0xff);
+        let other = unit.add_ints(exponent, unit.word(1));
+        let [first, second] = [unit.shift_right(exponent, 1), unit.shift_right(other, 1)];
+        unit.mul(power(unit, first), power(unit, second))
     }
 
     #[inline(always)]
-    fn last<S: Bytewise>(unit: S, bytes: &[u8]) -> (S::Bytes, S::Lanes) {
-        let scales = unit.halves(half_power(bytes[0]), 0.0);
-        (listed(unit, &MICRO_FLOATS, &twice(at(bytes, 1)), &[0; 32]), scales)
+    fn weights<S: Bytewise>(unit: S, w: Columns<'_>, _: &S::Lanes, _: usize) -> Weights<S> {
+        let mut to = none(unit);
+        listed(unit, &MICRO_FLOATS, w.bytes16(unit, 1), &mut to);
+        to
     }
 
     #[inline(always)]
-    fn dot<S: Bytewise>(unit: S, weights: S::Bytes, numbers: S::Bytes, start: S::Ints) -> S::Ints {
-        unit.dot_signed(weights, numbers, start)
+    fn scale<S: Bytewise>(_: S, &head: &S::Lanes, _: usize) -> S::Lanes {
+        head
     }
 }

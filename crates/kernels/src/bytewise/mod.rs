@@ -1,61 +1,42 @@
-//! Sixty-four bytes at a time: dot products of whole numbers, exact and so the same on every unit.
+//! Four bytes in each lane: dot products of whole numbers, exact and so the same on every unit.
 
-use crate::simd::{LANES, Portable, Simd, Words};
+use crate::simd::{LANES, Portable, Simd, Words, lanes};
 
-/// Bytes that are worked on together.
-pub(crate) const BYTES: usize = 64;
-
-/// A unit that also multiplies bytes.
+/// A unit that also multiplies bytes, four in each of its lanes.
 ///
 /// # Contract
 /// Whole numbers: nothing is rounded, nothing overflows as long as arguments are within their bounds.
 pub(crate) trait Bytewise: Simd {
-    /// Sixty-four bytes, four for each lane.
-    type Bytes: Copy;
+    /// Whether products are of weights without signs: those with signs are made larger by 128 before.
+    const IS_BIASED: bool;
 
     /// Runs a body as a function of its own, compiled for this unit: the registers are its alone.
     fn run<B: Body>(self, body: B);
 
-    /// Bytes that follow each other.
-    fn bytes64(self, from: &[u8; BYTES]) -> Self::Bytes;
+    /// Sixteen bytes of each lane, four at a time.
+    fn transpose(self, from: [&[u8; 16]; LANES]) -> [Self::Ints; 4];
 
-    /// Two times thirty-two.
-    fn join(self, first: &[u8; BYTES / 2], second: &[u8; BYTES / 2]) -> Self::Bytes;
+    /// The same word in each lane.
+    fn word(self, word: u32) -> Self::Ints;
 
-    /// Each byte shifted to the right, by a number for each sixteen bytes, and what a mask leaves of it. The mask has
-    /// no bits that would come from another byte.
-    fn shift_and(self, a: Self::Bytes, bits: [u32; 4], mask: u8) -> Self::Bytes;
-
-    /// Each byte shifted to the left; none has a bit that would be lost.
-    fn shift_up(self, a: Self::Bytes, bits: u32) -> Self::Bytes;
-
-    /// The bits of both.
-    fn or_bytes(self, a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// The lower half of each lane, as a number in half precision.
+    fn halves(self, a: Self::Ints) -> Self::Lanes;
 
     /// Of sixteen bytes the one whose place each byte is; all are below sixteen.
-    fn look_bytes(self, list: &[i8; 16], at: Self::Bytes) -> Self::Bytes;
+    fn look_bytes(self, list: &[i8; 16], at: Self::Ints) -> Self::Ints;
 
-    /// For each lane `start` and four products of a weight, from 0 to 127, and a number with a sign, from -127 to 127.
-    fn dot_small(self, weights: Self::Bytes, numbers: Self::Bytes, start: Self::Ints) -> Self::Ints;
+    /// For each lane `sum` and four products of a weight, from 0 to 127, and a number with a sign, from -127 to 127.
+    fn dot_small(self, weights: Self::Ints, numbers: Self::Ints, sum: Self::Ints) -> Self::Ints;
 
-    /// For each lane four products of a weight with a sign and a number with a sign, from -127 to 127; `less` is -128
-    /// times the sum of the numbers, which some units need.
-    fn dot_signed(self, weights: Self::Bytes, numbers: Self::Bytes, less: Self::Ints) -> Self::Ints;
+    /// For each lane `sum` and four products of a weight with a sign, as [`Bytewise::bias`] gives it, and a number with
+    /// a sign, from -127 to 127.
+    fn dot_signed(self, weights: Self::Ints, numbers: Self::Ints, sum: Self::Ints) -> Self::Ints;
 
-    /// The bytes of four words, without signs.
-    fn bytes_of(self, words: [u32; 4]) -> Self::Ints;
-
-    /// Sixteen whole numbers.
-    fn ints(self, from: &[i32; LANES]) -> Self::Ints;
-
-    /// One number in the lower eight lanes and another in the upper.
-    fn halves(self, low: f32, high: f32) -> Self::Lanes;
-
-    /// Lane `2 at` in the lower eight lanes, and the one after it in the upper; `at` is below four.
-    fn spread_halves(self, a: Self::Lanes, at: usize) -> Self::Lanes;
-
-    /// Lanes `4 at` to `4 at + 3`, each four times; `at` is below four.
-    fn spread_quarters(self, a: Self::Lanes, at: usize) -> Self::Lanes;
+    /// Weights with signs as this unit multiplies them.
+    #[inline(always)]
+    fn bias(self, weights: Self::Ints) -> Self::Ints {
+        weights
+    }
 }
 
 /// What a unit runs.
@@ -65,7 +46,7 @@ pub(crate) trait Body {
 }
 
 impl Bytewise for Portable {
-    type Bytes = [u8; BYTES];
+    const IS_BIASED: bool = false;
 
     #[inline(always)]
     fn run<B: Body>(self, body: B) {
@@ -73,74 +54,37 @@ impl Bytewise for Portable {
     }
 
     #[inline(always)]
-    fn bytes64(self, from: &[u8; BYTES]) -> [u8; BYTES] {
-        *from
+    fn transpose(self, from: [&[u8; 16]; LANES]) -> [Words; 4] {
+        [0, 1, 2, 3].map(|j| lanes(|i| u32::from_le_bytes(from[i].as_chunks().0[j])))
     }
 
     #[inline(always)]
-    fn join(self, first: &[u8; BYTES / 2], second: &[u8; BYTES / 2]) -> [u8; BYTES] {
-        std::array::from_fn(|i| if i < BYTES / 2 { first[i] } else { second[i - BYTES / 2] })
+    fn word(self, word: u32) -> Words {
+        [word; LANES]
     }
 
     #[inline(always)]
-    fn shift_and(self, a: [u8; BYTES], bits: [u32; 4], mask: u8) -> [u8; BYTES] {
-        std::array::from_fn(|i| (a[i] >> bits[i / 16]) & mask)
+    fn halves(self, a: Words) -> [f32; LANES] {
+        a.map(|a| self.half([a as u8, (a >> 8) as u8]))
     }
 
     #[inline(always)]
-    fn shift_up(self, a: [u8; BYTES], bits: u32) -> [u8; BYTES] {
-        a.map(|byte| byte << bits)
+    fn look_bytes(self, list: &[i8; 16], at: Words) -> Words {
+        at.map(|at| u32::from_le_bytes(at.to_le_bytes().map(|at| list[usize::from(at)] as u8)))
     }
 
     #[inline(always)]
-    fn or_bytes(self, a: [u8; BYTES], b: [u8; BYTES]) -> [u8; BYTES] {
-        std::array::from_fn(|i| a[i] | b[i])
+    fn dot_small(self, weights: Words, numbers: Words, sum: Words) -> Words {
+        self.dot_signed(weights, numbers, sum)
     }
 
     #[inline(always)]
-    fn look_bytes(self, list: &[i8; 16], at: [u8; BYTES]) -> [u8; BYTES] {
-        at.map(|at| list[usize::from(at)] as u8)
-    }
-
-    #[inline(always)]
-    fn dot_small(self, weights: [u8; BYTES], numbers: [u8; BYTES], start: Words) -> Words {
-        std::array::from_fn(|lane| {
-            let product = |i: usize| i32::from(weights[i]) * i32::from(numbers[i] as i8);
-            (start[lane] as i32 + (4 * lane..4 * lane + 4).map(product).sum::<i32>()) as u32
+    fn dot_signed(self, weights: Words, numbers: Words, sum: Words) -> Words {
+        lanes(|i| {
+            let (weights, numbers) = (weights[i].to_le_bytes(), numbers[i].to_le_bytes());
+            let products = weights.iter().zip(numbers).map(|(&w, x)| i32::from(w as i8) * i32::from(x as i8));
+            sum[i].wrapping_add(products.sum::<i32>() as u32)
         })
-    }
-
-    #[inline(always)]
-    fn dot_signed(self, weights: [u8; BYTES], numbers: [u8; BYTES], _: Words) -> Words {
-        std::array::from_fn(|lane| {
-            let product = |i: usize| i32::from(weights[i] as i8) * i32::from(numbers[i] as i8);
-            (4 * lane..4 * lane + 4).map(product).sum::<i32>() as u32
-        })
-    }
-
-    #[inline(always)]
-    fn bytes_of(self, words: [u32; 4]) -> Words {
-        std::array::from_fn(|i| words[i / 4] >> (8 * (i % 4)) & 0xff)
-    }
-
-    #[inline(always)]
-    fn ints(self, from: &[i32; LANES]) -> Words {
-        from.map(|x| x as u32)
-    }
-
-    #[inline(always)]
-    fn halves(self, low: f32, high: f32) -> [f32; LANES] {
-        std::array::from_fn(|i| if i < 8 { low } else { high })
-    }
-
-    #[inline(always)]
-    fn spread_halves(self, a: [f32; LANES], at: usize) -> [f32; LANES] {
-        std::array::from_fn(|i| a[2 * at + i / 8])
-    }
-
-    #[inline(always)]
-    fn spread_quarters(self, a: [f32; LANES], at: usize) -> [f32; LANES] {
-        std::array::from_fn(|i| a[4 * at + i / 4])
     }
 }
 
@@ -154,31 +98,30 @@ mod tests {
     use super::*;
 
     /// Everything that a unit does with bytes, as whole numbers.
-    fn all<S: Bytewise>(unit: S, w: &[u8; 64], x: &[u8; 64], start: &[i32; 16]) -> Vec<[f32; 16]> {
-        let (small, numbers) = (w.map(|w| w & 127), unit.bytes64(x));
-        let (first, second) = w.split_at(32);
-        let joined = unit.join(second.try_into().unwrap(), first.try_into().unwrap());
-        let shifted = unit.shift_and(joined, [0, 4, 2, 6], 3);
-        let packed = unit.or_bytes(unit.shift_up(shifted, 4), unit.shift_and(joined, [4; 4], 15));
-        let list = std::array::from_fn(|i| w[i] as i8);
-        let looked = unit.look_bytes(&list, unit.shift_and(joined, [0, 4, 0, 4], 15));
-        let sums = std::array::from_fn(|lane| -128 * (0..4).map(|i| i32::from(x[4 * lane + i] as i8)).sum::<i32>());
-        let start = unit.ints(start);
+    fn all<S: Bytewise>(unit: S, w: &[[u8; 16]; 16], x: &[u8; 4]) -> Vec<[f32; 16]> {
+        let weights = unit.transpose(w.each_ref());
+        let numbers = unit.word(u32::from_le_bytes(*x));
+        let four = unit.and(weights[1], 0x0f0f_0f0f);
+        let list = std::array::from_fn(|i| w[0][i] as i8);
+        let looked = unit.look_bytes(&list, four);
+        // As if 128 had been added to each weight; units that add nothing need no such start.
+        let less = x.iter().map(|&x| -128 * i32::from(x as i8)).sum::<i32>();
+        let signed = |weights| {
+            let start = unit.word(if S::IS_BIASED { less as u32 } else { 0 });
+            unit.dot_signed(unit.bias(weights), numbers, start)
+        };
+        let start = unit.word(77);
         let ints = [
-            unit.dot_small(unit.bytes64(&small), numbers, start),
-            unit.dot_signed(unit.bytes64(w), numbers, unit.ints(&sums)),
-            unit.dot_small(packed, numbers, start),
-            unit.dot_signed(looked, numbers, unit.ints(&sums)),
+            signed(weights[0]),
+            signed(weights[3]),
+            signed(looked),
+            unit.dot_small(unit.and(weights[2], 0x7f7f_7f7f), numbers, start),
+            unit.dot_small(four, numbers, unit.dot_small(four, numbers, start)),
         ];
         let mut out = ints.map(|ints| unit.store(unit.float(ints))).to_vec();
-        let lanes = unit.load(&std::array::from_fn(|i| i as f32 + 0.5));
-        for at in 0..4 {
-            out.push(unit.store(unit.spread_halves(lanes, at)));
-            out.push(unit.store(unit.spread_quarters(lanes, at)));
-        }
-        out.push(unit.store(unit.halves(1.5, -2.0)));
-        let word = |i: usize| u32::from_le_bytes(w[i..i + 4].try_into().unwrap());
-        out.push(unit.store(unit.float(unit.bytes_of([word(0), word(20), word(40), word(60)]))));
+        // Halves that are numbers.
+        out.push(unit.store(unit.halves(unit.and(weights[2], 0xffff_bbff))));
+        out.push(unit.store(unit.halves(unit.and(unit.shift_right(weights[2], 16), 0xbbff))));
         out
     }
 
@@ -191,21 +134,21 @@ mod tests {
                 // The ends come often.
                 [(state >> 24) as u8, 0x80, 0x7f, 0][if state >> 16 & 3 == 0 { (state >> 18 & 3) as usize } else { 0 }]
             };
-            let w: [u8; 64] = std::array::from_fn(|_| byte());
-            let x: [u8; 64] =
-                std::array::from_fn(|_| byte().max(0x81) & byte() | 1).map(|x| if x == 0x80 { 1 } else { x });
-            let start = std::array::from_fn(|_| i32::from(byte()) - 100);
-            let portable = all(Portable, &w, &x, &start);
+            let w: [[u8; 16]; 16] = std::array::from_fn(|_| std::array::from_fn(|_| byte()));
+            let x: [u8; 4] = std::array::from_fn(|_| byte()).map(|x| if x == 0x80 { 0x81 } else { x });
+            let portable = all(Portable, &w, &x);
             #[cfg(target_arch = "x86_64")]
             {
                 use crate::simd::{Avx2, Avx512};
-                assert!(Avx2::detect().is_none_or(|unit| all(unit, &w, &x, &start) == portable));
-                assert!(Avx512::detect().is_none_or(|unit| all(unit, &w, &x, &start) == portable));
+                assert!(Avx2::detect().is_none_or(|unit| all(unit, &w, &x) == portable));
+                assert!(Avx512::detect().is_none_or(|unit| all(unit, &w, &x) == portable));
             }
             #[cfg(target_arch = "aarch64")]
-            assert_eq!(all(crate::simd::Neon, &w, &x, &start), portable);
-            let exact: i32 = (0..4).map(|i| i32::from(w[i] as i8) * i32::from(x[i] as i8)).sum();
-            assert_eq!(portable[1][0], exact as f32);
+            assert_eq!(all(crate::simd::Neon, &w, &x), portable);
+            for (lane, w) in w.iter().enumerate() {
+                let exact: i32 = (0..4).map(|i| i32::from(w[12 + i] as i8) * i32::from(x[i] as i8)).sum();
+                assert_eq!(portable[1][lane], exact as f32);
+            }
         }
     }
 }

@@ -2,29 +2,22 @@
 
 use std::arch::aarch64::*;
 
-use super::{BYTES, Body, Bytewise};
+use super::{Body, Bytewise};
 use crate::simd::{LANES, Neon, Simd};
 
 /// For each of four lanes, four products of numbers with signs: each is at most 128 * 127, which sixteen bits hold.
 #[inline(always)]
-fn products(a: uint8x16_t, b: uint8x16_t) -> int32x4_t {
+fn products(a: uint32x4_t, b: uint32x4_t) -> uint32x4_t {
     // SAFETY: 64-bit ARM has NEON.
     unsafe {
-        let (a, b) = (vreinterpretq_s8_u8(a), vreinterpretq_s8_u8(b));
+        let (a, b) = (vreinterpretq_s8_u32(a), vreinterpretq_s8_u32(b));
         let low = vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
-        vpaddq_s32(low, vpaddlq_s16(vmull_high_s8(a, b)))
+        vreinterpretq_u32_s32(vpaddq_s32(low, vpaddlq_s16(vmull_high_s8(a, b))))
     }
 }
 
-#[inline(always)]
-fn loaded<const N: usize>(from: &[u8; N], at: usize) -> uint8x16_t {
-    let (registers, _) = from.as_chunks::<16>();
-    // SAFETY: 64-bit ARM has NEON; each chunk is 16 bytes, and the load asks for no alignment.
-    unsafe { vld1q_u8(registers[at].as_ptr()) }
-}
-
 impl Bytewise for Neon {
-    type Bytes = [uint8x16_t; 4];
+    const IS_BIASED: bool = false;
 
     #[inline(always)]
     fn run<B: Body>(self, body: B) {
@@ -36,83 +29,44 @@ impl Bytewise for Neon {
     }
 
     #[inline(always)]
-    fn bytes64(self, from: &[u8; BYTES]) -> [uint8x16_t; 4] {
-        [0, 1, 2, 3].map(|i| loaded(from, i))
+    fn transpose(self, from: [&[u8; 16]; LANES]) -> [[uint32x4_t; 4]; 4] {
+        // SAFETY: 64-bit ARM has NEON; each array is 16 bytes, and the load asks for no alignment.
+        let registers = [0, 1, 2, 3].map(|quarter| unsafe {
+            let rows = [0, 1, 2, 3].map(|i| vreinterpretq_u32_u8(vld1q_u8(from[4 * quarter + i].as_ptr())));
+            let (a, b) = (vzip1q_u32(rows[0], rows[2]), vzip1q_u32(rows[1], rows[3]));
+            let (c, d) = (vzip2q_u32(rows[0], rows[2]), vzip2q_u32(rows[1], rows[3]));
+            [vzip1q_u32(a, b), vzip2q_u32(a, b), vzip1q_u32(c, d), vzip2q_u32(c, d)]
+        });
+        [0, 1, 2, 3].map(|i| [0, 1, 2, 3].map(|quarter| registers[quarter][i]))
     }
 
     #[inline(always)]
-    fn join(self, first: &[u8; BYTES / 2], second: &[u8; BYTES / 2]) -> [uint8x16_t; 4] {
-        [loaded(first, 0), loaded(first, 1), loaded(second, 0), loaded(second, 1)]
+    fn word(self, word: u32) -> [uint32x4_t; 4] {
+        // SAFETY: 64-bit ARM has NEON.
+        unsafe { [vdupq_n_u32(word); 4] }
     }
 
     #[inline(always)]
-    fn shift_and(self, a: [uint8x16_t; 4], bits: [u32; 4], mask: u8) -> [uint8x16_t; 4] {
-        // SAFETY: 64-bit ARM has NEON; so in what follows. To the left by less than nothing is to the right.
-        [0, 1, 2, 3].map(|i| unsafe { vandq_u8(vshlq_u8(a[i], vdupq_n_s8(-(bits[i] as i8))), vdupq_n_u8(mask)) })
+    fn halves(self, a: [uint32x4_t; 4]) -> [float32x4_t; 4] {
+        self.of_halves(self.and(a, 0xffff))
     }
 
     #[inline(always)]
-    fn shift_up(self, a: [uint8x16_t; 4], bits: u32) -> [uint8x16_t; 4] {
-        // SAFETY: as above.
-        a.map(|a| unsafe { vshlq_u8(a, vdupq_n_s8(bits as i8)) })
-    }
-
-    #[inline(always)]
-    fn or_bytes(self, a: [uint8x16_t; 4], b: [uint8x16_t; 4]) -> [uint8x16_t; 4] {
-        // SAFETY: as above.
-        [0, 1, 2, 3].map(|i| unsafe { vorrq_u8(a[i], b[i]) })
-    }
-
-    #[inline(always)]
-    fn look_bytes(self, list: &[i8; 16], at: [uint8x16_t; 4]) -> [uint8x16_t; 4] {
-        // SAFETY: as above; the list is 16 bytes.
+    fn look_bytes(self, list: &[i8; 16], at: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
+        // SAFETY: 64-bit ARM has NEON; the list is 16 bytes.
         unsafe {
             let list = vreinterpretq_u8_s8(vld1q_s8(list.as_ptr()));
-            at.map(|at| vqtbl1q_u8(list, at))
+            at.map(|at| vreinterpretq_u32_u8(vqtbl1q_u8(list, vreinterpretq_u8_u32(at))))
         }
     }
 
     #[inline(always)]
-    fn dot_small(self, weights: [uint8x16_t; 4], numbers: [uint8x16_t; 4], start: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
-        self.add_ints(start, self.dot_signed(weights, numbers, start))
+    fn dot_small(self, weights: [uint32x4_t; 4], numbers: [uint32x4_t; 4], sum: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
+        self.dot_signed(weights, numbers, sum)
     }
 
     #[inline(always)]
-    fn dot_signed(self, weights: [uint8x16_t; 4], numbers: [uint8x16_t; 4], _: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
-        // SAFETY: as above.
-        [0, 1, 2, 3].map(|i| unsafe { vreinterpretq_u32_s32(products(weights[i], numbers[i])) })
-    }
-
-    #[inline(always)]
-    fn bytes_of(self, words: [u32; 4]) -> [uint32x4_t; 4] {
-        let mut bytes = [0; LANES];
-        bytes.as_chunks_mut().0.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_le_bytes());
-        self.bytes(&bytes)
-    }
-
-    #[inline(always)]
-    fn ints(self, from: &[i32; LANES]) -> [uint32x4_t; 4] {
-        let (registers, _) = from.as_chunks::<4>();
-        // SAFETY: as above; each chunk is four numbers.
-        [0, 1, 2, 3].map(|i| unsafe { vreinterpretq_u32_s32(vld1q_s32(registers[i].as_ptr())) })
-    }
-
-    #[inline(always)]
-    fn halves(self, low: f32, high: f32) -> [float32x4_t; 4] {
-        // SAFETY: as above.
-        [low, low, high, high].map(|x| unsafe { vdupq_n_f32(x) })
-    }
-
-    #[inline(always)]
-    fn spread_halves(self, a: [float32x4_t; 4], at: usize) -> [float32x4_t; 4] {
-        let a = self.store(a);
-        self.halves(a[2 * at], a[2 * at + 1])
-    }
-
-    #[inline(always)]
-    fn spread_quarters(self, a: [float32x4_t; 4], at: usize) -> [float32x4_t; 4] {
-        let a = self.store(a);
-        // SAFETY: as above.
-        [0, 1, 2, 3].map(|i| unsafe { vdupq_n_f32(a[4 * at + i]) })
+    fn dot_signed(self, weights: [uint32x4_t; 4], numbers: [uint32x4_t; 4], sum: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
+        self.add_ints(sum, [0, 1, 2, 3].map(|i| products(weights[i], numbers[i])))
     }
 }

@@ -1,11 +1,18 @@
 //! Bytes on x86-64: VNNI, and AVX2.
 
-use super::{BYTES, Body, Bytewise};
-use crate::simd::{Avx2, Avx512, LANES};
+use super::{Body, Bytewise};
+use crate::simd::{Avx2, Avx512, LANES, Simd};
 use std::arch::x86_64::*;
 
+/// Sixteen bytes.
+#[inline(always)]
+fn load(from: &[u8; 16]) -> __m128i {
+    // SAFETY: x86-64 has SSE2; the array is 16 bytes, and an unaligned load asks for no more.
+    unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
+}
+
 impl Bytewise for Avx512 {
-    type Bytes = __m512i;
+    const IS_BIASED: bool = true;
 
     #[inline(always)]
     fn run<B: Body>(self, body: B) {
@@ -19,42 +26,38 @@ impl Bytewise for Avx512 {
     }
 
     #[inline(always)]
-    fn bytes64(self, from: &[u8; BYTES]) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and an unaligned load asks for
-        // no more.
-        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
-    }
-
-    #[inline(always)]
-    fn join(self, first: &[u8; BYTES / 2], second: &[u8; BYTES / 2]) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f; both arrays are 32 bytes, and unaligned loads ask for
-        // no more.
+    fn transpose(self, from: [&[u8; 16]; LANES]) -> [__m512i; 4] {
+        // Each quarter of a register has four lanes of its own, which change places with the bytes of a lane.
+        // SAFETY: `self` exists only where the CPU has avx512f.
         unsafe {
-            let first = _mm512_castsi256_si512(_mm256_loadu_si256(first.as_ptr().cast()));
-            _mm512_inserti64x4::<1>(first, _mm256_loadu_si256(second.as_ptr().cast()))
+            let mut rows = [_mm512_setzero_si512(); 4];
+            for (i, row) in rows.iter_mut().enumerate() {
+                *row = _mm512_castsi128_si512(load(from[i]));
+                *row = _mm512_inserti32x4::<1>(*row, load(from[4 + i]));
+                *row = _mm512_inserti32x4::<2>(*row, load(from[8 + i]));
+                *row = _mm512_inserti32x4::<3>(*row, load(from[12 + i]));
+            }
+            let (a, b) = (_mm512_unpacklo_epi32(rows[0], rows[1]), _mm512_unpacklo_epi32(rows[2], rows[3]));
+            let (c, d) = (_mm512_unpackhi_epi32(rows[0], rows[1]), _mm512_unpackhi_epi32(rows[2], rows[3]));
+            [
+                _mm512_unpacklo_epi64(a, b),
+                _mm512_unpackhi_epi64(a, b),
+                _mm512_unpacklo_epi64(c, d),
+                _mm512_unpackhi_epi64(c, d),
+            ]
         }
     }
 
     #[inline(always)]
-    fn shift_and(self, a: __m512i, bits: [u32; 4], mask: u8) -> __m512i {
-        let [a0, a1, a2, a3] = bits.map(i64::from);
+    fn word(self, word: u32) -> __m512i {
         // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe {
-            let bits = _mm512_set_epi64(a3, a3, a2, a2, a1, a1, a0, a0);
-            _mm512_and_si512(_mm512_srlv_epi64(a, bits), _mm512_set1_epi32(i32::from_ne_bytes([mask; 4])))
-        }
+        unsafe { _mm512_set1_epi32(word as i32) }
     }
 
     #[inline(always)]
-    fn shift_up(self, a: __m512i, bits: u32) -> __m512i {
+    fn halves(self, a: __m512i) -> __m512 {
         // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_sll_epi64(a, _mm_cvtsi32_si128(bits as i32)) }
-    }
-
-    #[inline(always)]
-    fn or_bytes(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_or_si512(a, b) }
+        unsafe { _mm512_cvtph_ps(_mm512_cvtepi32_epi16(a)) }
     }
 
     #[inline(always)]
@@ -65,61 +68,25 @@ impl Bytewise for Avx512 {
     }
 
     #[inline(always)]
-    fn dot_small(self, weights: __m512i, numbers: __m512i, start: __m512i) -> __m512i {
+    fn dot_small(self, weights: __m512i, numbers: __m512i, sum: __m512i) -> __m512i {
         // SAFETY: `self` exists only where the CPU has avx512vnni.
-        unsafe { _mm512_dpbusd_epi32(start, weights, numbers) }
+        unsafe { _mm512_dpbusd_epi32(sum, weights, numbers) }
     }
 
     #[inline(always)]
-    fn dot_signed(self, weights: __m512i, numbers: __m512i, less: __m512i) -> __m512i {
-        // A weight without its sign is one with it and 128.
-        // SAFETY: `self` exists only where the CPU has avx512f and avx512vnni.
-        unsafe { _mm512_dpbusd_epi32(less, _mm512_xor_si512(weights, _mm512_set1_epi8(-128)), numbers) }
+    fn dot_signed(self, weights: __m512i, numbers: __m512i, sum: __m512i) -> __m512i {
+        self.dot_small(weights, numbers, sum)
     }
 
     #[inline(always)]
-    fn bytes_of(self, words: [u32; 4]) -> __m512i {
-        let [a, b, c, d] = words.map(|word| word as i32);
+    fn bias(self, weights: __m512i) -> __m512i {
         // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_cvtepu8_epi32(_mm_set_epi32(d, c, b, a)) }
-    }
-
-    #[inline(always)]
-    fn ints(self, from: &[i32; LANES]) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512f; the array is 64 bytes, and an unaligned load asks for
-        // no more.
-        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
-    }
-
-    #[inline(always)]
-    fn halves(self, low: f32, high: f32) -> __m512 {
-        // SAFETY: `self` exists only where the CPU has avx512f.
-        unsafe { _mm512_mask_blend_ps(0xff00, _mm512_set1_ps(low), _mm512_set1_ps(high)) }
-    }
-
-    #[inline(always)]
-    fn spread_halves(self, a: __m512, at: usize) -> __m512 {
-        let low = 2 * at as i32;
-        // SAFETY: `self` exists only where the CPU has avx512f. Of each index the lowest four bits count.
-        unsafe {
-            let at = _mm512_mask_blend_epi32(0xff00, _mm512_set1_epi32(low), _mm512_set1_epi32(low + 1));
-            _mm512_permutexvar_ps(at, a)
-        }
-    }
-
-    #[inline(always)]
-    fn spread_quarters(self, a: __m512, at: usize) -> __m512 {
-        let first = 4 * at as i32;
-        // SAFETY: `self` exists only where the CPU has avx512f. Of each index the lowest four bits count.
-        unsafe {
-            let quarters = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
-            _mm512_permutexvar_ps(_mm512_add_epi32(quarters, _mm512_set1_epi32(first)), a)
-        }
+        unsafe { _mm512_xor_si512(weights, _mm512_set1_epi8(-128)) }
     }
 }
 
 impl Bytewise for Avx2 {
-    type Bytes = [__m256i; 2];
+    const IS_BIASED: bool = false;
 
     #[inline(always)]
     fn run<B: Body>(self, body: B) {
@@ -133,45 +100,41 @@ impl Bytewise for Avx2 {
     }
 
     #[inline(always)]
-    fn bytes64(self, from: &[u8; BYTES]) -> [__m256i; 2] {
-        let (low, high) = from.split_at(BYTES / 2);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are 32 bytes, and unaligned loads ask for no
-        // more.
-        unsafe { [_mm256_loadu_si256(low.as_ptr().cast()), _mm256_loadu_si256(high.as_ptr().cast())] }
-    }
-
-    #[inline(always)]
-    fn join(self, first: &[u8; BYTES / 2], second: &[u8; BYTES / 2]) -> [__m256i; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2; both arrays are 32 bytes, and unaligned loads ask for no
-        // more.
-        unsafe { [_mm256_loadu_si256(first.as_ptr().cast()), _mm256_loadu_si256(second.as_ptr().cast())] }
-    }
-
-    #[inline(always)]
-    fn shift_and(self, a: [__m256i; 2], bits: [u32; 4], mask: u8) -> [__m256i; 2] {
-        let [a0, a1, a2, a3] = bits.map(i64::from);
+    fn transpose(self, from: [&[u8; 16]; LANES]) -> [[__m256i; 2]; 4] {
+        // Each half of a register has four lanes of its own, which change places with the bytes of a lane.
         // SAFETY: `self` exists only where the CPU has avx2.
         unsafe {
-            let mask = _mm256_set1_epi8(mask as i8);
-            let (low, high) = (_mm256_set_epi64x(a1, a1, a0, a0), _mm256_set_epi64x(a3, a3, a2, a2));
-            let (low, high) = (_mm256_srlv_epi64(a[0], low), _mm256_srlv_epi64(a[1], high));
-            [_mm256_and_si256(low, mask), _mm256_and_si256(high, mask)]
+            let mut out = [[_mm256_setzero_si256(); 2]; 4];
+            for half in 0..2 {
+                let mut rows = [_mm256_setzero_si256(); 4];
+                for (i, row) in rows.iter_mut().enumerate() {
+                    *row = _mm256_set_m128i(load(from[8 * half + 4 + i]), load(from[8 * half + i]));
+                }
+                let (a, b) = (_mm256_unpacklo_epi32(rows[0], rows[1]), _mm256_unpacklo_epi32(rows[2], rows[3]));
+                let (c, d) = (_mm256_unpackhi_epi32(rows[0], rows[1]), _mm256_unpackhi_epi32(rows[2], rows[3]));
+                out[0][half] = _mm256_unpacklo_epi64(a, b);
+                out[1][half] = _mm256_unpackhi_epi64(a, b);
+                out[2][half] = _mm256_unpacklo_epi64(c, d);
+                out[3][half] = _mm256_unpackhi_epi64(c, d);
+            }
+            out
         }
     }
 
     #[inline(always)]
-    fn shift_up(self, a: [__m256i; 2], bits: u32) -> [__m256i; 2] {
+    fn word(self, word: u32) -> [__m256i; 2] {
         // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe {
-            let bits = _mm_cvtsi32_si128(bits as i32);
-            [_mm256_sll_epi64(a[0], bits), _mm256_sll_epi64(a[1], bits)]
-        }
+        unsafe { [_mm256_set1_epi32(word as i32); 2] }
     }
 
     #[inline(always)]
-    fn or_bytes(self, a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_or_si256(a[0], b[0]), _mm256_or_si256(a[1], b[1])] }
+    fn halves(self, a: [__m256i; 2]) -> [__m256; 2] {
+        let [low, high] = self.and(a, 0xffff);
+        // SAFETY: `self` exists only where the CPU has avx2 and f16c.
+        unsafe {
+            let packed = _mm256_permute4x64_epi64::<0b1101_1000>(_mm256_packus_epi32(low, high));
+            [_mm256_cvtph_ps(_mm256_castsi256_si128(packed)), _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(packed))]
+        }
     }
 
     #[inline(always)]
@@ -185,8 +148,8 @@ impl Bytewise for Avx2 {
     }
 
     #[inline(always)]
-    fn dot_small(self, weights: [__m256i; 2], numbers: [__m256i; 2], start: [__m256i; 2]) -> [__m256i; 2] {
-        let mut out = start;
+    fn dot_small(self, weights: [__m256i; 2], numbers: [__m256i; 2], sum: [__m256i; 2]) -> [__m256i; 2] {
+        let mut out = sum;
         for (i, out) in out.iter_mut().enumerate() {
             // Two products are at most 2 * 127 * 127, which sixteen bits hold.
             // SAFETY: `self` exists only where the CPU has avx2.
@@ -199,63 +162,17 @@ impl Bytewise for Avx2 {
     }
 
     #[inline(always)]
-    fn dot_signed(self, weights: [__m256i; 2], numbers: [__m256i; 2], _: [__m256i; 2]) -> [__m256i; 2] {
-        let mut out = weights;
+    fn dot_signed(self, weights: [__m256i; 2], numbers: [__m256i; 2], sum: [__m256i; 2]) -> [__m256i; 2] {
+        let mut out = sum;
         for (i, out) in out.iter_mut().enumerate() {
             // The sign goes over to the number; two products are at most 2 * 128 * 127, which sixteen bits hold.
             // SAFETY: `self` exists only where the CPU has avx2.
             unsafe {
                 let signed = _mm256_sign_epi8(numbers[i], weights[i]);
                 let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(weights[i]), signed);
-                *out = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+                *out = _mm256_add_epi32(*out, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
             }
         }
         out
-    }
-
-    #[inline(always)]
-    fn bytes_of(self, words: [u32; 4]) -> [__m256i; 2] {
-        let [a, b, c, d] = words.map(|word| word as i32);
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe {
-            let (low, high) = (_mm_set_epi32(0, 0, b, a), _mm_set_epi32(0, 0, d, c));
-            [_mm256_cvtepu8_epi32(low), _mm256_cvtepu8_epi32(high)]
-        }
-    }
-
-    #[inline(always)]
-    fn ints(self, from: &[i32; LANES]) -> [__m256i; 2] {
-        let (low, high) = from.split_at(LANES / 2);
-        // SAFETY: `self` exists only where the CPU has avx2; both halves are 32 bytes, and unaligned loads ask for no
-        // more.
-        unsafe { [_mm256_loadu_si256(low.as_ptr().cast()), _mm256_loadu_si256(high.as_ptr().cast())] }
-    }
-
-    #[inline(always)]
-    fn halves(self, low: f32, high: f32) -> [__m256; 2] {
-        // SAFETY: `self` exists only where the CPU has avx2.
-        unsafe { [_mm256_set1_ps(low), _mm256_set1_ps(high)] }
-    }
-
-    #[inline(always)]
-    fn spread_halves(self, a: [__m256; 2], at: usize) -> [__m256; 2] {
-        let (from, at) = (a[at / 4], 2 * (at % 4) as i32);
-        // SAFETY: `self` exists only where the CPU has avx2. Of each index the lowest three bits count.
-        unsafe {
-            let low = _mm256_permutevar8x32_ps(from, _mm256_set1_epi32(at));
-            [low, _mm256_permutevar8x32_ps(from, _mm256_set1_epi32(at + 1))]
-        }
-    }
-
-    #[inline(always)]
-    fn spread_quarters(self, a: [__m256; 2], at: usize) -> [__m256; 2] {
-        let (from, at) = (a[at / 2], 4 * (at % 2) as i32);
-        // SAFETY: `self` exists only where the CPU has avx2. Of each index the lowest three bits count.
-        unsafe {
-            let first = _mm256_set_epi32(1, 1, 1, 1, 0, 0, 0, 0);
-            let low = _mm256_permutevar8x32_ps(from, _mm256_add_epi32(first, _mm256_set1_epi32(at)));
-            let high = _mm256_add_epi32(first, _mm256_set1_epi32(at + 2));
-            [low, _mm256_permutevar8x32_ps(from, high)]
-        }
     }
 }

@@ -11,6 +11,27 @@ pub(crate) struct Neon;
 /// Bytes of a register.
 const BYTES: usize = 16;
 
+impl Neon {
+    /// Numbers in half precision, each in the lower half of a lane whose upper half is zero.
+    #[inline(always)]
+    pub(crate) fn of_halves(self, bits: [uint32x4_t; 4]) -> [float32x4_t; 4] {
+        bits.map(|bits| {
+            // SAFETY: NEON is there.
+            unsafe {
+                // As the one number of half.rs.
+                let magnitude = vandq_u32(bits, vdupq_n_u32(0x7fff));
+                let sign = vshlq_n_u32::<16>(vandq_u32(bits, vdupq_n_u32(0x8000)));
+                let shifted = vshlq_n_u32::<13>(magnitude);
+                let finite = vmulq_n_f32(vreinterpretq_f32_u32(shifted), f32::from_bits((127 + 112) << 23));
+                let other = vorrq_u32(shifted, vdupq_n_u32(0x7f80_0000));
+                let is_other = vcgeq_u32(magnitude, vdupq_n_u32(0x7c00));
+                let value = vbslq_u32(is_other, other, vreinterpretq_u32_f32(finite));
+                vreinterpretq_f32_u32(vorrq_u32(value, sign))
+            }
+        })
+    }
+}
+
 impl Simd for Neon {
     type Lanes = [float32x4_t; 4];
     type Ints = [uint32x4_t; 4];
@@ -27,20 +48,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn f16(self, from: &[u8; 2 * LANES]) -> [float32x4_t; 4] {
-        halves(from).map(|bits| {
-            // SAFETY: NEON is there.
-            unsafe {
-                // As the one number of half.rs.
-                let magnitude = vandq_u32(bits, vdupq_n_u32(0x7fff));
-                let sign = vshlq_n_u32::<16>(vandq_u32(bits, vdupq_n_u32(0x8000)));
-                let shifted = vshlq_n_u32::<13>(magnitude);
-                let finite = vmulq_n_f32(vreinterpretq_f32_u32(shifted), f32::from_bits((127 + 112) << 23));
-                let other = vorrq_u32(shifted, vdupq_n_u32(0x7f80_0000));
-                let is_other = vcgeq_u32(magnitude, vdupq_n_u32(0x7c00));
-                let value = vbslq_u32(is_other, other, vreinterpretq_u32_f32(finite));
-                vreinterpretq_f32_u32(vorrq_u32(value, sign))
-            }
-        })
+        self.of_halves(halves(from))
     }
 
     #[inline(always)]

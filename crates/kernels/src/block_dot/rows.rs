@@ -1,0 +1,130 @@
+//! Rows as whole numbers.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::dispatch::dispatch;
+use crate::format::Format;
+use crate::pool;
+use crate::simd::Simd;
+
+/// Elements of a row that share a scale.
+pub(crate) const BLOCK: usize = 32;
+
+/// Blocks that a thread rounds at a time; fewer are rounded by one alone.
+const TASK: usize = 1 << 10;
+
+/// Thirty-two elements of a row: `scale` times whole numbers from -127 to 127.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(16))]
+pub(crate) struct Block {
+    pub(crate) numbers: [[u8; 4]; BLOCK / 4],
+    pub(crate) scale: f32,
+    /// For the first half and the second, or for all in the first: the sum of the numbers times what a format has taken
+    /// from weights, with the other sign; or, where weights have a least one, the sum times the scale, as bits of f32.
+    pub(crate) sums: [u32; 2],
+}
+
+/// Rows as whole numbers.
+#[derive(Debug, Default)]
+pub(crate) struct QuantizedRows {
+    blocks: Vec<Block>,
+    /// Blocks of a row.
+    a_row: usize,
+}
+
+/// How much larger a format's whole numbers are than its weights; nothing where weights have a least one.
+pub(crate) const fn excess(format: Format) -> i32 {
+    match format {
+        Format::Q6K => 32,
+        Format::Q5_0 => 16,
+        Format::Q4_0 => 8,
+        Format::Q3K => 4,
+        // Some units make bytes with signs larger by so much.
+        Format::Q8_0 | Format::Iq4Nl | Format::Iq4Xs | Format::Mxfp4 => 128,
+        _ => 0,
+    }
+}
+
+impl QuantizedRows {
+    /// Rounds rows of `k`, which are whole blocks, for weights in a format.
+    pub(crate) fn set(&mut self, x: &[f32], k: usize, format: Format) {
+        let excess = excess(format);
+        let has_halves = matches!(format, Format::Q2K | Format::Q3K | Format::Q6K);
+        self.a_row = k / BLOCK;
+        let x = x.as_chunks().0;
+        self.blocks.resize(x.len(), Block::default());
+        if x.len() <= TASK {
+            return round(x, &mut self.blocks, excess, has_halves);
+        }
+        let tasks: Vec<_> = x.chunks(TASK).zip(self.blocks.chunks_mut(TASK)).map(Mutex::new).collect();
+        pool::run(tasks.len(), &|task| {
+            let (x, to) = &mut *tasks[task].lock().unwrap_or_else(PoisonError::into_inner);
+            round(x, to, excess, has_halves);
+        });
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.blocks.len() / self.a_row.max(1)
+    }
+
+    /// The blocks of a row.
+    pub(crate) fn row(&self, row: usize) -> &[Block] {
+        &self.blocks[row * self.a_row..(row + 1) * self.a_row]
+    }
+
+    /// The elements of a row again, as the products see them.
+    #[cfg(test)]
+    pub(crate) fn numbers(&self, row: usize) -> Vec<f64> {
+        let of_block = |block: &Block| {
+            let scale = f64::from(block.scale);
+            block.numbers.as_flattened().iter().map(|&q| f64::from(q as i8) * scale).collect::<Vec<_>>()
+        };
+        self.row(row).iter().flat_map(of_block).collect()
+    }
+}
+
+dispatch! {
+    /// Rounds each block.
+    fn round(x: &[[f32; BLOCK]], to: &mut [Block], excess: i32, has_halves: bool) = round_each
+}
+
+#[inline(always)]
+fn round_each<S: Simd>(_: S, x: &[[f32; BLOCK]], to: &mut [Block], excess: i32, has_halves: bool) {
+    for (x, to) in x.iter().zip(to) {
+        *to = block(x, excess, has_halves);
+    }
+}
+
+#[inline(always)]
+fn block(x: &[f32; BLOCK], excess: i32, has_halves: bool) -> Block {
+    let mut most = [0f32; 8];
+    // No number, once there is one that is none.
+    let mut harm = [0f32; 8];
+    for eight in x.as_chunks::<8>().0 {
+        for l in 0..8 {
+            most[l] = most[l].max(eight[l].abs());
+            harm[l] += eight[l] * 0.0;
+        }
+    }
+    let most = most.into_iter().fold(0f32, f32::max);
+    let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
+    // Too small for an inverse: then they are nothing.
+    let inverse = if inverse.is_finite() { inverse } else { 0.0 };
+    // Added to a number of this size, what is behind the point is rounded away, and the number stands in the lowest
+    // bits.
+    const ROUND: f32 = 12_582_912.0;
+    let mut numbers = [[0; 4]; BLOCK / 4];
+    for (q, x) in numbers.as_flattened_mut().iter_mut().zip(x) {
+        *q = (x * inverse + ROUND).to_bits() as u8;
+    }
+    let scale = most / 127.0 + harm.iter().sum::<f32>();
+    let mut halves = [0i32; 2];
+    for (sum, half) in halves.iter_mut().zip(numbers.as_flattened().as_chunks::<{ BLOCK / 2 }>().0) {
+        *sum = half.iter().map(|&q| i32::from(q as i8)).sum();
+    }
+    if !has_halves {
+        halves = [halves[0] + halves[1], 0];
+    }
+    let sums = halves.map(|sum| if excess > 0 { (-excess * sum) as u32 } else { (scale * sum as f32).to_bits() });
+    Block { numbers, scale, sums }
+}
