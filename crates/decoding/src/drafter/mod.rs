@@ -6,6 +6,7 @@ mod grow;
 mod lookup;
 mod medusa;
 mod small_model;
+mod suffix_automaton;
 
 use verdigris_logits::TokenId;
 use verdigris_logits::transform::ChainState;

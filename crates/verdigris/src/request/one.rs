@@ -62,7 +62,7 @@ impl Request<'_> {
         Ok(match self.guesser {
             None => Box::new(Plain::new(model, target, prompt, limits)?),
             Some(Guesser::Lookup) => {
-                let lookup = Lookup::default();
+                let lookup = Lookup::default().over(&target.transforms);
                 Box::new(Speculative::new(model, target, prompt, limits, lookup, length, chance)?)
             }
             Some(Guesser::Model(small)) => {

@@ -2,6 +2,7 @@
 
 mod auto;
 mod ends;
+mod mutations;
 mod seeded;
 mod trees;
 
@@ -15,7 +16,7 @@ use crate::plain::Plain;
 use crate::steer::{Pair, Steered};
 use crate::table::Table;
 use crate::together::Together;
-use crate::tree::TreeShape;
+use crate::tree::{DraftNode, TreeShape};
 use verdigris_constrain::{Constraint, Lexicon};
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris_logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler};
@@ -136,7 +137,7 @@ fn speculation_never_changes_the_law() {
                     assert!(distance(&plain, &drafts) < 1e-12, "{name}, {length:?}, {coupling:?}");
                 }
                 let lookup = law(|chance| {
-                    let lookup = Lookup { min_match: 1, max_match: 3 };
+                    let lookup = Lookup::new(1);
                     let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), lookup, length, chance);
                     run.unwrap().map(Result::unwrap).collect()
                 });
@@ -164,7 +165,7 @@ fn a_model_that_draws_writes_the_same_texts() {
                 let targets = [target];
                 let together = Together::new(drawing[1].clone(), &targets, &PROMPT, &limits(12)).unwrap();
                 assert_eq!(together.map(|step| step.unwrap().1).collect::<Vec<u32>>(), expected, "{name}");
-                let (lookup, length) = (Lookup { min_match: 1, max_match: 3 }, DraftLength::Fixed(3));
+                let (lookup, length) = (Lookup::new(1), DraftLength::Fixed(3));
                 let (chance, model) = (Seeded(targets[0].random), drawing[2].clone());
                 let run = Speculative::new(model, &targets[0], &PROMPT, limits(12), lookup, length, chance).unwrap();
                 assert_eq!(run.map(Result::unwrap).collect::<Vec<u32>>(), expected, "{name} with guesses");
@@ -202,102 +203,6 @@ fn a_steered_target_keeps_its_law_too() {
     assert!(distance(&write(0), &write(2)) < 1e-12);
 }
 
-/// A wrong rule must show: the enumeration sees what these three get wrong.
-#[test]
-fn mutations_are_seen() {
-    /// A drafter that lies about the law it drew from.
-    struct Liar<'a>(DraftModel<'a>, fn(Vec<f64>, &[f64]) -> Vec<f64>, Vec<f64>);
-    impl Drafter for Liar<'_> {
-        fn draft(
-            &mut self,
-            text: &[TokenId],
-            state: &ChainState,
-            shape: &TreeShape,
-            chance: &mut dyn Chance,
-            tree: &mut DraftTree,
-        ) -> Result<(), DecodeError> {
-            let mut honest = DraftTree::default();
-            honest.clear(text.len());
-            self.0.draft(text, state, shape, chance, &mut honest)?;
-            let mut before = self.2.clone();
-            for node in honest.nodes() {
-                let Origin::Drawn(law) = node.origin else { panic!("a guess has no law to lie about") };
-                let law = honest.law_of(law).to_vec();
-                let lie = tree.law(|out| *out = (self.1)(law.clone(), &before));
-                tree.push(node.parent, node.token, Origin::Drawn(lie));
-                before = law;
-            }
-            Ok(())
-        }
-    }
-    let model = Table::noise(TOKENS, 1);
-    let target = target(chain("top-k"), Sampler::Categorical);
-    let plain = plain_law(&model, &target, 3);
-    let with = |lie: fn(Vec<f64>, &[f64]) -> Vec<f64>| {
-        law(|chance| {
-            let honest = drafter(Table::noise(TOKENS, 2), &target, Coupling::Independent);
-            let liar = Liar(honest, lie, vec![1.0 / TOKENS as f64; TOKENS]);
-            let run = Speculative::new(model.clone(), &target, &PROMPT, limits(3), liar, DraftLength::Fixed(2), chance);
-            run.unwrap().map(Result::unwrap).collect()
-        })
-    };
-    assert!(distance(&plain, &with(|law, _| law)) < 1e-12);
-    // The law before the draft's own transforms, flattened here.
-    let raw = with(|law, _| law.iter().map(|q| (q + 0.1) / 1.4).collect());
-    assert!(distance(&plain, &raw) > 1e-3, "raw q");
-    let shifted = with(|_, before| before.iter().map(|q| (q + 1e-3) / (1.0 + 1e-3 * TOKENS as f64)).collect());
-    assert!(distance(&plain, &shifted) > 1e-3, "the law of another position");
-}
-
-/// A target that judges drafts by the row before theirs.
-#[test]
-fn an_off_by_one_in_p_is_seen() {
-    struct OffByOne(Box<dyn Sequence>);
-    impl Sequence for OffByOne {
-        fn len(&self) -> usize {
-            self.0.len()
-        }
-        fn capacity(&self) -> usize {
-            self.0.capacity()
-        }
-        fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
-            self.0.forward(batch, rows)?;
-            for i in (1..rows.count()).rev() {
-                let before = rows.row(i - 1).to_vec();
-                rows.row_mut(i).copy_from_slice(&before);
-            }
-            Ok(())
-        }
-        fn truncate(&mut self, length: usize) {
-            self.0.truncate(length);
-        }
-        fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
-            self.0.keep(from, path)
-        }
-        fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
-            Ok(Box::new(Self(self.0.fork()?)))
-        }
-    }
-    let model = Table::noise(TOKENS, 1);
-    let target = target(Chain::new(), Sampler::Categorical);
-    let plain = plain_law(&model, &target, 3);
-    let with = |wrong: bool| {
-        law(|chance| {
-            let drafter = drafter(Table::noise(TOKENS, 2), &target, Coupling::Independent);
-            let length = DraftLength::Fixed(2);
-            let run = Speculative::new(model.clone(), &target, &PROMPT[2..], limits(3), drafter, length, chance);
-            let mut run = run.unwrap();
-            if wrong {
-                let sequence = model.clone().begin(64).unwrap();
-                run.sequence = Box::new(OffByOne(sequence));
-            }
-            run.map(Result::unwrap).collect()
-        })
-    };
-    assert!(distance(&plain, &with(false)) < 1e-12);
-    assert!(distance(&plain, &with(true)) > 1e-3, "p of the position before");
-}
-
 /// A draft model that guesses the target's own draw: the text is the plain one, whatever the length does.
 #[test]
 fn shared_chance_gives_the_text_of_plain_decoding() {
@@ -331,7 +236,7 @@ fn lookup_gives_the_text_of_plain_decoding() {
         let mut plain = Plain::new(model.clone(), &target, &prompt, limits.clone()).unwrap();
         let expected: Vec<u32> = plain.by_ref().map(Result::unwrap).collect();
         let chance = Seeded(target.random);
-        let lookup = Lookup { min_match: 1, max_match: 4 };
+        let lookup = Lookup::new(1);
         let length = DraftLength::Fixed(4);
         let mut run = Speculative::new(model.clone(), &target, &prompt, limits, lookup, length, chance).unwrap();
         let got: Vec<u32> = run.by_ref().map(Result::unwrap).collect();
