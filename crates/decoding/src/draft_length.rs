@@ -1,14 +1,17 @@
-//! How many tokens to draft for a call of the target model.
+//! How many tokens to draft for a call of the target model, and which of them side by side.
 //!
-//! With `a_i` the chance that draft `i` is accepted when those before it were, `g` drafts give
+//! With `a(d, r)` the chance that, of the drafts of a token at depth `d`, the one of rank `r` stands where all before it
+//! did, a tree gives
 //!
 //! ```text
-//! E(g) = 1 + sum over i <= g of a_1 ... a_i
+//! E = 1 + sum over its nodes of the product of a(d, r) over the path to the node
 //! ```
 //!
-//! tokens for `v(g + 1) + g c` seconds, where `v(m)` is a call with `m` rows and `c` a drafted token (Leviathan,
-//! Kalman and Matias 2023, section 3.3, with measured costs and a rate for each index). The best `g` may be 0,
-//! which is plain decoding.
+//! tokens for `v(m + 1) + d c` seconds, where `v` is a call with so many rows, `m` the number of nodes, `d` the depth of
+//! the tree and `c` a level of drafts (Leviathan, Kalman and Matias 2023, section 3.3, with measured costs and a rate for
+//! each place). A tree grows by the most probable node that can be added, which is the best tree of each size where
+//! places are independent (Cai et al., *Medusa*, section 2.3.3; Li et al., *EAGLE-2*), and the best size may be 0, which
+//! is plain decoding.
 
 use std::time::Duration;
 
@@ -30,15 +33,16 @@ pub enum DraftLength {
 
 impl DraftLength {
     /// The most tokens that drafts take up in a cache beside those of one path.
-    pub(crate) fn most_beside(self) -> usize {
+    pub(crate) fn most_beside(self, most_children: usize) -> usize {
         match self {
             Self::Tree(shape) => shape.len(),
+            Self::Auto if most_children > 1 => MAX_AUTO,
             Self::Auto | Self::Fixed(_) => 0,
         }
     }
 }
 
-/// The most drafts that [`DraftLength::Auto`] asks for.
+/// The most drafts that [`DraftLength::Auto`] asks for, side by side or one after the other.
 pub const MAX_AUTO: usize = 16;
 
 /// Drafting must promise this much more speed than plain decoding, for times are never quite what they were.
@@ -50,8 +54,14 @@ const FRESH: f64 = 0.2;
 /// How much of a count is left after each new one.
 const KEPT: f64 = 0.95;
 
-/// How many drafts the rate of the index before counts for.
+/// How many drafts the rate of the place before counts for.
 const PRIOR: f64 = 2.0;
+
+/// A draft of which nothing is known is taken to stand so often as the one of the rank before.
+const NEXT_RANK: f64 = 0.3;
+
+/// The most drafts of one token that are told apart.
+const MAX_RANKS: usize = 4;
 
 /// The lengths of the first calls, so that there is something to compare.
 pub(crate) const TRIALS: [usize; 5] = [0, 0, 3, 0, 2];
@@ -59,100 +69,130 @@ pub(crate) const TRIALS: [usize; 5] = [0, 0, 3, 0, 2];
 /// The first experiment comes after so many calls; each that changes nothing doubles the time to the next.
 const FIRST_EXPERIMENT: usize = 128;
 
+/// A draft that was decided, for it followed the text or drafts that stood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judged {
+    /// The number of drafts above it.
+    pub(crate) above: usize,
+    /// The number of siblings before it.
+    pub(crate) rank: usize,
+    pub(crate) stood: bool,
+}
+
 /// How one call went.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
-    /// Tokens that the target read.
-    pub(crate) rows: usize,
-    pub(crate) drafted: usize,
-    pub(crate) accepted: usize,
+pub(crate) struct Call<'a> {
+    /// Drafts that the target read.
+    pub(crate) read: usize,
+    /// Whether it read nothing else that was new, but the last token of the text.
+    pub(crate) is_usual: bool,
+    /// The depth of what was drafted.
+    pub(crate) depth: usize,
+    pub(crate) judged: &'a [Judged],
     pub(crate) drafting: Duration,
     pub(crate) verifying: Duration,
 }
 
-/// Chooses a length for each call from how those before it went.
+/// What is known of a place.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rate {
+    tried: f64,
+    stood: f64,
+}
+
+/// Chooses a shape for each call from how those before it went.
 ///
 /// The choice rests on the text so far and on time, never on a draft that is not decided yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Chooser {
     length: DraftLength,
-    /// By their index in a call: drafts that were decided there, and those accepted.
-    tried: [f64; MAX_AUTO],
-    accepted: [f64; MAX_AUTO],
-    /// Seconds for a drafted token.
+    /// The most children of a node.
+    ranks: usize,
+    /// By depth and rank.
+    rates: [[Rate; MAX_RANKS]; MAX_AUTO],
+    /// Seconds for a level of drafts.
     drafting: Option<f64>,
-    /// Seconds for a call, by its rows less one.
+    /// Seconds for a call, by the drafts that it read.
     verifying: [Option<f64>; MAX_AUTO + 1],
     calls: usize,
     next_experiment: usize,
     wait: usize,
-    best: usize,
+    best: TreeShape,
 }
 
 impl Chooser {
-    pub(crate) fn new(length: DraftLength) -> Self {
+    /// For a drafter that gives a node so many children at most.
+    pub(crate) fn new(length: DraftLength, most_children: usize) -> Self {
         Self {
             length,
-            tried: [0.0; MAX_AUTO],
-            accepted: [0.0; MAX_AUTO],
+            ranks: most_children.clamp(1, MAX_RANKS),
+            rates: Default::default(),
             drafting: None,
             verifying: [None; MAX_AUTO + 1],
             calls: 0,
             next_experiment: TRIALS.len() + FIRST_EXPERIMENT,
             wait: FIRST_EXPERIMENT,
-            best: 0,
+            best: TreeShape::EMPTY,
         }
     }
 
     /// What to draft for the next call.
     pub(crate) fn choose(&mut self) -> TreeShape {
         match self.length {
-            DraftLength::Auto => TreeShape::chain(self.length()),
+            DraftLength::Auto => self.shape(),
             DraftLength::Fixed(length) => TreeShape::chain(length),
             DraftLength::Tree(shape) => shape,
         }
     }
 
-    /// The number of drafts for the next call, where it is chosen.
-    fn length(&mut self) -> usize {
+    fn shape(&mut self) -> TreeShape {
         if let Some(&trial) = TRIALS.get(self.calls) {
-            return trial;
+            return TreeShape::chain(trial);
         }
         let best = self.solve();
-        if best != self.best {
-            (self.best, self.wait) = (best, FIRST_EXPERIMENT);
+        if best.is_empty() != self.best.is_empty() {
+            self.wait = FIRST_EXPERIMENT;
             self.next_experiment = self.next_experiment.min(self.calls + self.wait);
         }
+        self.best = best;
         if self.calls >= self.next_experiment {
             self.wait = (2 * self.wait).min(1024);
             self.next_experiment = self.calls + self.wait;
-            // Something else than usual: a little drafting for one who does without, plain decoding for others.
-            return if best == 0 { 3 } else { 0 };
+            // Something else than usual: a little drafting for one who does without, plain decoding for others, or
+            // drafts side by side for those who have not met any.
+            let is_narrow = self.ranks > 1 && self.rates.iter().all(|ranks| ranks[1].tried < PRIOR);
+            return match (best.is_empty(), is_narrow) {
+                (true, _) => TreeShape::chain(3),
+                (false, true) => TreeShape::levels(&[2, 1, 1]),
+                (false, false) => TreeShape::EMPTY,
+            };
         }
         best
     }
 
     /// Takes in how a call went.
-    pub(crate) fn observe(&mut self, call: Call) {
+    pub(crate) fn observe(&mut self, call: Call<'_>) {
         if self.length != DraftLength::Auto {
             return;
         }
         self.calls += 1;
-        for index in 0..call.drafted.min(MAX_AUTO).min(call.accepted + 1) {
-            self.tried[index] = self.tried[index] * KEPT + 1.0;
-            self.accepted[index] = self.accepted[index] * KEPT + f64::from(u8::from(index < call.accepted));
+        for judged in call.judged.iter().filter(|judged| judged.above < MAX_AUTO && judged.rank < MAX_RANKS) {
+            let rate = &mut self.rates[judged.above][judged.rank];
+            rate.tried = rate.tried * KEPT + 1.0;
+            rate.stood = rate.stood * KEPT + f64::from(u8::from(judged.stood));
         }
         // An experiment that went well is worth another one soon.
-        if self.best == 0 && call.drafted > 0 && call.accepted == call.drafted {
+        let stood = call.judged.iter().filter(|judged| judged.stood).count();
+        if self.best.is_empty() && call.depth > 0 && stood == call.depth {
             (self.wait, self.next_experiment) = (FIRST_EXPERIMENT, self.calls + 2);
         }
-        if call.drafted > 0 {
-            let each = call.drafting.as_secs_f64() / call.drafted as f64;
+        if call.depth > 0 {
+            let each = call.drafting.as_secs_f64() / call.depth as f64;
             blend(&mut self.drafting, each);
         }
         // A call that read a prompt says nothing about one that did not.
-        if call.rows == call.drafted + 1
-            && let Some(known) = self.verifying.get_mut(call.drafted)
+        if call.is_usual
+            && let Some(known) = self.verifying.get_mut(call.read)
         {
             blend(known, call.verifying.as_secs_f64());
         }
@@ -174,20 +214,46 @@ impl Chooser {
         Some(from.1 + slope * (drafts as f64 - from.0))
     }
 
-    /// The length with the most tokens a second.
-    fn solve(&self) -> usize {
-        let (Some(plain), Some(drafting)) = (self.verifying(0), self.drafting) else { return 0 };
-        let (mut best, mut best_speed) = (0, MARGIN / plain);
-        let (mut expected, mut reach, mut rate) = (1.0, 1.0, 0.5);
-        for length in 1..=MAX_AUTO {
-            // A place of which little is known is much like the one before it.
-            rate = (self.accepted[length - 1] + PRIOR * rate) / (self.tried[length - 1] + PRIOR);
-            reach *= rate;
+    /// How often a draft of each place stands. A place of which little is known is much like the one above it, and a
+    /// rank much like the one before it.
+    fn rates(&self) -> [[f64; MAX_RANKS]; MAX_AUTO] {
+        let mut rates = [[0.0; MAX_RANKS]; MAX_AUTO];
+        let mut above = 0.5;
+        for (rates, known) in rates.iter_mut().zip(&self.rates) {
+            let mut prior = above;
+            for (rate, known) in rates.iter_mut().zip(known).take(self.ranks) {
+                *rate = (known.stood + PRIOR * prior) / (known.tried + PRIOR);
+                prior = NEXT_RANK * *rate;
+            }
+            above = rates[0];
+        }
+        rates
+    }
+
+    /// The shape with the most tokens a second.
+    fn solve(&self) -> TreeShape {
+        let (Some(plain), Some(drafting)) = (self.verifying(0), self.drafting) else { return TreeShape::EMPTY };
+        let rates = self.rates();
+        let (mut best, mut best_speed) = (TreeShape::EMPTY, MARGIN / plain);
+        let (mut shape, mut expected) = (TreeShape::EMPTY, 1.0);
+        // What can be added: a node after a parent, with its rank, and how often it and its parent stand.
+        let mut open = vec![(rates[0][0], None, 0, 1.0)];
+        while shape.len() < MAX_AUTO {
+            let likeliest = (0..open.len()).max_by(|&a, &b| open[a].0.total_cmp(&open[b].0));
+            let Some((reach, parent, rank, of_parent)) = likeliest.map(|at| open.swap_remove(at)) else { break };
+            shape = shape.with(parent);
             expected += reach;
-            let Some(verifying) = self.verifying(length) else { break };
-            let speed = expected / (verifying + length as f64 * drafting);
+            let (node, depth) = (shape.len() - 1, shape.depth_of(shape.len() - 1));
+            if depth < MAX_AUTO {
+                open.push((reach * rates[depth][0], Some(node), 0, reach));
+            }
+            if rank + 1 < self.ranks {
+                open.push((of_parent * rates[depth - 1][rank + 1], parent, rank + 1, of_parent));
+            }
+            let Some(verifying) = self.verifying(shape.len()) else { break };
+            let speed = expected / (verifying + shape.depth() as f64 * drafting);
             if speed > best_speed {
-                (best, best_speed) = (length, speed);
+                (best, best_speed) = (shape, speed);
             }
         }
         best
@@ -207,10 +273,58 @@ mod tests {
     use super::*;
     use verdigris_logits::{Purpose, Random};
 
+    /// A call that read a chain of drafts, of which the first ones stood.
+    fn observe_chain(chooser: &mut Chooser, read: usize, stood: usize, drafting: Duration, verifying: Duration) {
+        let judge = |above| Judged { above, rank: 0, stood: above < stood };
+        let judged: Vec<Judged> = (0..read.min(stood + 1)).map(judge).collect();
+        chooser.observe(Call { read, is_usual: true, depth: read, judged: &judged, drafting, verifying });
+    }
+
+    /// A world in which rows cost little and a level of drafts much, and the first, second and third draft of a token
+    /// are right so often: the tree that is found, and what it gains over the best chain.
+    #[test]
+    fn drafts_stand_side_by_side_where_that_pays() {
+        let rates = [0.45, 0.25, 0.12, 0.0];
+        let speed = |shape: &TreeShape| {
+            let reach = |node: usize| -> f64 {
+                std::iter::successors(Some(node), |&node| shape.parent(node))
+                    .map(|node| rates[shape.children(shape.parent(node)).position(|child| child == node).unwrap()])
+                    .product()
+            };
+            let expected = 1.0 + (0..shape.len()).map(reach).sum::<f64>();
+            expected / (1.0 + 0.01 * shape.len() as f64 + 0.1 * shape.depth() as f64)
+        };
+        let chains = (0..=MAX_AUTO).map(|length| speed(&TreeShape::chain(length))).fold(0.0, f64::max);
+        let (mut chooser, random) = (Chooser::new(DraftLength::Auto, 3), Random::new(2));
+        for call in 0..6000 {
+            let shape = chooser.choose();
+            let (mut judged, mut at, mut above) = (Vec::new(), None, 0);
+            loop {
+                let mut number = random.uniform_of(call, Purpose::Accept, above as u32);
+                let mut stands = None;
+                for (rank, child) in shape.children(at).enumerate() {
+                    let stood = (0.0..rates[rank]).contains(&number);
+                    stands = stands.or(stood.then_some(child));
+                    judged.push(Judged { above, rank, stood });
+                    number -= rates[rank];
+                }
+                let Some(child) = stands else { break };
+                (at, above) = (Some(child), above + 1);
+            }
+            let seconds = [0.1 * shape.depth() as f64, 1.0 + 0.01 * shape.len() as f64];
+            let [drafting, verifying] = seconds.map(Duration::from_secs_f64);
+            let (read, depth) = (shape.len(), shape.depth());
+            chooser.observe(Call { read, is_usual: true, depth, judged: &judged, drafting, verifying });
+        }
+        let found = chooser.solve();
+        assert!(!found.is_chain(), "{found:?}");
+        assert!(speed(&found) > 1.05 * chains, "{found:?}: {} and {chains}", speed(&found));
+    }
+
     /// Lets a chooser work in a world of given acceptance and costs; returns its last choice, and its time as a
     /// multiple of plain decoding's.
     fn live(acceptance: f64, draft_cost: f64, verify_cost: impl Fn(usize) -> f64, tokens: usize) -> (usize, f64) {
-        let (mut chooser, random) = (Chooser::new(DraftLength::Auto), Random::new(1));
+        let (mut chooser, random) = (Chooser::new(DraftLength::Auto, 1), Random::new(1));
         let (mut written, mut seconds) = (0, 0.0);
         while written < tokens {
             let drafted = chooser.choose().len();
@@ -220,9 +334,9 @@ mod tests {
             let (drafting, verifying) = (drafted as f64 * draft_cost, verify_cost(drafted + 1) * noise);
             (written, seconds) = (written + accepted + 1, seconds + drafting + verifying);
             let [drafting, verifying] = [drafting, verifying].map(Duration::from_secs_f64);
-            chooser.observe(Call { rows: drafted + 1, drafted, accepted, drafting, verifying });
+            observe_chain(&mut chooser, drafted, accepted, drafting, verifying);
         }
-        (chooser.solve(), seconds / (written as f64 * verify_cost(1) * 1.05))
+        (chooser.solve().len(), seconds / (written as f64 * verify_cost(1) * 1.05))
     }
 
     /// The table of the best lengths for calls that cost the same however many rows they have.
@@ -252,15 +366,15 @@ mod tests {
 
     #[test]
     fn follows_a_change() {
-        let mut chooser = Chooser::new(DraftLength::Auto);
+        let mut chooser = Chooser::new(DraftLength::Auto, 1);
         let mut go = |calls: usize, good: bool| {
             for _ in 0..calls {
                 let drafted = chooser.choose().len();
                 let accepted = if good { drafted } else { 0 };
                 let [drafting, verifying] = [0.1 * drafted as f64, 1.0].map(Duration::from_secs_f64);
-                chooser.observe(Call { rows: drafted + 1, drafted, accepted, drafting, verifying });
+                observe_chain(&mut chooser, drafted, accepted, drafting, verifying);
             }
-            chooser.solve()
+            chooser.solve().len()
         };
         assert!(go(200, true) > 8);
         assert_eq!(go(200, false), 0);
@@ -269,10 +383,8 @@ mod tests {
 
     #[test]
     fn a_fixed_length_stays() {
-        let mut chooser = Chooser::new(DraftLength::Fixed(5));
-        let call =
-            Call { rows: 6, drafted: 5, accepted: 0, drafting: Duration::from_secs(9), verifying: Duration::ZERO };
-        chooser.observe(call);
+        let mut chooser = Chooser::new(DraftLength::Fixed(5), 1);
+        observe_chain(&mut chooser, 5, 0, Duration::from_secs(9), Duration::ZERO);
         assert_eq!(chooser.choose(), TreeShape::chain(5));
     }
 }

@@ -17,7 +17,7 @@ use verdigris_models::{Batch, LanguageModel, Rows, SampleRequest, Sequence, Want
 
 use crate::chance::Chance;
 use crate::device_sampling::DeviceSampling;
-use crate::draft_length::{Call, Chooser, DraftLength};
+use crate::draft_length::{Call, Chooser, DraftLength, Judged};
 use crate::drafter::Drafter;
 use crate::limits::{Limits, Stop};
 use crate::rules::block::{self, Drawn};
@@ -70,6 +70,8 @@ pub struct Speculative<'a, D, C> {
     rows: Rows,
     tree: DraftTree,
     reading: Reading,
+    /// The drafts of a call that were decided.
+    judged: Vec<Judged>,
     /// The target's law at a node, and space for that of a draft.
     law: Vec<f64>,
     rest: Vec<f64>,
@@ -88,9 +90,13 @@ struct Reading {
     /// How many of the tokens are no drafts.
     unseen: usize,
     is_chain: bool,
+    /// Whether other tokens were read before, in a call of their own.
+    is_second: bool,
     /// The place of each node behind the tokens that are no drafts; `None` of a token that the model does not have, and
     /// of what follows one.
     places: Vec<Option<usize>>,
+    /// The nodes that stand.
+    path: Vec<usize>,
     /// The indices of the tokens that stand.
     kept: Vec<usize>,
 }
@@ -103,7 +109,7 @@ impl Reading {
         self.parents.clear();
         self.parents.extend((0..unseen.len()).map(|i| i.checked_sub(1)));
         self.unseen = unseen.len();
-        self.is_chain = true;
+        (self.is_chain, self.is_second) = (true, false);
         self.places.clear();
         for (i, node) in tree.nodes().iter().enumerate() {
             let parent = match node.parent.map(|parent| self.places[parent]) {
@@ -163,14 +169,14 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
     ) -> Result<Self, DecodeError> {
         let size = model.vocabulary_size();
         let begun = Instant::now();
-        let sequence = limits.begin(model, prompt, length.most_beside())?;
+        let sequence = limits.begin(model, prompt, length.most_beside(drafter.most_children()))?;
         let rows = if drafter.reads_features() { Rows::with_hidden() } else { Rows::default() };
         Ok(Self {
             target,
             limits,
+            length: Chooser::new(length, drafter.most_children()),
             drafter,
             chance,
-            length: Chooser::new(length),
             rule: Rule::default(),
             sequence,
             state: target.transforms.start(prompt),
@@ -186,6 +192,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             rows,
             tree: DraftTree::default(),
             reading: Reading::default(),
+            judged: Vec::new(),
             law: Vec::new(),
             rest: Vec::new(),
             steps: Vec::new(),
@@ -230,12 +237,22 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             self.drafter.draft(&self.text, &self.state, &shape, &mut self.chance, &mut self.tree)?;
         }
         let drafted = (self.clock)();
-        let accepted_before = self.acceptance.accepted;
         self.verify()?;
+        self.judged.clear();
+        let mut at = None;
+        loop {
+            let stands = self.reading.path.get(at.map_or(0, |at: usize| self.tree.nodes()[at].depth)).copied();
+            for (rank, (child, node)) in self.tree.children(at).enumerate() {
+                self.judged.push(Judged { above: node.depth - 1, rank, stood: stands == Some(child) });
+            }
+            let Some(child) = stands else { break };
+            at = Some(child);
+        }
         self.length.observe(Call {
-            rows: self.reading.tokens.len(),
-            drafted: self.tree.len(),
-            accepted: self.acceptance.accepted - accepted_before,
+            read: self.reading.rows() - 1,
+            is_usual: self.reading.unseen == 1 && !self.reading.is_second,
+            depth: self.tree.depth(),
+            judged: &self.judged,
             drafting: drafted.saturating_sub(begun),
             verifying: (self.clock)().saturating_sub(drafted),
         });
@@ -256,6 +273,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             }
             held = self.text.len() - 1;
             self.reading.lay_out(&self.text[held..], &self.tree, self.size);
+            self.reading.is_second = true;
         }
         let mut sampled = self.sampled_by_model()?;
         if sampled.is_none() {
@@ -263,6 +281,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         }
         self.acceptance.calls += 1;
         self.acceptance.drafted += self.tree.len();
+        self.reading.path.clear();
         self.reading.kept.clear();
         self.reading.kept.extend(0..self.reading.unseen);
         let tree = std::mem::take(&mut self.tree);
@@ -444,6 +463,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
     /// Notes that a draft, whose token has been written, stands.
     fn accept(&mut self, node: usize) {
         self.acceptance.accepted += 1;
+        self.reading.path.push(node);
         let place = self.reading.places[node].expect("only what was read is accepted");
         self.reading.kept.push(self.reading.unseen + place);
     }

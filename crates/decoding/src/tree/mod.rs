@@ -87,6 +87,11 @@ impl DraftTree {
         self.nodes.iter().enumerate().all(|(i, node)| node.parent == i.checked_sub(1))
     }
 
+    /// The depth of the deepest node; 0 of none.
+    pub fn depth(&self) -> usize {
+        self.nodes.iter().map(|node| node.depth).max().unwrap_or(0)
+    }
+
     /// Whether all nodes are guesses.
     pub fn is_guessed(&self) -> bool {
         self.nodes.iter().all(|node| node.origin == Origin::Guess)

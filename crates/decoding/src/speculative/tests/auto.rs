@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use super::trees::{Kind, trees};
 use super::*;
 use crate::draft_length::TRIALS;
 
@@ -66,6 +67,30 @@ fn a_measured_number_of_drafts_does_not_change_the_law() {
             assert!(distance(&plain, &drafts) < 1e-12, "chain {i}, {coupling:?}: {}", distance(&plain, &drafts));
             assert!(counts.get().into_iter().all(|count| count > 100), "chain {i}, {coupling:?}: {counts:?}");
         }
+    }
+}
+
+/// Trees that are chosen by what was accepted before, and by time.
+#[test]
+fn a_measured_tree_does_not_change_the_law() {
+    const LENGTH: usize = 7;
+    let transforms = Chain::new().then(CountPenalty::new(0.4, 0.3).unwrap()).then(TopK::new(2).unwrap());
+    let target = target(transforms, Sampler::Categorical);
+    let model = Table::noise(TOKENS, 1);
+    let plain = plain_law(&model, &target, LENGTH);
+    for kind in [Kind::WithoutReplacement, Kind::Guesses] {
+        let wide = Cell::new(0);
+        let drafts = law(|chance| {
+            let (limits, auto) = (limits(LENGTH), DraftLength::Auto);
+            let run = Speculative::new(model.clone(), &target, &PROMPT, limits, trees(&target, kind), auto, chance);
+            let mut run = run.unwrap();
+            run.clock = Box::new(drafting_pays());
+            let text = run.by_ref().map(Result::unwrap).collect();
+            wide.set(wide.get() + usize::from(!run.tree.is_chain()));
+            text
+        });
+        assert!(distance(&plain, &drafts) < 1e-12, "{kind:?}: {}", distance(&plain, &drafts));
+        assert!(wide.get() > 20, "{kind:?}: {} trees", wide.get());
     }
 }
 

@@ -72,6 +72,10 @@ impl Drafter for Trees<'_> {
         }
         Ok(())
     }
+
+    fn most_children(&self) -> usize {
+        3
+    }
 }
 
 pub(super) fn trees(target: &Target, kind: Kind) -> Trees<'_> {
