@@ -51,7 +51,7 @@ pub use description::gguf::convert::Converted;
 pub use description::share::{BadSplit, Split};
 pub use description::{config, rotary};
 pub use device::{Device, device};
-pub use draft_head::DraftHead;
+pub use draft_head::{DraftHead, DraftTarget};
 pub use error::{BoxError, ModelError};
 pub use foreign::{Foreign, Forward};
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]

@@ -5,17 +5,16 @@
 //! under another name and then takes its own, the JSON last, so a kill at any moment leaves a whole checkpoint: the old
 //! one or the new one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use candle_core::{Device, Tensor};
+use candle_core::{Device, Tensor, Var};
 use serde::{Deserialize, Serialize};
 use verdigris_models::whole_file::replace;
 
 use crate::adamw::AdamW;
 use crate::error::TrainError;
-use crate::model::TrainedModel;
 use crate::weights::save;
 
 /// How far a run is.
@@ -45,13 +44,26 @@ impl Checkpoint {
         self.folder.join("checkpoint.json")
     }
 
-    pub(crate) fn is_there(&self) -> bool {
-        self.state_path().exists()
+    /// An error for a folder with a model that may not be lost. Only a run that was interrupted has a checkpoint; then
+    /// what else is there was to be replaced before.
+    pub(crate) fn refuse_a_finished_model(&self, replace: bool) -> Result<(), TrainError> {
+        // What a model folder has, such as the one that a run goes on from.
+        let files = ["config.json", "tokenizer.json", "model.safetensors", "model.safetensors.index.json"];
+        let holds_a_model = || files.iter().any(|file| self.folder.join(file).exists());
+        if !replace && !self.state_path().exists() && holds_a_model() {
+            return Err(TrainError::Finished { path: self.folder.clone() });
+        }
+        Ok(())
     }
 
-    pub(crate) fn save(&self, mut state: State, model: &TrainedModel, adamw: &AdamW) -> Result<(), TrainError> {
+    pub(crate) fn save(
+        &self,
+        mut state: State,
+        variables: &BTreeMap<String, Var>,
+        adamw: &AdamW,
+    ) -> Result<(), TrainError> {
         let mut tensors: HashMap<String, Tensor> =
-            model.variables().iter().map(|(name, var)| (format!("weight.{name}"), var.as_tensor().clone())).collect();
+            variables.iter().map(|(name, var)| (format!("weight.{name}"), var.as_tensor().clone())).collect();
         adamw.save(&mut tensors);
         state.tensors = format!("checkpoint-{}.safetensors", state.step);
         let old = self.state().ok().flatten();
@@ -79,7 +91,7 @@ impl Checkpoint {
     pub(crate) fn restore(
         &self,
         settings: &str,
-        model: &TrainedModel,
+        variables: &BTreeMap<String, Var>,
         adamw: &mut AdamW,
     ) -> Result<Option<State>, TrainError> {
         let Some(state) = self.state()? else { return Ok(None) };
@@ -91,7 +103,7 @@ impl Checkpoint {
         let damaged = |fault: String| TrainError::DamagedCheckpoint { path: path.clone(), fault };
         let tensors =
             candle_core::safetensors::load(&path, &Device::Cpu).map_err(|error| damaged(error.to_string()))?;
-        for (name, var) in model.variables() {
+        for (name, var) in variables {
             let saved = tensors.get(&format!("weight.{name}")).filter(|saved| saved.shape() == var.shape());
             var.set(saved.ok_or_else(|| damaged(format!("no weight {name}")))?)?;
         }

@@ -19,6 +19,16 @@ pub struct Corpus {
     tokens: Vec<TokenId>,
 }
 
+/// A text file, plain or compressed with zstd.
+pub(crate) fn read_text(path: &Path) -> Result<String, TrainError> {
+    let bytes = std::fs::read(path).map_err(TrainError::file("read", path))?;
+    let bytes = match bytes.starts_with(&ZSTD) {
+        true => zstd::decode_all(&bytes[..]).map_err(TrainError::file("read", path))?,
+        false => bytes,
+    };
+    String::from_utf8(bytes).map_err(|_| TrainError::NotText { path: path.into() })
+}
+
 impl Corpus {
     /// Reads a text file, plain or compressed with zstd. `end` is put after each document.
     ///
@@ -26,13 +36,8 @@ impl Corpus {
     /// [`TrainError::File`] where it cannot be read, [`TrainError::NotText`] where it is no text, and
     /// [`TrainError::Tokens`] where it cannot be tokenized.
     pub fn read(path: &Path, tokenizer: &Tokenizer, end: TokenId) -> Result<Self, TrainError> {
-        let bytes = std::fs::read(path).map_err(TrainError::file("read", path))?;
-        let bytes = match bytes.starts_with(&ZSTD) {
-            true => zstd::decode_all(&bytes[..]).map_err(TrainError::file("read", path))?,
-            false => bytes,
-        };
-        let text = String::from_utf8(bytes).map_err(|_| TrainError::NotText { path: path.into() })?;
-        Self::from_text(&text, tokenizer, end).map_err(|source| TrainError::Tokens { path: path.into(), source })
+        Self::from_text(&read_text(path)?, tokenizer, end)
+            .map_err(|source| TrainError::Tokens { path: path.into(), source })
     }
 
     /// Tokenizes a text whose documents are separated by [`END_OF_DOCUMENT`].

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use verdigris_decoding::DecodeError;
 use verdigris_models::ModelError;
-use verdigris_text::ReadError;
+use verdigris_text::{ChatError, ReadError};
 
 /// Why a model could not be trained.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,62 @@ pub enum TrainError {
         /// The length of a window with its last target.
         needed: usize,
     },
+    /// A prompt that no text can follow.
+    #[error("{path}, line {line}: {fault}")]
+    Prompts {
+        /// The file of prompts.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// A file without prompts.
+    #[error("{path} has no prompts: write one a line, or JSON Lines with a field `prompt`")]
+    NoPrompts {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Prompts are messages to a model that knows no conversations.
+    #[error("the target has no chat template: leave out --chat, and it goes on from the prompts as they are")]
+    NoChatTemplate,
+    /// The target's chat template does not take a prompt.
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+    /// A line that is no text, or none of this model.
+    #[error("{path}, line {line}: {fault}; texts are those that a run has written beside its head for this target")]
+    Texts {
+        /// The file of texts.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        fault: String,
+    },
+    /// A text that this run would not have written.
+    #[error(
+        "{path}, line {line} was written after another prompt or with another --seed: choose another --out, or remove the \
+         file to write all texts anew"
+    )]
+    ForeignTexts {
+        /// The file of texts.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+    },
+    /// There is nothing to train on, or nothing to hold out.
+    #[error(
+        "{texts} texts have two tokens or more after their prompts within --window, but {needed} are needed: give more prompts"
+    )]
+    TooFewTexts {
+        /// How many there are.
+        texts: usize,
+        /// How many there must be.
+        needed: usize,
+    },
+    /// The target could not write a text.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
     /// An option has an impossible value.
     #[error("{name} is {value}, but must be {range}")]
     Option {

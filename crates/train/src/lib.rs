@@ -1,8 +1,10 @@
-//! Training language models on candle: enough to tune a small expert on a CPU.
+//! Training on candle, on a CPU: small language models, and networks that draft for larger ones.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`trainer`] | the loop, and everything that is asked of it |
+//! | [`lm`] | language models from text files |
+//! | [`draft`] | networks that guess what a model will say, from texts that it writes itself |
+//! | [`trainer`] | the loop that both share |
 //! | [`corpus`] | text files as training data |
 //! | [`decoder`] | a decoder out of candle's operations, with gradients |
 //! | [`weights`] | safetensors files as tensors |
@@ -16,7 +18,9 @@ pub mod adamw;
 pub mod checkpoint;
 pub mod corpus;
 pub mod decoder;
+pub mod draft;
 mod error;
+pub mod lm;
 pub mod model;
 pub mod schedule;
 pub mod trainer;
@@ -24,7 +28,9 @@ pub mod weights;
 
 pub use corpus::Corpus;
 pub use decoder::Decoder;
+pub use draft::train_draft;
 pub use error::TrainError;
+pub use lm::{Options, Summary, train};
 pub use model::TrainedModel;
-pub use trainer::{Options, Progress, Summary, train};
+pub use trainer::{Progress, Steps};
 pub use weights::Weights;

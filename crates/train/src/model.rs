@@ -12,7 +12,7 @@ use crate::error::TrainError;
 use crate::weights::{Weights, save};
 
 /// The spread of fresh weights.
-const DEVIATION: f64 = 0.02;
+pub(crate) const DEVIATION: f64 = 0.02;
 
 /// A decoder in training: its weights can be changed in place.
 pub struct TrainedModel {
@@ -115,7 +115,7 @@ impl TrainedModel {
 }
 
 /// A standard normal number by Box and Muller's transform.
-fn normal(random: &Random, draw: u64) -> f64 {
+pub(crate) fn normal(random: &Random, draw: u64) -> f64 {
     let (u, v) = (random.uniform(draw, Purpose::Weight), random.uniform(draw + 1, Purpose::Weight));
     (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use verdigris_models::{Device, ModelFolder};
-use verdigris_train::{Options, Summary, TrainError, train};
+use verdigris_train::{Options, Steps, Summary, TrainError, train};
 
 fn tale_small() -> ModelFolder {
     ModelFolder::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/tale-small"))
@@ -23,17 +23,19 @@ fn options(folder: &Path, out: &str) -> Options {
         replace: false,
         init: Some(tale_small()),
         shape: tale_small(),
-        steps: 8,
-        max_minutes: None,
         batch: 2,
         window: 24,
-        learning_rate: 1e-3,
-        warm_up: 2,
-        weight_decay: 0.1,
-        max_norm: 1.0,
-        seed: 1,
-        checkpoint_minutes: 1e9,
-        heldout_every: 1000,
+        steps: Steps {
+            count: 8,
+            max_minutes: None,
+            learning_rate: 1e-3,
+            warm_up: 2,
+            weight_decay: 0.1,
+            max_norm: 1.0,
+            seed: 1,
+            checkpoint_minutes: 1e9,
+            heldout_every: 1000,
+        },
     }
 }
 
@@ -88,10 +90,10 @@ fn a_checkpoint_of_another_run_or_a_damaged_one_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = options(folder.path(), "out");
     train(&options, |progress| progress.step < 2).unwrap();
-    options.seed = 9;
+    options.steps.seed = 9;
     let error = train(&options, |_| true).unwrap_err();
     assert!(matches!(error, TrainError::ForeignCheckpoint { .. }), "{error}");
-    options.seed = 1;
+    options.steps.seed = 1;
     let tensors = options.out.join("checkpoint-2.safetensors");
     let bytes = fs::read(&tensors).unwrap();
     fs::write(&tensors, &bytes[..bytes.len() / 2]).unwrap();
@@ -110,7 +112,8 @@ fn fresh_weights_learn_and_depend_on_the_seed_alone() {
     let again = Options { out: folder.path().join("again"), ..first.clone() };
     run(&again);
     assert!(weights(&first.out) == weights(&again.out));
-    let other = Options { out: folder.path().join("other"), seed: 2, ..first.clone() };
+    let mut other = Options { out: folder.path().join("other"), ..first.clone() };
+    other.steps.seed = 2;
     run(&other);
     assert!(weights(&first.out) != weights(&other.out));
 }
@@ -128,7 +131,8 @@ fn what_cannot_be_trained_is_said() {
     says(&Options { window: 2000, ..good.clone() }, "one training window takes 2001");
     says(&Options { window: 4000, ..good.clone() }, "at most the model's context length");
     says(&Options { batch: 0, ..good.clone() }, "--batch is 0");
-    says(&Options { learning_rate: f64::NAN, ..good.clone() }, "--learning-rate is NaN");
-    says(&Options { max_minutes: Some(-1.0), ..good.clone() }, "--max-minutes is -1");
+    let with = |steps: Steps| Options { steps, ..good.clone() };
+    says(&with(Steps { learning_rate: f64::NAN, ..good.steps.clone() }), "--learning-rate is NaN");
+    says(&with(Steps { max_minutes: Some(-1.0), ..good.steps.clone() }), "--max-minutes is -1");
     says(&Options { init: Some(ModelFolder::at("none")), ..good.clone() }, "nothing at that path");
 }

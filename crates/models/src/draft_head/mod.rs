@@ -8,12 +8,14 @@
 //! | [`feature`] | one decoder layer that goes on from a hidden state, token by token (EAGLE's idea) |
 //! | [`medusa`] | heads that each guess a token further on, all from one hidden state |
 //! | [`fingerprint`] | by which a model is known again, in whatever format it is stored |
+//! | [`target`] | what a head in training takes from its model, as numbers |
 //! | `files` | a folder with `config.json` and `model.safetensors` |
 
 pub mod feature;
 mod files;
 pub mod fingerprint;
 pub mod medusa;
+pub mod target;
 
 use verdigris_logits::TokenId;
 
@@ -23,6 +25,7 @@ use crate::source::folder::ModelFolder;
 use feature::FeatureModel;
 use files::Kind;
 use medusa::MedusaHeads;
+pub use target::DraftTarget;
 
 /// A network that guesses from hidden states.
 #[derive(Clone, Debug)]

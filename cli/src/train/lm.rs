@@ -1,23 +1,18 @@
-//! `verdigris train`: make models.
+//! `verdigris train lm`: make language models.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
+use clap::Args;
 use verdigris_train::{Options, Progress, Summary, train};
 
+use super::bar::bar;
+use super::steps::StepOptions;
 use crate::error::Failure;
 use crate::model::ModelOption;
 use crate::number::whole;
 use crate::run::RunOptions;
-
-/// Train a model on a text
-#[derive(Subcommand)]
-pub(crate) enum Train {
-    Lm(Lm),
-}
 
 /// Train a language model, from a given one or from nothing
 #[derive(Args)]
@@ -49,39 +44,14 @@ pub(crate) struct Lm {
     /// For fresh weights: the model folder whose shape and tokenizer to take [default: the one built in]
     #[arg(long, value_name = "DIR", conflicts_with = "init")]
     shape: Option<PathBuf>,
-    /// Steps at most, 1 or more
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = whole::<u64>)]
-    steps: u64,
-    /// Minutes at most, above 0; the learning rate falls to its end by then
-    #[arg(long, value_name = "M")]
-    max_minutes: Option<f64>,
     /// Windows a step, 1 or more
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole::<usize>)]
     batch: usize,
     /// Tokens a window, 2 to the model's context
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = whole::<usize>)]
     window: usize,
-    /// The highest learning rate, above 0
-    #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
-    learning_rate: f64,
-    /// Steps over which the learning rate rises to it, 0 or more
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = whole::<u64>)]
-    warm_up: u64,
-    /// Weight decay of matrices, 0 to 1
-    #[arg(long, value_name = "W", default_value_t = 0.1)]
-    weight_decay: f64,
-    /// The norm to which gradients are clipped, above 0
-    #[arg(long, value_name = "NORM", default_value_t = 1.0)]
-    clip: f64,
-    /// The seed of everything random
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = whole::<u64>)]
-    seed: u64,
-    /// Minutes between checkpoints, above 0
-    #[arg(long, value_name = "M", default_value_t = 5.0)]
-    checkpoint_minutes: f64,
-    /// Steps between measurements on the held-out text, 1 or more
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = whole::<u64>)]
-    heldout_every: u64,
+    #[command(flatten)]
+    steps: StepOptions,
     /// Print the summary as one JSON object
     #[arg(long)]
     json: bool,
@@ -89,22 +59,12 @@ pub(crate) struct Lm {
     run: RunOptions,
 }
 
-impl Train {
-    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        match self {
-            Self::Lm(lm) => lm.run(),
-        }
-    }
-}
-
 impl Lm {
-    fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
         self.run.begin()?;
         let (json, quiet) = (self.json, self.run.quiet);
         let options = self.options()?;
-        let template = "{bar:30} {percent:>3} %  {elapsed} of about {duration}  {msg}";
-        let style = ProgressStyle::with_template(template).expect("a valid template");
-        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(1000).with_style(style) };
+        let bar = bar(quiet);
         let summary = train(&options, |progress| {
             bar.set_position((progress.done * 1000.0) as u64);
             bar.set_message(describe(progress));
@@ -129,23 +89,15 @@ impl Lm {
             replace: self.force,
             init: self.init.as_deref().map(crate::model::find).transpose()?,
             shape: ModelOption { model: self.shape }.folder()?,
-            steps: self.steps,
-            max_minutes: self.max_minutes,
             batch: self.batch,
             window: self.window,
-            learning_rate: self.learning_rate,
-            warm_up: self.warm_up,
-            weight_decay: self.weight_decay,
-            max_norm: self.clip,
-            seed: self.seed,
-            checkpoint_minutes: self.checkpoint_minutes,
-            heldout_every: self.heldout_every,
+            steps: self.steps.steps(),
         })
     }
 }
 
-fn describe(progress: &Progress) -> String {
-    let heldout = progress.heldout_loss.map(|loss| format!(", held out {loss:.3}")).unwrap_or_default();
+fn describe(progress: &Progress<f64>) -> String {
+    let heldout = progress.heldout.map(|loss| format!(", held out {loss:.3}")).unwrap_or_default();
     format!("step {}, loss {:.3}{heldout}, {:.0} tokens/s", progress.step, progress.loss, progress.tokens_per_second)
 }
 

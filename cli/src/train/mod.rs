@@ -1,0 +1,30 @@
+//! `verdigris train`: make models, and what drafts for them.
+
+mod bar;
+mod draft;
+mod lm;
+mod steps;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::error::Failure;
+
+/// Train a model on a text, or what drafts for a model on texts of its own
+#[derive(Subcommand)]
+pub(crate) enum Train {
+    Lm(lm::Lm),
+    Draft(draft::Draft),
+    Medusa(draft::Medusa),
+}
+
+impl Train {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Lm(lm) => lm.run(),
+            Self::Draft(draft) => draft.run(),
+            Self::Medusa(medusa) => medusa.run(),
+        }
+    }
+}

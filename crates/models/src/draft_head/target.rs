@@ -1,0 +1,69 @@
+//! What a head in training takes from the model that it guesses for, as numbers.
+
+use verdigris_logits::TokenId;
+
+use super::fingerprint::fingerprint;
+use crate::description::config::DecoderConfig;
+use crate::description::parts::Parts;
+use crate::description::weight::Weight;
+use crate::error::ModelError;
+use crate::source::folder::ModelFolder;
+
+/// The weights of a model that heads share with it, however they are stored, and by what it is known again.
+#[derive(Debug)]
+pub struct DraftTarget {
+    config: DecoderConfig,
+    parts: Parts,
+}
+
+impl DraftTarget {
+    /// Those of a model that our own decoders compute.
+    ///
+    /// # Errors
+    /// As [`ModelFolder::load`].
+    pub fn of(folder: &ModelFolder) -> Result<Self, ModelError> {
+        let (config, parts) = folder.describe()?;
+        Ok(Self { config, parts })
+    }
+
+    /// Its shape and choices.
+    pub fn config(&self) -> &DecoderConfig {
+        &self.config
+    }
+
+    /// By what a head's folder names it (`target_fingerprint`).
+    pub fn fingerprint(&self) -> String {
+        fingerprint(&self.config, &self.parts)
+    }
+
+    /// The embeddings of some tokens as they are stored: `tokens x width`.
+    ///
+    /// # Panics
+    /// If one is no token of the model.
+    pub fn embeddings(&self, tokens: &[TokenId]) -> Vec<f32> {
+        self.decoded(&self.parts.embedding, tokens)
+    }
+
+    /// The rows of the output matrix for some tokens: `tokens x width`. Their products with a hidden state are the
+    /// logits, but for [`DecoderConfig::logit_cap`].
+    ///
+    /// # Panics
+    /// If one is no token of the model.
+    pub fn output_rows(&self, tokens: &[TokenId]) -> Vec<f32> {
+        self.decoded(&self.parts.output, tokens)
+    }
+
+    /// What the norm before the output matrix multiplies by: `width` numbers.
+    pub fn norm(&self) -> &[f32] {
+        &self.parts.norm.weight
+    }
+
+    fn decoded(&self, matrix: &Weight, tokens: &[TokenId]) -> Vec<f32> {
+        let width = self.config.width;
+        let mut all = vec![0.0; tokens.len() * width];
+        for (row, &token) in all.chunks_exact_mut(width).zip(tokens) {
+            matrix.decode(token as usize, row);
+        }
+        all
+    }
+}

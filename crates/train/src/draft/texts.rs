@@ -1,0 +1,179 @@
+//! Texts that the target writes itself, kept in a file.
+//!
+//! A line is one text: the tokens of its prompt and those that were written after it, an end token among them, and how
+//! they were drawn. Lines are added as texts are done, so an interrupted run goes on with the first that is missing.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use verdigris_decoding::{DecodeError, Limits, Stop, Target, Together};
+use verdigris_logits::warp::Temperature;
+use verdigris_logits::{Chain, Purpose, Random, Sampler, TokenId};
+use verdigris_models::LoadedModel;
+
+use crate::error::TrainError;
+
+/// What the file is called in an output folder.
+pub(super) const FILE: &str = "texts.jsonl";
+
+/// At what texts are drawn, one of these each: a head is asked for guesses at all of them.
+const TEMPERATURES: [f64; 3] = [0.0, 0.7, 1.0];
+
+/// Texts that are written at a time.
+const SIDE_BY_SIDE: usize = 32;
+
+/// How much more a token of a text counts than one of a prompt, for the tokens that are guessed among.
+const OF_TEXTS: u64 = 4;
+
+/// A text by its tokens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Text {
+    pub(super) prompt: Vec<TokenId>,
+    pub(super) text: Vec<TokenId>,
+    #[serde(default)]
+    temperature: f64,
+    #[serde(default)]
+    seed: u64,
+}
+
+/// All texts, in the order of their prompts.
+pub(super) struct Texts(pub(super) Vec<Text>);
+
+impl Texts {
+    /// Reads texts that are there.
+    pub(super) fn read(path: &Path, vocabulary: usize) -> Result<Self, TrainError> {
+        let lines = fs::read_to_string(path).map_err(TrainError::file("read", path))?;
+        let texts = lines.lines().enumerate().map(|(number, line)| {
+            let wrong = |fault: String| TrainError::Texts { path: path.into(), line: number + 1, fault };
+            let text: Text = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+            match text.prompt.iter().chain(&text.text).find(|&&token| token as usize >= vocabulary) {
+                Some(token) => Err(wrong(format!("{token} is no token of the target"))),
+                None => Ok(text),
+            }
+        });
+        Ok(Self(texts.collect::<Result<_, _>>()?))
+    }
+
+    /// Writes a text after each prompt, as far as the file does not have it. `each` is told how many there are of how
+    /// many; `None` when it returns `false`.
+    pub(super) fn write(
+        path: &Path,
+        model: &LoadedModel,
+        prompts: &[Vec<TokenId>],
+        max_tokens: usize,
+        seed: u64,
+        mut each: impl FnMut(usize, usize) -> bool,
+    ) -> Result<Option<Self>, TrainError> {
+        drop_half_a_line(path)?;
+        let mut texts = match path.exists() {
+            true => Self::read(path, model.model.vocabulary_size())?,
+            false => Self(Vec::new()),
+        };
+        let random = Random::new(seed);
+        let asked = |i: usize| Text {
+            prompt: prompts[i].clone(),
+            text: Vec::new(),
+            temperature: TEMPERATURES[(random.uniform(i as u64, Purpose::Choice) * TEMPERATURES.len() as f64) as usize],
+            seed: seed.wrapping_add(i as u64),
+        };
+        for (i, text) in texts.0.iter().enumerate() {
+            let same = i < prompts.len() && asked(i) == Text { text: Vec::new(), ..text.clone() };
+            if !same {
+                return Err(TrainError::ForeignTexts { path: path.into(), line: i + 1 });
+            }
+        }
+        let file = OpenOptions::new().create(true).append(true).open(path).map_err(TrainError::file("write", path))?;
+        let mut file = BufWriter::new(file);
+        while texts.0.len() < prompts.len() {
+            if !each(texts.0.len(), prompts.len()) {
+                return Ok(None);
+            }
+            let next = texts.0.len()..prompts.len().min(texts.0.len() + SIDE_BY_SIDE);
+            let written = side_by_side(model, next.map(asked).collect(), max_tokens)?;
+            add(&mut file, &written).map_err(TrainError::file("write", path))?;
+            texts.0.extend(written);
+        }
+        Ok(Some(texts))
+    }
+
+    /// The tokens that are written most often, at most so many, in the order of their ids. Those of prompts count less,
+    /// but they count: texts take words up.
+    pub(super) fn most_frequent(&self, count: usize) -> Vec<TokenId> {
+        let mut counts: HashMap<TokenId, u64> = HashMap::new();
+        for Text { prompt, text, .. } in &self.0 {
+            prompt.iter().for_each(|&token| *counts.entry(token).or_default() += 1);
+            text.iter().for_each(|&token| *counts.entry(token).or_default() += OF_TEXTS);
+        }
+        let mut tokens: Vec<TokenId> = counts.keys().copied().collect();
+        tokens.sort_unstable_by_key(|token| (std::cmp::Reverse(counts[token]), *token));
+        tokens.truncate(count);
+        tokens.sort_unstable();
+        tokens
+    }
+}
+
+/// What a run that was killed in the middle of a line has left.
+fn drop_half_a_line(path: &Path) -> Result<(), TrainError> {
+    let Ok(bytes) = fs::read(path) else { return Ok(()) };
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    if whole < bytes.len() {
+        let file = OpenOptions::new().write(true).open(path).map_err(TrainError::file("write", path))?;
+        file.set_len(whole as u64).map_err(TrainError::file("write", path))?;
+    }
+    Ok(())
+}
+
+fn add(file: &mut BufWriter<File>, texts: &[Text]) -> std::io::Result<()> {
+    for text in texts {
+        serde_json::to_writer(&mut *file, text)?;
+        file.write_all(b"\n")?;
+    }
+    file.flush()
+}
+
+/// Writes texts in one pass of the model a token. The token that ends one is part of it, for it is guessed too.
+fn side_by_side(model: &LoadedModel, mut texts: Vec<Text>, max_tokens: usize) -> Result<Vec<Text>, DecodeError> {
+    let targets: Vec<Target> = texts.iter().map(target).collect();
+    let limits = Limits { max_tokens, end: Vec::new() };
+    let begun = targets.iter().zip(&texts).map(|(target, text)| (target, &text.prompt[..], limits.clone()));
+    let mut together = Together::each(model.model.clone(), begun)?;
+    while let Some(step) = together.next() {
+        let (i, token) = step?;
+        texts[i].text.push(token);
+        if model.end.contains(&token) {
+            together.end(i, Stop::End);
+        }
+    }
+    Ok(texts)
+}
+
+fn target(text: &Text) -> Target {
+    let random = Random::new(text.seed);
+    match Temperature::new(text.temperature) {
+        Ok(temperature) => Target { transforms: Chain::new().then(temperature), sampler: Sampler::Categorical, random },
+        // At 0 there is nothing to divide by.
+        Err(_) => Target { transforms: Chain::new(), sampler: Sampler::Greedy, random },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_frequent_tokens_are_in_order() {
+        let text = |prompt: &[u32], text: &[u32]| Text {
+            prompt: prompt.to_vec(),
+            text: text.to_vec(),
+            temperature: 0.0,
+            seed: 0,
+        };
+        let texts = Texts(vec![text(&[9, 9, 9, 2], &[7, 5]), text(&[1], &[5])]);
+        assert_eq!(texts.most_frequent(3), [5, 7, 9]);
+        assert_eq!(texts.most_frequent(4), [1, 5, 7, 9]);
+        assert_eq!(texts.most_frequent(99), [1, 2, 5, 7, 9]);
+    }
+}
