@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use verdigris_models::{DraftHead, ModelFolder};
+use verdigris_models::{DraftHead, Format, ModelFolder};
 use verdigris_train::draft::options::{HeadShape, Options, TextSource};
 use verdigris_train::draft::{Event, Summary};
 use verdigris_train::{Steps, TrainError, train_draft};
@@ -124,6 +124,54 @@ fn an_interrupted_run_goes_on_as_if_nothing_had_been() {
     let other = Options { out: folder.path().join("other"), source: TextSource::Texts(texts), ..whole.clone() };
     run(&other);
     assert!(read(&other.out, "model.safetensors") == read(&whole.out, "model.safetensors"));
+}
+
+/// Texts of no meaning, by their tokens.
+fn noise(folder: &Path, vocabulary: usize) -> TextSource {
+    let path = folder.join(format!("noise-{vocabulary}.jsonl"));
+    let token = |i: usize| i * i % vocabulary;
+    let line = |i: usize| {
+        let tokens = |from: usize, to: usize| (from..to).map(|j| token(7 * i + j)).collect::<Vec<_>>();
+        serde_json::json!({ "prompt": tokens(0, 3), "text": tokens(3, 9 + i) }).to_string() + "\n"
+    };
+    fs::write(&path, (0..5).map(line).collect::<String>()).unwrap();
+    TextSource::Texts(path)
+}
+
+/// Whatever norms and positions a target has, however its logits are bounded, and however many heads it has.
+#[test]
+fn every_architecture_can_be_drafted_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/golden/architectures");
+    let mut trained = 0;
+    for entry in fs::read_dir(all).unwrap() {
+        let (name, path) = entry.map(|entry| (entry.file_name().into_string().unwrap(), entry.path())).unwrap();
+        let target = ModelFolder::at(path);
+        for (kind, head) in [("feature", FEATURE), ("medusa", MEDUSA)] {
+            let mut options = options(folder.path(), &format!("{name}-{kind}"), head);
+            options.source = noise(folder.path(), target.config().unwrap().vocabulary);
+            (options.target, options.window, options.steps.count) = (target.clone(), 16, 2);
+            let summary = run(&options);
+            assert!(summary.heldout.unwrap().loss.iter().all(|loss| loss.is_finite()), "{name} {kind}");
+            DraftHead::load(&ModelFolder::at(&options.out), &target).unwrap_or_else(|error| panic!("{name}: {error}"));
+            trained += 1;
+        }
+    }
+    assert!(trained > 40, "{trained}");
+}
+
+/// Quantisation leaves a model what it is: what is trained for the one drafts for the other.
+#[test]
+fn a_gguf_file_is_a_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tale-small.gguf");
+    model("tale-small").convert(&path, Format::Q4_0, false, |_, _| ()).unwrap();
+    let mut options = options(folder.path(), "out", FEATURE);
+    (options.target, options.steps.count) = (ModelFolder::at(path), 1);
+    run(&options);
+    for target in [&options.target, &model("tale-small")] {
+        DraftHead::load(&ModelFolder::at(&options.out), target).unwrap();
+    }
 }
 
 #[test]

@@ -113,28 +113,28 @@ pub fn train_draft(options: &Options, mut watch: impl FnMut(&Event) -> bool) -> 
     options.check()?;
     let checkpoint = Checkpoint::in_folder(&options.out);
     checkpoint.refuse_a_finished_model(options.replace)?;
-    let loaded = options.target.load(&Device::Cpu)?;
     let target = Arc::new(DraftTarget::of(&options.target)?);
     let config = target.config();
     if options.window > config.context {
         let range = "at most the target's context length";
         return Err(TrainError::Option { name: "--window", value: options.window as f64, range });
     }
-    let texts = match &options.source {
-        TextSource::Texts(path) => Texts::read(path, config.vocabulary)?,
+    let (model, texts) = match &options.source {
+        TextSource::Texts(path) => (options.target.model(&Device::Cpu)?, Texts::read(path, config.vocabulary)?),
         TextSource::Prompts { path, chat, max_tokens } => {
+            let loaded = options.target.load(&Device::Cpu)?;
             let prompts = prompts::read(path, &loaded, *chat)?;
             std::fs::create_dir_all(&options.out).map_err(TrainError::file("create", &options.out))?;
             let file = options.out.join(texts::FILE);
             let each = |texts, of| watch(&Event::Writing { texts, of });
             match Texts::write(&file, &loaded, &prompts, *max_tokens, options.steps.seed, each)? {
-                Some(texts) => texts,
+                Some(texts) => (loaded.model, texts),
                 None => return Ok(None),
             }
         }
     };
     let tokens = texts.most_frequent(options.draft_vocabulary.unwrap_or(DRAFT_VOCABULARY));
-    let examples = Examples::new(loaded.model.clone(), texts, options)?;
+    let examples = Examples::new(model, texts, options)?;
     std::fs::create_dir_all(&options.out).map_err(TrainError::file("create", &options.out))?;
 
     let output = Tensor::from_vec(target.output_rows(&tokens), (tokens.len(), config.width), &CandleDevice::Cpu)?;
