@@ -10,7 +10,7 @@ pub(crate) struct Out<'a> {
     of: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: it is written through `set` alone, whose callers write at places of their own.
+// SAFETY: it is written through `set` and `set_some` alone, whose callers write at places of their own.
 unsafe impl Sync for Out<'_> {}
 
 impl<'a> Out<'a> {
@@ -27,6 +27,7 @@ impl<'a> Out<'a> {
         // SAFETY: it is inside the slice, which is borrowed as long as this lives; nobody else uses this place.
         unsafe { *self.to.add(at) = value }
     }
+
     /// # Safety
     /// As [`Out::set`], for columns that follow each other.
     #[inline(always)]

@@ -26,12 +26,6 @@ impl<'a> Weights<'a> {
         Self { format, bytes, k, stride: format.bytes(k) }
     }
 
-    /// Rows of `k` weights, each so many bytes after the one before: a head of a cache.
-    pub(crate) fn strided(format: Format, bytes: &'a [u8], k: usize, stride: usize) -> Self {
-        debug_assert!(k > 0 && k.is_multiple_of(format.block()) && stride >= format.bytes(k));
-        Self { format, bytes, k, stride }
-    }
-
     /// How they are stored.
     #[inline]
     pub fn format(&self) -> Format {

@@ -104,6 +104,20 @@ pub(crate) trait Simd: Copy + Debug {
 
     fn store(self, lanes: Self::Lanes) -> [f32; LANES];
 
+    /// Asks for the memory at an address, which is read soon, or never.
+    #[inline(always)]
+    fn prefetch(self, _: *const u8) {}
+
+    /// Of each `2 WIDTH` lanes the second half of `a` and the first of `b` change places; `WIDTH` is 8, 4, 2 or 1.
+    fn exchange<const WIDTH: usize>(self, a: Self::Lanes, b: Self::Lanes) -> (Self::Lanes, Self::Lanes);
+
+    /// Of each `2 WIDTH` lanes the sums of both halves: those of `a`, then those of `b`.
+    #[inline(always)]
+    fn fold<const WIDTH: usize>(self, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes {
+        let (first, second) = self.exchange::<WIDTH>(a, b);
+        self.add(first, second)
+    }
+
     /// `e^x` for `x` up to 80, to about 1e-7 of it; below -87 it is 1.6e-38.
     #[inline(always)]
     fn exp(self, x: Self::Lanes) -> Self::Lanes {
@@ -292,6 +306,14 @@ impl Simd for Portable {
     fn store(self, lanes: [f32; LANES]) -> [f32; LANES] {
         lanes
     }
+
+    #[inline(always)]
+    fn exchange<const WIDTH: usize>(self, a: [f32; LANES], b: [f32; LANES]) -> ([f32; LANES], [f32; LANES]) {
+        (
+            std::array::from_fn(|i| if i & WIDTH == 0 { a[i] } else { b[i ^ WIDTH] }),
+            std::array::from_fn(|i| if i & WIDTH == 0 { a[i ^ WIDTH] } else { b[i] }),
+        )
+    }
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -327,6 +349,30 @@ mod tests {
         }
         assert_eq!(Portable.exp([0.0; LANES]), [1.0; LANES]);
         assert!(Portable.exp([-1e30; LANES])[0] < 2e-38);
+    }
+
+    #[test]
+    fn every_unit_exchanges_the_same_lanes() {
+        fn all<S: Simd>(unit: S) -> [[[f32; LANES]; 2]; 4] {
+            let [a, b] = [0.0, 16.0].map(|from| unit.load(&std::array::from_fn(|i| from + i as f32)));
+            let both = [
+                unit.exchange::<8>(a, b),
+                unit.exchange::<4>(a, b),
+                unit.exchange::<2>(a, b),
+                unit.exchange::<1>(a, b),
+            ];
+            both.map(|(first, second)| [unit.store(first), unit.store(second)])
+        }
+        let portable = all(Portable);
+        let of_two = [[0, 1, 16, 17, 4, 5, 20, 21], [2, 3, 18, 19, 6, 7, 22, 23]];
+        assert_eq!(portable[2].map(|lanes| std::array::from_fn(|i| lanes[i] as usize)), of_two);
+        #[cfg(target_arch = "x86_64")]
+        {
+            assert!(Avx2::detect().is_none_or(|unit| all(unit) == portable));
+            assert!(Avx512::detect().is_none_or(|unit| all(unit) == portable));
+        }
+        #[cfg(target_arch = "aarch64")]
+        assert_eq!(all(Neon), portable);
     }
 
     #[test]

@@ -201,6 +201,33 @@ impl Simd for Neon {
         }
         to
     }
+
+    #[inline(always)]
+    fn exchange<const WIDTH: usize>(
+        self,
+        a: [float32x4_t; 4],
+        b: [float32x4_t; 4],
+    ) -> ([float32x4_t; 4], [float32x4_t; 4]) {
+        match WIDTH {
+            8 => ([a[0], a[1], b[0], b[1]], [a[2], a[3], b[2], b[3]]),
+            4 => ([a[0], b[0], a[2], b[2]], [a[1], b[1], a[3], b[3]]),
+            2 => ([0, 1, 2, 3].map(|i| pairs(a[i], b[i]).0), [0, 1, 2, 3].map(|i| pairs(a[i], b[i]).1)),
+            // SAFETY: as above.
+            _ => unsafe {
+                ([0, 1, 2, 3].map(|i| vtrn1q_f32(a[i], b[i])), [0, 1, 2, 3].map(|i| vtrn2q_f32(a[i], b[i])))
+            },
+        }
+    }
+}
+
+/// The first two lanes of both, and the last two.
+#[inline(always)]
+fn pairs(a: float32x4_t, b: float32x4_t) -> (float32x4_t, float32x4_t) {
+    // SAFETY: NEON is there.
+    unsafe {
+        let (a, b) = (vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b));
+        (vreinterpretq_f32_f64(vtrn1q_f64(a, b)), vreinterpretq_f32_f64(vtrn2q_f64(a, b)))
+    }
 }
 
 /// Sixteen numbers of sixteen bits, as words.

@@ -196,6 +196,36 @@ impl Simd for Avx512 {
         unsafe { _mm512_storeu_ps(to.as_mut_ptr(), lanes) };
         to
     }
+
+    #[inline(always)]
+    fn prefetch(self, at: *const u8) {
+        // SAFETY: every x86-64 has it; an address that is none is no fault.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+
+    #[inline(always)]
+    fn exchange<const WIDTH: usize>(self, a: __m512, b: __m512) -> (__m512, __m512) {
+        // Lanes from 16 on are those of `b`.
+        const fn lane(i: usize, width: usize, second: bool) -> i32 {
+            let of_b = i & width != 0;
+            (if of_b == second { i } else { i ^ width }) as i32 + if of_b { 16 } else { 0 }
+        }
+        const fn lanes(width: usize, second: bool) -> [i32; LANES] {
+            let (mut lanes, mut i) = ([0; LANES], 0);
+            while i < LANES {
+                lanes[i] = lane(i, width, second);
+                i += 1;
+            }
+            lanes
+        }
+        // SAFETY: `self` exists only where the CPU has avx512f; both arrays are 64 bytes, and an unaligned load asks
+        // for no more.
+        unsafe {
+            let first = _mm512_loadu_si512(const { &lanes(WIDTH, false) }.as_ptr().cast());
+            let second = _mm512_loadu_si512(const { &lanes(WIDTH, true) }.as_ptr().cast());
+            (_mm512_permutex2var_ps(a, first, b), _mm512_permutex2var_ps(a, second, b))
+        }
+    }
 }
 
 /// One number in half precision.
@@ -401,5 +431,37 @@ impl Simd for Avx2 {
             _mm256_storeu_ps(high.as_mut_ptr(), lanes[1]);
         }
         to
+    }
+
+    #[inline(always)]
+    fn prefetch(self, at: *const u8) {
+        // SAFETY: every x86-64 has it; an address that is none is no fault.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+
+    #[inline(always)]
+    fn exchange<const WIDTH: usize>(self, a: [__m256; 2], b: [__m256; 2]) -> ([__m256; 2], [__m256; 2]) {
+        if WIDTH == 8 {
+            return ([a[0], b[0]], [a[1], b[1]]);
+        }
+        let (mut first, mut second) = (a, b);
+        for i in 0..2 {
+            let (a, b) = (a[i], b[i]);
+            // SAFETY: `self` exists only where the CPU has avx2.
+            (first[i], second[i]) = unsafe {
+                match WIDTH {
+                    4 => (_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b)),
+                    2 => {
+                        let (a, b) = (_mm256_castps_pd(a), _mm256_castps_pd(b));
+                        (_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)))
+                    }
+                    _ => (
+                        _mm256_blend_ps::<0xaa>(a, _mm256_moveldup_ps(b)),
+                        _mm256_blend_ps::<0xaa>(_mm256_movehdup_ps(a), b),
+                    ),
+                }
+            };
+        }
+        (first, second)
     }
 }

@@ -1,0 +1,84 @@
+//! How fast rows attend to a cache: `cargo bench -p verdigris-kernels --bench attention -- [HEADS/KV_HEADS/HEAD_DIM]
+//! [FORMAT] [near]`; the heads are those of SmolLM2-135M, 9/3/64, where none are said.
+//!
+//! For each format, number of rows and number of tokens (the rows' own among them): milliseconds a call, GFLOP/s (four
+//! operations for each element of a key that a row sees), and GB/s (keys and values, once a call). Calls take turns on
+//! as many caches as no processor keeps near, unless that is asked for. Each time is the mean over them, the best of as many as go into two
+//! seconds, for other work on the machine makes times longer.
+
+use std::time::Instant;
+
+use verdigris_kernels::{AttentionMask, Cached, Format, Heads, attend, threads};
+
+/// Bytes of all caches together, at least.
+const FAR: usize = 1 << 26;
+
+/// Rows, and the tokens that they attend to.
+const SIZES: [(usize, usize); 13] = [
+    (1, 128),
+    (1, 512),
+    (1, 2048),
+    (1, 8192),
+    (1, 32768),
+    (4, 2048),
+    (8, 2048),
+    (16, 2048),
+    (16, 32768),
+    (64, 2048),
+    (512, 512),
+    (512, 2048),
+    (512, 32768),
+];
+
+fn noise(count: usize, seed: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 7919 + seed) % 1009) as f32 / 504.5 - 1.0).collect()
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let heads = arguments.iter().find(|argument| argument.contains('/')).map_or("9/3/64", |heads| heads);
+    let heads: Vec<usize> = heads.split('/').map(|n| n.parse().expect("heads/kv_heads/head_dim")).collect();
+    let [heads, kv_heads, head_dim] = heads[..] else { panic!("heads/kv_heads/head_dim") };
+    let shape = Heads { heads, kv_heads, head_dim };
+    println!("{shape:?} on {} threads\n", threads());
+    println!("| cache | rows | tokens | ms | GFLOP/s | GB/s |\n|---|--:|--:|--:|--:|--:|");
+    let formats = [Format::F32, Format::F16, Format::Bf16, Format::Q8_0];
+    let named = |format: &Format| arguments.iter().any(|name| *name == format!("{format:?}"));
+    let chosen = formats.iter().any(named);
+    for format in formats.into_iter().filter(|format| !chosen || named(format)) {
+        for (m, t) in SIZES {
+            let count = t * kv_heads * head_dim;
+            let mut bytes = vec![0; format.bytes(count)];
+            format.encode(&noise(count, 1), &mut bytes);
+            let is_near = arguments.iter().any(|argument| argument == "near");
+            let copies = if is_near { 1 } else { (FAR / (2 * bytes.len())).clamp(1, 32) };
+            let caches: Vec<[Vec<u8>; 2]> = (0..copies).map(|_| [bytes.clone(), bytes.clone()]).collect();
+            let q = noise(m * heads * head_dim, 2);
+            let mut out = vec![0.0; q.len()];
+            let scale = 1.0 / (head_dim as f32).sqrt();
+            let mut calls = || {
+                for [k, v] in &caches {
+                    let [k, v] = [k, v].map(|bytes| Cached::new(format, bytes));
+                    attend(&q, k, v, shape, AttentionMask::default(), scale, &mut out);
+                }
+            };
+            calls();
+            let time = |_| {
+                let start = Instant::now();
+                calls();
+                start.elapsed().as_secs_f64() / copies as f64
+            };
+            let begun = Instant::now();
+            let is_time_left = |_: &usize| begun.elapsed().as_secs_f64() < 2.0;
+            let seconds = (0..).take_while(is_time_left).map(time).fold(f64::INFINITY, f64::min);
+            let seen: usize = (t - m + 1..=t).sum();
+            let operations = 4 * heads * head_dim * seen;
+            println!(
+                "| {format:?} | {m} | {t} | {:.3} | {:.1} | {:.1} |",
+                seconds * 1e3,
+                operations as f64 / seconds / 1e9,
+                (2 * bytes.len()) as f64 / seconds / 1e9
+            );
+        }
+    }
+}

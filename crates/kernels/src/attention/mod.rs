@@ -1,0 +1,435 @@
+//! Attention of a few new tokens, or the many of a prompt, over a cache of keys and values, which is read where it lies.
+//!
+//! Keys are taken in blocks of [`BLOCK`], counted from a text's beginning. What a row has of each block becomes one by
+//! one what it has of all, in their order. So blocks may be computed on several threads, there is no matrix of all
+//! scores, and a row has the same bits whatever is computed beside it.
+
+mod cached;
+mod mask;
+mod mix;
+mod partial;
+mod scores;
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use crate::bytewise::Bytewise;
+use crate::dispatch::dispatch;
+use crate::out::Out;
+use crate::pool;
+use crate::simd::{LANES, Simd};
+
+pub use cached::Cached;
+use cached::Tokens;
+pub use mask::AttentionMask;
+use mask::Sight;
+
+/// Keys whose scores are known before one of them has its weight.
+const BLOCK: usize = if cfg!(miri) { 4 * LANES } else { 128 };
+
+/// Values that are decoded before they are used.
+const VALUES: usize = 32;
+
+/// Rows of queries that one task computes.
+const ROWS: usize = 64;
+
+/// Bytes of keys, times sets of eight rows, below which one thread is faster than two. Miri is to see several.
+const PARALLEL: usize = if cfg!(miri) { 1 } else { 1 << 15 };
+
+/// Numbers that may lie in memory until the parts of rows that several tasks compute become one.
+const APART: usize = 1 << 22;
+
+/// The heads of an attention layer. `heads / kv_heads` query heads share one head of keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heads {
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Elements of one head.
+    pub head_dim: usize,
+}
+
+/// Attends: `out[r][h] = sum over visible j of softmax_j(scale * q[r][h] . k[j][h']) * v[j][h']`.
+///
+/// Shapes, row by row: `q` and `out` are `m x heads x head_dim`; `k` and `v` are `t x kv_heads x head_dim` with
+/// the `m` new tokens last. Every row sees the `t - m` tokens before the new ones, as far as its window goes.
+///
+/// Sums run over keys in an order of their own, and hidden ones change no bit: a branch of a tree has the row that it
+/// has alone.
+///
+/// # Panics
+/// If the lengths do not fit together.
+#[doc(alias = "scaled_dot_product_attention")]
+#[doc(alias = "flash_attention")]
+pub fn attend(
+    q: &[f32],
+    k: Cached<'_>,
+    v: Cached<'_>,
+    shape: Heads,
+    mask: AttentionMask<'_>,
+    scale: f32,
+    out: &mut [f32],
+) {
+    let Heads { heads, kv_heads, head_dim } = shape;
+    assert!(kv_heads > 0 && heads.is_multiple_of(kv_heads) && head_dim > 0, "{shape:?}");
+    let m = q.len() / (heads * head_dim);
+    let token = kv_heads * k.format.bytes(head_dim);
+    let t = k.bytes / token;
+    assert_eq!(k.format, v.format, "values as keys");
+    assert!(head_dim.is_multiple_of(k.format.block()), "heads of {head_dim} in {:?}", k.format);
+    assert_eq!((q.len(), k.bytes, v.bytes), (m * heads * head_dim, t * token, t * token), "whole tokens");
+    assert_eq!(out.len(), q.len(), "results as queries");
+    assert!(m <= t, "{m} new tokens among {t}");
+    assert!(mask.visible.is_none_or(|visible| visible.len() == m * m), "a mask over the new tokens");
+    assert!(!mask.is_by_position() || mask.positions.len() == m, "a position for each new token");
+    assert!(mask.slopes.is_none_or(|slopes| slopes.len() == heads), "a slope for each head");
+    if m == 0 {
+        return;
+    }
+    let task = Task { q, k, v, shape, mask, scale, m, t };
+    let parallel = k.bytes * (m * task.group()).div_ceil(8) >= PARALLEL;
+    task.run(if parallel { pool::threads() } else { 1 }, out);
+}
+
+/// What tasks read.
+struct Task<'a> {
+    q: &'a [f32],
+    k: Cached<'a>,
+    v: Cached<'a>,
+    shape: Heads,
+    mask: AttentionMask<'a>,
+    scale: f32,
+    m: usize,
+    t: usize,
+}
+
+/// Some rows of one head of keys, and some blocks of those keys. The query heads of a token follow each other, then the
+/// next token's.
+#[derive(Clone)]
+struct Share {
+    head: usize,
+    rows: Range<usize>,
+    blocks: Range<usize>,
+}
+
+/// Where a task writes.
+#[derive(Clone, Copy)]
+enum To<'a> {
+    /// What rows have of all keys, as it is.
+    Whole(&'a Out<'a>),
+    /// What rows have of each block from one on, as parts, row by row.
+    Parts(&'a Out<'a>, usize),
+}
+
+impl Task<'_> {
+    /// Query heads that share a head of keys.
+    fn group(&self) -> usize {
+        self.shape.heads / self.shape.kv_heads
+    }
+
+    /// Tokens that are not new.
+    fn held(&self) -> usize {
+        self.t - self.m
+    }
+
+    /// Numbers of a head, in whole lanes.
+    fn width(&self) -> usize {
+        self.shape.head_dim.next_multiple_of(LANES)
+    }
+
+    /// Numbers of a part.
+    fn part(&self) -> usize {
+        self.width() + LANES
+    }
+
+    /// The token and the query head of a row.
+    fn token_and_head(&self, share: &Share, row: usize) -> (usize, usize) {
+        (row / self.group(), share.head * self.group() + row % self.group())
+    }
+
+    /// The blocks that some rows see.
+    fn blocks(&self, rows: &Range<usize>) -> Range<usize> {
+        let tokens = rows.start / self.group()..(rows.end - 1) / self.group() + 1;
+        let seen = if self.mask.visible.is_some() { self.t } else { self.held() + tokens.end };
+        self.mask.first_seen(tokens, self.held()) / BLOCK..seen.div_ceil(BLOCK)
+    }
+
+    fn run(&self, threads: usize, out: &mut [f32]) {
+        let Heads { heads, kv_heads, head_dim } = self.shape;
+        let rows = self.m * self.group();
+        let sets = rows.div_ceil(ROWS);
+        let out = Out::new(out, heads * head_dim);
+        let blocks = self.blocks(&(0..rows));
+        let parts = kv_heads * rows * blocks.len();
+        if threads > 1 && kv_heads * sets < 4 * threads && blocks.len() > 1 && parts * self.part() <= APART {
+            // Several tasks a thread, so that one that is held up does not hold up all.
+            let step = (kv_heads * sets * blocks.len()).div_ceil(8 * threads);
+            return self.apart(step, blocks, &out);
+        }
+        let run = |index: usize| {
+            // Those that see most come first.
+            let (set, head) = (sets - 1 - index / kv_heads, index % kv_heads);
+            let rows = set * ROWS..((set + 1) * ROWS).min(rows);
+            let share = Share { head, blocks: self.blocks(&rows), rows };
+            // SAFETY: tasks have rows and heads that do not meet.
+            unsafe { some_rows(self, &share, To::Whole(&out)) };
+        };
+        match threads {
+            1 => (0..kv_heads * sets).for_each(run),
+            _ => pool::run(kv_heads * sets, &run),
+        }
+    }
+
+    /// Tasks for each few blocks, whose parts become one at the end.
+    fn apart(&self, step: usize, blocks: Range<usize>, out: &Out<'_>) {
+        thread_local!(static PARTS: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
+        let (kv_heads, rows) = (self.shape.kv_heads, self.m * self.group());
+        let (sets, steps) = (rows.div_ceil(ROWS), blocks.len().div_ceil(step));
+        let mut parts = PARTS.take();
+        parts.resize(kv_heads * rows * blocks.len() * self.part(), 0.0);
+        let to = Out::new(&mut parts, blocks.len() * self.part());
+        pool::run(kv_heads * sets * steps, &|index| {
+            let (head, set, from) = (index / steps / sets, index / steps % sets, blocks.start + index % steps * step);
+            let rows = set * ROWS..((set + 1) * ROWS).min(rows);
+            let share = Share { head, rows, blocks: from..(from + step).min(blocks.end) };
+            // SAFETY: tasks have rows, heads and blocks that do not meet.
+            unsafe { some_rows(self, &share, To::Parts(&to, blocks.start)) };
+        });
+        for head in 0..kv_heads {
+            let parts = &parts[head * rows * blocks.len() * self.part()..];
+            // SAFETY: all tasks have ended.
+            unsafe { join_parts(self, &Share { head, rows: 0..rows, blocks: blocks.clone() }, parts, out) };
+        }
+        PARTS.set(parts);
+    }
+}
+
+/// Memory that stays with a thread.
+#[derive(Default)]
+struct Scratch {
+    queries: Vec<f32>,
+    /// Keys, or values, as numbers.
+    numbers: Vec<f32>,
+    /// Keys, transposed.
+    turned: Vec<f32>,
+    scores: Vec<f32>,
+    /// What rows have of a block.
+    parts: Vec<f32>,
+    /// What they have of all blocks.
+    sums: Vec<f32>,
+    positions: Vec<f32>,
+    chosen: Vec<usize>,
+}
+
+thread_local!(static SCRATCH: Cell<Scratch> = Cell::default());
+
+dispatch! {
+    /// What some rows have of some blocks.
+    ///
+    /// # Safety
+    /// No other thread writes these rows of this head, or their parts of these blocks.
+    unsafe fn some_rows(task: &Task<'_>, share: &Share, to: To<'_>) = some_rows_body
+}
+
+/// # Safety
+/// No other thread writes these rows of this head, or their parts of these blocks.
+#[inline(always)]
+unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, to: To<'_>) {
+    let (width, part, rows) = (task.width(), task.part(), share.rows.len());
+    // In a closure it would not be compiled for the unit.
+    let mut scratch = SCRATCH.take();
+    prepare(task, share, &mut scratch);
+    for block in share.blocks.clone() {
+        of_block(unit, task, share, block, &mut scratch);
+        let Scratch { parts, sums, .. } = &mut scratch;
+        match to {
+            To::Whole(_) => {
+                for (sum, part) in sums.chunks_exact_mut(part).zip(parts.chunks_exact(part)) {
+                    partial::merge(unit, sum, part, width);
+                }
+            }
+            To::Parts(to, first) => {
+                let row = share.head * task.m * task.group() + share.rows.start;
+                for (row, numbers) in (row..).zip(parts.chunks_exact(part)) {
+                    // SAFETY: the caller's promise.
+                    unsafe { to.set_some(row, (block - first) * part, numbers) };
+                }
+            }
+        }
+    }
+    if let To::Whole(out) = to {
+        debug_assert_eq!(scratch.sums.len(), rows * part);
+        for (row, sum) in share.rows.clone().zip(scratch.sums.chunks_exact_mut(part)) {
+            // SAFETY: the caller's promise.
+            unsafe { write_row(unit, task, share, row, sum, out) };
+        }
+    }
+    SCRATCH.set(scratch);
+}
+
+dispatch! {
+    /// Rows out of what they have of each block.
+    ///
+    /// # Safety
+    /// No other thread writes these rows of this head.
+    unsafe fn join_parts(task: &Task<'_>, share: &Share, parts: &[f32], out: &Out<'_>) = join_parts_body
+}
+
+/// # Safety
+/// No other thread writes these rows of this head.
+#[inline(always)]
+unsafe fn join_parts_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, parts: &[f32], out: &Out<'_>) {
+    let (width, part) = (task.width(), task.part());
+    let mut scratch = SCRATCH.take();
+    scratch.sums.resize(part, 0.0);
+    let sum = &mut scratch.sums[..part];
+    for (row, parts) in share.rows.clone().zip(parts.chunks_exact(share.blocks.len() * part)) {
+        partial::clear(sum, width);
+        for part in parts.chunks_exact(part) {
+            partial::merge(unit, sum, part, width);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { write_row(unit, task, share, row, sum, out) };
+    }
+    SCRATCH.set(scratch);
+}
+
+/// # Safety
+/// No other thread writes this row of this head.
+#[inline(always)]
+unsafe fn write_row<S: Simd>(unit: S, task: &Task<'_>, share: &Share, row: usize, sum: &mut [f32], out: &Out<'_>) {
+    partial::normalize(unit, sum, task.width());
+    let (token, head) = task.token_and_head(share, row);
+    let head_dim = task.shape.head_dim;
+    // SAFETY: the caller's promise.
+    unsafe { out.set_some(token, head * head_dim, &sum[..head_dim]) };
+}
+
+/// Memory for some rows, of which none has seen a key; their queries in whole lanes.
+#[inline(always)]
+fn prepare(task: &Task<'_>, share: &Share, scratch: &mut Scratch) {
+    let Heads { heads, head_dim, .. } = task.shape;
+    let (width, part, rows) = (task.width(), task.part(), share.rows.len());
+    scratch.queries.clear();
+    scratch.queries.resize(rows * width, 0.0);
+    for (row, query) in share.rows.clone().zip(scratch.queries.chunks_exact_mut(width)) {
+        let (token, head) = task.token_and_head(share, row);
+        query[..head_dim].copy_from_slice(&task.q[(token * heads + head) * head_dim..][..head_dim]);
+    }
+    // What fills up the lanes of keys and values is zero.
+    scratch.numbers.clear();
+    scratch.numbers.resize(VALUES.max(LANES) * width, 0.0);
+    scratch.turned.resize(LANES * width, 0.0);
+    scratch.scores.resize(rows * BLOCK, 0.0);
+    scratch.parts.resize(rows * part, 0.0);
+    scratch.sums.resize(rows * part, 0.0);
+    scratch.sums.chunks_exact_mut(part).for_each(|sum| partial::clear(sum, width));
+}
+
+/// What rows have of one block, as parts.
+#[inline(always)]
+fn of_block<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, block: usize, scratch: &mut Scratch) {
+    let held = task.held();
+    let first = block * BLOCK;
+    // The rows of a branch count its keys alone: where new tokens are in more than one block, branches need not have
+    // their keys in the same.
+    let is_branching = task.mask.visible.is_some() && held / BLOCK < (task.t - 1) / BLOCK && first + BLOCK > held;
+    let mut chosen = std::mem::take(&mut scratch.chosen);
+    let mut row = share.rows.start;
+    while row < share.rows.end {
+        let token = row / task.group();
+        let (end, tokens) = if is_branching {
+            let visible = task.mask.of_tree(token, task.m).unwrap_or_default();
+            let new = visible.iter().enumerate().filter(|(_, sees)| **sees).map(|(at, _)| held + at);
+            chosen.clear();
+            chosen.extend((first.min(held)..held).chain(new.skip(first.saturating_sub(held))).take(BLOCK));
+            (((token + 1) * task.group()).min(share.rows.end), Tokens::Chosen(&chosen))
+        } else {
+            (share.rows.end, Tokens::Following { first, count: BLOCK.min(task.t - first) })
+        };
+        let rows = row - share.rows.start..end - share.rows.start;
+        of_tokens(unit, task, share, rows, &tokens, scratch);
+        row = end;
+    }
+    scratch.chosen = chosen;
+}
+
+/// What some of the rows have of up to a block of tokens, as parts.
+#[inline(always)]
+fn of_tokens<S: Bytewise>(
+    unit: S,
+    task: &Task<'_>,
+    share: &Share,
+    rows: Range<usize>,
+    tokens: &Tokens<'_>,
+    scratch: &mut Scratch,
+) {
+    let Task { k, v, shape, mask, m, .. } = *task;
+    let (width, part, held, count) = (task.width(), task.part(), task.held(), tokens.len());
+    let Scratch { queries, numbers, turned, scores, parts, positions, .. } = scratch;
+    // In a chain the first rows do not see the last keys.
+    let first_row = |at: usize| match (mask.visible, tokens) {
+        (None, Tokens::Following { first, .. }) => {
+            let blind = (first + at).saturating_sub(held) * task.group();
+            blind.saturating_sub(share.rows.start).clamp(rows.start, rows.end)
+        }
+        _ => rows.start,
+    };
+    for at in (0..count).step_by(LANES) {
+        let row = first_row(at);
+        if row == rows.end {
+            break;
+        }
+        k.decode(unit, shape, share.head, tokens, at..(at + LANES).min(count), width, numbers);
+        let queries = &queries[row * width..rows.end * width];
+        scores::score(unit, queries, numbers, width, turned, &mut scores[row * BLOCK + at..]);
+    }
+    if mask.is_by_position() {
+        positions.clear();
+        positions.extend((0..count).map(|at| mask.position(tokens.get(at), held)));
+    }
+    for row in rows.clone() {
+        let (token, head) = task.token_and_head(share, share.rows.start + row);
+        let scores = &mut scores[row * BLOCK..][..count.next_multiple_of(LANES)];
+        adjust(unit, task, token, head, positions, scores);
+        let sight = Sight::of(&mask, token, m, held, tokens);
+        partial::weigh(unit, scores, sight, &mut parts[row * part..][..part], width);
+    }
+    for at in (0..count).step_by(VALUES) {
+        let row = first_row(at);
+        if row == rows.end {
+            break;
+        }
+        let some_values = at..(at + VALUES).min(count);
+        let numbers = &mut numbers[..some_values.len() * width];
+        v.decode(unit, shape, share.head, tokens, some_values, width, numbers);
+        let parts = &mut parts[row * part..rows.end * part];
+        mix::mix(unit, &scores[row * BLOCK + at..], numbers, width, parts, part);
+    }
+}
+
+/// Products become scores: with their scale and cap, less for distance, and none for what lies outside the window.
+#[inline(always)]
+fn adjust<S: Simd>(unit: S, task: &Task<'_>, token: usize, head: usize, positions: &[f32], scores: &mut [f32]) {
+    let AttentionMask { window, slopes, cap, .. } = task.mask;
+    let scale = unit.splat(task.scale);
+    for lanes in scores.as_chunks_mut::<LANES>().0 {
+        *lanes = unit.store(unit.mul(unit.load(lanes), scale));
+    }
+    if let Some(cap) = cap {
+        scores.iter_mut().for_each(|score| *score = cap * (*score / cap).tanh());
+    }
+    if !task.mask.is_by_position() {
+        return;
+    }
+    let position = task.mask.position(task.held() + token, task.held());
+    let slope = slopes.map_or(0.0, |slopes| slopes[head]);
+    let window = window.map_or(f32::INFINITY, |window| window as f32);
+    for (score, at) in scores.iter_mut().zip(positions) {
+        let back = position - at;
+        *score = if back >= window { f32::NEG_INFINITY } else { *score - slope * back };
+    }
+}
