@@ -1,16 +1,27 @@
 //! The threads that share a kernel's work.
 //!
 //! A token of a small model is a few hundred products of some ten microseconds each, so waking a thread must cost less
-//! than one. The threads here look for work for a while before they sleep, and take it without a lock.
+//! than one. The threads here look for work for a while before they sleep, and take it without a lock: at first all the
+//! time, then as far as no other thread wants their processor, for long enough that they are awake when a token is drawn
+//! and the next is computed.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
-/// How often a thread without work looks for some before it sleeps: about a tenth of a millisecond.
+/// How often a thread without work looks for some before it offers its processor to others: about a tenth of a
+/// millisecond.
 const LOOKS: usize = if cfg!(miri) { 2 } else { 1 << 12 };
+
+/// How often it looks from one such offer to the next.
+const LOOKS_BETWEEN_OFFERS: usize = if cfg!(miri) { 1 } else { 1 << 6 };
+
+/// How long it goes on so before it sleeps. Steps on a row of logits take less, so who writes a text finds all threads
+/// awake; who does not has them spin no longer than this.
+const AWAKE: Duration = Duration::from_millis(if cfg!(miri) { 0 } else { 3 });
 
 /// A job that is split into numbered tasks.
 type Job<'a> = dyn Fn(usize) + Sync + 'a;
@@ -162,6 +173,16 @@ impl Shared {
             }
             std::hint::spin_loop();
         }
+        let begun = Instant::now();
+        while begun.elapsed() < AWAKE {
+            thread::yield_now();
+            for _ in 0..LOOKS_BETWEEN_OFFERS {
+                if let Some(epoch) = come() {
+                    return epoch;
+                }
+                std::hint::spin_loop();
+            }
+        }
         let mut sleeping = self.sleeping.lock().unwrap_or_else(PoisonError::into_inner);
         *sleeping += 1;
         loop {
@@ -189,7 +210,7 @@ mod tests {
             });
             assert!(done.iter().all(|count| count.load(SeqCst) == 1), "{tasks}");
             if tasks % 50 == 0 {
-                thread::sleep(std::time::Duration::from_millis(2)); // long enough to sleep
+                thread::sleep(AWAKE + Duration::from_millis(2)); // long enough to sleep
             }
         }
     }
