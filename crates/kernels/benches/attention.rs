@@ -3,8 +3,8 @@
 //!
 //! For each format, number of rows and number of tokens (the rows' own among them): milliseconds a call, GFLOP/s (four
 //! operations for each element of a key that a row sees), and GB/s (keys and values, once a call). Calls take turns on
-//! as many caches as no processor keeps near, unless that is asked for. Each time is the mean over them, the best of as many as go into two
-//! seconds, for other work on the machine makes times longer.
+//! as many caches as no processor keeps near, unless that is asked for. Each time is that of the best call in a second,
+//! for other work on the machine makes calls longer.
 
 use std::time::Instant;
 
@@ -56,21 +56,15 @@ fn main() {
             let q = noise(m * heads * head_dim, 2);
             let mut out = vec![0.0; q.len()];
             let scale = 1.0 / (head_dim as f32).sqrt();
-            let mut calls = || {
+            let (begun, mut seconds) = (Instant::now(), f64::INFINITY);
+            while begun.elapsed().as_secs_f64() < 1.0 {
                 for [k, v] in &caches {
                     let [k, v] = [k, v].map(|bytes| Cached::new(format, bytes));
+                    let start = Instant::now();
                     attend(&q, k, v, shape, AttentionMask::default(), scale, &mut out);
+                    seconds = start.elapsed().as_secs_f64().min(seconds);
                 }
-            };
-            calls();
-            let time = |_| {
-                let start = Instant::now();
-                calls();
-                start.elapsed().as_secs_f64() / copies as f64
-            };
-            let begun = Instant::now();
-            let is_time_left = |_: &usize| begun.elapsed().as_secs_f64() < 2.0;
-            let seconds = (0..).take_while(is_time_left).map(time).fold(f64::INFINITY, f64::min);
+            }
             let seen: usize = (t - m + 1..=t).sum();
             let operations = 4 * heads * head_dim * seen;
             println!(
