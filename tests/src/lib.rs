@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dialects;
+pub mod drafts;
 pub mod foreign;
 pub mod fuzz;
 pub mod oracle;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use verdigris::decoding::tree::{DraftTree, Origin, TreeShape};
-use verdigris::decoding::{Coupling, DraftModel, Drafter, Seeded};
+use verdigris::decoding::{Coupling, DraftModel, Drafter, Rule, Seeded, Typical};
 use verdigris::logits::{Chain, Random, Sampler, Transform};
 use verdigris::{Device, Engine, Key, Marking, ModelFolder, Request};
 
@@ -49,6 +49,54 @@ fn greedy_speculation_is_greedy_decoding() {
         }
     }
     assert!(accepted[0] > drafted[0] / 3 && accepted[1] > drafted[1] / 5, "{accepted:?} of {drafted:?}");
+}
+
+/// The same with more drafters and with trees, for each of two models; `drafts greedy` does it for 1,000 prompts.
+#[test]
+fn greedy_trees_are_greedy_decoding() {
+    let accepted = verdigris_tests::drafts::greedy(40, 24).unwrap();
+    assert!(accepted.len() == 6 && accepted.values().all(|&accepted| accepted > 0), "{accepted:?}");
+}
+
+/// Chi-square on few draws; `drafts pairs` makes 200,000.
+#[test]
+fn pairs_of_tokens_have_their_law() {
+    for (way, (name, ..)) in verdigris_tests::drafts::WAYS.iter().enumerate() {
+        let fit = verdigris_tests::drafts::pairs(&SMALL, &TALE, way, 1500);
+        assert!(fit.is_good(), "{name}: {fit:?}");
+    }
+}
+
+/// Texts side by side draft too, each for itself: they are those that each seed gives alone.
+#[test]
+fn texts_side_by_side_are_those_written_alone() {
+    let request = || TALE.request("The captain").temperature(0.8).max_tokens(40).seed(7);
+    let drafted = [
+        request().lookup().draft_tokens(3),
+        request().draft(&SMALL).draft_tokens(3),
+        request().draft(&SMALL).draft_tree(TreeShape::levels(&[2, 2])),
+        request().draft(&SMALL).repeatable(),
+    ];
+    for request in drafted {
+        let together = request.clone().texts(4).unwrap();
+        for (seed, written) in (7..).zip(together) {
+            let alone = request.clone().seed(seed).text().unwrap();
+            assert_eq!((written.tokens, written.stop), (alone.tokens, alone.stop));
+            assert_eq!(written.acceptance.is_some(), alone.acceptance.is_some());
+        }
+    }
+}
+
+/// A rule that changes the law of the text is named beside it.
+#[test]
+fn a_lossy_rule_is_named() {
+    let rule = Rule::Typical(Typical::default());
+    let request = || TALE.request("The captain").temperature(0.8).max_tokens(20).draft(&SMALL).draft_tokens(3).seed(1);
+    assert_eq!(request().judged_by(rule).text().unwrap().lossy, Some("typical"));
+    assert_eq!(request().judged_by(rule).texts(2).unwrap()[1].lossy, Some("typical"));
+    assert_eq!(request().judged_by(Rule::Block).text().unwrap().lossy, None);
+    let plain = TALE.request("The captain").max_tokens(3).judged_by(rule).text().unwrap();
+    assert_eq!(plain.lossy, None, "nothing is drafted");
 }
 
 /// A draft model that guesses at the target's own draws changes no token, however many drafts are made.

@@ -56,6 +56,6 @@ pub use rules::typical::Typical;
 pub use speculative::{Acceptance, Speculative};
 pub use steer::{Pair, Steered};
 pub use target::{DecodeError, Target};
-pub use together::Together;
+pub use together::{BoxedDrafter, Together};
 pub use tree::{DraftTree, TreeShape};
 pub use writing::Writing;

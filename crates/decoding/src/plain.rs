@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Purpose, Row, Steps, TokenId, Transform};
-use verdigris_models::{Batch, BatchItem, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
+use verdigris_models::{Batch, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
 
 use crate::device_sampling::DeviceSampling;
 use crate::limits::{Limits, Stop};
@@ -43,18 +43,7 @@ impl<'a> Plain<'a> {
     ) -> Result<Self, DecodeError> {
         let size = model.vocabulary_size();
         let sequence = limits.begin(model, prompt, 0)?;
-        Ok(Self::after(target, prompt, limits, sequence, size))
-    }
-
-    /// Begins a text after `prompt`, whose first tokens a sequence holds.
-    pub(crate) fn after(
-        target: &'a Target,
-        prompt: &[TokenId],
-        limits: Limits,
-        sequence: Box<dyn Sequence>,
-        size: usize,
-    ) -> Self {
-        Self {
+        Ok(Self {
             target,
             limits,
             state: target.transforms.start(prompt),
@@ -62,12 +51,12 @@ impl<'a> Plain<'a> {
             rows: Rows::default(),
             steps: Steps::default(),
             device: DeviceSampling::untried(size),
-            unseen: prompt[sequence.len()..].to_vec(),
+            unseen: prompt.to_vec(),
             sequence,
             written: 0,
             stop: None,
             failed: false,
-        }
+        })
     }
 
     /// What ended the text; `None` while it goes on.
@@ -75,13 +64,8 @@ impl<'a> Plain<'a> {
         self.stop
     }
 
-    /// Ends the text here, for a reason that is not seen in its tokens.
-    pub fn end(&mut self, reason: Stop) {
-        self.stop.get_or_insert(reason);
-    }
-
     /// Whether the text is at its end.
-    pub(crate) fn is_over(&mut self) -> bool {
+    fn is_over(&mut self) -> bool {
         if self.stop.is_none() {
             self.stop = if self.written >= self.limits.max_tokens {
                 Some(Stop::Length)
@@ -94,89 +78,56 @@ impl<'a> Plain<'a> {
         self.stop.is_some()
     }
 
-    /// The next token, where the model is not needed for it.
-    pub(crate) fn decided(&mut self) -> Option<TokenId> {
-        self.target.decided(&self.state, &mut self.row)
-    }
-
-    /// What the model is to read next, as an item of a number; and what it is to draw, if it may be that it does.
-    pub(crate) fn item(&mut self, number: usize) -> (BatchItem<'_>, Option<SampleRequest<'_>>) {
+    /// The next token as the model draws it; `None` where it does not, or finds none: the row itself can say why.
+    fn sampled_by_model(&mut self) -> Result<Option<TokenId>, DecodeError> {
         let position = self.sequence.len() + self.unseen.len();
-        let batch = Batch::chain(&self.unseen, Wanted::Last);
-        let recorded =
-            self.device.row().is_some_and(|size| self.target.record(&self.state, &mut self.row, size, &mut self.steps));
-        let request = recorded.then(|| SampleRequest {
-            item: number,
-            row: 0,
-            steps: &self.steps,
-            sampler: self.target.sampler,
-            number: self.target.random.uniform(position as u64, Purpose::Token),
-            token: None,
-        });
-        (BatchItem { sequence: &mut *self.sequence, batch, rows: &mut self.rows }, request)
-    }
-
-    /// The model does not draw: it need not be asked again.
-    pub(crate) fn stop_device_sampling(&mut self) {
-        self.device.off();
-    }
-
-    /// Takes the token that the model has drawn for that item.
-    pub(crate) fn take_sampled(&mut self, token: Option<TokenId>) -> Result<TokenId, DecodeError> {
-        let Some(token) = token else {
-            // The row itself can say why.
-            self.sequence.truncate(self.sequence.len() - self.unseen.len());
-            self.sequence.forward(&Batch::chain(&self.unseen, Wanted::Last), &mut self.rows)?;
-            return self.sample_row();
-        };
-        self.unseen.clear();
+        let Some(size) = self.device.row() else { return Ok(None) };
+        if !self.target.record(&self.state, &mut self.row, size, &mut self.steps) {
+            return Ok(None);
+        }
+        let number = self.target.random.uniform(position as u64, Purpose::Token);
+        let (steps, sampler) = (&self.steps, self.target.sampler);
+        let mut requests = [SampleRequest { item: 0, row: 0, steps, sampler, number, token: None }];
+        if !self.sequence.draw(&Batch::chain(&self.unseen, Wanted::Last), &mut requests)? {
+            self.device.off();
+            return Ok(None);
+        }
+        let token = requests[0].token;
+        if token.is_none() {
+            self.sequence.truncate(position - self.unseen.len());
+        }
         Ok(token)
     }
 
-    /// Draws a token from the row of that item.
-    pub(crate) fn sample_row(&mut self) -> Result<TokenId, DecodeError> {
-        let position = self.sequence.len();
+    /// The next token, by a call of the model.
+    fn computed(&mut self) -> Result<TokenId, DecodeError> {
+        if let Some(token) = self.sampled_by_model()? {
+            self.unseen.clear();
+            return Ok(token);
+        }
+        self.sequence.forward(&Batch::chain(&self.unseen, Wanted::Last), &mut self.rows)?;
         self.unseen.clear();
         self.row.load(self.rows.last());
-        self.target.draw(&self.state, &mut self.row, position)
+        self.target.draw(&self.state, &mut self.row, self.sequence.len())
     }
 
-    /// Writes a token, unless it ends the text.
-    pub(crate) fn write(&mut self, token: TokenId) -> Option<TokenId> {
-        if self.limits.end.contains(&token) {
-            self.stop = Some(Stop::End);
-            return None;
-        }
-        self.target.transforms.advance(&mut self.state, token);
-        self.unseen.push(token);
-        self.written += 1;
-        Some(token)
-    }
-
-    fn computed(&mut self) -> Result<TokenId, DecodeError> {
-        let (BatchItem { sequence, batch, .. }, request) = self.item(0);
-        if let Some(request) = request {
-            let mut requests = [request];
-            if sequence.draw(&batch, &mut requests)? {
-                let token = requests[0].token;
-                return self.take_sampled(token);
-            }
-            self.stop_device_sampling();
-        }
-        let (BatchItem { sequence, batch, rows }, _) = self.item(0);
-        sequence.forward(&batch, rows)?;
-        self.sample_row()
-    }
-
+    /// Writes the next token, if there is one.
     fn step(&mut self) -> Result<Option<TokenId>, DecodeError> {
         if self.is_over() {
             return Ok(None);
         }
-        let token = match self.decided() {
+        let token = match self.target.decided(&self.state, &mut self.row) {
             Some(token) => token,
             None => self.computed()?,
         };
-        Ok(self.write(token))
+        if self.limits.end.contains(&token) {
+            self.stop = Some(Stop::End);
+            return Ok(None);
+        }
+        self.target.transforms.advance(&mut self.state, token);
+        self.unseen.push(token);
+        self.written += 1;
+        Ok(Some(token))
     }
 }
 

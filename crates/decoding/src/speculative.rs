@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Row, Steps, TokenId, Transform};
-use verdigris_models::{Batch, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
+use verdigris_models::{Batch, BatchItem, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
 
 use crate::chance::Chance;
 use crate::device_sampling::DeviceSampling;
@@ -62,6 +62,9 @@ pub struct Speculative<'a, D, C> {
     acceptance: Acceptance,
     stop: Option<Stop>,
     failed: bool,
+    /// When the last drafts were there, and how long they took.
+    drafted: Duration,
+    drafting: Duration,
     /// The time, from any beginning: what drafting costs decides how much of it is done.
     clock: Box<dyn FnMut() -> Duration + Send>,
     /// How many tokens the model can read.
@@ -168,10 +171,25 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         chance: C,
     ) -> Result<Self, DecodeError> {
         let size = model.vocabulary_size();
-        let begun = Instant::now();
         let sequence = limits.begin(model, prompt, length.most_beside(drafter.most_children()))?;
+        Ok(Self::after(target, prompt, limits, sequence, size, drafter, length, chance))
+    }
+
+    /// Begins a text after `prompt`, whose first tokens a sequence holds, of a model that can read so many tokens.
+    #[expect(clippy::too_many_arguments, reason = "all that a text is made of")]
+    pub(crate) fn after(
+        target: &'a Target,
+        prompt: &[TokenId],
+        limits: Limits,
+        sequence: Box<dyn Sequence>,
+        size: usize,
+        drafter: D,
+        length: DraftLength,
+        chance: C,
+    ) -> Self {
+        let begun = Instant::now();
         let rows = if drafter.reads_features() { Rows::with_hidden() } else { Rows::default() };
-        Ok(Self {
+        Self {
             target,
             limits,
             length: Chooser::new(length, drafter.most_children()),
@@ -186,6 +204,8 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             acceptance: Acceptance::default(),
             stop: None,
             failed: false,
+            drafted: Duration::ZERO,
+            drafting: Duration::ZERO,
             clock: Box::new(move || begun.elapsed()),
             size,
             row: Row::default(),
@@ -197,7 +217,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             rest: Vec::new(),
             steps: Vec::new(),
             device: DeviceSampling::untried(size),
-        })
+        }
     }
 
     /// Judges drafts by this rule; by [`Rule::EachToken`] unless told otherwise.
@@ -211,6 +231,32 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         if self.ready.is_empty() { self.stop } else { None }
     }
 
+    /// Ends the text here, for a reason that is not seen in its tokens.
+    pub(crate) fn end(&mut self, reason: Stop) {
+        self.stop.get_or_insert(reason);
+        self.ready.clear();
+    }
+
+    /// Whether nothing more will be written.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop.is_some()
+    }
+
+    /// A token that is written and not handed over yet.
+    pub(crate) fn pop(&mut self) -> Option<TokenId> {
+        self.ready.pop_front().and_then(Result::ok)
+    }
+
+    /// Has another drafter for a text that nothing is written of. One that reads the target's states must see all of
+    /// the prompt.
+    pub(crate) fn drafting<E: Drafter>(self, drafter: E, length: DraftLength, rule: Rule) -> Speculative<'a, E, C> {
+        let Self { target, limits, chance, mut sequence, text, size, .. } = self;
+        if drafter.reads_features() {
+            sequence.truncate(0);
+        }
+        Speculative::after(target, &text, limits, sequence, size, drafter, length, chance).judged_by(rule)
+    }
+
     /// How drafting went so far.
     pub fn acceptance(&self) -> Acceptance {
         self.acceptance
@@ -219,15 +265,37 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
     /// One call of the target model, or none where a token is decided without: at least one token, unless the text has
     /// ended.
     fn step(&mut self) -> Result<(), DecodeError> {
+        if !self.prepare()? {
+            return Ok(());
+        }
+        let mut sampled = None;
+        let (item, requests) = self.item(0, true);
+        if let Some(mut requests) = requests {
+            if item.sequence.draw(&item.batch, &mut requests)? {
+                sampled = Some(requests.into_iter().map(|request| request.token).collect());
+            } else {
+                self.stop_device_sampling();
+            }
+        }
+        if sampled.is_none() {
+            let (BatchItem { sequence, batch, rows }, _) = self.item(0, false);
+            sequence.forward(&batch, rows)?;
+        }
+        self.settle(sampled, self.drafted)
+    }
+
+    /// Drafts, and lays out what the model is to read next; `false` where that is nothing, for the text has ended or a
+    /// token was decided without.
+    pub(crate) fn prepare(&mut self) -> Result<bool, DecodeError> {
         let left = self.limits.max_tokens - (self.text.len() - self.prompt);
         let room = self.sequence.capacity() + 1 - self.text.len();
         if left == 0 || room == 0 {
             self.stop = Some(if left == 0 { Stop::Length } else { Stop::Context });
-            return Ok(());
+            return Ok(false);
         }
         if let Some(token) = self.target.decided(&self.state, &mut self.row) {
             self.push(token);
-            return Ok(());
+            return Ok(false);
         }
         // The last token of a call needs no draft: it comes from the row after the last draft.
         let shape = self.length.choose().within(room - 1, left - 1);
@@ -236,8 +304,71 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         if !shape.is_empty() {
             self.drafter.draft(&self.text, &self.state, &shape, &mut self.chance, &mut self.tree)?;
         }
-        let drafted = (self.clock)();
-        self.verify()?;
+        self.drafted = (self.clock)();
+        self.drafting = self.drafted.saturating_sub(begun);
+        let held = self.sequence.len();
+        self.reading.lay_out(&self.text[held..], &self.tree, self.size);
+        if !self.reading.is_chain && self.reading.unseen > BESIDE_A_TREE {
+            let before = &self.text[held..self.text.len() - 1];
+            self.sequence.forward(&Batch::chain(before, Wanted::Last), &mut self.rows)?;
+            if self.drafter.reads_features() {
+                self.reading.kept.clear();
+                self.reading.kept.extend(0..before.len());
+                self.drafter.observe(before, &self.rows, &self.reading.kept)?;
+            }
+            self.reading.lay_out(&self.text[self.text.len() - 1..], &self.tree, self.size);
+            self.reading.is_second = true;
+        }
+        Ok(true)
+    }
+
+    /// What the model is to read, as an item of a number; and, where that is asked for, what it is to draw, if it may be
+    /// that it does and the drafts are guesses: the target's own token after the text and after each of the drafts.
+    pub(crate) fn item(&mut self, number: usize, ask: bool) -> (BatchItem<'_>, Option<Vec<SampleRequest<'_>>>) {
+        let Self { sequence, rows, reading, steps, chance, target, row, .. } = self;
+        let is_guessed = self.tree.is_guessed() && self.rule.is_lossless() && !self.drafter.reads_features();
+        let size = self.device.row().filter(|_| ask && is_guessed);
+        let requests = size.and_then(|size| {
+            let count = reading.rows();
+            steps.resize_with(count, Steps::default);
+            let mut requests = Vec::with_capacity(count);
+            // By their row; of a chain the last alone.
+            let mut states = vec![(self.state.clone(), 0)];
+            for (i, steps) in steps.iter_mut().enumerate() {
+                if i > 0 {
+                    let at = reading.unseen - 1 + i;
+                    let (mut state, depth) = match reading.is_chain {
+                        true => states.pop().expect("one state"),
+                        false => {
+                            let parent = reading.parents[at].expect("a draft follows the text");
+                            states[parent + 1 - reading.unseen].clone()
+                        }
+                    };
+                    target.transforms.advance(&mut state, reading.tokens[at]);
+                    states.push((state, depth + 1));
+                }
+                let (state, depth) = states.last().expect("one state");
+                let chosen_by = chance.number(self.text.len() + depth)?;
+                if !target.record(state, row, size, steps) {
+                    return None;
+                }
+                let sampler = target.sampler;
+                requests.push(SampleRequest { item: number, row: i, steps, sampler, number: chosen_by, token: None });
+            }
+            Some(requests)
+        });
+        (BatchItem { sequence: &mut **sequence, batch: reading.batch(), rows }, requests)
+    }
+
+    /// The model does not draw: it need not be asked again.
+    pub(crate) fn stop_device_sampling(&mut self) {
+        self.device.off();
+    }
+
+    /// Goes on by the drafts that stand and one token more, from the rows of the item or from what was drawn for it.
+    /// The time of the call counts from `since`.
+    pub(crate) fn settle(&mut self, sampled: Option<Vec<Option<TokenId>>>, since: Duration) -> Result<(), DecodeError> {
+        self.judge(sampled)?;
         self.judged.clear();
         let mut at = None;
         loop {
@@ -253,32 +384,24 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             is_usual: self.reading.unseen == 1 && !self.reading.is_second,
             depth: self.tree.depth(),
             judged: &self.judged,
-            drafting: drafted.saturating_sub(begun),
-            verifying: (self.clock)().saturating_sub(drafted),
+            drafting: self.drafting,
+            verifying: (self.clock)().saturating_sub(since),
         });
         Ok(())
     }
 
-    /// Reads the drafts, and goes on by those that stand and one token more.
-    fn verify(&mut self) -> Result<(), DecodeError> {
-        let mut held = self.sequence.len();
-        self.reading.lay_out(&self.text[held..], &self.tree, self.size);
-        if !self.reading.is_chain && self.reading.unseen > BESIDE_A_TREE {
-            let before = &self.text[held..self.text.len() - 1];
-            self.sequence.forward(&Batch::chain(before, Wanted::Last), &mut self.rows)?;
-            if self.drafter.reads_features() {
-                self.reading.kept.clear();
-                self.reading.kept.extend(0..before.len());
-                self.drafter.observe(before, &self.rows, &self.reading.kept)?;
-            }
-            held = self.text.len() - 1;
-            self.reading.lay_out(&self.text[held..], &self.tree, self.size);
-            self.reading.is_second = true;
-        }
-        let mut sampled = self.sampled_by_model()?;
-        if sampled.is_none() {
-            self.sequence.forward(&self.reading.batch(), &mut self.rows)?;
-        }
+    /// The time now, as [`Speculative::settle`] counts it.
+    pub(crate) fn now(&mut self) -> Duration {
+        (self.clock)()
+    }
+
+    /// How many rows the model computes for it.
+    pub(crate) fn rows_read(&self) -> usize {
+        self.reading.rows()
+    }
+
+    fn judge(&mut self, mut sampled: Option<Vec<Option<TokenId>>>) -> Result<(), DecodeError> {
+        let held = self.sequence.len() - self.reading.tokens.len();
         self.acceptance.calls += 1;
         self.acceptance.drafted += self.tree.len();
         self.reading.path.clear();
@@ -466,48 +589,6 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         self.reading.path.push(node);
         let place = self.reading.places[node].expect("only what was read is accepted");
         self.reading.kept.push(self.reading.unseen + place);
-    }
-
-    /// The target's own token after the text and after each of the drafts, drawn by the model, if it does that and the
-    /// drafts are guesses: then they are compared with those.
-    fn sampled_by_model(&mut self) -> Result<Option<Vec<Option<TokenId>>>, DecodeError> {
-        let Some(size) = self.device.row().filter(|_| self.tree.is_guessed() && self.rule.is_lossless()) else {
-            return Ok(None);
-        };
-        if self.drafter.reads_features() {
-            return Ok(None);
-        }
-        let count = self.reading.rows();
-        self.steps.resize_with(count, Steps::default);
-        let mut requests = Vec::with_capacity(count);
-        // By their row; of a chain the last alone.
-        let mut states = vec![(self.state.clone(), 0)];
-        for (row, steps) in self.steps.iter_mut().enumerate() {
-            if row > 0 {
-                let at = self.reading.unseen - 1 + row;
-                let (mut state, depth) = match self.reading.is_chain {
-                    true => states.pop().expect("one state"),
-                    false => {
-                        let parent = self.reading.parents[at].expect("a draft follows the text");
-                        states[parent + 1 - self.reading.unseen].clone()
-                    }
-                };
-                self.target.transforms.advance(&mut state, self.reading.tokens[at]);
-                states.push((state, depth + 1));
-            }
-            let (state, depth) = states.last().expect("one state");
-            let Some(number) = self.chance.number(self.text.len() + depth) else { return Ok(None) };
-            if !self.target.record(state, &mut self.row, size, steps) {
-                return Ok(None);
-            }
-            let sampler = self.target.sampler;
-            requests.push(SampleRequest { item: 0, row, steps, sampler, number, token: None });
-        }
-        if self.sequence.draw(&self.reading.batch(), &mut requests)? {
-            return Ok(Some(requests.into_iter().map(|request| request.token).collect()));
-        }
-        self.device.off();
-        Ok(None)
     }
 
     /// Goes on by a token; `false` if that is the end.

@@ -70,6 +70,23 @@ pub trait Drafter {
     }
 }
 
+/// Drafts nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Undrafted;
+
+impl Drafter for Undrafted {
+    fn draft(
+        &mut self,
+        _: &[TokenId],
+        _: &ChainState,
+        _: &TreeShape,
+        _: &mut dyn Chance,
+        _: &mut DraftTree,
+    ) -> Result<(), DecodeError> {
+        Ok(())
+    }
+}
+
 impl<D: Drafter + ?Sized> Drafter for Box<D> {
     fn draft(
         &mut self,

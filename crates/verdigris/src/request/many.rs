@@ -25,7 +25,7 @@ impl Request<'_> {
     pub const SIDE_BY_SIDE: usize = 64;
 
     /// Writes so many texts side by side, which takes far less time than one after the other: those that this request
-    /// gives with its seed and the ones after it. The prompt is read and kept once. Nothing is drafted.
+    /// gives with its seed and the ones after it. The prompt is read and kept once. A drafter drafts for each text.
     ///
     /// # Errors
     /// As [`Request::text`].
@@ -51,13 +51,14 @@ impl Request<'_> {
         let target = |seed| self.target(prompt.len(), form.as_ref(), guide.as_ref(), seed);
         let targets = seeds.clone().map(target).collect::<Result<Vec<_>, _>>()?;
         let together = Together::new(self.engine.model.clone(), &targets, &prompt, &self.limits())?;
+        let together = self.drafting(together, targets.iter().map(|target| (target, prompt.len())))?;
         let texts = seeds.map(|seed| self.begun(prompt.len(), seed)).collect();
         Ok(side_by_side(together, texts, form.as_ref(), guide.as_deref(), &mut each)?.0)
     }
 
     /// Writes a text after each of these prompts, which take the place of the request's own. The text after the
     /// prompt of number `i` is the one that this request gives alone with that prompt and the seed `i` above its own.
-    /// At most [`Request::SIDE_BY_SIDE`] are written for at the same time. Nothing is drafted.
+    /// At most [`Request::SIDE_BY_SIDE`] are written for at the same time. A drafter drafts for each text.
     ///
     /// ```no_run
     /// use verdigris::Engine;
@@ -107,6 +108,7 @@ impl Request<'_> {
             let to_write =
                 some.iter().map(|(target, prompt, _)| -> (&Target, &[TokenId], _) { (target, prompt, self.limits()) });
             let together = Together::each(self.engine.model.clone(), to_write)?;
+            let together = self.drafting(together, some.iter().map(|(target, prompt, _)| (target, prompt.len())))?;
             let texts = some.iter().map(|(_, prompt, seed)| self.begun(prompt.len(), *seed)).collect();
             let mut each = |i: usize, event: Event<'_>| each(before + i, event);
             let (written, goes_on) = side_by_side(together, texts, form.as_ref(), guide.as_deref(), &mut each)?;
@@ -116,6 +118,22 @@ impl Request<'_> {
             }
         }
         Ok(all)
+    }
+
+    /// Has the drafter that was asked for, if any, draft for each of some texts, whose laws and prompts' lengths these are.
+    fn drafting<'t>(
+        &self,
+        together: Together<'t>,
+        texts: impl Iterator<Item = (&'t Target, usize)>,
+    ) -> Result<Together<'t>, Error> {
+        let mut drafters = Vec::new();
+        for (target, prompt_tokens) in texts {
+            match self.drafter(target, prompt_tokens.saturating_add(self.max_tokens))? {
+                Some(drafter) => drafters.push(drafter),
+                None => return Ok(together),
+            }
+        }
+        Ok(together.drafting(drafters, self.draft_length, self.rule))
     }
 
     fn begun(&self, prompt_tokens: usize, seed: u64) -> Text<'_> {
@@ -158,9 +176,9 @@ fn side_by_side(
         goes_on = end_those_that_have(&together, &mut open, &mut ended, form, each);
     }
     // What a reader has ended.
-    for (open, ended) in open.into_iter().zip(&mut ended) {
+    for (i, (open, ended)) in open.into_iter().zip(&mut ended).enumerate() {
         if let Some(text) = open {
-            *ended = Some(text.end(None, None, form).0);
+            *ended = Some(text.end(None, together.acceptance(i), together.lossy(), form).0);
         }
     }
     Ok((ended.into_iter().flatten().collect(), goes_on))
@@ -177,7 +195,7 @@ fn end_those_that_have(
     for (i, text) in open.iter_mut().enumerate() {
         let Some(stop) = together.stop(i) else { continue };
         let Some(text) = text.take() else { continue };
-        let (written, rest) = text.end(Some(stop), None, form);
+        let (written, rest) = text.end(Some(stop), together.acceptance(i), together.lossy(), form);
         let written = ended[i].insert(written);
         if !rest.is_empty() {
             each(i, Event::Text(&rest))?;

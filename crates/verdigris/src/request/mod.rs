@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use verdigris_constrain::{Constraint, ForcedText, Registry, Style};
-use verdigris_decoding::{Acceptance, Coupling, DraftLength, Stop, TreeShape};
+use verdigris_decoding::{Acceptance, Coupling, DraftLength, Rule, Stop, TreeShape};
 use verdigris_logits::{Chain, TokenId, Transform};
 use verdigris_models::DraftHead;
 use verdigris_text::Message;
@@ -76,6 +76,7 @@ pub struct Request<'a> {
     guesser: Option<Guesser<'a>>,
     draft_length: DraftLength,
     coupling: Coupling,
+    rule: Rule,
 }
 
 /// What stands before the text.
@@ -131,6 +132,8 @@ pub struct Written {
     pub seed: u64,
     /// How drafting went; `None` where nothing was drafted.
     pub acceptance: Option<Acceptance>,
+    /// The name of the rule by which drafts stood, where it changed the law of the text: [`Request::judged_by`].
+    pub lossy: Option<&'static str>,
 }
 
 impl<'a> Request<'a> {
@@ -169,6 +172,7 @@ impl<'a> Request<'a> {
             guesser: None,
             draft_length: DraftLength::Auto,
             coupling: Coupling::Independent,
+            rule: Rule::default(),
         }
     }
 
@@ -394,6 +398,18 @@ impl<'a> Request<'a> {
     pub fn draft_tree(mut self, shape: TreeShape) -> Self {
         self.draft_length = DraftLength::Tree(shape);
         self
+    }
+
+    /// The rule that decides which drafts stand; each token by itself unless told otherwise. One that changes the law of
+    /// the text is named by [`Written::lossy`].
+    pub fn judged_by(mut self, rule: Rule) -> Self {
+        self.rule = rule;
+        self
+    }
+
+    /// The name of the rule, where drafts are made and it changes the law of the text.
+    fn lossy(&self) -> Option<&'static str> {
+        (self.guesser.is_some() && !self.rule.is_lossless()).then(|| self.rule.name())
     }
 
     /// Lets a draft model guess at the very draws of this request instead of drawing for itself: the text is the

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use verdigris_decoding::{
-    DraftModel, FeatureDrafter, Limits, Lookup, Medusa, Plain, Seeded, Speculative, Stop, Target, Writing,
+    BoxedDrafter, DraftModel, FeatureDrafter, Limits, Lookup, Medusa, Plain, Seeded, Speculative, Stop, Target, Writing,
 };
 use verdigris_logits::TokenId;
 use verdigris_models::DraftHead;
@@ -41,11 +41,11 @@ impl Request<'_> {
         {
             let piece = text.push(token.map_err(|fault| Error::of_text(fault, form.as_ref(), guide.as_deref()))?);
             if !piece.is_empty() && each(piece).is_break() {
-                return Ok(text.end(None, writing.acceptance(), form.as_ref()).0);
+                return Ok(text.end(None, writing.acceptance(), self.lossy(), form.as_ref()).0);
             }
             stopped = text.is_stopped().then_some(Stop::StopString);
         }
-        let (written, rest) = text.end(stopped.or(writing.stop()), writing.acceptance(), form.as_ref());
+        let (written, rest) = text.end(stopped.or(writing.stop()), writing.acceptance(), self.lossy(), form.as_ref());
         if !rest.is_empty() {
             let _ = each(&rest);
         }
@@ -54,38 +54,43 @@ impl Request<'_> {
 
     /// The way of writing that was asked for.
     fn writing<'t>(&self, target: &'t Target, prompt: &[TokenId]) -> Result<Box<dyn Writing + 't>, Error> {
-        let (engine, chance, limits) = (self.engine, Seeded(target.random), self.limits());
-        let model = engine.model.clone();
-        let length = self.draft_length;
-        let (size, transforms, sampler) = (model.vocabulary_size(), &target.transforms, target.sampler);
+        let (model, limits, chance) = (self.engine.model.clone(), self.limits(), Seeded(target.random));
         let capacity = prompt.len().saturating_add(limits.max_tokens);
-        Ok(match self.guesser {
+        Ok(match self.drafter(target, capacity)? {
             None => Box::new(Plain::new(model, target, prompt, limits)?),
-            Some(Guesser::Lookup) => {
-                let lookup = Lookup::default().over(&target.transforms);
-                Box::new(Speculative::new(model, target, prompt, limits, lookup, length, chance)?)
+            Some(drafter) => {
+                let length = self.draft_length;
+                Box::new(Speculative::new(model, target, prompt, limits, drafter, length, chance)?.judged_by(self.rule))
             }
-            Some(Guesser::Model(small)) => {
-                engine.fits(small)?;
+        })
+    }
+
+    /// The drafter that was asked for, for a text of at most `capacity` tokens.
+    pub(super) fn drafter<'t>(&self, target: &'t Target, capacity: usize) -> Result<Option<BoxedDrafter<'t>>, Error> {
+        let Some(guesser) = self.guesser else { return Ok(None) };
+        let model = &self.engine.model;
+        let (size, transforms, sampler) = (model.vocabulary_size(), &target.transforms, target.sampler);
+        Ok(Some(match guesser {
+            Guesser::Lookup => Box::new(Lookup::default().over(transforms)),
+            Guesser::Model(small) => {
+                self.engine.fits(small)?;
                 let drafter = DraftModel::new(small.model.clone(), capacity, transforms, sampler, self.coupling)?;
-                Box::new(Speculative::new(model, target, prompt, limits, drafter.cut(size), length, chance)?)
+                Box::new(drafter.cut(size))
             }
-            Some(Guesser::Head(head)) => {
+            Guesser::Head(head) => {
                 if model.hidden_size() != Some(head.hidden_size()) {
                     return Err(Error::NoHiddenStates);
                 }
                 match head {
                     DraftHead::Feature(head) => {
-                        let drafter = FeatureDrafter::new(head, capacity, size, transforms, sampler, self.coupling)?;
-                        Box::new(Speculative::new(model, target, prompt, limits, drafter, length, chance)?)
+                        Box::new(FeatureDrafter::new(head, capacity, size, transforms, sampler, self.coupling)?)
                     }
                     DraftHead::Medusa(heads) => {
-                        let drafter = Medusa::new(heads.clone(), size, transforms, sampler, self.coupling);
-                        Box::new(Speculative::new(model, target, prompt, limits, drafter, length, chance)?)
+                        Box::new(Medusa::new(heads.clone(), size, transforms, sampler, self.coupling))
                     }
                 }
             }
-        })
+        }))
     }
 
     pub(super) fn limits(&self) -> Limits {

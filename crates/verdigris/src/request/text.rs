@@ -27,6 +27,7 @@ impl<'v> Text<'v> {
             complete: None,
             seed,
             acceptance: None,
+            lossy: None,
         };
         Self { written, characters: TextStream::new(vocabulary), stops: StopStrings::new(stops) }
     }
@@ -49,6 +50,7 @@ impl<'v> Text<'v> {
         mut self,
         stop: Option<Stop>,
         acceptance: Option<Acceptance>,
+        lossy: Option<&'static str>,
         form: Option<&Constraint>,
     ) -> (Written, String) {
         let mut rest = String::new();
@@ -61,6 +63,7 @@ impl<'v> Text<'v> {
         written.stop_string = self.stops.found().map(str::to_owned);
         written.stop = if written.stop_string.is_some() { Some(Stop::StopString) } else { stop };
         written.acceptance = acceptance;
+        written.lossy = lossy;
         written.complete = form.map(|form| {
             let machine = form.machine();
             let state = machine.next(machine.start(), written.text.as_bytes());

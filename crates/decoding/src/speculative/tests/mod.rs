@@ -22,9 +22,16 @@ use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
 use verdigris_logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler};
 use verdigris_models::ModelError;
 use verdigris_text::Tokenizer;
-use verdigris_watermark::{Context, ContextFunction, Embed, Gamma, Native, Strength};
+use verdigris_watermark::dialects::native_gumbel;
+use verdigris_watermark::{Context, ContextFunction, Dialect, Embed, Gamma, Native, Strength};
 
 type Law = BTreeMap<Vec<u32>, f64>;
+
+/// Whether a model that draws did so as often as it should: a hard mark has to know whether a green token is possible,
+/// and noise is added to logits, except where it marked a context before.
+fn draws_where_it_can(name: &str, drawn: usize) -> bool {
+    name == "noise watermark" || (drawn == 0) == (name == "hard watermark")
+}
 
 const TOKENS: usize = 4;
 const PROMPT: [u32; 3] = [1, 0, 1];
@@ -45,6 +52,13 @@ fn watermark_of(tokens: usize, strength: Strength) -> Embed {
     let context = Context::new(ContextFunction::All, 2).unwrap();
     let gamma = Gamma::new(0.5).unwrap();
     Embed::new(Arc::new(Native::new(&[1; 32], "", "", gamma, context, tokens)), strength)
+}
+
+/// A mark of noise: it leaves one token where a context has not been marked before.
+fn noise() -> Embed {
+    let context = Context::new(ContextFunction::All, 1).unwrap();
+    let dialect = Dialect::NativeGumbel(native_gumbel::Parameters { context });
+    Embed::new(dialect.scheme(&[1; 32], "", "", TOKENS).unwrap(), Strength::Hard)
 }
 
 /// A constraint on texts of `a`, `b`, `ab` and the end.
@@ -68,6 +82,7 @@ fn chains() -> Vec<(&'static str, Chain)> {
         ("min-p", Chain::new().then(MinP::new(0.3).unwrap())),
         ("soft watermark", Chain::new().then(soft())),
         ("hard watermark", Chain::new().then(watermark(Strength::Hard))),
+        ("noise watermark", Chain::new().then(Temperature::new(1.4).unwrap()).then(noise())),
         ("repetition penalty", Chain::new().then(RepetitionPenalty::new(1.7).unwrap())),
         ("count penalties", Chain::new().then(CountPenalty::new(0.9, 0.7).unwrap())),
         ("constraint", Chain::new().then(constraint("(ab|b)*a?b"))),
@@ -171,9 +186,7 @@ fn a_model_that_draws_writes_the_same_texts() {
                 assert_eq!(run.map(Result::unwrap).collect::<Vec<u32>>(), expected, "{name} with guesses");
                 drawn.iter_mut().zip(&drawing).for_each(|(drawn, model)| *drawn += model.drawn());
             }
-            // A hard mark has to know whether a green token is possible.
-            let needs_logits = name == "hard watermark";
-            assert!(drawn.iter().all(|&drawn| (drawn == 0) == needs_logits), "{name}: {drawn:?}");
+            assert!(drawn.iter().all(|&drawn| draws_where_it_can(name, drawn)), "{name}: {drawn:?}");
         }
     }
 }

@@ -1,0 +1,50 @@
+//! What drafts must not change, on real models: `cargo run --release -p verdigris-tests --bin drafts pairs [DRAWS]`, and
+//! `... drafts greedy [PROMPTS]`.
+//!
+//! - `pairs` draws the first two tokens of 200,000 texts in each way to draft and to judge, and compares them with their
+//!   exact law by chi-square.
+//! - `greedy` writes after 1,000 prompts at temperature 0, with each model, drafter and shape, and compares each text
+//!   with the one without drafts.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use verdigris_tests::drafts::{WAYS, engine, greedy, pairs};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let count = arguments.get(1).map(|count| count.parse::<u64>());
+    match (arguments.first().map(String::as_str), count) {
+        (Some("pairs"), None | Some(Ok(1000..))) => of_pairs(count.and_then(Result::ok).unwrap_or(200_000)),
+        (Some("greedy"), None | Some(Ok(1..))) => of_texts(count.and_then(Result::ok).unwrap_or(1000)),
+        _ => {
+            eprintln!("usage: drafts pairs [DRAWS, at least 1000] | drafts greedy [PROMPTS]");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn of_pairs(draws: u64) -> ExitCode {
+    let [model, draft] = ["tale", "tale-small"].map(|name| engine(name).expect("a model of the project"));
+    let mut all = true;
+    for (way, (name, ..)) in WAYS.iter().enumerate() {
+        let fit = pairs(&model, &draft, way, draws);
+        all &= fit.is_good();
+        let verdict = if fit.is_good() { "the law" } else { "NOT the law" };
+        println!("{name}: chi-square {:.1} with {} degrees of freedom, {verdict}", fit.chi2, fit.degrees);
+    }
+    if all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn of_texts(prompts: u64) -> ExitCode {
+    match greedy(prompts, 24) {
+        Ok(accepted) => {
+            accepted.iter().for_each(|(name, accepted)| println!("{name}: the same texts, {accepted} drafts stood"));
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            println!("another text: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}

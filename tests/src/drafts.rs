@@ -1,0 +1,156 @@
+//! What drafts must not change, on real models: the law of pairs of tokens, and the text at temperature 0.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use verdigris::decoding::{Coupling, DraftLength, DraftModel, Limits, Rule, Seeded, Speculative, Target, TreeShape};
+use verdigris::logits::warp::{Temperature, TopK};
+use verdigris::logits::{Chain, Random, Row, Sampler, TokenId, Transform};
+use verdigris::models::{Batch, DraftHead, LanguageModel, ModelFolder, Rows, Wanted};
+use verdigris::{Engine, Error, Request};
+
+/// How many tokens of a row can be drawn: the cells of pairs are their square.
+const CANDIDATES: usize = 12;
+
+/// Pairs that are expected less often are counted together.
+const RARE: f64 = 10.0;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures")
+}
+
+/// One of the models of the project.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn engine(name: &str) -> Result<Engine, Error> {
+    Engine::load(fixtures().join("models").join(name))
+}
+
+/// How the drafts of pairs are made: a shape, a rule, and whether they are drawn or guessed.
+pub const WAYS: [(&str, [usize; 2], Rule, Coupling); 4] = [
+    ("a chain, token by token", [1, 1], Rule::EachToken, Coupling::Independent),
+    ("a chain as a block", [1, 1], Rule::Block, Coupling::Independent),
+    ("a tree without replacement", [3, 2], Rule::EachToken, Coupling::Independent),
+    ("a tree of guesses", [3, 2], Rule::EachToken, Coupling::Shared),
+];
+
+/// Chi-square of the first two tokens of many texts against their exact law.
+#[derive(Clone, Copy, Debug)]
+pub struct Fit {
+    /// The statistic.
+    pub chi2: f64,
+    /// Its degrees of freedom.
+    pub degrees: f64,
+}
+
+impl Fit {
+    /// Whether it lies within five standard deviations of its mean, which leaves room for its long tail.
+    pub fn is_good(self) -> bool {
+        self.chi2 < self.degrees + 5.0 * (2.0 * self.degrees).sqrt()
+    }
+}
+
+/// The law of the token after a text.
+fn law_after(model: &Arc<dyn LanguageModel>, target: &Target, prompt: &[TokenId], written: &[TokenId]) -> Vec<f64> {
+    let text = [prompt, written].concat();
+    let mut rows = Rows::default();
+    let mut sequence = model.clone().begin(text.len()).expect("a short text fits");
+    sequence.forward(&Batch::chain(&text, Wanted::Last), &mut rows).expect("a model reads its tokens");
+    let mut state = target.transforms.start(prompt);
+    written.iter().for_each(|&token| target.transforms.advance(&mut state, token));
+    let mut row = Row::from(rows.last().to_vec());
+    target.transforms.apply(&state, &mut row);
+    target.sampler.distribution(&row)
+}
+
+/// Draws pairs of tokens with drafts of a smaller model, one for each seed.
+///
+/// # Panics
+/// If a model fails, or a pair comes that cannot.
+pub fn pairs(model: &Engine, draft: &Engine, way: usize, draws: u64) -> Fit {
+    let (_, levels, rule, coupling) = WAYS[way];
+    let transforms =
+        Chain::new().then(Temperature::new(0.9).expect("above 0")).then(TopK::new(CANDIDATES).expect("some"));
+    let mut target = Target { transforms, sampler: Sampler::Categorical, random: Random::new(0) };
+    let prompt = model.reader().tokenizer().encode_prompt("The captain").expect("a prompt of words");
+    let mut expected = BTreeMap::new();
+    let first = law_after(model.model(), &target, &prompt, &[]);
+    for (a, p) in (0..).zip(&first).filter(|(_, p)| **p > 0.0) {
+        let second = law_after(model.model(), &target, &prompt, &[a]);
+        expected.extend((0..).zip(second).filter(|(_, q)| *q > 0.0).map(|(b, q)| ([a, b], p * q * draws as f64)));
+    }
+    let mut counts: BTreeMap<[TokenId; 2], f64> = BTreeMap::new();
+    for seed in 0..draws {
+        target.random = Random::new(seed);
+        let drafter = DraftModel::new(draft.model().clone(), 64, &target.transforms, target.sampler, coupling);
+        // A third token leaves room for a second level of drafts.
+        let limits = Limits { max_tokens: 3, end: Vec::new() };
+        let (length, chance) = (DraftLength::Tree(TreeShape::levels(&levels)), Seeded(target.random));
+        let (model, drafter) = (model.model().clone(), drafter.expect("a short text fits"));
+        let run = Speculative::new(model, &target, &prompt, limits, drafter, length, chance).expect("it fits too");
+        let text: Vec<TokenId> = run.judged_by(rule).take(2).map(|token| token.expect("models read on")).collect();
+        *counts.entry([text[0], text[1]]).or_default() += 1.0;
+    }
+    assert!(counts.keys().all(|pair| expected.contains_key(pair)), "a pair that cannot come");
+    let (mut chi2, mut cells, mut rare) = (0.0, 0, [0.0; 2]);
+    for (pair, expected) in expected {
+        let count = counts.get(&pair).copied().unwrap_or(0.0);
+        if expected < RARE {
+            rare = [rare[0] + expected, rare[1] + count];
+        } else {
+            (chi2, cells) = (chi2 + (count - expected).powi(2) / expected, cells + 1);
+        }
+    }
+    if rare[0] > RARE {
+        (chi2, cells) = (chi2 + (rare[1] - rare[0]).powi(2) / rare[0], cells + 1);
+    }
+    Fit { chi2, degrees: f64::from(cells - 1) }
+}
+
+/// Compares texts at temperature 0 with drafts and without, after so many prompts for each of two models: how many
+/// drafts were accepted by each drafter.
+///
+/// # Errors
+/// The first text that differs.
+///
+/// # Panics
+/// If a model fails.
+pub fn greedy(prompts: u64, tokens: usize) -> Result<BTreeMap<String, usize>, String> {
+    let [tale, small] = ["tale", "tale-small"].map(|name| engine(name).expect("a model of the project"));
+    let folder = ModelFolder::at(fixtures().join("models/tale-small"));
+    let heads = ["feature", "medusa"].map(|name| {
+        let head = ModelFolder::at(fixtures().join("golden/draft_heads").join(name));
+        (name, DraftHead::load(&head, &folder).expect("heads of the project"))
+    });
+    let shapes = [TreeShape::chain(4), TreeShape::levels(&[3, 2]), TreeShape::levels(&[2, 1, 1])];
+    let mut accepted = BTreeMap::new();
+    for seed in 0..prompts {
+        // A prompt is the beginning of a text that the small model writes.
+        let begun = small.request("").max_tokens(3 + seed as usize % 9).temperature(1.0).top_p(1.0).seed(seed);
+        let prompt = begun.text().expect("it writes").text;
+        for (name, model, other) in [("tale", &tale, &small), ("tale-small", &small, &tale)] {
+            let request = || model.request(&prompt).temperature(0.0).max_tokens(tokens);
+            let plain = request().text().expect("it writes");
+            let mut drafted: Vec<(&str, Request<'_>)> =
+                vec![("model", request().draft(other)), ("lookup", request().lookup())];
+            if name == "tale-small" {
+                drafted.extend(heads.iter().map(|(kind, head)| (*kind, request().draft_head(head))));
+            }
+            for (kind, request) in drafted {
+                let request = match seed as usize % (shapes.len() + 1) {
+                    0 => request,
+                    shape => request.draft_tree(shapes[shape - 1]),
+                };
+                let written = request.text().expect("it writes");
+                if (&written.tokens, written.stop) != (&plain.tokens, plain.stop) {
+                    return Err(format!("{name} with drafts of {kind} after {prompt:?}"));
+                }
+                let stood = written.acceptance.expect("it drafts").accepted;
+                *accepted.entry(format!("{name}, {kind}")).or_default() += stood;
+            }
+        }
+    }
+    Ok(accepted)
+}
