@@ -54,15 +54,17 @@ fn greedy_speculation_is_greedy_decoding() {
 /// The same with more drafters and with trees, for each of two models; `drafts greedy` does it for 1,000 prompts.
 #[test]
 fn greedy_trees_are_greedy_decoding() {
-    let accepted = verdigris_tests::drafts::greedy(40, 24).unwrap();
-    assert!(accepted.len() == 6 && accepted.values().all(|&accepted| accepted > 0), "{accepted:?}");
+    let accepted = verdigris_tests::drafts::greedy(20, 24).unwrap();
+    // Random heads are right by chance alone.
+    let learned = accepted.iter().filter(|(name, _)| name.ends_with("model") || name.ends_with("lookup"));
+    assert!(learned.clone().count() == 4 && learned.into_iter().all(|(_, &accepted)| accepted > 10), "{accepted:?}");
 }
 
 /// Chi-square on few draws; `drafts pairs` makes 200,000.
 #[test]
 fn pairs_of_tokens_have_their_law() {
     for (way, (name, ..)) in verdigris_tests::drafts::WAYS.iter().enumerate() {
-        let fit = verdigris_tests::drafts::pairs(&SMALL, &TALE, way, 1500);
+        let fit = verdigris_tests::drafts::pairs(&SMALL, &TALE, way, 1000);
         assert!(fit.is_good(), "{name}: {fit:?}");
     }
 }

@@ -31,17 +31,6 @@ pub enum DraftLength {
     Tree(TreeShape),
 }
 
-impl DraftLength {
-    /// The most tokens that drafts take up in a cache beside those of one path.
-    pub(crate) fn most_beside(self, most_children: usize) -> usize {
-        match self {
-            Self::Tree(shape) => shape.len(),
-            Self::Auto if most_children > 1 => MAX_AUTO,
-            Self::Auto | Self::Fixed(_) => 0,
-        }
-    }
-}
-
 /// The most drafts that [`DraftLength::Auto`] asks for, side by side or one after the other.
 pub const MAX_AUTO: usize = 16;
 

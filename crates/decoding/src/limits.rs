@@ -20,13 +20,11 @@ pub struct Limits {
 
 impl Limits {
     /// Begins a sequence with room for a text after `prompt`, which must leave room for a token in the model's
-    /// context, and for so many tokens beside it, as far as the context has room for them. The last token of a text is
-    /// never fed back, so it needs no room.
+    /// context. The last token of a text is never fed back, so it needs no room.
     pub(crate) fn begin(
         &self,
         model: Arc<dyn LanguageModel>,
         prompt: &[TokenId],
-        beside: usize,
     ) -> Result<Box<dyn Sequence>, DecodeError> {
         if prompt.is_empty() {
             return Err(DecodeError::EmptyPrompt);
@@ -35,7 +33,7 @@ impl Limits {
         if prompt.len() >= context {
             return Err(ModelError::ContextFull { tokens: prompt.len() + 1, capacity: context }.into());
         }
-        Ok(model.begin(prompt.len().saturating_add(self.max_tokens).saturating_add(beside).min(context))?)
+        Ok(model.begin(prompt.len().saturating_add(self.max_tokens).min(context))?)
     }
 }
 

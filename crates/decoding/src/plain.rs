@@ -42,7 +42,7 @@ impl<'a> Plain<'a> {
         limits: Limits,
     ) -> Result<Self, DecodeError> {
         let size = model.vocabulary_size();
-        let sequence = limits.begin(model, prompt, 0)?;
+        let sequence = limits.begin(model, prompt)?;
         Ok(Self {
             target,
             limits,

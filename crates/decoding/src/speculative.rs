@@ -171,7 +171,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         chance: C,
     ) -> Result<Self, DecodeError> {
         let size = model.vocabulary_size();
-        let sequence = limits.begin(model, prompt, length.most_beside(drafter.most_children()))?;
+        let sequence = limits.begin(model, prompt)?;
         Ok(Self::after(target, prompt, limits, sequence, size, drafter, length, chance))
     }
 
@@ -297,7 +297,8 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             self.push(token);
             return Ok(false);
         }
-        // The last token of a call needs no draft: it comes from the row after the last draft.
+        // The last token of a call needs no draft: it comes from the row after the last draft. Near the end of what the
+        // sequence has room for, trees get smaller.
         let shape = self.length.choose().within(room - 1, left - 1);
         let begun = (self.clock)();
         self.tree.clear(self.text.len());

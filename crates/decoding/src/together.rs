@@ -43,7 +43,7 @@ impl<'a> Together<'a> {
         limits: &Limits,
     ) -> Result<Self, DecodeError> {
         let mut texts = Vec::with_capacity(targets.len());
-        let mut common = limits.begin(model.clone(), prompt, 0)?;
+        let mut common = limits.begin(model.clone(), prompt)?;
         if targets.len() > 1 && prompt.len() > 1 {
             let all_but_the_last = Batch::chain(&prompt[..prompt.len() - 1], Wanted::Last);
             common.forward(&all_but_the_last, &mut Rows::default())?;
@@ -281,7 +281,7 @@ mod tests {
                 let mut together = Together::new(model.clone(), &targets, &prompt, &limits).unwrap();
                 together = together.drafting((0..9).map(drafter), length, Rule::EachToken);
                 let mut texts = vec![Vec::new(); 9];
-                while let Some(step) = together.next() {
+                for step in together.by_ref() {
                     let (text, token) = step.unwrap();
                     texts[text].push(token);
                 }

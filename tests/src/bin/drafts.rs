@@ -13,10 +13,11 @@ use verdigris_tests::drafts::{WAYS, engine, greedy, pairs};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let count = arguments.get(1).map(|count| count.parse::<u64>());
-    match (arguments.first().map(String::as_str), count) {
-        (Some("pairs"), None | Some(Ok(1000..))) => of_pairs(count.and_then(Result::ok).unwrap_or(200_000)),
-        (Some("greedy"), None | Some(Ok(1..))) => of_texts(count.and_then(Result::ok).unwrap_or(1000)),
+    // Of what is no number nothing can be made.
+    let count = |usual| arguments.get(1).map_or(usual, |count| count.parse::<u64>().unwrap_or(0));
+    match arguments.first().map(String::as_str) {
+        Some("pairs") if count(200_000) >= 1000 => of_pairs(count(200_000)),
+        Some("greedy") if count(1000) > 0 => of_texts(count(1000)),
         _ => {
             eprintln!("usage: drafts pairs [DRAWS, at least 1000] | drafts greedy [PROMPTS]");
             ExitCode::from(2)

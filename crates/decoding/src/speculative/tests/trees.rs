@@ -209,7 +209,8 @@ fn a_tree_of_a_twin_is_never_rejected() {
             let depth = std::iter::successors(shape.children(None).next(), |&node| shape.children(Some(node)).next());
             let calls = 120usize.div_ceil(depth.count() + 1);
             let Acceptance { calls: got, accepted, .. } = run.acceptance();
-            assert_eq!((got, accepted), (calls, 120 - calls), "{shape:?}, {coupling:?}");
+            // Near the end there is not room for the whole tree.
+            assert!(got - calls <= 1 && accepted == 120 - got, "{shape:?}, {coupling:?}: {got} calls, {accepted}");
         }
     }
 }
