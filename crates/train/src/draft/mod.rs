@@ -10,6 +10,7 @@
 //! | [`agreement`] | how near guesses are to the target's law, and their gradients |
 //! | `head` | the contract of both networks |
 //! | `medusa`, `feature` | the networks with gradients |
+//! | `folder` | how a head is written |
 //!
 //! Texts that the target writes have its law at every place, not only its favourite words: what a head sees in training
 //! is what it will see at work (self-distillation; Cai et al., *Medusa*, 2024, section 2.3.2).
@@ -17,6 +18,7 @@
 pub mod agreement;
 mod examples;
 mod feature;
+mod folder;
 #[cfg(test)]
 mod gradients;
 mod head;
@@ -26,19 +28,15 @@ mod prompts;
 mod texts;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
-use candle_core::{DType, Device as CandleDevice, Tensor, Var};
+use candle_core::{Device as CandleDevice, Tensor, Var};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
-use verdigris_models::whole_file::replace;
-use verdigris_models::{Device, DraftTarget};
+use verdigris_models::{Device, DraftTarget, LanguageModel};
 
 use crate::checkpoint::Checkpoint;
 use crate::error::TrainError;
 use crate::trainer::{Objective, Outcome, Progress, run};
-use crate::weights::save;
 
 use agreement::{Agreement, Judge, Sums};
 use examples::Examples;
@@ -119,19 +117,8 @@ pub fn train_draft(options: &Options, mut watch: impl FnMut(&Event) -> bool) -> 
         let range = "at most the target's context length";
         return Err(TrainError::Option { name: "--window", value: options.window as f64, range });
     }
-    let (model, texts) = match &options.source {
-        TextSource::Texts(path) => (options.target.model(&Device::Cpu)?, Texts::read(path, config.vocabulary)?),
-        TextSource::Prompts { path, chat, max_tokens } => {
-            let loaded = options.target.load(&Device::Cpu)?;
-            let prompts = prompts::read(path, &loaded, *chat)?;
-            std::fs::create_dir_all(&options.out).map_err(TrainError::file("create", &options.out))?;
-            let file = options.out.join(texts::FILE);
-            let each = |texts, of| watch(&Event::Writing { texts, of });
-            match Texts::write(&file, &loaded, &prompts, *max_tokens, options.steps.seed, each)? {
-                Some(texts) => (loaded.model, texts),
-                None => return Ok(None),
-            }
-        }
+    let Some(Lessons { model, texts }) = model_and_texts(options, config.vocabulary, &mut watch)? else {
+        return Ok(None);
     };
     let tokens = texts.most_frequent(options.draft_vocabulary.unwrap_or(DRAFT_VOCABULARY));
     let examples = Examples::new(model, texts, options)?;
@@ -168,19 +155,37 @@ pub fn train_draft(options: &Options, mut watch: impl FnMut(&Event) -> bool) -> 
         heldout: after,
         resumed_at,
     };
-    let mut description = head.description(config);
-    for (name, value) in [
-        ("hidden_size", json!(config.width)),
-        ("vocab_size", json!(config.vocabulary)),
-        ("draft_vocab_size", json!(tokens.len())),
-        ("target", json!(options.target_name)),
-        ("target_fingerprint", json!(target.fingerprint())),
-    ] {
-        description.insert(name.into(), value);
-    }
-    write(&options.out, &*head, &tokens, description, &summary)?;
+    folder::write(&options.out, &*head, &target, &tokens, &summary)?;
     checkpoint.remove()?;
     Ok(Some(summary))
+}
+
+/// Who teaches, and from what.
+struct Lessons {
+    model: Arc<dyn LanguageModel>,
+    texts: Texts,
+}
+
+/// The target, and what is trained on; `None` when `watch` has stopped the target's writing.
+fn model_and_texts(
+    options: &Options,
+    vocabulary: usize,
+    watch: &mut impl FnMut(&Event) -> bool,
+) -> Result<Option<Lessons>, TrainError> {
+    let (path, chat, max_tokens) = match &options.source {
+        TextSource::Prompts { path, chat, max_tokens } => (path, *chat, *max_tokens),
+        TextSource::Texts(path) => {
+            let texts = Texts::read(path, vocabulary)?;
+            return Ok(Some(Lessons { model: options.target.model(&Device::Cpu)?, texts }));
+        }
+    };
+    let target = options.target.load(&Device::Cpu)?;
+    let prompts = prompts::read(path, &target, chat)?;
+    std::fs::create_dir_all(&options.out).map_err(TrainError::file("create", &options.out))?;
+    let file = options.out.join(texts::FILE);
+    let each = |texts, of| watch(&Event::Writing { texts, of });
+    let texts = Texts::write(&file, &target, &prompts, max_tokens, options.steps.seed, each)?;
+    Ok(texts.map(|texts| Lessons { model: target.model, texts }))
 }
 
 /// A head that learns the target's law at the places of its texts.
@@ -216,31 +221,4 @@ impl Objective for Drafting {
         }
         Ok(Some(Agreement::of(&all)))
     }
-}
-
-/// Writes the head, `config.json` last: a folder that has one is whole.
-fn write(
-    out: &Path,
-    head: &dyn Head,
-    tokens: &[u32],
-    description: Map<String, Value>,
-    summary: &Summary,
-) -> Result<(), TrainError> {
-    let mut tensors = head
-        .variables()
-        .iter()
-        .map(|(name, var)| Ok((name.clone(), var.as_tensor().to_dtype(DType::F16)?)))
-        .collect::<Result<std::collections::HashMap<_, _>, TrainError>>()?;
-    let ids: Vec<i64> = tokens.iter().map(|&token| i64::from(token)).collect();
-    tensors.insert("draft_tokens".into(), Tensor::from_vec(ids, tokens.len(), &CandleDevice::Cpu)?);
-    let metadata = [("format".to_owned(), "pt".to_owned())].into();
-    save(&out.join("model.safetensors"), &tensors, Some(metadata))?;
-    let pretty = |value: Vec<u8>| [value, b"\n".to_vec()].concat();
-    let training = serde_json::to_vec_pretty(summary).expect("a summary serialises");
-    let config = serde_json::to_vec_pretty(&Value::Object(description)).expect("JSON serialises");
-    for (name, content) in [("training.json", pretty(training)), ("config.json", pretty(config))] {
-        let path = out.join(name);
-        replace(&path, &content).map_err(TrainError::file("write", path))?;
-    }
-    Ok(())
 }

@@ -19,7 +19,7 @@ pub(super) fn read(path: &Path, model: &LoadedModel, chat: bool) -> Result<Vec<V
         (true, Some(chat)) => Some(ChatTemplate::new(&chat.template, chat.begin.as_deref(), chat.end.as_deref())?),
         (true, None) => return Err(TrainError::NoChatTemplate),
     };
-    let is_json = text.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| prompt_of(line).is_some());
+    let is_json = text.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| object(line).is_some());
     let mut prompts = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |fault: String| TrainError::Prompts { path: path.into(), line: number + 1, fault };
@@ -43,7 +43,10 @@ pub(super) fn read(path: &Path, model: &LoadedModel, chat: bool) -> Result<Vec<V
     Ok(prompts)
 }
 
+fn object(line: &str) -> Option<Value> {
+    serde_json::from_str(line).ok().filter(Value::is_object)
+}
+
 fn prompt_of(line: &str) -> Option<String> {
-    let object: Value = serde_json::from_str(line).ok().filter(Value::is_object)?;
-    object["prompt"].as_str().map(str::to_owned)
+    object(line)?["prompt"].as_str().map(str::to_owned)
 }
