@@ -10,8 +10,11 @@ use std::time::Instant;
 
 use verdigris_kernels::{AttentionMask, Cached, Format, Heads, attend, threads};
 
-/// Bytes of all caches together, at least.
+/// Bytes of all caches that calls take turns on, as far as [`MOST`] reach it.
 const FAR: usize = 1 << 26;
+
+/// The most of them.
+const MOST: usize = 32;
 
 /// Rows, and the tokens that they attend to.
 const SIZES: [(usize, usize); 13] = [
@@ -51,7 +54,7 @@ fn main() {
             let mut bytes = vec![0; format.bytes(count)];
             format.encode(&noise(count, 1), &mut bytes);
             let is_near = arguments.iter().any(|argument| argument == "near");
-            let copies = if is_near { 1 } else { (FAR / (2 * bytes.len())).clamp(1, 32) };
+            let copies = if is_near { 1 } else { (FAR / (2 * bytes.len())).clamp(1, MOST) };
             let caches: Vec<[Vec<u8>; 2]> = (0..copies).map(|_| [bytes.clone(), bytes.clone()]).collect();
             let q = noise(m * heads * head_dim, 2);
             let mut out = vec![0.0; q.len()];
