@@ -1,8 +1,14 @@
-//! Compiles the kernels in `cuda/`: with `nvcc` for GPUs, with a C++ compiler for their emulation. Without either
-//! feature there is nothing to do.
+//! Says where there may be AMX; and compiles the kernels in `cuda/`: with `nvcc` for GPUs, with a C++ compiler for their
+//! emulation.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rustc-check-cfg=cfg(amx)");
+    let target = |what: &str| std::env::var(format!("CARGO_CFG_TARGET_{what}")).unwrap_or_default();
+    // Linux is asked for it in its own way; Miri runs no assembly.
+    if target("ARCH") == "x86_64" && target("OS") == "linux" && std::env::var_os("CARGO_CFG_MIRI").is_none() {
+        println!("cargo:rustc-cfg=amx");
+    }
     #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
     println!("cargo:rerun-if-changed=cuda");
     #[cfg(feature = "cuda")]

@@ -403,7 +403,8 @@ fn to_half(x: f32) -> [u8; 2] {
 }
 
 /// The nearest number of which the lower half is zero; of two the even one.
-fn to_bf16(x: f32) -> [u8; 2] {
+#[inline(always)]
+pub(crate) fn to_bf16(x: f32) -> [u8; 2] {
     let bits = x.to_bits();
     let rounded = if x.is_nan() { bits >> 16 | 0x40 } else { (bits + 0x7fff + (bits >> 16 & 1)) >> 16 };
     (rounded as u16).to_le_bytes()

@@ -5,7 +5,8 @@
 //! whatever the number of threads, and the same bits on every CPU: a sum runs over 16 lanes in a fixed order,
 //! with fused multiply-add, and the lanes are added in a fixed order at the end; or, where weights are in blocks, from
 //! block to block. So a model that verifies five drafted tokens at once computes exactly what it computes one token at
-//! a time.
+//! a time. One kind of product differs between CPUs in its last bits: that of weights in bf16, which AMX adds in an
+//! order of its own.
 //!
 //! | module | holds |
 //! |---|---|
@@ -19,11 +20,16 @@
 //! | `format`, `decode`, `encode` | formats of weights, GGML's among them; the way out of them, and into them |
 //! | `weights`, `out` | a matrix as it is stored; a result that several threads write |
 //! | `block_dot` | products with block-quantised weights, as integers |
+//! | `amx`, `bf16_dot` | tiles, which some CPUs multiply; products with weights in bf16 in them |
 //! | `simd`, `bytewise`, `dispatch` | sixteen lanes, of four bytes too, on every CPU; one body of code, compiled for each |
 //! | `pool` | the threads that share a kernel's work |
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
+#[cfg(amx)]
+mod amx;
 pub mod attention;
+#[cfg(amx)]
+mod bf16_dot;
 mod block_dot;
 mod bytes;
 mod bytewise;
@@ -49,6 +55,8 @@ pub use attention::{AttentionMask, Cached, Heads, attend};
 pub use bytes::Bytes;
 pub use elements::{Activation, Pairs, activate, layer_norm, rms_norm, rotate};
 pub use format::Format;
+#[doc(hidden)]
+pub use linear::allow_tiles;
 pub use linear::{linear, linear_each};
 pub use mapped::Mapped;
 pub use pool::threads;

@@ -4,6 +4,10 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Range;
 
+#[cfg(amx)]
+use crate::amx::Amx;
+#[cfg(amx)]
+use crate::bf16_dot::{SplitRows, dot_bf16};
 use crate::block_dot::{self, QuantizedRows, dot_blocks};
 use crate::bytewise::{Body, Bytewise};
 use crate::decode::{self, Decode};
@@ -29,6 +33,11 @@ const PANEL: usize = 16;
 /// that depends on `k` alone, so it has the same bits for every `m`, `n` and number of threads. For weights without
 /// blocks they are those of the product with the weights decoded; for weights in blocks rows are quantized too, to 8
 /// bits and a scale for each 32 elements, and the products within a block are exact.
+///
+/// On CPUs with AMX (Intel's since Sapphire Rapids, under Linux) weights in bf16 are multiplied in tiles: each element
+/// of `x` as the sum of two bf16, which is 2^-17 of it away at most, and sums in f32 in an order of their own, in which
+/// what is denormal counts as zero. So there the last bits differ from those of other CPUs, but not with `m`, `n` or the
+/// number of threads.
 ///
 /// # Panics
 /// If the lengths do not fit together.
@@ -61,24 +70,23 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
     let step = match bytes * m.div_ceil(8) < PARALLEL || threads == 1 {
         true => columns.max(1),
         // Several tasks a thread, so that one that is held up does not hold up all.
-        false => (columns / (8 * threads)).next_multiple_of(PANEL).clamp(PANEL, 16 * PANEL),
+        false => (columns / (8 * threads)).next_multiple_of(2 * PANEL).clamp(2 * PANEL, 16 * PANEL),
     };
     const MOST: usize = 4;
     assert!(parts.len() <= MOST, "at most {MOST} matrices");
-    thread_local!(static QUANTIZED: Cell<[QuantizedRows; MOST]> = Cell::default());
-    let mut quantized = QUANTIZED.take();
+    thread_local!(static PREPARED: Cell<[Prepared; MOST]> = Cell::default());
+    let mut prepared = PREPARED.take();
     let formats: [Option<Format>; MOST] = std::array::from_fn(|i| parts.get(i).map(|(w, _)| w.format()));
     // Parts in one format share what it makes of the rows.
     let first = |i: usize| formats.iter().position(|format| *format == formats[i]).unwrap_or(i);
-    for (i, quantized) in quantized.iter_mut().enumerate() {
-        if let Some(format) = formats[i].filter(|format| format.block() > 1 && first(i) == i) {
-            quantized.set(x, k, format);
+    for (i, prepared) in prepared.iter_mut().enumerate() {
+        if let Some(format) = formats[i].filter(|_| first(i) == i) {
+            prepared.set(x, k, format);
         }
     }
     let mut outs: [Option<(Weights<'_>, Input<'_>, Out<'_>)>; MOST] = [const { None }; MOST];
     for (i, (to, (w, out))) in outs.iter_mut().zip(parts).enumerate() {
-        let rows = if w.format().block() > 1 { Input::Quantized(&quantized[first(i)]) } else { Input::Floats(x) };
-        *to = Some((*w, rows, Out::new(out, w.rows())));
+        *to = Some((*w, prepared[first(i)].input(x, w.format()), Out::new(out, w.rows())));
     }
     pool::run(columns.div_ceil(step), &|task| {
         let mut all = task * step..((task + 1) * step).min(columns);
@@ -92,7 +100,7 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
             all = all.start.saturating_sub(n)..all.end.saturating_sub(n);
         }
     });
-    QUANTIZED.set(quantized);
+    PREPARED.set(prepared);
 }
 
 /// Rows as a format of weights needs them.
@@ -100,6 +108,54 @@ pub fn linear_each(x: &[f32], k: usize, parts: &mut [(Weights<'_>, &mut [f32])])
 enum Input<'a> {
     Floats(&'a [f32]),
     Quantized(&'a QuantizedRows),
+    /// For weights in bf16, where there are tiles.
+    #[cfg(amx)]
+    Split(&'a SplitRows),
+}
+
+/// What is made of rows before they are multiplied, in memory that stays with a thread.
+#[derive(Default)]
+struct Prepared {
+    quantized: QuantizedRows,
+    #[cfg(amx)]
+    split: Option<SplitRows>,
+}
+
+impl Prepared {
+    fn set(&mut self, x: &[f32], k: usize, format: Format) {
+        if format.block() > 1 {
+            self.quantized.set(x, k, format);
+        }
+        #[cfg(amx)]
+        if format == Format::Bf16 {
+            self.split = Amx::detect().map(|amx| self.split.take().unwrap_or_else(|| SplitRows::new(amx)));
+            self.split.iter_mut().for_each(|split| split.set(x, k));
+        }
+    }
+
+    /// The rows, which were prepared for this format.
+    fn input<'a>(&'a self, x: &'a [f32], format: Format) -> Input<'a> {
+        #[cfg(amx)]
+        if let Some(split) = self.split.as_ref().filter(|_| format == Format::Bf16) {
+            return Input::Split(split);
+        }
+        if format.block() > 1 { Input::Quantized(&self.quantized) } else { Input::Floats(x) }
+    }
+}
+
+/// Says whether products may use tiles (AMX), and gives whether the CPU has them. For benches: it changes the bits of
+/// products with weights in bf16.
+#[doc(hidden)]
+#[cfg(amx)]
+pub fn allow_tiles(allowed: bool) -> bool {
+    Amx::allow(allowed)
+}
+
+/// As where there is AMX.
+#[doc(hidden)]
+#[cfg(not(amx))]
+pub fn allow_tiles(_: bool) -> bool {
+    false
 }
 
 dispatch! {
@@ -133,6 +189,8 @@ unsafe fn of_columns_body<S: Bytewise>(unit: S, x: Input<'_>, w: Weights<'_>, co
             (Format::Iq4Nl, Input::Quantized(x)) => dot_blocks::<S, block_dot::Iq4Nl>(unit, x, w, columns, out),
             (Format::Iq4Xs, Input::Quantized(x)) => dot_blocks::<S, block_dot::Iq4Xs>(unit, x, w, columns, out),
             (Format::Mxfp4, Input::Quantized(x)) => dot_blocks::<S, block_dot::Mxfp4>(unit, x, w, columns, out),
+            #[cfg(amx)]
+            (Format::Bf16, Input::Split(x)) => dot_bf16(unit, x, w, columns, out),
             (format, _) => unreachable!("rows for {format:?}"),
         }
     }
@@ -469,12 +527,19 @@ mod tests {
 
     /// Some rows as a format needs them.
     fn with_rows<T>(format: Format, x: &[f32], k: usize, f: impl FnOnce(Input<'_>) -> T) -> T {
-        let mut quantized = QuantizedRows::default();
-        if format.block() == 1 {
-            return f(Input::Floats(x));
-        }
-        quantized.set(x, k, format);
-        f(Input::Quantized(&quantized))
+        let mut prepared = Prepared::default();
+        prepared.set(x, k, format);
+        f(prepared.input(x, format))
+    }
+
+    /// Some rows as units without tiles need them.
+    fn with_rows_untiled<T>(format: Format, x: &[f32], k: usize, f: impl FnOnce(Input<'_>) -> T) -> T {
+        if format.block() == 1 { f(Input::Floats(x)) } else { with_rows(format, x, k, f) }
+    }
+
+    /// Whether sums run in another order than without tiles.
+    fn is_tiled(format: Format) -> bool {
+        with_rows(format, &[1.0; 256], 256, |rows| !matches!(rows, Input::Floats(_) | Input::Quantized(_)))
     }
 
     /// Every format, shape of tile and remainder, every unit, few rows and many: the bits of one row alone; and those
@@ -490,15 +555,20 @@ mod tests {
                     let mut numbers = vec![0.0; n * k];
                     numbers.chunks_mut(k).enumerate().for_each(|(j, row)| w.decode(j, row));
                     let x = noise(ROWS * k, 2);
-                    let mut alone = Vec::new();
+                    // Of one row, on this CPU and on those without tiles.
+                    let (mut alone, mut without) = (Vec::new(), Vec::new());
                     for row in x.chunks(k) {
                         let mut out = vec![f32::NAN; n];
                         linear(row, w, &mut out);
                         if format.block() == 1 {
-                            let decoded: Vec<f32> = numbers.chunks(k).map(|w| Portable.dot(row, w)).collect();
-                            assert_eq!(out, decoded, "{format:?} n {n} k {k}");
+                            without.extend(numbers.chunks(k).map(|w| Portable.dot(row, w)));
+                        } else {
+                            without.extend_from_slice(&out);
                         }
                         alone.extend(out);
+                    }
+                    if !is_tiled(format) {
+                        assert_eq!(alone, without, "{format:?} n {n} k {k}");
                     }
                     for m in (0..=10).chain([16, 17, ROWS]) {
                         let mut out = vec![f32::NAN; m * n];
@@ -506,26 +576,37 @@ mod tests {
                         assert_eq!(out, alone[..m * n], "{format:?} m {m} n {n} k {k}");
                         let mut plain = vec![f32::NAN; m * n];
                         if m > 0 {
-                            with_rows(format, &x[..m * k], k, |rows| {
+                            with_rows_untiled(format, &x[..m * k], k, |rows| {
                                 // SAFETY: there is one thread.
                                 unsafe { of_columns_body(Portable, rows, w, 0..n, &Out::new(&mut plain, n)) };
                             });
                         }
-                        assert_eq!(plain, out, "{format:?} without SIMD: m {m} n {n} k {k}");
+                        assert_eq!(plain, without[..m * n], "{format:?} without SIMD: m {m} n {n} k {k}");
                         #[cfg(target_arch = "x86_64")]
                         if let Some(unit) = crate::simd::Avx2::detect().filter(|_| m > 0) {
                             let mut narrow = vec![f32::NAN; m * n];
-                            with_rows(format, &x[..m * k], k, |rows| {
+                            with_rows_untiled(format, &x[..m * k], k, |rows| {
                                 // SAFETY: there is one thread.
                                 unsafe { of_columns_body(unit, rows, w, 0..n, &Out::new(&mut narrow, n)) };
                             });
-                            assert_eq!(narrow, out, "{format:?} with half the SIMD: m {m} n {n} k {k}");
+                            assert_eq!(narrow, plain, "{format:?} with half the SIMD: m {m} n {n} k {k}");
+                        }
+                        #[cfg(target_arch = "x86_64")]
+                        if let Some(unit) = crate::simd::Avx512::detect().filter(|_| m > 0) {
+                            let mut wide = vec![f32::NAN; m * n];
+                            with_rows_untiled(format, &x[..m * k], k, |rows| {
+                                // SAFETY: there is one thread.
+                                unsafe { of_columns_body(unit, rows, w, 0..n, &Out::new(&mut wide, n)) };
+                            });
+                            assert_eq!(wide, plain, "{format:?} in vectors: m {m} n {n} k {k}");
                         }
                     }
                     for (i, row) in x.chunks(k).enumerate() {
                         let seen = with_rows(format, &x, k, |rows| match rows {
                             Input::Floats(_) => row.iter().map(|&x| f64::from(x)).collect(),
                             Input::Quantized(quantized) => quantized.numbers(i),
+                            #[cfg(amx)]
+                            Input::Split(split) => split.numbers(i, k),
                         });
                         // To half of a 127th of the largest of a block.
                         assert!(

@@ -1,6 +1,6 @@
 //! What a product with few rows costs: the share of the memory's bandwidth at one row, what more rows cost beside one,
-//! and candle's products in the same run. `cargo bench -p verdigris-train --bench linear -- [MEGABYTES] [FORMAT]`; a
-//! format alone has no peers.
+//! the same without tiles where the CPU has some (AMX), and candle's products in the same run. `cargo bench -p
+//! verdigris-train --bench linear -- [MEGABYTES] [FORMAT]`; a format alone has no peers.
 //!
 //! One matrix of 4,096 columns is as large as said (128 MB), so that no second-level cache holds it; each time is the
 //! best of seven.
@@ -11,7 +11,7 @@ use std::time::Instant;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{DType, Device, Module, Tensor};
 use rayon::prelude::*;
-use verdigris_kernels::{Format, Weights, linear, threads};
+use verdigris_kernels::{Format, Weights, allow_tiles, linear, threads};
 
 const K: usize = 4096;
 const ROWS: [usize; 7] = [1, 2, 3, 4, 5, 8, 16];
@@ -69,9 +69,16 @@ fn main() -> candle_core::Result<()> {
         let w = Weights::new(format, &memory[..n * format.bytes(K)], K);
         let x: Vec<f32> = (0..16 * K).map(|i| (i as f32).sin()).collect();
         let mut out = vec![0.0; 16 * n];
-        let times = ROWS.map(|m| best(|| linear(&x[..m * K], w, &mut out[..m * n])));
-        let speed = (n * format.bytes(K)) as f64 / times[0] / 1e9;
-        row(&format!("{format:?}"), Some(speed), Some(speed / bandwidth), &times);
+        let has_tiles = allow_tiles(true);
+        let uses_tiles = format == Format::Bf16 || format.block() > 1;
+        for tiles in [true, false].into_iter().filter(|tiles| *tiles || has_tiles && uses_tiles) {
+            allow_tiles(tiles);
+            let times = ROWS.map(|m| best(|| linear(&x[..m * K], w, &mut out[..m * n])));
+            let speed = (n * format.bytes(K)) as f64 / times[0] / 1e9;
+            let name = format!("{format:?}{}", if tiles { "" } else { " without tiles" });
+            row(&name, Some(speed), Some(speed / bandwidth), &times);
+        }
+        allow_tiles(true);
     }
     if only.is_some() {
         return Ok(());

@@ -10,6 +10,8 @@
 mod columns;
 mod formats;
 mod rows;
+#[cfg(amx)]
+mod tiles;
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -97,6 +99,19 @@ fn add<S: Bytewise, F: BlockDot>(
     }
 }
 
+/// The bytes of up to sixteen columns from one on; where there are fewer the others are zeros, so their scales are too.
+#[inline(always)]
+fn sixteen_columns<'a>(w: Weights<'a>, from: usize, count: usize, padded: &'a mut Vec<u8>) -> &'a [u8] {
+    let bytes = w.rows_from(from, count);
+    if count == LANES {
+        return bytes;
+    }
+    padded.clear();
+    padded.extend_from_slice(bytes);
+    padded.resize(LANES * w.stride(), 0);
+    padded
+}
+
 /// Every row against some columns of weights in blocks.
 ///
 /// # Safety
@@ -110,6 +125,10 @@ pub(crate) unsafe fn dot_blocks<S: Bytewise, F: BlockDot>(
     out: &Out<'_>,
 ) {
     let (m, mut row) = (x.rows(), 0);
+    #[cfg(amx)]
+    if let Some(amx) = unit.amx().filter(|_| m >= tiles::FROM) {
+        return unit.run(tiles::BlockTiles::<F> { amx, x, w, columns, out, of: PhantomData });
+    }
     while row < m {
         let run = BlockRun { x, w, from: columns.start, to: columns.end, row, out };
         row += match (m - row, S::IS_WIDE) {
@@ -157,14 +176,7 @@ impl<F: BlockDot, const M: usize> Body for BlockTiles<'_, F, M> {
         let mut padded = PADDED.take();
         for j in (from..to).step_by(LANES) {
             let count = LANES.min(to - j);
-            let mut bytes = w.rows_from(j, count);
-            if count < LANES {
-                // Columns of zeros, whose scales are nothing.
-                padded.clear();
-                padded.extend_from_slice(bytes);
-                padded.resize(LANES * w.stride(), 0);
-                bytes = &padded;
-            }
+            let bytes = sixteen_columns(w, j, count, &mut padded);
             let sums = tile::<S, F, M>(unit, of_row, bytes, w.stride(), k);
             for (a, &sums) in sums[..rows].iter().enumerate() {
                 // SAFETY: these columns are this task's, as whoever called `of_columns` has promised.

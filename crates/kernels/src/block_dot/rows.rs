@@ -17,6 +17,7 @@ const TASK: usize = 1 << 10;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(16))]
 pub(crate) struct Block {
+    /// First, for tiles read them there.
     pub(crate) numbers: [[u8; 4]; BLOCK / 4],
     pub(crate) scale: f32,
     /// For the first half and the second, or for all in the first: the sum of the numbers times what a format has taken
@@ -70,6 +71,13 @@ impl QuantizedRows {
     /// The blocks of a row.
     pub(crate) fn row(&self, row: usize) -> &[Block] {
         &self.blocks[row * self.a_row..(row + 1) * self.a_row]
+    }
+
+    /// Where a block of each of some rows lies, and the bytes from one to the next.
+    #[cfg(amx)]
+    pub(crate) fn strided(&self, row: usize, rows: usize, block: usize) -> (*const Block, usize) {
+        assert!(row + rows <= self.rows() && block < self.a_row, "inside the rows");
+        (&raw const self.blocks[row * self.a_row + block], self.a_row * size_of::<Block>())
     }
 
     /// The elements of a row again, as the products see them.

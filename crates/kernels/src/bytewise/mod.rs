@@ -37,6 +37,13 @@ pub(crate) trait Bytewise: Simd {
     fn bias(self, weights: Self::Ints) -> Self::Ints {
         weights
     }
+
+    /// The tiles beside this unit.
+    #[cfg(amx)]
+    #[inline(always)]
+    fn amx(self) -> Option<crate::amx::Amx> {
+        None
+    }
 }
 
 /// What a unit runs.

@@ -83,6 +83,12 @@ impl Bytewise for Avx512 {
         // SAFETY: `self` exists only where the CPU has avx512f.
         unsafe { _mm512_xor_si512(weights, _mm512_set1_epi8(-128)) }
     }
+
+    #[cfg(amx)]
+    #[inline(always)]
+    fn amx(self) -> Option<crate::amx::Amx> {
+        crate::amx::Amx::detect()
+    }
 }
 
 impl Bytewise for Avx2 {
