@@ -114,8 +114,9 @@ impl Tiles {
         }
         // SAFETY: this is made only where there are tiles; the configuration is 64 bytes, and valid.
         unsafe {
-            asm!("ldtilecfg [{}]", in(reg) &raw const to, options(nostack, preserves_flags), out("tmm0") _,
-                out("tmm1") _, out("tmm2") _, out("tmm3") _, out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _);
+            asm!("ldtilecfg [{}]", in(reg) &raw const to, options(nostack, preserves_flags),
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _);
         }
         self.shapes = shapes;
     }

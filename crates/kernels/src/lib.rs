@@ -21,7 +21,7 @@
 //! | `weights`, `out` | a matrix as it is stored; a result that several threads write |
 //! | `block_dot` | products with block-quantised weights, as integers |
 //! | `amx`, `bf16_dot` | tiles, which some CPUs multiply; products with weights in bf16 in them |
-//! | `simd`, `bytewise`, `dispatch` | sixteen lanes, of four bytes too, on every CPU; one body of code, compiled for each |
+//! | `simd`, `bytewise`, `dispatch` | sixteen lanes, of four bytes too, on every CPU; one body of code for all |
 //! | `pool` | the threads that share a kernel's work |
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 

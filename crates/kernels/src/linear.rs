@@ -36,8 +36,8 @@ const PANEL: usize = 16;
 ///
 /// On CPUs with AMX (Intel's since Sapphire Rapids, under Linux) weights in bf16 are multiplied in tiles: each element
 /// of `x` as the sum of two bf16, which is 2^-17 of it away at most, and sums in f32 in an order of their own, in which
-/// what is denormal counts as zero. So there the last bits differ from those of other CPUs, but not with `m`, `n` or the
-/// number of threads.
+/// what is denormal counts as zero. So there the last bits differ from those of other CPUs, but not with `m`, `n` or
+/// the number of threads.
 ///
 /// # Panics
 /// If the lengths do not fit together.

@@ -1,8 +1,8 @@
 //! Products of rows with weights in blocks: as whole numbers, after the rows have been rounded to eight bits too.
 //!
 //! A row is cut into blocks of 32 as the weights are, and each becomes a scale and whole numbers from -127 to 127.
-//! Within a block the product is exact; blocks are added in f32 one after the other, so a sum has the same bits on every
-//! unit. (llama.cpp rounds rows as well, for some formats with one scale for 256.)
+//! Within a block the product is exact; blocks are added in f32 one after the other, so a sum has the same bits on
+//! every unit. (llama.cpp rounds rows as well, for some formats with one scale for 256.)
 //!
 //! Sixteen columns are computed together, a lane for each: what is decoded of the weights serves all rows, and no lanes
 //! are added up in the end.

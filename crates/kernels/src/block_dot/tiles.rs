@@ -104,7 +104,7 @@ pub(super) struct BlockTiles<'a, F> {
 impl<F: BlockDot> Body for BlockTiles<'_, F> {
     #[inline(always)]
     fn run<S: Bytewise>(self, unit: S) {
-        thread_local!(static SCRATCH: Cell<(Vec<u8>, Vec<[f32; LANES]>)> = const { Cell::new((Vec::new(), Vec::new())) });
+        thread_local!(static SCRATCH: Cell<(Vec<u8>, Vec<[f32; LANES]>)> = Cell::default());
         let Self { amx, x, w, columns, out, .. } = self;
         let (mut padded, mut sums) = SCRATCH.take();
         let groups = w.columns() / F::FORMAT.block();
@@ -146,8 +146,8 @@ impl<F: BlockDot> Body for BlockTiles<'_, F> {
     }
 }
 
-/// Adds the products of up to 16 rows from one on with what is decoded. Tiles are multiplied while what they gave before
-/// is added.
+/// Adds the products of up to 16 rows from one on with what is decoded. Tiles are multiplied while what they gave
+/// before is added.
 #[inline(always)]
 fn some_rows<S: Bytewise, F: BlockDot>(
     unit: S,
