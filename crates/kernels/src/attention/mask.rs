@@ -1,5 +1,7 @@
 //! Which tokens each query may attend to.
 
+use std::ops::Range;
+
 use super::cached::Tokens;
 
 /// Which tokens each query may attend to, and how scores change with distance: a causal mask, a tree's mask, a sliding
@@ -36,10 +38,10 @@ impl<'a> AttentionMask<'a> {
     }
 
     /// The first token that one of some new ones may see, as far as those that are not new go.
-    pub(super) fn first_seen(&self, mut new: std::ops::Range<usize>, held: usize) -> usize {
+    pub(super) fn first_seen(&self, new: Range<usize>, held: usize) -> usize {
         let Some(window) = self.window else { return 0 };
         let first = |token: usize| (self.positions[token] as usize + 1).saturating_sub(window);
-        new.by_ref().map(first).min().unwrap_or(0).min(held)
+        new.map(first).min().unwrap_or(0).min(held)
     }
 }
 
