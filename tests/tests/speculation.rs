@@ -8,6 +8,8 @@ use verdigris::decoding::tree::{DraftTree, Origin, TreeShape};
 use verdigris::decoding::{Coupling, DraftModel, Drafter, Rule, Seeded, Typical};
 use verdigris::logits::{Chain, Random, Sampler, Transform};
 use verdigris::{Device, Engine, Key, Marking, ModelFolder, Request};
+use verdigris_watermark::dialects::{native, native_gumbel};
+use verdigris_watermark::{Context, ContextFunction, Dialect, Gamma};
 
 fn load(name: &str) -> Engine {
     Engine::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models").join(name)).unwrap()
@@ -85,6 +87,42 @@ fn texts_side_by_side_are_those_written_alone() {
             let alone = request.clone().seed(seed).text().unwrap();
             assert_eq!((written.tokens, written.stop), (alone.tokens, alone.stop));
             assert_eq!(written.acceptance.is_some(), alone.acceptance.is_some());
+        }
+    }
+}
+
+/// What a detector reads from texts with drafts and without, each pair with a key of its own: marks of noise and of
+/// colours, drafts one after the other and side by side.
+#[test]
+fn drafts_cost_no_mark() {
+    const TEXTS: u64 = 8;
+    let context = Context::new(ContextFunction::All, 2).unwrap();
+    let noise = Dialect::NativeGumbel(native_gumbel::Parameters { context });
+    let colours = Dialect::Native(native::Parameters { gamma: Gamma::new(0.25).unwrap(), context, payload_bits: None });
+    for dialect in [noise, colours] {
+        let (mut z, mut stood) = ([const { Vec::new() }; 3], 0);
+        for seed in 0..TEXTS {
+            let vocabulary = SMALL.reader().vocabulary();
+            let key = Key::new(vec![seed as u8 + 1; 32], "test", dialect.clone(), None, vocabulary).unwrap();
+            let request = SMALL.request("The captain").watermark(&key).temperature(1.0).top_p(1.0).seed(seed);
+            let request = request.max_tokens(100).through_end();
+            let drafted = || request.clone().draft(&TALE);
+            let shape = TreeShape::levels(&[3, 1]);
+            let ways = [request.clone(), drafted().draft_tokens(3), drafted().draft_tree(shape)];
+            for (z, way) in z.iter_mut().zip(ways) {
+                let written = way.text().unwrap();
+                let evidence = SMALL.reader().detect(&key, written.text.as_bytes()).unwrap();
+                assert!(evidence.ln_p < -11.5, "{dialect}: {evidence:?}");
+                stood += written.acceptance.map_or(0, |acceptance| acceptance.accepted);
+                z.push(evidence.z);
+            }
+        }
+        assert!(stood > 200, "{dialect}: {stood} drafts stood");
+        let mean = |z: &[f64]| z.iter().sum::<f64>() / z.len() as f64;
+        let variance = |z: &[f64]| z.iter().map(|each| (each - mean(z)).powi(2)).sum::<f64>() / (z.len() - 1) as f64;
+        for drafted in &z[1..] {
+            let error = ((variance(&z[0]) + variance(drafted)) / TEXTS as f64).sqrt();
+            assert!((mean(&z[0]) - mean(drafted)).abs() < 4.0 * error, "{dialect}: {z:?}");
         }
     }
 }
