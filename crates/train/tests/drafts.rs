@@ -126,6 +126,16 @@ fn an_interrupted_run_goes_on_as_if_nothing_had_been() {
     assert!(read(&other.out, "model.safetensors") == read(&whole.out, "model.safetensors"));
 }
 
+/// Those of the fixtures are heads of `tale`, and of no other model.
+#[test]
+fn heads_of_the_fixtures_load() {
+    for (name, guesses_among) in [("tale-draft", 2048), ("tale-medusa", 2048)] {
+        let head = DraftHead::load(&model(name), &model("tale")).unwrap();
+        assert_eq!(head.tokens().len(), guesses_among, "{name}");
+        assert!(DraftHead::load(&model(name), &model("tale-small")).is_err());
+    }
+}
+
 /// Texts of no meaning, by their tokens.
 fn noise(folder: &Path, vocabulary: usize) -> TextSource {
     let path = folder.join(format!("noise-{vocabulary}.jsonl"));
