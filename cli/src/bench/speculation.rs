@@ -27,8 +27,8 @@ object a line: {\"kind\": \"code\", \"prompt\": \"...\"}.
 
 Examples:
   verdigris bench speculation --draft tale-small
-  verdigris bench speculation --model chat.gguf --draft head --prompts chat.jsonl --chat \\
-      --temperature 0 --temperature 0.7 --tokens 200")]
+  verdigris bench speculation --model chat.gguf --draft head \\
+      --prompts chat.jsonl --chat --temperature 0 --temperature 0.7 --tokens 200")]
 pub(crate) struct Speculation {
     #[command(flatten)]
     engine: EngineOptions,
