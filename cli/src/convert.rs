@@ -22,12 +22,14 @@ Examples:
   verdigris convert tale --out tale.gguf
   verdigris convert Qwen/Qwen2.5-0.5B-Instruct --out qwen.gguf --format q4_k
   verdigris generate \"The captain\" --model tale.gguf
+  verdigris convert qwen.gguf --out qwen-bf16.gguf --format bf16
   verdigris convert checkpoint-500 --out model
   verdigris convert step-1000 --from dcp --like base --dtype bf16 --out model
 
 A checkpoint of DeepSpeed or of torch.distributed becomes a model folder, which can be converted again.")]
 pub(crate) struct Convert {
-    /// A model folder, a model on the Hugging Face hub, or a folder with a checkpoint of DeepSpeed or torch.distributed
+    /// A model folder, a model on the Hugging Face hub, a GGUF file (whose numbers are rounded once more), or a folder
+    /// with a checkpoint of DeepSpeed or torch.distributed
     #[arg(value_name = "PATH|NAME")]
     model: PathBuf,
     /// Where the file goes, or the folder that a checkpoint becomes

@@ -113,6 +113,7 @@ struct Way<'a> {
 #[derive(Clone, Copy)]
 enum Drafter<'a> {
     Lookup,
+    Expert,
     Source(&'a DraftSource, f64),
 }
 
@@ -121,6 +122,7 @@ impl Way<'_> {
         request = match self.drafter {
             None => request,
             Some(Drafter::Lookup) => request.lookup(),
+            Some(Drafter::Expert) => request.draft_by_expert(),
             Some(Drafter::Source(source, _)) => source.draft(request),
         };
         if let Some(drafts) = self.drafts {
@@ -241,8 +243,10 @@ impl Speculation {
     fn ways<'a>(&self, drafters: &'a [(String, DraftSource, f64)]) -> Vec<Way<'a>> {
         let way = |name: &str, drafter, drafts| Way { name: name.to_owned(), drafter, drafts, repeatable: false };
         let mut ways = vec![way("none", None, None), way("lookup, automatic", Some(Drafter::Lookup), None)];
-        for (name, source, c) in drafters {
-            let drafter = Some(Drafter::Source(source, *c));
+        let experts = self.engine.is_steered().then_some(("expert", Drafter::Expert));
+        let sources = drafters.iter().map(|(name, source, c)| (name.as_str(), Drafter::Source(source, *c)));
+        for (name, drafter) in experts.into_iter().chain(sources) {
+            let drafter = Some(drafter);
             ways.extend(self.draft_tokens.iter().map(|&n| way(&format!("{name}, {n}"), drafter, Some(n))));
             ways.push(way(&format!("{name}, automatic"), drafter, None));
             if let (Some(&n), true) = (self.draft_tokens.last(), self.temperature.iter().any(|&t| t > 0.0)) {

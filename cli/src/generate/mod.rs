@@ -81,7 +81,7 @@ pub(crate) struct Generate {
     seed: Option<u64>,
     /// Write so many texts side by side, with this seed and the ones after it, and print each when it ends
     #[arg(long, value_name = "N", default_value = "1", hide_default_value = true,
-          value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["draft", "lookup"])]
+          value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["draft", "draft_by_expert", "lookup"])]
     texts: u16,
     /// Print a JSON object for each text at its end instead of text as it comes
     #[arg(long)]
@@ -115,6 +115,9 @@ struct DraftOptions {
     /// Let a smaller model draft, or a draft head that was trained for this one: the law of the text stays what it is
     #[arg(long, value_name = "PATH|NAME", conflicts_with = "lookup")]
     draft: Option<PathBuf>,
+    /// Let the first --expert draft, which reads each draft once for both
+    #[arg(long, requires = "expert", conflicts_with_all = ["draft", "lookup"])]
+    draft_by_expert: bool,
     /// Draft from what followed the last tokens when they stood in the text before
     #[arg(long)]
     lookup: bool,
@@ -122,6 +125,12 @@ struct DraftOptions {
     /// --seed are fewer]
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     draft_tokens: Option<usize>,
+}
+
+impl DraftOptions {
+    fn somebody_drafts(&self) -> bool {
+        self.draft.is_some() || self.draft_by_expert || self.lookup
+    }
 }
 
 impl Generate {
@@ -132,7 +141,7 @@ impl Generate {
         if self.payload.is_some() && key.is_none() && ring.is_none() {
             return Err(Failure::Usage("a payload needs a key that carries it: --key FILE".into()));
         }
-        if self.drafts.draft_tokens.is_some() && self.drafts.draft.is_none() && !self.drafts.lookup {
+        if self.drafts.draft_tokens.is_some() && !self.drafts.somebody_drafts() {
             return Err(Failure::Usage("--draft-tokens needs somebody who drafts: --draft MODEL or --lookup".into()));
         }
         // Told before anything is computed.
@@ -163,6 +172,8 @@ impl Generate {
         let drafter = self.drafts.draft.as_deref().map(|path| self.engine.drafter(path)).transpose()?;
         if let Some(drafter) = &drafter {
             request = drafter.draft(request);
+        } else if self.drafts.draft_by_expert {
+            request = request.draft_by_expert();
         } else if self.drafts.lookup {
             request = request.lookup();
         }

@@ -12,7 +12,7 @@ use crate::model::find;
 #[derive(Args)]
 pub(super) struct RewardOptions {
     /// Write so many texts, with this seed and the ones after it, and print the one that --reward scores highest
-    #[arg(long, value_name = "N", requires = "reward", conflicts_with_all = ["draft", "lookup", "texts"],
+    #[arg(long, value_name = "N", requires = "reward", conflicts_with_all = ["draft", "draft_by_expert", "lookup", "texts"],
           value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) best_of: Option<u16>,
     /// The reward model that judges whole texts: a folder of a sequence classifier with one label, or an adapter that

@@ -54,7 +54,7 @@ pub use plain::Plain;
 pub use rules::Rule;
 pub use rules::typical::Typical;
 pub use speculative::{Acceptance, Speculative};
-pub use steer::{Pair, Steered};
+pub use steer::{ExpertDrafter, Pair, Steered};
 pub use target::{DecodeError, Target};
 pub use together::{BoxedDrafter, Together};
 pub use tree::{DraftTree, TreeShape};

@@ -140,5 +140,38 @@ fn what_cannot_be_converted_says_why() {
     assert!(nowhere.to_string().contains("cannot write"), "{nowhere}");
     assert!(!file.exists() && std::fs::read_dir(folder.path()).unwrap().count() == 3);
     model.convert(&file, Format::Q8_0, false, |_, _| ()).unwrap();
-    assert!(fault(ModelFolder::at(&file)).contains("GGUF file already"));
+    assert!(
+        fault(ModelFolder::at(&file).with_adapter(folder.path())).contains("an adapter is merged with a model folder")
+    );
+}
+
+/// Of a GGUF file only the format of its matrices changes: a wider one keeps its numbers, and all that it says is there.
+#[test]
+fn a_file_is_written_again_in_another_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let tale = ModelFolder::at(fixtures().join("models/tale-small"));
+    let ids: Vec<u32> = (1..25).map(|i| i * 97 % 4096).collect();
+    let written = |from: &ModelFolder, name: &str, format| {
+        from.convert(&path(name), format, false, |_, _| ()).unwrap();
+        ModelFolder::at(path(name))
+    };
+    let small = written(&tale, "q4_0.gguf", Format::Q4_0);
+    let wide = written(&small, "f16.gguf", Format::F16);
+    let again = written(&wide, "again.gguf", Format::Q4_0);
+    // Rows are rounded to 8 bits beside blocks, and are not beside halves.
+    let spread = |rows: &[f32]| rows.iter().map(|x| x * x).sum::<f32>().sqrt();
+    let difference = |a: &ModelFolder, b: &ModelFolder| {
+        let (a, b) = (rows(a, &ids), rows(b, &ids));
+        spread(&a.iter().zip(&b).map(|(a, b)| a - b).collect::<Vec<_>>()) / spread(&a)
+    };
+    let (kept, lost) = (difference(&small, &wide), difference(&tale, &wide));
+    assert!(kept < 0.02 && lost > 3.0 * kept, "{kept} {lost}");
+    let size = |name: &str| std::fs::metadata(path(name)).unwrap().len();
+    assert!(size("f16.gguf") > 2 * size("q4_0.gguf") && size("again.gguf") == size("q4_0.gguf"));
+    assert_eq!(rows(&again, &ids), rows(&small, &ids), "blocks of four bits are what they were decoded to");
+    let tokens = |model: &ModelFolder| model.tokenizer().unwrap().encode("The captain, and his ship").unwrap();
+    assert_eq!(tokens(&wide), tokens(&tale));
+    let load = |model: &ModelFolder| model.load(&Device::Cpu).unwrap();
+    assert_eq!((load(&wide).end, load(&wide).begin), (load(&small).end, load(&small).begin));
 }

@@ -27,6 +27,8 @@ use crate::request::{Prompt, Request};
 /// ```
 pub struct Engine {
     pub(crate) model: Arc<dyn LanguageModel>,
+    /// The same, if it is steered.
+    pub(crate) steered: Option<Arc<Steered>>,
     reader: Reader,
     /// The tokens that end a text.
     pub(crate) end: Vec<TokenId>,
@@ -58,7 +60,7 @@ impl Engine {
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
         let LoadedModel { model, tokenizer, end, begin, chat, .. } = backend::load(folder, device)?;
         let (reader, lexicon, known) = (Reader::new(tokenizer), OnceLock::new(), OnceLock::new());
-        Ok(Self { model, reader, end, begin, chat, lexicon, known })
+        Ok(Self { model, steered: None, reader, end, begin, chat, lexicon, known })
     }
 
     /// A model of one's own, such as a [`Foreign`](verdigris_models::Foreign) one, with its tokenizer and the tokens
@@ -66,7 +68,7 @@ impl Engine {
     pub fn new(model: Arc<dyn LanguageModel>, tokenizer: Tokenizer, end: Vec<TokenId>) -> Self {
         let begin = end.first().copied();
         let (reader, lexicon, known) = (Reader::new(tokenizer), OnceLock::new(), OnceLock::new());
-        Self { model, reader, end, begin, chat: None, lexicon, known }
+        Self { model, steered: None, reader, end, begin, chat: None, lexicon, known }
     }
 
     /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must write the
@@ -85,7 +87,8 @@ impl Engine {
             let alpha = alpha as f32;
             steer.push(Pair { expert: expert.model.clone(), anti: anti.model.clone(), alpha });
         }
-        Ok(Self { model: Arc::new(Steered::new(self.model, steer)), ..self })
+        let steered = Arc::new(Steered::new(self.model, steer));
+        Ok(Self { model: steered.clone(), steered: Some(steered), ..self })
     }
 
     /// Whether another model can be used beside this one: the first token that differs is an error. Rows of models of

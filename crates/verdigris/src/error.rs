@@ -24,6 +24,9 @@ pub enum Error {
     /// The model knows no conversations.
     #[error("this model has no chat template: it was not made for conversations; give it a text to go on from")]
     NoChatTemplate,
+    /// An expert that is to draft, and there is none.
+    #[error("an expert is to draft, and the model has none that counts: steer it by one, with an alpha that is not 0")]
+    NoExpert,
     /// A draft head, and a model that does not show it what it needs.
     #[error(
         "a draft head reads hidden states, and this model keeps none of that size: it needs the model that it was trained for, on one CPU"

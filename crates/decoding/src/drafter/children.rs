@@ -18,7 +18,7 @@ pub enum Coupling {
 }
 
 /// What a row of a drafter goes through before tokens are drafted from it: the target's own steps, and its sampler.
-pub(super) struct Children<'a> {
+pub(crate) struct Children<'a> {
     transforms: &'a Chain,
     sampler: Sampler,
     coupling: Coupling,
@@ -28,23 +28,23 @@ pub(super) struct Children<'a> {
 }
 
 impl<'a> Children<'a> {
-    pub(super) fn new(transforms: &'a Chain, sampler: Sampler, coupling: Coupling) -> Self {
+    pub(crate) fn new(transforms: &'a Chain, sampler: Sampler, coupling: Coupling) -> Self {
         Self { transforms, sampler, coupling, row: Row::default(), nodes: Vec::new() }
     }
 
     /// The token that comes next, where that does not depend on a row.
-    pub(super) fn decided(&self, state: &ChainState) -> Option<TokenId> {
+    pub(crate) fn decided(&self, state: &ChainState) -> Option<TokenId> {
         self.transforms.decided(state)
     }
 
     /// Moves a state past a token.
-    pub(super) fn advance(&self, state: &mut ChainState, token: TokenId) {
+    pub(crate) fn advance(&self, state: &mut ChainState, token: TokenId) {
         self.transforms.advance(state, token);
     }
 
     /// Drafts at most `count` children of a node whose state this is, from the row that `load` loads; their indices, by
     /// rank. There are none where the row is no law: the target will say so where it is the same with it.
-    pub(super) fn draft(
+    pub(crate) fn draft(
         &mut self,
         load: impl FnOnce(&mut Row),
         state: &ChainState,

@@ -10,7 +10,7 @@ use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
 
 /// A network in the midst of a text, whose rows are drafted from.
-pub(super) trait Network {
+pub(crate) trait Network {
     /// Whether it has a token.
     fn reads(&self, token: TokenId) -> bool;
 
@@ -34,7 +34,7 @@ pub(super) trait Network {
 /// Reads the tokens of a text that a network has not seen, if any, and drafts a tree of a shape behind them; without any,
 /// its first row is the one after the text. Of a chain the network then holds what it has read, of a tree the text
 /// alone.
-pub(super) fn grow(
+pub(crate) fn grow(
     network: &mut dyn Network,
     children: &mut Children<'_>,
     unseen: &[TokenId],

@@ -1,8 +1,8 @@
 //! Guesses at how a text goes on.
 
-mod children;
+pub(crate) mod children;
 mod feature;
-mod grow;
+pub(crate) mod grow;
 mod lookup;
 mod medusa;
 mod small_model;

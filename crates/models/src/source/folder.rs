@@ -18,7 +18,7 @@ use crate::description::adapter::{Adapter, AdapterConfig};
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{DecoderConfig, Positions, Scaling};
 use crate::description::families::{Family, Fields, family, model_types};
-use crate::description::gguf::convert::{Converted, Model, convert, neighbours};
+use crate::description::gguf::convert::{Converted, Model, convert, convert_again, neighbours};
 use crate::description::gguf::{self, Gguf};
 use crate::description::parts::Parts;
 use crate::device::Device;
@@ -230,7 +230,7 @@ impl ModelFolder {
     /// Writes the model as a GGUF file, whose matrices are stored in a format as far as their rows are whole blocks of
     /// it, in Q8_0 or F16 where not; with 4 bits, the embedding and the output matrix have 6. `each` hears how many of
     /// how many weights are written. The file is there when it is whole and not before; one that is there already is an
-    /// error, unless it may be replaced.
+    /// error, unless it may be replaced. Of a GGUF file only the format of its matrices changes.
     ///
     /// # Errors
     /// [`ModelError::Convert`] where a GGUF file cannot say what the model is, [`ModelError::Write`] where the file
@@ -242,10 +242,14 @@ impl ModelFolder {
         may_replace: bool,
         mut each: impl FnMut(u64, u64),
     ) -> Result<Converted, ModelError> {
-        if self.files.gguf()?.is_some() {
-            return Err(ModelError::Convert {
-                fault: "it is a GGUF file already; convert the folder that it was made of".into(),
-            });
+        if let Some(gguf) = self.files.gguf()? {
+            if self.has_adapter() {
+                let fault = "an adapter is merged with a model folder, not with a GGUF file".into();
+                return Err(ModelError::Convert { fault });
+            }
+            // What cannot be read must not be written.
+            self.described(Some(&gguf), &self.fields(Some(&gguf))?)?;
+            return convert_again(&gguf, to, format, may_replace, &mut each);
         }
         let fields = self.fields(None)?;
         let (config, parts) = self.described(None, &fields)?;

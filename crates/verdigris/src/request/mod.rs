@@ -108,6 +108,7 @@ struct Guidance<'a> {
 enum Guesser<'a> {
     Model(&'a Engine),
     Head(&'a DraftHead),
+    Expert,
     Lookup,
 }
 
@@ -376,6 +377,13 @@ impl<'a> Request<'a> {
     #[doc(alias = "medusa")]
     pub fn draft_head(mut self, head: &'a DraftHead) -> Self {
         self.guesser = Some(Guesser::Head(head));
+        self
+    }
+
+    /// Lets the first expert of a [steered](Engine::steered) model draft. What it has read as drafts it does not read
+    /// again to steer. The law of the text stays what it is, as with [`Request::draft`].
+    pub fn draft_by_expert(mut self) -> Self {
+        self.guesser = Some(Guesser::Expert);
         self
     }
 

@@ -56,6 +56,13 @@ impl Request<'_> {
     fn writing<'t>(&self, target: &'t Target, prompt: &[TokenId]) -> Result<Box<dyn Writing + 't>, Error> {
         let (model, limits, chance) = (self.engine.model.clone(), self.limits(), Seeded(target.random));
         let capacity = prompt.len().saturating_add(limits.max_tokens);
+        if let (Some(Guesser::Expert), Some(steered)) = (self.guesser, &self.engine.steered) {
+            // One text can share the expert with its drafter.
+            let drafted = steered.drafted_by_expert(&target.transforms, target.sampler, self.coupling);
+            let (model, drafter) = drafted.ok_or(Error::NoExpert)?;
+            let writing = Speculative::new(model, target, prompt, limits, drafter, self.draft_length, chance)?;
+            return Ok(Box::new(writing.judged_by(self.rule)));
+        }
         Ok(match self.drafter(target, capacity)? {
             None => Box::new(Plain::new(model, target, prompt, limits)?),
             Some(drafter) => {
@@ -75,6 +82,12 @@ impl Request<'_> {
             Guesser::Model(small) => {
                 self.engine.fits(small)?;
                 let drafter = DraftModel::new(small.model.clone(), capacity, transforms, sampler, self.coupling)?;
+                Box::new(drafter.cut(size))
+            }
+            Guesser::Expert => {
+                let expert = self.engine.steered.as_ref().and_then(|steered| steered.first_expert());
+                let expert = expert.ok_or(Error::NoExpert)?.clone();
+                let drafter = DraftModel::new(expert, capacity, transforms, sampler, self.coupling)?;
                 Box::new(drafter.cut(size))
             }
             Guesser::Head(head) => {

@@ -2,6 +2,7 @@
 
 mod auto;
 mod ends;
+mod expert;
 mod mutations;
 mod seeded;
 mod trees;

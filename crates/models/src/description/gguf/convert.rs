@@ -1,4 +1,4 @@
-//! A model folder as a GGUF file, in fewer bits.
+//! A model as a GGUF file, in fewer bits.
 
 use std::io::{BufWriter, IntoInnerError, Write};
 use std::path::Path;
@@ -13,6 +13,7 @@ use crate::description::config::{DecoderConfig, FeedForward, LayerKind, Norm, Pa
 use crate::description::families::{Fields, family};
 use crate::description::parts::{Parts, Projection, Scales};
 use crate::description::rotary::Angles;
+use crate::description::stored::Stored;
 use crate::description::weight::Weight;
 use crate::error::ModelError;
 use crate::whole_file::write_whole;
@@ -60,13 +61,49 @@ pub(crate) fn convert(
     let mut values = described(model, architecture).map_err(cannot)?;
     values.extend(tokenizer::values(model.tokenizer, model.config.vocabulary).map_err(cannot)?);
     is_said(model, &values).map_err(cannot)?;
-    let tensors = tensors(model, architecture);
+    write_file(&values, &tensors(model, architecture), to, format, may_replace, each)
+}
+
+/// Writes a GGUF file again with its matrices in another format: they are decoded, and so is what they had lost before
+/// not found again. All else stays as it is.
+pub(crate) fn convert_again(
+    gguf: &Gguf,
+    to: &Path,
+    format: Format,
+    may_replace: bool,
+    each: &mut dyn FnMut(u64, u64),
+) -> Result<Converted, ModelError> {
+    // How it was stored, and in how many files.
+    let is_kept =
+        |name: &str| !["general.file_type", "general.alignment"].contains(&name) && !name.starts_with("split.");
+    let kept = gguf.stored_values().iter().filter(|(name, _)| is_kept(name));
+    let values: Vec<(String, Put)> = kept.map(|(name, value)| (name.clone(), Put::Stored(value.clone()))).collect();
+    let tensor = |(name, stored): (&String, &Stored)| {
+        let source = match stored.shape.len() {
+            1 => stored.as_vector().map(Source::Numbers),
+            _ => stored.as_matrix().map(|matrix| Source::Matrix(matrix.into())),
+        };
+        let cannot = |fault: String| ModelError::Convert { fault: format!("the tensor {name:?} {fault}") };
+        Ok((name.clone(), source.map_err(cannot)?))
+    };
+    let tensors = gguf.stored_tensors().map(tensor).collect::<Result<Vec<_>, ModelError>>()?;
+    write_file(&values, &tensors, to, format, may_replace, each)
+}
+
+fn write_file(
+    values: &[(String, Put)],
+    tensors: &[(String, Source<'_>)],
+    to: &Path,
+    format: Format,
+    may_replace: bool,
+    each: &mut dyn FnMut(u64, u64),
+) -> Result<Converted, ModelError> {
     let planned: Vec<Planned> = tensors.iter().map(|(name, source)| plan(name, source, format)).collect();
     let mut done = 0;
     let total: usize = planned.iter().map(|planned| planned.shape.iter().product::<usize>()).sum();
     let written = write_whole(to, may_replace, |file| {
         let mut file = BufWriter::new(file);
-        file.write_all(&head(&values, &planned))?;
+        file.write_all(&head(values, &planned))?;
         for ((_, source), planned) in tensors.iter().zip(&planned) {
             write(&mut file, source, planned, &mut |weights| {
                 done += weights;

@@ -34,6 +34,10 @@ const MAX_DIMENSIONS: u32 = 4;
 pub(crate) struct Gguf {
     values: HashMap<String, Value>,
     tensors: HashMap<String, Stored>,
+    /// The values as they are in the file, in its order: each with its type.
+    stored_values: Vec<(String, Bytes)>,
+    /// The names of the tensors in the order of the file.
+    order: Vec<String>,
 }
 
 /// A named value.
@@ -138,10 +142,14 @@ impl Gguf {
         if tensors > MAX_ENTRIES || values > MAX_ENTRIES {
             return Err(format!("{tensors} tensors and {values} values are too many"));
         }
+        let mut stored_values = Vec::new();
         let values = (0..values).map(|_| {
             let name = reader.text()?;
+            let from = reader.at;
             let kind = reader.u32()?;
-            Ok((name, reader.value(kind, 0)?))
+            let value = reader.value(kind, 0)?;
+            stored_values.push((name.clone(), bytes.part(from..reader.at).ok_or("it ends too soon")?));
+            Ok((name, value))
         });
         let values = values.collect::<Result<HashMap<_, _>, String>>()?;
         let infos = (0..tensors).map(|_| reader.tensor()).collect::<Result<Vec<_>, String>>()?;
@@ -149,6 +157,7 @@ impl Gguf {
         let alignment = usize::try_from(alignment).ok().filter(|alignment| alignment.is_power_of_two());
         let alignment = alignment.ok_or("its alignment is no power of two")?;
         let data = reader.at.checked_next_multiple_of(alignment).ok_or("it is too large")?;
+        let order = infos.iter().map(|info| info.name.clone()).collect();
         let mut tensors = HashMap::new();
         for Info { name, shape, format, offset } in infos {
             let outside = || format!("the tensor {name:?} lies outside of the file");
@@ -169,7 +178,7 @@ impl Gguf {
             };
             tensors.insert(name, stored);
         }
-        Ok(Self { values, tensors })
+        Ok(Self { values, tensors, stored_values, order })
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
@@ -232,6 +241,16 @@ impl Gguf {
             unknown.len(),
             self.tensors.len(),
         ))
+    }
+
+    /// The values as they are in the file, in its order: each with its type.
+    pub(crate) fn stored_values(&self) -> &[(String, Bytes)] {
+        &self.stored_values
+    }
+
+    /// The tensors in the order of the file.
+    pub(crate) fn stored_tensors(&self) -> impl Iterator<Item = (&String, &Stored)> {
+        self.order.iter().filter_map(|name| self.tensors.get_key_value(name))
     }
 
     pub(crate) fn has_tensor(&self, name: &str) -> bool {

@@ -38,6 +38,7 @@ impl Gguf {
         if other.shard()? != Some(expected) {
             return Err(format!("it does not say that it is file {} of {count}", number + 1));
         }
+        self.order.extend(other.order);
         for (name, stored) in other.tensors {
             if self.tensors.insert(name.clone(), stored).is_some() {
                 return Err(format!("the tensor {name:?} is in another file of the model too"));

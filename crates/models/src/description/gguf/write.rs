@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use verdigris_kernels::Format;
+use verdigris_kernels::{Bytes, Format};
 
 /// Tensors begin at multiples of so many bytes.
 const ALIGNMENT: u64 = 32;
 
 /// A named value, as large as the format wants it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Put {
     U32(u32),
     F32(f32),
@@ -16,6 +16,8 @@ pub(crate) enum Put {
     Text(String),
     Texts(Vec<String>),
     Integers(Vec<i32>),
+    /// Type and value as another file has them.
+    Stored(Bytes),
 }
 
 /// A tensor that will be written.
@@ -73,6 +75,7 @@ fn text(out: &mut Vec<u8>, text: &str) {
 fn put(out: &mut Vec<u8>, value: &Put) {
     let mut kind = |number: u32| out.extend(number.to_le_bytes());
     match value {
+        Put::Stored(bytes) => out.extend_from_slice(bytes.get()),
         Put::U32(value) => {
             kind(4);
             out.extend(value.to_le_bytes());

@@ -7,11 +7,22 @@
 //! z = z_base + sum over pairs of alpha * (z_expert - z_anti)
 //! ```
 //!
-//! A steered model is a [`LanguageModel`] like any other, so everything above it works as it is.
+//! A steered model is a [`LanguageModel`] like any other, so everything above it works as it is. Its expert can draft for
+//! it ([`Steered::drafted_by_expert`]): what it has read as drafts it need not read again.
+
+mod ahead;
+mod expert;
 
 use std::sync::Arc;
 
+use verdigris_logits::{Chain, Sampler};
 use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Sequence};
+
+use crate::drafter::Coupling;
+
+use ahead::{Ahead, SharedAhead};
+
+pub use expert::ExpertDrafter;
 
 /// An expert, the anti-expert it is compared with, and how strongly their difference counts.
 #[derive(Clone)]
@@ -44,6 +55,39 @@ impl Steered {
         pairs.retain(|pair| pair.alpha != 0.0);
         Self { base, pairs }
     }
+
+    /// The expert of the first pair that counts.
+    pub fn first_expert(&self) -> Option<&Arc<dyn LanguageModel>> {
+        self.pairs.first().map(|pair| &pair.expert)
+    }
+
+    /// This model, and its first expert as a drafter for the first text that is begun with it. `None`: there is no
+    /// expert.
+    pub fn drafted_by_expert<'a>(
+        self: &Arc<Self>,
+        transforms: &'a Chain,
+        sampler: Sampler,
+        coupling: Coupling,
+    ) -> Option<(Arc<dyn LanguageModel>, ExpertDrafter<'a>)> {
+        let size = self.vocabulary_size();
+        let first = self.first_expert()?;
+        let shared = SharedAhead::default();
+        let drafter = ExpertDrafter::new(shared.clone(), first.vocabulary_size(), size, transforms, sampler, coupling);
+        Some((Arc::new(Drafted { steered: self.clone(), expert: shared }), drafter))
+    }
+
+    fn sequence(&self, capacity: usize, shared: Option<&SharedAhead>) -> Result<SteeredSequence, ModelError> {
+        let mut pairs = Vec::with_capacity(self.pairs.len());
+        for (i, Pair { expert, anti, alpha }) in self.pairs.iter().enumerate() {
+            let expert = Ahead::new(expert.clone().begin(capacity)?);
+            let expert = match shared.filter(|_| i == 0) {
+                Some(shared) => shared.fill(expert),
+                None => SharedAhead::of(expert),
+            };
+            pairs.push((expert, Member::new(anti.clone().begin(capacity)?), *alpha));
+        }
+        Ok(SteeredSequence { base: self.base.clone().begin(capacity)?, pairs })
+    }
 }
 
 impl LanguageModel for Steered {
@@ -61,16 +105,37 @@ impl LanguageModel for Steered {
     }
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
-        let begin = |model: &Arc<dyn LanguageModel>| Member::new(model.clone().begin(capacity)?);
-        let pairs = self.pairs.iter().map(|pair| Ok((begin(&pair.expert)?, begin(&pair.anti)?, pair.alpha)));
-        let pairs = pairs.collect::<Result<_, ModelError>>()?;
-        Ok(Box::new(SteeredSequence { base: self.base.clone().begin(capacity)?, pairs }))
+        Ok(Box::new(self.sequence(capacity, None)?))
+    }
+}
+
+/// A steered model whose first text shares its first expert with a drafter.
+struct Drafted {
+    steered: Arc<Steered>,
+    expert: SharedAhead,
+}
+
+impl LanguageModel for Drafted {
+    fn vocabulary_size(&self) -> usize {
+        self.steered.vocabulary_size()
+    }
+
+    fn context_length(&self) -> usize {
+        self.steered.context_length()
+    }
+
+    fn hidden_size(&self) -> Option<usize> {
+        self.steered.hidden_size()
+    }
+
+    fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
+        Ok(Box::new(self.steered.sequence(capacity, Some(&self.expert))?))
     }
 }
 
 struct SteeredSequence {
     base: Box<dyn Sequence>,
-    pairs: Vec<(Member, Member, f32)>,
+    pairs: Vec<(SharedAhead, Member, f32)>,
 }
 
 struct Member {
@@ -79,15 +144,19 @@ struct Member {
 }
 
 impl Member {
-    fn new(sequence: Box<dyn Sequence>) -> Result<Self, ModelError> {
-        Ok(Self { sequence, rows: Rows::default() })
+    fn new(sequence: Box<dyn Sequence>) -> Self {
+        Self { sequence, rows: Rows::default() }
     }
 }
 
 impl SteeredSequence {
-    fn members(&mut self) -> impl Iterator<Item = &mut Box<dyn Sequence>> {
-        let experts = self.pairs.iter_mut().flat_map(|(expert, anti, _)| [&mut expert.sequence, &mut anti.sequence]);
-        std::iter::once(&mut self.base).chain(experts)
+    /// Forgets of every member what is past a length.
+    fn cut(&mut self, length: usize) {
+        for (expert, anti, _) in &mut self.pairs {
+            expert.get().truncate(length);
+            anti.sequence.truncate(anti.sequence.len().min(length));
+        }
+        self.base.truncate(self.base.len().min(length));
     }
 }
 
@@ -105,33 +174,41 @@ impl Sequence for SteeredSequence {
         let result = (|| {
             self.base.forward(batch, rows)?;
             for (expert, anti, alpha) in &mut self.pairs {
-                expert.sequence.forward(batch, &mut expert.rows)?;
+                let mut expert = expert.get();
+                expert.forward(batch)?;
                 anti.sequence.forward(batch, &mut anti.rows)?;
                 for i in 0..rows.count() {
-                    mix(rows.row_mut(i), expert.rows.row(i), anti.rows.row(i), *alpha);
+                    mix(rows.row_mut(i), expert.row(i), anti.rows.row(i), *alpha);
                 }
             }
             Ok(())
         })();
         if result.is_err() {
             // All members or none.
-            self.members().filter(|member| member.len() > before).for_each(|member| member.truncate(before));
+            self.cut(before);
         }
         result
     }
 
     fn truncate(&mut self, length: usize) {
-        self.members().for_each(|member| member.truncate(length));
+        assert!(length <= self.len(), "truncating {} tokens to {length}", self.len());
+        self.cut(length);
     }
 
     fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
-        self.members().try_for_each(|member| member.keep(from, path))
+        self.base.keep(from, path)?;
+        for (expert, anti, _) in &mut self.pairs {
+            expert.get().keep(from, path)?;
+            anti.sequence.keep(from, path)?;
+        }
+        Ok(())
     }
 
     fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
-        let fork = |member: &Member| Member::new(member.sequence.fork()?);
-        let pairs = self.pairs.iter().map(|(expert, anti, alpha)| Ok((fork(expert)?, fork(anti)?, *alpha)));
-        let pairs = pairs.collect::<Result<_, ModelError>>()?;
+        let mut pairs = Vec::with_capacity(self.pairs.len());
+        for (expert, anti, alpha) in &self.pairs {
+            pairs.push((SharedAhead::of(expert.get().fork()?), Member::new(anti.sequence.fork()?), *alpha));
+        }
         Ok(Box::new(Self { base: self.base.fork()?, pairs }))
     }
 }

@@ -1,0 +1,225 @@
+//! A model that may have read further than the text that it reads: what it has drafted.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use verdigris_logits::TokenId;
+use verdigris_models::{Batch, ModelError, Rows, Sequence, Wanted};
+
+/// A sequence that has read the text and then tokens that may follow it.
+pub(super) struct Ahead {
+    sequence: Box<dyn Sequence>,
+    /// The tokens past the text, and for each whether its row is known.
+    tokens: Vec<(TokenId, bool)>,
+    /// The rows of those, one after the other; of one whose row is not known, anything. They stay until the next token
+    /// past a text is read.
+    known: Vec<f32>,
+    /// The length of a row.
+    width: usize,
+    /// The rows of the last batch that was not known in full.
+    read: Rows,
+    /// Of the batch that was read last, which row is which: one of `known`, or one of `read`.
+    wanted: Vec<Place>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Known(usize),
+    Read(usize),
+}
+
+impl Ahead {
+    pub(super) fn new(sequence: Box<dyn Sequence>) -> Self {
+        Self { sequence, tokens: Vec::new(), known: Vec::new(), width: 0, read: Rows::default(), wanted: Vec::new() }
+    }
+
+    /// How many tokens of the text it has read.
+    pub(super) fn len(&self) -> usize {
+        self.sequence.len() - self.tokens.len()
+    }
+
+    /// How many tokens it has read, those past the text counted in.
+    pub(super) fn all(&self) -> usize {
+        self.sequence.len()
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.sequence.capacity()
+    }
+
+    /// Reads tokens one after the other past the text and what was read so before, with the row of the last.
+    pub(super) fn read_ahead(&mut self, tokens: &[TokenId]) -> Result<&[f32], ModelError> {
+        self.sequence.forward(&Batch::chain(tokens, Wanted::Last), &mut self.read)?;
+        let row = self.read.last();
+        self.width = row.len();
+        if self.tokens.is_empty() {
+            self.known.clear();
+        }
+        for (i, &token) in tokens.iter().enumerate() {
+            let is_last = i + 1 == tokens.len();
+            self.tokens.push((token, is_last));
+            match is_last {
+                true => self.known.extend_from_slice(row),
+                false => self.known.resize(self.known.len() + row.len(), 0.0),
+            }
+        }
+        Ok(row)
+    }
+
+    /// Reads a tree past the text and what was read ahead, without keeping it: its rows.
+    pub(super) fn look_ahead(&mut self, batch: &Batch<'_>) -> Result<&Rows, ModelError> {
+        let length = self.sequence.len();
+        self.sequence.forward(batch, &mut self.read)?;
+        self.sequence.truncate(length);
+        Ok(&self.read)
+    }
+
+    /// Goes on with the text, as [`Sequence::forward`]: what was read ahead, and is what comes, is not read again.
+    pub(super) fn forward(&mut self, batch: &Batch<'_>) -> Result<(), ModelError> {
+        let (held, count) = (self.len(), batch.tokens.len());
+        let first = count - batch.rows();
+        let is_known = |(i, (token, known)): (usize, &(TokenId, bool))| {
+            batch.parents.is_none() && batch.tokens.get(i) == Some(token) && (*known || i < first)
+        };
+        let known = self.tokens.iter().enumerate().take_while(|&one| is_known(one)).count();
+        self.wanted.clear();
+        self.wanted.extend((first..known).map(|i| Place::Known(i * self.width)));
+        self.tokens.clear();
+        self.sequence.truncate(held + known);
+        if known < count {
+            let rest = match known {
+                0 => *batch,
+                _ => Batch::chain(&batch.tokens[known..], Wanted::From(first.saturating_sub(known))),
+            };
+            self.sequence.forward(&rest, &mut self.read)?;
+            self.wanted.extend((0..self.read.count()).map(Place::Read));
+        }
+        Ok(())
+    }
+
+    /// Row `i` of those that were wanted of the last batch.
+    pub(super) fn row(&self, i: usize) -> &[f32] {
+        match self.wanted[i] {
+            Place::Known(at) => &self.known[at..at + self.width],
+            Place::Read(row) => self.read.row(row),
+        }
+    }
+
+    /// Forgets the text past a length, and what was read past the text.
+    pub(super) fn truncate(&mut self, length: usize) {
+        let length = self.len().min(length);
+        self.tokens.clear();
+        self.sequence.truncate(length);
+    }
+
+    /// See [`Sequence::keep`].
+    pub(super) fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
+        self.truncate(usize::MAX);
+        self.sequence.keep(from, path)
+    }
+
+    /// A second one that has read the same text, and no further.
+    pub(super) fn fork(&self) -> Result<Self, ModelError> {
+        let mut fork = Self::new(self.sequence.fork()?);
+        fork.sequence.truncate(self.len());
+        Ok(fork)
+    }
+}
+
+/// One that a text and its drafter share.
+#[derive(Clone, Default)]
+pub(super) struct SharedAhead(Arc<Mutex<Option<Ahead>>>);
+
+/// It, while one of the two works with it.
+pub(super) struct InUse<'a>(MutexGuard<'a, Option<Ahead>>);
+
+impl SharedAhead {
+    pub(super) fn of(ahead: Ahead) -> Self {
+        Self(Arc::new(Mutex::new(Some(ahead))))
+    }
+
+    /// Puts it where there is none yet; where there is one, another text has it.
+    pub(super) fn fill(&self, ahead: Ahead) -> Self {
+        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if place.is_some() {
+            return Self::of(ahead);
+        }
+        *place = Some(ahead);
+        self.clone()
+    }
+
+    /// It, if the text has begun.
+    pub(super) fn begun(&self) -> Option<InUse<'_>> {
+        let place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        place.is_some().then(|| InUse(place))
+    }
+
+    /// It, for the text.
+    pub(super) fn get(&self) -> InUse<'_> {
+        self.begun().expect("a text has begun")
+    }
+}
+
+impl std::ops::Deref for InUse<'_> {
+    type Target = Ahead;
+    fn deref(&self) -> &Ahead {
+        self.0.as_ref().expect("a text has begun")
+    }
+}
+
+impl std::ops::DerefMut for InUse<'_> {
+    fn deref_mut(&mut self) -> &mut Ahead {
+        self.0.as_mut().expect("a text has begun")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Table;
+    use verdigris_models::LanguageModel;
+
+    /// Whatever was read ahead, the rows are those of the text, and what is right is not read again.
+    #[test]
+    fn what_was_read_ahead_does_not_show() {
+        let table = Table::deep(8, 5, 100);
+        let text = [3, 1, 4, 1, 5, 2, 6, 5, 3, 5];
+        let (mut whole, mut rows) = (table.clone().begin(100).unwrap(), Rows::default());
+        whole.forward(&Batch::chain(&text, Wanted::All), &mut rows).unwrap();
+        for (known, ahead) in [(0, &[3, 1][..]), (2, &[4, 1, 5]), (2, &[4, 1, 7]), (3, &[7]), (5, &[2, 6, 5, 3, 5, 7])]
+        {
+            for (wanted, first) in [(Wanted::All, known), (Wanted::Last, 9), (Wanted::From(3), known + 3)] {
+                let mut one = Ahead::new(table.clone().begin(100).unwrap());
+                one.forward(&Batch::chain(&text[..known], Wanted::Last)).unwrap();
+                for token in ahead.chunks(1) {
+                    one.read_ahead(token).unwrap();
+                }
+                assert_eq!((one.len(), one.all()), (known, known + ahead.len()));
+                let calls = table.calls();
+                one.forward(&Batch::chain(&text[known..], wanted)).unwrap();
+                let right = ahead.iter().zip(&text[known..]).take_while(|(a, b)| a == b).count();
+                assert_eq!(table.calls() - calls, usize::from(known + right < text.len()));
+                assert_eq!((one.len(), one.all()), (10, 10));
+                (first..10)
+                    .for_each(|i| assert_eq!(one.row(i - first), rows.row(i), "row {i} after {known}, {ahead:?}"));
+            }
+        }
+    }
+
+    /// Tokens that were read ahead together have one row alone.
+    #[test]
+    fn a_row_that_is_not_known_is_computed() {
+        let table = Table::deep(8, 5, 100);
+        let (mut whole, mut rows) = (table.clone().begin(100).unwrap(), Rows::default());
+        whole.forward(&Batch::chain(&[1, 2, 3, 4], Wanted::All), &mut rows).unwrap();
+        let mut one = Ahead::new(table.begin(100).unwrap());
+        one.read_ahead(&[1, 2, 3]).unwrap();
+        one.forward(&Batch::chain(&[1, 2, 3, 4], Wanted::From(1))).unwrap();
+        (1..4).for_each(|i| assert_eq!(one.row(i - 1), rows.row(i)));
+        one.read_ahead(&[5, 6]).unwrap();
+        one.truncate(3);
+        one.forward(&Batch::chain(&[4], Wanted::Last)).unwrap();
+        assert_eq!(one.row(0), rows.row(3));
+        one.read_ahead(&[5]).unwrap();
+        assert_eq!(one.fork().unwrap().all(), 4);
+    }
+}
