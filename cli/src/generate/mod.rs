@@ -81,7 +81,7 @@ pub(crate) struct Generate {
     seed: Option<u64>,
     /// Write so many texts side by side, with this seed and the ones after it, and print each when it ends
     #[arg(long, value_name = "N", default_value = "1", hide_default_value = true,
-          value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["draft", "draft_by_expert", "lookup"])]
+          value_parser = clap::value_parser!(u16).range(1..))]
     texts: u16,
     /// Print a JSON object for each text at its end instead of text as it comes
     #[arg(long)]
