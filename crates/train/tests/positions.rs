@@ -82,8 +82,14 @@ fn bf16_is_as_good_far_out_as_at_the_beginning() {
     let [whole, half] = [(0, DType::F32), (1, DType::BF16)].map(|(i, kind)| model(folders[i].path(), kind));
     let expected = rows(whole.model(&Device::Cpu).unwrap());
     // The kernels here compute in f32 with the weights as they are: nothing is lost but in the cache.
-    let exact = rows(half.clone().cached_as(Format::F32).model(&Device::Cpu).unwrap());
-    assert_eq!(exact, expected);
+    let own = || rows(half.clone().cached_as(Format::F32).model(&Device::Cpu).unwrap());
+    let are_tiles_allowed = verdigris_kernels::allow_tiles(false);
+    assert_eq!(own(), expected);
+    // Where the CPU multiplies tiles of bf16, rows go there in two pieces.
+    verdigris_kernels::allow_tiles(are_tiles_allowed);
+    let in_tiles = differences(&own(), &expected);
+    println!("bf16, keys and values in f32: {in_tiles:?}");
+    assert!(in_tiles.iter().all(|&difference| difference < 1e-4), "{in_tiles:?}");
     let with_cache = differences(&rows(half.model(&Device::Cpu).unwrap()), &expected);
     println!("bf16, keys and values in f16: {with_cache:?}");
     assert!(with_cache.iter().all(|&difference| difference > 0.0 && difference < 4e-3), "{with_cache:?}");
