@@ -1,5 +1,5 @@
 //! Draft heads as drafters: the text that comes without them where it must be, the law of it elsewhere. The heads are
-//! random ones (`fixtures/golden/draft_heads.py`), so that some drafts stand and most do not.
+//! those of `tale`, of whose drafts some stand and some do not.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -12,12 +12,12 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures")
 }
 
-static SMALL: LazyLock<Engine> = LazyLock::new(|| Engine::load(fixtures().join("models/tale-small")).unwrap());
+static TALE: LazyLock<Engine> = LazyLock::new(|| Engine::load(fixtures().join("models/tale")).unwrap());
 
 static HEADS: LazyLock<[DraftHead; 2]> = LazyLock::new(|| {
-    let target = ModelFolder::at(fixtures().join("models/tale-small"));
-    ["feature", "medusa"].map(|name| {
-        let folder = ModelFolder::at(fixtures().join("golden/draft_heads").join(name));
+    let target = ModelFolder::at(fixtures().join("models/tale"));
+    ["tale-draft", "tale-medusa"].map(|name| {
+        let folder = ModelFolder::at(fixtures().join("models").join(name));
         DraftHead::load(&folder, &target).unwrap()
     })
 });
@@ -31,23 +31,30 @@ fn shapes() -> [TreeShape; 4] {
 /// At any temperature, for drafts that guess at the target's own draws.
 #[test]
 fn a_repeatable_text_is_that_of_plain_decoding() {
-    let key = Key::from_secret([6; 32], "test", Marking::default(), SMALL.reader().vocabulary()).unwrap();
+    let key = Key::from_secret([6; 32], "test", Marking::default(), TALE.reader().vocabulary()).unwrap();
     for head in &*HEADS {
+        let (mut drafted, mut accepted) = (0, 0);
         for (seed, prompt) in PROMPTS.into_iter().enumerate() {
             for temperature in [0.0, 0.8] {
                 let request = || {
-                    let request = SMALL.request(prompt).temperature(temperature).max_tokens(40).seed(seed as u64);
+                    let request = TALE.request(prompt).temperature(temperature).max_tokens(40).seed(seed as u64);
                     if seed % 2 == 0 { request } else { request.watermark(&key).repetition_penalty(1.1) }
                 };
                 let plain = request().text().unwrap();
                 for shape in shapes() {
                     let written = request().draft_head(head).draft_tree(shape).repeatable().text().unwrap();
                     assert_eq!((written.tokens, written.stop), (plain.tokens.clone(), plain.stop), "{shape:?}");
+                    if temperature == 0.0 && shape.is_chain() {
+                        let acceptance = written.acceptance.unwrap();
+                        drafted += acceptance.drafted;
+                        accepted += acceptance.accepted;
+                    }
                 }
                 let written = request().draft_head(head).repeatable().text().unwrap();
                 assert_eq!(written.tokens, plain.tokens);
             }
         }
+        assert!(accepted > drafted / 8, "{accepted} of {drafted}");
     }
 }
 
@@ -58,7 +65,7 @@ fn what_is_decided_is_not_waited_for() {
     let expression = "(one|two) small (ship|boat)s? sailed (away|home)[a-z ]{5,20}\\.";
     for head in &*HEADS {
         for seed in 0..6 {
-            let request = || SMALL.request("The").regex(expression).max_tokens(60).temperature(0.9).seed(seed);
+            let request = || TALE.request("The").regex(expression).max_tokens(60).temperature(0.9).seed(seed);
             let plain = request().text().unwrap();
             for shape in shapes() {
                 let written = request().draft_head(head).draft_tree(shape).repeatable().text().unwrap();
@@ -74,7 +81,7 @@ fn what_is_decided_is_not_waited_for() {
 #[test]
 fn drafts_of_their_own_leave_the_law_as_it_is() {
     const TEXTS: u64 = 3000;
-    let request = |seed: u64| SMALL.request("The").temperature(0.5).top_k(6).top_p(1.0).max_tokens(3).seed(seed);
+    let request = |seed: u64| TALE.request("The").temperature(0.5).top_k(6).top_p(1.0).max_tokens(3).seed(seed);
     let counts = |each: &dyn Fn(Request<'static>) -> Request<'static>, first: u64| {
         let mut counts = std::collections::BTreeMap::new();
         for seed in first..first + TEXTS {
@@ -102,9 +109,9 @@ fn drafts_of_their_own_leave_the_law_as_it_is() {
 
 #[test]
 fn a_head_needs_hidden_states_of_its_size() {
-    let tale = Engine::load(fixtures().join("models/tale")).unwrap();
+    let small = Engine::load(fixtures().join("models/tale-small")).unwrap();
     for head in &*HEADS {
-        let fault = tale.request("The").draft_head(head).text().unwrap_err().to_string();
+        let fault = small.request("The").draft_head(head).text().unwrap_err().to_string();
         assert!(fault.contains("a draft head reads hidden states"), "{fault}");
     }
 }
