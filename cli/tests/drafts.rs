@@ -1,73 +1,86 @@
-//! `train draft` and `train medusa` as their users meet them.
+//! Texts that are drafted, through the program: by draft heads, by the expert that steers, several at a time.
 
 mod support;
 
-use std::fs;
+use serde_json::Value;
+use support::{Folder, KEY, TALE_SMALL};
 
-use support::{Folder, TALE_SMALL};
+const FEATURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-draft");
+const MEDUSA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-medusa");
+const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
 
-const PROMPTS: &str = "The captain was\nThe old house had\n\"My dear\nIt was a\nWhen she came\nA storm of\n";
-
-/// Few steps, on short texts.
-const SHORT: [&str; 11] = [
-    "--target",
-    TALE_SMALL,
-    "--max-tokens",
-    "12",
-    "--steps",
-    "6",
-    "--batch",
-    "4",
-    "--learning-rate",
-    "1e-2",
-    "--warm-up=1",
-];
-
-fn train(folder: &Folder, head: &str, more: &[&str]) -> support::Run {
-    folder.run(&[&["train", head], &SHORT[..], more].concat())
+/// What the program wrote, as JSON.
+fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
+    let run = folder.run(&[&["generate", "The captain", "--json"], arguments].concat());
+    assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}");
+    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// Marked, under an expression, greedy or not: with a seed the text is the one without drafts, and some drafts stand.
 #[test]
-fn heads_are_trained_and_not_trained_over() {
+fn heads_draft_the_text_of_a_seed() {
     let folder = Folder::new();
-    folder.write("prompts.txt", PROMPTS);
-    let prompts = ["--prompts", "prompts.txt", "--out", "drafter", "--inner", "32"];
-    let run = train(&folder, "draft", &prompts);
-    assert_eq!(run.status, 0, "{run:?}");
-    assert!(run.out.contains("head           drafter (feature)") && run.out.contains("likeliest same"), "{run:?}");
-    train(&folder, "draft", &prompts).fails("drafter holds a model already: choose another --out");
-    let config: serde_json::Value =
-        serde_json::from_slice(&fs::read(folder.path("drafter/config.json")).unwrap()).unwrap();
-    assert_eq!((&config["target"], &config["intermediate_size"]), (&"tale-small".into(), &32.into()));
-    // The same texts serve the other head.
-    let texts = ["--texts", "drafter/texts.jsonl", "--heads", "2", "--out", "heads", "--json", "--quiet"];
-    let without_max_tokens: Vec<&str> =
-        ["train", "medusa"].iter().chain(&SHORT[..2]).chain(&SHORT[4..]).chain(&texts).copied().collect();
-    let run = folder.run(&without_max_tokens);
-    assert_eq!((run.status, run.err.as_str()), (0, ""), "{run:?}");
-    let summary: serde_json::Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!((&summary["head"], &summary["texts"], &summary["steps"]), (&"medusa".into(), &5.into(), &6.into()));
-    assert_eq!(summary["heldout"]["same"].as_array().unwrap().len(), 2);
-    let kept = fs::read(folder.path("heads/training.json")).unwrap();
-    assert_eq!(serde_json::from_slice::<serde_json::Value>(&kept).unwrap(), summary);
-}
-
-#[test]
-fn what_is_wrong_is_one_line() {
-    let folder = Folder::new();
-    folder.write("prompts.txt", PROMPTS);
-    folder.write("empty.txt", "\n");
-    let out = ["--out", "out"];
-    for (more, said) in [
-        (&["--prompts", "none.txt"][..], "cannot read none.txt"),
-        (&["--prompts", "empty.txt"], "empty.txt has no prompts: write one a line"),
-        (&["--prompts", "prompts.txt", "--chat"], "leave out --chat"),
-        (&["--prompts", "prompts.txt", "--heads", "0"], "--heads is 0, but must be 1 to 16"),
-        (&["--prompts", "prompts.txt", "--draft-vocabulary", "1"], "--draft-vocabulary is 1"),
+    folder.write_private("key.json", KEY);
+    for (arguments, must_stand) in [
+        (&["--seed", "3", "--temperature", "0", "--max-tokens", "80"][..], true),
+        (&["--seed", "3", "--key", "key.json", "--max-tokens", "60"], false),
+        (&["--seed", "4", "--regex", "[A-Z][a-z ,]{40,60}\\.", "--temperature", "0"], false),
     ] {
-        train(&folder, "medusa", &[more, &out].concat()).fails(said);
-        assert!(!folder.path("out").exists(), "{said}");
+        let plain = &written(&folder, arguments)[0];
+        for head in [FEATURE, MEDUSA] {
+            for tokens in [&["--draft-tokens", "3"][..], &[]] {
+                let drafted = &written(&folder, &[arguments, &["--draft", head], tokens].concat())[0];
+                if must_stand || tokens.is_empty() {
+                    assert_eq!(drafted["tokens"], plain["tokens"], "{head}, {arguments:?}");
+                }
+                if must_stand && !tokens.is_empty() {
+                    assert!(drafted["accepted"].as_u64() > Some(10), "{drafted}");
+                }
+            }
+        }
     }
-    folder.write("one.txt", "The captain\n");
-    train(&folder, "medusa", &["--prompts", "one.txt", "--out", "out"]).fails("give more prompts");
+    // A form holds whatever is drawn.
+    let drawn = &written(&folder, &["--regex", "[A-Z][a-z ,]{40,60}\\.", "--draft", FEATURE, "--draft-tokens", "4"])[0];
+    assert!(drawn["text"].as_str().unwrap().ends_with('.'), "{drawn}");
+}
+
+#[test]
+fn several_texts_are_drafted_side_by_side() {
+    let folder = Folder::new();
+    let arguments = ["--texts", "3", "--seed", "5", "--max-tokens", "40"];
+    let texts = |more: &[&str]| -> Vec<Value> {
+        let mut texts = written(&folder, &[&arguments, more].concat());
+        texts.sort_by_key(|text| text["seed"].as_u64());
+        texts.into_iter().map(|text| text["tokens"].clone()).collect()
+    };
+    let plain = texts(&[]);
+    assert_eq!(plain.len(), 3);
+    for drafts in [&["--lookup"][..], &["--draft", "tale-small"], &["--draft", FEATURE], &["--draft", MEDUSA]] {
+        assert_eq!(texts(drafts), plain, "{drafts:?}");
+    }
+}
+
+#[test]
+fn the_expert_that_steers_drafts() {
+    let folder = Folder::new();
+    let steer = ["--expert", EXPERT, "--anti", TALE_SMALL, "--seed", "7", "--max-tokens", "60"];
+    for temperature in ["0", "0.8"] {
+        let with =
+            |more: &[&str]| written(&folder, &[&steer[..], &["--temperature", temperature], more].concat())[0].clone();
+        let (plain, drafted) = (with(&[]), with(&["--draft-by-expert"]));
+        assert_eq!(drafted["tokens"], plain["tokens"]);
+        let fixed = with(&["--draft-by-expert", "--draft-tokens", "3"]);
+        assert!(fixed["accepted"].as_u64() > Some(8), "{fixed}");
+    }
+    let run = folder.run(&["generate", "x", "--draft-by-expert"]);
+    assert!(run.status == 2 && run.err.contains("--expert"), "{run:?}");
+}
+
+#[test]
+fn a_head_of_another_model_is_refused() {
+    let folder = Folder::new();
+    for head in [FEATURE, MEDUSA] {
+        folder.run(&["generate", "x", "--model", "tale-small", "--draft", head]).fails("it was trained for tale");
+    }
+    folder.run(&["generate", "x", "--model", FEATURE]).fails("is not a model folder");
 }
