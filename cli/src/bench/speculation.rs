@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use crate::model::{DraftSource, EngineOptions};
 #[derive(Args)]
 #[command(after_help = "\
 First the costs: v(m), a call of the model with m rows, and c, a drafted token of each drafter, as multiples of a call \
-with one row. Then texts are written plainly and with drafts, in turn, so that a busy machine is busy for all of them. \
+with one row. Then texts are written plainly and with drafts, in turn, so that a busy machine is busy for all of them; \
+the time to the first token does not count. \
 The speed predicted is E / (v(1 + g) + g c), with E the tokens and g the drafts a call. A file of prompts has a JSON \
 object a line: {\"kind\": \"code\", \"prompt\": \"...\"}.
 
@@ -270,10 +272,16 @@ impl Speculation {
         };
         let request = request.max_tokens(self.tokens).through_end().seed(seed);
         let request = way.of(request.temperature(temperature).top_p(self.top_p));
-        let begun = Instant::now();
-        let written = request.text()?;
-        let seconds = begun.elapsed().as_secs_f64();
-        Ok(Sum { seconds, tokens: written.tokens.len(), acceptance: written.acceptance.unwrap_or_default() })
+        // Reading the prompt is no part of it: time begins with the first token.
+        let mut begun = None;
+        let written = request.stream(|_| {
+            begun.get_or_insert_with(Instant::now);
+            ControlFlow::Continue(())
+        })?;
+        let seconds = begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
+        let (tokens, mut acceptance) = (written.tokens.len().saturating_sub(1), written.acceptance.unwrap_or_default());
+        acceptance.calls = acceptance.calls.saturating_sub(1);
+        Ok(Sum { seconds, tokens, acceptance })
     }
 
     /// Where there are several kinds of prompts, all together are one more.
