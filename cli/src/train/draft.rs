@@ -11,6 +11,7 @@ use verdigris_train::draft::{Event, Summary};
 use verdigris_train::{Progress, train_draft};
 
 use super::bar::bar;
+use super::report::report;
 use super::steps::StepOptions;
 use crate::error::Failure;
 use crate::model::ModelOption;
@@ -137,13 +138,7 @@ impl Common {
         })?
         .expect("this run is never stopped early");
         bar.finish_and_clear();
-        let mut out = anstream::stdout();
-        match json {
-            true => writeln!(out, "{}", serde_json::to_string(&summary).expect("a summary serialises"))?,
-            false => print(&mut out, &options, &summary)?,
-        }
-        out.flush()?;
-        Ok(ExitCode::SUCCESS)
+        report(json, &summary, |out| print(out, &options, &summary))
     }
 
     fn options(self, head: HeadShape) -> Result<Options, Failure> {
@@ -179,7 +174,7 @@ fn describe(progress: &Progress<Agreement>) -> String {
     format!("step {step}, loss {loss:.3}{}, {speed:.0} tokens/s", same.unwrap_or_default())
 }
 
-fn print(out: &mut impl Write, options: &Options, summary: &Summary) -> std::io::Result<()> {
+fn print(out: &mut dyn Write, options: &Options, summary: &Summary) -> std::io::Result<()> {
     writeln!(out, "head           {} ({})", options.out.display(), summary.head)?;
     writeln!(out, "target         {}", summary.target)?;
     writeln!(out, "parameters     {}", summary.parameters)?;

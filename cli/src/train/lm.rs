@@ -8,6 +8,7 @@ use clap::Args;
 use verdigris_train::{Options, Progress, Summary, train};
 
 use super::bar::bar;
+use super::report::report;
 use super::steps::StepOptions;
 use crate::error::Failure;
 use crate::model::ModelOption;
@@ -72,13 +73,7 @@ impl Lm {
         })?
         .expect("this run is never stopped early");
         bar.finish_and_clear();
-        let mut out = anstream::stdout();
-        match json {
-            true => writeln!(out, "{}", serde_json::to_string(&summary).expect("a summary serialises"))?,
-            false => print(&mut out, &options, &summary)?,
-        }
-        out.flush()?;
-        Ok(ExitCode::SUCCESS)
+        report(json, &summary, |out| print(out, &options, &summary))
     }
 
     fn options(self) -> Result<Options, Failure> {
@@ -101,7 +96,7 @@ fn describe(progress: &Progress<f64>) -> String {
     format!("step {}, loss {:.3}{heldout}, {:.0} tokens/s", progress.step, progress.loss, progress.tokens_per_second)
 }
 
-fn print(out: &mut impl Write, options: &Options, summary: &Summary) -> std::io::Result<()> {
+fn print(out: &mut dyn Write, options: &Options, summary: &Summary) -> std::io::Result<()> {
     writeln!(out, "model          {}", options.out.display())?;
     writeln!(out, "parameters     {}", summary.parameters)?;
     writeln!(out, "steps          {}", summary.steps)?;

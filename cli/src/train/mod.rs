@@ -3,6 +3,7 @@
 mod bar;
 mod draft;
 mod lm;
+mod report;
 mod steps;
 
 use std::process::ExitCode;

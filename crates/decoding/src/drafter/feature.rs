@@ -1,7 +1,5 @@
 //! A layer that goes on from the target's hidden states.
 
-use std::sync::Arc;
-
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Chain, Row, Sampler, TokenId};
 use verdigris_models::draft_head::feature::{FeatureModel, FeatureSequence};
@@ -10,6 +8,7 @@ use verdigris_models::{Batch, Rows, Wanted};
 use super::Drafter;
 use super::children::{Children, Coupling};
 use super::grow::{Network, grow};
+use super::some_tokens::SomeTokens;
 use crate::chance::Chance;
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
@@ -34,9 +33,7 @@ pub struct FeatureDrafter<'a> {
 /// The layer, in the midst of a text.
 struct FeatureNetwork {
     sequence: FeatureSequence,
-    tokens: Arc<[TokenId]>,
-    /// The vocabulary of the target.
-    size: usize,
+    tokens: SomeTokens,
     width: usize,
     rows: Rows,
     /// Of the tokens of a tree that were read last: their states, in their order.
@@ -44,8 +41,6 @@ struct FeatureNetwork {
     /// The state behind the next token.
     last: Vec<f32>,
     joined: Vec<f32>,
-    /// The logits of all tokens.
-    logits: Vec<f32>,
 }
 
 impl<'a> FeatureDrafter<'a> {
@@ -64,14 +59,12 @@ impl<'a> FeatureDrafter<'a> {
     ) -> Result<Self, DecodeError> {
         let network = FeatureNetwork {
             sequence: model.begin(capacity.min(model.context_length()))?,
-            tokens: model.tokens().into(),
-            size,
+            tokens: SomeTokens::new(model.tokens(), size),
             width: model.hidden_size(),
             rows: Rows::with_hidden(),
             states: Vec::new(),
             last: Vec::new(),
             joined: Vec::new(),
-            logits: vec![f32::NEG_INFINITY; size],
         };
         let children = Children::new(transforms, sampler, coupling);
         Ok(Self { network, children, known: 0, features: Vec::new() })
@@ -95,7 +88,7 @@ impl FeatureNetwork {
 
 impl Network for FeatureNetwork {
     fn reads(&self, token: TokenId) -> bool {
-        (token as usize) < self.size
+        (token as usize) < self.tokens.of()
     }
 
     fn len(&self) -> usize {
@@ -127,11 +120,7 @@ impl Network for FeatureNetwork {
     }
 
     fn load(&self, i: usize, row: &mut Row) {
-        row.load(&self.logits);
-        let logits = row.logits_mut();
-        for (&token, &logit) in self.tokens.iter().zip(self.rows.row(i)) {
-            logits[token as usize] = logit;
-        }
+        self.tokens.load(self.rows.row(i), row);
     }
 
     fn truncate(&mut self, length: usize) {

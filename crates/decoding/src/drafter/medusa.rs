@@ -7,6 +7,7 @@ use verdigris_models::draft_head::medusa::MedusaHeads;
 
 use super::Drafter;
 use super::children::{Children, Coupling};
+use super::some_tokens::SomeTokens;
 use crate::chance::Chance;
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
@@ -25,16 +26,15 @@ pub struct Medusa<'a> {
     hidden: Vec<f32>,
     seen: usize,
     rows: Rows,
-    /// The logits of all tokens, none of which is guessed.
-    none: Vec<f32>,
+    tokens: SomeTokens,
 }
 
 impl<'a> Medusa<'a> {
     /// Drafts with heads for a target whose rows have `size` logits.
     pub fn new(heads: MedusaHeads, size: usize, transforms: &'a Chain, sampler: Sampler, coupling: Coupling) -> Self {
         let children = Children::new(transforms, sampler, coupling);
-        let none = vec![f32::NEG_INFINITY; size];
-        Self { heads, children, hidden: Vec::new(), seen: 0, rows: Rows::default(), none }
+        let tokens = SomeTokens::new(heads.tokens(), size);
+        Self { heads, children, hidden: Vec::new(), seen: 0, rows: Rows::default(), tokens }
     }
 }
 
@@ -47,7 +47,7 @@ impl Drafter for Medusa<'_> {
         chance: &mut dyn Chance,
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError> {
-        let Self { heads, children, hidden, seen, rows, none } = self;
+        let Self { heads, children, hidden, seen, rows, tokens } = self;
         if hidden.is_empty() {
             return Ok(());
         }
@@ -59,7 +59,6 @@ impl Drafter for Medusa<'_> {
             return Ok(());
         }
         heads.guess(hidden, late + depth, rows);
-        let tokens = heads.tokens();
         let mut drafted: Vec<Option<(usize, ChainState)>> = vec![None; shape.len()];
         let open = std::iter::once(None).chain((0..shape.len()).map(Some));
         for node in open {
@@ -74,13 +73,7 @@ impl Drafter for Medusa<'_> {
             if asked.is_empty() || depth_of >= depth {
                 continue;
             }
-            let load = |row: &mut Row| {
-                row.load(none);
-                let logits = row.logits_mut();
-                for (&token, &logit) in tokens.iter().zip(rows.row(late + depth_of)) {
-                    logits[token as usize] = logit;
-                }
-            };
+            let load = |row: &mut Row| tokens.load(rows.row(late + depth_of), row);
             let of_node = children.draft(load, &state, parent, asked.len(), chance, tree).to_vec();
             for (child, asked) in of_node.into_iter().zip(asked) {
                 let mut state = state.clone();

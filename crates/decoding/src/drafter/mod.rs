@@ -6,6 +6,7 @@ pub(crate) mod grow;
 mod lookup;
 mod medusa;
 mod small_model;
+mod some_tokens;
 mod suffix_automaton;
 
 use verdigris_logits::TokenId;
