@@ -60,6 +60,38 @@ fn several_texts_are_drafted_side_by_side() {
     }
 }
 
+/// A rule that changes the law is named in what is printed; the others are not.
+#[test]
+fn what_decides_is_chosen_and_said() {
+    let folder = Folder::new();
+    let drafts = ["--draft", FEATURE, "--seed", "3", "--max-tokens", "60", "--draft-tokens", "4"];
+    let accepted = |rule: &str| {
+        let text = &written(&folder, &[&drafts[..], &["--quiet", "--draft-rule", rule]].concat())[0];
+        assert_eq!(text["lossy"], if rule == "typical" { rule.into() } else { Value::Null }, "{text}");
+        text["accepted"].as_u64().unwrap()
+    };
+    let [each, block, typical] = ["each-token", "block", "typical"].map(accepted);
+    assert!(block >= each && typical != each, "{each} {block} {typical}");
+    let said = folder.run(&[&["generate"], &drafts[..], &["--draft-rule", "typical"]].concat()).err;
+    assert!(said.contains("typical acceptance, which changes the law of the text"), "{said}");
+    let timed = ["generate", "--lookup", "--seed", "1", "--draft-rule", "typical"];
+    folder.run(&timed).fails("--seed with --draft-rule typical needs --draft-tokens or --draft-tree");
+}
+
+/// At temperature 0 a tree of drafts changes nothing, and more of it stands than of its first chain.
+#[test]
+fn trees_are_drafted() {
+    let folder = Folder::new();
+    let greedy = ["--temperature", "0", "--max-tokens", "80"];
+    let plain = &written(&folder, &greedy)[0];
+    let calls = [["--draft-tree", "1,1"], ["--draft-tree", "3,2"]].map(|tree| {
+        let text = &written(&folder, &[&greedy[..], &["--draft", FEATURE], &tree].concat())[0];
+        assert_eq!(text["tokens"], plain["tokens"]);
+        text["calls"].as_u64().unwrap()
+    });
+    assert!(calls[1] < calls[0], "{calls:?}");
+}
+
 #[test]
 fn the_expert_that_steers_drafts() {
     let folder = Folder::new();

@@ -119,10 +119,15 @@ pub fn pairs(model: &Engine, draft: &Engine, way: usize, draws: u64) -> Fit {
 /// If a model fails.
 pub fn greedy(prompts: u64, tokens: usize) -> Result<BTreeMap<String, usize>, String> {
     let [tale, small] = ["tale", "tale-small"].map(|name| engine(name).expect("a model of the project"));
-    let folder = ModelFolder::at(fixtures().join("models/tale-small"));
-    let heads = ["feature", "medusa"].map(|name| {
-        let head = ModelFolder::at(fixtures().join("golden/draft_heads").join(name));
-        (name, DraftHead::load(&head, &folder).expect("heads of the project"))
+    let heads = [
+        ("tale", "feature", "models/tale-draft"),
+        ("tale", "medusa", "models/tale-medusa"),
+        ("tale-small", "feature", "golden/draft_heads/feature"),
+        ("tale-small", "medusa", "golden/draft_heads/medusa"),
+    ]
+    .map(|(of, kind, path)| {
+        let target = ModelFolder::at(fixtures().join("models").join(of));
+        (of, kind, DraftHead::load(&ModelFolder::at(fixtures().join(path)), &target).expect("heads of the project"))
     });
     let shapes = [TreeShape::chain(4), TreeShape::levels(&[3, 2]), TreeShape::levels(&[2, 1, 1])];
     let mut accepted = BTreeMap::new();
@@ -135,9 +140,8 @@ pub fn greedy(prompts: u64, tokens: usize) -> Result<BTreeMap<String, usize>, St
             let plain = request().text().expect("it writes");
             let mut drafted: Vec<(&str, Request<'_>)> =
                 vec![("model", request().draft(other)), ("lookup", request().lookup())];
-            if name == "tale-small" {
-                drafted.extend(heads.iter().map(|(kind, head)| (*kind, request().draft_head(head))));
-            }
+            let own = heads.iter().filter(|(of, ..)| *of == name);
+            drafted.extend(own.map(|(_, kind, head)| (*kind, request().draft_head(head))));
             for (kind, request) in drafted {
                 let request = match seed as usize % (shapes.len() + 1) {
                     0 => request,

@@ -1,5 +1,6 @@
 //! `verdigris generate`: write text.
 
+mod drafts;
 mod prompt;
 mod rewards;
 mod texts;
@@ -12,6 +13,7 @@ use verdigris::{Key, KeyRing, Message, Request};
 
 use crate::error::Failure;
 use crate::form::FormOptions;
+use crate::generate::drafts::DraftOptions;
 use crate::generate::prompt::PromptOptions;
 use crate::generate::rewards::RewardOptions;
 use crate::key::writer_of;
@@ -109,30 +111,6 @@ pub(crate) struct Generate {
     sampling: SamplingOptions,
 }
 
-/// Who drafts, and how much.
-#[derive(Args)]
-struct DraftOptions {
-    /// Let a smaller model draft, or a draft head that was trained for this one: the law of the text stays what it is
-    #[arg(long, value_name = "PATH|NAME", conflicts_with = "lookup")]
-    draft: Option<PathBuf>,
-    /// Let the first --expert draft, which reads each draft once for both
-    #[arg(long, requires = "expert", conflicts_with_all = ["draft", "lookup"])]
-    draft_by_expert: bool,
-    /// Draft from what followed the last tokens when they stood in the text before
-    #[arg(long)]
-    lookup: bool,
-    /// Draft just so many tokens for each call of the model [default: as many as turn out to pay, which with
-    /// --seed are fewer]
-    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
-    draft_tokens: Option<usize>,
-}
-
-impl DraftOptions {
-    fn somebody_drafts(&self) -> bool {
-        self.draft.is_some() || self.draft_by_expert || self.lookup
-    }
-}
-
 impl Generate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.run.begin()?;
@@ -141,9 +119,7 @@ impl Generate {
         if self.payload.is_some() && key.is_none() && ring.is_none() {
             return Err(Failure::Usage("a payload needs a key that carries it: --key FILE".into()));
         }
-        if self.drafts.draft_tokens.is_some() && !self.drafts.somebody_drafts() {
-            return Err(Failure::Usage("--draft-tokens needs somebody who drafts: --draft MODEL or --lookup".into()));
-        }
+        self.drafts.check(self.seed)?;
         // Told before anything is computed.
         let inputs: Vec<_> = self.prompt.file().into_iter().chain(self.key.as_deref()).collect();
         let file = self.output.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
@@ -169,20 +145,11 @@ impl Generate {
                 request = request.payload(payload);
             }
         }
-        let drafter = self.drafts.draft.as_deref().map(|path| self.engine.drafter(path)).transpose()?;
-        if let Some(drafter) = &drafter {
-            request = drafter.draft(request);
-        } else if self.drafts.draft_by_expert {
-            request = request.draft_by_expert();
-        } else if self.drafts.lookup {
-            request = request.lookup();
-        }
-        if let Some(tokens) = self.drafts.draft_tokens {
-            request = request.draft_tokens(tokens);
-        }
+        let drafter = self.drafts.drafter(&self.engine)?;
+        request = self.drafts.apply(request, drafter.as_ref());
         if let Some(seed) = self.seed {
             request = request.seed(seed);
-            if self.drafts.draft_tokens.is_none() {
+            if !self.drafts.are_counted() {
                 // How many drafts pay is a matter of time, which must not show in a text that is to be repeated.
                 request = request.repeatable();
             }

@@ -39,6 +39,9 @@ struct Output<'a> {
     drafted: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     accepted: Option<usize>,
+    /// The rule of drafts that changed the law of the text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lossy: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reward: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,6 +119,7 @@ impl Generate {
             report(&texts, started.elapsed().as_secs_f64(), key);
         }
         self.warn_of_equal(&texts, key);
+        self.warn_of_lossy(&texts);
         Ok(self.say_whether_whole(&texts))
     }
 
@@ -274,6 +278,7 @@ impl Generate {
             calls: written.acceptance.map(|a| a.calls),
             drafted: written.acceptance.map(|a| a.drafted),
             accepted: written.acceptance.map(|a| a.accepted),
+            lossy: written.lossy,
             reward: best.map(|best| best.rewards[best.index]),
             rewards: best.map(|best| &best.rewards[..]),
             kl_bound: best.map(BestOf::kl_bound),
@@ -302,6 +307,15 @@ impl Generate {
             "{yellow}warning:{yellow:#} of {} texts {} are different: {why}",
             texts.len(),
             different.len()
+        );
+    }
+
+    /// Says of texts that their drafts changed their law.
+    fn warn_of_lossy(&self, texts: &[Written]) {
+        let Some(rule) = texts.iter().find_map(|written| written.lossy).filter(|_| !self.run.quiet) else { return };
+        let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
+        crate::terminal::say!(
+            "{yellow}warning:{yellow:#} the drafts stand by {rule} acceptance, which changes the law of the text"
         );
     }
 

@@ -29,6 +29,9 @@ pub(crate) struct Children<'a> {
 
 impl<'a> Children<'a> {
     pub(crate) fn new(transforms: &'a Chain, sampler: Sampler, coupling: Coupling) -> Self {
+        // Without draws there is nothing that two could share, and of a law that is certain of one token no second
+        // can be drawn: the likeliest tokens are guesses.
+        let coupling = if sampler == Sampler::Greedy { Coupling::Shared } else { coupling };
         Self { transforms, sampler, coupling, row: Row::default(), nodes: Vec::new() }
     }
 

@@ -160,15 +160,20 @@ impl Request<'_> {
             }
             None => (),
         }
+        let mut warpers = Chain::new();
         if !greedy {
-            transforms.push(Temperature::new(self.temperature)?);
+            warpers.push(Temperature::new(self.temperature)?);
         }
         if let Some(k) = self.top_k {
-            transforms.push(TopK::new(k)?);
+            warpers.push(TopK::new(k)?);
         }
-        transforms.push(TopP::new(self.top_p)?);
+        warpers.push(TopP::new(self.top_p)?);
         if let Some(p) = self.min_p {
-            transforms.push(MinP::new(p)?);
+            warpers.push(MinP::new(p)?);
+        }
+        // None of them forbids the most probable token.
+        if !greedy {
+            transforms.push(warpers);
         }
         if let Some(embed) = after {
             transforms.push(embed);

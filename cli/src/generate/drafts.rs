@@ -1,0 +1,97 @@
+//! Who drafts, how much, and what decides which drafts stand.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use verdigris::Request;
+use verdigris::decoding::{Rule, TreeShape, Typical};
+
+use crate::error::Failure;
+use crate::model::{DraftSource, EngineOptions};
+use crate::number::whole;
+
+#[derive(Args)]
+pub(super) struct DraftOptions {
+    /// Let a smaller model draft, or a draft head that was trained for this one: the law of the text stays what it is
+    #[arg(long, value_name = "PATH|NAME", conflicts_with = "lookup")]
+    draft: Option<PathBuf>,
+    /// Let the first --expert draft, which reads each draft once for both
+    #[arg(long, requires = "expert", conflicts_with_all = ["draft", "lookup"])]
+    draft_by_expert: bool,
+    /// Draft from what followed the last tokens when they stood in the text before
+    #[arg(long)]
+    lookup: bool,
+    /// Draft just so many tokens for each call of the model [default: as many as turn out to pay, which with
+    /// --seed are fewer]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
+    draft_tokens: Option<usize>,
+    /// Draft a tree for each call of the model: so many tokens for the next place, after each of them so many for the
+    /// one after it, and so on; 64 in all at most
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = whole::<usize>, conflicts_with = "draft_tokens")]
+    draft_tree: Vec<usize>,
+    /// What decides which drafts stand
+    #[arg(long, value_name = "RULE", value_enum, default_value_t)]
+    draft_rule: DraftRule,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum DraftRule {
+    /// Each draft by itself: the law of the text stays what it is
+    #[default]
+    EachToken,
+    /// A chain of drafts as a whole, of which more stand: the law of the text stays what it is
+    Block,
+    /// What the model finds likely enough (typical acceptance): this changes the law of the text, and output says so
+    Typical,
+}
+
+impl DraftOptions {
+    /// Whether it is told how many tokens are drafted.
+    pub(super) fn are_counted(&self) -> bool {
+        self.draft_tokens.is_some() || !self.draft_tree.is_empty()
+    }
+
+    /// Refuses what says something of drafts that nobody makes, and a seed that could not repeat its text.
+    pub(super) fn check(&self, seed: Option<u64>) -> Result<(), Failure> {
+        if self.draft_rule == DraftRule::Typical && seed.is_some() && !self.are_counted() {
+            return Err(Failure::Usage(
+                "--seed with --draft-rule typical needs --draft-tokens or --draft-tree: how many drafts pay is a matter \
+                 of time, and with this rule the text depends on it"
+                    .into(),
+            ));
+        }
+        let option = match () {
+            () if self.draft.is_some() || self.draft_by_expert || self.lookup => return Ok(()),
+            () if self.draft_tokens.is_some() => "--draft-tokens",
+            () if !self.draft_tree.is_empty() => "--draft-tree",
+            () if self.draft_rule != DraftRule::default() => "--draft-rule",
+            () => return Ok(()),
+        };
+        Err(Failure::Usage(format!("{option} needs somebody who drafts: --draft MODEL or --lookup")))
+    }
+
+    /// The model or the head that drafts.
+    pub(super) fn drafter(&self, engine: &EngineOptions) -> Result<Option<DraftSource>, Failure> {
+        self.draft.as_deref().map(|path| engine.drafter(path)).transpose()
+    }
+
+    pub(super) fn apply<'r>(&self, mut request: Request<'r>, drafter: Option<&'r DraftSource>) -> Request<'r> {
+        if let Some(drafter) = drafter {
+            request = drafter.draft(request);
+        } else if self.draft_by_expert {
+            request = request.draft_by_expert();
+        } else if self.lookup {
+            request = request.lookup();
+        }
+        if let Some(tokens) = self.draft_tokens {
+            request = request.draft_tokens(tokens);
+        } else if !self.draft_tree.is_empty() {
+            request = request.draft_tree(TreeShape::levels(&self.draft_tree));
+        }
+        request.judged_by(match self.draft_rule {
+            DraftRule::EachToken => Rule::EachToken,
+            DraftRule::Block => Rule::Block,
+            DraftRule::Typical => Rule::Typical(Typical::default()),
+        })
+    }
+}
