@@ -4,8 +4,6 @@ use crate::{Row, TokenId, TokenSet, Transform};
 
 /// Forbids a fixed set of tokens: for instance the end of the text, where a length is wanted.
 #[doc(alias = "SuppressTokensLogitsProcessor")]
-#[doc(alias = "bad_words")]
-#[doc(alias = "logit_bias")]
 #[derive(Clone, Debug)]
 pub struct Forbid {
     allowed: TokenSet,

@@ -10,8 +10,13 @@
 //! | [`row`] | one row of logits with the workspace that transforms share |
 //! | [`token_set`] | a bitset over a vocabulary |
 //! | [`transform`] | the contract of a step, and chains of steps |
-//! | [`warp`] | temperature, top-k, top-p, min-p |
+//! | [`warp`] | temperature, fixed or dynamic, top-k, top-p, min-p, typical, epsilon, eta, top-a, XTC |
 //! | [`penalty`] | tokens that came before become less probable |
+//! | [`sequence_bias`] | tokens that are favoured, or never complete a sequence |
+//! | [`dry`] | runs of tokens that cost more to repeat the longer they are |
+//! | [`no_repeat_ngram`] | runs of tokens that come once |
+//! | [`min_tokens`] | tokens that come only after so many others |
+//! | [`forced_token`] | a token that must come at one place |
 //! | [`steps`] | steps as data, for rows that are elsewhere |
 //! | [`forbid`] | tokens that never come |
 //! | [`sampler`] | greedy choice and categorical draws |
@@ -29,21 +34,31 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod dry;
 pub mod forbid;
+pub mod forced_token;
+pub mod min_tokens;
+pub mod no_repeat_ngram;
 pub mod penalty;
 pub mod random;
 pub mod row;
 pub mod sampler;
+pub mod sequence_bias;
 pub mod steps;
 pub mod token_set;
 pub mod transform;
 pub mod warp;
 
+pub use dry::Dry;
 pub use forbid::Forbid;
+pub use forced_token::ForcedToken;
+pub use min_tokens::MinTokens;
+pub use no_repeat_ngram::NoRepeatNgram;
 pub use penalty::{CountPenalty, RepetitionPenalty};
 pub use random::{Purpose, Random};
 pub use row::Row;
 pub use sampler::Sampler;
+pub use sequence_bias::SequenceBias;
 pub use steps::Steps;
 pub use token_set::TokenSet;
 pub use transform::{Chain, Transform};

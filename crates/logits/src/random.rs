@@ -24,6 +24,8 @@ pub enum Purpose {
     Weight = 5,
     /// Which of several texts is taken.
     Choice = 6,
+    /// Whether the top choices are left out.
+    Exclude = 7,
 }
 
 /// A stream of reproducible draws under one seed.

@@ -170,6 +170,28 @@ impl Row {
         (!self.is_broken() && max > f32::NEG_INFINITY).then_some(max)
     }
 
+    /// The natural logarithm of the sum of all `exp(logit)`: what a logit is less than this is the logarithm of its
+    /// token's probability. `None` where no token can be drawn.
+    #[doc(alias = "log_softmax")]
+    #[doc(alias = "logsumexp")]
+    pub fn log_sum_exp(&self) -> Option<f64> {
+        let max = self.max()?;
+        let total: f64 = self.logits.iter().map(|&z| weight(z, max)).sum();
+        Some(f64::from(max) + total.ln())
+    }
+
+    /// The entropy of the law of the next token, in nats; `None` where no token can be drawn.
+    pub fn entropy(&self) -> Option<f64> {
+        let max = self.max()?;
+        let (mut total, mut moment) = (0.0, 0.0);
+        for &z in self.logits.iter().filter(|&&z| z > f32::NEG_INFINITY) {
+            let w = weight(z, max);
+            total += w;
+            moment += w * f64::from(z - max);
+        }
+        Some(total.ln() - moment / total)
+    }
+
     /// The law of the next token: `softmax(logits)` in `f64`. All zero where no token can be drawn.
     pub fn distribution(&self) -> Vec<f64> {
         let mut law = Vec::new();
@@ -313,14 +335,22 @@ mod tests {
     /// By whatever steps it comes: a row with a NaN or an infinite logit is no law, and says so.
     #[test]
     fn a_broken_row_gives_no_token() {
-        use crate::warp::{MinP, Temperature, TopK, TopP};
-        use crate::{Chain, CountPenalty, RepetitionPenalty, Sampler, Transform};
+        use crate::warp::{
+            DynamicTemperature, EpsilonCutoff, EtaCutoff, MinP, Temperature, TopA, TopK, TopP, TypicalP, Xtc,
+        };
+        use crate::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler, Transform};
         let chains = [
             Chain::new(),
             Chain::new().then(Temperature::new(0.5).unwrap()),
             Chain::new().then(TopK::new(2).unwrap()),
             Chain::new().then(TopP::new(0.5).unwrap()),
             Chain::new().then(MinP::new(0.5).unwrap()),
+            Chain::new().then(TypicalP::new(0.5).unwrap()),
+            Chain::new().then(EpsilonCutoff::new(0.1).unwrap()),
+            Chain::new().then(EtaCutoff::new(0.1).unwrap()),
+            Chain::new().then(TopA::new(0.5).unwrap()),
+            Chain::new().then(DynamicTemperature::new(1.0, 0.5, 1.0).unwrap()),
+            Chain::new().then(Xtc::new(1.0, 0.1, Random::new(1)).unwrap()),
             Chain::new().then(RepetitionPenalty::new(2.0).unwrap()).then(CountPenalty::new(1.0, 1.0).unwrap()),
         ];
         for bad in [f32::NAN, -f32::NAN, f32::INFINITY] {
@@ -344,6 +374,19 @@ mod tests {
             }
         }
         assert!(!Row::from(vec![f32::NEG_INFINITY, f32::MAX, f32::MIN]).is_broken());
+    }
+
+    #[test]
+    fn entropy_and_normalizer_are_those_of_the_law() {
+        let row = Row::from(vec![0.3, f32::NEG_INFINITY, -1.0, 2.0, 0.3]);
+        let law = row.distribution();
+        let entropy: f64 = law.iter().filter(|&&p| p > 0.0).map(|p| -p * p.ln()).sum();
+        assert!((row.entropy().unwrap() - entropy).abs() < 1e-12);
+        assert!((2.0 - row.log_sum_exp().unwrap() - law[3].ln()).abs() < 1e-12);
+        let one = Row::from(vec![f32::NEG_INFINITY, 700.0]);
+        assert_eq!((one.entropy(), one.log_sum_exp()), (Some(0.0), Some(700.0)));
+        let none = Row::from(vec![f32::NEG_INFINITY; 2]);
+        assert_eq!((none.entropy(), none.log_sum_exp()), (None, None));
     }
 
     #[test]

@@ -88,6 +88,11 @@ impl Chain {
     pub fn push<T: Transform + Send + Sync + 'static>(&mut self, step: T) {
         self.links.push(Box::new(step));
     }
+
+    /// Adds all steps of another chain at the end.
+    pub fn append(&mut self, other: Self) {
+        self.links.extend(other.links);
+    }
 }
 
 impl Transform for Chain {
@@ -215,8 +220,9 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_nests_in_a_chain() {
-        let chain = Chain::new().then(Chain::new().then(Double)).then(Double);
+    fn a_chain_nests_in_a_chain_or_goes_on_with_its_steps() {
+        let mut chain = Chain::new().then(Chain::new().then(Double));
+        chain.append(Chain::new().then(Double));
         let mut row = Row::from(vec![1.0]);
         chain.apply(&chain.start(&[]), &mut row);
         assert_eq!(row.logits(), [4.0]);

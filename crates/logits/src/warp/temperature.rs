@@ -1,0 +1,37 @@
+//! Temperature: how much the likelier token is preferred.
+
+use crate::Row;
+use crate::steps::Step;
+use crate::warp::{OutOfRange, check, stateless};
+
+/// Divides every logit by a temperature.
+#[doc(alias = "TemperatureLogitsWarper")]
+#[derive(Clone, Copy, Debug)]
+pub struct Temperature(f32);
+
+impl Temperature {
+    /// A positive, finite temperature. For the limit at zero use [`crate::Sampler::Greedy`].
+    ///
+    /// # Errors
+    /// [`OutOfRange`] for any other number.
+    pub fn new(temperature: f64) -> Result<Self, OutOfRange> {
+        let ok = temperature.is_finite() && temperature as f32 > 0.0;
+        check("temperature", temperature, ok, "above 0")?;
+        Ok(Self(temperature as f32))
+    }
+}
+
+stateless!(Temperature, |warper, row| {
+    if warper.0 != 1.0 {
+        row.divide(warper.0);
+    }
+});
+
+impl Row {
+    pub(crate) fn divide(&mut self, by: f32) {
+        if let Some(steps) = self.recorded() {
+            return steps.push(Step::Divide(by));
+        }
+        self.logits_mut().iter_mut().for_each(|z| *z /= by);
+    }
+}

@@ -1,0 +1,52 @@
+//! Top-a: a bound that grows with the square of the best token's probability.
+
+use crate::warp::{OutOfRange, check, stateless};
+
+/// Keeps the tokens whose probability is at least `a` times the square of that of the most probable one, as KoboldAI
+/// has it: the surer the model, the fewer.
+#[doc(alias = "top_a")]
+#[derive(Clone, Copy, Debug)]
+pub struct TopA(f64);
+
+impl TopA {
+    /// A factor in `[0, 1]`; 0 keeps everything.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] for any other number.
+    pub fn new(a: f64) -> Result<Self, OutOfRange> {
+        check("top-a", a, (0.0..=1.0).contains(&a), "at least 0 and at most 1")?;
+        Ok(Self(a))
+    }
+}
+
+stateless!(TopA, |warper, row| {
+    let (Some(max), Some(normalizer)) = (row.max(), row.log_sum_exp()) else { return };
+    // p >= a p_max^2  <=>  z >= ln(a) + 2 z_max - ln(sum of all exp(z))
+    row.forbid_below(warper.0.ln() + 2.0 * f64::from(max) - normalizer);
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Row;
+    use crate::warp::tests::{NO, apply, rows};
+
+    #[test]
+    fn the_bound_is_that_of_the_definition() {
+        for logits in rows() {
+            for a in [0.0, 0.05, 0.3, 1.0] {
+                let law = Row::from(logits.clone()).distribution();
+                let bound = a * law.iter().copied().fold(0.0, f64::max).powi(2);
+                let got = apply(TopA::new(a).unwrap(), &logits);
+                for (token, (&z, p)) in got.iter().zip(&law).enumerate() {
+                    // What lies on the bound may round either way.
+                    if (p - bound).abs() > 1e-12 {
+                        assert_eq!(z, if *p < bound { NO } else { logits[token] }, "{logits:?} at {a}");
+                    }
+                }
+            }
+        }
+        // Two tokens of one half each: the bound is a quarter of a.
+        assert_eq!(apply(TopA::new(1.0).unwrap(), &[2.0, 2.0, NO]), [2.0, 2.0, NO]);
+    }
+}
