@@ -29,6 +29,7 @@ mod run;
 mod sampling;
 mod terminal;
 mod text;
+mod tokens;
 #[cfg(feature = "train")]
 mod train;
 

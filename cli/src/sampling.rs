@@ -19,6 +19,31 @@ pub(crate) struct SamplingOptions {
     /// Draw from the tokens with at least this share of the best token's probability, 0 to 1
     #[arg(long, value_name = "P")]
     min_p: Option<f64>,
+    /// Draw from the tokens whose information is nearest to the entropy, of this probability together: above 0, and 1
+    /// is all
+    #[arg(long, value_name = "P")]
+    typical_p: Option<f64>,
+    /// Draw from the tokens of at least this probability, such as 0.0005
+    #[arg(long, value_name = "E")]
+    epsilon_cutoff: Option<f64>,
+    /// Draw from the tokens of at least this probability, or less where there is more choice, such as 0.001
+    #[arg(long, value_name = "E")]
+    eta_cutoff: Option<f64>,
+    /// Draw from the tokens with at least A times the square of the best token's probability, 0 to 1
+    #[arg(long, value_name = "A")]
+    top_a: Option<f64>,
+    /// Let the temperature be lower and higher by up to R, where there is less and more choice: 0 is none
+    #[arg(long, value_name = "R", default_value_t = 0.0, hide_default_value = true)]
+    dynatemp_range: f64,
+    /// For --dynatemp-range: how it grows with the choice
+    #[arg(long, value_name = "E", default_value_t = 1.0)]
+    dynatemp_exp: f64,
+    /// Now and then, with this probability, leave out the most probable tokens, all but the last of them: 0 is never
+    #[arg(long, value_name = "P", default_value_t = 0.0, hide_default_value = true)]
+    xtc_probability: f64,
+    /// For --xtc-probability: from which probability on tokens are left out
+    #[arg(long, value_name = "P", default_value_t = Request::XTC_THRESHOLD)]
+    xtc_threshold: f64,
     /// Divide the logits of tokens that came before by this (or multiply, below 0): 0.01 to 100, and 1 is none
     #[arg(long, value_name = "R", default_value_t = 1.0)]
     repetition_penalty: f64,
@@ -42,12 +67,28 @@ impl SamplingOptions {
             .top_p(self.top_p)
             .repetition_penalty(self.repetition_penalty)
             .presence_penalty(self.presence_penalty)
-            .frequency_penalty(self.frequency_penalty);
+            .frequency_penalty(self.frequency_penalty)
+            .dynatemp_range(self.dynatemp_range)
+            .dynatemp_exponent(self.dynatemp_exp)
+            .xtc_probability(self.xtc_probability)
+            .xtc_threshold(self.xtc_threshold);
         if let Some(k) = self.top_k {
             request = request.top_k(k);
         }
         if let Some(p) = self.min_p {
             request = request.min_p(p);
+        }
+        if let Some(p) = self.typical_p {
+            request = request.typical_p(p);
+        }
+        if let Some(epsilon) = self.epsilon_cutoff {
+            request = request.epsilon_cutoff(epsilon);
+        }
+        if let Some(epsilon) = self.eta_cutoff {
+            request = request.eta_cutoff(epsilon);
+        }
+        if let Some(a) = self.top_a {
+            request = request.top_a(a);
         }
         request
     }

@@ -122,6 +122,22 @@ fn numbers_out_of_range() {
         (&["generate", "--top-k", "0"], "top-k is 0, but must be at least 1"),
         (&["generate", "--regex", "(a"], "the regular expression is wrong at character 1: unclosed group"),
         (&["generate", "--min-p", "2"], "min-p is 2, but must be"),
+        (&["generate", "--typical-p", "0"], "typical-p is 0, but must be above 0 and at most 1"),
+        (&["generate", "--typical-p", "nan", "--temperature", "0"], "typical-p is NaN"),
+        (&["generate", "--epsilon-cutoff", "1"], "epsilon cutoff is 1, but must be at least 0 and below 1"),
+        (&["generate", "--eta-cutoff=-1"], "eta cutoff is -1, but must be"),
+        (&["generate", "--top-a", "2"], "top-a is 2, but must be at least 0 and at most 1"),
+        (&["generate", "--xtc-probability", "2"], "XTC probability is 2, but must be at least 0 and at most 1"),
+        (&["generate", "--xtc-threshold", "0"], "XTC threshold is 0, but must be above 0 and at most 1"),
+        (&["generate", "--dry-multiplier=-1"], "DRY multiplier is -1, but must be from 0 to 100"),
+        (&["generate", "--dry-base", "nan"], "DRY base is NaN, but must be from 1 to 10"),
+        (&["generate", "--dry-allowed-length", "0"], "DRY allowed length is 0, but must be at least 1"),
+        (&["generate", "--dynatemp-range", "nan"], "dynamic temperature range is NaN, but must be from 0 to 100"),
+        (
+            &["generate", "--dynatemp-range", "1", "--dynatemp-exp", "0"],
+            "dynamic temperature exponent is 0, but must be",
+        ),
+        (&["generate", "--no-repeat-ngram-size", "0"], "no-repeat n-gram size is 0, but must be at least 1"),
         (&["detect", "--key", "my.key", "--level", "0"], "--level is 0, but must be"),
         (&["bench", "detection", "--delete-words", "1"], "--delete-words is 1, but must be"),
         (&["bench", "loss", "--text", "my.key", "--window", "2048"], "--window must be 1 to 2047"),
@@ -198,6 +214,38 @@ fn penalties_and_devices_that_do_not_exist() {
     let run = folder.run(&["generate", "--model", TALE_SMALL, "--device", "cuda:99"]);
     assert_eq!((run.status, run.out.as_str()), (2, ""), "{run:?}");
     assert!(run.err.contains("error: cannot compute on \"cuda:99\""), "{run:?}");
+}
+
+#[test]
+fn tokens_that_do_not_exist() {
+    let folder = Folder::new();
+    for (arguments, said) in [
+        (&["--logit-bias", "4096=1"][..], "4096 is none of the model's tokens, whose ids are below 4096"),
+        (&["--logit-bias", "5=nan"], "logit bias is NaN, but must be from -100 to 100"),
+        (&["--logit-bias", "5=-101"], "logit bias is -101, but must be"),
+        (&["--sequence-bias", "sea=1e9"], "logit bias is 1000000000, but must be"),
+        (&["--sequence-bias", "=1"], "a word to forbid or to favour, or a sequence breaker, has no letters"),
+        (&["--bad-words", ""], "a word to forbid or to favour, or a sequence breaker, has no letters"),
+        (&["--dry-multiplier", "1", "--dry-sequence-breaker", ""], "has no letters"),
+        (&["--suppress-tokens", "1,99999"], "99999 is none of the model's tokens"),
+        (&["--forced-bos-token-id", "99999"], "99999 is none of the model's tokens"),
+        (&["--forced-eos-token-id", "4096"], "4096 is none of the model's tokens"),
+        (&["--forced-bos-token-id", "5", "--suppress-tokens", "5"], "the constraints contradict each other"),
+        (&["--regex", "a", "--min-tokens", "9", "--json"], "the constraints contradict each other"),
+    ] {
+        folder.run(&[&["generate", "--model", TALE_SMALL], arguments].concat()).fails(said);
+    }
+    for (arguments, said) in [
+        (&["--logit-bias", "5"][..], "there is no = before the bias"),
+        (&["--logit-bias", "captain=1"], "\"captain\" is no id of a token"),
+        (&["--sequence-bias", "captain=much"], "\"much\" is no number"),
+        (&["--logprobs", "3"], "--json"),
+        (&["--logprobs-mode", "raw", "--json"], "--logprobs"),
+        (&["--suppress-tokens", "x"], "it must be a whole number"),
+    ] {
+        let run = folder.run(&[&["generate", "--model", TALE_SMALL], arguments].concat());
+        assert!(run.status == 2 && run.out.is_empty() && run.err.contains(said), "{run:?}");
+    }
 }
 
 #[test]

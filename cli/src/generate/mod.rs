@@ -8,8 +8,8 @@ mod texts;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
-use verdigris::{Key, KeyRing, Message, Request};
+use clap::{Args, ValueEnum};
+use verdigris::{Key, KeyRing, LogprobsMode, Message, Request};
 
 use crate::error::Failure;
 use crate::form::FormOptions;
@@ -23,6 +23,7 @@ use crate::output::OutputFile;
 use crate::ranks::RankOptions;
 use crate::run::RunOptions;
 use crate::sampling::SamplingOptions;
+use crate::tokens::TokenOptions;
 
 /// Write text, marked with a key or plain, as it comes
 #[derive(Args)]
@@ -45,6 +46,9 @@ Examples:
   verdigris generate \"His age: \" --json-schema '{\"type\": \"integer\"}'
   verdigris generate \"The captain\" --texts 8 --json > eight.jsonl
   verdigris generate --seed 7 --temperature 1 --top-p 1 --json
+  verdigris generate \"The captain\" --typical-p 0.9 --no-repeat-ngram-size 4
+  verdigris generate \"The captain\" --bad-words \"sea\" --min-tokens 50
+  verdigris generate \"The captain\" --logit-bias 13=-5 --json --logprobs 3
   verdigris generate \"The captain\" --draft tale-small
   verdigris generate --expert tale-expert --anti tale-small
   verdigris generate -m Qwen/Qwen2.5-0.5B-Instruct --chat \"What is a spar?\" \\
@@ -88,6 +92,12 @@ pub(crate) struct Generate {
     /// Print a JSON object for each text at its end instead of text as it comes
     #[arg(long)]
     json: bool,
+    /// With --json: how probable each token of the text was, and the N tokens that were most probable in its place
+    #[arg(long, value_name = "N", requires = "json", value_parser = whole::<usize>)]
+    logprobs: Option<usize>,
+    /// With --logprobs: of the model's own law, or of the one that was drawn from
+    #[arg(long, value_name = "LAW", requires = "logprobs", default_value = "raw", hide_default_value = true)]
+    logprobs_mode: LawOfLogprobs,
     /// Write to this file instead of standard output; it is there when all is written
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -109,6 +119,25 @@ pub(crate) struct Generate {
     rewards: RewardOptions,
     #[command(flatten, next_help_heading = "Sampling")]
     sampling: SamplingOptions,
+    #[command(flatten, next_help_heading = "Tokens")]
+    tokens: TokenOptions,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LawOfLogprobs {
+    /// The model's own, before any option acts on it
+    Raw,
+    /// The one that the token was drawn from, after all of them
+    Processed,
+}
+
+impl From<LawOfLogprobs> for LogprobsMode {
+    fn from(law: LawOfLogprobs) -> Self {
+        match law {
+            LawOfLogprobs::Raw => Self::Raw,
+            LawOfLogprobs::Processed => Self::Processed,
+        }
+    }
 }
 
 impl Generate {
@@ -135,7 +164,10 @@ impl Generate {
             true => engine.chat(self.system.iter().map(Message::system).chain([Message::user(&prompt)])),
             false => engine.request(&prompt),
         };
-        let mut request = self.sampling.apply(request.max_tokens(self.max_tokens));
+        let mut request = self.tokens.apply(self.sampling.apply(request.max_tokens(self.max_tokens)));
+        if let Some(top) = self.logprobs {
+            request = request.logprobs(top).logprobs_mode(self.logprobs_mode.into());
+        }
         for stop in &self.stop {
             request = request.stop(stop);
         }

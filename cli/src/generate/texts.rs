@@ -9,7 +9,7 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use verdigris::watermark::scheme::Stage;
-use verdigris::{BestOf, Event, Key, Request, Reward, Stop, Written};
+use verdigris::{BestOf, Event, Key, Logprob, Request, Reward, Stop, TokenLogprobs, Written};
 
 use crate::error::Failure;
 use crate::generate::Generate;
@@ -48,6 +48,37 @@ struct Output<'a> {
     rewards: Option<&'a [f32]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kl_bound: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprobs: Option<Vec<Expected<'a>>>,
+}
+
+/// What was expected in the place of a token.
+#[derive(Serialize)]
+struct Expected<'a> {
+    #[serde(flatten)]
+    chosen: Probable<'a>,
+    top: Vec<Probable<'a>>,
+}
+
+/// How probable a token was.
+#[derive(Serialize)]
+struct Probable<'a> {
+    token: u32,
+    text: &'a str,
+    logprob: f64,
+    rank: usize,
+}
+
+impl<'a> From<&'a Logprob> for Probable<'a> {
+    fn from(of: &'a Logprob) -> Self {
+        Self { token: of.token, text: &of.text, logprob: of.logprob, rank: of.rank }
+    }
+}
+
+impl<'a> From<&'a TokenLogprobs> for Expected<'a> {
+    fn from(of: &'a TokenLogprobs) -> Self {
+        Self { chosen: (&of.chosen).into(), top: of.top.iter().map(Probable::from).collect() }
+    }
 }
 
 /// What texts are written to.
@@ -282,6 +313,7 @@ impl Generate {
             reward: best.map(|best| best.rewards[best.index]),
             rewards: best.map(|best| &best.rewards[..]),
             kl_bound: best.map(BestOf::kl_bound),
+            logprobs: written.logprobs.as_ref().map(|all| all.iter().map(Expected::from).collect()),
         };
         writeln!(paper.out, "{}", serde_json::to_string(&output).expect("the output serialises"))
     }

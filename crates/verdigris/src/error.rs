@@ -111,6 +111,17 @@ pub enum Error {
         /// The longest there may be.
         longest: usize,
     },
+    /// A token that the model does not have.
+    #[error("{token} is none of the model's tokens, whose ids are below {size}")]
+    UnknownToken {
+        /// Its id.
+        token: u32,
+        /// How many ids there are; some of them may be padding.
+        size: usize,
+    },
+    /// A word to forbid or to favour, or a text that breaks runs, that has no tokens.
+    #[error("a word to forbid or to favour, or a sequence breaker, has no letters: give it some")]
+    EmptyWord,
     /// Something is asked for that would change nothing.
     #[error("the request asks for {what}, which goes with {needs} alone: ask for that too, or leave it out")]
     Unused {

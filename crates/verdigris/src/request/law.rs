@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use verdigris_constrain::{Constraint, Grammar};
 use verdigris_decoding::{Guide, Target};
-use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
+use verdigris_logits::warp::{MinP, TopK, TopP};
 use verdigris_logits::{Chain, CountPenalty, Forbid, Random, RepetitionPenalty, Sampler, TokenId, TokenSet};
 use verdigris_watermark::scheme::Stage;
 use verdigris_watermark::{Embed, Key};
@@ -116,25 +116,29 @@ impl Request<'_> {
             return Err(Error::Temperature(self.temperature));
         }
         let mut transforms = Chain::new();
+        let room = self.max_tokens.min(self.engine.context_length() - prompt_tokens);
         let (end, known) = (if self.through_end { &self.engine.end[..] } else { &[] }, self.engine.known());
-        if !end.is_empty() || known.is_some() {
+        let suppressed = &self.processors.suppress_tokens;
+        suppressed.iter().try_for_each(|&token| self.must_be_known(token))?;
+        if !end.is_empty() || !suppressed.is_empty() || known.is_some() {
             let mut allowed = known.cloned().unwrap_or_else(|| TokenSet::full(self.engine.model.vocabulary_size()));
-            end.iter().for_each(|&token| allowed.remove(token));
+            end.iter().chain(suppressed).for_each(|&token| allowed.remove(token));
             transforms.push(Forbid::from(allowed));
         }
+        self.push_biases(&mut transforms)?;
         if let Some(penalty) = self.repetition_penalty {
             transforms.push(RepetitionPenalty::new(penalty)?);
         }
         if (self.presence_penalty, self.frequency_penalty) != (0.0, 0.0) {
             transforms.push(CountPenalty::new(self.presence_penalty, self.frequency_penalty)?);
         }
+        self.push_repeats_and_ends(&mut transforms, room)?;
         if let Some(own) = &self.own {
             transforms.push(own.clone());
         }
         if let Some(form) = form {
             // So that the text is whole when its tokens are used up.
-            let room = self.engine.context_length() - prompt_tokens;
-            let form = form.within(self.max_tokens.min(room));
+            let form = form.within(room);
             form.check()?;
             transforms.push(form);
         }
@@ -161,9 +165,7 @@ impl Request<'_> {
             None => (),
         }
         let mut warpers = Chain::new();
-        if !greedy {
-            warpers.push(Temperature::new(self.temperature)?);
-        }
+        self.push_temperature(&mut warpers, greedy)?;
         if let Some(k) = self.top_k {
             warpers.push(TopK::new(k)?);
         }
@@ -171,14 +173,16 @@ impl Request<'_> {
         if let Some(p) = self.min_p {
             warpers.push(MinP::new(p)?);
         }
-        // None of them forbids the most probable token.
+        let random = Random::new(seed);
+        self.push_warpers(&mut warpers, random)?;
+        // Where nothing is drawn, nothing need be cut away.
         if !greedy {
-            transforms.push(warpers);
+            transforms.append(warpers);
         }
         if let Some(embed) = after {
             transforms.push(embed);
         }
         let sampler = if greedy { Sampler::Greedy } else { Sampler::Categorical };
-        Ok(Target { transforms, sampler, random: Random::new(seed) })
+        Ok(Target { transforms, sampler, random })
     }
 }

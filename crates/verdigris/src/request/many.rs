@@ -53,7 +53,8 @@ impl Request<'_> {
         let together = Together::new(self.engine.model.clone(), &targets, &prompt, &self.limits())?;
         let together = self.drafting(together, targets.iter().map(|target| (target, prompt.len())))?;
         let texts = seeds.map(|seed| self.begun(prompt.len(), seed)).collect();
-        Ok(side_by_side(together, texts, form.as_ref(), guide.as_deref(), &mut each)?.0)
+        let finish = |i: usize, written: &mut Written| self.add_logprobs(&targets[i], &prompt, written);
+        Ok(side_by_side(together, texts, form.as_ref(), guide.as_deref(), &finish, &mut each)?.0)
     }
 
     /// Writes a text after each of these prompts, which take the place of the request's own. The text after the
@@ -111,7 +112,9 @@ impl Request<'_> {
             let together = self.drafting(together, some.iter().map(|(target, prompt, _)| (target, prompt.len())))?;
             let texts = some.iter().map(|(_, prompt, seed)| self.begun(prompt.len(), *seed)).collect();
             let mut each = |i: usize, event: Event<'_>| each(before + i, event);
-            let (written, goes_on) = side_by_side(together, texts, form.as_ref(), guide.as_deref(), &mut each)?;
+            let finish = |i: usize, written: &mut Written| self.add_logprobs(&some[i].0, &some[i].1, written);
+            let (written, goes_on) =
+                side_by_side(together, texts, form.as_ref(), guide.as_deref(), &finish, &mut each)?;
             all.extend(written);
             if goes_on.is_break() {
                 break;
@@ -141,12 +144,16 @@ impl Request<'_> {
     }
 }
 
+/// Adds to a text of a number what is known of it at its end alone.
+type Finish<'f> = &'f dyn Fn(usize, &mut Written) -> Result<(), Error>;
+
 /// Writes texts to their ends; a break ends all of them.
 fn side_by_side(
     mut together: Together<'_>,
     texts: Vec<Text<'_>>,
     form: Option<&Constraint>,
     guide: Option<&Guide>,
+    finish: Finish<'_>,
     each: &mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>,
 ) -> Result<(Vec<Written>, ControlFlow<()>), Error> {
     let mut open: Vec<Option<Text<'_>>> = texts.into_iter().map(Some).collect();
@@ -160,7 +167,7 @@ fn side_by_side(
         let (i, token) = step.map_err(|fault| Error::of_text(fault, form, guide))?;
         if i <= last {
             // A new step: some texts have ended with the one before.
-            goes_on = end_those_that_have(&together, &mut open, &mut ended, form, each);
+            goes_on = end_those_that_have(&together, &mut open, &mut ended, form, finish, each)?;
         }
         last = i;
         let Some(text) = open[i].as_mut().filter(|_| goes_on.is_continue()) else { continue };
@@ -173,12 +180,14 @@ fn side_by_side(
         }
     }
     if goes_on.is_continue() {
-        goes_on = end_those_that_have(&together, &mut open, &mut ended, form, each);
+        goes_on = end_those_that_have(&together, &mut open, &mut ended, form, finish, each)?;
     }
     // What a reader has ended.
     for (i, (open, ended)) in open.into_iter().zip(&mut ended).enumerate() {
         if let Some(text) = open {
-            *ended = Some(text.end(None, together.acceptance(i), together.lossy(), form).0);
+            let mut written = text.end(None, together.acceptance(i), together.lossy(), form).0;
+            finish(i, &mut written)?;
+            *ended = Some(written);
         }
     }
     Ok((ended.into_iter().flatten().collect(), goes_on))
@@ -190,17 +199,18 @@ fn end_those_that_have(
     open: &mut [Option<Text<'_>>],
     ended: &mut [Option<Written>],
     form: Option<&Constraint>,
+    finish: Finish<'_>,
     each: &mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>,
-) -> ControlFlow<()> {
+) -> Result<ControlFlow<()>, Error> {
     for (i, text) in open.iter_mut().enumerate() {
         let Some(stop) = together.stop(i) else { continue };
         let Some(text) = text.take() else { continue };
-        let (written, rest) = text.end(Some(stop), together.acceptance(i), together.lossy(), form);
+        let (mut written, rest) = text.end(Some(stop), together.acceptance(i), together.lossy(), form);
+        finish(i, &mut written)?;
         let written = ended[i].insert(written);
-        if !rest.is_empty() {
-            each(i, Event::Text(&rest))?;
+        if !rest.is_empty() && each(i, Event::Text(&rest)).is_break() || each(i, Event::End(written)).is_break() {
+            return Ok(ControlFlow::Break(()));
         }
-        each(i, Event::End(written))?;
     }
-    ControlFlow::Continue(())
+    Ok(ControlFlow::Continue(()))
 }

@@ -2,10 +2,13 @@
 
 mod best_of;
 mod law;
+mod logprobs;
 mod many;
 mod one;
+mod processors;
 mod stop;
 mod text;
+mod warpers;
 
 use std::sync::Arc;
 
@@ -18,9 +21,12 @@ use verdigris_text::Message;
 use verdigris_watermark::Key;
 
 pub use best_of::BestOf;
+pub use logprobs::{Logprob, LogprobsMode, TokenLogprobs};
 pub use many::Event;
 
 use crate::engine::Engine;
+use crate::request::processors::Processors;
+use crate::request::warpers::Warpers;
 use crate::reward::Reward;
 
 /// A request to write. Nothing is checked or computed before [`Request::text`] or one of the other methods that
@@ -44,11 +50,13 @@ use crate::reward::Reward;
 /// [`Request::TEMPERATURE`] with [`Request::TOP_P`], and with a seed of its own each time.
 ///
 /// # The order of steps
-/// What a model says of the next token goes through these steps, in this order: ids that are no tokens and
-/// [`Request::through_end`], penalties, one's own steps ([`Request::transform`]), the form (as [`Request::regex`]), a
-/// reward model ([`Request::guide`]), which so scores nothing that cannot come and is part of what the mark is put on, a
-/// watermark of green lists, temperature, top-k, top-p, min-p, and a watermark of noise, which keeps the law that all
-/// these leave. Then the token is drawn.
+/// What a model says of the next token goes through these steps, in this order: ids that are no tokens,
+/// [`Request::suppress_tokens`] and [`Request::through_end`]; biases ([`Request::logit_bias`],
+/// [`Request::sequence_bias`], [`Request::bad_words`]); penalties; [`Request::dry_multiplier`];
+/// [`Request::no_repeat_ngram_size`], [`Request::min_tokens`] and forced tokens; one's own steps ([`Request::transform`]); the form (as
+/// [`Request::regex`]); a reward model ([`Request::guide`]), which so scores nothing that cannot come and is part of what
+/// the mark is put on; a watermark of green lists; temperature, top-k, top-p, min-p, typical, epsilon, eta, top-a and
+/// XTC; and a watermark of noise, which keeps the law that all these leave. Then the token is drawn.
 #[must_use = "a request does nothing until its text is asked for"]
 #[derive(Clone)]
 pub struct Request<'a> {
@@ -69,6 +77,10 @@ pub struct Request<'a> {
     repetition_penalty: Option<f64>,
     presence_penalty: f64,
     frequency_penalty: f64,
+    processors: Processors,
+    warpers: Warpers,
+    logprobs: Option<usize>,
+    logprobs_mode: LogprobsMode,
     own: Option<Arc<Chain>>,
     guide: Option<Guidance<'a>>,
     seed: Option<u64>,
@@ -135,6 +147,8 @@ pub struct Written {
     pub acceptance: Option<Acceptance>,
     /// The name of the rule by which drafts stood, where it changed the law of the text: [`Request::judged_by`].
     pub lossy: Option<&'static str>,
+    /// What each of [`Written::tokens`] was expected to be; `None` where [`Request::logprobs`] was not asked for.
+    pub logprobs: Option<Vec<TokenLogprobs>>,
 }
 
 impl<'a> Request<'a> {
@@ -166,6 +180,10 @@ impl<'a> Request<'a> {
             repetition_penalty: None,
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
+            processors: Processors::default(),
+            warpers: Warpers::default(),
+            logprobs: None,
+            logprobs_mode: LogprobsMode::Raw,
             own: None,
             guide: None,
             seed: None,

@@ -41,14 +41,18 @@ impl Request<'_> {
         {
             let piece = text.push(token.map_err(|fault| Error::of_text(fault, form.as_ref(), guide.as_deref()))?);
             if !piece.is_empty() && each(piece).is_break() {
-                return Ok(text.end(None, writing.acceptance(), self.lossy(), form.as_ref()).0);
+                let mut written = text.end(None, writing.acceptance(), self.lossy(), form.as_ref()).0;
+                self.add_logprobs(&target, &prompt, &mut written)?;
+                return Ok(written);
             }
             stopped = text.is_stopped().then_some(Stop::StopString);
         }
-        let (written, rest) = text.end(stopped.or(writing.stop()), writing.acceptance(), self.lossy(), form.as_ref());
+        let (mut written, rest) =
+            text.end(stopped.or(writing.stop()), writing.acceptance(), self.lossy(), form.as_ref());
         if !rest.is_empty() {
             let _ = each(&rest);
         }
+        self.add_logprobs(&target, &prompt, &mut written)?;
         Ok(written)
     }
 

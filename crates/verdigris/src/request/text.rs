@@ -28,6 +28,7 @@ impl<'v> Text<'v> {
             seed,
             acceptance: None,
             lossy: None,
+            logprobs: None,
         };
         Self { written, characters: TextStream::new(vocabulary), stops: StopStrings::new(stops) }
     }

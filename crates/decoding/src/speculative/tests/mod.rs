@@ -19,8 +19,13 @@ use crate::table::Table;
 use crate::together::Together;
 use crate::tree::{DraftNode, TreeShape};
 use verdigris_constrain::{Constraint, Lexicon};
-use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
-use verdigris_logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler};
+use verdigris_logits::warp::{
+    DynamicTemperature, EpsilonCutoff, EtaCutoff, MinP, Temperature, TopA, TopK, TopP, TypicalP, Xtc,
+};
+use verdigris_logits::{
+    Chain, CountPenalty, Dry, ForcedToken, MinTokens, NoRepeatNgram, Random, RepetitionPenalty, Sampler, SequenceBias,
+    TokenSet,
+};
 use verdigris_models::ModelError;
 use verdigris_text::Tokenizer;
 use verdigris_watermark::dialects::native_gumbel;
@@ -29,9 +34,11 @@ use verdigris_watermark::{Context, ContextFunction, Dialect, Embed, Gamma, Nativ
 type Law = BTreeMap<Vec<u32>, f64>;
 
 /// Whether a model that draws did so as often as it should: a hard mark has to know whether a green token is possible,
-/// and noise is added to logits, except where it marked a context before.
+/// some warpers what the law is, and noise is added to logits, except where it marked a context before.
 fn draws_where_it_can(name: &str, drawn: usize) -> bool {
-    name == "noise watermark" || (drawn == 0) == (name == "hard watermark")
+    const LOOKING: [&str; 7] =
+        ["hard watermark", "typical", "epsilon", "eta", "top-a", "XTC always", "dynamic temperature"];
+    ["noise watermark", "XTC"].contains(&name) || (drawn == 0) == LOOKING.contains(&name)
 }
 
 const TOKENS: usize = 4;
@@ -62,6 +69,12 @@ fn noise() -> Embed {
     Embed::new(dialect.scheme(&[1; 32], "", "", TOKENS).unwrap(), Strength::Hard)
 }
 
+/// Sequences of one to three tokens that are favoured, or never come.
+fn sequence_bias() -> SequenceBias {
+    let bias = |bias: SequenceBias, sequence: &[u32], by| bias.bias(sequence, by).unwrap();
+    bias(bias(SequenceBias::new(), &[2], 0.8), &[1, 0, 1], -1.5).forbid(&[0, 1]).forbid(&[2, 2, 0])
+}
+
 /// A constraint on texts of `a`, `b`, `ab` and the end.
 fn constraint(pattern: &str) -> Constraint {
     let tokenizer = r#"{"version": "1.0", "added_tokens": [{"id": 3, "content": "<end>", "special": true, "single_word": false,
@@ -81,11 +94,23 @@ fn chains() -> Vec<(&'static str, Chain)> {
         ("top-k", Chain::new().then(TopK::new(2).unwrap())),
         ("top-p", Chain::new().then(TopP::new(0.7).unwrap())),
         ("min-p", Chain::new().then(MinP::new(0.3).unwrap())),
+        ("typical", Chain::new().then(TypicalP::new(0.6).unwrap())),
+        ("epsilon", Chain::new().then(EpsilonCutoff::new(0.2).unwrap())),
+        ("eta", Chain::new().then(EtaCutoff::new(0.3).unwrap())),
+        ("top-a", Chain::new().then(TopA::new(0.9).unwrap())),
+        ("dynamic temperature", Chain::new().then(DynamicTemperature::new(1.0, 0.7, 0.5).unwrap())),
+        ("XTC", Chain::new().then(Xtc::new(0.5, 0.1, Random::new(4)).unwrap())),
+        ("XTC always", Chain::new().then(Xtc::new(1.0, 0.2, Random::new(4)).unwrap())),
         ("soft watermark", Chain::new().then(soft())),
         ("hard watermark", Chain::new().then(watermark(Strength::Hard))),
         ("noise watermark", Chain::new().then(Temperature::new(1.4).unwrap()).then(noise())),
         ("repetition penalty", Chain::new().then(RepetitionPenalty::new(1.7).unwrap())),
         ("count penalties", Chain::new().then(CountPenalty::new(0.9, 0.7).unwrap())),
+        ("sequence bias", Chain::new().then(sequence_bias())),
+        ("DRY", Chain::new().then(Dry::new(0.6, 2.0, 1, TokenSet::new(TOKENS)).unwrap())),
+        ("no two tokens twice", Chain::new().then(NoRepeatNgram::new(2).unwrap())),
+        ("least length", Chain::new().then(MinTokens::new(&[3], 2, TOKENS))),
+        ("forced tokens", Chain::new().then(ForcedToken::new(2, 1, TOKENS)).then(ForcedToken::new(3, 9, TOKENS))),
         ("constraint", Chain::new().then(constraint("(ab|b)*a?b"))),
         ("constraint within three tokens", Chain::new().then(constraint("a(ab|b|a)*bb").within(3))),
         (

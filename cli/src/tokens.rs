@@ -1,0 +1,90 @@
+//! Which tokens are favoured, forbidden or forced, as options.
+
+use clap::Args;
+use verdigris::Request;
+use verdigris::logits::Dry;
+
+use crate::number::whole;
+
+#[derive(Args)]
+pub(crate) struct TokenOptions {
+    /// Add BIAS, -100 to 100, to the logit of the token ID; may be given several times
+    #[arg(long, value_name = "ID=BIAS", value_parser = token_and_bias)]
+    logit_bias: Vec<(u32, f64)>,
+    /// Add BIAS, -100 to 100, to the logit of the token that would complete TEXT; may be given several times
+    #[arg(long, value_name = "TEXT=BIAS", value_parser = text_and_bias, allow_hyphen_values = true)]
+    sequence_bias: Vec<(String, f64)>,
+    /// Never complete this word, as the tokenizer writes it; may be given several times
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    bad_words: Vec<String>,
+    /// Never write these tokens
+    #[arg(long, value_name = "ID,ID", value_delimiter = ',', value_parser = whole::<u32>)]
+    suppress_tokens: Vec<u32>,
+    /// Take from the logit of a token that goes on with a repeated run of tokens this, and more the longer the run: 0 is
+    /// none, 0.8 is usual
+    #[arg(long, value_name = "R", default_value_t = 0.0, hide_default_value = true)]
+    dry_multiplier: f64,
+    /// For --dry-multiplier: how much more for each more token of the run
+    #[arg(long, value_name = "R", default_value_t = Dry::BASE)]
+    dry_base: f64,
+    /// For --dry-multiplier: the shortest run that counts, in tokens
+    #[arg(long, value_name = "N", default_value_t = Dry::ALLOWED_LENGTH, value_parser = whole::<usize>)]
+    dry_allowed_length: usize,
+    /// For --dry-multiplier: a text that breaks runs; may be given several times [default: a line end, : " and *]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    dry_sequence_breaker: Vec<String>,
+    /// Let no N tokens in a row stand twice in prompt and text
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
+    no_repeat_ngram_size: Option<usize>,
+    /// Do not end the text before it has so many tokens
+    #[arg(long, value_name = "N", value_parser = whole::<usize>, default_value_t = 0, hide_default_value = true)]
+    min_tokens: usize,
+    /// Begin the text with this token
+    #[arg(long, value_name = "ID", value_parser = whole::<u32>)]
+    forced_bos_token_id: Option<u32>,
+    /// Write this token in the last place that --max-tokens leaves, such as one that ends texts
+    #[arg(long, value_name = "ID", value_parser = whole::<u32>)]
+    forced_eos_token_id: Option<u32>,
+}
+
+impl TokenOptions {
+    pub(crate) fn apply<'a>(&self, mut request: Request<'a>) -> Request<'a> {
+        for &(token, bias) in &self.logit_bias {
+            request = request.logit_bias(token, bias);
+        }
+        for (text, bias) in &self.sequence_bias {
+            request = request.sequence_bias(text, *bias);
+        }
+        for word in &self.bad_words {
+            request = request.bad_words(word);
+        }
+        request = request
+            .dry_multiplier(self.dry_multiplier)
+            .dry_base(self.dry_base)
+            .dry_allowed_length(self.dry_allowed_length);
+        if !self.dry_sequence_breaker.is_empty() {
+            request = request.dry_sequence_breakers(&self.dry_sequence_breaker);
+        }
+        if let Some(n) = self.no_repeat_ngram_size {
+            request = request.no_repeat_ngram_size(n);
+        }
+        if let Some(token) = self.forced_bos_token_id {
+            request = request.forced_bos_token_id(token);
+        }
+        if let Some(token) = self.forced_eos_token_id {
+            request = request.forced_eos_token_id(token);
+        }
+        request.suppress_tokens(self.suppress_tokens.iter().copied()).min_tokens(self.min_tokens)
+    }
+}
+
+fn token_and_bias(argument: &str) -> Result<(u32, f64), String> {
+    let (token, bias) = text_and_bias(argument)?;
+    Ok((token.parse().map_err(|_| format!("{token:?} is no id of a token, which is a whole number"))?, bias))
+}
+
+/// What stands before the last `=`, and the number behind it.
+fn text_and_bias(argument: &str) -> Result<(String, f64), String> {
+    let (text, bias) = argument.rsplit_once('=').ok_or("there is no = before the bias")?;
+    Ok((text.to_owned(), bias.parse().map_err(|_| format!("{bias:?} is no number"))?))
+}

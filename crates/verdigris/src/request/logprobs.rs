@@ -1,0 +1,142 @@
+//! What the tokens of a text were expected to be.
+
+use verdigris_decoding::{DecodeError, Target};
+use verdigris_logits::{Row, TokenId, Transform};
+use verdigris_models::{Batch, Rows, Wanted};
+
+use crate::error::Error;
+use crate::request::{Request, Written};
+
+/// Whose law log-probabilities are of. The names are those of vLLM, whose default is the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogprobsMode {
+    /// The model's own, before any step acts on it.
+    #[default]
+    Raw,
+    /// The one that the token was drawn from, after all steps.
+    Processed,
+}
+
+/// What was expected in the place of a token.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TokenLogprobs {
+    /// The token that was written.
+    pub chosen: Logprob,
+    /// The most probable tokens, the best first; fewer than asked for where no more are possible.
+    pub top: Vec<Logprob>,
+}
+
+/// How probable a token was.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Logprob {
+    /// The token.
+    pub token: TokenId,
+    /// Its text. Bytes that are no character by themselves become U+FFFD.
+    pub text: String,
+    /// The natural logarithm of its probability; minus infinity for one that was impossible.
+    pub logprob: f64,
+    /// How many tokens were more probable, and one.
+    pub rank: usize,
+}
+
+/// How many tokens of a text are read in one call: so many rows are held at a time.
+const AT_A_TIME: usize = 64;
+
+impl Request<'_> {
+    /// Says of each token what its log-probability was, and which `top` tokens had the highest
+    /// ([`Written::logprobs`]). For that the model reads the prompt and the text once more when the text is at its end,
+    /// so they do not depend on how it was written, and cost what reading it as a prompt does.
+    #[doc(alias = "top_logprobs")]
+    pub fn logprobs(mut self, top: usize) -> Self {
+        self.logprobs = Some(top);
+        self
+    }
+
+    /// Whose law [`Request::logprobs`] are of; [`LogprobsMode::Raw`] unless told otherwise.
+    pub fn logprobs_mode(mut self, mode: LogprobsMode) -> Self {
+        self.logprobs_mode = mode;
+        self
+    }
+
+    /// Adds to a text what it was expected to be, where that is asked for.
+    pub(super) fn add_logprobs(&self, target: &Target, prompt: &[TokenId], written: &mut Written) -> Result<(), Error> {
+        let Some(top) = self.logprobs else { return Ok(()) };
+        let tokens = &written.tokens[..];
+        let mut all = Vec::with_capacity(tokens.len());
+        if let Some((_, before_last)) = tokens.split_last() {
+            let (context, tokenizer) = (self.engine.context_length(), self.engine.reader().tokenizer());
+            let mut sequence = self.engine.model.clone().begin((prompt.len() + tokens.len()).min(context))?;
+            let (mut rows, mut row) = (Rows::default(), Row::default());
+            let mut state = target.transforms.start(prompt);
+            let mut expected = |logits: &[f32]| {
+                let token = tokens[all.len()];
+                row.load(logits);
+                if self.logprobs_mode == LogprobsMode::Processed {
+                    target.transforms.apply(&state, &mut row);
+                    target.transforms.advance(&mut state, token);
+                }
+                let position = prompt.len() + all.len();
+                let text = |token| tokenizer.decode(&[token]);
+                all.push(expected_in(&mut row, token, top, text).ok_or(DecodeError::NotNumbers { position })?);
+                Ok::<(), Error>(())
+            };
+            sequence.forward(&Batch::chain(prompt, Wanted::Last), &mut rows)?;
+            expected(rows.last())?;
+            for some in before_last.chunks(AT_A_TIME) {
+                sequence.forward(&Batch::chain(some, Wanted::All), &mut rows)?;
+                (0..some.len()).try_for_each(|i| expected(rows.row(i)))?;
+            }
+        }
+        written.logprobs = Some(all);
+        Ok(())
+    }
+}
+
+/// What a row says of a token and of the best ones, whose texts `text` knows; `None` where it is no law.
+fn expected_in(row: &mut Row, token: TokenId, top: usize, text: impl Fn(TokenId) -> String) -> Option<TokenLogprobs> {
+    let normalizer = row.log_sum_exp()?;
+    let best = row.with_best(top, |best, logits| {
+        let mut best: Vec<(TokenId, f32)> = best.iter().map(|&token| (token, logits[token as usize])).collect();
+        best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        best
+    });
+    let known = |token: TokenId, logit: f32, better: usize| Logprob {
+        token,
+        text: text(token),
+        logprob: f64::from(logit) - normalizer,
+        rank: better + 1,
+    };
+    let own = row.logits()[token as usize];
+    Some(TokenLogprobs {
+        chosen: known(token, own, row.logits().iter().filter(|&&z| z > own).count()),
+        top: best.iter().map(|&(token, z)| known(token, z, best.partition_point(|&(_, other)| other > z))).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_says_what_was_expected() {
+        let mut row = Row::from([0.5f64, 0.125, 0.25, 0.125].map(|p| p.ln() as f32 + 3.0).to_vec());
+        let mut expected = |token, top| expected_in(&mut row, token, top, |token| format!("<{token}>")).unwrap();
+        let is = |of: &Logprob, token: TokenId, p: f64, rank| {
+            assert!((of.logprob - p.ln()).abs() < 1e-6, "{of:?}");
+            assert_eq!((of.token, of.text.as_str(), of.rank), (token, format!("<{token}>").as_str(), rank));
+        };
+        let two = expected(3, 2);
+        is(&two.chosen, 3, 0.125, 3);
+        assert_eq!(two.top.len(), 2);
+        is(&two.top[0], 0, 0.5, 1);
+        is(&two.top[1], 2, 0.25, 2);
+        let all = expected(0, 9);
+        is(&all.chosen, 0, 0.5, 1);
+        assert_eq!(all.top.iter().map(|of| (of.token, of.rank)).collect::<Vec<_>>(), [(0, 1), (2, 2), (1, 3), (3, 3)]);
+        assert!(expected(0, 0).top.is_empty());
+        let mut broken = Row::from(vec![f32::NAN, 1.0]);
+        assert_eq!(expected_in(&mut broken, 1, 1, |_| String::new()), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! Which tokens are favoured, forbidden or forced, whatever the model says of them.
+
+use verdigris_logits::{Chain, Dry, ForcedToken, MinTokens, NoRepeatNgram, SequenceBias, TokenId, TokenSet};
+
+use crate::error::Error;
+use crate::request::Request;
+
+/// What is asked for of these, under the names of Hugging Face `transformers`, vLLM and llama.cpp.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Processors {
+    logit_bias: Vec<(TokenId, f64)>,
+    sequence_bias: Vec<(String, f64)>,
+    bad_words: Vec<String>,
+    pub(super) suppress_tokens: Vec<TokenId>,
+    dry: DryAsked,
+    no_repeat_ngram_size: Option<usize>,
+    min_tokens: usize,
+    forced_bos_token_id: Option<TokenId>,
+    forced_eos_token_id: Option<TokenId>,
+}
+
+/// What is asked for of [`Dry`].
+#[derive(Clone, Debug)]
+struct DryAsked {
+    multiplier: f64,
+    base: f64,
+    allowed_length: usize,
+    /// `None` for the usual ones.
+    breakers: Option<Vec<String>>,
+}
+
+impl Default for DryAsked {
+    fn default() -> Self {
+        Self { multiplier: 0.0, base: Dry::BASE, allowed_length: Dry::ALLOWED_LENGTH, breakers: None }
+    }
+}
+
+impl Request<'_> {
+    /// What breaks the runs of [`Request::dry_multiplier`], unless told otherwise.
+    pub const DRY_SEQUENCE_BREAKERS: [&'static str; 4] = ["\n", ":", "\"", "*"];
+
+    /// Adds a number, from -100 to 100, to the logit of a token; may be asked for of several tokens. Of one token the
+    /// last counts.
+    pub fn logit_bias(mut self, token: TokenId, bias: f64) -> Self {
+        self.processors.logit_bias.push((token, bias));
+        self
+    }
+
+    /// Adds a number, from -100 to 100, to the logit of the last token of a text, wherever its other tokens stand
+    /// before; may be asked for of several texts. It is about the tokens of that text as the tokenizer makes them, alone
+    /// and after a space: the same letters in other tokens are not seen.
+    pub fn sequence_bias(mut self, text: impl Into<String>, bias: f64) -> Self {
+        self.processors.sequence_bias.push((text.into(), bias));
+        self
+    }
+
+    /// Never lets this word be completed; may be asked for of several. What counts are its tokens, as in
+    /// [`Request::sequence_bias`], in the prompt too.
+    pub fn bad_words(mut self, word: impl Into<String>) -> Self {
+        self.processors.bad_words.push(word.into());
+        self
+    }
+
+    /// Forbids tokens.
+    pub fn suppress_tokens(mut self, tokens: impl IntoIterator<Item = TokenId>) -> Self {
+        self.processors.suppress_tokens.extend(tokens);
+        self
+    }
+
+    /// Makes a token that goes on with a repeated run of tokens less probable, the more so the longer the run ([`Dry`]):
+    /// 0 is none, 0.8 is usual.
+    pub fn dry_multiplier(mut self, multiplier: f64) -> Self {
+        self.processors.dry.multiplier = multiplier;
+        self
+    }
+
+    /// By how much each more token of a run multiplies what [`Request::dry_multiplier`] takes; [`Dry::BASE`] unless told
+    /// otherwise.
+    pub fn dry_base(mut self, base: f64) -> Self {
+        self.processors.dry.base = base;
+        self
+    }
+
+    /// The shortest run that costs anything; [`Dry::ALLOWED_LENGTH`] unless told otherwise.
+    pub fn dry_allowed_length(mut self, tokens: usize) -> Self {
+        self.processors.dry.allowed_length = tokens;
+        self
+    }
+
+    /// Texts that break runs: every token that has one in it does. They take the place of
+    /// [`Request::DRY_SEQUENCE_BREAKERS`].
+    pub fn dry_sequence_breakers(mut self, texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.processors.dry.breakers = Some(texts.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Lets no `n` tokens in a row stand twice in prompt and text.
+    pub fn no_repeat_ngram_size(mut self, n: usize) -> Self {
+        self.processors.no_repeat_ngram_size = Some(n);
+        self
+    }
+
+    /// Forbids the end of the text until so many tokens are written. Where a form can only end by then, no token is
+    /// allowed, which is an error.
+    #[doc(alias = "min_new_tokens")]
+    pub fn min_tokens(mut self, least: usize) -> Self {
+        self.processors.min_tokens = least;
+        self
+    }
+
+    /// The first token of the text.
+    pub fn forced_bos_token_id(mut self, token: TokenId) -> Self {
+        self.processors.forced_bos_token_id = Some(token);
+        self
+    }
+
+    /// The token that comes in the last place that [`Request::max_tokens`] and the model's context leave, if the text
+    /// has not ended by then. One that ends texts ends it there, and is no part of it.
+    pub fn forced_eos_token_id(mut self, token: TokenId) -> Self {
+        self.processors.forced_eos_token_id = Some(token);
+        self
+    }
+
+    /// What [`Request::logit_bias`], [`Request::sequence_bias`] and [`Request::bad_words`] ask for.
+    pub(super) fn push_biases(&self, transforms: &mut Chain) -> Result<(), Error> {
+        let mut biases = SequenceBias::new();
+        for &(token, bias) in &self.processors.logit_bias {
+            self.must_be_known(token)?;
+            biases = biases.bias(&[token], bias)?;
+        }
+        for (text, bias) in &self.processors.sequence_bias {
+            for tokens in self.tokens_of_word(text)? {
+                biases = biases.bias(&tokens, *bias)?;
+            }
+        }
+        for word in &self.processors.bad_words {
+            for tokens in self.tokens_of_word(word)? {
+                biases = biases.forbid(&tokens);
+            }
+        }
+        if !biases.is_empty() {
+            transforms.push(biases);
+        }
+        Ok(())
+    }
+
+    /// What must not come again or not yet, and what must come, of a text with room for so many tokens.
+    pub(super) fn push_repeats_and_ends(&self, transforms: &mut Chain, room: usize) -> Result<(), Error> {
+        let (asked, size) = (&self.processors, self.engine.model.vocabulary_size());
+        let DryAsked { multiplier, base, allowed_length, .. } = asked.dry;
+        let breakers = if multiplier == 0.0 { TokenSet::new(size) } else { self.dry_breakers()? };
+        let dry = Dry::new(multiplier, base, allowed_length, breakers)?;
+        if multiplier != 0.0 {
+            transforms.push(dry);
+        }
+        if let Some(n) = asked.no_repeat_ngram_size {
+            transforms.push(NoRepeatNgram::new(n)?);
+        }
+        if asked.min_tokens > 0 {
+            transforms.push(MinTokens::new(&self.engine.end, asked.min_tokens, size));
+        }
+        let last = room.checked_sub(1);
+        for (token, place) in [(asked.forced_bos_token_id, Some(0)), (asked.forced_eos_token_id, last)] {
+            if let (Some(token), Some(place)) = (token, place) {
+                self.must_be_known(token)?;
+                transforms.push(ForcedToken::new(token, place, size));
+            }
+        }
+        Ok(())
+    }
+
+    /// The tokens that break runs.
+    fn dry_breakers(&self) -> Result<TokenSet, Error> {
+        let usual = || Self::DRY_SEQUENCE_BREAKERS.map(str::to_owned).to_vec();
+        let texts = self.processors.dry.breakers.clone().unwrap_or_else(usual);
+        if texts.iter().any(String::is_empty) {
+            return Err(Error::EmptyWord);
+        }
+        let (vocabulary, size) = (self.engine.reader().tokenizer().vocabulary(), self.engine.model.vocabulary_size());
+        let mut breakers = TokenSet::new(size);
+        for token in 0..size as TokenId {
+            let bytes = vocabulary.bytes(token);
+            if texts.iter().any(|text| bytes.windows(text.len()).any(|part| part == text.as_bytes())) {
+                breakers.insert(token);
+            }
+        }
+        Ok(breakers)
+    }
+
+    pub(super) fn must_be_known(&self, token: TokenId) -> Result<(), Error> {
+        let size = self.engine.model.vocabulary_size();
+        let is_known = match self.engine.known() {
+            Some(known) => known.contains(token),
+            None => (token as usize) < size,
+        };
+        if is_known { Ok(()) } else { Err(Error::UnknownToken { token, size }) }
+    }
+
+    /// The tokens of a text as it stands alone, and those that it has after a space.
+    fn tokens_of_word(&self, text: &str) -> Result<Vec<Vec<TokenId>>, Error> {
+        let tokenizer = self.engine.reader().tokenizer();
+        let mut all = vec![tokenizer.encode(text)?];
+        if all[0].is_empty() {
+            return Err(Error::EmptyWord);
+        }
+        if !text.starts_with(' ') {
+            let spaced = tokenizer.encode(&format!(" {text}"))?;
+            if spaced != all[0] {
+                all.push(spaced);
+            }
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,123 @@
+//! From which tokens is drawn, beyond temperature, top-k, top-p and min-p.
+
+use verdigris_logits::warp::{DynamicTemperature, EpsilonCutoff, EtaCutoff, Temperature, TopA, TypicalP, Xtc};
+use verdigris_logits::{Chain, Random};
+
+use crate::error::Error;
+use crate::request::Request;
+
+/// What is asked for of these, under the names of Hugging Face `transformers`, KoboldAI and llama.cpp.
+#[derive(Clone, Debug)]
+pub(super) struct Warpers {
+    typical_p: Option<f64>,
+    epsilon_cutoff: Option<f64>,
+    eta_cutoff: Option<f64>,
+    top_a: Option<f64>,
+    dynatemp_range: f64,
+    dynatemp_exponent: f64,
+    xtc_probability: f64,
+    xtc_threshold: f64,
+}
+
+impl Default for Warpers {
+    fn default() -> Self {
+        Self {
+            typical_p: None,
+            epsilon_cutoff: None,
+            eta_cutoff: None,
+            top_a: None,
+            dynatemp_range: 0.0,
+            dynatemp_exponent: 1.0,
+            xtc_probability: 0.0,
+            xtc_threshold: Request::XTC_THRESHOLD,
+        }
+    }
+}
+
+impl Request<'_> {
+    /// The probability from which on XTC leaves tokens out, unless told otherwise.
+    pub const XTC_THRESHOLD: f64 = 0.1;
+
+    /// Draws from the tokens whose information is nearest to the entropy, as many as it takes until their mass reaches
+    /// `p` ([`TypicalP`]).
+    pub fn typical_p(mut self, p: f64) -> Self {
+        self.warpers.typical_p = Some(p);
+        self
+    }
+
+    /// Draws from the tokens of at least this probability, or the best ([`EpsilonCutoff`]).
+    pub fn epsilon_cutoff(mut self, epsilon: f64) -> Self {
+        self.warpers.epsilon_cutoff = Some(epsilon);
+        self
+    }
+
+    /// Draws from the tokens of at least this probability, or less where the entropy is high ([`EtaCutoff`]).
+    pub fn eta_cutoff(mut self, epsilon: f64) -> Self {
+        self.warpers.eta_cutoff = Some(epsilon);
+        self
+    }
+
+    /// Draws from the tokens with at least `a` times the square of the best token's probability ([`TopA`]).
+    pub fn top_a(mut self, a: f64) -> Self {
+        self.warpers.top_a = Some(a);
+        self
+    }
+
+    /// Lets the temperature be this much lower where one token is certain, this much higher where all are equal, and
+    /// between them elsewhere ([`DynamicTemperature`]); 0 is none.
+    pub fn dynatemp_range(mut self, range: f64) -> Self {
+        self.warpers.dynatemp_range = range;
+        self
+    }
+
+    /// How [`Request::dynatemp_range`] grows between its ends; 1 unless told otherwise.
+    pub fn dynatemp_exponent(mut self, exponent: f64) -> Self {
+        self.warpers.dynatemp_exponent = exponent;
+        self
+    }
+
+    /// With this probability, leaves out all but the least probable of the tokens of [`Request::xtc_threshold`] or more
+    /// ([`Xtc`]); 0 is never.
+    pub fn xtc_probability(mut self, probability: f64) -> Self {
+        self.warpers.xtc_probability = probability;
+        self
+    }
+
+    /// The probability from which on tokens are left out; [`Request::XTC_THRESHOLD`] unless told otherwise.
+    pub fn xtc_threshold(mut self, threshold: f64) -> Self {
+        self.warpers.xtc_threshold = threshold;
+        self
+    }
+
+    /// The temperature, fixed or not. That of a text where nothing is drawn is 0, which is none for a step.
+    pub(super) fn push_temperature(&self, warpers: &mut Chain, is_greedy: bool) -> Result<(), Error> {
+        let temperature = if is_greedy { 1.0 } else { self.temperature };
+        match self.warpers.dynatemp_range {
+            0.0 => warpers.push(Temperature::new(temperature)?),
+            range => warpers.push(DynamicTemperature::new(temperature, range, self.warpers.dynatemp_exponent)?),
+        }
+        Ok(())
+    }
+
+    /// Those that come after top-k, top-p and min-p, in their order.
+    pub(super) fn push_warpers(&self, warpers: &mut Chain, random: Random) -> Result<(), Error> {
+        let asked = &self.warpers;
+        if let Some(p) = asked.typical_p {
+            warpers.push(TypicalP::new(p)?);
+        }
+        if let Some(epsilon) = asked.epsilon_cutoff {
+            warpers.push(EpsilonCutoff::new(epsilon)?);
+        }
+        if let Some(epsilon) = asked.eta_cutoff {
+            warpers.push(EtaCutoff::new(epsilon)?);
+        }
+        if let Some(a) = asked.top_a {
+            warpers.push(TopA::new(a)?);
+        }
+        let xtc = Xtc::new(asked.xtc_probability, asked.xtc_threshold, random)?;
+        if asked.xtc_probability > 0.0 {
+            warpers.push(xtc);
+        }
+        Ok(())
+    }
+}
