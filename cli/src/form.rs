@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use verdigris::constrain::{Escapes, Extra, ForcedText, NumberForms, Order, Whitespace};
-use verdigris::{Registry, Request, Style};
+use verdigris::constrain::{Escapes, Extra, NumberForms, Order, Whitespace};
+use verdigris::{Grammar, Registry, Request, Style};
 
 use crate::error::Failure;
 
@@ -15,39 +15,36 @@ use crate::error::Failure;
 pub(crate) struct FormOptions {
     #[command(flatten)]
     form: Form,
-    /// Let references lead to the schemas in the `.json` files of this folder too, by their "$id" or their names
+    /// References lead to the schemas in the `.json` files of this folder too, by their "$id" or their names
     #[arg(long, value_name = "FOLDER", requires = "json_schema")]
     schemas: Option<PathBuf>,
     /// White space in JSON
     #[arg(long, value_name = "STYLE", requires = "json_schema")]
     whitespace: Option<Spaces>,
-    /// Let properties come in any order, not only that of the schema
+    /// Properties come in any order, not only that of the schema
     #[arg(long, requires = "json_schema")]
     any_order: bool,
-    /// Write no properties but those that the schema names, where it does not say that there may be others
+    /// No properties but those that the schema names, where it does not say that there may be others
     #[arg(long, requires = "json_schema")]
     closed: bool,
-    /// Let numbers be written in all forms of JSON: 1.0 and 1e2 too
+    /// Numbers in all forms of JSON: 1.0 and 1e2 too
     #[arg(long, requires = "json_schema")]
     full_numbers: bool,
-    /// Let characters in strings be written as any escapes that stand for them: \u00e9 for é
+    /// Characters in strings as any escapes that stand for them: \u00e9 for é
     #[arg(long, requires = "json_schema")]
     any_escapes: bool,
-    /// Write what the form leaves no choice about with the tokens that the tokenizer has for it
-    #[arg(long, requires = "Form")]
-    canonical: bool,
 }
 
 #[derive(Args)]
 #[group(multiple = false)]
 struct Form {
-    /// Write a text that matches this regular expression as a whole
+    /// The text matches this regular expression as a whole
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     regex: Option<String>,
-    /// Write one of these texts
+    /// The text is one of these
     #[arg(long, value_name = "A,B,C", value_delimiter = ',', allow_hyphen_values = true)]
     choice: Option<Vec<String>>,
-    /// Write JSON that obeys this JSON Schema: a file, or the schema itself, which is true, false or begins with {
+    /// The text is JSON that obeys this JSON Schema: a file, or the schema itself, which is true, false or begins with {
     #[arg(long, value_name = "FILE|JSON")]
     json_schema: Option<String>,
 }
@@ -68,10 +65,45 @@ enum Spaces {
 const MAX_SCHEMA: u64 = 16 << 20;
 
 impl FormOptions {
+    /// Whether a form is asked for.
+    pub(crate) fn is_given(&self) -> bool {
+        self.form.regex.is_some() || self.form.choice.is_some() || self.form.json_schema.is_some()
+    }
+
     pub(crate) fn apply<'a>(&self, mut request: Request<'a>) -> Result<Request<'a>, Failure> {
-        if self.canonical {
-            request = request.forced_text(ForcedText::Canonical);
-        }
+        let schema = self.schema()?;
+        Ok(if let Some(pattern) = &self.form.regex {
+            request.regex(pattern)
+        } else if let Some(texts) = &self.form.choice {
+            request.choice(texts)
+        } else if let Some((schema, registry)) = schema {
+            if let Some(registry) = registry {
+                request = request.registry(registry);
+            }
+            request.json_schema(schema).style(self.style())
+        } else {
+            request
+        })
+    }
+
+    /// The form as a grammar.
+    pub(crate) fn grammar(&self) -> Result<Option<Grammar>, Failure> {
+        let schema = self.schema()?;
+        let grammar = if let Some(pattern) = &self.form.regex {
+            Grammar::regex(pattern).map_err(verdigris::Error::from)?
+        } else if let Some(texts) = &self.form.choice {
+            Grammar::choice(texts).map_err(verdigris::Error::from)?
+        } else if let Some((schema, registry)) = schema {
+            let registry = registry.unwrap_or_default();
+            Grammar::json_schema_with(&schema, self.style(), &registry).map_err(verdigris::Error::from)?
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(grammar))
+    }
+
+    /// The schema with the schemas that it may refer to.
+    fn schema(&self) -> Result<Option<(serde_json::Value, Option<Registry>)>, Failure> {
         let given = [
             self.schemas.is_some(),
             self.whitespace.is_some(),
@@ -80,28 +112,21 @@ impl FormOptions {
             self.full_numbers,
             self.any_escapes,
         ];
-        if self.form.json_schema.is_none() && given.contains(&true) {
-            let message = "--schemas, --whitespace, --any-order, --closed, --full-numbers and --any-escapes go with \
-                --json-schema alone";
-            return Err(Failure::Usage(message.into()));
-        }
-        Ok(if let Some(pattern) = &self.form.regex {
-            request.regex(pattern)
-        } else if let Some(texts) = &self.form.choice {
-            request.choice(texts)
-        } else if let Some(schema) = &self.form.json_schema {
-            if let Some(folder) = &self.schemas {
-                request =
-                    request.registry(Registry::folder(folder).map_err(|error| Failure::Usage(error.to_string()))?);
+        let Some(schema) = &self.form.json_schema else {
+            if given.contains(&true) {
+                let message = "--schemas, --whitespace, --any-order, --closed, --full-numbers and --any-escapes go \
+                    with --json-schema alone";
+                return Err(Failure::Usage(message.into()));
             }
-            let schema = match is_json(schema) {
-                true => parsed("--json-schema", schema.as_bytes())?,
-                false => read_schema(Path::new(schema))?,
-            };
-            request.json_schema(schema).style(self.style())
-        } else {
-            request
-        })
+            return Ok(None);
+        };
+        let registry = self.schemas.as_deref().map(Registry::folder).transpose();
+        let registry = registry.map_err(|error| Failure::Usage(error.to_string()))?;
+        let schema = match is_json(schema) {
+            true => parsed("--json-schema", schema.as_bytes())?,
+            false => read_schema(Path::new(schema))?,
+        };
+        Ok(Some((schema, registry)))
     }
 
     fn style(&self) -> Style {

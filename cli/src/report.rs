@@ -19,14 +19,14 @@ const FAVOURED: Style = Style::new().fg_color(Some(Color::Ansi256(Ansi256Color(3
 const OTHER: Style = Style::new().fg_color(Some(Color::Ansi256(Ansi256Color(166))));
 
 /// The style of a token: blue and bold if the key favours it, else orange; faint where it was counted before, plain and
-/// faint where it cannot be scored.
+/// faint where it is not scored.
 pub(crate) fn mark_style(mark: Mark) -> Style {
     match mark {
         Mark::Counted { green: true, .. } => FAVOURED,
         Mark::Counted { green: false, .. } => OTHER,
         Mark::Repeated { green: true, .. } => FAVOURED.effects(anstyle::Effects::DIMMED),
         Mark::Repeated { green: false, .. } => OTHER.dimmed(),
-        Mark::Unscored => Style::new().dimmed(),
+        Mark::Unscored | Mark::Forced => Style::new().dimmed(),
     }
 }
 

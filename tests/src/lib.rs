@@ -4,6 +4,7 @@
 pub mod dialects;
 pub mod drafts;
 pub mod foreign;
+pub mod forms;
 pub mod fuzz;
 pub mod oracle;
 pub mod random_model;

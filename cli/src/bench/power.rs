@@ -8,11 +8,12 @@ use verdigris::logits::TokenId;
 use verdigris::watermark::Detector;
 use verdigris::watermark::ScoreLaw;
 use verdigris::watermark::weighted::{self, Surprise, Weighting};
-use verdigris::{Engine, Evidence, Key, Mark, Repeats};
+use verdigris::{Constraint, Engine, Evidence, Key, Mark, Repeats};
 
-use super::marks::by_power;
+use super::marks::{Way, by_power};
 use super::progress::progress;
 use crate::error::Failure;
+use crate::form::FormOptions;
 use crate::model::{DeviceOption, ModelOption};
 
 /// The false-positive rate of the table.
@@ -26,11 +27,13 @@ const STEP: usize = 5;
 #[command(after_help = "\
 Each text has its own seed and key and is judged from its text, tokenized anew, after each length. The cost is the \
 difference of the mean surprise of the marked and the plain texts of the same seeds, to the model that wrote them. \
-'weighed' rows judge the same texts with the model at hand.
+'weighed' rows judge the same texts with the model at hand. With a form more rows judge them by readers who know it, by \
+the model, and by both.
 
 Examples:
   verdigris bench power
-  verdigris bench power --temperature 0.5 --only min    texts of low entropy")]
+  verdigris bench power --temperature 0.5 --only min    texts of low entropy
+  verdigris bench power --only kgw --json-schema crew.json    readers who know the form")]
 pub(crate) struct Power {
     #[command(flatten)]
     model: ModelOption,
@@ -51,6 +54,9 @@ pub(crate) struct Power {
     /// The seed of all texts and keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    // A group with a heading comes last: it would hold for what follows.
+    #[command(flatten, next_help_heading = "Form of the texts")]
+    form: FormOptions,
 }
 
 /// What one way of judging one way of marking came to.
@@ -75,8 +81,9 @@ impl Power {
         if ways.is_empty() {
             return Err(Failure::Usage(format!("no way has {:?} in its name", self.only)));
         }
+        let form = self.form.grammar()?.map(|grammar| engine.constraint(grammar));
         let bar = progress(u64::from(self.samples) * (ways.len() as u64 + 1));
-        let plain = self.texts(&engine, longest, |_| Ok(None), &bar)?;
+        let plain = self.texts(&engine, longest, form.as_ref(), |_| Ok(None), &bar)?;
         let plain_nats = nats(&engine, &plain)?;
         let mut out = anstream::stdout();
         write!(out, "share of texts with p <= {LEVEL:e} after so many tokens; temperature {}; ", self.temperature)?;
@@ -86,18 +93,22 @@ impl Power {
         writeln!(out, "|---|{}--:|--:|", "--:|".repeat(self.tokens.len()))?;
         for way in ways {
             let keys = (0..self.samples).map(|i| way.key(&engine, self.seed, i)).collect::<Result<Vec<_>, _>>()?;
-            let texts = self.texts(&engine, longest, |i| Ok(Some(&keys[i as usize])), &bar)?;
+            let texts = self.texts(&engine, longest, form.as_ref(), |i| Ok(Some(&keys[i as usize])), &bar)?;
             let cost = nats(&engine, &texts)? - plain_nats;
             let plain = |i: usize, length: usize| -> Result<Evidence, Failure> {
                 Ok(engine.reader().evidence(&keys[i], &texts[i][..length], Repeats::Context)?)
             };
             self.print(&mut out, &self.judge(way.name.to_owned(), &texts, plain)?, Some(cost))?;
+            if let Some(form) = &form {
+                self.knowing(&mut out, &engine, form, &way, &keys, &texts)?;
+                continue;
+            }
             if !way.name.contains("native min 4, .25") {
                 continue;
             }
             // With the bias that is left after the temperature.
             let delta = way.delta / self.temperature;
-            let seen = keys.iter().zip(&texts).map(|(key, text)| self.see(&engine, key, text, delta));
+            let seen = keys.iter().zip(&texts).map(|(key, text)| self.see(&engine, key, text, delta, None));
             let seen = seen.collect::<Result<Vec<_>, _>>()?;
             for (name, weighting) in [
                 ("SWEET", Weighting::Sweet(0.9)),
@@ -120,6 +131,7 @@ impl Power {
         &self,
         engine: &Engine,
         tokens: usize,
+        form: Option<&Constraint>,
         key: impl Fn(u32) -> Result<Option<&'k Key>, Failure>,
         bar: &indicatif::ProgressBar,
     ) -> Result<Vec<Vec<TokenId>>, Failure> {
@@ -127,7 +139,11 @@ impl Power {
             .map(|i| {
                 let seed = self.seed << 32 | u64::from(i);
                 // A few more, for reading can join tokens.
-                let request = engine.request("").max_tokens(tokens + tokens / 10).through_end().seed(seed);
+                let request = engine.request("").max_tokens(tokens + tokens / 10).seed(seed);
+                let request = match form {
+                    Some(form) => request.constraint(form),
+                    None => request.through_end(),
+                };
                 let request = request.temperature(self.temperature).top_p(1.0);
                 let text = match key(i)? {
                     Some(key) => request.watermark(key).text()?.text,
@@ -142,12 +158,63 @@ impl Power {
     }
 
     /// What a key and the model see in a text.
-    fn see(&self, engine: &Engine, key: &Key, text: &[TokenId], delta: f64) -> Result<Seen, Failure> {
+    fn see(
+        &self,
+        engine: &Engine,
+        key: &Key,
+        text: &[TokenId],
+        delta: f64,
+        form: Option<&Constraint>,
+    ) -> Result<Seen, Failure> {
         let mut detector = Detector::new(engine.reader().scheme(key)?);
-        let marks = detector.push(text).to_vec();
+        let marks = match form {
+            Some(form) => detector.push_choices(text, &choices(form, text)?).to_vec(),
+            None => detector.push(text).to_vec(),
+        };
         let gamma = key.dialect().gamma().expect("a way with colours");
-        let surprises = engine.surprises(text, self.temperature, weighted::spike_modulus(gamma, delta))?;
+        let surprises = engine.surprises(text, self.temperature, weighted::spike_modulus(gamma, delta), form)?;
         Ok((detector.law().clone(), marks, surprises))
+    }
+
+    /// The rows of readers who know the form of the texts.
+    fn knowing(
+        &self,
+        out: &mut impl Write,
+        engine: &Engine,
+        form: &Constraint,
+        way: &Way,
+        keys: &[Key],
+        texts: &[Vec<TokenId>],
+    ) -> Result<(), Failure> {
+        let free = texts.iter().map(|text| choices(form, text)).collect::<Result<Vec<_>, _>>()?;
+        let counted = |i: usize, length: usize| -> Result<Evidence, Failure> {
+            let mut detector = Detector::new(engine.reader().scheme(&keys[i])?);
+            detector.push_choices(&texts[i][..length], &free[i][..length]);
+            Ok(detector.evidence())
+        };
+        self.print(out, &self.judge("  the same, knowing the form".into(), texts, counted)?, None)?;
+        if !matches!(engine.reader().scheme(&keys[0])?.law(), ScoreLaw::Green { .. }) {
+            return Ok(());
+        }
+        let delta = way.delta / self.temperature;
+        let see = |form| -> Result<Vec<Seen>, Failure> {
+            keys.iter().zip(texts).map(|(key, text)| self.see(engine, key, text, delta, form)).collect()
+        };
+        let (without, with) = (see(None)?, see(Some(form))?);
+        let by_ways = |i: usize, length: usize| -> Result<Evidence, Failure> {
+            let (law, marks, _) = &with[i];
+            Ok(weighted::evidence_of_ways(law, &marks[..length], &free[i], delta).expect("colours"))
+        };
+        self.print(out, &self.judge("  the form, by the number of ways".into(), texts, by_ways)?, None)?;
+        for (name, seen) in [("  the model alone", without), ("  the form and the model", with)] {
+            let weighed = |i: usize, length: usize| -> Result<Evidence, Failure> {
+                let (law, marks, surprises) = &seen[i];
+                let weighting = Weighting::LikelihoodRatio { delta };
+                Ok(weighted::evidence(law, &marks[..length], &surprises[..length], weighting).expect("colours"))
+            };
+            self.print(out, &self.judge(name.into(), texts, weighed)?, None)?;
+        }
+        Ok(())
     }
 
     fn judge(
@@ -183,6 +250,11 @@ impl Power {
         let cost = cost.map_or(String::new(), |cost| format!("{cost:+.3}"));
         Ok(writeln!(out, "| {:<46} | {} {half:>13} | {cost:>18} |", row.name, shares.join(" "))?)
     }
+}
+
+/// In how many ways a text of a form could have gone on.
+fn choices(form: &Constraint, text: &[TokenId]) -> Result<Vec<u32>, Failure> {
+    form.choices(b"", text).map_err(|departure| Failure::Usage(departure.to_string()))
 }
 
 /// The mean surprise of texts to the model.

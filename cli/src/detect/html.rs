@@ -192,6 +192,7 @@ fn spans(text: &str, judgement: &Judgement<'_>) -> (Vec<Span>, bool) {
         }
         let (class, title) = match mark {
             Mark::Unscored => ("u", "not scored: too few tokens before it".to_owned()),
+            Mark::Forced => ("u", "not scored: its form left no choice".to_owned()),
             Mark::Counted { green: true, score } => ("g", format!("favoured, score {score:.2}")),
             Mark::Counted { green: false, score } => ("r", format!("not favoured, score {score:.2}")),
             Mark::Repeated { green: true, .. } => ("g f", "not counted again".to_owned()),

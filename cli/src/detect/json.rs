@@ -1,9 +1,11 @@
 //! What `--json` prints; docs/json.md says what the fields are.
 
+use std::ops::Range;
+
 use serde::Serialize;
 use serde_json::Value;
-use verdigris::Judgement;
 use verdigris::watermark::normalize::Repair;
+use verdigris::{Judgement, Mark};
 
 use super::judged::{Judged, Outcome};
 use super::options::Detect;
@@ -46,6 +48,10 @@ struct Found<'a> {
     skipped: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     passages: Option<Vec<FoundPassage<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forced: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counted: Option<Vec<[usize; 2]>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<u32>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -90,6 +96,8 @@ fn found<'a>(options: &'a Detect, judgement: &'a Judgement<'_>) -> Found<'a> {
         log10_p: log10(passage.ln_p),
         repairs: &passage.repairs,
     });
+    // Of a text that was weighed there are no tokens to tell of.
+    let tokens = Some(&judgement.tokens).filter(|tokens| options.form.is_given() && !tokens.is_empty());
     Found {
         key_id: judgement.key.id(),
         dialect: judgement.key.dialect().name(),
@@ -106,7 +114,20 @@ fn found<'a>(options: &'a Detect, judgement: &'a Judgement<'_>) -> Found<'a> {
         repairs: &judgement.repairs,
         skipped: Some(judgement.skipped).filter(|&skipped| skipped > 0),
         passages: options.searches().then(|| passages.collect()),
+        forced: tokens.map(|tokens| forced(tokens)),
+        counted: tokens.map(|tokens| counted(tokens)),
         payload: judgement.payload.map(|read| read.payload),
         skipped_keys: &options.skipped,
     }
+}
+
+/// How many tokens the form left no choice about.
+fn forced(tokens: &[(Range<usize>, Mark)]) -> usize {
+    tokens.iter().filter(|(_, mark)| *mark == Mark::Forced).count()
+}
+
+/// The bytes of the tokens that were counted.
+fn counted(tokens: &[(Range<usize>, Mark)]) -> Vec<[usize; 2]> {
+    let counted = tokens.iter().filter(|(_, mark)| matches!(mark, Mark::Counted { .. }));
+    counted.map(|(range, _)| [range.start, range.end]).collect()
 }

@@ -21,6 +21,10 @@ pub(super) fn judge<'k>(
         let message = "it is longer than 16 MiB: --windows, --offsets and --html need a shorter text";
         return Err(Failure::Usage(message.into()));
     }
+    if reader.form().is_some() {
+        let message = "it is longer than 16 MiB: the form of such a text cannot be taken into account";
+        return Err(Failure::Usage(message.into()));
+    }
     let evidence = reader.detect_repeats(key, text, options.repeats.into()).map_err(|error| match error {
         // What the decoder says of its text.
         DetectError::Read(error) => Failure::Usage(error.to_string()),

@@ -52,7 +52,10 @@ impl Detect {
             return Err(Failure::Usage(format!("--offsets is {}, but must be 1 to 64", self.offsets)));
         }
         let keys = self.keys.load()?;
-        let reader = self.model.reader()?;
+        let mut reader = self.model.reader()?;
+        if let Some(grammar) = self.form.grammar()? {
+            reader = reader.of_form(grammar);
+        }
         let (keys, skipped) = keys.fitting(&reader)?;
         self.skipped = skipped.iter().map(|skipped| skipped.file.display().to_string()).collect();
         for key in &keys {
@@ -61,7 +64,12 @@ impl Detect {
         let standard_input = [PathBuf::from("-")];
         let files = if self.files.is_empty() { &standard_input[..] } else { &self.files };
         let fields = self.fields();
-        let sources = sources(files, self.format, &fields)?;
+        let mut sources = sources(files, self.format, &fields)?;
+        if self.form.is_given() && self.format.is_none() {
+            // JSON of a form is a text itself, whatever records it may look like.
+            let arrays = sources.iter_mut().filter(|source| source.format == Format::Json);
+            arrays.for_each(|source| source.format = Format::Text);
+        }
         let inputs: Vec<&Path> = sources.iter().map(|source| source.path.as_path()).collect();
         let report = self.html.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
         let single = matches!(&sources[..], [one] if one.format == Format::Text && !files[0].is_dir());
@@ -101,7 +109,7 @@ impl Detect {
         let judged = match (document.text, self.weigh.weigh) {
             (Err(Fault::Open(source)), _) if !self.json => return Err(Failure::Open { path: name.into(), source }),
             (Ok(Text::Whole(text)), Some(method)) => {
-                let result = weigh::judge(self, method, keys, &text);
+                let result = weigh::judge(self, method, reader, keys, &text);
                 Judged { name: name.clone(), id: None, text, result }
             }
             (Ok(Text::Long(_)), Some(_)) => {
@@ -198,7 +206,7 @@ impl Detect {
                     repeats: self.repeats.into(),
                     normalize: !self.no_repair,
                     offsets: self.offsets,
-                    tokens: self.color.is_some() || self.html.is_some(),
+                    tokens: self.color.is_some() || self.html.is_some() || (self.json && reader.form().is_some()),
                     passages: self.searches().then_some(self.level),
                 };
                 let result = reader.judge(&keys, &text, &look).map_err(Failure::from);

@@ -7,6 +7,7 @@ use verdigris::Repeats;
 use verdigris::watermark::DEFAULT_LEVEL;
 
 use crate::detect::documents::Format;
+use crate::form::FormOptions;
 use crate::key::KeysOption;
 use crate::model::ModelOption;
 
@@ -25,6 +26,10 @@ else is one text. --format says it for pipes and other names.
 Every look is paid for: with several keys, with repair of what was done to the characters, with --offsets and with \
 --windows the p-value is that of one look times the number of looks.
 
+With the form that the texts were written in, only tokens about which it left a choice are scored: a mark is found in \
+fewer tokens. Give the options that generate was given, or ones that allow more. A text may be cut short, and white \
+space may stand around it; any other text that is not of the form is an error.
+
 docs/json.md says what the fields of --json are.
 
 Examples:
@@ -33,7 +38,8 @@ Examples:
   verdigris detect tale.txt --key my.key --html report.html
   verdigris detect answers/ more.jsonl --column answer --key my.key --json
   verdigris generate --texts 8 --json --key my.key \\
-      | verdigris detect --format jsonl --key my.key")]
+      | verdigris detect --format jsonl --key my.key
+  verdigris detect crew.json --key my.key --json-schema crew.schema.json --closed")]
 pub(crate) struct Detect {
     /// Texts; folders of them; .jsonl, .json and .parquet files; - or nothing for standard input
     #[arg(value_name = "FILE")]
@@ -82,6 +88,9 @@ pub(crate) struct Detect {
     /// Let --html replace a file that is there
     #[arg(long, requires = "html")]
     pub(super) force: bool,
+    // A group with a heading comes last: it would hold for what follows.
+    #[command(flatten, next_help_heading = "Form of the texts")]
+    pub(super) form: FormOptions,
     /// The files of the ring that are no keys for this tokenizer.
     #[arg(skip)]
     pub(super) skipped: Vec<String>,

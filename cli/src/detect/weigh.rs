@@ -1,7 +1,7 @@
 //! Detection with the model at hand: tokens that could hardly have been others count less.
 
 use verdigris::watermark::weighted::Weighting;
-use verdigris::{Device, Judgement, Key};
+use verdigris::{Device, Judgement, Key, Reader};
 
 use super::options::{Detect, Method};
 use crate::error::Failure;
@@ -10,6 +10,7 @@ use crate::error::Failure;
 pub(super) fn judge<'k>(
     options: &Detect,
     method: Method,
+    reader: &Reader,
     keys: &'k [Key],
     text: &str,
 ) -> Result<Judgement<'k>, Failure> {
@@ -24,8 +25,10 @@ pub(super) fn judge<'k>(
         Method::Ewd => Weighting::Ewd,
         Method::Sweet => Weighting::Sweet(0.9),
     };
+    let form = options.form.grammar()?.map(|grammar| engine.constraint(grammar));
+    let text = &text[reader.extent(text)];
     let tokens = engine.reader().tokenizer().encode(text).map_err(verdigris::Error::from)?;
-    let evidence = engine.weigh(key, &tokens, weighting, temperature, options.repeats.into())?;
+    let evidence = engine.weigh(key, &tokens, weighting, temperature, options.repeats.into(), form.as_ref())?;
     let Some(evidence) = evidence else {
         let message = format!("--weigh is for keys with colours, and {} is {}", key.id(), key.dialect().name());
         return Err(Failure::Usage(message));

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use verdigris::constrain::ForcedText;
 use verdigris::{Key, KeyRing, LogprobsMode, Message, Request};
 
 use crate::error::Failure;
@@ -110,7 +111,7 @@ pub(crate) struct Generate {
     #[command(flatten)]
     engine: EngineOptions,
     #[command(flatten, next_help_heading = "Output format")]
-    form: FormOptions,
+    form: WrittenForm,
     #[command(flatten, next_help_heading = "Drafts")]
     drafts: DraftOptions,
     #[command(flatten, next_help_heading = "Ranks")]
@@ -138,6 +139,16 @@ impl From<LawOfLogprobs> for LogprobsMode {
             LawOfLogprobs::Processed => Self::Processed,
         }
     }
+}
+
+/// What the text must look like, and how it is written.
+#[derive(Args)]
+struct WrittenForm {
+    #[command(flatten)]
+    form: FormOptions,
+    /// Write what the form leaves no choice about with the tokens that the tokenizer has for it
+    #[arg(long, requires = "Form")]
+    canonical: bool,
 }
 
 impl Generate {
@@ -186,7 +197,10 @@ impl Generate {
                 request = request.repeatable();
             }
         }
-        request = self.form.apply(request)?;
+        request = self.form.form.apply(request)?;
+        if self.form.canonical {
+            request = request.forced_text(ForcedText::Canonical);
+        }
         let (judge, guide) = (self.rewards.judge()?, self.rewards.guide()?);
         if let Some(guide) = &guide {
             request = request.guide(guide, self.rewards.guide_weight, self.rewards.guide_top_k);

@@ -28,6 +28,7 @@ pub mod regex;
 mod terminal;
 mod vocabulary;
 
+pub use constraint::choices::{Departure, MANY};
 pub use constraint::cursor::Cursor;
 pub use constraint::explain::{Expected, Explanation};
 pub use constraint::lexicon::Lexicon;

@@ -1,5 +1,6 @@
 //! What can go wrong when a text is judged.
 
+use verdigris_constrain::Departure;
 use verdigris_text::ReadError;
 use verdigris_watermark::KeyError;
 
@@ -13,6 +14,9 @@ pub enum DetectError {
     /// The text could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The text has another form than the one that the reader was told.
+    #[error("{0}; judge it without the form, or with what it was written with")]
+    Form(#[from] Departure),
     /// A text was to be judged under no key.
     #[error("there is no key to judge by: give at least one")]
     NoKey,

@@ -2,31 +2,21 @@
 
 use std::sync::Arc;
 
-use verdigris_logits::TokenId;
-use verdigris_watermark::{Detector, Evidence, Key, Repeats, Scheme, payload};
+use verdigris_watermark::{Detector, Evidence, Key, Repeats, Scheme, payload, weighted};
 
 use crate::error::DetectError;
+use crate::tokens::Tokens;
 
-/// Tokens that a detector gets at once: while it reads one it holds many times its bytes.
-const AT_ONCE: usize = 1 << 16;
-
-/// Hands tokens to a detector.
-pub(crate) fn read(detector: &mut Detector, tokens: &[TokenId]) {
-    tokens.chunks(AT_ONCE).for_each(|tokens| {
-        detector.push(tokens);
-    });
-}
-
-fn read_payload(key: &Key, tokens: &[TokenId]) -> Result<payload::PayloadReader, DetectError> {
+fn read_payload(key: &Key, tokens: &Tokens) -> Result<payload::PayloadReader, DetectError> {
     let mut reader = key.payload_reader()?;
-    tokens.chunks(AT_ONCE).for_each(|tokens| reader.push(tokens));
+    tokens.read_payload(&mut reader);
     Ok(reader)
 }
 
 /// The scheme of the payload that a text under a key most likely carries, that payload, and of how many it is the best.
 pub(crate) fn carrier(
     key: &Key,
-    tokens: &[TokenId],
+    tokens: &Tokens,
 ) -> Result<(Arc<dyn Scheme>, payload::PayloadReading, f64), DetectError> {
     let reader = read_payload(key, tokens)?;
     let read = reader.read();
@@ -34,11 +24,25 @@ pub(crate) fn carrier(
 }
 
 /// The evidence of some tokens under a key of whatever tokenizer.
-pub(crate) fn evidence(key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, DetectError> {
+pub(crate) fn evidence(key: &Key, tokens: &Tokens, repeats: Repeats) -> Result<Evidence, DetectError> {
     if key.payload_bits().is_some() {
         return Ok(read_payload(key, tokens)?.evidence(tokens.len() as u64));
     }
     let mut detector = Detector::new(key.scheme()?).repeats(repeats);
-    read(&mut detector, tokens);
-    Ok(detector.evidence())
+    Ok(read(key, tokens, &mut detector))
+}
+
+/// The evidence of tokens that a detector reads. Where the form of the text is known, colours are weighed by the choice
+/// that it left: that knows nothing of the key, so the p-value is exact.
+pub(crate) fn read(key: &Key, tokens: &Tokens, detector: &mut Detector) -> Evidence {
+    let mut marks = Vec::new();
+    tokens.read(detector, |_, read| {
+        if tokens.choices().is_some() {
+            marks.extend_from_slice(read);
+        }
+    });
+    let counted = detector.evidence();
+    let weighed = |ways| weighted::evidence_of_ways(detector.law(), &marks, ways, key.delta());
+    let weighed = tokens.choices().and_then(weighed);
+    weighed.map_or(counted, |weighed| weighed.of_sample(counted.sampled))
 }

@@ -6,6 +6,7 @@ use verdigris_watermark::{Evidence, Key, Repeats};
 use crate::error::DetectError;
 use crate::evidence::evidence;
 use crate::reader::Reader;
+use crate::tokens::Tokens;
 
 /// Whether an origin goes with a name: which key wrote a text, if any did.
 #[derive(Clone, Debug)]
@@ -21,14 +22,15 @@ impl Reader {
     /// not know this tokenizer: the text is tokenized by it all the same.
     ///
     /// # Errors
-    /// [`DetectError::Read`] where the text cannot be tokenized, and [`DetectError::Key`] where a key cannot be used.
+    /// [`DetectError::Read`] where the text cannot be tokenized, [`DetectError::Form`] where it is not of the reader's
+    /// form, and [`DetectError::Key`] where a key cannot be used.
     pub fn identify(
         &self,
         candidates: &[(String, Key)],
         text: &str,
         repeats: Repeats,
     ) -> Result<Vec<Finding>, DetectError> {
-        let tokens = self.tokenizer().encode_long(text)?;
+        let tokens = Tokens::of(self.tokenizer(), self.form(), text)?;
         let tried = candidates.len() as f64;
         let mut findings = candidates
             .par_iter()

@@ -110,13 +110,24 @@ impl Reader {
     ///
     /// # Errors
     /// [`DetectError::NoKey`] without a key, [`DetectError::ForeignKey`] where one was made for another tokenizer, and
-    /// [`DetectError::Read`] where the text cannot be tokenized.
+    /// [`DetectError::Read`] where the text cannot be tokenized, and [`DetectError::Form`] where it is not of the
+    /// reader's form, neither as it came nor after repair.
     pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, DetectError> {
         let repaired = look.normalize.then(|| normalize(text)).filter(|normalized| !normalized.changes.is_empty());
-        let mut readings = from_each_start(self.tokenizer(), text, None, look.offsets)?;
-        if let Some(normalized) = &repaired {
-            readings.extend(from_each_start(self.tokenizer(), &normalized.text, repaired.as_ref(), look.offsets)?);
-        }
+        let from_each_start =
+            |text, repaired| from_each_start(self.tokenizer(), self.form(), text, repaired, look.offsets);
+        let as_it_came = from_each_start(text, None)?;
+        let repaired = match &repaired {
+            Some(normalized) => from_each_start(&normalized.text, repaired.as_ref())?,
+            None => Ok(Vec::new()),
+        };
+        // Repair may bring a text to its form, or take it from there: looks are at what is of the form.
+        let mut readings = match as_it_came {
+            Ok(readings) => readings,
+            Err(_) if repaired.as_ref().is_ok_and(|readings| !readings.is_empty()) => Vec::new(),
+            Err(departure) => return Err(departure.into()),
+        };
+        readings.extend(repaired.unwrap_or_default());
         let looks = (readings.len() * keys.len() * (1 + usize::from(look.passages.is_some()))) as f64;
         let mut whole: Option<Seen> = None;
         let mut part: Option<(f64, Seen)> = None;
@@ -138,8 +149,8 @@ impl Reader {
                 if look.passages.is_some() {
                     detector = detector.recording();
                 }
-                read(&mut detector, &reading.tokens);
-                let seen = Seen { key: k, reading: r, evidence: detector.evidence().best_of(tried), payload };
+                let evidence = read(key, &reading.tokens, &mut detector);
+                let seen = Seen { key: k, reading: r, evidence: evidence.best_of(tried), payload };
                 if whole.is_none_or(|best| seen.rank() < best.rank()) {
                     whole = Some(seen);
                 }
@@ -175,7 +186,8 @@ impl Reader {
                 None => key.scheme()?,
             };
             let mut detector = Detector::new(scheme).repeats(look.repeats);
-            let marks = detector.push(&reading.tokens).iter().copied();
+            let mut marks = Vec::with_capacity(reading.tokens.len());
+            reading.tokens.read(&mut detector, |_, read| marks.extend_from_slice(read));
             let spans = match spans[seen.reading].take() {
                 Some(spans) => spans,
                 None => reading.spans(self.tokenizer(), text)?,

@@ -14,6 +14,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `reader` | a tokenizer that is ready to detect: one text, one look |
+//! | `tokens` | the tokens of a text, and where its form left it a choice |
 //! | `evidence` | the evidence of tokens under one key |
 //! | `reading` | one way to read a text: after repair, from a later character |
 //! | `judge` | a text under several keys and readings, each of which is paid for in the p-value |
@@ -28,12 +29,14 @@ mod identify;
 mod judge;
 mod reader;
 mod reading;
+mod tokens;
 
 pub use error::DetectError;
 pub use identify::Finding;
 pub use judge::{Judgement, Look, MarkedPassage};
 pub use reader::Reader;
 
+pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Style};
 pub use verdigris_text::{self as text, Tokenizer};
 pub use verdigris_watermark::{
     self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, Marking, Repeats, Strength, Verdict,

@@ -1,15 +1,18 @@
 //! A tokenizer that is ready to detect.
 
 use std::io::Read;
+use std::ops::Range;
 use std::sync::Arc;
 
+use verdigris_constrain::{Constraint, Grammar, Lexicon};
 use verdigris_logits::TokenId;
 use verdigris_text::Tokenizer;
 use verdigris_watermark::vocabulary_id::MAX_VOCABULARY;
 use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, VocabularyId};
 
 use crate::error::DetectError;
-use crate::evidence::evidence;
+use crate::evidence::{evidence, read};
+use crate::tokens::{Tokens, extent};
 
 /// Reads texts and judges them. Needs a tokenizer, but no model.
 ///
@@ -29,17 +32,59 @@ use crate::evidence::evidence;
 #[derive(Clone)]
 pub struct Reader {
     tokenizer: Arc<Tokenizer>,
+    form: Option<Constraint>,
 }
 
 impl Reader {
     /// A reader with a tokenizer.
     pub fn new(tokenizer: impl Into<Arc<Tokenizer>>) -> Self {
-        Self { tokenizer: tokenizer.into() }
+        Self { tokenizer: tokenizer.into(), form: None }
+    }
+
+    /// A reader of texts that were written under a grammar: only tokens about which it left a choice are scored, for no
+    /// mark can sway the others, and colours are weighed by how many ways there were
+    /// ([`weight_of_ways`](verdigris_watermark::weighted::weight_of_ways)). The p-value stays exact: where there was a
+    /// choice follows from the text and the grammar, and not from the key.
+    ///
+    /// A text may be cut short anywhere, and white space may stand around it. Any other text that is not of the form is
+    /// an error ([`DetectError::Form`]). The grammar must allow what the writer's did; one that allows more, or writes
+    /// white space in other ways, finds fewer of the forced tokens.
+    ///
+    /// Texts are then read as a whole: memory grows with them.
+    ///
+    /// ```
+    /// use verdigris_detector::{Grammar, Key, Marking, Reader, Style, Tokenizer};
+    ///
+    /// let tokenizer = Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json"))?;
+    /// let schema = r#"{"properties": {"sea": {"type": "string"}}, "required": ["sea"], "additionalProperties": false}"#;
+    /// let form = Grammar::json_schema(&schema.parse()?, Style::default())?;
+    /// let reader = Reader::new(tokenizer).of_form(form);
+    /// let key = Key::generate(Marking::default(), reader.vocabulary());
+    /// let evidence = reader.detect(&key, r#"{"sea": "The Red Sea is wide and deep"}"#.as_bytes())?;
+    /// assert!(evidence.scored < evidence.tokens);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn of_form(self, grammar: impl Into<Arc<Grammar>>) -> Self {
+        // No token ends a text that is there: a text may end is all that its form says.
+        let lexicon = Lexicon::new(self.tokenizer.clone(), &[]);
+        Self { form: Some(Constraint::new(grammar, &lexicon)), ..self }
+    }
+
+    /// The form that texts are known to have.
+    pub fn form(&self) -> Option<&Constraint> {
+        self.form.as_ref()
     }
 
     /// The tokenizer.
     pub fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.tokenizer
+    }
+
+    /// The bytes of a text that are of the form: all of it, or all but the line end or the white space around it, which
+    /// files and programs add. Where none of these is of the form, and where no form is known, it is all.
+    pub fn extent(&self, text: &str) -> Range<usize> {
+        self.form.as_ref().map_or(0..text.len(), |form| extent(form, text))
     }
 
     /// What a key for this tokenizer has to know about it.
@@ -80,7 +125,8 @@ impl Reader {
     /// The evidence of a text of any length, read once, in bounded memory.
     ///
     /// # Errors
-    /// As [`Reader::scheme`], and [`DetectError::Read`] where the text cannot be read or is not UTF-8.
+    /// As [`Reader::scheme`], [`DetectError::Read`] where the text cannot be read or is not UTF-8, and
+    /// [`DetectError::Form`] where it is not of the reader's form.
     pub fn detect(&self, key: &Key, text: impl Read) -> Result<Evidence, DetectError> {
         self.detect_repeats(key, text, Repeats::default())
     }
@@ -90,6 +136,10 @@ impl Reader {
     /// # Errors
     /// As [`Reader::detect`].
     pub fn detect_repeats(&self, key: &Key, text: impl Read, repeats: Repeats) -> Result<Evidence, DetectError> {
+        if self.form.is_some() {
+            self.fits(key)?;
+            return evidence(key, &self.whole(text)?, repeats);
+        }
         if key.payload_bits().is_some() {
             self.fits(key)?;
             let (mut reader, mut count) = (key.payload_reader()?, 0);
@@ -118,6 +168,17 @@ impl Reader {
     ) -> Result<Evidence, DetectError> {
         let mut detector = Detector::new(self.scheme(key)?);
         let vocabulary = self.tokenizer.vocabulary();
+        if self.form.is_some() {
+            let tokens = self.whole(text)?;
+            let evidence = read(key, &tokens, &mut detector);
+            let mut detector = Detector::new(self.scheme(key)?);
+            tokens.read(&mut detector, |tokens, marks| {
+                for (&token, &mark) in tokens.iter().zip(marks) {
+                    each(vocabulary.bytes(token), mark);
+                }
+            });
+            return Ok(evidence);
+        }
         self.tokenizer.encode_reader(text, |_, tokens| {
             for (&token, &mark) in tokens.iter().zip(detector.push(tokens)) {
                 each(vocabulary.bytes(token), mark);
@@ -129,9 +190,16 @@ impl Reader {
     /// The evidence of some tokens under one key: one look, which pays for the payloads that it tries.
     ///
     /// # Errors
-    /// As [`Reader::scheme`].
+    /// As [`Reader::scheme`], and [`DetectError::Form`] where the tokens are not of the reader's form.
     pub fn evidence(&self, key: &Key, tokens: &[TokenId], repeats: Repeats) -> Result<Evidence, DetectError> {
         self.fits(key)?;
-        evidence(key, tokens, repeats)
+        evidence(key, &Tokens::new(tokens.to_vec(), self.form(), b"")?, repeats)
+    }
+
+    /// All that a reader holds.
+    fn whole(&self, text: impl Read) -> Result<Tokens, DetectError> {
+        let mut all = String::new();
+        self.tokenizer.encode_reader(text, |piece, _| all.push_str(piece))?;
+        Tokens::of(&self.tokenizer, self.form(), &all)
     }
 }

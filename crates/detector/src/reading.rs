@@ -2,16 +2,18 @@
 
 use std::ops::Range;
 
-use verdigris_logits::TokenId;
+use verdigris_constrain::{Constraint, Departure};
 use verdigris_text::{ReadError, Tokenizer};
 use verdigris_watermark::normalize::{Normalized, Repair};
+
+use crate::tokens::{Tokens, extent};
 
 /// One way to read the text.
 pub(crate) struct Reading<'t> {
     repaired: Option<&'t Normalized>,
     pub(crate) skipped: usize,
     text: &'t str,
-    pub(crate) tokens: Vec<TokenId>,
+    pub(crate) tokens: Tokens,
 }
 
 impl Reading<'_> {
@@ -31,17 +33,24 @@ impl Reading<'_> {
     }
 }
 
-/// A text from each of its first characters.
+/// A text from each of its first characters; from none where it is not of its form, and then where it leaves that.
 pub(crate) fn from_each_start<'t>(
     tokenizer: &Tokenizer,
+    form: Option<&Constraint>,
     text: &'t str,
     repaired: Option<&'t Normalized>,
     offsets: usize,
-) -> Result<Vec<Reading<'t>>, ReadError> {
-    let starts = text.char_indices().map(|(at, _)| at).skip(1).take(offsets.max(1) - 1);
-    let read = |skipped| {
-        let text = &text[skipped..];
-        Ok(Reading { repaired, skipped, text, tokens: tokenizer.encode_long(text)? })
-    };
-    std::iter::once(0).chain(starts).map(read).collect()
+) -> Result<Result<Vec<Reading<'t>>, Departure>, ReadError> {
+    let Range { start, end } = form.map_or(0..text.len(), |form| extent(form, text));
+    let starts = text[start..end].char_indices().map(|(at, _)| at).take(offsets.max(1));
+    let mut readings = Vec::new();
+    // An empty text is one reading, too.
+    for skipped in std::iter::once(0).chain(starts.skip(1)).map(|at| start + at) {
+        let (before, text) = (&text[start..skipped], &text[skipped..end]);
+        match Tokens::new(tokenizer.encode_long(text)?, form, before.as_bytes()) {
+            Ok(tokens) => readings.push(Reading { repaired, skipped, text, tokens }),
+            Err(Departure { at, explanation }) => return Ok(Err(Departure { at: start + at, explanation })),
+        }
+    }
+    Ok(Ok(readings))
 }

@@ -1,6 +1,8 @@
 //! What a model would have expected of a text: detection by those who have the model.
 
-use verdigris_logits::{Row, TokenId};
+use verdigris_constrain::Constraint;
+use verdigris_detector::DetectError;
+use verdigris_logits::{Row, TokenId, Transform};
 use verdigris_models::{Batch, Rows, Wanted};
 use verdigris_watermark::weighted::{self, Surprise, Weighting, spike_modulus};
 use verdigris_watermark::{Detector, Evidence, Key, Repeats, ScoreLaw};
@@ -10,11 +12,22 @@ use crate::error::Error;
 
 impl Engine {
     /// What this model expected of each token of a text at a temperature. A text longer than the model's context is
-    /// read in windows, each of which begins with half of the one before it.
+    /// read in windows, each of which begins with half of the one before it. Where the text was written under a
+    /// constraint, the law of a token is the model's on what that allows.
     ///
     /// # Errors
-    /// [`Error::Model`] where the model fails.
-    pub fn surprises(&self, tokens: &[TokenId], temperature: f64, modulus: f64) -> Result<Vec<Surprise>, Error> {
+    /// [`Error::Model`] where the model fails, and [`Error::Detect`] where the text is not of the constraint's form.
+    pub fn surprises(
+        &self,
+        tokens: &[TokenId],
+        temperature: f64,
+        modulus: f64,
+        form: Option<&Constraint>,
+    ) -> Result<Vec<Surprise>, Error> {
+        if let Some(form) = form {
+            form.choices(b"", tokens).map_err(DetectError::from)?;
+        }
+        let mut state = form.map(|form| form.start(&[]));
         let context = self.context_length();
         let fresh = (context / 2).max(1);
         let mut surprises = Vec::with_capacity(tokens.len());
@@ -35,9 +48,17 @@ impl Engine {
                     None => surprises.push(Surprise { probability: 0.0, entropy: 0.0, spike_entropy: 1.0 }),
                     Some(at) => {
                         row.load(rows.row(at));
+                        if let (Some(form), Some(state)) = (form, &state) {
+                            form.apply(state, &mut row);
+                        }
                         row.logits_mut().iter_mut().for_each(|z| *z /= temperature as f32);
                         surprises.push(Surprise::new(&row.distribution(), token as usize, modulus));
                     }
+                }
+                match (form, &mut state) {
+                    (Some(form), Some(state)) if i > 0 => form.advance(state, token),
+                    (Some(form), state) => *state = Some(form.after_first(token)),
+                    (None, _) => (),
                 }
             }
         }
@@ -45,10 +66,12 @@ impl Engine {
     }
 
     /// The evidence of a text with tokens weighed by what this model expected, for keys with colours; none for others.
-    /// `temperature` is the one that the text is thought to be written at.
+    /// `temperature` is the one that the text is thought to be written at, and `form` the constraint: then tokens about
+    /// which it left no choice are not scored.
     ///
     /// # Errors
-    /// [`Error::Detect`] where the key was made for another tokenizer, and [`Error::Model`] where the model fails.
+    /// [`Error::Detect`] where the key was made for another tokenizer or the text is not of the form, and
+    /// [`Error::Model`] where the model fails.
     pub fn weigh(
         &self,
         key: &Key,
@@ -56,12 +79,17 @@ impl Engine {
         weighting: Weighting,
         temperature: f64,
         repeats: Repeats,
+        form: Option<&Constraint>,
     ) -> Result<Option<Evidence>, Error> {
         let scheme = self.reader().scheme(key)?;
         let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
-        let surprises = self.surprises(tokens, temperature, spike_modulus(gamma, key.delta() / temperature))?;
+        let surprises = self.surprises(tokens, temperature, spike_modulus(gamma, key.delta() / temperature), form)?;
         let mut detector = Detector::new(scheme).repeats(repeats);
-        let marks = detector.push(tokens).to_vec();
+        let marks = match form {
+            Some(form) => detector.push_choices(tokens, &form.choices(b"", tokens).map_err(DetectError::from)?),
+            None => detector.push(tokens),
+        }
+        .to_vec();
         Ok(weighted::evidence(detector.law(), &marks, &surprises, weighting))
     }
 }

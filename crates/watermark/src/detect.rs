@@ -40,6 +40,8 @@ pub enum Repeats {
 pub enum Mark {
     /// Too few tokens stand before it.
     Unscored,
+    /// The form of the text left no choice about it.
+    Forced,
     /// Not counted: a repeat, or the text is so long that only a sample is counted.
     Repeated {
         /// Whether its score is above the mean all the same.
@@ -172,6 +174,24 @@ impl Detector {
 
     /// Reads the next tokens of the text; returns one mark for each of them.
     pub fn push(&mut self, tokens: &[TokenId]) -> &[Mark] {
+        self.push_if(tokens, |_| true)
+    }
+
+    /// As [`Detector::push`], and scores only tokens with a choice: those where `choices`, one number a token, is 2 or
+    /// more. The others are context, and nothing else: what a form forces says nothing of a mark, and a context that
+    /// came before a forced token is no repeat when it comes before another.
+    ///
+    /// The p-value stays exact as long as `choices` knows nothing of the key.
+    ///
+    /// # Panics
+    /// If there are not as many choices as tokens.
+    pub fn push_choices(&mut self, tokens: &[TokenId], choices: &[u32]) -> &[Mark] {
+        assert_eq!(tokens.len(), choices.len(), "one number a token");
+        self.push_if(tokens, |i| choices[i] > 1)
+    }
+
+    /// Scores the tokens at some places of the piece.
+    fn push_if(&mut self, tokens: &[TokenId], is_free: impl Fn(usize) -> bool) -> &[Mark] {
         let width = self.scheme.context_width();
         self.observations.clear();
         self.tail.extend_from_slice(tokens);
@@ -198,6 +218,11 @@ impl Detector {
                 contexts.expect(batch.iter().map(|observation| observation.context));
             }
             for observation in batch {
+                if !is_free(self.marks.len()) {
+                    self.marks.push(Mark::Forced);
+                    at += 1;
+                    continue;
+                }
                 let score = observation.score;
                 let counted = match &mut self.names {
                     Names { all: Some((count, sum)), .. } => {
@@ -276,6 +301,12 @@ impl Evidence {
     #[must_use]
     pub fn of_tokens(self, tokens: u64) -> Self {
         Self { tokens, ..self }
+    }
+
+    /// The same evidence out of a sample of such a share.
+    #[must_use]
+    pub fn of_sample(self, sampled: f64) -> Self {
+        Self { sampled, ..self }
     }
 
     /// The same observations with another sum of scores than a plain one.
@@ -369,6 +400,49 @@ mod tests {
                     assert_eq!(detector.record(), whole.record());
                 }
             }
+        }
+    }
+
+    /// Forced tokens are context and no more: they are not counted, whatever their colour, and take the place of no
+    /// token that had a choice after the same context.
+    #[test]
+    fn forced_tokens_are_no_evidence() {
+        let tokens = noise(900, 5);
+        for scheme in schemes() {
+            let free: Vec<u32> = tokens.iter().map(|token| 1 + token % 3).collect();
+            let mut whole = Detector::new(scheme.clone()).repeats(Repeats::Nothing);
+            let every = whole.push(&tokens).to_vec();
+            let mut detector = Detector::new(scheme.clone()).repeats(Repeats::Nothing).recording();
+            let marks = detector.push_choices(&tokens, &free).to_vec();
+            let mut sum = 0.0;
+            for ((mark, every), &ways) in marks.iter().zip(&every).zip(&free) {
+                match every {
+                    Mark::Counted { score, .. } if ways > 1 => {
+                        assert_eq!(mark, every);
+                        sum += f64::from(*score);
+                    }
+                    Mark::Counted { .. } => assert_eq!(*mark, Mark::Forced),
+                    other => assert_eq!(mark, other),
+                }
+            }
+            let count = marks.iter().filter(|mark| matches!(mark, Mark::Counted { .. })).count();
+            assert_eq!(detector.evidence(), Evidence::from_sum(detector.law(), count as u64, sum).of_tokens(900));
+            assert!(detector.record().iter().all(|scored| free[scored.token as usize] > 1));
+            for size in [1, 7, 65] {
+                let mut pieces = Detector::new(scheme.clone()).repeats(Repeats::Nothing);
+                let pieces_of = tokens.chunks(size).zip(free.chunks(size));
+                let read: Vec<Mark> =
+                    pieces_of.flat_map(|(tokens, free)| pieces.push_choices(tokens, free).to_vec()).collect();
+                assert_eq!(read, marks, "{scheme:?} in pieces of {size}");
+            }
+            // The same text twice: what was forced first and free then is counted then.
+            let twice = [&tokens[..], &tokens].concat();
+            let late: Vec<u32> = (0..1800).map(|i| 1 + u32::from(i >= 900)).collect();
+            let (mut first, mut second) = (Detector::new(scheme.clone()), Detector::new(scheme.clone()));
+            first.push(&tokens);
+            second.push_choices(&twice, &late);
+            let (first, second) = (first.evidence().scored, second.evidence().scored);
+            assert!(second + 8 >= first && second <= first + 8, "{scheme:?}: {second}, and {first} without the first");
         }
     }
 

@@ -124,9 +124,30 @@ impl PayloadReader {
 
     /// Reads the next tokens of the text.
     pub fn push(&mut self, tokens: &[TokenId]) {
+        self.push_if(tokens, |_| true);
+    }
+
+    /// As [`PayloadReader::push`], and counts only tokens with a choice, as
+    /// [`Detector::push_choices`](crate::Detector::push_choices) does.
+    ///
+    /// # Panics
+    /// If there are not as many choices as tokens.
+    pub fn push_choices(&mut self, tokens: &[TokenId], choices: &[u32]) {
+        assert_eq!(tokens.len(), choices.len(), "one number a token");
+        self.push_if(tokens, |i| choices[i] > 1);
+    }
+
+    /// Counts the tokens at some places of the piece.
+    fn push_if(&mut self, tokens: &[TokenId], is_free: impl Fn(usize) -> bool) {
         self.tail.extend_from_slice(tokens);
         let Self { native, tail, contexts, observations, counts, .. } = self;
+        // The first token that is judged has a whole context before it.
+        let mut place = tokens.len() - tail.len().saturating_sub(native.context_width());
         native.coloured(tail, |observation, position, colour| {
+            place += 1;
+            if !is_free(place - 1) {
+                return;
+            }
             if contexts.insert(observation.context, 0.0) && observations.insert(observation.identity, 0.0) {
                 let position = position_of(position, counts.len());
                 counts[position][usize::from(colour)] += 1;
@@ -322,6 +343,28 @@ mod tests {
                 assert_eq!((evidence.scored, evidence.score), (reading.scored, reading.green as f64));
             }
         }
+    }
+
+    /// Counting some tokens is counting all, less the others.
+    #[test]
+    fn forced_tokens_carry_nothing() {
+        let text: Vec<TokenId> = (0..400).map(|i| philox4x32([i, 0, 0, 0], [1, 4])[0] % 500).collect();
+        let free: Vec<u32> = text.iter().map(|token| 1 + token % 2).collect();
+        let forced: Vec<u32> = free.iter().map(|ways| 3 - ways).collect();
+        let counts = |choices: &[u32]| {
+            let mut reader = PayloadReader::new(Arc::new(native(ContextFunction::All)), 16);
+            text.chunks(37).zip(choices.chunks(37)).for_each(|(text, choices)| reader.push_choices(text, choices));
+            reader.counts
+        };
+        let mut whole = PayloadReader::new(Arc::new(native(ContextFunction::All)), 16);
+        whole.push(&text);
+        let (free, forced) = (counts(&free), counts(&forced));
+        for ((free, forced), whole) in
+            free.iter().flatten().zip(forced.iter().flatten()).zip(whole.counts.iter().flatten())
+        {
+            assert_eq!(free + forced, *whole);
+        }
+        assert!(free.iter().flatten().sum::<u64>() > 100 && forced.iter().flatten().sum::<u64>() > 100);
     }
 
     /// In unmarked text the corrected p-value is rarely small, and the doubt is large.

@@ -74,15 +74,46 @@ impl Weighting {
     }
 }
 
+/// The weight of a token that was one of `ways`, where no more is known: the logarithm of the likelihood ratio of a
+/// green one under a bias `delta`, if the ways are equally probable and each is green with probability `gamma`. 1 where
+/// there are very many, and 0 for one.
+pub fn weight_of_ways(gamma: f64, delta: f64, ways: u32) -> f64 {
+    let (n, gain) = (f64::from(ways), delta.exp());
+    // The probability of a green token, over the number of ways that are green.
+    let mut share = 0.0;
+    let mut greens = (n * (1.0 - gamma).ln()).exp();
+    for green in 0..=ways {
+        let k = f64::from(green);
+        share += greens * k * gain / (n - k + k * gain);
+        greens *= (n - k) / (k + 1.0) * gamma / (1.0 - gamma);
+    }
+    let ratio = (share * (1.0 - gamma) / (gamma * (1.0 - share))).ln();
+    (ratio / delta).clamp(0.0, 1.0)
+}
+
+/// The evidence of counted colours where it is known in how many ways the text could have gone on before each token,
+/// and no model is at hand: tokens count by [`weight_of_ways`]. None where the scheme has no colours.
+pub fn evidence_of_ways(law: &ScoreLaw, marks: &[Mark], ways: &[u32], delta: f64) -> Option<Evidence> {
+    let &ScoreLaw::Green { gamma } = law else { return None };
+    let most = ways.iter().copied().max().unwrap_or(1);
+    let known: Vec<f64> = (0..=most).map(|ways| weight_of_ways(gamma, delta, ways.max(1))).collect();
+    Some(weighed(law, gamma, marks, ways.iter().map(|&ways| known[ways as usize])))
+}
+
 /// The evidence of counted colours with the model's surprise at each: `marks` and `surprises` go along the tokens of
 /// one text. None where the scheme has no colours.
 pub fn evidence(law: &ScoreLaw, marks: &[Mark], surprises: &[Surprise], weighting: Weighting) -> Option<Evidence> {
     let &ScoreLaw::Green { gamma } = law else { return None };
     let least_spike = surprises.iter().map(|at| at.spike_entropy).fold(1.0, f64::min);
+    Some(weighed(law, gamma, marks, surprises.iter().map(|at| weighting.weight(gamma, least_spike, at))))
+}
+
+/// The evidence of counted colours, each with a weight between 0 and 1 that knows nothing of the key.
+fn weighed(law: &ScoreLaw, gamma: f64, marks: &[Mark], weights_of_all: impl Iterator<Item = f64>) -> Evidence {
     let (mut weights, mut sum) = (Vec::new(), 0u64);
-    for (mark, at) in marks.iter().zip(surprises) {
+    for (mark, weight) in marks.iter().zip(weights_of_all) {
         if let Mark::Counted { score, .. } = mark {
-            let weight = (weighting.weight(gamma, least_spike, at) * f64::from(SCALE)).round() as u16;
+            let weight = (weight * f64::from(SCALE)).round() as u16;
             if weight > 0 {
                 weights.push(weight);
                 sum += u64::from(weight) * u64::from(*score == 1.0);
@@ -97,7 +128,7 @@ pub fn evidence(law: &ScoreLaw, marks: &[Mark], surprises: &[Surprise], weightin
     let scale = f64::from(SCALE);
     let plain = Evidence::from_sum(law, weights.len() as u64, 0.0);
     let (tokens, score, expected) = (marks.len() as u64, sum as f64 / scale, gamma * total / scale);
-    Some(plain.with_sum(tokens, score, expected, z, ln_p))
+    plain.with_sum(tokens, score, expected, z, ln_p)
 }
 
 #[cfg(test)]
@@ -148,6 +179,30 @@ mod tests {
                 })
                 .count();
             assert!((50..=190).contains(&alarms), "{weighting:?}: {alarms} of 3000 at .05");
+        }
+    }
+
+    /// By every colouring of the ways.
+    #[test]
+    fn weights_of_ways_are_likelihood_ratios() {
+        for (gamma, delta) in [(0.25f64, 2.0f64), (0.5, 1.0), (0.25, 10.0)] {
+            let mut last = 0.0;
+            for ways in 1..=12u32 {
+                let mut green = 0.0;
+                for colouring in 0..1u32 << ways {
+                    let greens = f64::from(colouring.count_ones());
+                    let reds = f64::from(ways) - greens;
+                    let chance = gamma.powf(greens) * (1.0 - gamma).powf(reds);
+                    green += chance * greens * delta.exp() / (greens * delta.exp() + reds);
+                }
+                let ratio = (green / gamma).ln() - ((1.0 - green) / (1.0 - gamma)).ln();
+                let weight = weight_of_ways(gamma, delta, ways);
+                assert!((weight - (ratio / delta).min(1.0)).abs() < 1e-9, "{gamma} {delta} {ways}: {weight} {ratio}");
+                assert!(weight >= last, "more choice counts more");
+                last = weight;
+            }
+            assert!(weight_of_ways(gamma, delta, 1) < 1e-9);
+            assert!(weight_of_ways(gamma, delta, 64) > 0.9, "{}", weight_of_ways(gamma, delta, 64));
         }
     }
 

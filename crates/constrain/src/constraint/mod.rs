@@ -2,11 +2,13 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`choices`] | where a text that is there had a choice |
 //! | [`cursor`] | one text, token by token, for those who run a model themselves |
 //! | `forced` | tokens that a constraint leaves no choice about |
 //! | [`explain`] | why a token may come or not, in words |
 //! | [`lexicon`] | the tokens that texts are written with |
 
+pub mod choices;
 pub mod cursor;
 pub mod explain;
 mod forced;

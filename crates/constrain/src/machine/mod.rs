@@ -25,6 +25,7 @@ mod run;
 mod slice;
 mod work;
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -205,6 +206,31 @@ impl Machine {
             state = run.next(state, byte);
         }
         bytes
+    }
+
+    /// In how many ways a text can go on at `state`, counted up to `most`: an end is one, and so is each allowed token
+    /// that is not the beginning of another allowed one. Tokens that begin each other write the same text.
+    pub(crate) fn ways(&self, state: State, most: u32) -> u32 {
+        let mask = self.mask(state);
+        let (ways, longest) = (Cell::new(u32::from(mask.accepts)), Cell::new(None));
+        // The walk is in the order of the bytes: what begins with a token comes right after it.
+        let close = |depth: usize| {
+            if longest.get().is_some_and(|length| depth < length) {
+                longest.set(None);
+                ways.set(ways.get() + 1);
+            }
+        };
+        let enter = |depth: usize, _, _| {
+            close(depth);
+            (ways.get() < most).then_some(depth + 1)
+        };
+        self.trie().all().walk(0, enter, |token, length| {
+            if mask.tokens.contains(token) {
+                longest.set(Some(length));
+            }
+        });
+        close(0);
+        ways.get().min(most)
     }
 
     /// Whether a token is allowed that begins so and is longer.

@@ -1,0 +1,40 @@
+//! Are false alarms as rare as p-values say where the form of a text is known? `cargo run --release -p verdigris-tests
+//! --bin forms [MODEL] [KEYS] [TOKENS]`.
+//!
+//! A model (a folder or a GGUF file; the fixture `tale` by default) writes an unmarked text under each of 40 schemas,
+//! each judged under so many keys (40) by readers who know the schema and by readers who do not.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use verdigris::Engine;
+use verdigris_tests::forms;
+
+const LEVELS: [f64; 3] = [1e-1, 1e-2, 1e-3];
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let tale = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale").to_owned();
+    let engine = Engine::load(arguments.next().unwrap_or(tale)).expect("a model");
+    let keys: u32 = arguments.next().map_or(40, |n| n.parse().expect("a number of keys"));
+    let tokens = arguments.next().map_or(300, |n| n.parse().expect("a number of tokens"));
+    let texts: Vec<String> = (0..forms::SCHEMAS)
+        .map(|i| forms::write(&engine, i, None, tokens, i as u64).expect("a text of the form"))
+        .collect();
+    let bytes: usize = texts.iter().map(String::len).sum();
+    println!("{} texts of {bytes} bytes, {keys} keys each\n", texts.len());
+    println!("| reader | 1e-1 | 1e-2 | 1e-3 |\n|---|--:|--:|--:|");
+    let mut honest = true;
+    for (name, knowing) in [("plain", false), ("knows the form", true)] {
+        let all = forms::unmarked_ln_p(engine.reader(), &texts, keys, knowing);
+        // A multiple of what is claimed.
+        let rate = |level: f64| all.iter().filter(|&&p| p <= level.ln()).count() as f64 / (level * all.len() as f64);
+        let [a, b, c] = LEVELS.map(rate);
+        println!("| {name} | {a:.2} | {b:.2} | {c:.2} |");
+        // Four standard deviations, where alarms are independent.
+        let most = |level: f64| 1.0 + 4.0 / (level * all.len() as f64).sqrt();
+        honest &= [a, b, c].iter().zip(LEVELS).all(|(&rate, level)| rate <= most(level));
+    }
+    println!("\n{}", if honest { "as rare as claimed" } else { "FAILED: more false alarms than claimed" });
+    if honest { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
