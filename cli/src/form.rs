@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use verdigris::constrain::{Escapes, Extra, NumberForms, Order, Whitespace};
+use verdigris::constrain::{Escapes, Extra, ForcedText, NumberForms, Order, Whitespace};
 use verdigris::{Grammar, Registry, Request, Style};
 
 use crate::error::Failure;
@@ -33,6 +33,23 @@ pub(crate) struct FormOptions {
     /// Characters in strings as any escapes that stand for them: \u00e9 for é
     #[arg(long, requires = "json_schema")]
     any_escapes: bool,
+}
+
+/// What the text must look like, and how it is written.
+#[derive(Args)]
+pub(crate) struct WrittenForm {
+    #[command(flatten)]
+    form: FormOptions,
+    /// Write what the form leaves no choice about with the tokens that the tokenizer has for it
+    #[arg(long, requires = "Form")]
+    canonical: bool,
+}
+
+impl WrittenForm {
+    pub(crate) fn apply<'a>(&self, request: Request<'a>) -> Result<Request<'a>, Failure> {
+        let request = self.form.apply(request)?;
+        Ok(if self.canonical { request.forced_text(ForcedText::Canonical) } else { request })
+    }
 }
 
 #[derive(Args)]

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod attack;
+mod batch;
 mod bench;
 mod built_in;
 mod completions;
@@ -25,6 +26,7 @@ mod payload;
 mod rank;
 mod ranks;
 mod report;
+mod request;
 mod run;
 mod sampling;
 mod terminal;
@@ -64,6 +66,7 @@ Set RUST_LOG=debug for a log on standard error, and NO_COLOR=1 for no colour.";
 #[allow(clippy::large_enum_variant, reason = "there is one of them")]
 enum Command {
     Generate(generate::Generate),
+    Batch(batch::Batch),
     Detect(detect::Detect),
     Identify(identify::Identify),
     Payload(payload::Payload),
@@ -118,6 +121,7 @@ fn main() -> ExitCode {
         .init();
     let result = match arguments.command {
         Command::Generate(generate) => generate.run(),
+        Command::Batch(batch) => batch.run(),
         Command::Detect(detect) => detect.run(),
         Command::Identify(identify) => identify.run(),
         Command::Payload(payload) => payload.run(),

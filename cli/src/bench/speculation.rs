@@ -49,6 +49,9 @@ pub(crate) struct Speculation {
     /// Drafts a call that are tried, beside as many as pay; may be given several times
     #[arg(long, value_name = "N", default_values_t = [2, 4])]
     draft_tokens: Vec<usize>,
+    /// Try each drafter too so that a seed repeats its text
+    #[arg(long)]
+    repeatable: bool,
     /// Texts of each kind; of a file at most as many as it has prompts of that kind
     #[arg(long, value_name = "N", default_value_t = 8)]
     samples: usize,
@@ -251,7 +254,7 @@ impl Speculation {
             let drafter = Some(drafter);
             ways.extend(self.draft_tokens.iter().map(|&n| way(&format!("{name}, {n}"), drafter, Some(n))));
             ways.push(way(&format!("{name}, automatic"), drafter, None));
-            if let (Some(&n), true) = (self.draft_tokens.last(), self.temperature.iter().any(|&t| t > 0.0)) {
+            if let (Some(&n), true) = (self.draft_tokens.last(), self.repeatable) {
                 ways.push(Way { repeatable: true, ..way(&format!("{name}, {n}, repeatable"), drafter, Some(n)) });
             }
         }

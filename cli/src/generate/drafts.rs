@@ -11,7 +11,7 @@ use crate::model::{DraftSource, EngineOptions};
 use crate::number::whole;
 
 #[derive(Args)]
-pub(super) struct DraftOptions {
+pub(crate) struct DraftOptions {
     /// Let a smaller model draft, or a draft head that was trained for this one: the law of the text stays what it is
     #[arg(long, value_name = "PATH|NAME", conflicts_with = "lookup")]
     draft: Option<PathBuf>,
@@ -47,12 +47,12 @@ enum DraftRule {
 
 impl DraftOptions {
     /// Whether it is told how many tokens are drafted.
-    pub(super) fn are_counted(&self) -> bool {
+    pub(crate) fn are_counted(&self) -> bool {
         self.draft_tokens.is_some() || !self.draft_tree.is_empty()
     }
 
     /// Refuses what says something of drafts that nobody makes, and a seed that could not repeat its text.
-    pub(super) fn check(&self, seed: Option<u64>) -> Result<(), Failure> {
+    pub(crate) fn check(&self, seed: Option<u64>) -> Result<(), Failure> {
         if self.draft_rule == DraftRule::Typical && seed.is_some() && !self.are_counted() {
             return Err(Failure::Usage(
                 "--seed with --draft-rule typical needs --draft-tokens or --draft-tree: how many drafts pay is a matter \
@@ -71,11 +71,11 @@ impl DraftOptions {
     }
 
     /// The model or the head that drafts.
-    pub(super) fn drafter(&self, engine: &EngineOptions) -> Result<Option<DraftSource>, Failure> {
+    pub(crate) fn drafter(&self, engine: &EngineOptions) -> Result<Option<DraftSource>, Failure> {
         self.draft.as_deref().map(|path| engine.drafter(path)).transpose()
     }
 
-    pub(super) fn apply<'r>(&self, mut request: Request<'r>, drafter: Option<&'r DraftSource>) -> Request<'r> {
+    pub(crate) fn apply<'r>(&self, mut request: Request<'r>, drafter: Option<&'r DraftSource>) -> Request<'r> {
         if let Some(drafter) = drafter {
             request = drafter.draft(request);
         } else if self.draft_by_expert {

@@ -1,27 +1,28 @@
 //! `verdigris generate`: write text.
 
-mod drafts;
+pub(crate) mod drafts;
 mod prompt;
 mod rewards;
 mod texts;
+
+pub(crate) use texts::stop_name;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use verdigris::constrain::ForcedText;
-use verdigris::{Key, KeyRing, LogprobsMode, Message, Request};
+use verdigris::LogprobsMode;
 
 use crate::error::Failure;
-use crate::form::FormOptions;
+use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
 use crate::generate::prompt::PromptOptions;
 use crate::generate::rewards::RewardOptions;
-use crate::key::writer_of;
 use crate::model::EngineOptions;
 use crate::number::whole;
 use crate::output::OutputFile;
 use crate::ranks::RankOptions;
+use crate::request::RequestOptions;
 use crate::run::RunOptions;
 use crate::sampling::SamplingOptions;
 use crate::tokens::TokenOptions;
@@ -57,35 +58,8 @@ Examples:
 pub(crate) struct Generate {
     #[command(flatten)]
     prompt: PromptOptions,
-    /// Take the prompt for a message to the model, and write its answer, as its chat template has it
-    #[arg(long)]
-    chat: bool,
-    /// In a conversation: what the model is told to be
-    #[arg(long, value_name = "TEXT", requires = "chat", allow_hyphen_values = true)]
-    system: Option<String>,
-    /// Mark the text with this key
-    #[arg(short, long, value_name = "FILE")]
-    key: Option<PathBuf>,
-    /// Mark the text with the key of this folder that is to be used today
-    #[arg(long, value_name = "DIR", conflicts_with = "key")]
-    ring: Option<PathBuf>,
-    /// For a ring: whose key
-    #[arg(long, value_name = "NAME", requires = "ring", default_value = "", hide_default_value = true)]
-    tenant: String,
-    /// For a key that carries numbers: the number, such as 0xbeef
-    #[arg(long, value_name = "N", value_parser = crate::payload::number)]
-    payload: Option<u32>,
-    /// The most tokens to write
-    #[arg(short = 'n', long, value_name = "N", default_value_t = Request::MAX_TOKENS, value_parser = whole::<usize>)]
-    max_tokens: usize,
-    /// End the text where this comes in it, which is then not part of it; may be given several times. A line end is
-    /// $'\n' in most shells
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    stop: Vec<String>,
-    /// Repeat a text: the same seed gives the same one [default: a new one each time, below 2^53, for programs that
-    /// read numbers in JSON as fractions]
-    #[arg(short, long, value_name = "N", value_parser = whole::<u64>)]
-    seed: Option<u64>,
+    #[command(flatten)]
+    asked: RequestOptions,
     /// Write so many texts side by side, with this seed and the ones after it, and print each when it ends
     #[arg(long, value_name = "N", default_value = "1", hide_default_value = true,
           value_parser = clap::value_parser!(u16).range(1..))]
@@ -141,66 +115,32 @@ impl From<LawOfLogprobs> for LogprobsMode {
     }
 }
 
-/// What the text must look like, and how it is written.
-#[derive(Args)]
-struct WrittenForm {
-    #[command(flatten)]
-    form: FormOptions,
-    /// Write what the form leaves no choice about with the tokens that the tokenizer has for it
-    #[arg(long, requires = "Form")]
-    canonical: bool,
-}
-
 impl Generate {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.run.begin()?;
-        let mut key = self.key.as_deref().map(Key::load).transpose()?;
-        let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
-        if self.payload.is_some() && key.is_none() && ring.is_none() {
-            return Err(Failure::Usage("a payload needs a key that carries it: --key FILE".into()));
-        }
-        self.drafts.check(self.seed)?;
+        let mark = self.asked.mark()?;
+        self.drafts.check(self.asked.seed)?;
         // Told before anything is computed.
-        let inputs: Vec<_> = self.prompt.file().into_iter().chain(self.key.as_deref()).collect();
+        let inputs: Vec<_> = self.prompt.file().into_iter().chain(self.asked.key_file()).collect();
         let file = self.output.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
         let prompt = self.prompt.read(self.run.quiet)?;
-        if self.chat && prompt.is_empty() {
+        if self.asked.chat && prompt.is_empty() {
             return Err(Failure::Usage("--chat needs a message: generate --chat \"What is a spar?\"".into()));
         }
         let engine = self.engine.engine_on(&self.ranks)?;
-        if let (None, Some(ring)) = (&key, ring) {
-            key = Some(writer_of(ring, &self.tenant, engine.reader())?);
-        }
-        let request = match self.chat {
-            true => engine.chat(self.system.iter().map(Message::system).chain([Message::user(&prompt)])),
-            false => engine.request(&prompt),
-        };
-        let mut request = self.tokens.apply(self.sampling.apply(request.max_tokens(self.max_tokens)));
+        let key = mark.key(engine.reader())?;
+        let drafter = self.drafts.drafter(&self.engine)?;
+        let mut request = self.asked.apply(engine.request(""), key.as_ref());
+        request = request.prompt(self.asked.prompt(&prompt));
+        request = self.drafts.apply(self.tokens.apply(self.sampling.apply(request)), drafter.as_ref());
         if let Some(top) = self.logprobs {
             request = request.logprobs(top).logprobs_mode(self.logprobs_mode.into());
         }
-        for stop in &self.stop {
-            request = request.stop(stop);
+        if self.asked.seed.is_some() && !self.drafts.are_counted() {
+            // How many drafts pay is a matter of time, which must not show in a text that is to be repeated.
+            request = request.repeatable();
         }
-        if let Some(key) = &key {
-            request = request.watermark(key);
-            if let Some(payload) = self.payload {
-                request = request.payload(payload);
-            }
-        }
-        let drafter = self.drafts.drafter(&self.engine)?;
-        request = self.drafts.apply(request, drafter.as_ref());
-        if let Some(seed) = self.seed {
-            request = request.seed(seed);
-            if !self.drafts.are_counted() {
-                // How many drafts pay is a matter of time, which must not show in a text that is to be repeated.
-                request = request.repeatable();
-            }
-        }
-        request = self.form.form.apply(request)?;
-        if self.form.canonical {
-            request = request.forced_text(ForcedText::Canonical);
-        }
+        request = self.form.apply(request)?;
         let (judge, guide) = (self.rewards.judge()?, self.rewards.guide()?);
         if let Some(guide) = &guide {
             request = request.guide(guide, self.rewards.guide_weight, self.rewards.guide_top_k);

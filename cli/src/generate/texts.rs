@@ -164,7 +164,7 @@ impl Generate {
         started: Instant,
     ) -> Result<Written, Failure> {
         let mut fault = None;
-        let mut before = if paper.terminal && !self.chat { prompt } else { "" };
+        let mut before = if paper.terminal && !self.asked.chat { prompt } else { "" };
         let written = request.stream(|piece| {
             if self.json {
                 return ControlFlow::Continue(());
@@ -207,7 +207,7 @@ impl Generate {
         match self.json {
             true => self.print(paper, best.index, written, prompt, key, Some(&best), started)?,
             false => {
-                let before = if paper.terminal && !self.chat { prompt } else { "" };
+                let before = if paper.terminal && !self.asked.chat { prompt } else { "" };
                 paper.faint(before)?;
                 paper.text(&written.text)?;
                 writeln!(paper.out)?;
@@ -239,7 +239,7 @@ impl Generate {
         let style = ProgressStyle::with_template("{bar:32.green/dim} {msg}").expect("the template is well-formed");
         let bar = match self.run.quiet {
             true => ProgressBar::hidden(),
-            false => ProgressBar::new((count * self.max_tokens) as u64).with_style(style),
+            false => ProgressBar::new((count * self.asked.max_tokens) as u64).with_style(style),
         };
         let (mut fault, mut pieces) = (None, 0u64);
         let texts = request.stream_texts(count, |i, event| {
@@ -249,7 +249,7 @@ impl Generate {
                         true => self.print(paper, i, written, prompt, key, None, started)?,
                         false => {
                             paper.faint(&format!("seed {}\n", written.seed))?;
-                            paper.faint(if self.chat { "" } else { prompt })?;
+                            paper.faint(if self.asked.chat { "" } else { prompt })?;
                             paper.text(&written.text)?;
                             paper.out.write_all(b"\n\n")?;
                         }
@@ -294,13 +294,7 @@ impl Generate {
             text: &written.text,
             tokens: &written.tokens,
             prompt_tokens: written.prompt_tokens,
-            stop: match written.stop {
-                Some(Stop::End) => "end",
-                Some(Stop::Length) => "length",
-                Some(Stop::Context) => "context",
-                Some(Stop::StopString) => "stop_string",
-                None => "cancelled",
-            },
+            stop: stop_name(written.stop),
             stop_reason: written.stop_string.as_deref(),
             complete: written.complete,
             seed: written.seed,
@@ -362,11 +356,22 @@ impl Generate {
         let why = match (&first.stop_string, first.stop) {
             (Some(stop), _) => format!("the stop string {stop:?} came first; choose another --stop"),
             (None, Some(Stop::Context)) => "the model's context is full; shorten the prompt".into(),
-            _ => format!("{} tokens do not suffice; raise --max-tokens", self.max_tokens),
+            _ => format!("{} tokens do not suffice; raise --max-tokens", self.asked.max_tokens),
         };
         let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
         crate::terminal::say!("{yellow}cut short:{yellow:#} {which} ended before the form was whole: {why}");
         ExitCode::from(3)
+    }
+}
+
+/// What ended a text, as JSON has it.
+pub(crate) fn stop_name(stop: Option<Stop>) -> &'static str {
+    match stop {
+        Some(Stop::End) => "end",
+        Some(Stop::Length) => "length",
+        Some(Stop::Context) => "context",
+        Some(Stop::StopString) => "stop_string",
+        None => "cancelled",
     }
 }
 

@@ -71,7 +71,7 @@ mod typed;
 pub use backend::device;
 pub use engine::Engine;
 pub use error::Error;
-pub use request::{BestOf, Event, Logprob, LogprobsMode, Request, TokenLogprobs, Written};
+pub use request::{BestOf, Event, Logprob, LogprobsMode, Prompt, Request, TokenLogprobs, Written};
 pub use reward::Reward;
 
 #[cfg(feature = "candle")]

@@ -74,7 +74,7 @@ impl Request<'_> {
     ///
     /// # Errors
     /// [`Error::InPrompt`], with what is wrong with that prompt; else as [`Request::text`].
-    pub fn prompts(self, prompts: impl IntoIterator<Item = impl Into<String>>) -> Result<Vec<Written>, Error> {
+    pub fn prompts(self, prompts: impl IntoIterator<Item = impl Into<Prompt>>) -> Result<Vec<Written>, Error> {
         self.stream_prompts(prompts, |_, _| ControlFlow::Continue(()))
     }
 
@@ -85,7 +85,7 @@ impl Request<'_> {
     /// As [`Request::prompts`].
     pub fn stream_prompts(
         self,
-        prompts: impl IntoIterator<Item = impl Into<String>>,
+        prompts: impl IntoIterator<Item = impl Into<Prompt>>,
         mut each: impl FnMut(usize, Event<'_>) -> ControlFlow<()>,
     ) -> Result<Vec<Written>, Error> {
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
@@ -93,7 +93,7 @@ impl Request<'_> {
         // All prompts are looked at before anything is written.
         for (index, prompt) in prompts.into_iter().enumerate() {
             let in_prompt = |source| Error::InPrompt { index, source: Box::new(source) };
-            let prompt = self.prompt_tokens(&Prompt::Text(prompt.into())).map_err(in_prompt)?;
+            let prompt = self.prompt_tokens(&prompt.into()).map_err(in_prompt)?;
             let seed = first.wrapping_add(index as u64);
             prompts_read.push((prompt, seed));
         }

@@ -92,10 +92,36 @@ pub struct Request<'a> {
 }
 
 /// What stands before the text.
-#[derive(Clone)]
-pub(crate) enum Prompt {
+#[derive(Clone, Debug)]
+pub enum Prompt {
+    /// The text to go on from.
     Text(String),
+    /// A conversation whose next message is asked for.
     Chat(Vec<Message>),
+}
+
+impl From<String> for Prompt {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Prompt {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<&String> for Prompt {
+    fn from(text: &String) -> Self {
+        Self::Text(text.clone())
+    }
+}
+
+impl From<Vec<Message>> for Prompt {
+    fn from(messages: Vec<Message>) -> Self {
+        Self::Chat(messages)
+    }
 }
 
 /// What the text must look like.
@@ -193,6 +219,12 @@ impl<'a> Request<'a> {
             coupling: Coupling::Independent,
             rule: Rule::default(),
         }
+    }
+
+    /// Another prompt, with all else as it is asked for.
+    pub fn prompt(mut self, prompt: impl Into<Prompt>) -> Self {
+        self.prompt = prompt.into();
+        self
     }
 
     /// Marks the text with a key, which must be made for this model's tokenizer.

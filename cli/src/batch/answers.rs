@@ -1,0 +1,161 @@
+//! The file of answers: a line for each prompt, in the order in which they end. It is only ever gone on with, and a
+//! line that was cut by an end of the program is taken away, so every whole line stays.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use verdigris::Written;
+
+use super::prompts::Asked;
+use crate::error::Failure;
+use crate::generate::stop_name;
+
+const FORMAT: &str = "verdigris-batch-1";
+
+#[derive(Serialize)]
+struct Line<'a> {
+    format: &'static str,
+    line: usize,
+    id: &'a Value,
+    #[serde(flatten)]
+    what: What<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum What<'a> {
+    Text {
+        text: &'a str,
+        tokens: &'a [u32],
+        prompt_tokens: usize,
+        stop: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stop_reason: Option<&'a str>,
+        complete: Option<bool>,
+        seed: u64,
+        key_id: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        lossy: Option<&'static str>,
+    },
+    Error {
+        error: String,
+    },
+}
+
+/// What is known of an answer that is there.
+#[derive(Deserialize)]
+struct There {
+    format: String,
+    line: usize,
+    #[serde(default)]
+    id: Value,
+}
+
+pub(super) struct Answers {
+    path: PathBuf,
+    file: File,
+    /// The ids of the prompts that have an answer, by line.
+    there: BTreeMap<usize, Value>,
+}
+
+impl Answers {
+    /// Opens a file of answers, or makes one; with `anew` what it has is given up.
+    pub(super) fn open(path: &Path, anew: bool) -> Result<Self, Failure> {
+        let fault = |source| Failure::Write { path: path.into(), source };
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fault)?;
+        // Two of them would answer everything twice.
+        if file.try_lock().is_err() {
+            return Err(Failure::Usage(format!("{} is being written by another process", path.display())));
+        }
+        if anew {
+            file.set_len(0).map_err(fault)?;
+        }
+        let (there, whole) = whole_lines(&file, path)?;
+        file.set_len(whole).and_then(|()| file.seek(SeekFrom::Start(whole))).map_err(fault)?;
+        Ok(Self { path: path.into(), file, there })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.there.len()
+    }
+
+    /// Whether a prompt has its answer.
+    ///
+    /// # Errors
+    /// Where the answer is one to another prompt.
+    pub(super) fn has(&self, asked: &Asked) -> Result<bool, Failure> {
+        match self.there.get(&asked.line) {
+            Some(id) if *id != asked.id => Err(Failure::Usage(format!(
+                "{} has answers to other prompts: line {} was {id} and is {}; give another name, or --force to begin \
+                 anew",
+                self.path.display(),
+                asked.line,
+                asked.id
+            ))),
+            there => Ok(there.is_some()),
+        }
+    }
+
+    pub(super) fn write(&mut self, asked: &Asked, written: &Written, key_id: Option<&str>) -> Result<(), Failure> {
+        self.put(
+            asked,
+            What::Text {
+                text: &written.text,
+                tokens: &written.tokens,
+                prompt_tokens: written.prompt_tokens,
+                stop: stop_name(written.stop),
+                stop_reason: written.stop_string.as_deref(),
+                complete: written.complete,
+                seed: written.seed,
+                key_id,
+                lossy: written.lossy,
+            },
+        )
+    }
+
+    pub(super) fn write_error(&mut self, asked: &Asked, error: &verdigris::Error) -> Result<(), Failure> {
+        self.put(asked, What::Error { error: error.to_string() })
+    }
+
+    /// A line in one call, so that it is there whole or cut at the end of the file.
+    fn put(&mut self, asked: &Asked, what: What<'_>) -> Result<(), Failure> {
+        let line = Line { format: FORMAT, line: asked.line, id: &asked.id, what };
+        let mut line = serde_json::to_vec(&line).expect("an answer serialises");
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(|source| Failure::Write { path: self.path.clone(), source })
+    }
+}
+
+/// What the whole lines of a file answer, and how many bytes they are.
+fn whole_lines(file: &File, path: &Path) -> Result<(BTreeMap<usize, Value>, u64), Failure> {
+    let (mut there, mut whole, mut bytes) = (BTreeMap::new(), 0, Vec::new());
+    let mut file = BufReader::new(file);
+    loop {
+        bytes.clear();
+        let read = file.read_until(b'\n', &mut bytes);
+        let length = read.map_err(|source| Failure::Open { path: path.into(), source })?;
+        if bytes.last() != Some(&b'\n') {
+            // What is no line of ours is not thrown away as a cut one.
+            let begun = &bytes[..bytes.len().min(b"{\"format\":".len())];
+            if !b"{\"format\":".starts_with(begun) {
+                return Err(foreign(path));
+            }
+            return Ok((there, whole));
+        }
+        let answer: There = serde_json::from_slice(&bytes).map_err(|_| foreign(path))?;
+        if answer.format != FORMAT {
+            return Err(foreign(path));
+        }
+        there.insert(answer.line, answer.id);
+        whole += length as u64;
+    }
+}
+
+fn foreign(path: &Path) -> Failure {
+    Failure::Usage(format!("{} is no file of answers: give another name, or --force to replace it", path.display()))
+}

@@ -1,0 +1,228 @@
+//! `verdigris batch`: answers to a file of prompts.
+
+mod answers;
+mod prompts;
+
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use verdigris::{Error, Event, Prompt, Request, Written};
+
+use crate::error::Failure;
+use crate::form::WrittenForm;
+use crate::generate::drafts::DraftOptions;
+use crate::model::EngineOptions;
+use crate::output::OutputFile;
+use crate::request::RequestOptions;
+use crate::run::RunOptions;
+use crate::sampling::SamplingOptions;
+use crate::tokens::TokenOptions;
+use answers::Answers;
+use prompts::{Asked, Prompts};
+
+/// Write a text after each prompt of a file, many side by side
+#[derive(Args)]
+#[command(after_help = "\
+A prompt is a line, {\"id\": 7, \"prompt\": \"...\"} or {\"id\": \"a\", \"messages\": [{\"role\": \"user\", \
+\"content\": \"...\"}]}; the id may be anything, and comes back with the answer. Answers are lines too, in the order in which they \
+end, each with the number of its prompt's line.
+
+The same command again goes on where it was interrupted: whole lines stay, and no prompt is answered twice. With \
+--seed the prompt in line 1 has that seed, line 2 the one after it, and so on.
+
+Exit status: 0 when all are answered, 2 on an error, 3 when some answers were cut short or could not be written.
+
+Examples:
+  verdigris batch questions.jsonl answers.jsonl --chat --model chat.gguf
+  verdigris batch questions.jsonl answers.jsonl --chat --model chat.gguf \\
+      --key my.key --json-schema person.schema.json --temperature 0")]
+pub(crate) struct Batch {
+    /// Prompts, in JSON Lines
+    #[arg(value_name = "IN")]
+    prompts: PathBuf,
+    /// The file for the answers, which is gone on with where it is there
+    #[arg(value_name = "OUT")]
+    answers: PathBuf,
+    #[command(flatten)]
+    asked: RequestOptions,
+    /// Begin anew, where the file for the answers is there
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    run: RunOptions,
+    // Groups with a heading come last: it would hold for what follows.
+    #[command(flatten)]
+    engine: EngineOptions,
+    #[command(flatten, next_help_heading = "Output format")]
+    form: WrittenForm,
+    #[command(flatten, next_help_heading = "Drafts")]
+    drafts: DraftOptions,
+    #[command(flatten, next_help_heading = "Sampling")]
+    sampling: SamplingOptions,
+    #[command(flatten, next_help_heading = "Tokens")]
+    tokens: TokenOptions,
+}
+
+/// What came of the prompts so far.
+#[derive(Default)]
+struct Count {
+    answers: usize,
+    tokens: usize,
+    cut: usize,
+    failed: usize,
+}
+
+/// Who answers, and where to.
+struct Desk<'r> {
+    request: Request<'r>,
+    seed: Option<u64>,
+    key_id: Option<&'r str>,
+    answers: Answers,
+    count: Count,
+    bar: ProgressBar,
+    begun: Instant,
+}
+
+impl Batch {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        self.run.begin()?;
+        let mark = self.asked.mark()?;
+        self.drafts.check(self.asked.seed)?;
+        // That it is none of the files that are read here.
+        let inputs: Vec<_> = [&*self.prompts].into_iter().chain(self.asked.key_file()).collect();
+        OutputFile::new(&self.answers, true, &inputs)?;
+        // All lines are looked at before anything is computed.
+        let (mut asked, mut converse) = (0, false);
+        for line in Prompts::open(&self.prompts, &self.asked)? {
+            converse |= matches!(line?.prompt, Prompt::Chat(_));
+            asked += 1;
+        }
+        let answers = Answers::open(&self.answers, self.force)?;
+        let mut open = 0;
+        for line in Prompts::open(&self.prompts, &self.asked)? {
+            open += usize::from(!answers.has(&line?)?);
+        }
+        let engine = self.engine.engine()?;
+        if converse {
+            engine.chat_template()?;
+        }
+        let key = mark.key(engine.reader())?;
+        let drafter = self.drafts.drafter(&self.engine)?;
+        let request = self.asked.apply(engine.request(""), key.as_ref());
+        let request = self.tokens.apply(self.sampling.apply(request));
+        let mut request = self.form.apply(self.drafts.apply(request, drafter.as_ref()))?;
+        if self.asked.seed.is_some() && !self.drafts.are_counted() {
+            // How many drafts pay is a matter of time, which must not show in a text that is to be repeated.
+            request = request.repeatable();
+        }
+        if answers.len() > 0 && !self.run.quiet {
+            crate::terminal::say!(
+                "{} has {} of {asked} answers; {open} are left",
+                self.answers.display(),
+                answers.len()
+            );
+        }
+        let (bar, key_id, seed) = (self.bar(asked, asked - open), key.as_ref().map(|key| key.id()), self.asked.seed);
+        let mut desk = Desk { request, seed, key_id, answers, count: Count::default(), bar, begun: Instant::now() };
+        let mut group: Vec<Asked> = Vec::new();
+        for line in Prompts::open(&self.prompts, &self.asked)? {
+            let line = line?;
+            let is_next = group.last().is_none_or(|last| last.line + 1 == line.line);
+            if group.len() == Request::SIDE_BY_SIDE || !is_next {
+                desk.answer(&group)?;
+                group.clear();
+            }
+            if !desk.answers.has(&line)? {
+                group.push(line);
+            }
+        }
+        desk.answer(&group)?;
+        desk.bar.finish_and_clear();
+        Ok(self.report(&desk))
+    }
+
+    fn bar(&self, prompts: usize, done: usize) -> ProgressBar {
+        if self.run.quiet {
+            return ProgressBar::hidden();
+        }
+        let style = ProgressStyle::with_template("{bar:32.green/dim} {pos} of {len} answers, {msg}{eta} left");
+        let bar = ProgressBar::new(prompts as u64).with_style(style.expect("the template is well-formed"));
+        bar.set_position(done as u64);
+        bar.reset_eta();
+        bar
+    }
+
+    /// Says how it went; the status.
+    fn report(&self, desk: &Desk<'_>) -> ExitCode {
+        let (Count { answers, tokens, cut, failed }, seconds) = (&desk.count, desk.begun.elapsed().as_secs_f64());
+        if std::io::stderr().is_terminal() && !self.run.quiet {
+            let dim = anstyle::Style::new().dimmed();
+            crate::terminal::say!(
+                "{dim}{answers} answers, {tokens} tokens in {seconds:.1} s ({:.0} a second){dim:#}",
+                *tokens as f64 / seconds
+            );
+        }
+        if *cut + *failed == 0 {
+            return ExitCode::SUCCESS;
+        }
+        let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
+        crate::terminal::say!(
+            "{yellow}warning:{yellow:#} of {} answers {cut} were cut short and {failed} could not be written; see \
+             \"complete\" and \"error\" in {}",
+            answers + failed,
+            self.answers.display()
+        );
+        ExitCode::from(3)
+    }
+}
+
+impl Desk<'_> {
+    /// Answers prompts of lines one after the other. Those that cannot be answered have an error for an answer.
+    fn answer(&mut self, group: &[Asked]) -> Result<(), Failure> {
+        let Some(first) = group.first() else { return Ok(()) };
+        let mut request = self.request.clone();
+        if let Some(seed) = self.seed {
+            request = request.seed(seed.wrapping_add(first.line as u64 - 1));
+        }
+        let mut fault = None;
+        let done = request.stream_prompts(group.iter().map(|asked| asked.prompt.clone()), |i, event| {
+            let Event::End(written) = event else { return ControlFlow::Continue(()) };
+            match self.write(&group[i], written) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(failure) => {
+                    fault = Some(failure);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        match (done, fault) {
+            (_, Some(fault)) => Err(fault),
+            (Ok(_), None) => Ok(()),
+            // It is said before anything is written.
+            (Err(Error::InPrompt { index, source }), None) => {
+                self.answers.write_error(&group[index], &source)?;
+                self.count.failed += 1;
+                self.bar.inc(1);
+                self.answer(&group[..index])?;
+                self.answer(&group[index + 1..])
+            }
+            (Err(error), None) => Err(error.into()),
+        }
+    }
+
+    fn write(&mut self, asked: &Asked, written: &Written) -> Result<(), Failure> {
+        self.answers.write(asked, written, self.key_id)?;
+        self.count.answers += 1;
+        self.count.tokens += written.tokens.len();
+        self.count.cut += usize::from(written.complete == Some(false));
+        self.bar.inc(1);
+        let speed = self.count.tokens as f64 / self.begun.elapsed().as_secs_f64();
+        self.bar.set_message(format!("{speed:.0} tokens a second, "));
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! The file of prompts: JSON Lines.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+use verdigris::{Message, Prompt};
+
+use crate::error::Failure;
+use crate::request::RequestOptions;
+
+/// No line of a file of prompts is longer than this.
+const LONGEST: u64 = 16 << 20;
+
+/// A line of the file.
+pub(super) struct Asked {
+    /// Its number, from 1 on; blank lines count.
+    pub(super) line: usize,
+    /// What names it, `null` without a name.
+    pub(super) id: Value,
+    pub(super) prompt: Prompt,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    id: Value,
+    prompt: Option<String>,
+    messages: Option<Vec<Said>>,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    role: String,
+    content: String,
+}
+
+/// The lines of a file, one after the other.
+pub(super) struct Prompts<'o> {
+    path: &'o Path,
+    options: &'o RequestOptions,
+    file: BufReader<File>,
+    line: usize,
+    bytes: Vec<u8>,
+}
+
+impl<'o> Prompts<'o> {
+    pub(super) fn open(path: &'o Path, options: &'o RequestOptions) -> Result<Self, Failure> {
+        let file = File::open(path).map_err(|source| Failure::Open { path: path.into(), source })?;
+        Ok(Self { path, options, file: BufReader::new(file), line: 0, bytes: Vec::new() })
+    }
+
+    fn fault(&self, what: impl std::fmt::Display) -> Failure {
+        Failure::Usage(format!("{}, line {}: {what}", self.path.display(), self.line))
+    }
+
+    /// The next line that is not blank.
+    fn read(&mut self) -> Result<Option<Asked>, Failure> {
+        loop {
+            self.bytes.clear();
+            self.line += 1;
+            let read = self.file.by_ref().take(LONGEST + 1).read_until(b'\n', &mut self.bytes);
+            match read.map_err(|error| self.fault(error))? {
+                0 => return Ok(None),
+                length if length as u64 > LONGEST => {
+                    return Err(self.fault(format!("it is longer than {} MiB", LONGEST >> 20)));
+                }
+                _ if self.bytes.trim_ascii().is_empty() => (),
+                _ => break,
+            }
+        }
+        let Line { id, prompt, messages } = serde_json::from_slice(&self.bytes).map_err(|error| self.fault(error))?;
+        let prompt = match (prompt, messages) {
+            (Some(prompt), None) => self.options.prompt(&prompt),
+            (None, Some(said)) => {
+                let system = self.options.system.iter().map(Message::system);
+                Prompt::Chat(
+                    system.chain(said.into_iter().map(|Said { role, content }| Message::new(role, content))).collect(),
+                )
+            }
+            _ => return Err(self.fault("it needs \"prompt\", a text, or \"messages\", a conversation, and not both")),
+        };
+        Ok(Some(Asked { line: self.line, id, prompt }))
+    }
+}
+
+impl Iterator for Prompts<'_> {
+    type Item = Result<Asked, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}

@@ -1,0 +1,102 @@
+//! What is asked of every text, as options.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use verdigris::{Key, KeyRing, Message, Prompt, Reader, Request};
+
+use crate::error::Failure;
+use crate::key::writer_of;
+use crate::number::whole;
+
+#[derive(Args)]
+pub(crate) struct RequestOptions {
+    /// Take the prompt for a message to the model, and write its answer, as its chat template has it
+    #[arg(long)]
+    pub(crate) chat: bool,
+    /// In a conversation: what the model is told to be
+    #[arg(long, value_name = "TEXT", requires = "chat", allow_hyphen_values = true)]
+    pub(crate) system: Option<String>,
+    /// Mark the text with this key
+    #[arg(short, long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Mark the text with the key of this folder that is to be used today
+    #[arg(long, value_name = "DIR", conflicts_with = "key")]
+    ring: Option<PathBuf>,
+    /// For a ring: whose key
+    #[arg(long, value_name = "NAME", requires = "ring", default_value = "", hide_default_value = true)]
+    tenant: String,
+    /// For a key that carries numbers: the number, such as 0xbeef
+    #[arg(long, value_name = "N", value_parser = crate::payload::number)]
+    payload: Option<u32>,
+    /// The most tokens to write
+    #[arg(short = 'n', long, value_name = "N", default_value_t = Request::MAX_TOKENS, value_parser = whole::<usize>)]
+    pub(crate) max_tokens: usize,
+    /// End the text where this comes in it, which is then not part of it; may be given several times. A line end is
+    /// $'\n' in most shells
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    stop: Vec<String>,
+    /// Repeat a text: the same seed gives the same one [default: a new one each time, below 2^53, for programs that
+    /// read numbers in JSON as fractions]
+    #[arg(short, long, value_name = "N", value_parser = whole::<u64>)]
+    pub(crate) seed: Option<u64>,
+}
+
+/// What texts are marked with, before it is known for which tokenizer.
+pub(crate) struct Mark<'o> {
+    key: Option<Key>,
+    ring: Option<KeyRing>,
+    tenant: &'o str,
+}
+
+impl Mark<'_> {
+    /// The key that marks the texts of a tokenizer; of a ring that of today.
+    pub(crate) fn key(self, reader: &Reader) -> Result<Option<Key>, Failure> {
+        match (self.key, self.ring) {
+            (None, Some(ring)) => Ok(Some(writer_of(ring, self.tenant, reader)?)),
+            (key, _) => Ok(key),
+        }
+    }
+}
+
+impl RequestOptions {
+    /// The key's file, which nothing may be written to.
+    pub(crate) fn key_file(&self) -> Option<&Path> {
+        self.key.as_deref()
+    }
+
+    /// Reads what texts are marked with.
+    pub(crate) fn mark(&self) -> Result<Mark<'_>, Failure> {
+        let key = self.key.as_deref().map(Key::load).transpose()?;
+        let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
+        if self.payload.is_some() && key.is_none() && ring.is_none() {
+            return Err(Failure::Usage("a payload needs a key that carries it: --key FILE".into()));
+        }
+        Ok(Mark { key, ring, tenant: &self.tenant })
+    }
+
+    /// The prompt that a text is: itself, or a message to the model.
+    pub(crate) fn prompt(&self, text: &str) -> Prompt {
+        match self.chat {
+            true => Prompt::Chat(self.system.iter().map(Message::system).chain([Message::user(text)]).collect()),
+            false => text.into(),
+        }
+    }
+
+    pub(crate) fn apply<'r>(&self, request: Request<'r>, key: Option<&'r Key>) -> Request<'r> {
+        let mut request = request.max_tokens(self.max_tokens);
+        for stop in &self.stop {
+            request = request.stop(stop);
+        }
+        if let Some(key) = key {
+            request = request.watermark(key);
+            if let Some(payload) = self.payload {
+                request = request.payload(payload);
+            }
+        }
+        match self.seed {
+            Some(seed) => request.seed(seed),
+            None => request,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `verdigris batch`, through the program.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::{Folder, KEY, TALE_SMALL};
+
+/// So many prompts, with ids, in a file.
+fn ask(folder: &Folder, count: usize) {
+    let lines = (1..=count).fold(String::new(), |mut lines, i| {
+        writeln!(lines, "{}", json!({"id": format!("n{i}"), "prompt": format!("The captain had {i}")})).unwrap();
+        lines
+    });
+    folder.write("in.jsonl", &lines);
+}
+
+/// The answers, by line; none is there twice.
+fn answers(folder: &Folder) -> BTreeMap<u64, Value> {
+    let mut all = BTreeMap::new();
+    for line in fs::read_to_string(folder.path("out.jsonl")).unwrap().lines() {
+        let answer: Value = serde_json::from_str(line).unwrap();
+        assert!(all.insert(answer["line"].as_u64().unwrap(), answer).is_none(), "{line}");
+    }
+    all
+}
+
+const BATCH: [&str; 8] = ["batch", "in.jsonl", "out.jsonl", "--model", TALE_SMALL, "--max-tokens", "12", "--quiet"];
+
+/// More than are written at a time; each is the text that its prompt and its seed have alone, marked.
+#[test]
+fn every_prompt_has_its_answer() {
+    let folder = Folder::new();
+    folder.write_private("key.json", KEY);
+    ask(&folder, 70);
+    let options = ["--seed", "5", "--key", "key.json"];
+    let run = folder.run(&[&BATCH[..], &options].concat());
+    assert_eq!((run.status, run.out.as_str(), run.err.as_str()), (0, "", ""));
+    let answers = answers(&folder);
+    assert!(answers.keys().copied().eq(1..=70));
+    assert!(answers.iter().all(|(line, answer)| answer["id"] == format!("n{line}") && answer["key_id"].is_string()));
+    for line in [1, 40, 70] {
+        let (prompt, seed) = (format!("The captain had {line}"), (4 + line).to_string());
+        let alone =
+            ["generate", &prompt, "--model", TALE_SMALL, "--max-tokens", "12", "--key", "key.json", "--json", "--seed"];
+        let alone: Value = serde_json::from_str(&folder.run(&[&alone[..], &[&seed]].concat()).out).unwrap();
+        for field in ["text", "tokens", "stop", "seed", "prompt_tokens"] {
+            assert_eq!(answers[&line][field], alone[field], "{field} of line {line}");
+        }
+    }
+}
+
+/// Killed in the midst, even of a line, it goes on: no answer is lost, none comes twice, and all are those of a run
+/// that nobody has disturbed.
+#[test]
+fn an_interrupted_batch_goes_on() {
+    let folder = Folder::new();
+    ask(&folder, 130);
+    let options = ["--seed", "1"];
+    let mut child = folder.command(&[&BATCH[..], &options].concat()).spawn().unwrap();
+    let (out, begun) = (folder.path("out.jsonl"), Instant::now());
+    let lines = || fs::read(&out).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count();
+    while lines() < 3 && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = fs::read(&out).unwrap();
+    assert!(lines() >= 3);
+    fs::write(&out, [&before[..], b"{\"format\":\"verdigris-batch-1\",\"li"].concat()).unwrap();
+    let run = folder.run(&[&BATCH[..7], &options].concat());
+    assert!(run.status == 0 && run.err.contains("are left"), "{run:?}");
+    assert!(fs::read(&out).unwrap().starts_with(&before));
+    let resumed = answers(&folder);
+    assert!(resumed.keys().copied().eq(1..=130));
+    // Nothing is left to do.
+    assert_eq!(folder.run(&[&BATCH[..], &options].concat()).status, 0);
+    assert_eq!(answers(&folder), resumed);
+    assert_eq!(folder.run(&[&BATCH[..], &options, &["--force"]].concat()).status, 0);
+    assert_eq!(answers(&folder), resumed);
+}
+
+#[test]
+fn what_cannot_be_answered_is_said() {
+    let folder = Folder::new();
+    let long = json!({"prompt": "captain ".repeat(3000)});
+    folder.write("in.jsonl", &format!("{{\"prompt\": \"A\"}}\n{long}\n\n{{\"prompt\": \"B\"}}\n"));
+    let run = folder.run(&BATCH[..7]);
+    assert_eq!(run.status, 3, "{run:?}");
+    let answers = answers(&folder);
+    assert!(answers.keys().eq(&[1, 2, 4]));
+    assert!(answers[&2]["error"].as_str().unwrap().contains("tokens"), "{}", answers[&2]);
+    assert!(answers[&1]["text"].is_string() && answers[&4]["text"].is_string() && answers[&1]["id"].is_null());
+    // Nothing is computed, and nothing written over.
+    for (lines, said) in [
+        ("{\"prompt\": 1}\n", "in.jsonl, line 1: invalid type"),
+        ("{\"prompt\": \"A\"}\n{}\n", "in.jsonl, line 2: it needs \"prompt\", a text, or \"messages\""),
+        ("{\"id\": 3, \"prompt\": \"A\"}\n", "has answers to other prompts: line 1 was null and is 3"),
+        ("{\"messages\": [{\"role\": \"user\", \"content\": \"A\"}]}\n", "no chat template"),
+    ] {
+        folder.write("in.jsonl", lines);
+        folder.run(&BATCH[..7]).fails(said);
+    }
+    folder.write("out.jsonl", "a diary\n");
+    folder.run(&BATCH[..7]).fails("out.jsonl is no file of answers");
+    folder.write("out.jsonl", "a diary");
+    folder.run(&BATCH[..7]).fails("out.jsonl is no file of answers");
+    folder.run(&["batch", "in.jsonl", "in.jsonl", "--force"]).fails("in.jsonl is a file that is read here");
+    folder.run(&["batch", "none.jsonl", "out.jsonl"]).fails("cannot open none.jsonl");
+}
