@@ -9,7 +9,7 @@ import sys
 
 out, *panels = sys.argv[1:]
 WIDTH, HEIGHT, GAP, BAR = 430, 240, 80, 14
-COLOURS = ["#8a8f98", "#c98a2b", "#7a5ea8", "#2f7fb8", "#2e8b6f", "#b2473e"]
+COLOURS = ["#8a8f98", "#c98a2b", "#7a5ea8", "#b9a6d8", "#2f7fb8", "#9cc7e6", "#2e8b6f", "#8fd0b5"]
 
 
 def speeds(rows):
@@ -35,7 +35,8 @@ for number, panel in enumerate(panels):
     step = next(step for step in (10, 20, 25, 50, 100, 200, 500) if most / step <= 6)
     y = lambda speed: HEIGHT - speed / most * (HEIGHT - 10)
     parts.append(f'<g transform="translate({60 + number * (WIDTH + GAP)},60)">')
-    parts.append(f'<text x="0" y="-24" class="title">{name}</text><text x="0" y="-8" class="small">tokens a second</text>')
+    parts.append(f'<text x="0" y="-24" class="title">{name}</text>')
+    parts.append('<text x="0" y="-8" class="small">tokens a second</text>')
     for speed in range(0, int(most) + 1, step):
         parts.append(f'<path class="grid" d="M0 {y(speed):.1f}H{WIDTH}"/>')
         parts.append(f'<text x="-8" y="{y(speed) + 4:.1f}" text-anchor="end">{speed}</text>')
@@ -44,11 +45,13 @@ for number, panel in enumerate(panels):
         left = middle - len(of) * (BAR + 3) / 2
         for bar, (drafter, speed) in enumerate(of.items()):
             x, colour = left + bar * (BAR + 3), COLOURS[drafters.index(drafter) % len(COLOURS)]
-            parts.append(f'<rect x="{x:.1f}" y="{y(speed):.1f}" width="{BAR}" height="{HEIGHT - y(speed):.1f}" fill="{colour}"/>')
+            top = y(speed)
+            parts.append(f'<path fill="{colour}" d="M{x:.1f} {top:.1f}h{BAR}V{HEIGHT}h-{BAR}z"/>')
             if drafter != "plain":
                 times = f"{speed / of['plain']:.2f}"
-                parts.append(f'<text x="{x + BAR / 2:.1f}" y="{y(speed) - 4:.1f}" text-anchor="middle" class="times">{times}</text>')
-        parts.append(f'<text x="{middle:.1f}" y="{HEIGHT + 18}" text-anchor="middle">temperature {temperature:g}</text>')
+                parts.append(f'<text x="{x + BAR / 2:.1f}" y="{top - 4:.1f}" class="middle times">{times}</text>')
+        label = f"temperature {temperature:g}"
+        parts.append(f'<text x="{middle:.1f}" y="{HEIGHT + 18}" class="middle">{label}</text>')
     parts.append(f'<path class="axis" d="M0 0V{HEIGHT}H{WIDTH}"/></g>')
 wide, high = 80 + len(panels) * (WIDTH + GAP) - GAP, HEIGHT + 130
 for number, drafter in enumerate(drafters):
@@ -56,7 +59,8 @@ for number, drafter in enumerate(drafters):
     parts.append(f'<rect x="{x:.1f}" y="{high - 34}" width="12" height="12" fill="{COLOURS[number % len(COLOURS)]}"/>')
     parts.append(f'<text x="{x + 18:.1f}" y="{high - 24}">{drafter}</text>')
 style = """text{font:12px sans-serif;fill:#222}.title{font-size:15px;font-weight:600}.small{fill:#666}
-.times{font-size:9px}.axis{stroke:#444;fill:none}.grid{stroke:#ddd;fill:none}"""
-svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" role="img" aria-label="tokens a second by drafter">'
+.middle{text-anchor:middle}.times{font-size:9px}.axis{stroke:#444;fill:none}.grid{stroke:#ddd;fill:none}"""
+svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" role="img" '
+svg += 'aria-label="tokens a second by drafter">'
 svg += f'<style>{style}</style><rect width="{wide}" height="{high}" fill="#fff"/>' + "\n".join(parts) + "</svg>\n"
 open(out, "w", encoding="utf-8").write(svg)

@@ -55,7 +55,13 @@ fn several_texts_are_drafted_side_by_side() {
     };
     let plain = texts(&[]);
     assert_eq!(plain.len(), 3);
-    for drafts in [&["--lookup"][..], &["--draft", "tale-small"], &["--draft", FEATURE], &["--draft", MEDUSA]] {
+    for drafts in [
+        &["--lookup"][..],
+        &["--draft", "tale-small"],
+        &["--draft", FEATURE],
+        &["--draft", MEDUSA],
+        &["--draft", FEATURE, "--lookup"],
+    ] {
         assert_eq!(texts(drafts), plain, "{drafts:?}");
     }
 }
@@ -76,6 +82,24 @@ fn what_decides_is_chosen_and_said() {
     assert!(said.contains("typical acceptance, which changes the law of the text"), "{said}");
     let timed = ["generate", "--lookup", "--seed", "1", "--draft-rule", "typical"];
     folder.run(&timed).fails("--seed with --draft-rule typical needs --draft-tokens or --draft-tree");
+}
+
+/// Where a text repeats itself lookup has the word, and where it does not the other drafter: together they save more calls
+/// than each alone.
+#[test]
+fn lookup_goes_before_another_drafter() {
+    let folder = Folder::new();
+    let prompt = "The captain had been there before. \"The captain had been there before,\" said he. The captain had";
+    let calls = |drafts: &[&str]| {
+        let arguments = ["generate", prompt, "--temperature", "0", "--max-tokens", "120", "--draft-tokens", "4", "--json"];
+        let run = folder.run(&[&arguments[..], drafts].concat());
+        let text: Value = serde_json::from_str(&run.out).unwrap();
+        (text["calls"].as_u64().unwrap(), text["tokens"].clone())
+    };
+    let (lookup, text) = calls(&["--lookup"]);
+    let (head, same) = calls(&["--draft", FEATURE]);
+    let (both, again) = calls(&["--draft", FEATURE, "--lookup"]);
+    assert!(text == same && text == again && both < lookup && both < head, "{lookup} {head} {both}");
 }
 
 /// At temperature 0 a tree of drafts changes nothing, and more of it stands than of its first chain.

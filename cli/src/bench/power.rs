@@ -33,7 +33,7 @@ the model, and by both.
 Examples:
   verdigris bench power
   verdigris bench power --temperature 0.5 --only min    texts of low entropy
-  verdigris bench power --only kgw --json-schema crew.json    readers who know the form")]
+  verdigris bench power --json-schema crew.json     readers who know the form")]
 pub(crate) struct Power {
     #[command(flatten)]
     model: ModelOption,

@@ -39,7 +39,8 @@ Examples:
   verdigris detect answers/ more.jsonl --column answer --key my.key --json
   verdigris generate --texts 8 --json --key my.key \\
       | verdigris detect --format jsonl --key my.key
-  verdigris detect crew.json --key my.key --json-schema crew.schema.json --closed")]
+  verdigris detect crew.json --key my.key --json-schema crew.schema.json \\
+      --closed")]
 pub(crate) struct Detect {
     /// Texts; folders of them; .jsonl, .json and .parquet files; - or nothing for standard input
     #[arg(value_name = "FILE")]

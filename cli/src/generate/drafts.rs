@@ -13,12 +13,13 @@ use crate::number::whole;
 #[derive(Args)]
 pub(crate) struct DraftOptions {
     /// Let a smaller model draft, or a draft head that was trained for this one: the law of the text stays what it is
-    #[arg(long, value_name = "PATH|NAME", conflicts_with = "lookup")]
+    #[arg(long, value_name = "PATH|NAME")]
     draft: Option<PathBuf>,
     /// Let the first --expert draft, which reads each draft once for both
-    #[arg(long, requires = "expert", conflicts_with_all = ["draft", "lookup"])]
+    #[arg(long, requires = "expert", conflicts_with = "draft")]
     draft_by_expert: bool,
-    /// Draft from what followed the last tokens when they stood in the text before
+    /// Draft from what followed the last tokens when they stood in the text before; with another drafter, where four
+    /// tokens or more did
     #[arg(long)]
     lookup: bool,
     /// Draft just so many tokens for each call of the model [default: as many as turn out to pay, which with
@@ -80,7 +81,8 @@ impl DraftOptions {
             request = drafter.draft(request);
         } else if self.draft_by_expert {
             request = request.draft_by_expert();
-        } else if self.lookup {
+        }
+        if self.lookup {
             request = request.lookup();
         }
         if let Some(tokens) = self.draft_tokens {

@@ -15,6 +15,7 @@
 
 use std::time::Duration;
 
+use crate::drafter::WAYS;
 use crate::tree::TreeShape;
 
 /// How many drafts to ask for.
@@ -54,6 +55,9 @@ const MAX_RANKS: usize = 4;
 
 /// The lengths of the first calls, so that there is something to compare.
 pub(crate) const TRIALS: [usize; 5] = [0, 0, 3, 0, 2];
+
+/// The same for another way of drafting, when plain decoding is known.
+const MORE_TRIALS: [usize; 2] = [3, 2];
 
 /// The first experiment comes after so many calls; each that changes nothing doubles the time to the next.
 const FIRST_EXPERIMENT: usize = 128;
@@ -97,16 +101,38 @@ pub(crate) struct Chooser {
     length: DraftLength,
     /// The most children of a node.
     ranks: usize,
+    /// Seconds for a call, by the drafts that it read.
+    verifying: [Option<f64>; MAX_AUTO + 1],
+    ways: [Way; WAYS],
+}
+
+/// What is known of a way of drafting, and tried.
+#[derive(Clone, Debug)]
+struct Way {
+    /// The lengths of its first calls.
+    trials: &'static [usize],
     /// By depth and rank.
     rates: [[Rate; MAX_RANKS]; MAX_AUTO],
     /// Seconds for a level of drafts.
     drafting: Option<f64>,
-    /// Seconds for a call, by the drafts that it read.
-    verifying: [Option<f64>; MAX_AUTO + 1],
     calls: usize,
     next_experiment: usize,
     wait: usize,
     best: TreeShape,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self {
+            trials: &TRIALS,
+            rates: Default::default(),
+            drafting: None,
+            calls: 0,
+            next_experiment: TRIALS.len() + FIRST_EXPERIMENT,
+            wait: FIRST_EXPERIMENT,
+            best: TreeShape::EMPTY,
+        }
+    }
 }
 
 impl Chooser {
@@ -115,41 +141,40 @@ impl Chooser {
         Self {
             length,
             ranks: most_children.clamp(1, MAX_RANKS),
-            rates: Default::default(),
-            drafting: None,
             verifying: [None; MAX_AUTO + 1],
-            calls: 0,
-            next_experiment: TRIALS.len() + FIRST_EXPERIMENT,
-            wait: FIRST_EXPERIMENT,
-            best: TreeShape::EMPTY,
+            ways: Default::default(),
         }
     }
 
-    /// What to draft for the next call.
-    pub(crate) fn choose(&mut self) -> TreeShape {
+    /// What to draft in a way for the next call.
+    pub(crate) fn choose(&mut self, way: usize) -> TreeShape {
         match self.length {
-            DraftLength::Auto => self.shape(),
+            DraftLength::Auto => self.shape(way),
             DraftLength::Fixed(length) => TreeShape::chain(length),
             DraftLength::Tree(shape) => shape,
         }
     }
 
-    fn shape(&mut self) -> TreeShape {
-        if let Some(&trial) = TRIALS.get(self.calls) {
+    fn shape(&mut self, number: usize) -> TreeShape {
+        if self.ways[number].calls == 0 && self.verifying[0].is_some() {
+            self.ways[number].trials = &MORE_TRIALS;
+        }
+        if let Some(&trial) = self.ways[number].trials.get(self.ways[number].calls) {
             return TreeShape::chain(trial);
         }
-        let best = self.solve();
-        if best.is_empty() != self.best.is_empty() {
-            self.wait = FIRST_EXPERIMENT;
-            self.next_experiment = self.next_experiment.min(self.calls + self.wait);
+        let best = self.solve(number);
+        let way = &mut self.ways[number];
+        if best.is_empty() != way.best.is_empty() {
+            way.wait = FIRST_EXPERIMENT;
+            way.next_experiment = way.next_experiment.min(way.calls + way.wait);
         }
-        self.best = best;
-        if self.calls >= self.next_experiment {
-            self.wait = (2 * self.wait).min(1024);
-            self.next_experiment = self.calls + self.wait;
+        way.best = best;
+        if way.calls >= way.next_experiment {
+            way.wait = (2 * way.wait).min(1024);
+            way.next_experiment = way.calls + way.wait;
             // Something else than usual: a little drafting for one who does without, plain decoding for others, or
             // drafts side by side for those who have not met any.
-            let is_narrow = self.ranks > 1 && self.rates.iter().all(|ranks| ranks[1].tried < PRIOR);
+            let is_narrow = self.ranks > 1 && way.rates.iter().all(|ranks| ranks[1].tried < PRIOR);
             return match (best.is_empty(), is_narrow) {
                 (true, _) => TreeShape::chain(3),
                 (false, true) => TreeShape::levels(&[2, 1, 1]),
@@ -159,25 +184,26 @@ impl Chooser {
         best
     }
 
-    /// Takes in how a call went.
-    pub(crate) fn observe(&mut self, call: Call<'_>) {
+    /// Takes in how a call went whose drafts were made in a way.
+    pub(crate) fn observe(&mut self, way: usize, call: Call<'_>) {
         if self.length != DraftLength::Auto {
             return;
         }
-        self.calls += 1;
+        let way = &mut self.ways[way];
+        way.calls += 1;
         for judged in call.judged.iter().filter(|judged| judged.above < MAX_AUTO && judged.rank < MAX_RANKS) {
-            let rate = &mut self.rates[judged.above][judged.rank];
+            let rate = &mut way.rates[judged.above][judged.rank];
             rate.tried = rate.tried * KEPT + 1.0;
             rate.stood = rate.stood * KEPT + f64::from(u8::from(judged.stood));
         }
         // An experiment that went well is worth another one soon.
         let stood = call.judged.iter().filter(|judged| judged.stood).count();
-        if self.best.is_empty() && call.depth > 0 && stood == call.depth {
-            (self.wait, self.next_experiment) = (FIRST_EXPERIMENT, self.calls + 2);
+        if way.best.is_empty() && call.depth > 0 && stood == call.depth {
+            (way.wait, way.next_experiment) = (FIRST_EXPERIMENT, way.calls + 2);
         }
         if call.depth > 0 {
             let each = call.drafting.as_secs_f64() / call.depth as f64;
-            blend(&mut self.drafting, each);
+            blend(&mut way.drafting, each);
         }
         // A call that read a prompt says nothing about one that did not.
         if call.is_usual
@@ -205,10 +231,10 @@ impl Chooser {
 
     /// How often a draft of each place stands. A place of which little is known is much like the one above it, and a
     /// rank much like the one before it.
-    fn rates(&self) -> [[f64; MAX_RANKS]; MAX_AUTO] {
+    fn rates(&self, way: usize) -> [[f64; MAX_RANKS]; MAX_AUTO] {
         let mut rates = [[0.0; MAX_RANKS]; MAX_AUTO];
         let mut above = 0.5;
-        for (rates, known) in rates.iter_mut().zip(&self.rates) {
+        for (rates, known) in rates.iter_mut().zip(&self.ways[way].rates) {
             let mut prior = above;
             for (rate, known) in rates.iter_mut().zip(known).take(self.ranks) {
                 *rate = (known.stood + PRIOR * prior) / (known.tried + PRIOR);
@@ -220,9 +246,10 @@ impl Chooser {
     }
 
     /// The shape with the most tokens a second.
-    fn solve(&self) -> TreeShape {
-        let (Some(plain), Some(drafting)) = (self.verifying(0), self.drafting) else { return TreeShape::EMPTY };
-        let rates = self.rates();
+    fn solve(&self, way: usize) -> TreeShape {
+        let known = (self.verifying(0), self.ways[way].drafting);
+        let (Some(plain), Some(drafting)) = known else { return TreeShape::EMPTY };
+        let rates = self.rates(way);
         let (mut best, mut best_speed) = (TreeShape::EMPTY, MARGIN / plain);
         let (mut shape, mut expected) = (TreeShape::EMPTY, 1.0);
         // What can be added: a node after a parent, with its rank, and how often it and its parent stand.
@@ -266,7 +293,7 @@ mod tests {
     fn observe_chain(chooser: &mut Chooser, read: usize, stood: usize, drafting: Duration, verifying: Duration) {
         let judge = |above| Judged { above, rank: 0, stood: above < stood };
         let judged: Vec<Judged> = (0..read.min(stood + 1)).map(judge).collect();
-        chooser.observe(Call { read, is_usual: true, depth: read, judged: &judged, drafting, verifying });
+        chooser.observe(0, Call { read, is_usual: true, depth: read, judged: &judged, drafting, verifying });
     }
 
     /// A world in which rows cost little and a level of drafts much, and the first, second and third draft of a token
@@ -286,7 +313,7 @@ mod tests {
         let chains = (0..=MAX_AUTO).map(|length| speed(&TreeShape::chain(length))).fold(0.0, f64::max);
         let (mut chooser, random) = (Chooser::new(DraftLength::Auto, 3), Random::new(2));
         for call in 0..6000 {
-            let shape = chooser.choose();
+            let shape = chooser.choose(0);
             let (mut judged, mut at, mut above) = (Vec::new(), None, 0);
             loop {
                 let mut number = random.uniform_of(call, Purpose::Accept, above as u32);
@@ -303,9 +330,9 @@ mod tests {
             let seconds = [0.1 * shape.depth() as f64, 1.0 + 0.01 * shape.len() as f64];
             let [drafting, verifying] = seconds.map(Duration::from_secs_f64);
             let (read, depth) = (shape.len(), shape.depth());
-            chooser.observe(Call { read, is_usual: true, depth, judged: &judged, drafting, verifying });
+            chooser.observe(0, Call { read, is_usual: true, depth, judged: &judged, drafting, verifying });
         }
-        let found = chooser.solve();
+        let found = chooser.solve(0);
         assert!(!found.is_chain(), "{found:?}");
         assert!(speed(&found) > 1.05 * chains, "{found:?}: {} and {chains}", speed(&found));
     }
@@ -316,7 +343,7 @@ mod tests {
         let (mut chooser, random) = (Chooser::new(DraftLength::Auto, 1), Random::new(1));
         let (mut written, mut seconds) = (0, 0.0);
         while written < tokens {
-            let drafted = chooser.choose().len();
+            let drafted = chooser.choose(0).len();
             let coin = |i: usize| random.uniform((written + i) as u64, Purpose::Accept) < acceptance;
             let accepted = (0..drafted).take_while(|&i| coin(i)).count();
             let noise = 1.0 + 0.1 * random.uniform(written as u64, Purpose::Weight);
@@ -325,7 +352,7 @@ mod tests {
             let [drafting, verifying] = [drafting, verifying].map(Duration::from_secs_f64);
             observe_chain(&mut chooser, drafted, accepted, drafting, verifying);
         }
-        (chooser.solve().len(), seconds / (written as f64 * verify_cost(1) * 1.05))
+        (chooser.solve(0).len(), seconds / (written as f64 * verify_cost(1) * 1.05))
     }
 
     /// The table of the best lengths for calls that cost the same however many rows they have.
@@ -358,12 +385,12 @@ mod tests {
         let mut chooser = Chooser::new(DraftLength::Auto, 1);
         let mut go = |calls: usize, good: bool| {
             for _ in 0..calls {
-                let drafted = chooser.choose().len();
+                let drafted = chooser.choose(0).len();
                 let accepted = if good { drafted } else { 0 };
                 let [drafting, verifying] = [0.1 * drafted as f64, 1.0].map(Duration::from_secs_f64);
                 observe_chain(&mut chooser, drafted, accepted, drafting, verifying);
             }
-            chooser.solve().len()
+            chooser.solve(0).len()
         };
         assert!(go(200, true) > 8);
         assert_eq!(go(200, false), 0);
@@ -374,6 +401,6 @@ mod tests {
     fn a_fixed_length_stays() {
         let mut chooser = Chooser::new(DraftLength::Fixed(5), 1);
         observe_chain(&mut chooser, 5, 0, Duration::from_secs(9), Duration::ZERO);
-        assert_eq!(chooser.choose(), TreeShape::chain(5));
+        assert_eq!(chooser.choose(0), TreeShape::chain(5));
     }
 }

@@ -46,7 +46,7 @@ pub mod writing;
 
 pub use chance::{Chance, Seeded};
 pub use draft_length::DraftLength;
-pub use drafter::{Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, Medusa};
+pub use drafter::{Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, LookupFirst, Medusa};
 pub use guide::Guide;
 pub use limits::{Limits, Stop};
 pub use perplexity::{Perplexity, perplexity};

@@ -51,6 +51,8 @@ pub struct Speculative<'a, D, C> {
     drafter: D,
     chance: C,
     length: Chooser,
+    /// The way in which the drafter drafts for this call.
+    way: usize,
     rule: Rule,
     sequence: Box<dyn Sequence>,
     /// The state of the transforms after `text`.
@@ -193,6 +195,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             target,
             limits,
             length: Chooser::new(length, drafter.most_children()),
+            way: 0,
             drafter,
             chance,
             rule: Rule::default(),
@@ -299,7 +302,8 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         }
         // The last token of a call needs no draft: it comes from the row after the last draft. Near the end of what the
         // sequence has room for, trees get smaller.
-        let shape = self.length.choose().within(room - 1, left - 1);
+        self.way = self.drafter.way(&self.text);
+        let shape = self.length.choose(self.way).within(room - 1, left - 1);
         let begun = (self.clock)();
         self.tree.clear(self.text.len());
         if !shape.is_empty() {
@@ -380,14 +384,15 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             let Some(child) = stands else { break };
             at = Some(child);
         }
-        self.length.observe(Call {
+        let call = Call {
             read: self.reading.rows() - 1,
             is_usual: self.reading.unseen == 1 && !self.reading.is_second,
             depth: self.tree.depth(),
             judged: &self.judged,
             drafting: self.drafting,
             verifying: (self.clock)().saturating_sub(since),
-        });
+        };
+        self.length.observe(self.way, call);
         Ok(())
     }
 

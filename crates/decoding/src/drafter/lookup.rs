@@ -47,6 +47,12 @@ impl<'a> Lookup<'a> {
         Self { transforms: Some(transforms), ..self }
     }
 
+    /// Whether it has a draft after a text.
+    pub(super) fn finds(&mut self, text: &[TokenId]) -> bool {
+        self.automaton.read(text, MOST_CHILDREN);
+        self.automaton.found().first().is_some_and(|found| found.length >= self.min_match)
+    }
+
     /// Drafts one after the other what followed an occurrence that ended at `end`, below a node of the tree.
     fn follow(&self, text: &[TokenId], end: usize, mut state: Option<ChainState>, depth: usize, tree: &mut DraftTree) {
         let mut parent = None;

@@ -4,6 +4,7 @@ pub(crate) mod children;
 mod feature;
 pub(crate) mod grow;
 mod lookup;
+mod lookup_first;
 mod medusa;
 mod small_model;
 mod some_tokens;
@@ -22,8 +23,12 @@ use crate::tree::{DraftTree, TreeShape};
 pub use children::Coupling;
 pub use feature::FeatureDrafter;
 pub use lookup::Lookup;
+pub use lookup_first::LookupFirst;
 pub use medusa::Medusa;
 pub use small_model::DraftModel;
+
+/// The most ways of drafting that one drafter has.
+pub const WAYS: usize = 2;
 
 /// Guesses the tokens that follow a text.
 ///
@@ -49,6 +54,12 @@ pub trait Drafter {
         chance: &mut dyn Chance,
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError>;
+
+    /// In which of its ways, a number below [`WAYS`], it would draft after a text. Drafts of one way may stand far more
+    /// often than those of another, so what pays is found out for each.
+    fn way(&mut self, _text: &[TokenId]) -> usize {
+        0
+    }
 
     /// The most children that it gives one node: 1 of a drafter of chains.
     fn most_children(&self) -> usize {
@@ -98,6 +109,10 @@ impl<D: Drafter + ?Sized> Drafter for Box<D> {
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError> {
         (**self).draft(text, state, shape, chance, tree)
+    }
+
+    fn way(&mut self, text: &[TokenId]) -> usize {
+        (**self).way(text)
     }
 
     fn most_children(&self) -> usize {

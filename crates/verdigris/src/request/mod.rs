@@ -86,6 +86,7 @@ pub struct Request<'a> {
     seed: Option<u64>,
     through_end: bool,
     guesser: Option<Guesser<'a>>,
+    lookup: bool,
     draft_length: DraftLength,
     coupling: Coupling,
     rule: Rule,
@@ -147,7 +148,6 @@ enum Guesser<'a> {
     Model(&'a Engine),
     Head(&'a DraftHead),
     Expert,
-    Lookup,
 }
 
 /// What was written.
@@ -215,6 +215,7 @@ impl<'a> Request<'a> {
             seed: None,
             through_end: false,
             guesser: None,
+            lookup: false,
             draft_length: DraftLength::Auto,
             coupling: Coupling::Independent,
             rule: Rule::default(),
@@ -438,9 +439,10 @@ impl<'a> Request<'a> {
     }
 
     /// Drafts from what followed the last few tokens when they stood in the text before. The text is the one
-    /// that is written without drafts under the same seed.
+    /// that is written without drafts under the same seed. Another drafter that is asked for drafts where less than four
+    /// tokens did.
     pub fn lookup(mut self) -> Self {
-        self.guesser = Some(Guesser::Lookup);
+        self.lookup = true;
         self
     }
 
@@ -467,7 +469,7 @@ impl<'a> Request<'a> {
 
     /// The name of the rule, where drafts are made and it changes the law of the text.
     fn lossy(&self) -> Option<&'static str> {
-        (self.guesser.is_some() && !self.rule.is_lossless()).then(|| self.rule.name())
+        ((self.guesser.is_some() || self.lookup) && !self.rule.is_lossless()).then(|| self.rule.name())
     }
 
     /// Lets a draft model guess at the very draws of this request instead of drawing for itself: the text is the

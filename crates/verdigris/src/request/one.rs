@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use verdigris_decoding::{
-    BoxedDrafter, DraftModel, FeatureDrafter, Limits, Lookup, Medusa, Plain, Seeded, Speculative, Stop, Target, Writing,
+    BoxedDrafter, DraftModel, Drafter, FeatureDrafter, Limits, Lookup, LookupFirst, Medusa, Plain, Seeded, Speculative,
+    Stop, Target, Writing,
 };
 use verdigris_logits::TokenId;
 use verdigris_models::DraftHead;
@@ -11,6 +12,9 @@ use verdigris_models::DraftHead;
 use crate::error::Error;
 use crate::request::text::Text;
 use crate::request::{Guesser, Request, Written};
+
+/// Tokens that must have stood before, so that what followed them counts for more than another drafter's opinion.
+const BEFORE_ANOTHER: usize = 4;
 
 impl Request<'_> {
     /// Writes the text.
@@ -64,6 +68,7 @@ impl Request<'_> {
             // One text can share the expert with its drafter.
             let drafted = steered.drafted_by_expert(&target.transforms, target.sampler, self.coupling);
             let (model, drafter) = drafted.ok_or(Error::NoExpert)?;
+            let drafter = self.after_lookup(drafter, target);
             let writing = Speculative::new(model, target, prompt, limits, drafter, self.draft_length, chance)?;
             return Ok(Box::new(writing.judged_by(self.rule)));
         }
@@ -78,11 +83,12 @@ impl Request<'_> {
 
     /// The drafter that was asked for, for a text of at most `capacity` tokens.
     pub(super) fn drafter<'t>(&self, target: &'t Target, capacity: usize) -> Result<Option<BoxedDrafter<'t>>, Error> {
-        let Some(guesser) = self.guesser else { return Ok(None) };
         let model = &self.engine.model;
         let (size, transforms, sampler) = (model.vocabulary_size(), &target.transforms, target.sampler);
-        Ok(Some(match guesser {
-            Guesser::Lookup => Box::new(Lookup::default().over(transforms)),
+        let Some(guesser) = self.guesser else {
+            return Ok(self.lookup.then(|| -> BoxedDrafter<'t> { Box::new(Lookup::default().over(transforms)) }));
+        };
+        let drafter: BoxedDrafter<'t> = match guesser {
             Guesser::Model(small) => {
                 self.engine.fits(small)?;
                 let drafter = DraftModel::new(small.model.clone(), capacity, transforms, sampler, self.coupling)?;
@@ -107,7 +113,16 @@ impl Request<'_> {
                     }
                 }
             }
-        }))
+        };
+        Ok(Some(self.after_lookup(drafter, target)))
+    }
+
+    /// A drafter, or lookup before it where that is asked for too.
+    fn after_lookup<'t>(&self, drafter: impl Drafter + Send + 't, target: &'t Target) -> BoxedDrafter<'t> {
+        match self.lookup {
+            true => Box::new(LookupFirst::new(Lookup::new(BEFORE_ANOTHER).over(&target.transforms), drafter)),
+            false => Box::new(drafter),
+        }
     }
 
     pub(super) fn limits(&self) -> Limits {

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::trees::{Kind, trees};
 use super::*;
 use crate::draft_length::TRIALS;
+use crate::drafter::LookupFirst;
 
 /// A call takes a second however many rows it has, and its drafts a millisecond: the clock is read when a call begins,
 /// when its drafts are there, and at its end.
@@ -67,6 +68,35 @@ fn a_measured_number_of_drafts_does_not_change_the_law() {
             assert!(distance(&plain, &drafts) < 1e-12, "chain {i}, {coupling:?}: {}", distance(&plain, &drafts));
             assert!(counts.get().into_iter().all(|count| count > 100), "chain {i}, {coupling:?}: {counts:?}");
         }
+    }
+}
+
+/// Lookup where the text repeats itself, and a table where it does not: what pays is measured for each.
+#[test]
+fn drafts_in_two_ways_do_not_change_the_law() {
+    const LENGTH: usize = 8;
+    let target = target(Chain::new().then(TopK::new(2).unwrap()), Sampler::Categorical);
+    let model = Table::noise(TOKENS, 1);
+    let plain = plain_law(&model, &target, LENGTH);
+    for coupling in [Coupling::Independent, Coupling::Shared] {
+        let ways = Cell::new([0; 2]);
+        let drafts = law(|chance| {
+            let small = drafter(Table::noise(TOKENS, 2), &target, coupling);
+            let both = LookupFirst::new(Lookup::new(2), small);
+            let (limits, auto) = (limits(LENGTH), DraftLength::Auto);
+            let mut run = Speculative::new(model.clone(), &target, &PROMPT, limits, both, auto, chance).unwrap();
+            run.clock = Box::new(drafting_pays());
+            let mut text = Vec::new();
+            while let Some(token) = run.next() {
+                text.push(token.unwrap());
+                let mut counts = ways.get();
+                counts[run.way] += run.tree.len();
+                ways.set(counts);
+            }
+            text
+        });
+        assert!(distance(&plain, &drafts) < 1e-12, "{coupling:?}: {}", distance(&plain, &drafts));
+        assert!(ways.get().into_iter().all(|count| count > 100), "{coupling:?}: {ways:?}");
     }
 }
 
