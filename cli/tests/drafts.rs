@@ -91,7 +91,8 @@ fn lookup_goes_before_another_drafter() {
     let folder = Folder::new();
     let prompt = "The captain had been there before. \"The captain had been there before,\" said he. The captain had";
     let calls = |drafts: &[&str]| {
-        let arguments = ["generate", prompt, "--temperature", "0", "--max-tokens", "120", "--draft-tokens", "4", "--json"];
+        let arguments =
+            ["generate", prompt, "--temperature", "0", "--max-tokens", "120", "--draft-tokens", "4", "--json"];
         let run = folder.run(&[&arguments[..], drafts].concat());
         let text: Value = serde_json::from_str(&run.out).unwrap();
         (text["calls"].as_u64().unwrap(), text["tokens"].clone())
