@@ -80,6 +80,9 @@ fn an_interrupted_batch_goes_on() {
     // Nothing is left to do.
     assert_eq!(folder.run(&[&BATCH[..], &options].concat()).status, 0);
     assert_eq!(answers(&folder), resumed);
+    // Nothing is given up for a run that cannot begin.
+    folder.run(&["batch", "in.jsonl", "out.jsonl", "--model", "none", "--force"]).fails("none is not a model folder");
+    assert_eq!(answers(&folder), resumed);
     assert_eq!(folder.run(&[&BATCH[..], &options, &["--force"]].concat()).status, 0);
     assert_eq!(answers(&folder), resumed);
 }

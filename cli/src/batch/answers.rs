@@ -12,7 +12,7 @@ use verdigris::Written;
 
 use super::prompts::Asked;
 use crate::error::Failure;
-use crate::generate::stop_name;
+use crate::generate::TextFields;
 
 const FORMAT: &str = "verdigris-batch-1";
 
@@ -29,15 +29,8 @@ struct Line<'a> {
 #[serde(untagged)]
 enum What<'a> {
     Text {
-        text: &'a str,
-        tokens: &'a [u32],
-        prompt_tokens: usize,
-        stop: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        stop_reason: Option<&'a str>,
-        complete: Option<bool>,
-        seed: u64,
-        key_id: Option<&'a str>,
+        #[serde(flatten)]
+        text: TextFields<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         lossy: Option<&'static str>,
     },
@@ -60,24 +53,27 @@ pub(super) struct Answers {
     file: File,
     /// The ids of the prompts that have an answer, by line.
     there: BTreeMap<usize, Value>,
+    /// Bytes of whole lines.
+    whole: u64,
 }
 
 impl Answers {
-    /// Opens a file of answers, or makes one; with `anew` what it has is given up.
+    /// Opens a file of answers, or makes one; with `anew` nothing of it is gone on with.
     pub(super) fn open(path: &Path, anew: bool) -> Result<Self, Failure> {
         let fault = |source| Failure::Write { path: path.into(), source };
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fault)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fault)?;
         // Two of them would answer everything twice.
         if file.try_lock().is_err() {
             return Err(Failure::Usage(format!("{} is being written by another process", path.display())));
         }
-        if anew {
-            file.set_len(0).map_err(fault)?;
-        }
-        let (there, whole) = whole_lines(&file, path)?;
-        file.set_len(whole).and_then(|()| file.seek(SeekFrom::Start(whole))).map_err(fault)?;
-        Ok(Self { path: path.into(), file, there })
+        let (there, whole) = if anew { Default::default() } else { whole_lines(&file, path)? };
+        Ok(Self { path: path.into(), file, there, whole })
+    }
+
+    /// Takes away what is gone on without. Until then nothing is given up.
+    pub(super) fn begin(&mut self) -> Result<(), Failure> {
+        let cut = self.file.set_len(self.whole).and_then(|()| self.file.seek(SeekFrom::Start(self.whole)));
+        cut.map(drop).map_err(|source| Failure::Write { path: self.path.clone(), source })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -102,20 +98,8 @@ impl Answers {
     }
 
     pub(super) fn write(&mut self, asked: &Asked, written: &Written, key_id: Option<&str>) -> Result<(), Failure> {
-        self.put(
-            asked,
-            What::Text {
-                text: &written.text,
-                tokens: &written.tokens,
-                prompt_tokens: written.prompt_tokens,
-                stop: stop_name(written.stop),
-                stop_reason: written.stop_string.as_deref(),
-                complete: written.complete,
-                seed: written.seed,
-                key_id,
-                lossy: written.lossy,
-            },
-        )
+        let text = TextFields::new(written, key_id);
+        self.put(asked, What::Text { text, lossy: written.lossy })
     }
 
     pub(super) fn write_error(&mut self, asked: &Asked, error: &verdigris::Error) -> Result<(), Failure> {

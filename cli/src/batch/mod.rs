@@ -102,7 +102,7 @@ impl Batch {
             converse |= matches!(line?.prompt, Prompt::Chat(_));
             asked += 1;
         }
-        let answers = Answers::open(&self.answers, self.force)?;
+        let mut answers = Answers::open(&self.answers, self.force)?;
         let mut open = 0;
         for line in Prompts::open(&self.prompts, &self.asked)? {
             open += usize::from(!answers.has(&line?)?);
@@ -115,11 +115,7 @@ impl Batch {
         let drafter = self.drafts.drafter(&self.engine)?;
         let request = self.asked.apply(engine.request(""), key.as_ref());
         let request = self.tokens.apply(self.sampling.apply(request));
-        let mut request = self.form.apply(self.drafts.apply(request, drafter.as_ref()))?;
-        if self.asked.seed.is_some() && !self.drafts.are_counted() {
-            // How many drafts pay is a matter of time, which must not show in a text that is to be repeated.
-            request = request.repeatable();
-        }
+        let request = self.form.apply(self.drafts.apply(request, drafter.as_ref(), self.asked.seed))?;
         if answers.len() > 0 && !self.run.quiet {
             crate::terminal::say!(
                 "{} has {} of {asked} answers; {open} are left",
@@ -127,6 +123,7 @@ impl Batch {
                 answers.len()
             );
         }
+        answers.begin()?;
         let (bar, key_id, seed) = (self.bar(asked, asked - open), key.as_ref().map(|key| key.id()), self.asked.seed);
         let mut desk = Desk { request, seed, key_id, answers, count: Count::default(), bar, begun: Instant::now() };
         let mut group: Vec<Asked> = Vec::new();

@@ -48,7 +48,7 @@ enum DraftRule {
 
 impl DraftOptions {
     /// Whether it is told how many tokens are drafted.
-    pub(crate) fn are_counted(&self) -> bool {
+    fn are_counted(&self) -> bool {
         self.draft_tokens.is_some() || !self.draft_tree.is_empty()
     }
 
@@ -76,7 +76,12 @@ impl DraftOptions {
         self.draft.as_deref().map(|path| engine.drafter(path)).transpose()
     }
 
-    pub(crate) fn apply<'r>(&self, mut request: Request<'r>, drafter: Option<&'r DraftSource>) -> Request<'r> {
+    pub(crate) fn apply<'r>(
+        &self,
+        mut request: Request<'r>,
+        drafter: Option<&'r DraftSource>,
+        seed: Option<u64>,
+    ) -> Request<'r> {
         if let Some(drafter) = drafter {
             request = drafter.draft(request);
         } else if self.draft_by_expert {
@@ -89,6 +94,10 @@ impl DraftOptions {
             request = request.draft_tokens(tokens);
         } else if !self.draft_tree.is_empty() {
             request = request.draft_tree(TreeShape::levels(&self.draft_tree));
+        }
+        if seed.is_some() && !self.are_counted() {
+            // How many drafts pay is a matter of time, which must not show in a text that is to be repeated.
+            request = request.repeatable();
         }
         request.judged_by(match self.draft_rule {
             DraftRule::EachToken => Rule::EachToken,

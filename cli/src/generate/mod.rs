@@ -5,7 +5,7 @@ mod prompt;
 mod rewards;
 mod texts;
 
-pub(crate) use texts::stop_name;
+pub(crate) use texts::TextFields;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -132,13 +132,9 @@ impl Generate {
         let drafter = self.drafts.drafter(&self.engine)?;
         let mut request = self.asked.apply(engine.request(""), key.as_ref());
         request = request.prompt(self.asked.prompt(&prompt));
-        request = self.drafts.apply(self.tokens.apply(self.sampling.apply(request)), drafter.as_ref());
+        request = self.drafts.apply(self.tokens.apply(self.sampling.apply(request)), drafter.as_ref(), self.asked.seed);
         if let Some(top) = self.logprobs {
             request = request.logprobs(top).logprobs_mode(self.logprobs_mode.into());
-        }
-        if self.asked.seed.is_some() && !self.drafts.are_counted() {
-            // How many drafts pay is a matter of time, which must not show in a text that is to be repeated.
-            request = request.repeatable();
         }
         request = self.form.apply(request)?;
         let (judge, guide) = (self.rewards.judge()?, self.rewards.guide()?);

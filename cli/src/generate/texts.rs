@@ -23,15 +23,8 @@ struct Output<'a> {
     format: &'static str,
     index: usize,
     prompt: &'a str,
-    text: &'a str,
-    tokens: &'a [u32],
-    prompt_tokens: usize,
-    stop: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop_reason: Option<&'a str>,
-    complete: Option<bool>,
-    seed: u64,
-    key_id: Option<&'a str>,
+    #[serde(flatten)]
+    text: TextFields<'a>,
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<usize>,
@@ -50,6 +43,35 @@ struct Output<'a> {
     kl_bound: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     logprobs: Option<Vec<Expected<'a>>>,
+}
+
+/// What JSON says of a text, whoever asked for it.
+#[derive(Serialize)]
+pub(crate) struct TextFields<'a> {
+    text: &'a str,
+    tokens: &'a [u32],
+    prompt_tokens: usize,
+    stop: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<&'a str>,
+    complete: Option<bool>,
+    seed: u64,
+    key_id: Option<&'a str>,
+}
+
+impl<'a> TextFields<'a> {
+    pub(crate) fn new(written: &'a Written, key_id: Option<&'a str>) -> Self {
+        Self {
+            text: &written.text,
+            tokens: &written.tokens,
+            prompt_tokens: written.prompt_tokens,
+            stop: stop_name(written.stop),
+            stop_reason: written.stop_string.as_deref(),
+            complete: written.complete,
+            seed: written.seed,
+            key_id,
+        }
+    }
 }
 
 /// What was expected in the place of a token.
@@ -291,14 +313,7 @@ impl Generate {
             format: "verdigris-generate-1",
             index,
             prompt,
-            text: &written.text,
-            tokens: &written.tokens,
-            prompt_tokens: written.prompt_tokens,
-            stop: stop_name(written.stop),
-            stop_reason: written.stop_string.as_deref(),
-            complete: written.complete,
-            seed: written.seed,
-            key_id: key.map(Key::id),
+            text: TextFields::new(written, key.map(Key::id)),
             seconds: started.elapsed().as_secs_f64(),
             calls: written.acceptance.map(|a| a.calls),
             drafted: written.acceptance.map(|a| a.drafted),
@@ -365,7 +380,7 @@ impl Generate {
 }
 
 /// What ended a text, as JSON has it.
-pub(crate) fn stop_name(stop: Option<Stop>) -> &'static str {
+fn stop_name(stop: Option<Stop>) -> &'static str {
     match stop {
         Some(Stop::End) => "end",
         Some(Stop::Length) => "length",
