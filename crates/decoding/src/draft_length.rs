@@ -115,6 +115,8 @@ struct Way {
     rates: [[Rate; MAX_RANKS]; MAX_AUTO],
     /// Seconds for a level of drafts.
     drafting: Option<f64>,
+    /// How often it drafted.
+    drafts: usize,
     calls: usize,
     next_experiment: usize,
     wait: usize,
@@ -127,6 +129,7 @@ impl Default for Way {
             trials: &TRIALS,
             rates: Default::default(),
             drafting: None,
+            drafts: 0,
             calls: 0,
             next_experiment: TRIALS.len() + FIRST_EXPERIMENT,
             wait: FIRST_EXPERIMENT,
@@ -203,7 +206,13 @@ impl Chooser {
         }
         if call.depth > 0 {
             let each = call.drafting.as_secs_f64() / call.depth as f64;
-            blend(&mut way.drafting, each);
+            // The first draft reads the prompt, which says nothing about those that come after it.
+            if way.drafts == 1 {
+                way.drafting = Some(each);
+            } else {
+                blend(&mut way.drafting, each);
+            }
+            way.drafts += 1;
         }
         // A call that read a prompt says nothing about one that did not.
         if call.is_usual
@@ -378,6 +387,18 @@ mod tests {
             assert_eq!(found, 0, "a {a}, c {c}, row {row}");
             assert!(time < 1.03, "{time}");
         }
+    }
+
+    /// A drafter whose first draft takes as long as 400 others, for it reads a long prompt.
+    #[test]
+    fn the_prompt_is_no_price_of_drafts() {
+        let mut chooser = Chooser::new(DraftLength::Auto, 1);
+        for call in 0..=TRIALS.len() {
+            let drafted = chooser.choose(0).len();
+            let seconds = if drafted == 3 && call == 2 { 60.0 } else { 0.05 * drafted as f64 };
+            observe_chain(&mut chooser, drafted, drafted, Duration::from_secs_f64(seconds), Duration::from_secs(1));
+        }
+        assert!(chooser.solve(0).len() > 3, "{:?}", chooser.solve(0));
     }
 
     #[test]
