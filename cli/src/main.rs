@@ -9,6 +9,7 @@ mod completions;
 mod convert;
 mod demo;
 mod detect;
+mod doctor;
 mod error;
 mod form;
 mod generate;
@@ -54,6 +55,7 @@ struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   verdigris demo                            see all of it in one screen
+  verdigris doctor                          what to expect of this machine
   verdigris key new my.key                  make a key
   verdigris generate \"The captain\" --key my.key > tale.txt
   verdigris detect tale.txt --key my.key    is it marked, and how surely?
@@ -81,6 +83,7 @@ enum Command {
     #[cfg(not(feature = "train"))]
     Train(left_out::LeftOut),
     Demo(demo::Demo),
+    Doctor(doctor::Doctor),
     #[command(subcommand)]
     Bench(bench::Bench),
     Completions(completions::Completions),
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
         #[cfg(not(feature = "train"))]
         Command::Train(train) => train.run("train", "train"),
         Command::Demo(demo) => demo.run(),
+        Command::Doctor(doctor) => doctor.run(),
         Command::Bench(bench) => bench.run(),
         Command::Completions(completions) => completions.run(commands()),
         Command::Man(man) => man.run(commands()),

@@ -46,7 +46,8 @@ impl Amx {
     }
 }
 
-fn has_tiles() -> bool {
+/// Whether the CPU has all that [`Amx`] promises, and the system keeps the state of tiles.
+pub(crate) fn has_tiles() -> bool {
     if Avx512::detect().is_none() || __cpuid(0).eax < 7 {
         return false;
     }

@@ -23,6 +23,7 @@
 //! | `amx`, `bf16_dot` | tiles, which some CPUs multiply; products with weights in bf16 in them |
 //! | `simd`, `bytewise`, `dispatch` | sixteen lanes, of four bytes too, on every CPU; one body of code for all |
 //! | `pool` | the threads that share a kernel's work |
+//! | [`machine`] | which of the processor's units are used, and how fast its memory is |
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 #[cfg(amx)]
@@ -42,6 +43,7 @@ mod encode;
 mod format;
 mod half;
 pub mod linear;
+pub mod machine;
 mod mapped;
 mod out;
 pub mod permutation;

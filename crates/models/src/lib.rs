@@ -68,3 +68,4 @@ pub use source::name::{Fetched, HubName};
 pub use verdigris_collective::{self as collective, Deadlines};
 pub use verdigris_kernels::Bytes;
 pub use verdigris_kernels::Format;
+pub use verdigris_kernels::machine;

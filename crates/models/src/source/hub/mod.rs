@@ -6,9 +6,11 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `access` | which hub is asked, with which token, and whether it answers |
 //! | `cached` | where the files lie, and which are known not to be |
 //! | `checked` | whether a file is what the hub says it is |
 
+mod access;
 mod cached;
 mod checked;
 
@@ -18,6 +20,7 @@ use hf_hub::api::Progress;
 use hf_hub::api::sync::{Api, ApiBuilder, ApiError, ApiRepo};
 use hf_hub::{Cache, Repo, RepoType};
 
+pub use access::{Access, TokenSource};
 use cached::{Cached, Snapshot, is_word};
 use checked::check;
 
@@ -57,13 +60,8 @@ impl HubName {
     }
 
     fn fetch_parts(&self, parts: Parts, each: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
-        let cache = Cache::from_env();
-        let mut builder = ApiBuilder::from_env().with_progress(false).with_retries(2);
-        if let Ok(token) = std::env::var("HF_TOKEN") {
-            builder = builder.with_token(Some(token));
-        }
-        let is_offline = std::env::var("HF_HUB_OFFLINE").is_ok_and(|value| !["", "0", "false"].contains(&&*value));
-        self.fetch_with(parts, &cache, builder, is_offline, each)
+        let is_offline = Access::from_env().is_offline;
+        self.fetch_with(parts, &Cache::from_env(), access::builder().with_retries(2), is_offline, each)
     }
 
     fn fetch_with(

@@ -1,0 +1,47 @@
+//! What this program was built with.
+
+use serde::Serialize;
+
+use crate::doctor::finding::Finding;
+
+#[derive(Serialize)]
+pub(super) struct Build {
+    pub(super) version: &'static str,
+    /// Those that are on, by their names in `cli/Cargo.toml`.
+    pub(super) features: Vec<&'static str>,
+    /// Whether the compiler made it fast.
+    optimised: bool,
+}
+
+impl Build {
+    pub(super) fn of_this_program() -> Self {
+        let all = [
+            ("train", cfg!(feature = "train")),
+            ("hub", cfg!(feature = "hub")),
+            ("parquet", cfg!(feature = "parquet")),
+            ("cuda", cfg!(feature = "cuda")),
+            ("emulated-cuda", cfg!(feature = "emulated-cuda")),
+            ("candle", cfg!(feature = "candle")),
+            ("candle-cuda", cfg!(feature = "candle-cuda")),
+            ("candle-metal", cfg!(feature = "candle-metal")),
+        ];
+        let features = all.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect();
+        Self { version: env!("CARGO_PKG_VERSION"), features, optimised: !cfg!(debug_assertions) }
+    }
+
+    pub(super) fn finding(&self) -> Finding {
+        let features = match &self.features[..] {
+            [] => "no features".into(),
+            features => format!("features {}", features.join(", ")),
+        };
+        let value = format!("verdigris {}, {features}", self.version);
+        match self.optimised {
+            true => Finding::fine("program", value),
+            false => Finding::better(
+                "program",
+                format!("{value}, with debug assertions, which take most of its speed"),
+                "cargo install --path cli",
+            ),
+        }
+    }
+}

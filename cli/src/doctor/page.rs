@@ -1,0 +1,67 @@
+//! What was found, for people: a line for each thing, and below it what to do where something is to be done.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+
+use crate::doctor::finding::{Finding, State};
+use crate::doctor::speed::{Expected, Memory};
+use crate::report::style;
+use crate::terminal::{self, shown_line, wrap};
+
+/// Columns of a mark and of a name, with the spaces behind them.
+const MARK: usize = 7;
+const NAME: usize = 12;
+
+/// Where nobody says how wide the page may be.
+const WIDTH: usize = 80;
+
+pub(super) fn print(out: &mut impl Write, findings: &[Finding], memory: Option<&Memory>) -> io::Result<()> {
+    let width = terminal::width().unwrap_or(WIDTH);
+    let indent = 2 + MARK + NAME;
+    let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
+    for finding in findings {
+        let (mark, of_mark) = match finding.state() {
+            State::Fine => ("ok", style(AnsiColor::Green)),
+            State::Better => ("note", style(AnsiColor::Yellow).bold()),
+            State::Fault => ("fault", style(AnsiColor::Red).bold()),
+        };
+        let said = shown_line(finding.value());
+        let value = wrap(&said, Some(width), indent);
+        writeln!(out, "  {of_mark}{mark:MARK$}{of_mark:#}{dim}{:NAME$}{dim:#}{value}", finding.name())?;
+        if let Some(cure) = finding.cure() {
+            // A command stays in one piece, to be pasted.
+            writeln!(out, "{:indent$}{bold}{}{bold:#}", "", shown_line(cure))?;
+        }
+    }
+    if let Some(memory) = memory {
+        writeln!(out, "\n  What memory lets models write at most, one text at a time:\n")?;
+        for Expected { model, format, bytes, tokens_per_second } in &memory.expected() {
+            let (size, speed) = (format!("{:.2} GB", bytes / 1e9), rounded(*tokens_per_second));
+            writeln!(out, "  {model:>9} {format:8}{size:>9} {dim}a token{dim:#} {speed:>9} tokens/s")?;
+        }
+        if let Some(cache) = memory.cache_that_helps() {
+            let note = format!("What a cache of {} MB holds may be read faster than that.", cache / 1_000_000);
+            writeln!(out, "\n  {dim}{note}{dim:#}")?;
+        }
+    }
+    Ok(())
+}
+
+/// To two digits: more would be a promise.
+fn rounded(number: f64) -> String {
+    let digits = (1.0 - number.max(1e-9).log10().floor()).max(0.0) as usize;
+    let unit = 10f64.powf(number.max(1e-9).log10().floor() - 1.0);
+    format!("{:.digits$}", (number / unit).round() * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_two_digits() {
+        let all = [123.4, 99.6, 12.34, 3.46, 0.123].map(rounded);
+        assert_eq!(all, ["120", "100", "12", "3.5", "0.12"]);
+    }
+}

@@ -1,0 +1,142 @@
+//! How fast this machine reads memory and writes text, and what follows for larger models.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use verdigris::models::Format;
+use verdigris::models::machine::{Bandwidth, read_bandwidth};
+use verdigris::{Device, Engine};
+
+use crate::built_in::storyteller;
+use crate::doctor::finding::Finding;
+use crate::error::Failure;
+
+/// How long memory is read.
+const READING: Duration = Duration::from_millis(300);
+
+/// How much of it, at least: more than most caches hold.
+const LEAST_MEMORY: usize = 256 << 20;
+
+/// And at most: what is written before it is read takes time.
+const MOST_MEMORY: usize = 512 << 20;
+
+/// How long the built-in model writes, at most.
+const WRITING: Duration = Duration::from_millis(700);
+
+/// How many tokens, at most.
+const TOKENS: usize = 96;
+
+/// Models that people ask about: their parameters in millions, and a format.
+const MODELS: [(&str, f64, Format, &str); 4] = [
+    ("135 M", 134.5e6, Format::Q8_0, "q8_0"),
+    ("135 M", 134.5e6, Format::Bf16, "bf16"),
+    ("1 B", 1.0e9, Format::Q4_0, "q4_0"),
+    ("7 B", 7.0e9, Format::Q4_0, "q4_0"),
+];
+
+#[derive(Serialize)]
+pub(super) struct Memory {
+    bytes_per_second: f64,
+    /// How much was read in one pass.
+    read: usize,
+    whiles: usize,
+    threads: usize,
+    /// What the processor's largest cache holds, where the system tells.
+    largest_cache: Option<usize>,
+}
+
+impl Memory {
+    /// `None` where there is too little memory to measure it.
+    pub(super) fn measured() -> Option<Self> {
+        let largest_cache = largest_cache();
+        let wanted = largest_cache.map_or(LEAST_MEMORY, |cache| cache.saturating_mul(2));
+        let read = wanted.clamp(LEAST_MEMORY, MOST_MEMORY).min(available().map_or(LEAST_MEMORY, |bytes| bytes / 4));
+        if read < LEAST_MEMORY / 16 {
+            return None;
+        }
+        let Bandwidth { bytes_per_second, whiles, threads } = read_bandwidth(read, READING)?;
+        Some(Self { bytes_per_second, read, whiles, threads, largest_cache })
+    }
+
+    pub(super) fn finding(&self) -> Finding {
+        let threads = if self.threads == 1 { "1 thread".into() } else { format!("{} threads", self.threads) };
+        let Self { bytes_per_second, read, .. } = self;
+        let speed = format!(
+            "{:.1} GB/s: {} MB read by {threads}, the fastest 33 MB of them",
+            bytes_per_second / 1e9,
+            read / 1_000_000
+        );
+        Finding::fine("memory", speed)
+    }
+
+    /// A cache, in bytes, that holds as much as was read or as the smallest model: with its help either is faster.
+    pub(super) fn cache_that_helps(&self) -> Option<usize> {
+        let smallest = self.expected().iter().map(|expected| expected.bytes).fold(f64::INFINITY, f64::min);
+        self.largest_cache.filter(|&cache| 2 * cache > self.read || cache as f64 > smallest)
+    }
+
+    /// What each of some models can write at most.
+    pub(super) fn expected(&self) -> Vec<Expected> {
+        let expect = |(model, parameters, format, name): (&'static str, f64, Format, &'static str)| {
+            let bytes = parameters / format.block() as f64 * format.block_bytes() as f64;
+            Expected { model, format: name, bytes, tokens_per_second: self.bytes_per_second / bytes }
+        };
+        MODELS.into_iter().map(expect).collect()
+    }
+}
+
+/// What a model could write: no token is written before all weights were read for it.
+#[derive(Serialize)]
+pub(super) struct Expected {
+    pub(super) model: &'static str,
+    pub(super) format: &'static str,
+    pub(super) bytes: f64,
+    pub(super) tokens_per_second: f64,
+}
+
+#[derive(Serialize)]
+pub(super) struct Tale {
+    tokens_per_second: f64,
+    tokens: usize,
+}
+
+impl Tale {
+    /// A short text of the built-in model.
+    pub(super) fn measured() -> Result<Self, Failure> {
+        let engine = Engine::from_folder(&storyteller(), &Device::Cpu)?;
+        // What is done once for a model is not its speed.
+        engine.request("The captain").through_end().max_tokens(1).seed(1).text()?;
+        let started = Instant::now();
+        let request = engine.request("The captain").through_end().max_tokens(TOKENS).seed(1);
+        let written = request.stream(|_| match started.elapsed() > WRITING {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })?;
+        let tokens = written.tokens.len();
+        Ok(Self { tokens_per_second: tokens as f64 / started.elapsed().as_secs_f64(), tokens })
+    }
+
+    pub(super) fn finding(&self) -> Finding {
+        let Self { tokens_per_second, tokens } = self;
+        Finding::fine("tale", format!("{tokens_per_second:.0} tokens/s: {tokens} tokens of the built-in model"))
+    }
+}
+
+/// The largest cache of the first processor, in bytes.
+fn largest_cache() -> Option<usize> {
+    let caches = fs::read_dir("/sys/devices/system/cpu/cpu0/cache").ok()?;
+    let size = |cache: fs::DirEntry| {
+        let size = fs::read_to_string(cache.path().join("size")).ok()?;
+        size.trim().strip_suffix('K')?.parse::<usize>().ok().map(|kilobytes| kilobytes << 10)
+    };
+    caches.filter_map(|cache| size(cache.ok()?)).max()
+}
+
+/// The memory that programs can still have, in bytes, where the system tells.
+fn available() -> Option<usize> {
+    let about = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = about.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<usize>().ok().map(|kilobytes| kilobytes << 10)
+}

@@ -1,0 +1,87 @@
+//! Which hub is asked, with whose token, where what it gives is kept; and whether it answers.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use hf_hub::Cache;
+use hf_hub::api::sync::{ApiBuilder, ApiError};
+
+/// What the hub is asked for, which it need not have.
+const ASKED_FOR: &str = "HuggingFaceTB/SmolLM2-135M-Instruct";
+
+/// How the hub is reached, as the environment says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Access {
+    /// The hub's address: `HF_ENDPOINT`, or that of Hugging Face.
+    pub endpoint: String,
+    /// Where models lie that were fetched: `hub` in `HF_HOME`, or in `~/.cache/huggingface`.
+    pub cache: PathBuf,
+    /// Where the token comes from, if there is one.
+    pub token: Option<TokenSource>,
+    /// Whether `HF_HUB_OFFLINE` forbids to ask.
+    pub is_offline: bool,
+}
+
+/// Where the token for a hub comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenSource {
+    /// The variable `HF_TOKEN`.
+    Variable,
+    /// The file that `hf auth login` writes.
+    File,
+}
+
+impl Access {
+    /// What the environment says.
+    pub fn from_env() -> Self {
+        let cache = Cache::from_env();
+        let variable = std::env::var("HF_TOKEN").is_ok_and(|token| !token.is_empty());
+        let token = match variable {
+            true => Some(TokenSource::Variable),
+            false => cache.token().map(|_| TokenSource::File),
+        };
+        Self {
+            endpoint: std::env::var("HF_ENDPOINT").unwrap_or_else(|_| "https://huggingface.co".into()),
+            cache: cache.path().clone(),
+            token,
+            is_offline: std::env::var("HF_HUB_OFFLINE").is_ok_and(|value| !["", "0", "false"].contains(&&*value)),
+        }
+    }
+
+    /// Asks the hub for a model, which it need not have, and waits for so long at most.
+    ///
+    /// # Errors
+    /// Why there was no answer, in words.
+    pub fn ask(&self, patience: Duration) -> Result<(), String> {
+        let (sender, answer) = mpsc::channel();
+        // Looking up a name has no limit of its own, so it is left behind where it takes too long.
+        let asked = thread::Builder::new().spawn(move || {
+            let _ = sender.send(ask());
+        });
+        asked.map_err(|error| error.to_string())?;
+        let late = |_| Err(format!("no answer in {} s", patience.as_secs_f64()));
+        answer.recv_timeout(patience).unwrap_or_else(late)
+    }
+}
+
+fn ask() -> Result<(), String> {
+    let api = builder().with_retries(0).build().map_err(|error| error.to_string())?;
+    match api.model(ASKED_FOR.into()).info() {
+        Ok(_) => Ok(()),
+        // To be told that there is no such model, or that the token opens none, is an answer.
+        Err(ApiError::RequestError(error)) if error.to_string().contains("status: 4") => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What asks the hub, with the token if there is one.
+pub(super) fn builder() -> ApiBuilder {
+    let builder = ApiBuilder::from_env().with_progress(false);
+    match std::env::var("HF_TOKEN") {
+        Ok(token) if !token.is_empty() => builder.with_token(Some(token)),
+        _ => builder,
+    }
+}
