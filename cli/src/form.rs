@@ -50,6 +50,11 @@ impl WrittenForm {
         let request = self.form.apply(request)?;
         Ok(if self.canonical { request.forced_text(ForcedText::Canonical) } else { request })
     }
+
+    /// The form as a grammar.
+    pub(crate) fn grammar(&self) -> Result<Option<Grammar>, Failure> {
+        self.form.grammar()
+    }
 }
 
 #[derive(Args)]

@@ -38,7 +38,8 @@ nothing can be proved. A key works with one tokenizer, that of --model.
 
 Examples:
   verdigris key new my.key
-  verdigris key new strong.key --gamma 0.5 --delta 4 --context all --width 2
+  verdigris key new strong.key --strength strong
+  verdigris key new own.key --gamma 0.5 --delta 4 --context all --width 2
   verdigris key new numbered.key --payload-bits 16        to carry a number
   verdigris key new 2027.key --valid-from 2027-01-01      see detect --ring
   verdigris key new quiet.key --dialect native-gumbel     keeps the model's law

@@ -24,6 +24,7 @@ mod model;
 mod number;
 mod output;
 mod payload;
+mod proof;
 mod rank;
 mod ranks;
 mod report;

@@ -340,6 +340,53 @@ fn a_full_output_is_an_error_and_no_panic() {
     }
 }
 
+/// What is said of a mark when the text is written is what a reader finds, and none is claimed where there is none.
+#[test]
+fn a_text_says_what_its_mark_proves() {
+    let folder = Folder::new();
+    let json = |run: &support::Run| -> serde_json::Value {
+        serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}"))
+    };
+    folder.write_private("my.key", support::KEY);
+    let crew = r#"{"properties": {"name": {"type": "string", "minLength": 30}, "age": {"type": "integer"}},
+                   "required": ["name", "age"], "additionalProperties": false}"#;
+    folder.write("crew.json", crew);
+    for (form, found) in [(vec![], true), (vec!["--json-schema", "crew.json"], false)] {
+        let write = ["generate", "The captain", "--key", "my.key", "--seed", "5", "-n", "150"];
+        let run = folder.run(&[&write[..], &["--json"], &form].concat());
+        let written = json(&run);
+        folder.write("text.txt", written["text"].as_str().unwrap());
+        let read = folder.run(&[&["detect", "text.txt", "--key", "my.key", "--json"], &form[..]].concat());
+        let (mark, read) = (&written["mark"], json(&read));
+        for field in ["scored", "z", "log10_p"] {
+            assert_eq!(mark[field], read[field], "{form:?}: {run:?}");
+        }
+        assert_eq!(mark["log10_p"].as_f64().unwrap() <= -5.0, found, "{run:?}");
+        assert_eq!(run.err.contains("does not prove its mark"), !found, "{run:?}");
+        let quiet = folder.run(&[&write[..], &["--quiet"], &form].concat());
+        assert_eq!((quiet.status, quiet.err.as_str()), (0, ""), "{quiet:?}");
+    }
+    let plain = folder.run(&["generate", "--seed", "5", "-n", "5", "--json"]);
+    assert!(json(&plain).get("mark").is_none() && plain.err.is_empty(), "{plain:?}");
+    let run = folder.run(&["generate", "The captain", "--key", "my.key", "-n", "3", "--seed", "5", "--texts", "4"]);
+    assert!(run.err.contains("4 of 4 texts do not prove their mark"), "{run:?}");
+}
+
+#[test]
+fn strengths_have_names() {
+    let folder = Folder::new();
+    for (name, delta) in [("light", 1), ("normal", 2), ("strong", 4)] {
+        let file = format!("{name}.key");
+        let run = folder.run(&["key", "new", &file, "--strength", name]);
+        assert_eq!(run.status, 0, "{run:?}");
+        let shown = folder.run(&["key", "show", &file]).out;
+        assert!(shown.contains(&format!("soft, delta {delta}\n")), "{shown}");
+    }
+    let noise = folder.run(&["key", "new", "noise.key", "--dialect", "native-gumbel", "--strength", "light"]);
+    assert!(noise.status == 2 && noise.err.contains("--strength is for dialects of green lists"), "{noise:?}");
+    assert_eq!(folder.run(&["key", "new", "both.key", "--delta", "3", "--strength", "light"]).status, 2);
+}
+
 #[test]
 fn what_is_identified_is_said_in_words_and_in_fields() {
     let folder = with_ring(2);

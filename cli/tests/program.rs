@@ -443,6 +443,27 @@ fn attacks_and_repairs() {
     assert_eq!(weighed.status, 0, "{weighed:?}");
 }
 
+/// That a text is not marked is said of one whose mark would be seen.
+#[test]
+fn a_text_without_choice_is_not_called_unmarked() {
+    let folder = Folder::with_key();
+    for (temperature, verdict, status) in [("0.1", "not enough evidence", 2), ("1", "not marked", 1)] {
+        let write = ["generate", "The captain", "--seed", "3", "--max-tokens", "60", "--temperature", temperature];
+        folder.write("text.txt", &folder.run(&write).out);
+        let detect = ["detect", "text.txt", "--key", "my.key"];
+        let plain = folder.run(&detect);
+        assert!(plain.status == 1 && plain.out.contains("not marked"), "{plain:?}");
+        let weigh = [&detect[..], &["--weigh", "likelihood-ratio", "--temperature", temperature]].concat();
+        let page = folder.run(&weigh);
+        assert!(page.status == status && page.out.contains(verdict) && page.out.contains("could be"), "{page:?}");
+        let run = folder.run(&[&weigh[..], &["--json"]].concat());
+        let line: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        assert_eq!((run.status, line["verdict"].as_str()), (status, Some(verdict)), "{run:?}");
+        let expected = line["expected_log10_p"].as_f64().unwrap();
+        assert_eq!(expected > -5.0, status == 2, "{run:?}");
+    }
+}
+
 /// Keys of other systems come from a file, and what is missing is said.
 #[test]
 fn keys_of_other_systems() {

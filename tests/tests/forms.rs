@@ -67,7 +67,7 @@ fn marks_are_found_in_fewer_tokens() {
         let tokens = ENGINE.reader().tokenizer().encode(&text).unwrap();
         let ratio = Weighting::LikelihoodRatio { delta: key.delta() };
         let weighed = ENGINE.weigh(&key, &tokens, ratio, 1.0, Repeats::Context, Some(&constraint)).unwrap().unwrap();
-        modelled += weighed.ln_p;
+        modelled += weighed.evidence.ln_p;
         plain += ENGINE.reader().detect(&key, text.as_bytes()).unwrap().ln_p;
         knowing += ENGINE.reader().clone().of_form(form).detect(&key, text.as_bytes()).unwrap().ln_p;
     }

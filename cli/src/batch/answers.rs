@@ -13,6 +13,7 @@ use verdigris::Written;
 use super::prompts::Asked;
 use crate::error::Failure;
 use crate::generate::TextFields;
+use crate::proof::Proof;
 
 const FORMAT: &str = "verdigris-batch-1";
 
@@ -97,8 +98,8 @@ impl Answers {
         }
     }
 
-    pub(super) fn write(&mut self, asked: &Asked, written: &Written, key_id: Option<&str>) -> Result<(), Failure> {
-        let text = TextFields::new(written, key_id);
+    pub(super) fn write(&mut self, asked: &Asked, written: &Written, proof: Option<&Proof<'_>>) -> Result<(), Failure> {
+        let text = TextFields::new(written, proof);
         self.put(asked, What::Text { text, lossy: written.lossy })
     }
 

@@ -18,6 +18,7 @@ use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
 use crate::model::EngineOptions;
 use crate::output::OutputFile;
+use crate::proof::Proof;
 use crate::request::RequestOptions;
 use crate::run::RunOptions;
 use crate::sampling::SamplingOptions;
@@ -75,13 +76,15 @@ struct Count {
     tokens: usize,
     cut: usize,
     failed: usize,
+    /// Answers whose marks would not be found.
+    unproved: usize,
 }
 
 /// Who answers, and where to.
 struct Desk<'r> {
     request: Request<'r>,
     seed: Option<u64>,
-    key_id: Option<&'r str>,
+    proof: Option<&'r Proof<'r>>,
     answers: Answers,
     count: Count,
     bar: ProgressBar,
@@ -124,8 +127,10 @@ impl Batch {
             );
         }
         answers.begin()?;
-        let (bar, key_id, seed) = (self.bar(asked, asked - open), key.as_ref().map(|key| key.id()), self.asked.seed);
-        let mut desk = Desk { request, seed, key_id, answers, count: Count::default(), bar, begun: Instant::now() };
+        let form = if key.is_some() { self.form.grammar()? } else { None };
+        let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), form));
+        let (bar, proof, seed) = (self.bar(asked, asked - open), proof.as_ref(), self.asked.seed);
+        let mut desk = Desk { request, seed, proof, answers, count: Count::default(), bar, begun: Instant::now() };
         let mut group: Vec<Asked> = Vec::new();
         for line in Prompts::open(&self.prompts, &self.asked)? {
             let line = line?;
@@ -156,13 +161,17 @@ impl Batch {
 
     /// Says how it went; the status.
     fn report(&self, desk: &Desk<'_>) -> ExitCode {
-        let (Count { answers, tokens, cut, failed }, seconds) = (&desk.count, desk.begun.elapsed().as_secs_f64());
+        let (Count { answers, tokens, cut, failed, unproved }, seconds) =
+            (&desk.count, desk.begun.elapsed().as_secs_f64());
         if std::io::stderr().is_terminal() && !self.run.quiet {
             let dim = anstyle::Style::new().dimmed();
             crate::terminal::say!(
                 "{dim}{answers} answers, {tokens} tokens in {seconds:.1} s ({:.0} a second){dim:#}",
                 *tokens as f64 / seconds
             );
+        }
+        if let Some(proof) = desk.proof.filter(|_| !self.run.quiet) {
+            proof.warn(*unproved, *answers);
         }
         if *cut + *failed == 0 {
             return ExitCode::SUCCESS;
@@ -213,7 +222,10 @@ impl Desk<'_> {
     }
 
     fn write(&mut self, asked: &Asked, written: &Written) -> Result<(), Failure> {
-        self.answers.write(asked, written, self.key_id)?;
+        self.answers.write(asked, written, self.proof)?;
+        if self.proof.is_some_and(|proof| !proof.is_found(&written.text)) {
+            self.count.unproved += 1;
+        }
         self.count.answers += 1;
         self.count.tokens += written.tokens.len();
         self.count.cut += usize::from(written.complete == Some(false));

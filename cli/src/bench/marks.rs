@@ -64,6 +64,29 @@ pub(super) fn by_power() -> Vec<Way> {
     ]
 }
 
+/// The rows of the table of prices.
+pub(super) fn by_price() -> Vec<Way> {
+    let min = |gamma| native(ContextFunction::Min, 4, gamma);
+    let way = |name, dialect, delta, bytes| Way { name, dialect, delta, bytes };
+    let selfhash =
+        Dialect::Kgw(kgw::Parameters { seeding: "selfhash".parse().expect("a name"), gamma: GreenShare::QUARTER });
+    let sbw = Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: GreenShare::QUARTER });
+    vec![
+        way("native .5, delta 1", min(0.5), 1.0, 32),
+        way("native .5, delta 2", min(0.5), 2.0, 32),
+        way("native .5, delta 3", min(0.5), 3.0, 32),
+        way("native .25, delta 1", min(0.25), 1.0, 32),
+        way("native .25, delta 1.5", min(0.25), 1.5, 32),
+        way("native .25, delta 2", min(0.25), 2.0, 32),
+        way("native .25, delta 3", min(0.25), 3.0, 32),
+        way("native .25, delta 4", min(0.25), 4.0, 32),
+        way("native-gumbel", gumbel(), 2.0, 32),
+        way("synthid hash, weighted", synthid(), 2.0, 240),
+        way("kgw selfhash, .25, delta 2", selfhash, 2.0, 8),
+        way("sbw simple_4, .25, delta 2", sbw, 2.0, 8),
+    ]
+}
+
 /// The columns of the robustness table.
 pub(super) fn by_robustness() -> Vec<Way> {
     let way = |name, dialect, bytes| Way { name, dialect, delta: 2.0, bytes };

@@ -5,7 +5,9 @@ mod detection;
 mod loss;
 mod marks;
 mod power;
+mod price;
 mod progress;
+mod prompts;
 mod robustness;
 mod speculation;
 mod strength;
@@ -23,6 +25,7 @@ use crate::left_out::LeftOut;
 pub(crate) enum Bench {
     Detection(detection::Detection),
     Power(power::Power),
+    Price(price::Price),
     Robustness(robustness::Robustness),
     Strength(strength::Strength),
     #[cfg(feature = "train")]
@@ -37,6 +40,7 @@ impl Bench {
         match self {
             Self::Detection(detection) => detection.run(),
             Self::Power(power) => power.run(),
+            Self::Price(price) => price.run(),
             Self::Robustness(robustness) => robustness.run(),
             Self::Strength(strength) => strength.run(),
             #[cfg(feature = "train")]

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use verdigris::decoding::Acceptance;
 use verdigris::models::{Batch, DraftHead, LanguageModel, Rows, Wanted};
 use verdigris::{Engine, Message, Request};
 
 use super::progress::progress;
+use super::prompts::{self, Prompt};
 use crate::error::Failure;
 use crate::model::{DraftSource, EngineOptions};
 
@@ -71,14 +72,6 @@ pub(crate) struct Speculation {
 
 /// The most rows of one call that are timed.
 const MAX_ROWS: usize = 17;
-
-/// A prompt, and what it asks for.
-#[derive(Clone, Deserialize)]
-struct Prompt {
-    #[serde(default)]
-    kind: String,
-    prompt: String,
-}
 
 #[derive(Serialize)]
 struct Report {
@@ -228,22 +221,14 @@ impl Speculation {
             let one = Prompt { kind: String::new(), prompt: self.prompt.clone() };
             return Ok(vec![one; self.samples]);
         };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
-        let (mut prompts, mut counts) = (Vec::new(), BTreeMap::new());
-        for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let prompt: Prompt = serde_json::from_str(line)
-                .map_err(|error| Failure::Usage(format!("{}, line {}: {error}", path.display(), i + 1)))?;
+        let mut counts = BTreeMap::new();
+        let mut prompts = prompts::read(path)?;
+        prompts.retain(|prompt| {
             let count = counts.entry(prompt.kind.clone()).or_insert(0);
             *count += 1;
-            if *count <= self.samples {
-                prompts.push(prompt);
-            }
-        }
-        match prompts.is_empty() {
-            true => Err(Failure::Usage(format!("{} has no prompt", path.display()))),
-            false => Ok(prompts),
-        }
+            *count <= self.samples
+        });
+        Ok(prompts)
     }
 
     /// Plain decoding first.

@@ -128,6 +128,9 @@ fn sentence(judgement: &Judgement<'_>, level: f64, outcome: Outcome) -> String {
             "This text is too short to say anything: even one that is marked throughout could not be told from chance."
                 .into()
         }
+        Outcome::NotEnough => format!(
+            "No mark of the key {key} was found, and none was to be: the text left its writer so little choice that a mark in it would not be told from chance."
+        ),
         _ => format!(
             "No mark of the key {key} was found: texts without it look as marked as this one with a probability of {p}. That does not prove that no machine wrote it. Texts that were edited much, paraphrased, or left little choice to the writer can lose their mark."
         ),

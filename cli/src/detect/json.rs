@@ -40,6 +40,10 @@ struct Found<'a> {
     p: f64,
     log10_p: f64,
     looks: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_z: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_log10_p: Option<f64>,
     level: f64,
     sampled: f64,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -109,6 +113,8 @@ fn found<'a>(options: &'a Detect, judgement: &'a Judgement<'_>) -> Found<'a> {
         p: evidence.p(),
         log10_p: log10(evidence.ln_p_corrected()),
         looks: evidence.tried,
+        expected_z: judgement.expected.map(|expected| expected.z),
+        expected_log10_p: judgement.expected.map(|expected| log10(expected.ln_p)),
         level: options.level,
         sampled: evidence.sampled,
         repairs: &judgement.repairs,

@@ -20,6 +20,8 @@ pub(super) enum Outcome {
     /// A passage of it is marked, the text as a whole is not.
     MarkedInPart,
     NotMarked,
+    /// It is not, and would not be if it were marked: it left too little choice.
+    NotEnough,
     TooShort,
     Faulty,
 }

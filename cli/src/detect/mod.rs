@@ -34,7 +34,7 @@ const BATCH: usize = 256;
 const BATCH_BYTES: usize = 2 << 20;
 
 /// The exit status for so many texts of each outcome: that of the best evidence there is. No verdict at all is 2.
-fn status(counts: [u64; 5]) -> ExitCode {
+fn status(counts: [u64; 6]) -> ExitCode {
     let [whole, part, not, ..] = counts;
     ExitCode::from(match (whole + part, not) {
         (1.., _) => 0,
@@ -123,7 +123,7 @@ impl Detect {
         if judged.result.is_ok() {
             self.write_html(report, std::slice::from_ref(&judged))?;
         }
-        let mut counts = [0; 5];
+        let mut counts = [0; 6];
         counts[outcome as usize] = 1;
         if self.json {
             self.print_json(&judged, outcome)?;
@@ -158,7 +158,7 @@ impl Detect {
         report: Option<OutputFile>,
     ) -> Result<ExitCode, Failure> {
         let mut documents = documents.peekable();
-        let mut counts = [0u64; 5];
+        let mut counts = [0u64; 6];
         let mut kept = Vec::new();
         let mut out = anstream::stdout();
         let (mut header, mut hidden) = (!self.json, false);
@@ -224,7 +224,10 @@ impl Detect {
             Ok(Verdict::Marked) => Outcome::Marked,
             // A marked passage marks the text: its p-value pays for that.
             _ if !judgement.passages.is_empty() => Outcome::MarkedInPart,
-            Ok(Verdict::NotMarked) => Outcome::NotMarked,
+            Ok(Verdict::NotMarked) => match judgement.expected {
+                Some(expected) if expected.ln_p > self.level.ln() => Outcome::NotEnough,
+                _ => Outcome::NotMarked,
+            },
             Err(_) => Outcome::TooShort,
         }
     }

@@ -28,10 +28,10 @@ pub(super) fn judge<'k>(
     let form = options.form.grammar()?.map(|grammar| engine.constraint(grammar));
     let text = &text[reader.extent(text)];
     let tokens = engine.reader().tokenizer().encode(text).map_err(verdigris::Error::from)?;
-    let evidence = engine.weigh(key, &tokens, weighting, temperature, options.repeats.into(), form.as_ref())?;
-    let Some(evidence) = evidence else {
+    let weighed = engine.weigh(key, &tokens, weighting, temperature, options.repeats.into(), form.as_ref())?;
+    let Some(weighed) = weighed else {
         let message = format!("--weigh is for keys with colours, and {} is {}", key.id(), key.dialect().name());
         return Err(Failure::Usage(message));
     };
-    Ok(Judgement::of(key, evidence))
+    Ok(Judgement { expected: Some(weighed.expected), ..Judgement::of(key, weighed.evidence) })
 }

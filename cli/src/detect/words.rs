@@ -21,6 +21,7 @@ pub(super) fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Marked => "marked",
         Outcome::MarkedInPart => "marked in part",
         Outcome::NotMarked => "not marked",
+        Outcome::NotEnough => "not enough evidence",
         Outcome::TooShort => "too short",
         Outcome::Faulty => "error",
     }
@@ -44,6 +45,10 @@ pub(super) fn describe(
         row("z", &format!("{:.2}", evidence.z))?;
     }
     row("p", &format!("{}{}", report::p_value(evidence.ln_p_corrected()), looks(evidence)))?;
+    if let Some(expected) = judgement.expected {
+        let p = report::p_value(expected.ln_p);
+        row("could be", &format!("z {:.2}, p {p}, or more: what a marked text with these choices has", expected.z))?;
+    }
     if !judgement.repairs.is_empty() {
         row("repaired", &repairs(&judgement.repairs))?;
     }
@@ -176,8 +181,9 @@ pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>, outcome: Outcome) 
 }
 
 /// What all texts together are.
-pub(super) fn summary(out: &mut impl Write, counts: [u64; 5], level: f64, hint: Option<&str>) -> Result<(), Failure> {
-    let [whole, part, not, short, faulty] = counts;
+pub(super) fn summary(out: &mut impl Write, counts: [u64; 6], level: f64, hint: Option<&str>) -> Result<(), Failure> {
+    // One text alone is weighed: among many there is none whose choices are known.
+    let [whole, part, not, _, short, faulty] = counts;
     let (marked, width) = (whole + part, width());
     let texts = marked + not + short + faulty;
     let line = format!("{texts} texts: {marked} marked, {not} not, {short} too short, {faulty} faulty");

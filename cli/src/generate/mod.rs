@@ -21,6 +21,7 @@ use crate::generate::rewards::RewardOptions;
 use crate::model::EngineOptions;
 use crate::number::whole;
 use crate::output::OutputFile;
+use crate::proof::Proof;
 use crate::ranks::RankOptions;
 use crate::request::RequestOptions;
 use crate::run::RunOptions;
@@ -141,6 +142,8 @@ impl Generate {
         if let Some(guide) = &guide {
             request = request.guide(guide, self.rewards.guide_weight, self.rewards.guide_top_k);
         }
-        self.write(request, &prompt, key.as_ref(), judge.as_ref(), file)
+        let form = if key.is_some() { self.form.grammar()? } else { None };
+        let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), form));
+        self.write(request, &prompt, proof.as_ref(), judge.as_ref(), file)
     }
 }

@@ -14,6 +14,7 @@ use verdigris::{BestOf, Event, Key, Logprob, Request, Reward, Stop, TokenLogprob
 use crate::error::Failure;
 use crate::generate::Generate;
 use crate::output::OutputFile;
+use crate::proof::{Carried, Proof};
 use crate::report;
 use crate::terminal::shown;
 
@@ -57,10 +58,12 @@ pub(crate) struct TextFields<'a> {
     complete: Option<bool>,
     seed: u64,
     key_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<Carried>,
 }
 
 impl<'a> TextFields<'a> {
-    pub(crate) fn new(written: &'a Written, key_id: Option<&'a str>) -> Self {
+    pub(crate) fn new(written: &'a Written, proof: Option<&'a Proof<'_>>) -> Self {
         Self {
             text: &written.text,
             tokens: &written.tokens,
@@ -69,7 +72,8 @@ impl<'a> TextFields<'a> {
             stop_reason: written.stop_string.as_deref(),
             complete: written.complete,
             seed: written.seed,
-            key_id,
+            key_id: proof.map(|proof| proof.key().id()),
+            mark: proof.and_then(|proof| proof.carried(&written.text)),
         }
     }
 }
@@ -136,17 +140,17 @@ impl Generate {
         &self,
         request: Request<'_>,
         prompt: &str,
-        key: Option<&Key>,
+        proof: Option<&Proof<'_>>,
         judge: Option<&Reward>,
         file: Option<OutputFile>,
     ) -> Result<ExitCode, Failure> {
         let started = Instant::now();
         let write = |mut paper: Paper<'_>| match (self.rewards.best_of.zip(judge), self.texts) {
             (Some((count, judge)), _) => {
-                Ok(vec![self.best_of(request, count, judge, prompt, key, &mut paper, started)?])
+                Ok(vec![self.best_of(request, count, judge, prompt, proof, &mut paper, started)?])
             }
-            (None, 1) => Ok(vec![self.stream(request, prompt, key, &mut paper, started)?]),
-            (None, _) => self.side_by_side(request, prompt, key, &mut paper, started),
+            (None, 1) => Ok(vec![self.stream(request, prompt, proof, &mut paper, started)?]),
+            (None, _) => self.side_by_side(request, prompt, proof, &mut paper, started),
         };
         let texts = match file {
             Some(file) => {
@@ -169,10 +173,11 @@ impl Generate {
             None => write(Paper { out: &mut io::stdout(), terminal: false })?,
         };
         if io::stderr().is_terminal() && !self.json && !self.run.quiet {
-            report(&texts, started.elapsed().as_secs_f64(), key);
+            report(&texts, started.elapsed().as_secs_f64(), proof);
         }
-        self.warn_of_equal(&texts, key);
+        self.warn_of_equal(&texts, proof);
         self.warn_of_lossy(&texts);
+        self.warn_of_unproved(&texts, proof);
         Ok(self.say_whether_whole(&texts))
     }
 
@@ -181,7 +186,7 @@ impl Generate {
         &self,
         request: Request<'_>,
         prompt: &str,
-        key: Option<&Key>,
+        proof: Option<&Proof<'_>>,
         paper: &mut Paper<'_>,
         started: Instant,
     ) -> Result<Written, Failure> {
@@ -205,7 +210,7 @@ impl Generate {
             return Err(fault.into());
         }
         match self.json {
-            true => self.print(paper, 0, &written, prompt, key, None, started)?,
+            true => self.print(paper, 0, &written, prompt, proof, None, started)?,
             false => writeln!(paper.out)?,
         }
         paper.out.flush()?;
@@ -220,14 +225,14 @@ impl Generate {
         count: u16,
         judge: &Reward,
         prompt: &str,
-        key: Option<&Key>,
+        proof: Option<&Proof<'_>>,
         paper: &mut Paper<'_>,
         started: Instant,
     ) -> Result<Written, Failure> {
         let best = request.best_of(count.into(), judge, self.rewards.reward_temperature)?;
         let written = best.text();
         match self.json {
-            true => self.print(paper, best.index, written, prompt, key, Some(&best), started)?,
+            true => self.print(paper, best.index, written, prompt, proof, Some(&best), started)?,
             false => {
                 let before = if paper.terminal && !self.asked.chat { prompt } else { "" };
                 paper.faint(before)?;
@@ -253,7 +258,7 @@ impl Generate {
         &self,
         request: Request<'_>,
         prompt: &str,
-        key: Option<&Key>,
+        proof: Option<&Proof<'_>>,
         paper: &mut Paper<'_>,
         started: Instant,
     ) -> Result<Vec<Written>, Failure> {
@@ -268,7 +273,7 @@ impl Generate {
             let printed = match event {
                 Event::End(written) => bar.suspend(|| {
                     match self.json {
-                        true => self.print(paper, i, written, prompt, key, None, started)?,
+                        true => self.print(paper, i, written, prompt, proof, None, started)?,
                         false => {
                             paper.faint(&format!("seed {}\n", written.seed))?;
                             paper.faint(if self.asked.chat { "" } else { prompt })?;
@@ -305,7 +310,7 @@ impl Generate {
         index: usize,
         written: &Written,
         prompt: &str,
-        key: Option<&Key>,
+        proof: Option<&Proof<'_>>,
         best: Option<&BestOf>,
         started: Instant,
     ) -> io::Result<()> {
@@ -313,7 +318,7 @@ impl Generate {
             format: "verdigris-generate-1",
             index,
             prompt,
-            text: TextFields::new(written, key.map(Key::id)),
+            text: TextFields::new(written, proof),
             seconds: started.elapsed().as_secs_f64(),
             calls: written.acceptance.map(|a| a.calls),
             drafted: written.acceptance.map(|a| a.drafted),
@@ -328,13 +333,13 @@ impl Generate {
     }
 
     /// Says of texts that their seeds did not make different why that is so.
-    fn warn_of_equal(&self, texts: &[Written], key: Option<&Key>) {
+    fn warn_of_equal(&self, texts: &[Written], proof: Option<&Proof<'_>>) {
         let different: HashSet<&[u32]> = texts.iter().map(|written| &written.tokens[..]).collect();
         if self.run.quiet || different.len() == texts.len() {
             return;
         }
         let is_noise = |key: &&Key| key.embed().is_ok_and(|embed| embed.stage() == Stage::Warped);
-        let why = match key.filter(is_noise) {
+        let why = match proof.map(Proof::key).filter(is_noise) {
             Some(key) => format!(
                 "the key {} chooses each token by those before it, whatever the seed: vary the prompt, or use a key of \
                  green lists",
@@ -358,6 +363,13 @@ impl Generate {
         crate::terminal::say!(
             "{yellow}warning:{yellow:#} the drafts stand by {rule} acceptance, which changes the law of the text"
         );
+    }
+
+    /// Says of texts that their marks would not be found.
+    fn warn_of_unproved(&self, texts: &[Written], proof: Option<&Proof<'_>>) {
+        let Some(proof) = proof.filter(|_| !self.run.quiet) else { return };
+        let unproved = texts.iter().filter(|written| !proof.is_found(&written.text)).count();
+        proof.warn(unproved, texts.len());
     }
 
     /// The status of texts, and why it is not 0.
@@ -391,9 +403,14 @@ fn stop_name(stop: Option<Stop>) -> &'static str {
 }
 
 /// Says on the terminal how it went.
-fn report(texts: &[Written], seconds: f64, key: Option<&Key>) {
+fn report(texts: &[Written], seconds: f64, proof: Option<&Proof<'_>>) {
     let tokens: usize = texts.iter().map(|written| written.tokens.len()).sum();
-    let marked = key.map(|key| format!(", marked with {}", key.id())).unwrap_or_default();
+    let found = |proof: &Proof<'_>| match texts {
+        [text] => proof.evidence(&text.text).map(|of| format!(": p {}", report::p_value(of.ln_p_corrected()))),
+        _ => None,
+    };
+    let marked = proof.map(|proof| format!(", marked with {}{}", proof.key().id(), found(proof).unwrap_or_default()));
+    let marked = marked.unwrap_or_default();
     let acceptance = texts.iter().find_map(|written| written.acceptance);
     let drafts = acceptance.map(|a| format!(", {} of {} drafts accepted", a.accepted, a.drafted)).unwrap_or_default();
     let seed = texts.iter().map(|written| written.seed).min().unwrap_or(0);

@@ -31,6 +31,9 @@ pub(super) struct DialectOptions {
     /// What is added to the logits of green tokens, above 0 and at most 100 [default: 2]
     #[arg(long, conflicts_with = "hard")]
     delta: Option<f64>,
+    /// How much the mark may cost the text, for which it is found in fewer tokens: a --delta by a name
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["delta", "hard"])]
+    strength: Option<Grade>,
     /// Write green tokens only
     #[arg(long)]
     hard: bool,
@@ -116,6 +119,27 @@ enum Name {
     ThreeBricksOpenai,
 }
 
+/// Strengths of green lists: the table of prices in docs/watermark.md says what they cost.
+#[derive(Clone, Copy, ValueEnum)]
+enum Grade {
+    /// Delta 1: for long texts
+    Light,
+    /// Delta 2, as without this option
+    Normal,
+    /// Delta 4: for short texts
+    Strong,
+}
+
+impl Grade {
+    fn delta(self) -> f64 {
+        match self {
+            Self::Light => 1.0,
+            Self::Normal => 2.0,
+            Self::Strong => 4.0,
+        }
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum BitsName {
     Table,
@@ -167,7 +191,7 @@ impl DialectOptions {
             Some(size) => vocabulary.with_size(size).map_err(|error| usage(&error))?,
             None => vocabulary,
         };
-        let delta = self.delta.unwrap_or(2.0);
+        let delta = self.delta.unwrap_or(self.strength.unwrap_or(Grade::Normal).delta());
         let strength = dialect.has_strength().then(|| strength(delta, self.hard)).transpose()?;
         if dialect.is_native() {
             return Ok(Key::new(random_secret(), random_id("vg"), dialect, strength, vocabulary)?);
@@ -216,6 +240,7 @@ impl DialectOptions {
         let options = [
             ("--gamma", self.gamma.is_some(), name.has_colours(), lists),
             ("--delta", self.delta.is_some(), name.has_colours(), lists),
+            ("--strength", self.strength.is_some(), name.has_colours(), lists),
             ("--hard", self.hard, name.has_colours(), lists),
             ("--context", self.context.is_some(), name.is_native(), "native and native-gumbel"),
             ("--width", self.width.is_some(), name.has_width(), widths),

@@ -43,6 +43,8 @@ pub struct Judgement<'k> {
     pub key: &'k Key,
     /// The evidence of the whole text under that key, which pays for all looks.
     pub evidence: Evidence,
+    /// What would at least be expected of a marked text with the same choices; known to those alone who have the model.
+    pub expected: Option<Evidence>,
     /// What the mark carries, for keys that carry something.
     pub payload: Option<payload::PayloadReading>,
     /// The repairs that this look needed; empty where the text was read as it came.
@@ -76,7 +78,7 @@ impl<'k> Judgement<'k> {
     /// A judgement that rests on evidence alone: without the text there are no repairs, tokens or passages to tell of.
     pub fn of(key: &'k Key, evidence: Evidence) -> Self {
         let (repairs, tokens, passages) = (Vec::new(), Vec::new(), Vec::new());
-        Self { key, evidence, payload: None, repairs, skipped: 0, tokens, passages }
+        Self { key, evidence, expected: None, payload: None, repairs, skipped: 0, tokens, passages }
     }
 
     /// Whether there is a mark at a level: in the whole text, or in a passage.
@@ -196,7 +198,7 @@ impl Reader {
         }
         let Seen { evidence, payload, .. } = seen;
         let (repairs, skipped) = (reading.repairs(), reading.skipped);
-        Ok(Judgement { key, evidence, payload, repairs, skipped, tokens, passages })
+        Ok(Judgement { key, evidence, expected: None, payload, repairs, skipped, tokens, passages })
     }
 }
 

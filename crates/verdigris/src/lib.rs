@@ -73,6 +73,7 @@ pub use engine::Engine;
 pub use error::Error;
 pub use request::{BestOf, Event, Logprob, LogprobsMode, Prompt, Request, TokenLogprobs, Written};
 pub use reward::Reward;
+pub use surprise::Weighed;
 
 #[cfg(feature = "candle")]
 pub use verdigris_candle::Candle;

@@ -10,6 +10,15 @@ use verdigris_watermark::{Detector, Evidence, Key, Repeats, ScoreLaw};
 use crate::engine::Engine;
 use crate::error::Error;
 
+/// What a text says to those who have the model that is thought to have written it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weighed {
+    /// What is found in it.
+    pub evidence: Evidence,
+    /// What would at least be expected of it, were it marked ([`weighted::expected`]).
+    pub expected: Evidence,
+}
+
 impl Engine {
     /// What this model expected of each token of a text at a temperature. A text longer than the model's context is
     /// read in windows, each of which begins with half of the one before it. Where the text was written under a
@@ -80,7 +89,7 @@ impl Engine {
         temperature: f64,
         repeats: Repeats,
         form: Option<&Constraint>,
-    ) -> Result<Option<Evidence>, Error> {
+    ) -> Result<Option<Weighed>, Error> {
         let scheme = self.reader().scheme(key)?;
         let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
         let surprises = self.surprises(tokens, temperature, spike_modulus(gamma, key.delta() / temperature), form)?;
@@ -90,6 +99,9 @@ impl Engine {
             None => detector.push(tokens),
         }
         .to_vec();
-        Ok(weighted::evidence(detector.law(), &marks, &surprises, weighting))
+        let law = detector.law();
+        let evidence = weighted::evidence(law, &marks, &surprises, weighting);
+        let expected = weighted::expected(law, &marks, &surprises, weighting, key.delta() / temperature);
+        Ok(evidence.zip(expected).map(|(evidence, expected)| Weighed { evidence, expected }))
     }
 }

@@ -97,37 +97,67 @@ pub fn evidence_of_ways(law: &ScoreLaw, marks: &[Mark], ways: &[u32], delta: f64
     let &ScoreLaw::Green { gamma } = law else { return None };
     let most = ways.iter().copied().max().unwrap_or(1);
     let known: Vec<f64> = (0..=most).map(|ways| weight_of_ways(gamma, delta, ways.max(1))).collect();
-    Some(weighed(law, gamma, marks, ways.iter().map(|&ways| known[ways as usize])))
+    Some(weighed(law, gamma, marks, ways.iter().map(|&ways| (known[ways as usize], None))))
 }
 
 /// The evidence of counted colours with the model's surprise at each: `marks` and `surprises` go along the tokens of
 /// one text. None where the scheme has no colours.
 pub fn evidence(law: &ScoreLaw, marks: &[Mark], surprises: &[Surprise], weighting: Weighting) -> Option<Evidence> {
     let &ScoreLaw::Green { gamma } = law else { return None };
-    let least_spike = surprises.iter().map(|at| at.spike_entropy).fold(1.0, f64::min);
-    Some(weighed(law, gamma, marks, surprises.iter().map(|at| weighting.weight(gamma, least_spike, at))))
+    let least_spike = least_spike(surprises);
+    Some(weighed(law, gamma, marks, surprises.iter().map(|at| (weighting.weight(gamma, least_spike, at), None))))
 }
 
-/// The evidence of counted colours, each with a weight between 0 and 1 that knows nothing of the key.
-fn weighed(law: &ScoreLaw, gamma: f64, marks: &[Mark], weights_of_all: impl Iterator<Item = f64>) -> Evidence {
-    let (mut weights, mut sum) = (Vec::new(), 0u64);
-    for (mark, weight) in marks.iter().zip(weights_of_all) {
+/// What [`evidence`] would be on average if the writer had marked each token with a bias `delta`, as far as the law at
+/// each place allows: the least that can be expected, for a green token is drawn at a place with probability
+///
+/// ```text
+/// gamma a / (1 + (a - 1) gamma) * S    with a = e^delta and the spike entropy S of the place
+/// ```
+///
+/// or more (Kirchenbauer et al. 2023, theorem 4.2 and its proof). Where this is no proof, no text with these choices
+/// could be expected to prove its mark. None where the scheme has no colours.
+pub fn expected(
+    law: &ScoreLaw,
+    marks: &[Mark],
+    surprises: &[Surprise],
+    weighting: Weighting,
+    delta: f64,
+) -> Option<Evidence> {
+    let &ScoreLaw::Green { gamma } = law else { return None };
+    let share = gamma * delta.exp() / (1.0 + gamma * delta.exp_m1());
+    let least_spike = least_spike(surprises);
+    let places = surprises
+        .iter()
+        .map(|at| (weighting.weight(gamma, least_spike, at), Some((share * at.spike_entropy).clamp(gamma, 1.0))));
+    Some(weighed(law, gamma, marks, places))
+}
+
+fn least_spike(surprises: &[Surprise]) -> f64 {
+    surprises.iter().map(|at| at.spike_entropy).fold(1.0, f64::min)
+}
+
+/// The evidence of counted colours, each with a weight between 0 and 1 that knows nothing of the key, and with the
+/// probability of green where the colour itself is not to count.
+fn weighed(law: &ScoreLaw, gamma: f64, marks: &[Mark], places: impl Iterator<Item = (f64, Option<f64>)>) -> Evidence {
+    let (mut weights, mut sum) = (Vec::new(), 0.0);
+    for (mark, (weight, green)) in marks.iter().zip(places) {
         if let Mark::Counted { score, .. } = mark {
             let weight = (weight * f64::from(SCALE)).round() as u16;
             if weight > 0 {
                 weights.push(weight);
-                sum += u64::from(weight) * u64::from(*score == 1.0);
+                sum += f64::from(weight) * green.unwrap_or(f64::from(*score));
             }
         }
     }
     let total: f64 = weights.iter().map(|&w| f64::from(w)).sum();
     let squares: f64 = weights.iter().map(|&w| f64::from(w).powi(2)).sum();
     let deviation = (gamma * (1.0 - gamma) * squares).sqrt();
-    let z = if deviation > 0.0 { (sum as f64 - gamma * total) / deviation } else { 0.0 };
-    let ln_p = weighted::ln_tail(&weights, gamma, sum);
+    let z = if deviation > 0.0 { (sum - gamma * total) / deviation } else { 0.0 };
+    let ln_p = weighted::ln_tail(&weights, gamma, sum.round() as u64);
     let scale = f64::from(SCALE);
     let plain = Evidence::from_sum(law, weights.len() as u64, 0.0);
-    let (tokens, score, expected) = (marks.len() as u64, sum as f64 / scale, gamma * total / scale);
+    let (tokens, score, expected) = (marks.len() as u64, sum / scale, gamma * total / scale);
     plain.with_sum(tokens, score, expected, z, ln_p)
 }
 
@@ -204,6 +234,36 @@ mod tests {
             assert!(weight_of_ways(gamma, delta, 1) < 1e-9);
             assert!(weight_of_ways(gamma, delta, 64) > 0.9, "{}", weight_of_ways(gamma, delta, 64));
         }
+    }
+
+    /// By every colouring of small laws: no place gives fewer green tokens, and one with many equal tokens hardly more.
+    #[test]
+    fn what_is_expected_is_the_least() {
+        let law = ScoreLaw::Green { gamma: 0.25 };
+        let marks = [Mark::Counted { green: false, score: 0.0 }; 50];
+        let laws = [vec![1.0], vec![0.9, 0.1], vec![0.5, 0.3, 0.2], vec![0.1; 10], vec![1.0 / 16.0; 16]];
+        for delta in [0.5, 2.0, 5.0] {
+            let (gain, mut gaps) = (f64::exp(delta), Vec::new());
+            for p in &laws {
+                let mut green = 0.0;
+                for colouring in 0..1u32 << p.len() {
+                    let of = |is: u32| -> f64 {
+                        p.iter().enumerate().filter(|(i, _)| colouring >> i & 1 == is).map(|(_, p)| p).sum()
+                    };
+                    let greens = colouring.count_ones() as i32;
+                    let chance = 0.25f64.powi(greens) * 0.75f64.powi(p.len() as i32 - greens);
+                    green += chance * gain * of(1) / (gain * of(1) + of(0));
+                }
+                let surprises = [Surprise::new(p, 0, spike_modulus(0.25, delta)); 50];
+                let all = Weighting::Sweet(-1.0);
+                let expected = expected(&law, &marks, &surprises, all, delta).unwrap();
+                let gap = green - expected.score / 50.0;
+                assert!((-1e-9..0.12).contains(&gap), "{p:?}, {delta}: {green}, not {}", expected.score / 50.0);
+                gaps.push(gap);
+            }
+            assert!(gaps[0] < 1e-9 && gaps[4] < 0.05, "{gaps:?}");
+        }
+        assert!(expected(&ScoreLaw::Exponential, &[], &[], Weighting::Ewd, 1.0).is_none());
     }
 
     #[test]

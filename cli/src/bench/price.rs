@@ -1,0 +1,276 @@
+//! `verdigris bench price`: what a mark costs the answers of a model, and what it buys.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use verdigris::logits::TokenId;
+use verdigris::{Engine, Key, Message, Prompt, Repeats, Request, Written};
+
+use super::marks::{Way, by_price};
+use super::progress::progress;
+use super::prompts;
+use crate::error::Failure;
+use crate::model::{DeviceOption, ModelOption};
+
+/// The p-value that is a verdict.
+const LEVEL: f64 = 1e-5;
+
+/// Texts are judged after so many more tokens, to find the fewest that do.
+const STEP: usize = 5;
+
+/// Texts that share a key, which are written side by side.
+const OF_ONE_KEY: usize = 16;
+
+/// From so many prompts several texts are written with one key, to see whether they differ.
+const PROMPTS_AGAIN: usize = 10;
+
+/// How many texts, of how many tokens.
+const AGAIN: (usize, usize) = (8, 40);
+
+/// Weigh what a mark costs a text against the tokens that a verdict takes
+#[derive(Args)]
+#[command(after_help = "\
+Nats: what the unmarked model makes of a text, -ln p a token. Repeated: the share of 4-grams that are in the text \
+before (seq-rep-4). Different: of 8 texts of 40 tokens from one prompt with one key, how many differ. Found: texts \
+with p <= 1e-5; half of all texts are found after so many tokens. A file of prompts has a JSON object a line: \
+{\"prompt\": \"...\"}.
+
+Examples:
+  verdigris bench price --samples 20
+  verdigris bench price --model chat.gguf --prompts chat.jsonl --chat")]
+pub(crate) struct Price {
+    #[command(flatten)]
+    model: ModelOption,
+    #[command(flatten)]
+    device: DeviceOption,
+    /// The text to go on from
+    #[arg(long, value_name = "TEXT", default_value = "The captain", conflicts_with = "prompts")]
+    prompt: String,
+    /// Prompts in JSON Lines
+    #[arg(long, value_name = "FILE")]
+    prompts: Option<PathBuf>,
+    /// Ask as a message of a conversation
+    #[arg(long)]
+    chat: bool,
+    /// Texts of each way; prompts are taken in turn
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    samples: usize,
+    /// The most tokens of a text
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    tokens: usize,
+    /// The sampling temperature
+    #[arg(long, value_name = "T", default_value_t = Request::TEMPERATURE)]
+    temperature: f64,
+    /// The sampling top-p
+    #[arg(long, value_name = "P", default_value_t = Request::TOP_P)]
+    top_p: f64,
+    /// Only ways with this in their name
+    #[arg(long, value_name = "WORD", default_value = "", hide_default_value = true)]
+    only: String,
+    /// The seed of all texts and keys
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object a row
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one way of marking came to.
+#[derive(Serialize)]
+struct Row<'w> {
+    marked: &'w str,
+    /// The mean length of a text.
+    tokens: f64,
+    nats_a_token: f64,
+    /// The standard error of the mean over texts.
+    error: f64,
+    repeated: f64,
+    different: f64,
+    /// The share of texts that are found; none where there is no mark.
+    found: Option<f64>,
+    /// Half of all texts are found after so many tokens; none where fewer are found.
+    half_found_at: Option<usize>,
+}
+
+impl Price {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.samples == 0 || self.tokens == 0 {
+            return Err(Failure::Usage("--samples and --tokens must be at least 1".into()));
+        }
+        let prompts = self.asked()?;
+        let ways: Vec<_> = by_price().into_iter().filter(|way| way.name.contains(&self.only)).collect();
+        if ways.is_empty() {
+            return Err(Failure::Usage(format!("no way has {:?} in its name", self.only)));
+        }
+        let engine = self.model.engine(None, &self.device.device()?)?;
+        let bar = progress((self.samples * (ways.len() + 1)) as u64);
+        let mut out = anstream::stdout();
+        if !self.json {
+            writeln!(
+                out,
+                "temperature {}, top-p {}, {} texts each, at most {} tokens\n",
+                self.temperature, self.top_p, self.samples, self.tokens
+            )?;
+            writeln!(out, "| marked with | tokens | nats a token | repeated | different | found | half found at |")?;
+            writeln!(out, "|---|--:|--:|--:|--:|--:|--:|")?;
+        }
+        for way in std::iter::once(None).chain(ways.iter().map(Some)) {
+            let row = self.measure(&engine, &prompts, way, &bar)?;
+            bar.suspend(|| self.print(&mut out, &row))?;
+        }
+        bar.finish_and_clear();
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn asked(&self) -> Result<Vec<Prompt>, Failure> {
+        let texts = match &self.prompts {
+            None => vec![self.prompt.clone()],
+            Some(path) => prompts::read(path)?.into_iter().map(|line| line.prompt).collect(),
+        };
+        Ok(texts
+            .into_iter()
+            .map(|text| if self.chat { Prompt::Chat(vec![Message::user(text)]) } else { Prompt::Text(text) })
+            .collect())
+    }
+
+    fn measure<'w>(
+        &self,
+        engine: &Engine,
+        prompts: &[Prompt],
+        way: Option<&'w Way>,
+        bar: &indicatif::ProgressBar,
+    ) -> Result<Row<'w>, Failure> {
+        let (mut nats, mut lengths, mut repeated, mut fewest) = (Vec::new(), 0, Vec::new(), Vec::new());
+        let all: Vec<usize> = (0..self.samples).collect();
+        for (group, samples) in all.chunks(OF_ONE_KEY).enumerate() {
+            let key = way.map(|way| way.key(engine, self.seed, group as u32)).transpose()?;
+            let asked = samples.iter().map(|&i| prompts[i % prompts.len()].clone());
+            let texts = self.write(engine, key.as_ref(), self.tokens, samples[0] as u64, asked)?;
+            for text in &texts {
+                bar.inc(1);
+                lengths += text.tokens.len();
+                let expected = text.logprobs.iter().flatten().map(|of| -of.chosen.logprob);
+                nats.push((expected.sum::<f64>(), text.tokens.len() as f64));
+                repeated.extend(seq_rep_4(&text.tokens));
+                if let Some(key) = &key {
+                    fewest.push(fewest_tokens(engine, key, &text.text)?);
+                }
+            }
+        }
+        let (nats_a_token, error) = ratio(&nats);
+        let found = fewest.iter().flatten().count();
+        fewest.sort_by_key(|fewest| fewest.unwrap_or(usize::MAX));
+        Ok(Row {
+            marked: way.map_or("nothing", |way| way.name),
+            tokens: lengths as f64 / self.samples as f64,
+            nats_a_token,
+            error,
+            repeated: repeated.iter().sum::<f64>() / repeated.len().max(1) as f64,
+            different: self.different(engine, prompts, way)?,
+            found: way.map(|_| found as f64 / self.samples as f64),
+            half_found_at: fewest.get(fewest.len().saturating_sub(1) / 2).copied().flatten(),
+        })
+    }
+
+    /// How many of several texts from one prompt, with one key, differ.
+    fn different(&self, engine: &Engine, prompts: &[Prompt], way: Option<&Way>) -> Result<f64, Failure> {
+        let key = way.map(|way| way.key(engine, self.seed, 0)).transpose()?;
+        let (copies, tokens) = AGAIN;
+        let again = &prompts[..prompts.len().min(PROMPTS_AGAIN)];
+        let mut different = 0;
+        for prompt in again {
+            let texts = self.write(engine, key.as_ref(), tokens, 0, vec![prompt.clone(); copies])?;
+            different += texts.iter().map(|text| &text.tokens).collect::<HashSet<_>>().len();
+        }
+        Ok(different as f64 / again.len() as f64)
+    }
+
+    /// Texts side by side.
+    fn write(
+        &self,
+        engine: &Engine,
+        key: Option<&Key>,
+        tokens: usize,
+        seed: u64,
+        prompts: impl IntoIterator<Item = Prompt>,
+    ) -> Result<Vec<Written>, Failure> {
+        let request = engine.request("").max_tokens(tokens).seed(self.seed << 32 | seed).logprobs(0);
+        let request = request.temperature(self.temperature).top_p(self.top_p);
+        let request = match key {
+            Some(key) => request.watermark(key),
+            None => request,
+        };
+        Ok(request.prompts(prompts)?)
+    }
+
+    fn print(&self, out: &mut impl Write, row: &Row<'_>) -> Result<(), Failure> {
+        if self.json {
+            return Ok(writeln!(out, "{}", serde_json::to_string(row).expect("a row serialises"))?);
+        }
+        let Row { marked, tokens, nats_a_token, error, repeated, different, found, half_found_at } = row;
+        let found = found.map_or(String::new(), |found| format!("{:.0} %", 100.0 * found));
+        let half = match (half_found_at, found.is_empty()) {
+            (Some(tokens), _) => tokens.to_string(),
+            (None, true) => String::new(),
+            (None, false) => "never".into(),
+        };
+        Ok(writeln!(
+            out,
+            "| {marked} | {tokens:.0} | {nats_a_token:.2} ± {error:.2} | {:.1} % | {different:.1} | {found} | {half} |",
+            100.0 * repeated
+        )?)
+    }
+}
+
+/// The fewest tokens after which a text is found; none where all are not enough.
+fn fewest_tokens(engine: &Engine, key: &Key, text: &str) -> Result<Option<usize>, Failure> {
+    let tokens = engine.reader().tokenizer().encode(text).map_err(verdigris::Error::from)?;
+    for length in (STEP..tokens.len()).step_by(STEP).chain([tokens.len()]) {
+        if engine.reader().evidence(key, &tokens[..length], Repeats::Context)?.ln_p <= LEVEL.ln() {
+            return Ok(Some(length));
+        }
+    }
+    Ok(None)
+}
+
+/// The share of a text's 4-grams that it has already had (Welleck et al., *Neural Text Generation with Unlikelihood
+/// Training*, 2020, section 6: seq-rep-4); none for fewer than four tokens.
+fn seq_rep_4(tokens: &[TokenId]) -> Option<f64> {
+    let all = tokens.len().checked_sub(3).filter(|&all| all > 0)?;
+    let different = tokens.windows(4).collect::<HashSet<_>>().len();
+    Some(1.0 - different as f64 / all as f64)
+}
+
+/// The mean of sums over counts, and its standard error where pairs are independent.
+fn ratio(pairs: &[(f64, f64)]) -> (f64, f64) {
+    let (sum, count) = pairs.iter().fold((0.0, 0.0), |(sum, count), pair| (sum + pair.0, count + pair.1));
+    let (mean, n) = (sum / count, pairs.len() as f64);
+    let variance = pairs.iter().map(|(sum, count)| (sum - mean * count).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    (mean, (variance * n).sqrt() / count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeats_are_counted_after_their_first_time() {
+        assert_eq!(seq_rep_4(&[1, 2, 3]), None);
+        assert_eq!(seq_rep_4(&[1, 2, 3, 4]), Some(0.0));
+        // 1234 2341 3412 4123 1234: one of five.
+        assert_eq!(seq_rep_4(&[1, 2, 3, 4, 1, 2, 3, 4]), Some(1.0 - 4.0 / 5.0));
+        assert_eq!(seq_rep_4(&[7; 104]), Some(1.0 - 1.0 / 101.0));
+    }
+
+    #[test]
+    fn a_mean_of_texts_counts_tokens() {
+        let (mean, error) = ratio(&[(2.0, 1.0), (3.0, 3.0), (1.0, 2.0)]);
+        assert_eq!(mean, 1.0);
+        // Residuals 1, 0, -1: variance 1, times 3, over 6 tokens.
+        assert!((error - 3f64.sqrt() / 6.0).abs() < 1e-12, "{error}");
+    }
+}

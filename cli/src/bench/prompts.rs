@@ -1,0 +1,31 @@
+//! Prompts of several kinds, which real models are measured on.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::error::Failure;
+
+/// A prompt, and what it asks for.
+#[derive(Clone, Deserialize)]
+pub(super) struct Prompt {
+    #[serde(default)]
+    pub(super) kind: String,
+    pub(super) prompt: String,
+}
+
+/// The prompts of a file in JSON Lines; at least one.
+pub(super) fn read(path: &Path) -> Result<Vec<Prompt>, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::Usage(format!("cannot read {}: {error}", path.display())))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let prompts = lines.map(|(i, line)| {
+        serde_json::from_str(line)
+            .map_err(|error| Failure::Usage(format!("{}, line {}: {error}", path.display(), i + 1)))
+    });
+    let prompts = prompts.collect::<Result<Vec<Prompt>, _>>()?;
+    match prompts.is_empty() {
+        true => Err(Failure::Usage(format!("{} has no prompt", path.display()))),
+        false => Ok(prompts),
+    }
+}

@@ -1,0 +1,65 @@
+//! What a text that was just written carries of its mark: what a reader with its key finds in it.
+
+use serde::Serialize;
+use verdigris::watermark::DEFAULT_LEVEL;
+use verdigris::{Evidence, Grammar, Key, Reader};
+
+use crate::report;
+
+/// A key that texts are marked with, and who reads them with it.
+pub(crate) struct Proof<'k> {
+    key: &'k Key,
+    reader: Reader,
+}
+
+/// What JSON says of a mark.
+#[derive(Serialize)]
+pub(crate) struct Carried {
+    scored: u64,
+    z: f64,
+    log10_p: f64,
+}
+
+impl<'k> Proof<'k> {
+    /// Of texts that have a form where there is one: a reader finds more who knows it.
+    pub(crate) fn new(key: &'k Key, reader: &Reader, form: Option<Grammar>) -> Self {
+        let reader = reader.clone();
+        Self { key, reader: if let Some(form) = form { reader.of_form(form) } else { reader } }
+    }
+
+    pub(crate) fn key(&self) -> &'k Key {
+        self.key
+    }
+
+    /// What is found in a text; nothing where a stop string took its form.
+    pub(crate) fn evidence(&self, text: &str) -> Option<Evidence> {
+        self.reader.detect(self.key, text.as_bytes()).ok()
+    }
+
+    /// The same for JSON.
+    pub(crate) fn carried(&self, text: &str) -> Option<Carried> {
+        let evidence = self.evidence(text)?;
+        let log10_p = evidence.ln_p_corrected() / std::f64::consts::LN_10;
+        Some(Carried { scored: evidence.scored, z: evidence.z, log10_p })
+    }
+
+    /// Whether a text would be called marked.
+    pub(crate) fn is_found(&self, text: &str) -> bool {
+        self.evidence(text).is_some_and(|evidence| evidence.ln_p_corrected() <= DEFAULT_LEVEL.ln())
+    }
+
+    /// Says how many of some texts would not be called marked, if any.
+    pub(crate) fn warn(&self, unproved: usize, texts: usize) {
+        let which = match (unproved, texts) {
+            (0, _) => return,
+            (_, 1) => "the text does not prove its mark".into(),
+            _ => format!("{unproved} of {texts} texts do not prove their mark"),
+        };
+        let whom = if self.reader.form().is_some() { " to a reader who knows its form" } else { "" };
+        let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
+        crate::terminal::say!(
+            "{yellow}warning:{yellow:#} {which}{whom} (p is above {DEFAULT_LEVEL:e}); longer texts and texts of more \
+             choice do, and so do stronger keys (key new --strength)"
+        );
+    }
+}
