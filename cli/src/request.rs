@@ -29,6 +29,10 @@ pub(crate) struct RequestOptions {
     /// For a key that carries numbers: the number, such as 0xbeef
     #[arg(long, value_name = "N", value_parser = crate::payload::number)]
     payload: Option<u32>,
+    /// Mark only where the text has more choice than this, in nats of entropy: leaves what is nearly certain as it
+    /// would be. The reader needs the model: detect --weigh sweet
+    #[arg(long, value_name = "NATS")]
+    entropy_threshold: Option<f64>,
     /// The most tokens to write
     #[arg(short = 'n', long, value_name = "N", default_value_t = Request::MAX_TOKENS, value_parser = whole::<usize>)]
     pub(crate) max_tokens: usize,
@@ -93,6 +97,9 @@ impl RequestOptions {
             if let Some(payload) = self.payload {
                 request = request.payload(payload);
             }
+        }
+        if let Some(nats) = self.entropy_threshold {
+            request = request.entropy_threshold(nats);
         }
         match self.seed {
             Some(seed) => request.seed(seed),

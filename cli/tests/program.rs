@@ -464,6 +464,26 @@ fn a_text_without_choice_is_not_called_unmarked() {
     }
 }
 
+/// What is marked only where there is choice is read by those who know where that was.
+#[test]
+fn a_threshold_of_entropy_is_written_and_read() {
+    let folder = Folder::with_key();
+    let write = ["generate", "The captain", "--key", "my.key", "--seed", "3", "--max-tokens", "200"];
+    folder.write("text.txt", &folder.run(&[&write[..], &["--entropy-threshold", "4"]].concat()).out);
+    let log10_p = |more: &[&str]| {
+        let run = folder.run(&[&["detect", "text.txt", "--key", "my.key", "--json"], more].concat());
+        serde_json::from_str::<serde_json::Value>(&run.out).unwrap()["log10_p"].as_f64().unwrap()
+    };
+    let (plain, all) = (log10_p(&[]), log10_p(&["--weigh", "sweet", "--entropy-threshold", "0"]));
+    let known = log10_p(&["--weigh", "sweet", "--entropy-threshold", "4"]);
+    assert!(known < plain - 2.0 && known < all - 2.0, "{known} by those who know, {plain} and {all} by others");
+
+    folder.run(&["generate", "--entropy-threshold", "1"]).fails("a key of green lists");
+    folder.run(&["key", "new", "noise.key", "--dialect", "native-gumbel"]);
+    folder.run(&["generate", "--key", "noise.key", "--entropy-threshold", "1"]).fails("a key of green lists");
+    folder.run(&["generate", "--key", "my.key", "--entropy-threshold=-1"]).fails("the entropy threshold is -1");
+}
+
 /// Keys of other systems come from a file, and what is missing is said.
 #[test]
 fn keys_of_other_systems() {

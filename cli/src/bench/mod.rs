@@ -12,6 +12,7 @@ mod robustness;
 mod speculation;
 mod strength;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -50,4 +51,9 @@ impl Bench {
             Self::Speculation(speculation) => speculation.run(),
         }
     }
+}
+
+/// What a table calls a drafter.
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

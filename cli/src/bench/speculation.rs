@@ -14,6 +14,7 @@ use verdigris::decoding::Acceptance;
 use verdigris::models::{Batch, DraftHead, LanguageModel, Rows, Wanted};
 use verdigris::{Engine, Message, Request};
 
+use super::name_of;
 use super::progress::progress;
 use super::prompts::{self, Prompt};
 use crate::error::Failure;
@@ -172,7 +173,7 @@ impl Speculation {
         let (call, v) = call_costs(engine.model())?;
         let mut drafters = Vec::new();
         for path in &self.draft {
-            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            let name = name_of(path);
             let source = self.engine.drafter(path)?;
             let c = source_cost(&source)? / call;
             drafters.push((name, source, c));

@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use verdigris::{Constraint, Engine, Grammar, Key, Marking};
 
+use super::name_of;
 use super::progress::progress;
 use crate::demo::secret;
 use crate::error::Failure;
@@ -20,12 +21,12 @@ The same keys and seeds serve all ways of writing. A mark is as strong as the te
 of the text as it is leave the mean z as it is, within its error.
 
 Example:
-  verdigris bench strength --draft tale-small \\
+  verdigris bench strength --draft tale-small --draft tale-draft \\
       --expert tale-expert --anti tale-small --alpha 0.75")]
 pub(crate) struct Strength {
-    /// The model or the draft head that drafts
-    #[arg(long, value_name = "PATH")]
-    draft: Option<PathBuf>,
+    /// A model or a draft head that drafts; may be given several times
+    #[arg(long, value_name = "PATH|NAME")]
+    draft: Vec<PathBuf>,
     /// A pattern that leaves fewer choices, without an end
     #[arg(long, value_name = "PATTERN", default_value = "[a-z ,.]*")]
     regex: String,
@@ -72,23 +73,25 @@ impl Strength {
         }
         let engine = self.engine.unsteered()?;
         let steered = self.engine.is_steered().then(|| self.engine.engine()).transpose()?;
-        let draft = self.draft.as_deref().map(|path| self.engine.drafter(path)).transpose()?;
+        let drafters = self.draft.iter().map(|path| Ok((name_of(path), self.engine.drafter(path)?)));
+        let drafters = drafters.collect::<Result<Vec<_>, Failure>>()?;
         let way = |name: &str| Way { name: name.into(), engine: &engine, constraint: None, draft: None };
         let constraint = |pattern: &str| -> Result<Option<Constraint>, Failure> {
             let grammar = Grammar::regex(pattern).map_err(verdigris::Error::from)?;
             Ok(Some(engine.constraint(grammar)))
         };
         let mut ways = vec![way("plain")];
-        if draft.is_some() {
-            ways.push(Way { draft: draft.as_ref(), ..way("speculative, 4 drafts a call") });
+        for (name, draft) in &drafters {
+            ways.push(Way { draft: Some(draft), ..way(&format!("4 drafts a call by {name}")) });
         }
         ways.push(Way { constraint: constraint("(?s).*")?, ..way("constrained, nothing forbidden") });
         ways.push(Way { constraint: constraint(&self.regex)?, ..way(&format!("constrained, `{}`", self.regex)) });
         if let Some(steered) = &steered {
             ways.push(Way { engine: steered, ..way("steered") });
-            if draft.is_some() {
-                let (constraint, draft) = (constraint(&self.regex)?, draft.as_ref());
-                ways.push(Way { engine: steered, constraint, draft, ..way("steered, constrained, speculative") });
+            for (name, draft) in &drafters {
+                let (constraint, draft) = (constraint(&self.regex)?, Some(draft));
+                let name = format!("steered, constrained, 4 drafts a call by {name}");
+                ways.push(Way { engine: steered, constraint, draft, ..way(&name) });
             }
         }
         let bar = progress(2 * self.samples * ways.len() as u64);

@@ -145,6 +145,9 @@ pub(super) struct WeighOptions {
     /// The temperature at which the text is thought to be written
     #[arg(long, value_name = "T", default_value_t = 1.0, requires = "weigh")]
     pub(super) temperature: f64,
+    /// For --weigh sweet: how much choice is enough, in nats of entropy
+    #[arg(long, value_name = "NATS", default_value_t = 0.9, hide_default_value = true, requires = "weigh")]
+    pub(super) entropy_threshold: f64,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -153,6 +156,6 @@ pub(super) enum Method {
     LikelihoodRatio,
     /// By the spike entropy at its place
     Ewd,
-    /// Only tokens at places with more than .9 nats of entropy
+    /// Only tokens at places with more entropy than --entropy-threshold [default: .9]
     Sweet,
 }

@@ -23,7 +23,7 @@ pub(super) fn judge<'k>(
     let weighting = match method {
         Method::LikelihoodRatio => Weighting::LikelihoodRatio { delta: key.delta() / temperature },
         Method::Ewd => Weighting::Ewd,
-        Method::Sweet => Weighting::Sweet(0.9),
+        Method::Sweet => Weighting::Sweet(options.weigh.entropy_threshold),
     };
     let form = options.form.grammar()?.map(|grammar| engine.constraint(grammar));
     let text = &text[reader.extent(text)];

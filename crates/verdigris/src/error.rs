@@ -103,6 +103,9 @@ pub enum Error {
     /// A temperature that is none.
     #[error("temperature is {0}, but must be above 0, or 0 to take the most probable token every time")]
     Temperature(f64),
+    /// An entropy threshold that is not a number of 0 or more.
+    #[error("the entropy threshold is {0}, but must be a number of 0 or more")]
+    EntropyThreshold(f64),
     /// A stop string that ends every text, or is longer than what is held back.
     #[error("a stop string is {length} bytes long, but must be 1 to {longest}")]
     StopString {

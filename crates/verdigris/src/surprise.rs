@@ -60,8 +60,10 @@ impl Engine {
                         if let (Some(form), Some(state)) = (form, &state) {
                             form.apply(state, &mut row);
                         }
+                        let entropy = row.entropy().unwrap_or(0.0);
                         row.logits_mut().iter_mut().for_each(|z| *z /= temperature as f32);
-                        surprises.push(Surprise::new(&row.distribution(), token as usize, modulus));
+                        surprises
+                            .push(Surprise { entropy, ..Surprise::new(&row.distribution(), token as usize, modulus) });
                     }
                 }
                 match (form, &mut state) {

@@ -16,12 +16,24 @@ use crate::strength::Strength;
 pub struct Embed {
     scheme: Arc<dyn Scheme>,
     strength: Strength,
+    /// Places of no more entropy, in nats, are left as they are.
+    threshold: Option<f64>,
 }
 
 impl Embed {
     /// Embeds what `scheme` detects. Schemes that act on noise take no notice of the strength.
     pub fn new(scheme: Arc<dyn Scheme>, strength: Strength) -> Self {
-        Self { scheme, strength }
+        Self { scheme, strength, threshold: None }
+    }
+
+    /// Marks only where the law has more entropy than this, in nats: what is nearly certain, as much of code is, stays
+    /// as it would be (Lee et al., *Who Wrote This Code?*, ACL 2024, section 3). The reader counts the same places with
+    /// [`Weighting::Sweet`](crate::weighted::Weighting::Sweet), for which it needs the model; without, the others are
+    /// noise.
+    #[doc(alias = "SWEET")]
+    #[must_use]
+    pub fn above_entropy(self, threshold: f64) -> Self {
+        Self { threshold: Some(threshold), ..self }
     }
 
     /// Where in the law of a token it belongs.
@@ -87,6 +99,9 @@ impl Transform for Embed {
         let Some(context) = tail.context(self.scheme.context_width()) else { return };
         let memory = self.scheme.embed_rules().memory;
         if memory > 0 && tail.history.contains(&self.scheme.context_name(context)) {
+            return;
+        }
+        if self.threshold.is_some_and(|threshold| row.entropy().is_none_or(|entropy| entropy <= threshold)) {
             return;
         }
         self.scheme.mark(context, self.strength, row);
@@ -159,6 +174,25 @@ mod tests {
         assert!(row.logits().iter().all(|&z| z == 0.0));
         embed.apply(&embed.start(&[1, 2, 3, 4]), &mut row);
         assert!(row.logits().contains(&f32::NEG_INFINITY));
+    }
+
+    #[test]
+    fn what_is_nearly_certain_stays() {
+        let embed = Embed::new(scheme(ContextFunction::All, 1), Strength::default()).above_entropy(0.69);
+        let changes = |law: &[f32]| {
+            let mut logits = vec![f32::NEG_INFINITY; VOCABULARY];
+            // Every fourth token or so is green: with so many of them, one is.
+            (0..VOCABULARY).zip(law.iter().cycle()).for_each(|(token, p)| logits[token] = p.ln());
+            let mut row = Row::from(logits.clone());
+            embed.apply(&embed.start(&[7]), &mut row);
+            row.logits() != logits
+        };
+        // Half and half has .693 nats, whatever else is next to impossible; so have 99 % and a little less.
+        let rare = [1e-20; VOCABULARY];
+        let of = |first: f32, second: f32| [&[first, second], &rare[2..]].concat();
+        assert!(changes(&of(0.5, 0.5)));
+        assert!(!changes(&of(0.55, 0.45)) && !changes(&of(1.0, 1e-20)));
+        assert!(changes(&[1.0]));
     }
 
     #[test]

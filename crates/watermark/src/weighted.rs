@@ -22,7 +22,8 @@ pub const SCALE: u16 = 64;
 pub struct Surprise {
     /// The probability of the token that stands there.
     pub probability: f64,
-    /// The entropy of the law, in nats.
+    /// The entropy of the law, in nats; of the one before the temperature where there is one, for that is what
+    /// [`Embed::above_entropy`](crate::Embed::above_entropy) goes by.
     pub entropy: f64,
     /// The spike entropy of the law, `sum of p / (1 + z p)` with the `z` of [`spike_modulus`].
     pub spike_entropy: f64,

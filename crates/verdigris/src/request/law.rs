@@ -95,10 +95,18 @@ impl Request<'_> {
 
     fn embed(&self, key: &Key) -> Result<Embed, Error> {
         self.engine.reader().fits(key)?;
-        Ok(match self.payload {
+        let embed = match self.payload {
             Some(payload) => key.embed_payload(payload)?,
             None => key.embed()?,
-        })
+        };
+        match self.entropy_threshold {
+            None => Ok(embed),
+            Some(nats) if !(nats >= 0.0 && nats.is_finite()) => Err(Error::EntropyThreshold(nats)),
+            Some(_) if embed.stage() != Stage::Logits => {
+                Err(Error::Unused { what: "an entropy threshold", needs: "a key of green lists" })
+            }
+            Some(nats) => Ok(embed.above_entropy(nats)),
+        }
     }
 
     /// The law of a text: the steps in the order in which [`Request`] tells them, then the draw.
@@ -161,6 +169,9 @@ impl Request<'_> {
             }
             None if self.payload.is_some() => {
                 return Err(Error::Unused { what: "a payload", needs: "a key that carries it" });
+            }
+            None if self.entropy_threshold.is_some() => {
+                return Err(Error::Unused { what: "an entropy threshold", needs: "a key of green lists" });
             }
             None => (),
         }

@@ -64,6 +64,7 @@ pub struct Request<'a> {
     prompt: Prompt,
     key: Option<&'a Key>,
     payload: Option<u32>,
+    entropy_threshold: Option<f64>,
     form: Option<Form>,
     style: Option<Style>,
     registry: Option<Registry>,
@@ -193,6 +194,7 @@ impl<'a> Request<'a> {
             prompt,
             key: None,
             payload: None,
+            entropy_threshold: None,
             form: None,
             style: None,
             registry: None,
@@ -231,6 +233,13 @@ impl<'a> Request<'a> {
     /// Marks the text with a key, which must be made for this model's tokenizer.
     pub fn watermark(mut self, key: &'a Key) -> Self {
         self.key = Some(key);
+        self
+    }
+
+    /// Marks only where the law has more entropy than this, in nats, once penalties and the form have acted on it: see
+    /// [`Embed::above_entropy`](verdigris_watermark::Embed::above_entropy). For keys of green lists.
+    pub fn entropy_threshold(mut self, nats: f64) -> Self {
+        self.entropy_threshold = Some(nats);
         self
     }
 
