@@ -27,7 +27,7 @@ use crate::doctor::speed::{Expected, Memory, Tale};
 use crate::error::Failure;
 use crate::run::RunOptions;
 
-/// Say what this machine has and what to expect of it, and what is wrong with keys, cache and hub
+/// Say what this machine has, what to expect of it, and what to put right
 #[derive(Args)]
 #[command(after_help = "\
 It reads memory for a third of a second, writes a short text with the built-in model, and asks the hub for an answer. \

@@ -1,6 +1,7 @@
 //! `verdigris generate`: write text.
 
 pub(crate) mod drafts;
+mod explain;
 mod prompt;
 mod rewards;
 mod texts;
@@ -52,7 +53,7 @@ Examples:
   verdigris generate \"The captain\" --typical-p 0.9 --no-repeat-ngram-size 4
   verdigris generate \"The captain\" --bad-words \"sea\" --min-tokens 50
   verdigris generate \"The captain\" --logit-bias 13=-5 --json --logprobs 3
-  verdigris generate \"The captain\" --draft tale-small
+  verdigris generate \"The captain\" --draft tale-small --explain
   verdigris generate --expert tale-expert --anti tale-small
   verdigris generate -m Qwen/Qwen2.5-0.5B-Instruct --chat \"What is a spar?\" \\
       --system \"Be brief.\"")]
@@ -74,6 +75,10 @@ pub(crate) struct Generate {
     /// With --logprobs: of the model's own law, or of the one that was drawn from
     #[arg(long, value_name = "LAW", requires = "logprobs", default_value = "raw", hide_default_value = true)]
     logprobs_mode: LawOfLogprobs,
+    /// At the end of a text, tell on standard error how each token came, how probable it was, and what each option did to
+    /// it; with --json as fields
+    #[arg(long)]
+    explain: bool,
     /// Write to this file instead of standard output; it is there when all is written
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -136,6 +141,9 @@ impl Generate {
         request = self.drafts.apply(self.tokens.apply(self.sampling.apply(request)), drafter.as_ref(), self.asked.seed);
         if let Some(top) = self.logprobs {
             request = request.logprobs(top).logprobs_mode(self.logprobs_mode.into());
+        }
+        if self.explain {
+            request = request.explain();
         }
         request = self.form.apply(request)?;
         let (judge, guide) = (self.rewards.judge()?, self.rewards.guide()?);

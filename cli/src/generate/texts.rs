@@ -13,6 +13,7 @@ use verdigris::{BestOf, Event, Key, Logprob, Request, Reward, Stop, TokenLogprob
 
 use crate::error::Failure;
 use crate::generate::Generate;
+use crate::generate::explain::{self, ExplainedFields};
 use crate::output::OutputFile;
 use crate::proof::{Carried, Proof};
 use crate::report;
@@ -44,6 +45,8 @@ struct Output<'a> {
     kl_bound: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     logprobs: Option<Vec<Expected<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explained: Option<Vec<ExplainedFields<'a>>>,
 }
 
 /// What JSON says of a text, whoever asked for it.
@@ -172,6 +175,9 @@ impl Generate {
             None if io::stdout().is_terminal() => write(Paper { out: &mut anstream::stdout(), terminal: true })?,
             None => write(Paper { out: &mut io::stdout(), terminal: false })?,
         };
+        if !self.json {
+            texts.iter().for_each(|written| explain::say(written, texts.len() > 1));
+        }
         if io::stderr().is_terminal() && !self.json && !self.run.quiet {
             report(&texts, started.elapsed().as_secs_f64(), proof);
         }
@@ -328,6 +334,7 @@ impl Generate {
             rewards: best.map(|best| &best.rewards[..]),
             kl_bound: best.map(BestOf::kl_bound),
             logprobs: written.logprobs.as_ref().map(|all| all.iter().map(Expected::from).collect()),
+            explained: written.explained.as_ref().map(|all| all.iter().map(ExplainedFields::from).collect()),
         };
         writeln!(paper.out, "{}", serde_json::to_string(&output).expect("the output serialises"))
     }

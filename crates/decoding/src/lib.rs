@@ -58,4 +58,4 @@ pub use steer::{ExpertDrafter, Pair, Steered};
 pub use target::{DecodeError, Target};
 pub use together::{BoxedDrafter, Together};
 pub use tree::{DraftTree, TreeShape};
-pub use writing::Writing;
+pub use writing::{Provenance, Writing};

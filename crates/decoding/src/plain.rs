@@ -10,6 +10,7 @@ use verdigris_models::{Batch, LanguageModel, Rows, SampleRequest, Sequence, Want
 use crate::device_sampling::DeviceSampling;
 use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
+use crate::writing::Provenance;
 
 /// A text being written, token by token. As an iterator it ends with the text, and [`Plain::stop`] says why; or with
 /// the first error.
@@ -26,6 +27,8 @@ pub struct Plain<'a> {
     /// Tokens that the model has not seen yet: the prompt, then the last token written and those that were decided.
     unseen: Vec<TokenId>,
     written: usize,
+    /// How the last of them came.
+    provenance: Provenance,
     stop: Option<Stop>,
     failed: bool,
 }
@@ -54,6 +57,7 @@ impl<'a> Plain<'a> {
             unseen: prompt.to_vec(),
             sequence,
             written: 0,
+            provenance: Provenance::default(),
             stop: None,
             failed: false,
         })
@@ -62,6 +66,11 @@ impl<'a> Plain<'a> {
     /// What ended the text; `None` while it goes on.
     pub fn stop(&self) -> Option<Stop> {
         self.stop
+    }
+
+    /// How the token came that was handed over last.
+    pub fn provenance(&self) -> Provenance {
+        self.provenance
     }
 
     /// Whether the text is at its end.
@@ -116,10 +125,11 @@ impl<'a> Plain<'a> {
         if self.is_over() {
             return Ok(None);
         }
-        let token = match self.target.decided(&self.state, &mut self.row) {
-            Some(token) => token,
-            None => self.computed()?,
+        let (token, provenance) = match self.target.decided(&self.state, &mut self.row) {
+            Some(token) => (token, Provenance::Decided),
+            None => (self.computed()?, Provenance::Computed),
         };
+        self.provenance = provenance;
         if self.limits.end.contains(&token) {
             self.stop = Some(Stop::End);
             return Ok(None);

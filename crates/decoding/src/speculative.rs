@@ -25,6 +25,7 @@ use crate::rules::typical::Typical;
 use crate::rules::{Rule, siblings};
 use crate::target::{DecodeError, Target};
 use crate::tree::{DraftTree, Origin};
+use crate::writing::Provenance;
 
 /// How many drafts were made and accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +61,9 @@ pub struct Speculative<'a, D, C> {
     text: Vec<TokenId>,
     prompt: usize,
     /// What is not handed over yet: tokens that are decided, and behind them what the text cannot go on for.
-    ready: VecDeque<Result<TokenId, DecodeError>>,
+    ready: VecDeque<Result<(TokenId, Provenance), DecodeError>>,
+    /// How the token came that was handed over last.
+    provenance: Provenance,
     acceptance: Acceptance,
     stop: Option<Stop>,
     failed: bool,
@@ -204,6 +207,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             text: prompt.to_vec(),
             prompt: prompt.len(),
             ready: VecDeque::new(),
+            provenance: Provenance::default(),
             acceptance: Acceptance::default(),
             stop: None,
             failed: false,
@@ -245,8 +249,8 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         self.stop.is_some()
     }
 
-    /// A token that is written and not handed over yet.
-    pub(crate) fn pop(&mut self) -> Option<TokenId> {
+    /// A token that is written and not handed over yet, and how it came.
+    pub(crate) fn pop(&mut self) -> Option<(TokenId, Provenance)> {
         self.ready.pop_front().and_then(Result::ok)
     }
 
@@ -258,6 +262,11 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             sequence.truncate(0);
         }
         Speculative::after(target, &text, limits, sequence, size, drafter, length, chance).judged_by(rule)
+    }
+
+    /// How the token came that was handed over last.
+    pub fn provenance(&self) -> Provenance {
+        self.provenance
     }
 
     /// How drafting went so far.
@@ -297,7 +306,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             return Ok(false);
         }
         if let Some(token) = self.target.decided(&self.state, &mut self.row) {
-            self.push(token);
+            self.push(token, Provenance::Decided);
             return Ok(false);
         }
         // The last token of a call needs no draft: it comes from the row after the last draft. Near the end of what the
@@ -456,7 +465,11 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
                     self.decide(tree, at)?
                 }
             };
-            if !self.push(token) {
+            let provenance = match child {
+                Some(_) => self.as_draft(),
+                None => computed(tree.children(at).next().is_some()),
+            };
+            if !self.push(token, provenance) {
                 return Ok(());
             }
             let Some(child) = child else { return Ok(()) };
@@ -517,7 +530,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         let standing = (0..drafts.len()).rev().find(|&i| self.chance.accept(prefixes[i].stands, begun, i));
         let standing = standing.map_or(0, |last| last + 1);
         for (node, draft) in drafts[..standing].iter().enumerate() {
-            if !self.push(draft.token) {
+            if !self.push(draft.token, self.as_draft()) {
                 return Ok(());
             }
             self.accept(node);
@@ -533,7 +546,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         } else {
             self.draw()?
         };
-        self.push(token);
+        self.push(token, computed(standing < drafts.len()));
         Ok(())
     }
 
@@ -565,14 +578,14 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         let mut path: Vec<usize> = std::iter::successors(best.2, |&node| tree.nodes()[node].parent).collect();
         path.reverse();
         for &node in &path {
-            if !self.push(tree.nodes()[node].token) {
+            if !self.push(tree.nodes()[node].token, self.as_draft()) {
                 return Ok(());
             }
             self.accept(node);
         }
         self.load_row(best.2);
         let token = self.draw()?;
-        self.push(token);
+        self.push(token, computed(tree.children(best.2).next().is_some()));
         Ok(())
     }
 
@@ -597,17 +610,27 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         self.reading.kept.push(self.reading.unseen + place);
     }
 
+    /// That a token is a draft of this call.
+    fn as_draft(&self) -> Provenance {
+        Provenance::Drafted { way: self.way as u8 }
+    }
+
     /// Goes on by a token; `false` if that is the end.
-    fn push(&mut self, token: TokenId) -> bool {
+    fn push(&mut self, token: TokenId, provenance: Provenance) -> bool {
         if self.limits.end.contains(&token) {
             self.stop = Some(Stop::End);
             return false;
         }
         self.target.transforms.advance(&mut self.state, token);
         self.text.push(token);
-        self.ready.push_back(Ok(token));
+        self.ready.push_back(Ok((token, provenance)));
         true
     }
+}
+
+/// That a token comes out of a row of the model, in a place with drafts or without.
+fn computed(has_drafts: bool) -> Provenance {
+    if has_drafts { Provenance::Corrected } else { Provenance::Computed }
 }
 
 /// The child that is a guess at this very token.
@@ -626,7 +649,12 @@ impl<D: Drafter, C: Chance> Iterator for Speculative<'_, D, C> {
             self.failed = true;
             self.ready.push_back(Err(error));
         }
-        self.ready.pop_front()
+        let (token, provenance) = match self.ready.pop_front()? {
+            Ok(token) => token,
+            Err(error) => return Some(Err(error)),
+        };
+        self.provenance = provenance;
+        Some(Ok(token))
     }
 }
 

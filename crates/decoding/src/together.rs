@@ -14,6 +14,7 @@ use crate::limits::{Limits, Stop};
 use crate::rules::Rule;
 use crate::speculative::{Acceptance, Speculative};
 use crate::target::{DecodeError, Target};
+use crate::writing::Provenance;
 
 /// A drafter of one of several texts.
 pub type BoxedDrafter<'a> = Box<dyn Drafter + Send + 'a>;
@@ -27,7 +28,9 @@ pub struct Together<'a> {
     /// How drafts are judged, where there are any.
     rule: Option<Rule>,
     /// What is not handed over yet: tokens that are written, and behind them what the texts cannot go on for.
-    ready: VecDeque<Result<(usize, TokenId), DecodeError>>,
+    ready: VecDeque<Result<(usize, TokenId, Provenance), DecodeError>>,
+    /// How the token came that was handed over last.
+    provenance: Provenance,
     failed: bool,
 }
 
@@ -54,7 +57,7 @@ impl<'a> Together<'a> {
             let (limits, sequence, length) = (limits.clone(), common.fork()?, DraftLength::Fixed(0));
             texts.push(Speculative::after(target, prompt, limits, sequence, size, drafter as _, length, chance));
         }
-        Ok(Self { model, texts, rule: None, ready: VecDeque::new(), failed: false })
+        Ok(Self { model, texts, rule: None, ready: VecDeque::new(), provenance: Provenance::default(), failed: false })
     }
 
     /// Begins a text for each target after a prompt of its own, with limits of its own.
@@ -70,7 +73,7 @@ impl<'a> Together<'a> {
             Speculative::new(model.clone(), target, prompt, limits, drafter as _, DraftLength::Fixed(0), chance)
         };
         let texts = texts.into_iter().map(begin).collect::<Result<_, _>>()?;
-        Ok(Self { model, texts, rule: None, ready: VecDeque::new(), failed: false })
+        Ok(Self { model, texts, rule: None, ready: VecDeque::new(), provenance: Provenance::default(), failed: false })
     }
 
     /// Has drafts made for the texts, none of which has been begun, by a drafter for each: as many of each text as pay
@@ -95,18 +98,23 @@ impl<'a> Together<'a> {
     /// Ends a text here, for a reason that is not seen in its tokens; the others go on.
     pub fn end(&mut self, text: usize, reason: Stop) {
         self.texts[text].end(reason);
-        self.ready.retain(|step| !matches!(step, Ok((of, _)) if *of == text));
+        self.ready.retain(|step| !matches!(step, Ok((of, ..)) if *of == text));
     }
 
     /// What ended a text; `None` while it goes on.
     pub fn stop(&self, text: usize) -> Option<Stop> {
-        let is_handed_over = !self.ready.iter().any(|step| matches!(step, Ok((of, _)) if *of == text));
+        let is_handed_over = !self.ready.iter().any(|step| matches!(step, Ok((of, ..)) if *of == text));
         self.texts[text].stop().filter(|_| is_handed_over)
     }
 
     /// How drafting went so far for a text; `None` where nothing is drafted.
     pub fn acceptance(&self, text: usize) -> Option<Acceptance> {
         self.rule.map(|_| self.texts[text].acceptance())
+    }
+
+    /// How the token came that was handed over last.
+    pub fn provenance(&self) -> Provenance {
+        self.provenance
     }
 
     /// The name of the rule that drafts are judged by, where it changes the law of the texts.
@@ -162,7 +170,8 @@ impl<'a> Together<'a> {
     }
 
     fn hand_over(&mut self, text: usize) {
-        self.ready.extend(std::iter::from_fn(|| self.texts[text].pop()).map(|token| Ok((text, token))));
+        let written = std::iter::from_fn(|| self.texts[text].pop());
+        self.ready.extend(written.map(|(token, provenance)| Ok((text, token, provenance))));
     }
 }
 
@@ -181,7 +190,12 @@ impl Iterator for Together<'_> {
                 self.ready.push_back(Err(error));
             }
         }
-        self.ready.pop_front()
+        let (text, token, provenance) = match self.ready.pop_front()? {
+            Ok(written) => written,
+            Err(error) => return Some(Err(error)),
+        };
+        self.provenance = provenance;
+        Some(Ok((text, token)))
     }
 }
 

@@ -16,6 +16,26 @@ pub trait Writing: Iterator<Item = Result<TokenId, DecodeError>> {
 
     /// How drafting went so far; `None` where nothing is drafted.
     fn acceptance(&self) -> Option<Acceptance>;
+
+    /// How the token came that was handed over last.
+    fn provenance(&self) -> Provenance;
+}
+
+/// How a token came to be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Provenance {
+    /// By a call of the model.
+    #[default]
+    Computed,
+    /// By a call of the model, in the place of a draft that did not stand.
+    Corrected,
+    /// As a draft that stood.
+    Drafted {
+        /// In which of its drafter's [ways](crate::drafter::Drafter::way) it was drafted.
+        way: u8,
+    },
+    /// Without a call: a step allowed nothing else.
+    Decided,
 }
 
 impl Writing for Plain<'_> {
@@ -26,6 +46,10 @@ impl Writing for Plain<'_> {
     fn acceptance(&self) -> Option<Acceptance> {
         None
     }
+
+    fn provenance(&self) -> Provenance {
+        Plain::provenance(self)
+    }
 }
 
 impl<D: Drafter, C: Chance> Writing for Speculative<'_, D, C> {
@@ -35,5 +59,9 @@ impl<D: Drafter, C: Chance> Writing for Speculative<'_, D, C> {
 
     fn acceptance(&self) -> Option<Acceptance> {
         Some(Speculative::acceptance(self))
+    }
+
+    fn provenance(&self) -> Provenance {
+        Speculative::provenance(self)
     }
 }

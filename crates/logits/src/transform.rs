@@ -64,7 +64,14 @@ impl<T: Transform> Transform for Arc<T> {
 #[doc(alias = "LogitsProcessorList")]
 #[derive(Default)]
 pub struct Chain {
-    links: Vec<Box<dyn ErasedTransform>>,
+    links: Vec<Link>,
+}
+
+/// A step of a chain.
+struct Link {
+    /// What the step is called; empty where nobody has said.
+    name: &'static str,
+    step: Box<dyn ErasedTransform>,
 }
 
 /// The states of a chain's steps, in order.
@@ -86,7 +93,31 @@ impl Chain {
 
     /// Adds a step at the end.
     pub fn push<T: Transform + Send + Sync + 'static>(&mut self, step: T) {
-        self.links.push(Box::new(step));
+        self.push_named("", step);
+    }
+
+    /// Adds a step at the end, under a name for those who want to know which step did what.
+    pub fn push_named<T: Transform + Send + Sync + 'static>(&mut self, name: &'static str, step: T) {
+        self.links.push(Link { name, step: Box::new(step) });
+    }
+
+    /// The names of the steps, in order; empty for those that have none.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &'static str> {
+        self.links.iter().map(|link| link.name)
+    }
+
+    /// As [`Transform::apply`], and shows the row after each step, by the step's number.
+    pub fn apply_each(&self, state: &ChainState, row: &mut Row, mut each: impl FnMut(usize, &mut Row)) {
+        for (i, (link, state)) in self.links.iter().zip(&state.0).enumerate() {
+            link.step.apply_erased(&**state, row);
+            each(i, row);
+        }
+    }
+
+    /// As [`Transform::decided`], with the number of the step that decides.
+    pub fn decided_by(&self, state: &ChainState) -> Option<(usize, TokenId)> {
+        let mut links = self.links.iter().zip(&state.0).enumerate();
+        links.find_map(|(i, (link, state))| Some((i, link.step.decided_erased(&**state)?)))
     }
 
     /// Adds all steps of another chain at the end.
@@ -99,24 +130,24 @@ impl Transform for Chain {
     type State = ChainState;
 
     fn start(&self, prompt: &[TokenId]) -> ChainState {
-        ChainState(self.links.iter().map(|link| link.start_erased(prompt)).collect())
+        ChainState(self.links.iter().map(|link| link.step.start_erased(prompt)).collect())
     }
 
     fn apply(&self, state: &ChainState, row: &mut Row) {
         for (link, state) in self.links.iter().zip(&state.0) {
-            link.apply_erased(&**state, row);
+            link.step.apply_erased(&**state, row);
         }
     }
 
     fn advance(&self, state: &mut ChainState, token: TokenId) {
         for (link, state) in self.links.iter().zip(&mut state.0) {
-            link.advance_erased(&mut **state, token);
+            link.step.advance_erased(&mut **state, token);
         }
     }
 
     /// What one of the steps decides; another may forbid it.
     fn decided(&self, state: &ChainState) -> Option<TokenId> {
-        self.links.iter().zip(&state.0).find_map(|(link, state)| link.decided_erased(&**state))
+        self.decided_by(state).map(|(_, token)| token)
     }
 }
 
@@ -217,6 +248,31 @@ mod tests {
         assert_eq!(apply(&trunk), [2.0, f32::NEG_INFINITY, 6.0]);
         assert_eq!(apply(&branch), [2.0, 4.0, f32::NEG_INFINITY]);
         assert_eq!(apply(&trunk), [2.0, f32::NEG_INFINITY, 6.0], "the branch must not touch the trunk");
+    }
+
+    #[test]
+    fn steps_are_seen_one_by_one_under_their_names() {
+        struct Only(TokenId);
+        impl Transform for Only {
+            type State = ();
+            fn start(&self, _: &[TokenId]) {}
+            fn apply(&self, _: &(), _: &mut Row) {}
+            fn advance(&self, _: &mut (), _: TokenId) {}
+            fn decided(&self, _: &()) -> Option<TokenId> {
+                Some(self.0)
+            }
+        }
+        let mut chain = Chain::new().then(Double);
+        let mut more = Chain::new();
+        more.push_named("no_repeat", NoRepeat);
+        more.push_named("only", Only(7));
+        chain.append(more);
+        assert_eq!(chain.names().collect::<Vec<_>>(), ["", "no_repeat", "only"]);
+        let (state, mut row, mut seen) = (chain.start(&[1]), Row::from(vec![1.0, 2.0]), Vec::new());
+        chain.apply_each(&state, &mut row, |i, row| seen.push((i, row.logits().to_vec())));
+        let no = f32::NEG_INFINITY;
+        assert_eq!(seen, [(0, vec![2.0, 4.0]), (1, vec![2.0, no]), (2, vec![2.0, no])]);
+        assert_eq!((chain.decided_by(&state), chain.decided(&state)), (Some((2, 7)), Some(7)));
     }
 
     #[test]

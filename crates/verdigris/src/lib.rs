@@ -71,7 +71,9 @@ mod typed;
 pub use backend::device;
 pub use engine::Engine;
 pub use error::Error;
-pub use request::{BestOf, Event, Logprob, LogprobsMode, Prompt, Request, TokenLogprobs, Written};
+pub use request::{
+    BestOf, Event, Explained, Logprob, LogprobsMode, Prompt, Request, StepEffect, TokenLogprobs, TokenOrigin, Written,
+};
 pub use reward::Reward;
 pub use surprise::Weighed;
 
@@ -84,7 +86,7 @@ pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};
 pub use verdigris_text::{self as text, Message, Tokenizer};
 pub use verdigris_watermark::{
-    self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, Marking, Repeats, Strength, Verdict,
+    self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, MarkScore, Marking, Repeats, Strength, Verdict,
 };
 
 #[cfg(test)]

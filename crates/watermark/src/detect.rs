@@ -288,7 +288,7 @@ impl Evidence {
             scored,
             score: score * unit,
             expected: if mean.is_nan() { 0.0 } else { scored as f64 * mean * unit },
-            colours: matches!(law, ScoreLaw::Green { .. } | ScoreLaw::OneList { .. }),
+            colours: law.is_of_colours(),
             sampled: 1.0,
             z: law.z_score(scored, score),
             ln_p: law.ln_tail(scored, score),

@@ -36,10 +36,40 @@ impl Embed {
         Self { threshold: Some(threshold), ..self }
     }
 
+    /// What a token says for the mark in a state; `None` where nothing is marked. Whether the entropy of the row is high
+    /// enough ([`Embed::above_entropy`]) is not seen here.
+    pub fn score(&self, tail: &Tail, token: TokenId) -> Option<MarkScore> {
+        let context = self.marked_context(tail)?;
+        let mut observations = Vec::with_capacity(1);
+        self.scheme.observe(&[context, &[token]].concat(), &mut observations);
+        let score = observations.last()?.score;
+        let law = self.scheme.law();
+        Some(MarkScore { score, green: f64::from(score) > law.mean(), colours: law.is_of_colours() })
+    }
+
+    /// The context of a row, if it is one that is marked.
+    fn marked_context<'t>(&self, tail: &'t Tail) -> Option<&'t [TokenId]> {
+        let context = tail.context(self.scheme.context_width())?;
+        let has_come =
+            self.scheme.embed_rules().memory > 0 && tail.history.contains(&self.scheme.context_name(context));
+        (!has_come).then_some(context)
+    }
+
     /// Where in the law of a token it belongs.
     pub fn stage(&self) -> Stage {
         self.scheme.embed_rules().stage
     }
+}
+
+/// What a token says for a mark.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MarkScore {
+    /// Its score: 1 for green and 0 for red, where there are colours.
+    pub score: f32,
+    /// Whether that is more than unmarked text has on average: green, where there are colours.
+    pub green: bool,
+    /// Whether scores are colours.
+    pub colours: bool,
 }
 
 /// The end of a text, and the contexts that its scheme has marked.
@@ -96,11 +126,7 @@ impl Transform for Embed {
     }
 
     fn apply(&self, tail: &Tail, row: &mut Row) {
-        let Some(context) = tail.context(self.scheme.context_width()) else { return };
-        let memory = self.scheme.embed_rules().memory;
-        if memory > 0 && tail.history.contains(&self.scheme.context_name(context)) {
-            return;
-        }
+        let Some(context) = self.marked_context(tail) else { return };
         if self.threshold.is_some_and(|threshold| row.entropy().is_none_or(|entropy| entropy <= threshold)) {
             return;
         }
@@ -164,6 +190,24 @@ mod tests {
                 assert!(Evidence::of(scheme, &write(None, 200)).p() > 1e-3);
             }
         }
+    }
+
+    /// What is said of a token while it is written is what a reader of the text finds.
+    #[test]
+    fn scores_of_writing_are_those_of_reading() {
+        let scheme = scheme(ContextFunction::Min, 4);
+        let embed = Embed::new(scheme.clone(), Strength::default());
+        let text = write(Some(&embed), 100);
+        let (mut observed, mut tail) = (Vec::new(), embed.start(&[]));
+        scheme.observe(&text, &mut observed);
+        for (i, &token) in text.iter().enumerate() {
+            let expected = i.checked_sub(4).map(|i| observed[i].score);
+            let said = embed.score(&tail, token);
+            assert_eq!(said.map(|said| said.score), expected, "{i}");
+            assert!(said.is_none_or(|said| said.colours && said.green == (said.score == 1.0)));
+            embed.advance(&mut tail, token);
+        }
+        assert!(observed.iter().any(|o| o.score == 0.0) && observed.iter().any(|o| o.score == 1.0));
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub use context::{Context, ContextFunction};
 pub use detect::{DEFAULT_LEVEL, Detector, Evidence, Mark, Repeats, TooShort, Verdict};
 pub use dialect::Dialect;
 pub use dialects::native::Native;
-pub use embed::Embed;
+pub use embed::{Embed, MarkScore};
 pub use gamma::Gamma;
 pub use green_share::GreenShare;
 pub use key::{Key, KeyError, Marking, Period};

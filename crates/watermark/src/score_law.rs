@@ -55,6 +55,11 @@ impl ScoreLaw {
         self.cumulants(0.0)[1]
     }
 
+    /// Whether scores are colours: 1 for green, 0 for red.
+    pub fn is_of_colours(&self) -> bool {
+        matches!(self, Self::Green { .. } | Self::OneList { .. })
+    }
+
     /// The score of `n` observations in standard deviations from its mean; 0 for no observations, and not a number
     /// where the law has no known deviation.
     pub fn z_score(&self, n: u64, sum: f64) -> f64 {

@@ -93,7 +93,7 @@ impl Request<'_> {
         Ok(Some(Arc::new(Guide::new(scorer, weight as f32, top_k, self.engine.context_length()))))
     }
 
-    fn embed(&self, key: &Key) -> Result<Embed, Error> {
+    pub(super) fn embed(&self, key: &Key) -> Result<Embed, Error> {
         self.engine.reader().fits(key)?;
         let embed = match self.payload {
             Some(payload) => key.embed_payload(payload)?,
@@ -131,27 +131,38 @@ impl Request<'_> {
         if !end.is_empty() || !suppressed.is_empty() || known.is_some() {
             let mut allowed = known.cloned().unwrap_or_else(|| TokenSet::full(self.engine.model.vocabulary_size()));
             end.iter().chain(suppressed).for_each(|&token| allowed.remove(token));
-            transforms.push(Forbid::from(allowed));
+            let name = match (suppressed.is_empty(), end.is_empty()) {
+                (false, _) => "suppress_tokens",
+                (true, false) => "through_end",
+                (true, true) => "padding",
+            };
+            transforms.push_named(name, Forbid::from(allowed));
         }
         self.push_biases(&mut transforms)?;
         if let Some(penalty) = self.repetition_penalty {
-            transforms.push(RepetitionPenalty::new(penalty)?);
+            transforms.push_named("repetition_penalty", RepetitionPenalty::new(penalty)?);
         }
-        if (self.presence_penalty, self.frequency_penalty) != (0.0, 0.0) {
-            transforms.push(CountPenalty::new(self.presence_penalty, self.frequency_penalty)?);
+        let (presence, frequency) = (self.presence_penalty, self.frequency_penalty);
+        if (presence, frequency) != (0.0, 0.0) {
+            let name = match (presence, frequency) {
+                (0.0, _) => "frequency_penalty",
+                (_, 0.0) => "presence_penalty",
+                _ => "penalties",
+            };
+            transforms.push_named(name, CountPenalty::new(presence, frequency)?);
         }
         self.push_repeats_and_ends(&mut transforms, room)?;
         if let Some(own) = &self.own {
-            transforms.push(own.clone());
+            transforms.push_named("transform", own.clone());
         }
         if let Some(form) = form {
             // So that the text is whole when its tokens are used up.
             let form = form.within(room);
             form.check()?;
-            transforms.push(form);
+            transforms.push_named(self.form.as_ref().map_or("constraint", Form::name), form);
         }
         if let Some(guide) = guide {
-            transforms.push(guide.clone());
+            transforms.push_named("guide", guide.clone());
         }
         // What is too small for the numbers that rows are made of is none.
         let greedy = self.temperature as f32 == 0.0;
@@ -160,7 +171,7 @@ impl Request<'_> {
             Some(key) => {
                 let embed = self.embed(key)?;
                 match embed.stage() {
-                    Stage::Logits => transforms.push(embed),
+                    Stage::Logits => transforms.push_named("watermark", embed),
                     Stage::Warped if greedy => {
                         return Err(Error::NoChance { id: key.id().to_owned(), dialect: key.dialect().name() });
                     }
@@ -178,11 +189,11 @@ impl Request<'_> {
         let mut warpers = Chain::new();
         self.push_temperature(&mut warpers, greedy)?;
         if let Some(k) = self.top_k {
-            warpers.push(TopK::new(k)?);
+            warpers.push_named("top_k", TopK::new(k)?);
         }
-        warpers.push(TopP::new(self.top_p)?);
+        warpers.push_named("top_p", TopP::new(self.top_p)?);
         if let Some(p) = self.min_p {
-            warpers.push(MinP::new(p)?);
+            warpers.push_named("min_p", MinP::new(p)?);
         }
         let random = Random::new(seed);
         self.push_warpers(&mut warpers, random)?;
@@ -191,7 +202,7 @@ impl Request<'_> {
             transforms.append(warpers);
         }
         if let Some(embed) = after {
-            transforms.push(embed);
+            transforms.push_named("watermark", embed);
         }
         let sampler = if greedy { Sampler::Greedy } else { Sampler::Categorical };
         Ok(Target { transforms, sampler, random })

@@ -1,11 +1,8 @@
 //! What the tokens of a text were expected to be.
 
-use verdigris_decoding::{DecodeError, Target};
-use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_models::{Batch, Rows, Wanted};
+use verdigris_logits::{Row, TokenId};
 
-use crate::error::Error;
-use crate::request::{Request, Written};
+use crate::request::Request;
 
 /// Whose law log-probabilities are of. The names are those of vLLM, whose default is the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,12 +38,9 @@ pub struct Logprob {
     pub rank: usize,
 }
 
-/// How many tokens of a text are read in one call: so many rows are held at a time.
-const AT_A_TIME: usize = 64;
-
 impl Request<'_> {
     /// Says of each token what its log-probability was, and which `top` tokens had the highest
-    /// ([`Written::logprobs`]). For that the model reads the prompt and the text once more when the text is at its end,
+    /// ([`Written::logprobs`](crate::Written::logprobs)). For that the model reads the prompt and the text once more when the text is at its end,
     /// so they do not depend on how it was written, and cost what reading it as a prompt does.
     #[doc(alias = "top_logprobs")]
     pub fn logprobs(mut self, top: usize) -> Self {
@@ -59,43 +53,15 @@ impl Request<'_> {
         self.logprobs_mode = mode;
         self
     }
-
-    /// Adds to a text what it was expected to be, where that is asked for.
-    pub(super) fn add_logprobs(&self, target: &Target, prompt: &[TokenId], written: &mut Written) -> Result<(), Error> {
-        let Some(top) = self.logprobs else { return Ok(()) };
-        let tokens = &written.tokens[..];
-        let mut all = Vec::with_capacity(tokens.len());
-        if let Some((_, before_last)) = tokens.split_last() {
-            let (context, tokenizer) = (self.engine.context_length(), self.engine.reader().tokenizer());
-            let mut sequence = self.engine.model.clone().begin((prompt.len() + tokens.len()).min(context))?;
-            let (mut rows, mut row) = (Rows::default(), Row::default());
-            let mut state = target.transforms.start(prompt);
-            let mut expected = |logits: &[f32]| {
-                let token = tokens[all.len()];
-                row.load(logits);
-                if self.logprobs_mode == LogprobsMode::Processed {
-                    target.transforms.apply(&state, &mut row);
-                    target.transforms.advance(&mut state, token);
-                }
-                let position = prompt.len() + all.len();
-                let text = |token| tokenizer.decode(&[token]);
-                all.push(expected_in(&mut row, token, top, text).ok_or(DecodeError::NotNumbers { position })?);
-                Ok::<(), Error>(())
-            };
-            sequence.forward(&Batch::chain(prompt, Wanted::Last), &mut rows)?;
-            expected(rows.last())?;
-            for some in before_last.chunks(AT_A_TIME) {
-                sequence.forward(&Batch::chain(some, Wanted::All), &mut rows)?;
-                (0..some.len()).try_for_each(|i| expected(rows.row(i)))?;
-            }
-        }
-        written.logprobs = Some(all);
-        Ok(())
-    }
 }
 
 /// What a row says of a token and of the best ones, whose texts `text` knows; `None` where it is no law.
-fn expected_in(row: &mut Row, token: TokenId, top: usize, text: impl Fn(TokenId) -> String) -> Option<TokenLogprobs> {
+pub(super) fn expected_in(
+    row: &mut Row,
+    token: TokenId,
+    top: usize,
+    text: impl Fn(TokenId) -> String,
+) -> Option<TokenLogprobs> {
     let normalizer = row.log_sum_exp()?;
     let best = row.with_best(top, |best, logits| {
         let mut best: Vec<(TokenId, f32)> = best.iter().map(|&token| (token, logits[token as usize])).collect();

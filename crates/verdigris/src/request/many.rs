@@ -53,7 +53,7 @@ impl Request<'_> {
         let together = Together::new(self.engine.model.clone(), &targets, &prompt, &self.limits())?;
         let together = self.drafting(together, targets.iter().map(|target| (target, prompt.len())))?;
         let texts = seeds.map(|seed| self.begun(prompt.len(), seed)).collect();
-        let finish = |i: usize, written: &mut Written| self.add_logprobs(&targets[i], &prompt, written);
+        let finish = |i: usize, written: &mut Written| self.reread(&targets[i], &prompt, written);
         Ok(side_by_side(together, texts, form.as_ref(), guide.as_deref(), &finish, &mut each)?.0)
     }
 
@@ -112,7 +112,7 @@ impl Request<'_> {
             let together = self.drafting(together, some.iter().map(|(target, prompt, _)| (target, prompt.len())))?;
             let texts = some.iter().map(|(_, prompt, seed)| self.begun(prompt.len(), *seed)).collect();
             let mut each = |i: usize, event: Event<'_>| each(before + i, event);
-            let finish = |i: usize, written: &mut Written| self.add_logprobs(&some[i].0, &some[i].1, written);
+            let finish = |i: usize, written: &mut Written| self.reread(&some[i].0, &some[i].1, written);
             let (written, goes_on) =
                 side_by_side(together, texts, form.as_ref(), guide.as_deref(), &finish, &mut each)?;
             all.extend(written);
@@ -140,7 +140,7 @@ impl Request<'_> {
     }
 
     fn begun(&self, prompt_tokens: usize, seed: u64) -> Text<'_> {
-        Text::new(self.engine.reader().tokenizer().vocabulary(), &self.stops, prompt_tokens, seed)
+        Text::new(self, prompt_tokens, seed)
     }
 }
 
@@ -171,7 +171,7 @@ fn side_by_side(
         }
         last = i;
         let Some(text) = open[i].as_mut().filter(|_| goes_on.is_continue()) else { continue };
-        let piece = text.push(token);
+        let piece = text.push(token, together.provenance());
         if !piece.is_empty() {
             goes_on = each(i, Event::Text(piece));
         }

@@ -1,11 +1,13 @@
 //! What is to be written, and how.
 
 mod best_of;
+mod explain;
 mod law;
 mod logprobs;
 mod many;
 mod one;
 mod processors;
+mod reread;
 mod stop;
 mod text;
 mod warpers;
@@ -14,13 +16,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use verdigris_constrain::{Constraint, ForcedText, Registry, Style};
-use verdigris_decoding::{Acceptance, Coupling, DraftLength, Rule, Stop, TreeShape};
+use verdigris_decoding::{Acceptance, Coupling, DraftLength, Provenance, Rule, Stop, TreeShape};
 use verdigris_logits::{Chain, TokenId, Transform};
 use verdigris_models::DraftHead;
 use verdigris_text::Message;
 use verdigris_watermark::Key;
 
 pub use best_of::BestOf;
+pub use explain::{Explained, StepEffect, TokenOrigin};
 pub use logprobs::{Logprob, LogprobsMode, TokenLogprobs};
 pub use many::Event;
 
@@ -82,6 +85,7 @@ pub struct Request<'a> {
     warpers: Warpers,
     logprobs: Option<usize>,
     logprobs_mode: LogprobsMode,
+    explain: bool,
     own: Option<Arc<Chain>>,
     guide: Option<Guidance<'a>>,
     seed: Option<u64>,
@@ -135,6 +139,18 @@ enum Form {
     Given(Constraint),
 }
 
+impl Form {
+    /// The method that asks for it.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Regex(_) => "regex",
+            Self::Choice(_) => "choice",
+            Self::JsonSchema(_) => "json_schema",
+            Self::Given(_) => "constraint",
+        }
+    }
+}
+
 /// A reward model that has its say about every token.
 #[derive(Clone, Copy)]
 struct Guidance<'a> {
@@ -176,6 +192,10 @@ pub struct Written {
     pub lossy: Option<&'static str>,
     /// What each of [`Written::tokens`] was expected to be; `None` where [`Request::logprobs`] was not asked for.
     pub logprobs: Option<Vec<TokenLogprobs>>,
+    /// How each of [`Written::tokens`] came, and what each step did; `None` where [`Request::explain`] was not asked for.
+    pub explained: Option<Vec<Explained>>,
+    /// How each token came; empty where nobody asks.
+    provenance: Vec<Provenance>,
 }
 
 impl<'a> Request<'a> {
@@ -212,6 +232,7 @@ impl<'a> Request<'a> {
             warpers: Warpers::default(),
             logprobs: None,
             logprobs_mode: LogprobsMode::Raw,
+            explain: false,
             own: None,
             guide: None,
             seed: None,

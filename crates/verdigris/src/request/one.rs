@@ -37,16 +37,16 @@ impl Request<'_> {
         let guide = self.guide_asked_for(prompt.len())?;
         let target = self.target(prompt.len(), form.as_ref(), guide.as_ref(), seed)?;
         let mut writing = self.writing(&target, &prompt)?;
-        let vocabulary = self.engine.reader().tokenizer().vocabulary();
-        let mut text = Text::new(vocabulary, &self.stops, prompt.len(), seed);
+        let mut text = Text::new(&self, prompt.len(), seed);
         let mut stopped = None;
         while stopped.is_none()
             && let Some(token) = writing.next()
         {
-            let piece = text.push(token.map_err(|fault| Error::of_text(fault, form.as_ref(), guide.as_deref()))?);
+            let token = token.map_err(|fault| Error::of_text(fault, form.as_ref(), guide.as_deref()))?;
+            let piece = text.push(token, writing.provenance());
             if !piece.is_empty() && each(piece).is_break() {
                 let mut written = text.end(None, writing.acceptance(), self.lossy(), form.as_ref()).0;
-                self.add_logprobs(&target, &prompt, &mut written)?;
+                self.reread(&target, &prompt, &mut written)?;
                 return Ok(written);
             }
             stopped = text.is_stopped().then_some(Stop::StopString);
@@ -56,7 +56,7 @@ impl Request<'_> {
         if !rest.is_empty() {
             let _ = each(&rest);
         }
-        self.add_logprobs(&target, &prompt, &mut written)?;
+        self.reread(&target, &prompt, &mut written)?;
         Ok(written)
     }
 

@@ -139,7 +139,14 @@ impl Request<'_> {
             }
         }
         if !biases.is_empty() {
-            transforms.push(biases);
+            let Processors { logit_bias, sequence_bias, bad_words, .. } = &self.processors;
+            let name = match (logit_bias.is_empty(), sequence_bias.is_empty(), bad_words.is_empty()) {
+                (false, true, true) => "logit_bias",
+                (true, false, true) => "sequence_bias",
+                (true, true, false) => "bad_words",
+                _ => "biases",
+            };
+            transforms.push_named(name, biases);
         }
         Ok(())
     }
@@ -151,19 +158,23 @@ impl Request<'_> {
         let breakers = if multiplier == 0.0 { TokenSet::new(size) } else { self.dry_breakers()? };
         let dry = Dry::new(multiplier, base, allowed_length, breakers)?;
         if multiplier != 0.0 {
-            transforms.push(dry);
+            transforms.push_named("dry_multiplier", dry);
         }
         if let Some(n) = asked.no_repeat_ngram_size {
-            transforms.push(NoRepeatNgram::new(n)?);
+            transforms.push_named("no_repeat_ngram_size", NoRepeatNgram::new(n)?);
         }
         if asked.min_tokens > 0 {
-            transforms.push(MinTokens::new(&self.engine.end, asked.min_tokens, size));
+            transforms.push_named("min_tokens", MinTokens::new(&self.engine.end, asked.min_tokens, size));
         }
         let last = room.checked_sub(1);
-        for (token, place) in [(asked.forced_bos_token_id, Some(0)), (asked.forced_eos_token_id, last)] {
+        let forced = [
+            ("forced_bos_token_id", asked.forced_bos_token_id, Some(0)),
+            ("forced_eos_token_id", asked.forced_eos_token_id, last),
+        ];
+        for (name, token, place) in forced {
             if let (Some(token), Some(place)) = (token, place) {
                 self.must_be_known(token)?;
-                transforms.push(ForcedToken::new(token, place, size));
+                transforms.push_named(name, ForcedToken::new(token, place, size));
             }
         }
         Ok(())

@@ -1,23 +1,25 @@
 //! A text that is put together of tokens.
 
 use verdigris_constrain::Constraint;
-use verdigris_decoding::{Acceptance, Stop};
+use verdigris_decoding::{Acceptance, Provenance, Stop};
 use verdigris_logits::TokenId;
-use verdigris_text::{TextStream, Vocabulary};
+use verdigris_text::TextStream;
 
-use crate::request::Written;
 use crate::request::stop::StopStrings;
+use crate::request::{Request, Written};
 
 /// What is written of a text so far.
 pub(super) struct Text<'v> {
     written: Written,
     characters: TextStream<'v>,
     stops: StopStrings,
+    /// Whether it is kept how tokens come.
+    is_explained: bool,
 }
 
 impl<'v> Text<'v> {
     /// A text without tokens.
-    pub(super) fn new(vocabulary: &'v Vocabulary, stops: &[String], prompt_tokens: usize, seed: u64) -> Self {
+    pub(super) fn new(request: &'v Request<'_>, prompt_tokens: usize, seed: u64) -> Self {
         let written = Written {
             text: String::new(),
             tokens: Vec::new(),
@@ -29,13 +31,20 @@ impl<'v> Text<'v> {
             acceptance: None,
             lossy: None,
             logprobs: None,
+            explained: None,
+            provenance: Vec::new(),
         };
-        Self { written, characters: TextStream::new(vocabulary), stops: StopStrings::new(stops) }
+        let vocabulary = request.engine.reader().tokenizer().vocabulary();
+        let (characters, stops) = (TextStream::new(vocabulary), StopStrings::new(&request.stops));
+        Self { written, characters, stops, is_explained: request.explain }
     }
 
-    /// Takes a token; returns what can be handed over, which is nothing or whole characters.
-    pub(super) fn push(&mut self, token: TokenId) -> &str {
+    /// Takes a token, which came so; returns what can be handed over, which is nothing or whole characters.
+    pub(super) fn push(&mut self, token: TokenId, provenance: Provenance) -> &str {
         self.written.tokens.push(token);
+        if self.is_explained {
+            self.written.provenance.push(provenance);
+        }
         let before = self.written.text.len();
         self.stops.push(self.characters.push(token), &mut self.written.text);
         &self.written.text[before..]

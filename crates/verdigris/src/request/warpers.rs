@@ -93,8 +93,11 @@ impl Request<'_> {
     pub(super) fn push_temperature(&self, warpers: &mut Chain, is_greedy: bool) -> Result<(), Error> {
         let temperature = if is_greedy { 1.0 } else { self.temperature };
         match self.warpers.dynatemp_range {
-            0.0 => warpers.push(Temperature::new(temperature)?),
-            range => warpers.push(DynamicTemperature::new(temperature, range, self.warpers.dynatemp_exponent)?),
+            0.0 => warpers.push_named("temperature", Temperature::new(temperature)?),
+            range => {
+                let exponent = self.warpers.dynatemp_exponent;
+                warpers.push_named("dynatemp_range", DynamicTemperature::new(temperature, range, exponent)?);
+            }
         }
         Ok(())
     }
@@ -103,20 +106,20 @@ impl Request<'_> {
     pub(super) fn push_warpers(&self, warpers: &mut Chain, random: Random) -> Result<(), Error> {
         let asked = &self.warpers;
         if let Some(p) = asked.typical_p {
-            warpers.push(TypicalP::new(p)?);
+            warpers.push_named("typical_p", TypicalP::new(p)?);
         }
         if let Some(epsilon) = asked.epsilon_cutoff {
-            warpers.push(EpsilonCutoff::new(epsilon)?);
+            warpers.push_named("epsilon_cutoff", EpsilonCutoff::new(epsilon)?);
         }
         if let Some(epsilon) = asked.eta_cutoff {
-            warpers.push(EtaCutoff::new(epsilon)?);
+            warpers.push_named("eta_cutoff", EtaCutoff::new(epsilon)?);
         }
         if let Some(a) = asked.top_a {
-            warpers.push(TopA::new(a)?);
+            warpers.push_named("top_a", TopA::new(a)?);
         }
         let xtc = Xtc::new(asked.xtc_probability, asked.xtc_threshold, random)?;
         if asked.xtc_probability > 0.0 {
-            warpers.push(xtc);
+            warpers.push_named("xtc_probability", xtc);
         }
         Ok(())
     }

@@ -1,0 +1,205 @@
+//! `--explain`: what is told of each token is what has happened to it.
+
+mod support;
+
+use serde_json::Value;
+use support::{Folder, TALE_SMALL};
+
+const COMMON: [&str; 7] = ["generate", "The captain", "--model", TALE_SMALL, "--seed", "3", "--json"];
+
+/// What the program wrote, as JSON.
+#[track_caller]
+fn written(folder: &Folder, arguments: &[&str]) -> Value {
+    let length: &[&str] = if arguments.contains(&"--max-tokens") { &[] } else { &["--max-tokens", "30"] };
+    let run = folder.run(&[&COMMON, arguments, length].concat());
+    assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}");
+    serde_json::from_str(&run.out).unwrap()
+}
+
+#[track_caller]
+fn explained(arguments: &[&str]) -> (Value, Vec<Value>) {
+    explained_in(&Folder::new(), arguments)
+}
+
+#[track_caller]
+fn explained_in(folder: &Folder, arguments: &[&str]) -> (Value, Vec<Value>) {
+    let text = written(folder, &[arguments, &["--explain"]].concat());
+    let tokens = text["explained"].as_array().unwrap().clone();
+    let ids: Vec<&Value> = tokens.iter().map(|of| &of["token"]).collect();
+    assert_eq!(ids, text["tokens"].as_array().unwrap().iter().collect::<Vec<_>>(), "{arguments:?}");
+    (text, tokens)
+}
+
+fn step<'s>(of: &'s Value, name: &str) -> Option<&'s Value> {
+    of["steps"].as_array().unwrap().iter().find(|step| step["name"] == name)
+}
+
+fn number(of: &Value) -> f64 {
+    of.as_f64().unwrap_or(f64::NEG_INFINITY)
+}
+
+/// The probabilities before and after all steps are those of `--logprobs`, and asking changes no text.
+#[test]
+fn probabilities_are_those_of_the_laws() {
+    let folder = Folder::with_key();
+    let more = ["--top-k", "40", "--repetition-penalty", "1.2", "--min-p", "0.01", "--logprobs", "0"];
+    let (text, tokens) = explained(&more);
+    assert_eq!(text["tokens"], written(&folder, &more)["tokens"]);
+    assert!(written(&folder, &more).get("explained").is_none(), "nobody has asked");
+    let processed = written(&folder, &[&more[..], &["--logprobs-mode", "processed"]].concat());
+    for (i, of) in tokens.iter().enumerate() {
+        let is = |told: &Value, law: &Value| {
+            let (told, law) = (number(told), number(&law["logprobs"][i]["logprob"]));
+            assert!((told - law).abs() < 1e-9, "{told} of {law} in place {i}");
+        };
+        is(&of["model_logprob"], &text);
+        is(&of["logprob"], &processed);
+        let last = of["steps"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["logprob"], of["logprob"]);
+        assert_eq!(of["origin"], "computed");
+    }
+}
+
+/// Every option that acts on rows is named as `--help` names it, and what it did is what it promises.
+#[test]
+fn each_step_has_the_name_of_its_option() {
+    let help = Folder::new().run(&["generate", "--help"]).out;
+    /// What each step that is told must be like.
+    type Holds = fn(&Value) -> bool;
+    let cuts: Holds = |step| step["forbidden"].as_u64() > Some(0) && step["shift"] == 0.0;
+    let moves: Holds = |step| step["forbidden"] == 0;
+    let options: [(&[&str], Holds); 19] = [
+        (&["--temperature", "0.7"], moves),
+        (&["--dynatemp-range", "0.5"], moves),
+        (&["--top-k", "5"], |step| step["allowed"] == 5 && step["forbidden"] == 4091),
+        (&["--top-p", "0.5"], cuts),
+        (&["--min-p", "0.1"], cuts),
+        (&["--typical-p", "0.5"], cuts),
+        (&["--epsilon-cutoff", "0.01"], cuts),
+        (&["--eta-cutoff", "0.01"], cuts),
+        (&["--top-a", "0.5"], cuts),
+        (&["--xtc-probability", "1"], cuts),
+        (&["--repetition-penalty", "1.5"], moves),
+        (&["--presence-penalty", "1"], |step| step["shift"] == 0.0 || step["shift"] == -1.0),
+        (&["--frequency-penalty", "1"], |step| number(&step["shift"]) <= 0.0),
+        (&["--logit-bias", "13=-1.5"], |step| step["shift"] == 0.0 || step["shift"] == -1.5),
+        (&["--sequence-bias", "the=2"], |step| step["shift"] == 0.0 || step["shift"] == 2.0),
+        (&["--bad-words", "the"], cuts),
+        (&["--suppress-tokens", "13,14"], |step| step["forbidden"] == 2),
+        (&["--min-tokens", "20"], |step| step["forbidden"] == 1),
+        (&["--no-repeat-ngram-size", "1"], cuts),
+    ];
+    for (option, holds) in options {
+        let name = option[0].trim_start_matches("--");
+        assert!(help.contains(&format!("--{name} ")), "{name}");
+        let (_, tokens) = explained(option);
+        let told: Vec<&Value> = tokens.iter().filter_map(|of| step(of, name)).collect();
+        assert!(!told.is_empty(), "{name} changes no row");
+        for step in told {
+            assert!(holds(step), "{name}: {step}");
+        }
+    }
+    let dry = ["--dry-multiplier", "3", "--temperature", "0", "--max-tokens", "120"];
+    let (_, tokens) = explained(&dry);
+    assert!(tokens.iter().any(|of| step(of, "dry-multiplier").is_some()));
+}
+
+#[test]
+fn how_a_token_came_is_told() {
+    let count = |tokens: &[Value], origin: &str| tokens.iter().filter(|of| of["origin"] == origin).count() as u64;
+    let (plain, _) = explained(&[]);
+    let drafters: [(&[&str], &[&str]); 5] = [
+        (&["--draft", "tale-small"], &["draft"]),
+        (&["--lookup", "--draft-tokens", "3", "--temperature", "0", "--max-tokens", "150"], &["lookup"]),
+        (&["--draft", "tale-expert", "--draft-tokens", "3"], &["draft"]),
+        (&["--draft", "tale-expert", "--draft-tree", "2,2"], &["draft"]),
+        (&["--draft", "tale-expert", "--draft-tokens", "4", "--draft-rule", "block"], &["draft"]),
+    ];
+    for (arguments, by) in drafters {
+        let (text, tokens) = explained(arguments);
+        let (drafted, corrected) = (count(&tokens, "drafted"), count(&tokens, "corrected"));
+        assert_eq!(text["accepted"], drafted, "{arguments:?}");
+        // The last token of each call is the model's own.
+        assert_eq!(text["calls"], corrected + count(&tokens, "computed"), "{arguments:?}");
+        assert!(drafted > 0, "{arguments:?}");
+        for of in tokens.iter().filter(|of| of["origin"] == "drafted") {
+            assert!(by.iter().any(|by| of["by"] == *by), "{of}");
+        }
+    }
+    // A draft of another model that does not stand is told apart from no draft.
+    let (_, tokens) = explained(&["--draft", "tale-expert", "--draft-tokens", "1"]);
+    assert!(count(&tokens, "corrected") > 0);
+    // One of several texts is told of as it is alone.
+    let run = Folder::new().run(&[&COMMON[..], &["--max-tokens", "30", "--texts", "2", "--explain"]].concat());
+    let texts: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let same = texts.iter().find(|text| text["seed"] == 3).unwrap();
+    assert_eq!(same["explained"], plain["explained"]);
+    // Lookup before another drafter, which copies: both are named.
+    let copying =
+        ["--lookup", "--draft", "tale-expert", "--draft-tokens", "4", "--temperature", "0", "--max-tokens", "200"];
+    let (_, tokens) = explained(&copying);
+    for by in ["lookup", "draft"] {
+        assert!(tokens.iter().any(|of| of["by"] == by), "{by}");
+    }
+}
+
+#[test]
+fn what_a_form_decides_is_told() {
+    let (text, tokens) = explained(&["--regex", " (yes|no), said the captain of the ship\\."]);
+    let decided: Vec<&Value> = tokens.iter().filter(|of| of["origin"] == "decided").collect();
+    assert!(decided.len() > 1, "{text}");
+    for of in &decided {
+        assert_eq!((&of["by"], &of["logprob"]), (&"regex".into(), &0.0.into()), "{of}");
+        assert_eq!(step(of, "regex").unwrap()["allowed"], 1, "{of}");
+        assert!(number(&of["model_logprob"]) < 0.0, "the model was not as sure: {of}");
+    }
+    let first = &tokens[0];
+    assert!(first["origin"] == "computed" && step(first, "regex").unwrap()["allowed"].as_u64() > Some(1), "{first}");
+    for (option, form) in [("--choice", "yes, perhaps,no, perhaps not"), ("--json-schema", "{\"const\": \"yes\"}")] {
+        let (_, tokens) = explained(&[option, form]);
+        assert!(tokens.iter().any(|of| of["by"] == option.trim_start_matches("--")), "{option}");
+    }
+    let (_, tokens) = explained(&["--forced-bos-token-id", "777"]);
+    assert_eq!((&tokens[0]["origin"], &tokens[0]["by"]), (&"computed".into(), &Value::Null), "there is no row before");
+    assert_eq!(step(&tokens[0], "forced-bos-token-id").unwrap()["allowed"], 1);
+}
+
+/// A soft mark adds its strength to green tokens and to no others.
+#[test]
+fn what_a_token_says_for_the_mark_is_told() {
+    let folder = Folder::with_key();
+    let (_, tokens) = explained_in(&folder, &["--key", "my.key"]);
+    for of in tokens.iter().filter(|of| of.get("mark").is_some()) {
+        let shift = number(&step(of, "watermark").unwrap()["shift"]);
+        let expected = if of["mark"]["green"] == true { 2.0 } else { 0.0 };
+        assert!((shift - expected).abs() < 1e-5, "{of}");
+        assert_eq!(of["mark"]["score"], expected / 2.0);
+    }
+    let greens = tokens.iter().filter(|of| of["mark"]["green"] == true).count();
+    let marked = tokens.iter().filter(|of| of.get("mark").is_some()).count();
+    assert!((26..=30).contains(&marked) && (10..marked).contains(&greens), "{greens} of {marked}");
+    // Noise chooses the token itself, and its score is no colour.
+    folder.run(&["key", "new", "quiet.key", "--dialect", "native-gumbel"]);
+    let (_, tokens) = explained_in(&folder, &["--key", "quiet.key", "--temperature", "1"]);
+    let of = tokens.iter().rfind(|of| of.get("mark").is_some()).unwrap();
+    assert_eq!(step(of, "watermark").unwrap()["allowed"], 1, "{of}");
+    assert!(number(&of["mark"]["score"]) > 0.0, "{of}");
+}
+
+/// For people: a line a token on standard error, and standard output as ever.
+#[test]
+fn people_read_a_line_a_token() {
+    let folder = Folder::with_key();
+    let common = ["generate", "The captain", "--seed", "3", "--max-tokens", "12", "--key", "my.key"];
+    let plain = folder.run(&common);
+    let run = folder.run(&[&common[..], &["--explain"]].concat());
+    assert_eq!((run.status, &run.out, plain.err.as_str()), (0, &plain.out, ""));
+    let lines: Vec<&str> = run.err.lines().collect();
+    assert_eq!(lines.len(), 13, "{}", run.err);
+    assert!(!run.err.contains('\x1b'), "no colours in a pipe");
+    assert!(lines[0].starts_with("place") || lines[0].trim_start().starts_with("place"), "{}", lines[0]);
+    assert!(run.err.contains("watermark green +2.00") && run.err.contains("watermark red"), "{}", run.err);
+    assert!(lines[1..].iter().all(|line| line.contains("top-p left ") && line.contains(" call ")), "{}", run.err);
+    let spelled: String = lines[1..].iter().map(|line| line.split('"').nth(1).unwrap()).collect();
+    assert_eq!(spelled, plain.out.trim_end().replace('\n', "\\n"));
+}

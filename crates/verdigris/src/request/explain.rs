@@ -1,0 +1,170 @@
+//! How each token of a text came, and what each step did to the row that it was drawn from.
+
+use verdigris_decoding::writing::Provenance;
+use verdigris_decoding::{DecodeError, Target};
+use verdigris_logits::transform::ChainState;
+use verdigris_logits::{Row, TokenId, Transform};
+use verdigris_watermark::{Embed, MarkScore};
+
+use crate::error::Error;
+use crate::request::{Guesser, Request};
+
+/// A token of a text: how it came, and what each step did to the row that it was drawn from.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Explained {
+    /// The token.
+    pub token: TokenId,
+    /// Its text. Bytes that are no character by themselves become U+FFFD.
+    pub text: String,
+    /// How it came.
+    pub origin: TokenOrigin,
+    /// The natural logarithm of its probability by the model (with its experts), before any step.
+    pub model_logprob: f64,
+    /// That of its probability after all steps, which it was drawn with. At temperature 0 the most probable token is
+    /// taken, whatever its probability is.
+    pub logprob: f64,
+    /// The steps that changed the row, in the order in which they acted ([`Request`] tells it).
+    pub steps: Vec<StepEffect>,
+    /// What the token says for the mark; `None` without a key, and where the key marks nothing.
+    pub mark: Option<MarkScore>,
+}
+
+/// How a token came to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenOrigin {
+    /// By a call of the model.
+    Computed,
+    /// By a call of the model, in the place of a draft that did not stand.
+    Corrected,
+    /// As a draft that stood. The name is that of the method of [`Request`] that asked for who made it, such as
+    /// `lookup`.
+    Drafted(&'static str),
+    /// Without a call: the step of this name, as [`StepEffect::name`], allowed nothing else.
+    Decided(&'static str),
+}
+
+/// What a step did to a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct StepEffect {
+    /// The method of [`Request`] that asked for it, such as `top_p`; `biases` and `penalties` are several in one step,
+    /// and `padding` forbids ids that are no tokens.
+    pub name: &'static str,
+    /// How many tokens were allowed after it.
+    pub allowed: usize,
+    /// How many it has forbidden.
+    pub forbidden: usize,
+    /// What it has added to the logit of the token that was written.
+    pub shift: f32,
+    /// The natural logarithm of the token's probability after it.
+    pub logprob: f64,
+}
+
+impl Request<'_> {
+    /// Says of each token how it came, and what each step did to the row that it was drawn from
+    /// ([`Written::explained`](crate::Written::explained)). For that the model reads the prompt and the text once more
+    /// when the text is at its end, as for [`Request::logprobs`], and the steps act on each row one by one.
+    pub fn explain(mut self) -> Self {
+        self.explain = true;
+        self
+    }
+
+    /// How a token came, by the names of who was asked; `decided_by` is the step that decides in its place.
+    fn origin(&self, provenance: Provenance, decided_by: Option<&'static str>) -> TokenOrigin {
+        match provenance {
+            Provenance::Computed => TokenOrigin::Computed,
+            Provenance::Corrected => TokenOrigin::Corrected,
+            Provenance::Decided => TokenOrigin::Decided(decided_by.unwrap_or_default()),
+            // Lookup before another drafter is its second way.
+            Provenance::Drafted { way } => TokenOrigin::Drafted(match self.guesser {
+                Some(_) if way > 0 => "lookup",
+                None => "lookup",
+                Some(Guesser::Model(_)) => "draft",
+                Some(Guesser::Head(_)) => "draft_head",
+                Some(Guesser::Expert) => "draft_by_expert",
+            }),
+        }
+    }
+}
+
+/// Explains the tokens of a text, one after the other.
+pub(super) struct Explainer<'a> {
+    request: &'a Request<'a>,
+    names: Vec<&'static str>,
+    /// The mark, with the end of the text.
+    mark: Option<(Embed, <Embed as Transform>::State)>,
+    /// The logits before a step.
+    before: Vec<f32>,
+    explained: Vec<Explained>,
+}
+
+impl<'a> Explainer<'a> {
+    pub(super) fn new(request: &'a Request<'a>, target: &Target, prompt: &[TokenId]) -> Result<Self, Error> {
+        let mark = request.key.map(|key| request.embed(key)).transpose()?;
+        Ok(Self {
+            request,
+            names: target.transforms.names().collect(),
+            mark: mark.map(|embed| (embed.start(prompt), embed)).map(|(state, embed)| (embed, state)),
+            before: Vec::new(),
+            explained: Vec::new(),
+        })
+    }
+
+    /// Takes the model's row of a token through all steps.
+    pub(super) fn explain(
+        &mut self,
+        target: &Target,
+        state: &ChainState,
+        row: &mut Row,
+        (token, provenance): (TokenId, Provenance),
+        position: usize,
+    ) -> Result<(), DecodeError> {
+        let Self { request, names, mark, before, explained } = self;
+        let logprob = |row: &Row| row.log_sum_exp().map(|sum| f64::from(row.logits()[token as usize]) - sum);
+        let model_logprob = logprob(row).ok_or(DecodeError::NotNumbers { position })?;
+        let (mut steps, mut allowed, mut last) = (Vec::new(), count_allowed(row.logits()), model_logprob);
+        before.clear();
+        before.extend_from_slice(row.logits());
+        target.transforms.apply_each(state, row, |step, row| {
+            if row.logits() == &before[..] {
+                return;
+            }
+            let left = count_allowed(row.logits());
+            let shift = match (row.logits()[token as usize], before[token as usize]) {
+                (after, before) if after == before => 0.0,
+                (after, before) => after - before,
+            };
+            // A row that a step has left without tokens has no law.
+            last = logprob(row).unwrap_or(f64::NEG_INFINITY);
+            let forbidden = allowed.saturating_sub(left);
+            steps.push(StepEffect { name: names[step], allowed: left, forbidden, shift, logprob: last });
+            allowed = left;
+            before.clear();
+            before.extend_from_slice(row.logits());
+        });
+        let decided_by = target.transforms.decided_by(state).map(|(step, _)| names[step]);
+        explained.push(Explained {
+            token,
+            text: request.engine.reader().tokenizer().decode(&[token]),
+            origin: request.origin(provenance, decided_by),
+            model_logprob,
+            logprob: last,
+            steps,
+            mark: mark.as_ref().and_then(|(embed, tail)| embed.score(tail, token)),
+        });
+        if let Some((embed, tail)) = mark {
+            embed.advance(tail, token);
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Vec<Explained> {
+        self.explained
+    }
+}
+
+fn count_allowed(logits: &[f32]) -> usize {
+    logits.iter().filter(|&&z| z > f32::NEG_INFINITY).count()
+}

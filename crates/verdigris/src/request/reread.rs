@@ -1,0 +1,66 @@
+//! The rows of a text that is written, computed once more for those who ask about its tokens.
+
+use verdigris_decoding::{DecodeError, Target};
+use verdigris_logits::{Row, TokenId, Transform};
+use verdigris_models::{Batch, Rows, Wanted};
+
+use crate::error::Error;
+use crate::request::explain::Explainer;
+use crate::request::logprobs::{LogprobsMode, expected_in};
+use crate::request::{Request, Written};
+
+/// How many tokens of a text are read in one call: so many rows are held at a time.
+const AT_A_TIME: usize = 64;
+
+impl Request<'_> {
+    /// Adds to a text what is asked about its tokens.
+    pub(super) fn reread(&self, target: &Target, prompt: &[TokenId], written: &mut Written) -> Result<(), Error> {
+        if self.logprobs.is_none() && !self.explain {
+            return Ok(());
+        }
+        let (tokens, provenance) = (&written.tokens[..], &written.provenance[..]);
+        let (context, tokenizer) = (self.engine.context_length(), self.engine.reader().tokenizer());
+        let mut logprobs = Vec::with_capacity(if self.logprobs.is_some() { tokens.len() } else { 0 });
+        let mut explainer = self.explain.then(|| Explainer::new(self, target, prompt)).transpose()?;
+        let needs_law = self.explain || self.logprobs_mode == LogprobsMode::Processed;
+        let (mut row, mut state, mut at) = (Row::default(), target.transforms.start(prompt), 0);
+        let mut of_row = |logits: &[f32]| {
+            let (token, position) = (tokens[at], prompt.len() + at);
+            let mut expect = |row: &mut Row, mode| match self.logprobs.filter(|_| self.logprobs_mode == mode) {
+                None => Ok(()),
+                Some(top) => {
+                    let expected = expected_in(row, token, top, |token| tokenizer.decode(&[token]));
+                    logprobs.push(expected.ok_or(DecodeError::NotNumbers { position })?);
+                    Ok::<(), DecodeError>(())
+                }
+            };
+            row.load(logits);
+            expect(&mut row, LogprobsMode::Raw)?;
+            if needs_law {
+                match &mut explainer {
+                    Some(explainer) => {
+                        explainer.explain(target, &state, &mut row, (token, provenance[at]), position)?;
+                    }
+                    None => target.transforms.apply(&state, &mut row),
+                }
+                expect(&mut row, LogprobsMode::Processed)?;
+                target.transforms.advance(&mut state, token);
+            }
+            at += 1;
+            Ok::<(), Error>(())
+        };
+        if let Some((_, before_last)) = tokens.split_last() {
+            let mut sequence = self.engine.model.clone().begin((prompt.len() + tokens.len()).min(context))?;
+            let mut rows = Rows::default();
+            sequence.forward(&Batch::chain(prompt, Wanted::Last), &mut rows)?;
+            of_row(rows.last())?;
+            for some in before_last.chunks(AT_A_TIME) {
+                sequence.forward(&Batch::chain(some, Wanted::All), &mut rows)?;
+                (0..some.len()).try_for_each(|i| of_row(rows.row(i)))?;
+            }
+        }
+        written.logprobs = self.logprobs.map(|_| logprobs);
+        written.explained = explainer.map(Explainer::finish);
+        Ok(())
+    }
+}
