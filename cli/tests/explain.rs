@@ -5,7 +5,7 @@ mod support;
 use serde_json::Value;
 use support::{Folder, TALE_SMALL};
 
-const COMMON: [&str; 7] = ["generate", "The captain", "--model", TALE_SMALL, "--seed", "3", "--json"];
+const COMMON: [&str; 8] = ["generate", "The captain", "--model", TALE_SMALL, "--seed", "3", "--json", "--quiet"];
 
 /// What the program wrote, as JSON.
 #[track_caller]
@@ -190,7 +190,7 @@ fn what_a_token_says_for_the_mark_is_told() {
 #[test]
 fn people_read_a_line_a_token() {
     let folder = Folder::with_key();
-    let common = ["generate", "The captain", "--seed", "3", "--max-tokens", "12", "--key", "my.key"];
+    let common = ["generate", "The captain", "--seed", "3", "--max-tokens", "12", "--key", "my.key", "--quiet"];
     let plain = folder.run(&common);
     let run = folder.run(&[&common[..], &["--explain"]].concat());
     assert_eq!((run.status, &run.out, plain.err.as_str()), (0, &plain.out, ""));
