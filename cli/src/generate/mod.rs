@@ -4,6 +4,7 @@ pub(crate) mod drafts;
 mod explain;
 mod prompt;
 mod rewards;
+mod search;
 mod texts;
 
 pub(crate) use texts::TextFields;
@@ -19,6 +20,7 @@ use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
 use crate::generate::prompt::PromptOptions;
 use crate::generate::rewards::RewardOptions;
+use crate::generate::search::SearchOptions;
 use crate::model::EngineOptions;
 use crate::number::whole;
 use crate::output::OutputFile;
@@ -54,6 +56,8 @@ Examples:
   verdigris generate \"The captain\" --bad-words \"sea\" --min-tokens 50
   verdigris generate \"The captain\" --logit-bias 13=-5 --json --logprobs 3
   verdigris generate \"The captain\" --draft tale-small --explain
+  verdigris generate \"The captain\" --beams 4 --texts 4
+  verdigris generate \"The captain\" --penalty-alpha 0.6 --top-k 4
   verdigris generate --expert tale-expert --anti tale-small
   verdigris generate -m Qwen/Qwen2.5-0.5B-Instruct --chat \"What is a spar?\" \\
       --system \"Be brief.\"")]
@@ -63,9 +67,8 @@ pub(crate) struct Generate {
     #[command(flatten)]
     asked: RequestOptions,
     /// Write so many texts side by side, with this seed and the ones after it, and print each when it ends
-    #[arg(long, value_name = "N", default_value = "1", hide_default_value = true,
-          value_parser = clap::value_parser!(u16).range(1..))]
-    texts: u16,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    texts: Option<u16>,
     /// Print a JSON object for each text at its end instead of text as it comes
     #[arg(long)]
     json: bool,
@@ -100,6 +103,8 @@ pub(crate) struct Generate {
     rewards: RewardOptions,
     #[command(flatten, next_help_heading = "Sampling")]
     sampling: SamplingOptions,
+    #[command(flatten, next_help_heading = "Search")]
+    search: SearchOptions,
     #[command(flatten, next_help_heading = "Tokens")]
     tokens: TokenOptions,
 }
@@ -126,6 +131,7 @@ impl Generate {
         self.run.begin()?;
         let mark = self.asked.mark()?;
         self.drafts.check(self.asked.seed)?;
+        self.search.check(self.texts, self.rewards.best_of.is_some())?;
         // Told before anything is computed.
         let inputs: Vec<_> = self.prompt.file().into_iter().chain(self.asked.key_file()).collect();
         let file = self.output.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
@@ -145,7 +151,7 @@ impl Generate {
         if self.explain {
             request = request.explain();
         }
-        request = self.form.apply(request)?;
+        request = self.search.apply(self.form.apply(request)?);
         let (judge, guide) = (self.rewards.judge()?, self.rewards.guide()?);
         if let Some(guide) = &guide {
             request = request.guide(guide, self.rewards.guide_weight, self.rewards.guide_top_k);

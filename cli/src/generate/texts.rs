@@ -9,7 +9,7 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use verdigris::watermark::scheme::Stage;
-use verdigris::{BestOf, Event, Key, Logprob, Request, Reward, Stop, TokenLogprobs, Written};
+use verdigris::{BestOf, Event, Hypothesis, Key, Logprob, Request, Reward, Stop, TokenLogprobs, Written};
 
 use crate::error::Failure;
 use crate::generate::Generate;
@@ -44,9 +44,24 @@ struct Output<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     kl_bound: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    logprob: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    law_logprob: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inclusion: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     logprobs: Option<Vec<Expected<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explained: Option<Vec<ExplainedFields<'a>>>,
+}
+
+/// Why a text is printed and others are not.
+#[derive(Clone, Copy)]
+enum Chosen<'c> {
+    ByReward(&'c BestOf),
+    BySearch(&'c Hypothesis),
 }
 
 /// What JSON says of a text, whoever asked for it.
@@ -148,12 +163,14 @@ impl Generate {
         file: Option<OutputFile>,
     ) -> Result<ExitCode, Failure> {
         let started = Instant::now();
-        let write = |mut paper: Paper<'_>| match (self.rewards.best_of.zip(judge), self.texts) {
+        let count = self.texts.unwrap_or(1);
+        let write = |mut paper: Paper<'_>| match (self.rewards.best_of.zip(judge), self.search.beams) {
             (Some((count, judge)), _) => {
                 Ok(vec![self.best_of(request, count, judge, prompt, proof, &mut paper, started)?])
             }
-            (None, 1) => Ok(vec![self.stream(request, prompt, proof, &mut paper, started)?]),
-            (None, _) => self.side_by_side(request, prompt, proof, &mut paper, started),
+            (None, Some(beams)) => self.found(request, beams, prompt, proof, &mut paper, started),
+            (None, None) if count == 1 => Ok(vec![self.stream(request, prompt, proof, &mut paper, started)?]),
+            (None, None) => self.side_by_side(request, count, prompt, proof, &mut paper, started),
         };
         let texts = match file {
             Some(file) => {
@@ -238,7 +255,7 @@ impl Generate {
         let best = request.best_of(count.into(), judge, self.rewards.reward_temperature)?;
         let written = best.text();
         match self.json {
-            true => self.print(paper, best.index, written, prompt, proof, Some(&best), started)?,
+            true => self.print(paper, best.index, written, prompt, proof, Some(Chosen::ByReward(&best)), started)?,
             false => {
                 let before = if paper.terminal && !self.asked.chat { prompt } else { "" };
                 paper.faint(before)?;
@@ -259,16 +276,47 @@ impl Generate {
         Ok(best.text().clone())
     }
 
-    /// Writes several texts together, and each of them out when it ends.
-    fn side_by_side(
+    /// Writes the texts that a search finds, the best first.
+    fn found(
         &self,
         request: Request<'_>,
+        beams: u16,
         prompt: &str,
         proof: Option<&Proof<'_>>,
         paper: &mut Paper<'_>,
         started: Instant,
     ) -> Result<Vec<Written>, Failure> {
-        let count = usize::from(self.texts);
+        let found = self.search.found(request, beams, self.texts)?;
+        for (i, hypothesis) in found.iter().enumerate() {
+            let written = &hypothesis.written;
+            if self.json {
+                self.print(paper, i, written, prompt, proof, Some(Chosen::BySearch(hypothesis)), started)?;
+                continue;
+            }
+            if found.len() > 1 {
+                paper.faint(&format!("score {:.3}\n", hypothesis.score))?;
+            }
+            if found.len() > 1 || paper.terminal {
+                paper.faint(if self.asked.chat { "" } else { prompt })?;
+            }
+            paper.text(&written.text)?;
+            paper.out.write_all(if found.len() > 1 { b"\n\n" } else { b"\n" })?;
+        }
+        paper.out.flush()?;
+        Ok(found.into_iter().map(|hypothesis| hypothesis.written).collect())
+    }
+
+    /// Writes several texts together, and each of them out when it ends.
+    fn side_by_side(
+        &self,
+        request: Request<'_>,
+        count: u16,
+        prompt: &str,
+        proof: Option<&Proof<'_>>,
+        paper: &mut Paper<'_>,
+        started: Instant,
+    ) -> Result<Vec<Written>, Failure> {
+        let count = usize::from(count);
         let style = ProgressStyle::with_template("{bar:32.green/dim} {msg}").expect("the template is well-formed");
         let bar = match self.run.quiet {
             true => ProgressBar::hidden(),
@@ -317,9 +365,14 @@ impl Generate {
         written: &Written,
         prompt: &str,
         proof: Option<&Proof<'_>>,
-        best: Option<&BestOf>,
+        chosen: Option<Chosen<'_>>,
         started: Instant,
     ) -> io::Result<()> {
+        let (best, found) = match chosen {
+            Some(Chosen::ByReward(best)) => (Some(best), None),
+            Some(Chosen::BySearch(found)) => (None, Some(found)),
+            None => (None, None),
+        };
         let output = Output {
             format: "verdigris-generate-1",
             index,
@@ -333,6 +386,10 @@ impl Generate {
             reward: best.map(|best| best.rewards[best.index]),
             rewards: best.map(|best| &best.rewards[..]),
             kl_bound: best.map(BestOf::kl_bound),
+            logprob: found.map(|found| found.logprob),
+            score: found.map(|found| found.score),
+            law_logprob: found.and_then(|found| found.law_logprob),
+            inclusion: found.and_then(|found| found.inclusion),
             logprobs: written.logprobs.as_ref().map(|all| all.iter().map(Expected::from).collect()),
             explained: written.explained.as_ref().map(|all| all.iter().map(ExplainedFields::from).collect()),
         };

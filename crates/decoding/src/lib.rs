@@ -16,6 +16,7 @@
 //! | [`rules`] | which guesses stand |
 //! | [`chance`] | where every random decision goes through |
 //! | [`guide`] | a reward model that moves the likeliest tokens |
+//! | [`search`] | beams, and contrastive search |
 //! | [`best_of`] | one of several texts, by their scores |
 //! | [`steer`] | a model moved by experts |
 //! | [`mod@perplexity`] | how well a model predicts a text |
@@ -35,6 +36,7 @@ pub mod limits;
 pub mod perplexity;
 pub mod plain;
 pub mod rules;
+pub mod search;
 pub mod speculative;
 pub mod steer;
 #[cfg(test)]
@@ -53,6 +55,7 @@ pub use perplexity::{Perplexity, perplexity};
 pub use plain::Plain;
 pub use rules::Rule;
 pub use rules::typical::Typical;
+pub use search::{Beams, Contrastive, EarlyStopping};
 pub use speculative::{Acceptance, Speculative};
 pub use steer::{ExpertDrafter, Pair, Steered};
 pub use target::{DecodeError, Target};

@@ -27,6 +27,11 @@ pub enum DecodeError {
     /// A prompt of no tokens: there is no row to begin with.
     #[error("a prompt needs at least one token")]
     EmptyPrompt,
+    /// A way of writing that compares hidden states, and a model that keeps none.
+    #[error(
+        "contrastive search compares hidden states, and this model keeps none: it needs one that our own decoder computes on one CPU"
+    )]
+    NoHiddenStates,
     /// The transforms forbid every token.
     #[error("no token is allowed at position {position}: the constraints contradict each other")]
     DeadEnd {

@@ -26,6 +26,8 @@ pub enum Purpose {
     Choice = 6,
     /// Whether the top choices are left out.
     Exclude = 7,
+    /// The noise on a token that a search may go on with.
+    Candidate = 8,
 }
 
 /// A stream of reproducible draws under one seed.

@@ -133,6 +133,16 @@ pub enum Error {
         /// What it goes with.
         needs: &'static str,
     },
+    /// Two things are asked for that have no meaning together.
+    #[error("{what} does not go with {with}: {why}")]
+    Apart {
+        /// The one.
+        what: String,
+        /// The other.
+        with: &'static str,
+        /// Why not, and what to do.
+        why: &'static str,
+    },
     /// No text can be written after one of several prompts.
     #[error("prompt {index}: {source}")]
     InPrompt {

@@ -72,7 +72,8 @@ pub use backend::device;
 pub use engine::Engine;
 pub use error::Error;
 pub use request::{
-    BestOf, Event, Explained, Logprob, LogprobsMode, Prompt, Request, StepEffect, TokenLogprobs, TokenOrigin, Written,
+    BestOf, Event, Explained, Hypothesis, Logprob, LogprobsMode, Prompt, Request, StepEffect, TokenLogprobs,
+    TokenOrigin, Written,
 };
 pub use reward::Reward;
 pub use surprise::Weighed;
@@ -80,7 +81,7 @@ pub use surprise::Weighed;
 #[cfg(feature = "candle")]
 pub use verdigris_candle::Candle;
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Registry, Style};
-pub use verdigris_decoding::{self as decoding, Acceptance, DraftLength, Stop, TreeShape};
+pub use verdigris_decoding::{self as decoding, Acceptance, Beams, DraftLength, EarlyStopping, Stop, TreeShape};
 pub use verdigris_detector::{self as detector, DetectError, Finding, Judgement, Look, MarkedPassage, Reader};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};

@@ -39,7 +39,11 @@ pub struct OutOfRange {
     range: &'static str,
 }
 
-pub(crate) fn check(name: &'static str, value: f64, ok: bool, range: &'static str) -> Result<(), OutOfRange> {
+/// Refuses a parameter that is not `ok`, by its name and the range that it must be in.
+///
+/// # Errors
+/// [`OutOfRange`] if it is not.
+pub fn check(name: &'static str, value: f64, ok: bool, range: &'static str) -> Result<(), OutOfRange> {
     if ok { Ok(()) } else { Err(OutOfRange { name, value, range }) }
 }
 

@@ -44,6 +44,7 @@ impl Request<'_> {
         count: usize,
         mut each: impl FnMut(usize, Event<'_>) -> ControlFlow<()>,
     ) -> Result<Vec<Written>, Error> {
+        self.draws_texts()?;
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let seeds = (0..count as u64).map(|i| first.wrapping_add(i));
@@ -88,6 +89,7 @@ impl Request<'_> {
         prompts: impl IntoIterator<Item = impl Into<Prompt>>,
         mut each: impl FnMut(usize, Event<'_>) -> ControlFlow<()>,
     ) -> Result<Vec<Written>, Error> {
+        self.draws_texts()?;
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let mut prompts_read = Vec::new();
         // All prompts are looked at before anything is written.
@@ -139,7 +141,7 @@ impl Request<'_> {
         Ok(together.drafting(drafters, self.draft_length, self.rule))
     }
 
-    fn begun(&self, prompt_tokens: usize, seed: u64) -> Text<'_> {
+    pub(super) fn begun(&self, prompt_tokens: usize, seed: u64) -> Text<'_> {
         Text::new(self, prompt_tokens, seed)
     }
 }

@@ -8,6 +8,7 @@ mod many;
 mod one;
 mod processors;
 mod reread;
+mod search;
 mod stop;
 mod text;
 mod warpers;
@@ -26,6 +27,7 @@ pub use best_of::BestOf;
 pub use explain::{Explained, StepEffect, TokenOrigin};
 pub use logprobs::{Logprob, LogprobsMode, TokenLogprobs};
 pub use many::Event;
+pub use search::Hypothesis;
 
 use crate::engine::Engine;
 use crate::request::processors::Processors;
@@ -83,6 +85,7 @@ pub struct Request<'a> {
     frequency_penalty: f64,
     processors: Processors,
     warpers: Warpers,
+    penalty_alpha: Option<f64>,
     logprobs: Option<usize>,
     logprobs_mode: LogprobsMode,
     explain: bool,
@@ -230,6 +233,7 @@ impl<'a> Request<'a> {
             frequency_penalty: 0.0,
             processors: Processors::default(),
             warpers: Warpers::default(),
+            penalty_alpha: None,
             logprobs: None,
             logprobs_mode: LogprobsMode::Raw,
             explain: false,

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use verdigris_decoding::search::{Contrast, Contrastive};
 use verdigris_decoding::{
     BoxedDrafter, DraftModel, Drafter, FeatureDrafter, Limits, Lookup, LookupFirst, Medusa, Plain, Seeded, Speculative,
     Stop, Target, Writing,
@@ -31,12 +32,17 @@ impl Request<'_> {
     ///
     /// # Errors
     /// As [`Request::text`].
-    pub fn stream(self, mut each: impl FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
+    pub fn stream(mut self, mut each: impl FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
+        let contrast = self.contrast()?;
+        if contrast.is_some() {
+            // Nothing is drawn.
+            self.temperature = 0.0;
+        }
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let guide = self.guide_asked_for(prompt.len())?;
         let target = self.target(prompt.len(), form.as_ref(), guide.as_ref(), seed)?;
-        let mut writing = self.writing(&target, &prompt)?;
+        let mut writing = self.writing(&target, &prompt, contrast)?;
         let mut text = Text::new(&self, prompt.len(), seed);
         let mut stopped = None;
         while stopped.is_none()
@@ -61,8 +67,16 @@ impl Request<'_> {
     }
 
     /// The way of writing that was asked for.
-    fn writing<'t>(&self, target: &'t Target, prompt: &[TokenId]) -> Result<Box<dyn Writing + 't>, Error> {
+    fn writing<'t>(
+        &self,
+        target: &'t Target,
+        prompt: &[TokenId],
+        contrast: Option<Contrast>,
+    ) -> Result<Box<dyn Writing + 't>, Error> {
         let (model, limits, chance) = (self.engine.model.clone(), self.limits(), Seeded(target.random));
+        if let Some(contrast) = contrast {
+            return Ok(Box::new(Contrastive::new(model, target, prompt, limits, contrast)?));
+        }
         let capacity = prompt.len().saturating_add(limits.max_tokens);
         if let (Some(Guesser::Expert), Some(steered)) = (self.guesser, &self.engine.steered) {
             // One text can share the expert with its drafter.
