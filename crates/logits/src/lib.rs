@@ -34,6 +34,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod blocks;
 pub mod dry;
 pub mod forbid;
 pub mod forced_token;

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use crate::blocks::{BLOCK, collect, is_forbidden, largest, reached_by, with_masks};
 use crate::steps::{Step, Steps, Words};
 use crate::{TokenId, TokenSet};
 
@@ -17,6 +18,8 @@ pub struct Row {
     logits: Vec<f32>,
     /// For steps that rank tokens.
     order: Vec<TokenId>,
+    /// For the best logits of blocks.
+    maxima: Vec<f32>,
     /// For steps that make a set of tokens.
     set: TokenSet,
     /// What is done to the row, where that is kept instead of done.
@@ -102,10 +105,13 @@ impl Row {
             return steps.restrict(set);
         }
         let mut words = set.words().iter();
-        for chunk in self.logits.chunks_mut(64) {
-            let word = words.next().copied().unwrap_or(0);
-            for (bit, logit) in chunk.iter_mut().enumerate() {
-                *logit = if word >> bit & 1 == 1 { *logit } else { f32::NEG_INFINITY };
+        for block in self.logits.chunks_mut(BLOCK) {
+            match words.next().copied().unwrap_or(0) {
+                0 => block.fill(f32::NEG_INFINITY),
+                u64::MAX => (),
+                word => with_masks(block, word, |logit, mask| {
+                    f32::from_bits((logit.to_bits() & mask) | (f32::NEG_INFINITY.to_bits() & !mask))
+                }),
             }
         }
     }
@@ -115,10 +121,8 @@ impl Row {
         if let Some(steps) = self.recorded() {
             return steps.bias(set, delta);
         }
-        for (chunk, &word) in self.logits.chunks_mut(64).zip(set.words()) {
-            for (bit, logit) in chunk.iter_mut().enumerate() {
-                *logit += if word >> bit & 1 == 1 { delta } else { 0.0 };
-            }
+        for (block, &word) in self.logits.chunks_mut(BLOCK).zip(set.words()) {
+            with_masks(block, word, |logit, mask| logit + f32::from_bits(delta.to_bits() & mask));
         }
     }
 
@@ -134,20 +138,42 @@ impl Row {
     /// Lends the ids of all allowed tokens, to be put in any order, beside the logits; none where the row [is
     /// broken](Row::is_broken), which so stays as it is.
     pub fn with_allowed<R>(&mut self, f: impl FnOnce(&mut [TokenId], &mut [f32]) -> R) -> R {
-        let is_broken = self.is_broken();
+        let least = if self.is_broken() { f32::INFINITY } else { f32::NEG_INFINITY };
+        self.with_those_from(least, f)
+    }
+
+    /// As [`Row::with_allowed`], of the tokens with at least this logit: none for infinity.
+    pub(crate) fn with_those_from<R>(&mut self, least: f32, f: impl FnOnce(&mut [TokenId], &mut [f32]) -> R) -> R {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
-        let allowed = |&t: &TokenId| !is_broken && self.logits[t as usize] > f32::NEG_INFINITY;
-        order.extend((0..self.len() as TokenId).filter(allowed));
+        if least < f32::INFINITY {
+            collect(&self.logits, least, &mut order);
+        }
         let result = f(&mut order, &mut self.logits);
         self.order = order;
         result
     }
 
+    /// A logit that at least so many tokens reach, and not many more in rows where probable tokens stand apart; and the
+    /// largest. The first is minus infinity where none is known, both are infinite where the row [is
+    /// broken](Row::is_broken).
+    pub(crate) fn reached_by(&mut self, count: usize) -> (f32, f32) {
+        self.look();
+        if 2 * count <= self.len() / BLOCK {
+            return reached_by(count, &self.logits, &mut self.maxima);
+        }
+        // It would lie too low to be worth a pass.
+        match largest(&self.logits) {
+            f32::INFINITY => (f32::INFINITY, f32::INFINITY),
+            largest => (f32::NEG_INFINITY, largest),
+        }
+    }
+
     /// Lends the ids of the `count` most probable tokens (of all allowed ones where there are fewer), in no
     /// order, beside the logits. Of equal logits the lower id is in.
     pub fn with_best<R>(&mut self, count: usize, f: impl FnOnce(&[TokenId], &mut [f32]) -> R) -> R {
-        self.with_allowed(|order, logits| {
+        let (least, _) = self.reached_by(count);
+        self.with_those_from(least, |order, logits| {
             let count = count.min(order.len());
             if 0 < count && count < order.len() {
                 order.select_nth_unstable_by(count - 1, |&a, &b| descending(logits, a, b));
@@ -160,14 +186,14 @@ impl Row {
     /// is drawn from it.
     pub fn is_broken(&self) -> bool {
         self.look();
-        self.logits.iter().fold(false, |broken, z| broken | z.is_nan() | (*z == f32::INFINITY))
+        largest(&self.logits) == f32::INFINITY
     }
 
     /// The largest logit, or `None` where no token can be drawn: all are forbidden, or the row [is
     /// broken](Row::is_broken).
     pub fn max(&self) -> Option<f32> {
-        let max = self.logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        (!self.is_broken() && max > f32::NEG_INFINITY).then_some(max)
+        self.look();
+        Some(largest(&self.logits)).filter(|max| max.is_finite())
     }
 
     /// The natural logarithm of the sum of all `exp(logit)`: what a logit is less than this is the logarithm of its
@@ -235,6 +261,15 @@ impl Steps {
             }
         }
     }
+}
+
+/// The sum of the weights of tokens, which are added in the order of their ids.
+pub(crate) fn total(logits: &[f32], max: f32) -> f64 {
+    let mut total = 0.0;
+    for block in logits.chunks(BLOCK).filter(|block| !is_forbidden(block)) {
+        block.iter().for_each(|&z| total += weight(z, max));
+    }
+    total
 }
 
 /// The order of two tokens, most probable first.

@@ -1,7 +1,11 @@
 //! The end of the law: one token out of a row.
 
-use crate::row::weight;
+use crate::blocks::BLOCK;
+use crate::row::{total, weight};
 use crate::{Row, TokenId};
+
+/// In how many parts a row is added up.
+const PARTS: usize = 64;
 
 /// How a token is taken from the law of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +27,27 @@ impl Sampler {
         match self {
             Self::Greedy => row.logits().iter().position(|&z| z == max).map(|t| t as TokenId),
             Self::Categorical => {
-                let total: f64 = row.logits().iter().map(|&z| weight(z, max)).sum();
-                let mut left = u * total;
+                // Each weight is computed once, and again in the part where the draw falls.
+                let part = row.len().div_ceil(PARTS).next_multiple_of(BLOCK);
+                let mut sums = [0.0; PARTS];
+                for (sum, logits) in sums.iter_mut().zip(row.logits().chunks(part)) {
+                    *sum = total(logits, max);
+                }
+                let mut left = u * sums.iter().sum::<f64>();
+                // Should rounding leave nothing behind the last part, the draw falls into that one.
+                let last = sums.iter().rposition(|&sum| sum > 0.0)?;
+                let number = sums[..last].iter().position(|&sum| {
+                    let is_here = left < sum;
+                    left -= if is_here { 0.0 } else { sum };
+                    is_here
+                });
+                let number = number.unwrap_or(last);
+                let logits = row.logits().chunks(part).nth(number)?;
                 let mut chosen = None;
-                for (token, &z) in row.logits().iter().enumerate() {
+                for (token, &z) in logits.iter().enumerate() {
                     let w = weight(z, max);
                     if w > 0.0 {
-                        chosen = Some(token as TokenId);
+                        chosen = Some((number * part + token) as TokenId);
                         left -= w;
                         if left < 0.0 {
                             break;
@@ -83,6 +101,26 @@ mod tests {
         }
         assert!((cumulative - 1.0).abs() < 1e-12);
         assert_eq!(Sampler::Categorical.sample(&row, 1.0 - f64::EPSILON / 2.0), Some(4));
+    }
+
+    /// Rows long enough to be added up in parts, some of which have no token.
+    #[test]
+    fn parts_change_no_draw() {
+        for size in [64usize, 65, 4_096, 9_999, 20_000] {
+            let is_allowed = |t: usize| t % 97 < 2 && (t / 1_000) % 3 != 1;
+            let logit = |t: usize| if is_allowed(t) { (t % 7) as f32 - 3.0 } else { f32::NEG_INFINITY };
+            let row = Row::from((0..size).map(logit).collect::<Vec<f32>>());
+            let mut cumulative = 0.0;
+            for (token, p) in row.distribution().into_iter().enumerate().filter(|(_, p)| *p > 0.0) {
+                for inside in [1e-6, 0.5, 1.0 - 1e-6] {
+                    let u = cumulative + inside * p;
+                    assert_eq!(Sampler::Categorical.sample(&row, u), Some(token as u32), "{u} of {size}");
+                }
+                cumulative += p;
+            }
+            let last = (0..size).rev().find(|&t| is_allowed(t)).map(|t| t as u32);
+            assert_eq!(Sampler::Categorical.sample(&row, 1.0 - f64::EPSILON / 2.0), last);
+        }
     }
 
     #[test]

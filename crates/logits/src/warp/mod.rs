@@ -93,7 +93,10 @@ fn first_to_reach(
 impl Row {
     /// Forbids tokens with smaller logits than this.
     fn forbid_below(&mut self, bound: f64) {
-        self.logits_mut().iter_mut().filter(|z| f64::from(**z) < bound).for_each(|z| *z = f32::NEG_INFINITY);
+        let near = bound as f32;
+        // The smallest logit that is not below it.
+        let least = if f64::from(near) < bound { near.next_up() } else { near };
+        self.logits_mut().iter_mut().for_each(|z| *z = if *z < least { f32::NEG_INFINITY } else { *z });
     }
 }
 

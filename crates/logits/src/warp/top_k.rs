@@ -33,13 +33,16 @@ impl Row {
         if let Some(steps) = self.recorded() {
             return steps.push(Step::TopK(k));
         }
-        self.with_allowed(|order, logits| {
-            if k < order.len() {
+        let (least, _) = self.reached_by(k);
+        let bound = self.with_those_from(least, |order, logits| {
+            (k <= order.len()).then(|| {
                 let (_, &mut kth, _) = order.select_nth_unstable_by(k - 1, |&a, &b| descending(logits, a, b));
-                let bound = logits[kth as usize];
-                logits.iter_mut().filter(|z| **z < bound).for_each(|z| *z = f32::NEG_INFINITY);
-            }
+                logits[kth as usize]
+            })
         });
+        if let Some(bound) = bound {
+            self.forbid_below(bound.into());
+        }
     }
 }
 
