@@ -29,6 +29,26 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
+/// Without a reward model the model itself judges, as OpenAI's `best_of` does.
+#[test]
+fn the_likeliest_of_several_texts_is_printed() {
+    let folder = Folder::new();
+    let mean = |text: &Value| {
+        let tokens: Vec<f64> =
+            text["logprobs"].as_array().unwrap().iter().map(|token| token["logprob"].as_f64().unwrap()).collect();
+        tokens.iter().sum::<f64>() / tokens.len() as f64
+    };
+    let all = json(&generate(&folder, &["--texts", "4", "--json", "--logprobs", "0"]));
+    let likeliest = all.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap();
+    let best = &json(&generate(&folder, &["--best-of", "4", "--json"]))[0];
+    assert_eq!((&best["text"], &best["seed"]), (&likeliest["text"], &likeliest["seed"]));
+    assert!((best["reward"].as_f64().unwrap() - mean(likeliest)).abs() < 1e-5 && best.get("logprobs").is_none());
+    let asked = &json(&generate(&folder, &["--best-of", "4", "--json", "--logprobs", "1"]))[0];
+    assert_eq!(asked["logprobs"].as_array().unwrap().len(), 12);
+    let run = generate(&folder, &["--best-of", "4"]);
+    assert!(run.err.contains(&format!("mean log-probability {:.3}", mean(likeliest))), "{run:?}");
+}
+
 #[test]
 fn the_best_of_several_texts_is_printed() {
     let (folder, reward) = (Folder::new(), reward());

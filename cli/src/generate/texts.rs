@@ -164,10 +164,8 @@ impl Generate {
     ) -> Result<ExitCode, Failure> {
         let started = Instant::now();
         let count = self.texts.unwrap_or(1);
-        let write = |mut paper: Paper<'_>| match (self.rewards.best_of.zip(judge), self.search.beams) {
-            (Some((count, judge)), _) => {
-                Ok(vec![self.best_of(request, count, judge, prompt, proof, &mut paper, started)?])
-            }
+        let write = |mut paper: Paper<'_>| match (self.rewards.best_of, self.search.beams) {
+            (Some(count), _) => Ok(vec![self.best_of(request, count, judge, prompt, proof, &mut paper, started)?]),
             (None, Some(beams)) => self.found(request, beams, prompt, proof, &mut paper, started),
             (None, None) if count == 1 => Ok(vec![self.stream(request, prompt, proof, &mut paper, started)?]),
             (None, None) => self.side_by_side(request, count, prompt, proof, &mut paper, started),
@@ -246,13 +244,17 @@ impl Generate {
         &self,
         request: Request<'_>,
         count: u16,
-        judge: &Reward,
+        judge: Option<&Reward>,
         prompt: &str,
         proof: Option<&Proof<'_>>,
         paper: &mut Paper<'_>,
         started: Instant,
     ) -> Result<Written, Failure> {
-        let best = request.best_of(count.into(), judge, self.rewards.reward_temperature)?;
+        let (count, temperature) = (usize::from(count), self.rewards.reward_temperature);
+        let (best, what) = match judge {
+            Some(judge) => (request.best_of(count, judge, temperature)?, "reward"),
+            None => (request.likeliest_of(count, temperature)?, "mean log-probability"),
+        };
         let written = best.text();
         match self.json {
             true => self.print(paper, best.index, written, prompt, proof, Some(Chosen::ByReward(&best)), started)?,
@@ -266,7 +268,7 @@ impl Generate {
         paper.out.flush()?;
         if !self.json && !self.run.quiet {
             crate::terminal::say!(
-                "text {} of {count}, seed {}, reward {:.3}; at most {:.3} nats from the model's own law",
+                "text {} of {count}, seed {}, {what} {:.3}; at most {:.3} nats from the model's own law",
                 best.index + 1,
                 written.seed,
                 best.rewards[best.index],

@@ -1,4 +1,4 @@
-//! Several texts, of which a reward model chooses one.
+//! Several texts, of which a reward model chooses one, or the model itself.
 
 use std::ops::ControlFlow;
 
@@ -15,7 +15,7 @@ use crate::reward::Reward;
 pub struct BestOf {
     /// The texts, in the order of their seeds.
     pub texts: Vec<Written>,
-    /// The score of each.
+    /// The score of each: the reward, or the mean log-probability of its tokens.
     pub rewards: Vec<f32>,
     /// The number of the one that was chosen.
     pub index: usize,
@@ -41,14 +41,9 @@ impl Request<'_> {
     /// # Errors
     /// [`Error::Reward`] for no text at all and a temperature that is none, [`Error::ForeignExpert`] for a reward model
     /// of other tokens, [`Error::RewardContext`] for texts that it cannot read, and those of [`Request::texts`].
+    #[doc(alias = "best_of_n")]
     pub fn best_of(mut self, count: usize, reward: &Reward, temperature: f64) -> Result<BestOf, Error> {
-        if count == 0 {
-            return Err(Error::Reward { what: "the number of texts to choose from", value: 0.0, must: "1 or more" });
-        }
-        if !(temperature >= 0.0 && temperature.is_finite()) {
-            let what = "the temperature of rewards";
-            return Err(Error::Reward { what, value: temperature, must: "a number from 0 on" });
-        }
+        can_be_chosen_from(count, temperature)?;
         self.engine.shares_tokens(reward.tokenizer())?;
         let prompt = self.prompt_tokens(&self.prompt)?;
         self.fits_into(reward, prompt.len())?;
@@ -57,9 +52,30 @@ impl Request<'_> {
         let texts = self.stream_texts(count, |_, _| ControlFlow::Continue(()))?;
         let tokens: Vec<&[u32]> = texts.iter().map(|written| &written.tokens[..]).collect();
         let rewards = reward.model.scores(&prompt, &tokens)?;
-        let number = Random::new(seed).uniform(0, Purpose::Choice);
-        let index = choose(&rewards, temperature, number).expect("there is a text");
-        Ok(BestOf { texts, rewards, index })
+        Ok(chosen(texts, rewards, temperature, seed))
+    }
+
+    /// As [`Request::best_of`], but the model itself judges: a text's score is the mean log-probability of its tokens,
+    /// under the law that [`Request::logprobs_mode`] names. A text without tokens is the worst.
+    ///
+    /// # Errors
+    /// [`Error::Reward`] for no text at all and a temperature that is none, and those of [`Request::texts`].
+    pub fn likeliest_of(mut self, count: usize, temperature: f64) -> Result<BestOf, Error> {
+        can_be_chosen_from(count, temperature)?;
+        let (seed, asked) = (self.seed_or_a_new_one()?, self.logprobs);
+        self.seed = Some(seed);
+        self.logprobs = asked.or(Some(0));
+        let mut texts = self.stream_texts(count, |_, _| ControlFlow::Continue(()))?;
+        let mut rewards = Vec::with_capacity(count);
+        for written in &mut texts {
+            let of_tokens = written.logprobs.as_deref().unwrap_or_default();
+            let sum: f64 = of_tokens.iter().map(|token| token.chosen.logprob).sum();
+            rewards.push((sum / of_tokens.len() as f64) as f32);
+            if asked.is_none() {
+                written.logprobs = None;
+            }
+        }
+        Ok(chosen(texts, rewards, temperature, seed))
     }
 
     /// Whether a reward model can read the longest text of this request.
@@ -68,4 +84,23 @@ impl Request<'_> {
         let tokens = prompt_tokens.saturating_add(self.max_tokens).min(self.engine.context_length());
         if tokens > context { Err(Error::RewardContext { tokens, context }) } else { Ok(()) }
     }
+}
+
+/// Refuses what nothing can be chosen from, or by.
+fn can_be_chosen_from(count: usize, temperature: f64) -> Result<(), Error> {
+    if count == 0 {
+        return Err(Error::Reward { what: "the number of texts to choose from", value: 0.0, must: "1 or more" });
+    }
+    if !(temperature >= 0.0 && temperature.is_finite()) {
+        let what = "the temperature of rewards";
+        return Err(Error::Reward { what, value: temperature, must: "a number from 0 on" });
+    }
+    Ok(())
+}
+
+/// Chooses by rewards, out of a seed.
+fn chosen(texts: Vec<Written>, rewards: Vec<f32>, temperature: f64, seed: u64) -> BestOf {
+    let number = Random::new(seed).uniform(0, Purpose::Choice);
+    let index = choose(&rewards, temperature, number).expect("there is a text");
+    BestOf { texts, rewards, index }
 }
