@@ -106,6 +106,9 @@ impl Identify {
         if !(self.level > 0.0 && self.level < 1.0) {
             return Err(Failure::Usage(format!("--level is {}, but must be above 0 and below 1", self.level)));
         }
+        if let Some(share) = self.gammas.iter().find(|&&share| !(share > 0.0 && share < 1.0)) {
+            return Err(Failure::Usage(format!("--gammas has {share}, but a green share is above 0 and below 1")));
+        }
         let reader = self.model.reader()?;
         let mut candidates = Vec::new();
         for key in self.keys.load()?.all().0 {

@@ -18,6 +18,45 @@ fn a_missing_file() {
 }
 
 #[test]
+fn a_file_of_prompts_that_is_none() {
+    let folder = Folder::new();
+    let batch = |file: &str| folder.run(&["batch", file, "out.jsonl"]);
+    fs::create_dir(folder.path("dir")).unwrap();
+    batch("dir").fails("cannot open dir: it is a folder");
+    fs::write(folder.path("bin"), [0xff, 0, 0x80, 7]).unwrap();
+    batch("bin").fails("bin, line 1: expected value in column 1; a line is an object such as {\"id\": 7, \"prompt\":");
+    folder.write("text", "{\"prompt\": \"A\"}\n\n{\"prompt\": 3}\n");
+    batch("text").fails("text, line 3: invalid type: integer `3`, expected a string in column 12; a line is an object");
+    assert!(!folder.path("out.jsonl").exists());
+}
+
+#[test]
+fn numbers_that_are_too_large() {
+    let folder = Folder::new();
+    let large = "99999999999999999999999";
+    for option in ["--max-tokens", "--top-k", "--seed", "--threads"] {
+        let run = folder.run(&["generate", "A", option, large]);
+        assert_eq!(run.status, 2, "{run:?}");
+        assert!(
+            run.err.contains(&format!("'{large}' for '{option}")) && run.err.contains("it is larger than any"),
+            "{run:?}"
+        );
+    }
+    let run = folder.run(&["generate", "A", "--seed", "-1"]);
+    assert!(run.status == 2 && run.err.contains("it must be a whole number, 0 or more"), "{run:?}");
+}
+
+#[test]
+fn green_shares_that_are_none() {
+    let folder = Folder::with_key();
+    folder.write("text.txt", "Some text.");
+    for shares in ["2", "0.25,0", "0.5,nan"] {
+        let run = folder.run(&["identify", "text.txt", "--key", "my.key", "--gammas", shares]);
+        run.fails("but a green share is above 0 and below 1");
+    }
+}
+
+#[test]
 fn a_folder_that_is_no_model() {
     let folder = Folder::new();
     fs::create_dir(folder.path("empty")).unwrap();

@@ -48,7 +48,11 @@ pub(super) struct Prompts<'o> {
 
 impl<'o> Prompts<'o> {
     pub(super) fn open(path: &'o Path, options: &'o RequestOptions) -> Result<Self, Failure> {
-        let file = File::open(path).map_err(|source| Failure::Open { path: path.into(), source })?;
+        let open = |source| Failure::Open { path: path.into(), source };
+        let file = File::open(path).map_err(open)?;
+        if file.metadata().map_err(open)?.is_dir() {
+            return Err(open(std::io::Error::other("it is a folder")));
+        }
         Ok(Self { path, options, file: BufReader::new(file), line: 0, bytes: Vec::new() })
     }
 
@@ -71,7 +75,9 @@ impl<'o> Prompts<'o> {
                 _ => break,
             }
         }
-        let Line { id, prompt, messages } = serde_json::from_slice(&self.bytes).map_err(|error| self.fault(error))?;
+        let is_wanted = "a line is an object such as {\"id\": 7, \"prompt\": \"The captain\"}";
+        let Line { id, prompt, messages } = serde_json::from_slice(&self.bytes)
+            .map_err(|error| self.fault(format!("{} in column {}; {is_wanted}", cause(&error), error.column())))?;
         let prompt = match (prompt, messages) {
             (Some(prompt), None) => self.options.prompt(&prompt),
             (None, Some(said)) => {
@@ -84,6 +90,12 @@ impl<'o> Prompts<'o> {
         };
         Ok(Some(Asked { line: self.line, id, prompt }))
     }
+}
+
+/// What is wrong, without the place: the library counts lines of what it was given, which is one.
+fn cause(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    said.split(" at line ").next().unwrap_or(&said).to_owned()
 }
 
 impl Iterator for Prompts<'_> {
