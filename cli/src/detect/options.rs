@@ -17,8 +17,8 @@ use crate::model::ModelOption;
 Exit status:
   0  the text is marked (of several: at least one is)
   1  it is not (none is, and at least one could be judged)
-  2  no verdict at all: an error, no text, or texts too short to decide; with \
---weigh also one that left too little choice
+  2  no verdict at all: an error, no text, or texts too short to decide (with
+     --weigh also one that left too little choice)
 
 Texts are UTF-8, or UTF-16 with a byte order mark. A file's name says what is in it: .jsonl and .ndjson hold a JSON \
 object with a text, or a string, on each line; .json may hold an array of such objects; .parquet holds columns; all \
