@@ -31,6 +31,7 @@ mod report;
 mod request;
 mod run;
 mod sampling;
+mod steering;
 mod terminal;
 mod text;
 mod tokens;

@@ -12,6 +12,7 @@ use verdigris::{Device, Engine, ModelFolder, Reader, Request, device};
 use crate::built_in::{named, storyteller};
 use crate::error::Failure;
 use crate::ranks::RankOptions;
+use crate::steering::SteerOptions;
 
 #[derive(Args)]
 pub(crate) struct ModelOption {
@@ -37,7 +38,7 @@ pub(crate) struct DeviceOption {
 
 /// What computes.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Backend {
+pub(crate) enum Backend {
     Auto,
     Candle,
 }
@@ -172,7 +173,7 @@ impl EngineOptions {
     }
 
     fn steered(&self, engine: Engine) -> Result<Engine, Failure> {
-        let device = match self.steer.expert_backend {
+        let device = match self.steer.backend() {
             Some(backend) if backend != self.device.backend => backend.device(&self.device.name)?,
             _ => self.device.device()?,
         };
@@ -183,8 +184,13 @@ impl EngineOptions {
         self.model.engine(self.adapter.as_deref(), &self.device.device()?)
     }
 
+    /// Whether an expert steers, which can draft.
+    pub(crate) fn has_experts(&self) -> bool {
+        self.steer.has_experts()
+    }
+
     pub(crate) fn is_steered(&self) -> bool {
-        !self.steer.expert.is_empty()
+        !self.steer.is_none()
     }
 
     /// Who drafts for this model: another one on the same device, or a draft head.
@@ -211,47 +217,5 @@ impl DraftSource {
             Self::Model(engine) => request.draft(engine),
             Self::Head(head) => request.draft_head(head),
         }
-    }
-}
-
-/// Small models that steer a larger one.
-#[derive(Args)]
-struct SteerOptions {
-    /// Steer by what this small model has learned (proxy-tuning); may be given several times
-    #[arg(long, value_name = "PATH|NAME", requires = "anti")]
-    expert: Vec<PathBuf>,
-    /// What the expert was before it learned it; one for each expert
-    #[arg(long, value_name = "PATH|NAME", requires = "expert")]
-    anti: Vec<PathBuf>,
-    /// How strongly each expert counts; one for all or one for each
-    #[arg(long, value_name = "A", default_values_t = [0.75])]
-    alpha: Vec<f64>,
-    /// Compute experts with auto or candle [default: as --backend]
-    #[arg(long, value_name = "LIBRARY", requires = "expert")]
-    expert_backend: Option<Backend>,
-}
-
-impl SteerOptions {
-    /// Steers an engine; without experts it stays as it is.
-    fn steer(&self, engine: Engine, device: &Device) -> Result<Engine, Failure> {
-        let (experts, antis) = (self.expert.len(), self.anti.len());
-        if experts != antis {
-            let message = format!("{experts} times --expert but {antis} times --anti: each expert needs its own");
-            return Err(Failure::Usage(message));
-        }
-        if experts > 0 && self.alpha.len() != 1 && self.alpha.len() != experts {
-            let message =
-                format!("{} times --alpha for {experts} experts: give one for all or one for each", self.alpha.len());
-            return Err(Failure::Usage(message));
-        }
-        let load = |paths: &[PathBuf]| paths.iter().map(|path| load(path, device)).collect::<Result<Vec<_>, Failure>>();
-        let (experts, antis) = (load(&self.expert)?, load(&self.anti)?);
-        let pairs: Vec<_> = experts
-            .iter()
-            .zip(&antis)
-            .enumerate()
-            .map(|(i, (e, a))| (e, a, self.alpha[i % self.alpha.len()]))
-            .collect();
-        Ok(if pairs.is_empty() { engine } else { engine.steered(&pairs)? })
     }
 }

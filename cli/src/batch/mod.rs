@@ -22,6 +22,7 @@ use crate::proof::Proof;
 use crate::request::RequestOptions;
 use crate::run::RunOptions;
 use crate::sampling::SamplingOptions;
+use crate::steering::MemberPromptOptions;
 use crate::tokens::TokenOptions;
 use answers::Answers;
 use prompts::{Asked, Prompts};
@@ -59,6 +60,8 @@ pub(crate) struct Batch {
     // Groups with a heading come last: it would hold for what follows.
     #[command(flatten)]
     engine: EngineOptions,
+    #[command(flatten)]
+    member_prompts: MemberPromptOptions,
     #[command(flatten, next_help_heading = "Output format")]
     form: WrittenForm,
     #[command(flatten, next_help_heading = "Drafts")]
@@ -117,6 +120,7 @@ impl Batch {
         let key = mark.key(engine.reader())?;
         let drafter = self.drafts.drafter(&self.engine)?;
         let request = self.asked.apply(engine.request(""), key.as_ref());
+        let request = self.member_prompts.apply(request, self.asked.chat, None)?;
         let request = self.tokens.apply(self.sampling.apply(request));
         let request = self.form.apply(self.drafts.apply(request, drafter.as_ref(), self.asked.seed))?;
         if answers.len() > 0 && !self.run.quiet {

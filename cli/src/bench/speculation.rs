@@ -236,7 +236,7 @@ impl Speculation {
     fn ways<'a>(&self, drafters: &'a [(String, DraftSource, f64)]) -> Vec<Way<'a>> {
         let way = |name: &str, drafter, drafts| Way { name: name.to_owned(), drafter, drafts, repeatable: false };
         let mut ways = vec![way("none", None, None), way("lookup, automatic", Some(Drafter::Lookup), None)];
-        let experts = self.engine.is_steered().then_some(("expert", Drafter::Expert));
+        let experts = self.engine.has_experts().then_some(("expert", Drafter::Expert));
         let sources = drafters.iter().map(|(name, source, c)| (name.as_str(), Drafter::Source(source, *c)));
         for (name, drafter) in experts.into_iter().chain(sources) {
             let drafter = Some(drafter);

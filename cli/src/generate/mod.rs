@@ -29,6 +29,7 @@ use crate::ranks::RankOptions;
 use crate::request::RequestOptions;
 use crate::run::RunOptions;
 use crate::sampling::SamplingOptions;
+use crate::steering::MemberPromptOptions;
 use crate::tokens::TokenOptions;
 
 /// Write text, marked with a key or plain, as it comes
@@ -59,6 +60,7 @@ Examples:
   verdigris generate \"The captain\" --beams 4 --texts 4
   verdigris generate \"The captain\" --penalty-alpha 0.6 --top-k 4
   verdigris generate --expert tale-expert --anti tale-small
+  verdigris generate \"The captain\" --guidance-scale 1.5 --negative-prompt \"The queen\"
   verdigris generate -m Qwen/Qwen2.5-0.5B-Instruct --chat \"What is a spar?\" \\
       --system \"Be brief.\"")]
 pub(crate) struct Generate {
@@ -93,6 +95,8 @@ pub(crate) struct Generate {
     // Groups with a heading come last: it would hold for what follows.
     #[command(flatten)]
     engine: EngineOptions,
+    #[command(flatten)]
+    member_prompts: MemberPromptOptions,
     #[command(flatten, next_help_heading = "Output format")]
     form: WrittenForm,
     #[command(flatten, next_help_heading = "Drafts")]
@@ -144,6 +148,7 @@ impl Generate {
         let drafter = self.drafts.drafter(&self.engine)?;
         let mut request = self.asked.apply(engine.request(""), key.as_ref());
         request = request.prompt(self.asked.prompt(&prompt));
+        request = self.member_prompts.apply(request, self.asked.chat, Some(&prompt))?;
         request = self.drafts.apply(self.tokens.apply(self.sampling.apply(request)), drafter.as_ref(), self.asked.seed);
         if let Some(top) = self.logprobs {
             request = request.logprobs(top).logprobs_mode(self.logprobs_mode.into());

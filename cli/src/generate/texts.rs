@@ -78,6 +78,9 @@ pub(crate) struct TextFields<'a> {
     key_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mark: Option<Carried>,
+    /// How far steering has moved the law of a token from the model's own, in nats: the mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steering_kl: Option<f64>,
 }
 
 impl<'a> TextFields<'a> {
@@ -92,8 +95,14 @@ impl<'a> TextFields<'a> {
             seed: written.seed,
             key_id: proof.map(|proof| proof.key().id()),
             mark: proof.and_then(|proof| proof.carried(&written.text)),
+            steering_kl: written.steering_kl.as_deref().map(mean),
         }
     }
+}
+
+/// The mean; 0 of nothing.
+fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / numbers.len().max(1) as f64
 }
 
 /// What was expected in the place of a token.

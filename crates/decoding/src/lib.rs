@@ -57,7 +57,7 @@ pub use rules::Rule;
 pub use rules::typical::Typical;
 pub use search::{Beams, Contrastive, EarlyStopping};
 pub use speculative::{Acceptance, Speculative};
-pub use steer::{ExpertDrafter, Pair, Steered};
+pub use steer::{Alpha, BadAlpha, BaseFilter, ExpertDrafter, OwnPrompts, Pair, Steered};
 pub use target::{DecodeError, Target};
 pub use together::{BoxedDrafter, Together};
 pub use tree::{DraftTree, TreeShape};

@@ -68,9 +68,22 @@ impl<'a> Together<'a> {
         model: Arc<dyn LanguageModel>,
         texts: impl IntoIterator<Item = (&'a Target, &'p [TokenId], Limits)>,
     ) -> Result<Self, DecodeError> {
-        let begin = |(target, prompt, limits): (&'a Target, _, _)| {
+        let with_model = |(target, prompt, limits)| (model.clone(), target, prompt, limits);
+        Self::each_of(model.clone(), texts.into_iter().map(with_model))
+    }
+
+    /// As [`Together::each`], by a model for each text. `model` reads for all of them
+    /// ([`LanguageModel::forward_each`]), so they must be its own, or steered as it is.
+    ///
+    /// # Errors
+    /// As [`Together::each`].
+    pub fn each_of<'p>(
+        model: Arc<dyn LanguageModel>,
+        texts: impl IntoIterator<Item = (Arc<dyn LanguageModel>, &'a Target, &'p [TokenId], Limits)>,
+    ) -> Result<Self, DecodeError> {
+        let begin = |(model, target, prompt, limits): (_, &'a Target, _, _)| {
             let (drafter, chance) = (Box::new(Undrafted), Seeded(target.random));
-            Speculative::new(model.clone(), target, prompt, limits, drafter as _, DraftLength::Fixed(0), chance)
+            Speculative::new(model, target, prompt, limits, drafter as _, DraftLength::Fixed(0), chance)
         };
         let texts = texts.into_iter().map(begin).collect::<Result<_, _>>()?;
         Ok(Self { model, texts, rule: None, ready: VecDeque::new(), provenance: Provenance::default(), failed: false })

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use verdigris_constrain::{Constraint, Grammar, Lexicon};
-use verdigris_decoding::{Pair, Perplexity, Steered, perplexity};
+use verdigris_decoding::{Alpha, Perplexity, Steered, perplexity};
 use verdigris_detector::Reader;
 use verdigris_logits::{TokenId, TokenSet};
 use verdigris_models::{ChatSource, Device, LanguageModel, LoadedModel, ModelFolder};
@@ -12,7 +12,9 @@ use verdigris_text::{ChatTemplate, Message, Tokenizer, Vocabulary};
 
 use crate::backend;
 use crate::error::Error;
-use crate::request::{Prompt, Request};
+use crate::prompt::{Prompt, PromptReader};
+use crate::request::Request;
+use crate::steering::{Members, Steering};
 
 /// A loaded model with its tokenizer. Shared by any number of requests.
 ///
@@ -27,15 +29,12 @@ use crate::request::{Prompt, Request};
 /// ```
 pub struct Engine {
     pub(crate) model: Arc<dyn LanguageModel>,
-    /// The same, if it is steered.
-    pub(crate) steered: Option<Arc<Steered>>,
+    /// The same, if it is steered, and how its members read prompts of their own.
+    pub(crate) steered: Option<(Arc<Steered>, Members)>,
     reader: Reader,
     /// The tokens that end a text.
     pub(crate) end: Vec<TokenId>,
-    /// The token that begins a text without a prompt.
-    pub(crate) begin: Option<TokenId>,
-    /// How the model wants conversations.
-    chat: Option<ChatSource>,
+    pub(crate) prompts: PromptReader,
     /// The vocabulary for constraints, made when the first of them needs it.
     lexicon: OnceLock<Lexicon>,
     /// The ids that a text may hold, where those are not all: see [`Engine::known`].
@@ -59,36 +58,50 @@ impl Engine {
     /// [`Error::Model`]: as [`ModelFolder::load`].
     pub fn from_folder(folder: &ModelFolder, device: &Device) -> Result<Self, Error> {
         let LoadedModel { model, tokenizer, end, begin, chat, .. } = backend::load(folder, device)?;
-        let (reader, lexicon, known) = (Reader::new(tokenizer), OnceLock::new(), OnceLock::new());
-        Ok(Self { model, steered: None, reader, end, begin, chat, lexicon, known })
+        Ok(Self::of(model, tokenizer, end, begin, chat))
     }
 
     /// A model of one's own, such as a [`Foreign`](verdigris_models::Foreign) one, with its tokenizer and the tokens
     /// that end a text, of which the first also begins one without a prompt.
     pub fn new(model: Arc<dyn LanguageModel>, tokenizer: Tokenizer, end: Vec<TokenId>) -> Self {
         let begin = end.first().copied();
-        let (reader, lexicon, known) = (Reader::new(tokenizer), OnceLock::new(), OnceLock::new());
-        Self { model, steered: None, reader, end, begin, chat: None, lexicon, known }
+        Self::of(model, tokenizer, end, begin, None)
+    }
+
+    fn of(
+        model: Arc<dyn LanguageModel>,
+        tokenizer: impl Into<Arc<Tokenizer>>,
+        end: Vec<TokenId>,
+        begin: Option<TokenId>,
+        chat: Option<ChatSource>,
+    ) -> Self {
+        let reader = Reader::new(tokenizer);
+        let prompts = PromptReader { tokenizer: reader.tokenizer().clone(), chat, begin };
+        Self { model, steered: None, reader, end, prompts, lexicon: OnceLock::new(), known: OnceLock::new() }
     }
 
     /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must write the
-    /// same tokens under the same ids; how far their rows are padded does not matter.
+    /// same tokens under the same ids; how far their rows are padded does not matter. [`Engine::steered_by`] has all
+    /// else that steering can be.
     ///
     /// # Errors
     /// [`Error::Alpha`] for a weight that is no number, and [`Error::ForeignExpert`] for models of other tokens.
     pub fn steered(self, pairs: &[(&Engine, &Engine, f64)]) -> Result<Self, Error> {
-        let mut steer = Vec::new();
+        let mut steering = Steering::new();
         for &(expert, anti, alpha) in pairs {
-            if !alpha.is_finite() {
-                return Err(Error::Alpha(alpha));
-            }
-            self.fits(expert)?;
-            self.fits(anti)?;
-            let alpha = alpha as f32;
-            steer.push(Pair { expert: expert.model.clone(), anti: anti.model.clone(), alpha });
+            steering = steering.pair(expert, anti, Alpha::constant(alpha)?);
         }
-        let steered = Arc::new(Steered::new(self.model, steer));
-        Ok(Self { model: steered.clone(), steered: Some(steered), ..self })
+        self.steered_by(&steering)
+    }
+
+    /// Steers this model.
+    ///
+    /// # Errors
+    /// [`Error::GuidanceScale`] and [`Error::Budget`] for a scale and a budget that are none, [`Error::Parameter`] for a filter that is none, and [`Error::ForeignExpert`] for models of other tokens.
+    pub fn steered_by(self, steering: &Steering<'_>) -> Result<Self, Error> {
+        let (steered, members) = steering.steer(&self)?;
+        let steered = Arc::new(steered);
+        Ok(Self { model: steered.clone(), steered: Some((steered, members)), ..self })
     }
 
     /// Whether another model can be used beside this one: the first token that differs is an error. Rows of models of
@@ -147,8 +160,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NoChatTemplate`] where there is none, and [`Error::Chat`] where it is no template.
     pub fn chat_template(&self) -> Result<ChatTemplate, Error> {
-        let ChatSource { template, begin, end } = self.chat.as_ref().ok_or(Error::NoChatTemplate)?;
-        Ok(ChatTemplate::new(template, begin.as_deref(), end.as_deref())?)
+        self.prompts.chat_template()
     }
 
     /// The detector's side of this model: its tokenizer.

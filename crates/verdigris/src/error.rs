@@ -1,7 +1,7 @@
 //! What can go wrong.
 
 use verdigris_constrain::{BadChoice, BadRegex, BadSchema, Constraint, NoRoom, OverBudget};
-use verdigris_decoding::{DecodeError, Guide};
+use verdigris_decoding::{BadAlpha, DecodeError, Guide};
 use verdigris_detector::DetectError;
 use verdigris_logits::warp::OutOfRange;
 use verdigris_models::ModelError;
@@ -155,8 +155,24 @@ pub enum Error {
     #[error("no random seed: {0}; choose a seed")]
     NoSeed(#[source] std::io::Error),
     /// A weight of steering that is not a number.
-    #[error("alpha is {0}, but must be a number")]
-    Alpha(f64),
+    #[error(transparent)]
+    Alpha(#[from] BadAlpha),
+    /// A scale of guidance that is not a number.
+    #[error("the guidance scale is {0}, but must be a number: 1 changes nothing, 1.5 is usual")]
+    GuidanceScale(f64),
+    /// A budget of steering that is none.
+    #[error("the budget of steering is {0} nats a token, but must be 0 or more, or inf to be told what is spent")]
+    Budget(f64),
+    /// Prompts of their own for as many members of a steered model as there are not.
+    #[error("{prompts} prompts for {members} {what}: give one for all or one for each")]
+    MemberPrompts {
+        /// What the members are.
+        what: &'static str,
+        /// How many prompts there are.
+        prompts: usize,
+        /// How many members there are.
+        members: usize,
+    },
     /// A number about rewards that is out of range.
     #[error("{what} is {value}, but must be {must}")]
     Reward {

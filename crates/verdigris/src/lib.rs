@@ -19,6 +19,7 @@
 //! |---|---|
 //! | [`Engine`] | a model that is ready to write |
 //! | [`Request`] | what is to be written, and how |
+//! | [`Steering`] | what small models, and other prompts, move a model by |
 //! | [`Reward`] | a model that judges texts, and so chooses among them |
 //! | [`Reader`] | a tokenizer that is ready to detect: no model is needed for it |
 //! | [`Look`], [`Judgement`] | how a text is looked at from every side, and what that shows |
@@ -63,25 +64,29 @@
 mod backend;
 mod engine;
 mod error;
+mod prompt;
 mod request;
 mod reward;
+mod steering;
 mod surprise;
 mod typed;
 
 pub use backend::device;
 pub use engine::Engine;
 pub use error::Error;
+pub use prompt::Prompt;
 pub use request::{
-    BestOf, Event, Explained, Hypothesis, Logprob, LogprobsMode, Prompt, Request, StepEffect, TokenLogprobs,
-    TokenOrigin, Written,
+    BestOf, Event, Explained, Hypothesis, Logprob, LogprobsMode, Request, StepEffect, TokenLogprobs, TokenOrigin,
+    Written,
 };
 pub use reward::Reward;
+pub use steering::Steering;
 pub use surprise::Weighed;
 
 #[cfg(feature = "candle")]
 pub use verdigris_candle::Candle;
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Registry, Style};
-pub use verdigris_decoding::{self as decoding, Acceptance, Beams, DraftLength, EarlyStopping, Stop, TreeShape};
+pub use verdigris_decoding::{self as decoding, Acceptance, Alpha, Beams, DraftLength, EarlyStopping, Stop, TreeShape};
 pub use verdigris_detector::{self as detector, DetectError, Finding, Judgement, Look, MarkedPassage, Reader};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};

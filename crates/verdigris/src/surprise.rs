@@ -45,7 +45,8 @@ impl Engine {
             let done = surprises.len();
             let start = done.saturating_sub(context - fresh);
             // The row of a token is the one after the token before it; the first has the one after the begin token.
-            let mut inputs: Vec<TokenId> = if start == 0 { self.begin.into_iter().collect() } else { Vec::new() };
+            let mut inputs: Vec<TokenId> =
+                if start == 0 { self.prompts.begin.into_iter().collect() } else { Vec::new() };
             let led = inputs.len();
             let end = (start + context - led).clamp(done + 1, tokens.len());
             inputs.extend_from_slice(&tokens[start..end]);

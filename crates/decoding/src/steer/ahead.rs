@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use verdigris_logits::TokenId;
-use verdigris_models::{Batch, ModelError, Rows, Sequence, Wanted};
+use verdigris_models::{Batch, BatchItem, ModelError, Rows, Wanted};
 
-/// A sequence that has read the text and then tokens that may follow it.
+use super::member::{Member, Reads};
+
+/// A member that has read the text and then tokens that may follow it.
 pub(super) struct Ahead {
-    sequence: Box<dyn Sequence>,
+    member: Member,
     /// The tokens past the text, and for each whether its row is known.
     tokens: Vec<(TokenId, bool)>,
     /// The rows of those, one after the other; of one whose row is not known, anything. They stay until the next token
@@ -15,10 +17,28 @@ pub(super) struct Ahead {
     known: Vec<f32>,
     /// The length of a row.
     width: usize,
-    /// The rows of the last batch that was not known in full.
-    read: Rows,
-    /// Of the batch that was read last, which row is which: one of `known`, or one of `read`.
+    /// Of the batch that was read last, which row is which: one of `known`, or one of those that were read.
     wanted: Vec<Place>,
+}
+
+/// What is left of a batch of which some is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    /// How many of its tokens need not be read.
+    known: usize,
+    /// What is done with the others; `None` where there are none.
+    reads: Option<Reads>,
+}
+
+impl Rest {
+    /// The batch without what is known of it.
+    fn of<'a>(self, batch: &Batch<'a>) -> Batch<'a> {
+        let first = batch.tokens.len() - batch.rows();
+        match self.known {
+            0 => *batch,
+            known => Batch::chain(&batch.tokens[known..], Wanted::From(first.saturating_sub(known))),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,28 +48,32 @@ enum Place {
 }
 
 impl Ahead {
-    pub(super) fn new(sequence: Box<dyn Sequence>) -> Self {
-        Self { sequence, tokens: Vec::new(), known: Vec::new(), width: 0, read: Rows::default(), wanted: Vec::new() }
+    pub(super) fn new(member: Member) -> Self {
+        Self { member, tokens: Vec::new(), known: Vec::new(), width: 0, wanted: Vec::new() }
+    }
+
+    pub(super) fn member(&self) -> &Member {
+        &self.member
     }
 
     /// How many tokens of the text it has read.
     pub(super) fn len(&self) -> usize {
-        self.sequence.len() - self.tokens.len()
+        self.member.len() - self.tokens.len()
     }
 
     /// How many tokens it has read, those past the text counted in.
     pub(super) fn all(&self) -> usize {
-        self.sequence.len()
+        self.member.len()
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.sequence.capacity()
+        self.member.capacity()
     }
 
     /// Reads tokens one after the other past the text and what was read so before, with the row of the last.
     pub(super) fn read_ahead(&mut self, tokens: &[TokenId]) -> Result<&[f32], ModelError> {
-        self.sequence.forward(&Batch::chain(tokens, Wanted::Last), &mut self.read)?;
-        let row = self.read.last();
+        self.member.forward(&Batch::chain(tokens, Wanted::Last))?;
+        let row = self.member.rows().last();
         self.width = row.len();
         if self.tokens.is_empty() {
             self.known.clear();
@@ -67,14 +91,14 @@ impl Ahead {
 
     /// Reads a tree past the text and what was read ahead, without keeping it: its rows.
     pub(super) fn look_ahead(&mut self, batch: &Batch<'_>) -> Result<&Rows, ModelError> {
-        let length = self.sequence.len();
-        self.sequence.forward(batch, &mut self.read)?;
-        self.sequence.truncate(length);
-        Ok(&self.read)
+        let length = self.member.len();
+        self.member.forward(batch)?;
+        self.member.truncate(length);
+        Ok(self.member.rows())
     }
 
-    /// Goes on with the text, as [`Sequence::forward`]: what was read ahead, and is what comes, is not read again.
-    pub(super) fn forward(&mut self, batch: &Batch<'_>) -> Result<(), ModelError> {
+    /// Makes ready for a batch of the text: what was read ahead, and is what comes, is not read again.
+    pub(super) fn prepare(&mut self, batch: &Batch<'_>) -> Rest {
         let (held, count) = (self.len(), batch.tokens.len());
         let first = count - batch.rows();
         let is_known = |(i, (token, known)): (usize, &(TokenId, bool))| {
@@ -83,24 +107,29 @@ impl Ahead {
         let known = self.tokens.iter().enumerate().take_while(|&one| is_known(one)).count();
         self.wanted.clear();
         self.wanted.extend((first..known).map(|i| Place::Known(i * self.width)));
+        self.wanted.extend((first.max(known)..count).enumerate().map(|(row, _)| Place::Read(row)));
         self.tokens.clear();
-        self.sequence.truncate(held + known);
-        if known < count {
-            let rest = match known {
-                0 => *batch,
-                _ => Batch::chain(&batch.tokens[known..], Wanted::From(first.saturating_sub(known))),
-            };
-            self.sequence.forward(&rest, &mut self.read)?;
-            self.wanted.extend((0..self.read.count()).map(Place::Read));
-        }
-        Ok(())
+        self.member.truncate(held + known);
+        let mut rest = Rest { known, reads: None };
+        rest.reads = (known < count).then(|| self.member.prepare(&rest.of(batch)));
+        rest
     }
 
-    /// Row `i` of those that were wanted of the last batch.
-    pub(super) fn row(&self, i: usize) -> &[f32] {
+    /// What its model is to read, of a batch that it was made ready for.
+    pub(super) fn item<'a>(&'a mut self, batch: &Batch<'a>, rest: Rest) -> Option<BatchItem<'a>> {
+        self.member.item(&rest.of(batch), rest.reads?)
+    }
+
+    /// Notes that a batch of so many tokens has been read.
+    pub(super) fn settle(&mut self, tokens: usize, rest: Rest) {
+        self.member.settle(tokens - rest.known);
+    }
+
+    /// Row `i` of those that were wanted of the last batch; `None` where it stands in a prompt that is not read.
+    pub(super) fn row(&self, i: usize) -> Option<&[f32]> {
         match self.wanted[i] {
-            Place::Known(at) => &self.known[at..at + self.width],
-            Place::Read(row) => self.read.row(row),
+            Place::Known(at) => Some(&self.known[at..at + self.width]),
+            Place::Read(row) => self.member.row(row),
         }
     }
 
@@ -108,19 +137,19 @@ impl Ahead {
     pub(super) fn truncate(&mut self, length: usize) {
         let length = self.len().min(length);
         self.tokens.clear();
-        self.sequence.truncate(length);
+        self.member.truncate(length);
     }
 
-    /// See [`Sequence::keep`].
+    /// See [`Sequence::keep`](verdigris_models::Sequence::keep).
     pub(super) fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
         self.truncate(usize::MAX);
-        self.sequence.keep(from, path)
+        self.member.keep(from, path)
     }
 
     /// A second one that has read the same text, and no further.
     pub(super) fn fork(&self) -> Result<Self, ModelError> {
-        let mut fork = Self::new(self.sequence.fork()?);
-        fork.sequence.truncate(self.len());
+        let mut fork = Self::new(self.member.fork()?);
+        fork.member.truncate(self.len());
         Ok(fork)
     }
 }
@@ -178,6 +207,22 @@ mod tests {
     use crate::table::Table;
     use verdigris_models::LanguageModel;
 
+    fn begun(table: &Arc<Table>) -> Ahead {
+        let model: Arc<dyn LanguageModel> = table.clone();
+        Ahead::new(Member::begin(&model, None, 100).unwrap())
+    }
+
+    impl Ahead {
+        fn forward(&mut self, batch: &Batch<'_>) -> Result<(), ModelError> {
+            let rest = self.prepare(batch);
+            if let Some(BatchItem { sequence, batch, rows }) = self.item(batch, rest) {
+                sequence.forward(&batch, rows)?;
+            }
+            self.settle(batch.tokens.len(), rest);
+            Ok(())
+        }
+    }
+
     /// Whatever was read ahead, the rows are those of the text, and what is right is not read again.
     #[test]
     fn what_was_read_ahead_does_not_show() {
@@ -188,7 +233,7 @@ mod tests {
         for (known, ahead) in [(0, &[3, 1][..]), (2, &[4, 1, 5]), (2, &[4, 1, 7]), (3, &[7]), (5, &[2, 6, 5, 3, 5, 7])]
         {
             for (wanted, first) in [(Wanted::All, known), (Wanted::Last, 9), (Wanted::From(3), known + 3)] {
-                let mut one = Ahead::new(table.clone().begin(100).unwrap());
+                let mut one = begun(&table);
                 one.forward(&Batch::chain(&text[..known], Wanted::Last)).unwrap();
                 for token in ahead.chunks(1) {
                     one.read_ahead(token).unwrap();
@@ -199,8 +244,9 @@ mod tests {
                 let right = ahead.iter().zip(&text[known..]).take_while(|(a, b)| a == b).count();
                 assert_eq!(table.calls() - calls, usize::from(known + right < text.len()));
                 assert_eq!((one.len(), one.all()), (10, 10));
-                (first..10)
-                    .for_each(|i| assert_eq!(one.row(i - first), rows.row(i), "row {i} after {known}, {ahead:?}"));
+                (first..10).for_each(|i| {
+                    assert_eq!(one.row(i - first).unwrap(), rows.row(i), "row {i} after {known}, {ahead:?}")
+                });
             }
         }
     }
@@ -211,14 +257,14 @@ mod tests {
         let table = Table::deep(8, 5, 100);
         let (mut whole, mut rows) = (table.clone().begin(100).unwrap(), Rows::default());
         whole.forward(&Batch::chain(&[1, 2, 3, 4], Wanted::All), &mut rows).unwrap();
-        let mut one = Ahead::new(table.begin(100).unwrap());
+        let mut one = begun(&table);
         one.read_ahead(&[1, 2, 3]).unwrap();
         one.forward(&Batch::chain(&[1, 2, 3, 4], Wanted::From(1))).unwrap();
-        (1..4).for_each(|i| assert_eq!(one.row(i - 1), rows.row(i)));
+        (1..4).for_each(|i| assert_eq!(one.row(i - 1).unwrap(), rows.row(i)));
         one.read_ahead(&[5, 6]).unwrap();
         one.truncate(3);
         one.forward(&Batch::chain(&[4], Wanted::Last)).unwrap();
-        assert_eq!(one.row(0), rows.row(3));
+        assert_eq!(one.row(0).unwrap(), rows.row(3));
         one.read_ahead(&[5]).unwrap();
         assert_eq!(one.fork().unwrap().all(), 4);
     }

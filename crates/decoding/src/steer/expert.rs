@@ -90,6 +90,10 @@ impl Drafter for ExpertDrafter<'_> {
     ) -> Result<(), DecodeError> {
         let Some(mut expert) = self.expert.begun() else { return Ok(()) };
         expert.truncate(usize::MAX);
+        if expert.member().is_in_prompt() {
+            // It has not read its own prompt yet, which comes with the text's.
+            return Ok(());
+        }
         let unseen = &text[expert.len()..];
         let mut reading =
             Reading { expert: &mut expert, size: self.size, cut: self.cut, rows: std::mem::take(&mut self.row) };

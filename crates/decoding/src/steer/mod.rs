@@ -7,58 +7,226 @@
 //! z = z_base + sum over pairs of alpha * (z_expert - z_anti)
 //! ```
 //!
+//! Its relatives are the same sum with other members, and each is an option here:
+//!
+//! | method | what is added |
+//! |---|---|
+//! | DExperts (Liu et al., 2021) | pairs as above, to what a [filter](BaseFilter) leaves of the base |
+//! | classifier-free guidance (Sanchez et al., 2023) | `(g - 1) * (ln p - ln p')`, where the base reads [another prompt](OwnPrompts) for `p'` |
+//! | contrastive decoding (Li et al., 2023; O'Brien and Lewis, 2023) | `beta * (z_base - z_amateur)`: a pair without an expert, after a filter of min-p |
+//!
+//! [`Alpha`] may change along the text, and a [budget](Steered::within) bounds how far any token's law is moved.
+//!
 //! A steered model is a [`LanguageModel`] like any other, so everything above it works as it is. Its expert can draft for
 //! it ([`Steered::drafted_by_expert`]): what it has read as drafts it need not read again.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `alpha` | how strongly a pair counts, token by token |
+//! | `filter` | what is left of the base before it is moved |
+//! | `budget` | the largest weight within so many nats |
+//! | `mix` | the arithmetic of one row |
+//! | `member` | one of the models, and the prompt that it reads |
+//! | `ahead` | a member that has read drafts |
+//! | `sequence` | a text as all members read it, several texts in one call of each model |
+//! | `expert` | the expert as a drafter |
 
 mod ahead;
+mod alpha;
+mod budget;
 mod expert;
+mod filter;
+mod member;
+mod mix;
+mod sequence;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
-use verdigris_logits::{Chain, Sampler};
-use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Sequence};
+use verdigris_logits::{Chain, Sampler, TokenId};
+use verdigris_models::{BatchItem, LanguageModel, ModelError, Sequence};
 
 use crate::drafter::Coupling;
 
-use ahead::{Ahead, SharedAhead};
+use ahead::SharedAhead;
+use member::{Member, OwnPrompt};
+use sequence::SteeredSequence;
 
+pub use alpha::{Alpha, BadAlpha};
 pub use expert::ExpertDrafter;
+pub use filter::BaseFilter;
 
 /// An expert, the anti-expert it is compared with, and how strongly their difference counts.
 #[derive(Clone)]
 pub struct Pair {
-    /// The small model that was tuned.
-    pub expert: Arc<dyn LanguageModel>,
-    /// The same model before it was tuned.
-    pub anti: Arc<dyn LanguageModel>,
-    /// The weight of the difference; 0 is no steering, and negative steers away.
-    pub alpha: f32,
+    /// The small model that was tuned; `None` is the base itself.
+    pub expert: Option<Arc<dyn LanguageModel>>,
+    /// The same model before it was tuned; `None` is the base itself.
+    pub anti: Option<Arc<dyn LanguageModel>>,
+    /// The weight of the difference.
+    pub alpha: Alpha,
+}
+
+impl Pair {
+    /// An expert and its anti-expert.
+    pub fn new(expert: Arc<dyn LanguageModel>, anti: Arc<dyn LanguageModel>, alpha: Alpha) -> Self {
+        Self { expert: Some(expert), anti: Some(anti), alpha }
+    }
+}
+
+/// What members of a steered model read in the place of a prompt; `None` is the prompt itself. None is empty.
+#[derive(Clone, Debug, Default)]
+#[doc(alias = "negative_prompt_ids")]
+pub struct OwnPrompts {
+    /// Of the experts of all pairs, in their order; pairs past the end have none.
+    pub experts: Vec<Option<Vec<TokenId>>>,
+    /// Of their anti-experts.
+    pub antis: Vec<Option<Vec<TokenId>>>,
+    /// What [guidance](Steered::guided) leads away from. `None` is the last token of the prompt alone, as in
+    /// `transformers`.
+    pub negative: Option<Vec<TokenId>>,
 }
 
 /// A base model with any number of pairs. All must have the same tokens under the same ids, but their rows may be
 /// padded differently: rows are as long as the base's, and a token that one of the experts could not read is never
 /// written.
+#[derive(Clone)]
 #[doc(alias = "proxy_tuning")]
+#[doc(alias = "dexperts")]
 #[doc(alias = "contrastive_decoding")]
 pub struct Steered {
     base: Arc<dyn LanguageModel>,
-    pairs: Vec<Pair>,
+    terms: Vec<Term>,
+    filter: BaseFilter,
+    budget: Option<f64>,
+    /// How many tokens stand before the text that is written.
+    prompt: usize,
+}
+
+/// A pair that counts, with the prompts that it reads.
+#[derive(Clone)]
+struct Term {
+    pair: Pair,
+    kind: Kind,
+    expert: Option<OwnPrompt>,
+    anti: Option<OwnPrompt>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The pair of this number.
+    Pair(usize),
+    /// The base, with another prompt as its anti-expert.
+    Guidance,
 }
 
 impl Steered {
     /// Steers `base`. Pairs whose alpha is 0 are left out: they cost nothing and change no bit.
+    pub fn new(base: Arc<dyn LanguageModel>, pairs: Vec<Pair>) -> Self {
+        let pairs = pairs.into_iter().enumerate().filter(|(_, pair)| !pair.alpha.is_zero());
+        let term = |(number, pair)| Term { pair, kind: Kind::Pair(number), expert: None, anti: None };
+        Self { base, terms: pairs.map(term).collect(), filter: BaseFilter::default(), budget: None, prompt: 0 }
+    }
+
+    /// Leads away from what the base would write after [another prompt](OwnPrompts::negative): classifier-free guidance
+    /// (Sanchez et al., *Stay on topic with Classifier-Free Guidance*, 2023), by the formula of `transformers`,
+    ///
+    /// ```text
+    /// z = ln p' + scale * (ln p - ln p'),
+    /// ```
+    ///
+    /// so that rows are log-probabilities before any step acts on them. A scale of 1 changes nothing. Where it is not
+    /// said what the prompt is ([`Steered::after`]), both are one, and nothing is led away from.
+    ///
+    /// # Errors
+    /// [`BadAlpha`] for a scale that is no finite number.
+    #[doc(alias = "guidance_scale")]
+    #[doc(alias = "cfg")]
+    pub fn guided(mut self, scale: f64) -> Result<Self, BadAlpha> {
+        let alpha = Alpha::constant(scale - 1.0)?;
+        if !alpha.is_zero() {
+            let pair = Pair { expert: None, anti: Some(self.base.clone()), alpha };
+            self.terms.push(Term { pair, kind: Kind::Guidance, expert: None, anti: None });
+        }
+        Ok(self)
+    }
+
+    /// Leaves out what the base finds improbable before anything is added.
+    #[must_use]
+    pub fn filtered(self, filter: BaseFilter) -> Self {
+        Self { filter, ..self }
+    }
+
+    /// Takes for each token the largest share of all weights, up to the whole, for which the law of the token is at most
+    /// so many nats from that of the base: `KL(steered || base)`, both over the tokens that the filter and the members'
+    /// rows allow, before any step acts on them. Infinity bounds nothing.
     ///
     /// # Panics
-    /// If an alpha is not a finite number.
-    pub fn new(base: Arc<dyn LanguageModel>, mut pairs: Vec<Pair>) -> Self {
-        pairs.iter().for_each(|Pair { alpha, .. }| assert!(alpha.is_finite(), "alpha is {alpha}"));
-        pairs.retain(|pair| pair.alpha != 0.0);
-        Self { base, pairs }
+    /// If it is negative or NaN.
+    #[must_use]
+    pub fn within(self, budget: f64) -> Self {
+        assert!(budget >= 0.0, "a budget of {budget}");
+        Self { budget: Some(budget), ..self }
+    }
+
+    /// The same for texts after a prompt: schedules count from its end, and members read what they have instead of it.
+    ///
+    /// # Panics
+    /// If a prompt is empty.
+    #[must_use]
+    pub fn after(&self, prompt: &[TokenId], own: &OwnPrompts) -> Self {
+        let read_instead = |tokens: &[TokenId]| {
+            assert!(!prompt.is_empty() && !tokens.is_empty(), "a prompt has tokens");
+            OwnPrompt { replaces: prompt.len(), tokens: tokens.into() }
+        };
+        let of = |all: &[Option<Vec<TokenId>>], number: usize| {
+            all.get(number).and_then(|tokens| tokens.as_deref()).map(read_instead)
+        };
+        let term = |term: &Term| match term.kind {
+            Kind::Pair(number) => {
+                let (expert, anti) = (of(&own.experts, number), of(&own.antis, number));
+                Term { expert, anti, ..term.clone() }
+            }
+            Kind::Guidance => {
+                let negative = own.negative.as_deref().unwrap_or(&prompt[prompt.len() - 1..]);
+                Term { anti: Some(read_instead(negative)), ..term.clone() }
+            }
+        };
+        Self { terms: self.terms.iter().map(term).collect(), prompt: prompt.len(), ..self.clone() }
+    }
+
+    /// Whether it matters what the prompt is: members may read another, or weights change along the text.
+    pub fn depends_on_prompt(&self) -> bool {
+        self.terms.iter().any(|term| term.kind == Kind::Guidance || !term.pair.alpha.is_constant())
+    }
+
+    /// Whether it leads away from another prompt.
+    pub fn is_guided(&self) -> bool {
+        self.terms.iter().any(|term| term.kind == Kind::Guidance)
+    }
+
+    /// The most nats that a token's law is moved, where that is bounded.
+    pub fn budget(&self) -> Option<f64> {
+        self.budget
     }
 
     /// The expert of the first pair that counts.
     pub fn first_expert(&self) -> Option<&Arc<dyn LanguageModel>> {
-        self.pairs.first().map(|pair| &pair.expert)
+        self.terms.iter().find_map(|term| term.pair.expert.as_ref())
+    }
+
+    /// How far the law of each token of a text was moved, in nats: `KL(steered || base)` as in [`Steered::within`]. All
+    /// members read the prompt and the text once more for that.
+    ///
+    /// # Errors
+    /// As [`Sequence::forward`].
+    ///
+    /// # Panics
+    /// If the prompt is empty.
+    pub fn divergence(self: &Arc<Self>, prompt: &[TokenId], text: &[TokenId]) -> Result<Vec<f64>, ModelError> {
+        let capacity = (prompt.len() + text.len()).min(self.context_length());
+        self.sequence(capacity, None)?.divergence(prompt, text)
     }
 
     /// This model, and its first expert as a drafter for the first text that is begun with it. `None`: there is no
@@ -76,17 +244,12 @@ impl Steered {
         Some((Arc::new(Drafted { steered: self.clone(), expert: shared }), drafter))
     }
 
-    fn sequence(&self, capacity: usize, shared: Option<&SharedAhead>) -> Result<SteeredSequence, ModelError> {
-        let mut pairs = Vec::with_capacity(self.pairs.len());
-        for (i, Pair { expert, anti, alpha }) in self.pairs.iter().enumerate() {
-            let expert = Ahead::new(expert.clone().begin(capacity)?);
-            let expert = match shared.filter(|_| i == 0) {
-                Some(shared) => shared.fill(expert),
-                None => SharedAhead::of(expert),
-            };
-            pairs.push((expert, Member::new(anti.clone().begin(capacity)?), *alpha));
-        }
-        Ok(SteeredSequence { base: self.base.clone().begin(capacity)?, pairs })
+    fn sequence(
+        self: &Arc<Self>,
+        capacity: usize,
+        shared: Option<&SharedAhead>,
+    ) -> Result<SteeredSequence, ModelError> {
+        SteeredSequence::begin(self.clone(), capacity, shared)
     }
 }
 
@@ -96,8 +259,12 @@ impl LanguageModel for Steered {
     }
 
     fn context_length(&self) -> usize {
-        let experts = self.pairs.iter().flat_map(|pair| [&pair.expert, &pair.anti]);
-        experts.map(|model| model.context_length()).fold(self.base.context_length(), usize::min)
+        let members = self.terms.iter().flat_map(|term| {
+            [(&term.pair.expert, &term.expert), (&term.pair.anti, &term.anti)]
+                .into_iter()
+                .filter_map(|(model, own)| model.as_ref().map(|model| Member::context(&**model, own.as_ref())))
+        });
+        members.fold(self.base.context_length(), usize::min)
     }
 
     fn hidden_size(&self) -> Option<usize> {
@@ -106,6 +273,11 @@ impl LanguageModel for Steered {
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
         Ok(Box::new(self.sequence(capacity, None)?))
+    }
+
+    /// The texts may be those of any steered models: each model that they are made of is called once.
+    fn forward_each(&self, items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
+        sequence::forward_each(items)
     }
 }
 
@@ -131,220 +303,8 @@ impl LanguageModel for Drafted {
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
         Ok(Box::new(self.steered.sequence(capacity, Some(&self.expert))?))
     }
-}
 
-struct SteeredSequence {
-    base: Box<dyn Sequence>,
-    pairs: Vec<(SharedAhead, Member, f32)>,
-}
-
-struct Member {
-    sequence: Box<dyn Sequence>,
-    rows: Rows,
-}
-
-impl Member {
-    fn new(sequence: Box<dyn Sequence>) -> Self {
-        Self { sequence, rows: Rows::default() }
-    }
-}
-
-impl SteeredSequence {
-    /// Forgets of every member what is past a length.
-    fn cut(&mut self, length: usize) {
-        for (expert, anti, _) in &mut self.pairs {
-            expert.get().truncate(length);
-            anti.sequence.truncate(anti.sequence.len().min(length));
-        }
-        self.base.truncate(self.base.len().min(length));
-    }
-}
-
-impl Sequence for SteeredSequence {
-    fn len(&self) -> usize {
-        self.base.len()
-    }
-
-    fn capacity(&self) -> usize {
-        self.base.capacity()
-    }
-
-    fn forward(&mut self, batch: &Batch<'_>, rows: &mut Rows) -> Result<(), ModelError> {
-        let before = self.len();
-        let result = (|| {
-            self.base.forward(batch, rows)?;
-            for (expert, anti, alpha) in &mut self.pairs {
-                let mut expert = expert.get();
-                expert.forward(batch)?;
-                anti.sequence.forward(batch, &mut anti.rows)?;
-                for i in 0..rows.count() {
-                    mix(rows.row_mut(i), expert.row(i), anti.rows.row(i), *alpha);
-                }
-            }
-            Ok(())
-        })();
-        if result.is_err() {
-            // All members or none.
-            self.cut(before);
-        }
-        result
-    }
-
-    fn truncate(&mut self, length: usize) {
-        assert!(length <= self.len(), "truncating {} tokens to {length}", self.len());
-        self.cut(length);
-    }
-
-    fn keep(&mut self, from: usize, path: &[usize]) -> Result<(), ModelError> {
-        self.base.keep(from, path)?;
-        for (expert, anti, _) in &mut self.pairs {
-            expert.get().keep(from, path)?;
-            anti.sequence.keep(from, path)?;
-        }
-        Ok(())
-    }
-
-    fn fork(&self) -> Result<Box<dyn Sequence>, ModelError> {
-        let mut pairs = Vec::with_capacity(self.pairs.len());
-        for (expert, anti, alpha) in &self.pairs {
-            pairs.push((SharedAhead::of(expert.get().fork()?), Member::new(anti.sequence.fork()?), *alpha));
-        }
-        Ok(Box::new(Self { base: self.base.fork()?, pairs }))
-    }
-}
-
-/// Adds one pair's difference to a row.
-///
-/// A token that the base forbids (`-inf`) stays forbidden. One that an expert or an anti-expert forbids is forbidden
-/// where the formula says `-inf`; where it says `+inf`, or nothing at all, for both forbid it, the pair says nothing of
-/// that token. A token past the end of one of their rows cannot be read by it, and is forbidden.
-fn mix(row: &mut [f32], expert: &[f32], anti: &[f32], alpha: f32) {
-    const NO: f32 = f32::NEG_INFINITY;
-    for ((z, &e), &a) in row.iter_mut().zip(expert).zip(anti).filter(|((z, _), _)| **z != NO) {
-        *z += match (e == NO, a == NO) {
-            (false, false) => alpha * (e - a),
-            (true, false) if alpha > 0.0 => NO,
-            (false, true) if alpha < 0.0 => NO,
-            _ => 0.0,
-        };
-    }
-    let read = expert.len().min(anti.len()).min(row.len());
-    row[read..].fill(NO);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::table::Table;
-    use verdigris_models::Wanted;
-
-    const NO: f32 = f32::NEG_INFINITY;
-
-    fn rows(model: Arc<dyn LanguageModel>, tokens: &[u32]) -> Vec<Vec<f32>> {
-        let mut rows = Rows::default();
-        model.begin(tokens.len()).unwrap().forward(&Batch::chain(tokens, Wanted::All), &mut rows).unwrap();
-        (0..rows.count()).map(|i| rows.row(i).to_vec()).collect()
-    }
-
-    fn pair(expert: Arc<Table>, anti: Arc<Table>, alpha: f32) -> Pair {
-        Pair { expert, anti, alpha }
-    }
-
-    #[test]
-    fn rows_are_those_of_the_formula() {
-        let (base, expert, anti) = (Table::noise(3, 1), Table::noise(3, 2), Table::noise(3, 3));
-        let other = Table::noise(5, 4);
-        let pairs = vec![pair(expert.clone(), anti.clone(), 0.5), pair(other.clone(), anti.clone(), -2.0)];
-        let steered = Arc::new(Steered::new(base.clone(), pairs));
-        for (i, row) in rows(steered, &[0, 2, 1]).iter().enumerate() {
-            let token = [0, 2, 1][i];
-            let of = |table: &Table| table.row(token).to_vec();
-            let (base, expert, anti, other) = (of(&base), of(&expert), of(&anti), of(&other));
-            for (v, got) in row.iter().enumerate() {
-                let expected = base[v] + 0.5 * (expert[v] - anti[v]) - 2.0 * (other[v] - anti[v]);
-                assert!((got - expected).abs() < 1e-5);
-            }
-        }
-    }
-
-    #[test]
-    fn alpha_zero_and_twins_change_no_bit() {
-        let (base, expert, anti) = (Table::noise(4, 1), Table::noise(4, 2), Table::noise(4, 3));
-        let plain = rows(base.clone(), &[0, 3, 1]);
-        for pair in [pair(expert.clone(), anti, 0.0), pair(expert.clone(), expert, 1.5)] {
-            assert_eq!(rows(Arc::new(Steered::new(base.clone(), vec![pair])), &[0, 3, 1]), plain);
-        }
-    }
-
-    /// What the base forbids stays so; what an expert or an anti-expert forbids never makes a token certain.
-    #[test]
-    fn what_is_forbidden_stays_so() {
-        let mixed = |alpha| {
-            let mut row = [NO, NO, NO, 1.0, 1.0, 1.0, 1.0];
-            mix(&mut row, &[9.0, NO, 9.0, NO, NO, 0.0, 2.0], &[0.0, 0.0, NO, NO, 0.0, NO, 1.0], alpha);
-            row
-        };
-        assert_eq!(mixed(1.0), [NO, NO, NO, 1.0, NO, 1.0, 2.0]);
-        assert_eq!(mixed(-1.0), [NO, NO, NO, 1.0, 1.0, NO, 0.0]);
-    }
-
-    /// A model whose logits are no numbers is an error, not a preference.
-    #[test]
-    fn what_is_no_number_shows() {
-        for (expert, anti) in [(f32::NAN, 0.0), (0.0, f32::NAN), (f32::INFINITY, 0.0), (f32::INFINITY, f32::INFINITY)] {
-            let mut row = [1.0, 1.0];
-            mix(&mut row, &[expert, 0.0], &[anti, 0.0], 1.0);
-            assert!(!row[0].is_finite() && row[0] != NO && row[1] == 1.0, "{row:?}");
-        }
-    }
-
-    /// Padding differs between models of one tokenizer: a row is as long as the base's, and what an expert could not
-    /// read is not written.
-    #[test]
-    fn rows_may_be_padded_differently() {
-        for (expert, anti) in [(5, 3), (3, 5), (3, 3)] {
-            let pair = pair(Table::noise(expert, 2), Table::noise(anti, 3), 1.0);
-            let steered = Arc::new(Steered::new(Table::noise(4, 1), vec![pair]));
-            for row in rows(steered.clone(), &[0, 2, 1]) {
-                assert!(row.len() == 4 && row[3] == NO && row[..3].iter().all(|z| z.is_finite()), "{row:?}");
-            }
-        }
-    }
-
-    /// What is kept of a tree is kept by all: the next row is the one of the path alone.
-    #[test]
-    fn every_member_keeps_the_same_path() {
-        let (base, expert, anti) = (Table::deep(4, 1, 20), Table::deep(4, 2, 20), Table::deep(4, 3, 20));
-        let steered = Arc::new(Steered::new(base, vec![pair(expert, anti, 0.7)]));
-        let expected = rows(steered.clone(), &[3, 1, 0, 2, 1]);
-        let (mut sequence, mut rows) = (steered.begin(20).unwrap(), Rows::default());
-        sequence.forward(&Batch::chain(&[3, 1, 2, 0, 3, 2, 0], Wanted::Last), &mut rows).unwrap();
-        sequence.keep(2, &[1, 3]).unwrap();
-        assert_eq!(sequence.len(), 4);
-        sequence.forward(&Batch::chain(&[1], Wanted::Last), &mut rows).unwrap();
-        assert_eq!(rows.last(), expected[4]);
-    }
-
-    #[test]
-    fn sequences_keep_step_when_one_fails() {
-        let base = Table::noise(4, 1);
-        // The expert's context is shorter than the base's.
-        let (expert, anti) = (Table::with_context(4, 2, 3), Table::noise(4, 3));
-        let steered = Arc::new(Steered::new(base, vec![pair(expert, anti, 1.0)]));
-        assert_eq!(steered.context_length(), 3);
-        // More room than the expert has: it fails after the base has gone ahead.
-        let mut sequence = steered.begin(10).unwrap();
-        let mut rows = Rows::default();
-        sequence.forward(&Batch::chain(&[0, 1], Wanted::Last), &mut rows).unwrap();
-        assert!(sequence.forward(&Batch::chain(&[2, 3], Wanted::Last), &mut rows).is_err());
-        assert_eq!(sequence.len(), 2);
-        let mut fork = sequence.fork().unwrap();
-        sequence.forward(&Batch::chain(&[2], Wanted::Last), &mut rows).unwrap();
-        let expected = rows.last().to_vec();
-        sequence.truncate(1);
-        sequence.forward(&Batch::chain(&[1, 2], Wanted::Last), &mut rows).unwrap();
-        assert_eq!(rows.last(), expected);
-        fork.forward(&Batch::chain(&[2], Wanted::Last), &mut rows).unwrap();
-        assert_eq!(rows.last(), expected);
+    fn forward_each(&self, items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
+        sequence::forward_each(items)
     }
 }

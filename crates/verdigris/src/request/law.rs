@@ -10,7 +10,8 @@ use verdigris_watermark::scheme::Stage;
 use verdigris_watermark::{Embed, Key};
 
 use crate::error::Error;
-use crate::request::{Form, Guidance, Prompt, Request};
+use crate::prompt::Prompt;
+use crate::request::{Form, Guidance, Request};
 
 /// What numbers in JSON hold exactly everywhere: seeds that are made here stay below, with room for those after them.
 const EXACT: u64 = (1 << 53) - (1 << 32);
@@ -20,14 +21,7 @@ impl Request<'_> {
     pub const LONGEST_STOP: usize = 1024;
 
     pub(super) fn prompt_tokens(&self, prompt: &Prompt) -> Result<Vec<TokenId>, Error> {
-        let tokenizer = self.engine.reader().tokenizer();
-        let mut tokens = match prompt {
-            Prompt::Text(prompt) => tokenizer.encode_prompt(prompt)?,
-            Prompt::Chat(messages) => self.engine.chat_template()?.tokens(messages, tokenizer)?,
-        };
-        if tokens.is_empty() {
-            tokens.push(self.engine.begin.ok_or(Error::NoPrompt)?);
-        }
+        let tokens = self.engine.prompts.tokens(prompt)?;
         let context = self.engine.context_length();
         if tokens.len() >= context {
             return Err(Error::PromptTooLong { tokens: tokens.len(), context });
@@ -109,10 +103,10 @@ impl Request<'_> {
         }
     }
 
-    /// The law of a text: the steps in the order in which [`Request`] tells them, then the draw.
+    /// The law of a text of at most `room` tokens: the steps in the order in which [`Request`] tells them, then the draw.
     pub(super) fn target(
         &self,
-        prompt_tokens: usize,
+        room: usize,
         form: Option<&Constraint>,
         guide: Option<&Arc<Guide>>,
         seed: u64,
@@ -124,7 +118,6 @@ impl Request<'_> {
             return Err(Error::Temperature(self.temperature));
         }
         let mut transforms = Chain::new();
-        let room = self.max_tokens.min(self.engine.context_length() - prompt_tokens);
         let (end, known) = (if self.through_end { &self.engine.end[..] } else { &[] }, self.engine.known());
         let suppressed = &self.processors.suppress_tokens;
         suppressed.iter().try_for_each(|&token| self.must_be_known(token))?;

@@ -7,8 +7,9 @@ use verdigris_decoding::{Guide, Stop, Target, Together};
 use verdigris_logits::TokenId;
 
 use crate::error::Error;
+use crate::prompt::Prompt;
 use crate::request::text::Text;
-use crate::request::{Prompt, Request, Written};
+use crate::request::{Request, Written};
 
 /// What comes of one of several texts.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +50,14 @@ impl Request<'_> {
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let seeds = (0..count as u64).map(|i| first.wrapping_add(i));
         let guide = self.guide_asked_for(prompt.len())?;
-        let target = |seed| self.target(prompt.len(), form.as_ref(), guide.as_ref(), seed);
+        let model = self.text_model(&self.prompt, &prompt)?;
+        let room = self.room(&model, &prompt);
+        let target = |seed| self.target(room, form.as_ref(), guide.as_ref(), seed);
         let targets = seeds.clone().map(target).collect::<Result<Vec<_>, _>>()?;
-        let together = Together::new(self.engine.model.clone(), &targets, &prompt, &self.limits())?;
+        let together = Together::new(model.model().clone(), &targets, &prompt, &self.limits())?;
         let together = self.drafting(together, targets.iter().map(|target| (target, prompt.len())))?;
         let texts = seeds.map(|seed| self.begun(prompt.len(), seed)).collect();
-        let finish = |i: usize, written: &mut Written| self.reread(&targets[i], &prompt, written);
+        let finish = |i: usize, written: &mut Written| self.reread(&model, &targets[i], &prompt, written);
         Ok(side_by_side(together, texts, form.as_ref(), guide.as_deref(), &finish, &mut each)?.0)
     }
 
@@ -95,26 +98,33 @@ impl Request<'_> {
         // All prompts are looked at before anything is written.
         for (index, prompt) in prompts.into_iter().enumerate() {
             let in_prompt = |source| Error::InPrompt { index, source: Box::new(source) };
-            let prompt = self.prompt_tokens(&prompt.into()).map_err(in_prompt)?;
+            let source = prompt.into();
+            let prompt = self.prompt_tokens(&source).map_err(in_prompt)?;
+            let model = self.text_model(&source, &prompt).map_err(in_prompt)?;
             let seed = first.wrapping_add(index as u64);
-            prompts_read.push((prompt, seed));
+            prompts_read.push((prompt, model, seed));
         }
-        let longest = prompts_read.iter().map(|(prompt, _)| prompt.len()).max().unwrap_or(0);
+        let longest = prompts_read.iter().map(|(prompt, ..)| prompt.len()).max().unwrap_or(0);
         let guide = self.guide_asked_for(longest)?;
         let mut begun = Vec::with_capacity(prompts_read.len());
-        for (prompt, seed) in prompts_read {
-            begun.push((self.target(prompt.len(), form.as_ref(), guide.as_ref(), seed)?, prompt, seed));
+        for (prompt, model, seed) in prompts_read {
+            let target = self.target(self.room(&model, &prompt), form.as_ref(), guide.as_ref(), seed)?;
+            begun.push((target, prompt, model, seed));
         }
         let mut all = Vec::with_capacity(begun.len());
         for some in begun.chunks(Self::SIDE_BY_SIDE) {
             let before = all.len();
-            let to_write =
-                some.iter().map(|(target, prompt, _)| -> (&Target, &[TokenId], _) { (target, prompt, self.limits()) });
-            let together = Together::each(self.engine.model.clone(), to_write)?;
-            let together = self.drafting(together, some.iter().map(|(target, prompt, _)| (target, prompt.len())))?;
-            let texts = some.iter().map(|(_, prompt, seed)| self.begun(prompt.len(), *seed)).collect();
+            let to_write = some.iter().map(|(target, prompt, model, _)| -> (_, &Target, &[TokenId], _) {
+                (model.model().clone(), target, prompt, self.limits())
+            });
+            let together = Together::each_of(self.engine.model.clone(), to_write)?;
+            let together = self.drafting(together, some.iter().map(|(target, prompt, ..)| (target, prompt.len())))?;
+            let texts = some.iter().map(|(_, prompt, _, seed)| self.begun(prompt.len(), *seed)).collect();
             let mut each = |i: usize, event: Event<'_>| each(before + i, event);
-            let finish = |i: usize, written: &mut Written| self.reread(&some[i].0, &some[i].1, written);
+            let finish = |i: usize, written: &mut Written| {
+                let (target, prompt, model, _) = &some[i];
+                self.reread(model, target, prompt, written)
+            };
             let (written, goes_on) =
                 side_by_side(together, texts, form.as_ref(), guide.as_deref(), &finish, &mut each)?;
             all.extend(written);

@@ -9,6 +9,7 @@ mod one;
 mod processors;
 mod reread;
 mod search;
+mod steering;
 mod stop;
 mod text;
 mod warpers;
@@ -20,7 +21,6 @@ use verdigris_constrain::{Constraint, ForcedText, Registry, Style};
 use verdigris_decoding::{Acceptance, Coupling, DraftLength, Provenance, Rule, Stop, TreeShape};
 use verdigris_logits::{Chain, TokenId, Transform};
 use verdigris_models::DraftHead;
-use verdigris_text::Message;
 use verdigris_watermark::Key;
 
 pub use best_of::BestOf;
@@ -30,7 +30,9 @@ pub use many::Event;
 pub use search::Hypothesis;
 
 use crate::engine::Engine;
+use crate::prompt::Prompt;
 use crate::request::processors::Processors;
+use crate::request::steering::MemberPrompts;
 use crate::request::warpers::Warpers;
 use crate::reward::Reward;
 
@@ -91,6 +93,7 @@ pub struct Request<'a> {
     explain: bool,
     own: Option<Arc<Chain>>,
     guide: Option<Guidance<'a>>,
+    member_prompts: MemberPrompts,
     seed: Option<u64>,
     through_end: bool,
     guesser: Option<Guesser<'a>>,
@@ -98,39 +101,6 @@ pub struct Request<'a> {
     draft_length: DraftLength,
     coupling: Coupling,
     rule: Rule,
-}
-
-/// What stands before the text.
-#[derive(Clone, Debug)]
-pub enum Prompt {
-    /// The text to go on from.
-    Text(String),
-    /// A conversation whose next message is asked for.
-    Chat(Vec<Message>),
-}
-
-impl From<String> for Prompt {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<&str> for Prompt {
-    fn from(text: &str) -> Self {
-        Self::Text(text.into())
-    }
-}
-
-impl From<&String> for Prompt {
-    fn from(text: &String) -> Self {
-        Self::Text(text.clone())
-    }
-}
-
-impl From<Vec<Message>> for Prompt {
-    fn from(messages: Vec<Message>) -> Self {
-        Self::Chat(messages)
-    }
 }
 
 /// What the text must look like.
@@ -199,6 +169,9 @@ pub struct Written {
     pub explained: Option<Vec<Explained>>,
     /// How each token came; empty where nobody asks.
     provenance: Vec<Provenance>,
+    /// How far steering has moved the law of each of [`Written::tokens`], in nats; `None` without a
+    /// [budget](crate::Steering::budget).
+    pub steering_kl: Option<Vec<f64>>,
 }
 
 impl<'a> Request<'a> {
@@ -239,6 +212,7 @@ impl<'a> Request<'a> {
             explain: false,
             own: None,
             guide: None,
+            member_prompts: MemberPrompts::default(),
             seed: None,
             through_end: false,
             guesser: None,

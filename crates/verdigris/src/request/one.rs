@@ -11,6 +11,7 @@ use verdigris_logits::TokenId;
 use verdigris_models::DraftHead;
 
 use crate::error::Error;
+use crate::request::steering::TextModel;
 use crate::request::text::Text;
 use crate::request::{Guesser, Request, Written};
 
@@ -41,8 +42,9 @@ impl Request<'_> {
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let guide = self.guide_asked_for(prompt.len())?;
-        let target = self.target(prompt.len(), form.as_ref(), guide.as_ref(), seed)?;
-        let mut writing = self.writing(&target, &prompt, contrast)?;
+        let model = self.text_model(&self.prompt, &prompt)?;
+        let target = self.target(self.room(&model, &prompt), form.as_ref(), guide.as_ref(), seed)?;
+        let mut writing = self.writing(&model, &target, &prompt, contrast)?;
         let mut text = Text::new(&self, prompt.len(), seed);
         let mut stopped = None;
         while stopped.is_none()
@@ -52,7 +54,7 @@ impl Request<'_> {
             let piece = text.push(token, writing.provenance());
             if !piece.is_empty() && each(piece).is_break() {
                 let mut written = text.end(None, writing.acceptance(), self.lossy(), form.as_ref()).0;
-                self.reread(&target, &prompt, &mut written)?;
+                self.reread(&model, &target, &prompt, &mut written)?;
                 return Ok(written);
             }
             stopped = text.is_stopped().then_some(Stop::StopString);
@@ -62,23 +64,24 @@ impl Request<'_> {
         if !rest.is_empty() {
             let _ = each(&rest);
         }
-        self.reread(&target, &prompt, &mut written)?;
+        self.reread(&model, &target, &prompt, &mut written)?;
         Ok(written)
     }
 
     /// The way of writing that was asked for.
     fn writing<'t>(
         &self,
+        of_text: &TextModel,
         target: &'t Target,
         prompt: &[TokenId],
         contrast: Option<Contrast>,
     ) -> Result<Box<dyn Writing + 't>, Error> {
-        let (model, limits, chance) = (self.engine.model.clone(), self.limits(), Seeded(target.random));
+        let (model, limits, chance) = (of_text.model().clone(), self.limits(), Seeded(target.random));
         if let Some(contrast) = contrast {
             return Ok(Box::new(Contrastive::new(model, target, prompt, limits, contrast)?));
         }
         let capacity = prompt.len().saturating_add(limits.max_tokens);
-        if let (Some(Guesser::Expert), Some(steered)) = (self.guesser, &self.engine.steered) {
+        if let (Some(Guesser::Expert), Some(steered)) = (self.guesser, of_text.steered()) {
             // One text can share the expert with its drafter.
             let drafted = steered.drafted_by_expert(&target.transforms, target.sampler, self.coupling);
             let (model, drafter) = drafted.ok_or(Error::NoExpert)?;
@@ -109,7 +112,7 @@ impl Request<'_> {
                 Box::new(drafter.cut(size))
             }
             Guesser::Expert => {
-                let expert = self.engine.steered.as_ref().and_then(|steered| steered.first_expert());
+                let expert = self.engine.steered.as_ref().and_then(|(steered, _)| steered.first_expert());
                 let expert = expert.ok_or(Error::NoExpert)?.clone();
                 let drafter = DraftModel::new(expert, capacity, transforms, sampler, self.coupling)?;
                 Box::new(drafter.cut(size))
@@ -137,6 +140,11 @@ impl Request<'_> {
             true => Box::new(LookupFirst::new(Lookup::new(BEFORE_ANOTHER).over(&target.transforms), drafter)),
             false => Box::new(drafter),
         }
+    }
+
+    /// The most tokens that a text can have after a prompt.
+    pub(super) fn room(&self, model: &TextModel, prompt: &[TokenId]) -> usize {
+        self.max_tokens.min(model.model().context_length() - prompt.len())
     }
 
     pub(super) fn limits(&self) -> Limits {

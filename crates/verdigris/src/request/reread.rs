@@ -7,6 +7,7 @@ use verdigris_models::{Batch, Rows, Wanted};
 use crate::error::Error;
 use crate::request::explain::Explainer;
 use crate::request::logprobs::{LogprobsMode, expected_in};
+use crate::request::steering::TextModel;
 use crate::request::{Request, Written};
 
 /// How many tokens of a text are read in one call: so many rows are held at a time.
@@ -14,12 +15,19 @@ const AT_A_TIME: usize = 64;
 
 impl Request<'_> {
     /// Adds to a text what is asked about its tokens.
-    pub(super) fn reread(&self, target: &Target, prompt: &[TokenId], written: &mut Written) -> Result<(), Error> {
+    pub(super) fn reread(
+        &self,
+        model: &TextModel,
+        target: &Target,
+        prompt: &[TokenId],
+        written: &mut Written,
+    ) -> Result<(), Error> {
+        model.add_divergence(prompt, written)?;
         if self.logprobs.is_none() && !self.explain {
             return Ok(());
         }
         let (tokens, provenance) = (&written.tokens[..], &written.provenance[..]);
-        let (context, tokenizer) = (self.engine.context_length(), self.engine.reader().tokenizer());
+        let (model, tokenizer) = (model.model(), self.engine.reader().tokenizer());
         let mut logprobs = Vec::with_capacity(if self.logprobs.is_some() { tokens.len() } else { 0 });
         let mut explainer = self.explain.then(|| Explainer::new(self, target, prompt)).transpose()?;
         let needs_law = self.explain || self.logprobs_mode == LogprobsMode::Processed;
@@ -50,7 +58,8 @@ impl Request<'_> {
             Ok::<(), Error>(())
         };
         if let Some((_, before_last)) = tokens.split_last() {
-            let mut sequence = self.engine.model.clone().begin((prompt.len() + tokens.len()).min(context))?;
+            let capacity = (prompt.len() + tokens.len()).min(model.context_length());
+            let mut sequence = model.clone().begin(capacity)?;
             let mut rows = Rows::default();
             sequence.forward(&Batch::chain(prompt, Wanted::Last), &mut rows)?;
             of_row(rows.last())?;

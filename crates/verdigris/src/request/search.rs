@@ -1,10 +1,13 @@
 //! Texts that are searched for, or drawn without replacement.
 
+use std::sync::Arc;
+
 use verdigris_decoding::search::{self, Contrast, Draws};
 use verdigris_decoding::target::DecodeError;
 use verdigris_decoding::writing::Provenance;
 use verdigris_decoding::{Beams, Target};
 use verdigris_logits::TokenId;
+use verdigris_models::LanguageModel;
 use verdigris_watermark::scheme::Stage;
 
 use crate::error::Error;
@@ -78,8 +81,7 @@ impl<'a> Request<'a> {
         if !beams.is_sampled() {
             self.temperature = 0.0;
         }
-        let found = |prompt: &[TokenId], target: &Target, ends: search::Ends<'_>| {
-            let model = self.engine.model.clone();
+        let found = |model: Arc<dyn LanguageModel>, prompt: &[TokenId], target: &Target, ends: search::Ends<'_>| {
             let found = beams.search(model, target, prompt, &self.limits(), ends)?;
             Ok(found.into_iter().map(|text| (text, None)).collect())
         };
@@ -103,8 +105,7 @@ impl<'a> Request<'a> {
                 why: "there is one text to draw; raise it, or search with beams",
             });
         }
-        let found = |prompt: &[TokenId], target: &Target, ends: search::Ends<'_>| {
-            let model = self.engine.model.clone();
+        let found = |model: Arc<dyn LanguageModel>, prompt: &[TokenId], target: &Target, ends: search::Ends<'_>| {
             let draws = Draws::new(model, target, prompt, &self.limits(), count, ends)?;
             Ok(draws.texts.into_iter().map(|drawn| (drawn.text, Some((drawn.law_logprob, drawn.inclusion)))).collect())
         };
@@ -115,6 +116,7 @@ impl<'a> Request<'a> {
     fn searched(
         &self,
         found: impl FnOnce(
+            Arc<dyn LanguageModel>,
             &[TokenId],
             &Target,
             search::Ends<'_>,
@@ -133,7 +135,8 @@ impl<'a> Request<'a> {
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let guide = self.guide_asked_for(prompt.len())?;
-        let target = self.target(prompt.len(), form.as_ref(), guide.as_ref(), seed)?;
+        let model = self.text_model(&self.prompt, &prompt)?;
+        let target = self.target(self.room(&model, &prompt), form.as_ref(), guide.as_ref(), seed)?;
         let form = form.as_ref();
         let text = |tokens: &[TokenId]| {
             let mut text = self.begun(prompt.len(), seed);
@@ -143,11 +146,12 @@ impl<'a> Request<'a> {
             text
         };
         let ends = |tokens: &[TokenId]| !self.stops.is_empty() && text(tokens).is_stopped();
-        let found = found(&prompt, &target, &ends).map_err(|fault| Error::of_text(fault, form, guide.as_deref()))?;
+        let found = found(model.model().clone(), &prompt, &target, &ends);
+        let found = found.map_err(|fault| Error::of_text(fault, form, guide.as_deref()))?;
         let mut all = Vec::with_capacity(found.len());
         for (search::Hypothesis { tokens, stop, logprob, score }, drawn) in found {
             let mut written = text(&tokens).end(Some(stop), None, None, form).0;
-            self.reread(&target, &prompt, &mut written)?;
+            self.reread(&model, &target, &prompt, &mut written)?;
             let (law_logprob, inclusion) = drawn.unzip();
             all.push(Hypothesis { written, logprob, score, law_logprob, inclusion });
         }

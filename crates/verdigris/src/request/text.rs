@@ -33,6 +33,7 @@ impl<'v> Text<'v> {
             logprobs: None,
             explained: None,
             provenance: Vec::new(),
+            steering_kl: None,
         };
         let vocabulary = request.engine.reader().tokenizer().vocabulary();
         let (characters, stops) = (TextStream::new(vocabulary), StopStrings::new(&request.stops));

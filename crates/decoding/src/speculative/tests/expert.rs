@@ -4,8 +4,8 @@ use super::*;
 
 fn steered() -> Arc<Steered> {
     let of = |seed| Table::deep(TOKENS, seed, 64);
-    let pairs =
-        [(5, 6, 0.8), (7, 8, -0.4)].map(|(expert, anti, alpha)| Pair { expert: of(expert), anti: of(anti), alpha });
+    let pairs = [(5, 6, 0.8), (7, 8, -0.4)]
+        .map(|(expert, anti, alpha)| Pair::new(of(expert), of(anti), Alpha::constant(alpha).unwrap()));
     Arc::new(Steered::new(of(1), pairs.into()))
 }
 
@@ -40,7 +40,7 @@ fn an_expert_that_drafts_changes_no_law() {
 #[test]
 fn what_the_expert_has_drafted_it_does_not_read_again() {
     let (base, expert, anti) = (Table::deep(8, 1, 200), Table::deep(8, 1, 200), Table::noise(8, 1));
-    let pair = Pair { expert: expert.clone(), anti: anti.clone(), alpha: 1e-9 };
+    let pair = Pair::new(expert.clone(), anti.clone(), Alpha::constant(1e-9).unwrap());
     let steered = Arc::new(Steered::new(base, vec![pair]));
     let target = target(Chain::new(), Sampler::Greedy);
     let limits = Limits { max_tokens: 60, end: Vec::new() };

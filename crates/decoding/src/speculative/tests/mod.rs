@@ -14,7 +14,7 @@ use crate::chance::Seeded;
 use crate::drafter::{Coupling, DraftModel, Lookup};
 use crate::enumerate::law;
 use crate::plain::Plain;
-use crate::steer::{Pair, Steered};
+use crate::steer::{Alpha, Pair, Steered};
 use crate::table::Table;
 use crate::together::Together;
 use crate::tree::{DraftNode, TreeShape};
@@ -228,7 +228,7 @@ fn chain(name: &str) -> Chain {
 #[test]
 fn a_steered_target_keeps_its_law_too() {
     let (base, expert, anti) = (Table::noise(TOKENS, 1), Table::noise(TOKENS, 5), Table::noise(TOKENS, 6));
-    let pair = Pair { expert: expert.clone(), anti, alpha: 0.8 };
+    let pair = Pair::new(expert.clone(), anti, Alpha::constant(0.8).unwrap());
     let steered: Arc<dyn LanguageModel> = Arc::new(Steered::new(base, vec![pair]));
     let target = target(chain("all"), Sampler::Categorical);
     let write = |length| {

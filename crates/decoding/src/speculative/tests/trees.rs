@@ -124,7 +124,7 @@ fn trees_never_change_the_law() {
 #[test]
 fn trees_never_change_the_law_of_a_steered_target() {
     let (base, expert, anti) = (Table::noise(TOKENS, 1), Table::noise(TOKENS, 2), Table::noise(TOKENS, 6));
-    let pair = Pair { expert, anti, alpha: 0.8 };
+    let pair = Pair::new(expert, anti, Alpha::constant(0.8).unwrap());
     let steered: Arc<dyn LanguageModel> = Arc::new(Steered::new(base, vec![pair]));
     let target = target(chain("all"), Sampler::Categorical);
     let write = |kind, shape, rule| {

@@ -1,0 +1,185 @@
+//! What steers a model, as options.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use verdigris::{Alpha, Device, Engine, Message, Prompt, Request, Steering};
+
+use crate::error::Failure;
+use crate::model::{Backend, load};
+use crate::number::whole;
+
+/// Models that steer a larger one, and how far.
+#[derive(Args)]
+pub(crate) struct SteerOptions {
+    /// Steer by what this small model has learned (proxy-tuning); may be given several times
+    #[arg(long, value_name = "PATH|NAME", requires = "anti")]
+    expert: Vec<PathBuf>,
+    /// What the expert was before it learned it; one for each expert. Without experts: a smaller model, whose likings
+    /// the model is led away from (contrastive decoding)
+    #[arg(long, value_name = "PATH|NAME")]
+    anti: Vec<PathBuf>,
+    /// How strongly each expert counts; one for all or one for each. 0.75:100 is for the first 100 tokens, and 1..0:100
+    /// a line from 1 to 0 over them
+    #[arg(long, value_name = "A", default_value = "0.75", allow_negative_numbers = true)]
+    alpha: Vec<String>,
+    /// Compute experts with auto or candle [default: as --backend]
+    #[arg(long, value_name = "LIBRARY", requires = "expert")]
+    expert_backend: Option<Backend>,
+    /// Lead away from what the model would write after --negative-prompt, so strongly: 1 is not at all, 1.5 is usual
+    /// (classifier-free guidance)
+    #[arg(long, value_name = "G", alias = "cfg-scale")]
+    guidance_scale: Option<f64>,
+    /// Before experts are added, leave out all but the model's own N most probable tokens
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
+    base_top_k: Option<usize>,
+    /// Before experts are added, leave out what is not among the model's own most probable tokens of this mass; DExperts
+    /// has 0.9
+    #[arg(long, value_name = "P", alias = "filter-p")]
+    base_top_p: Option<f64>,
+    /// Before experts are added, leave out what the model finds less than P times as probable as the best; contrastive
+    /// decoding has 0.1
+    #[arg(long, value_name = "P")]
+    base_min_p: Option<f64>,
+    /// Steer no token further than so many nats from the model's own law, and say with --json what was spent; inf only
+    /// says it
+    #[arg(long, value_name = "NATS")]
+    steer_budget: Option<f64>,
+}
+
+impl SteerOptions {
+    pub(crate) fn is_none(&self) -> bool {
+        self.anti.is_empty() && self.guidance_scale.is_none()
+    }
+
+    pub(crate) fn has_experts(&self) -> bool {
+        !self.expert.is_empty()
+    }
+
+    pub(crate) fn backend(&self) -> Option<Backend> {
+        self.expert_backend
+    }
+
+    /// Steers an engine; without anything that does it stays as it is.
+    pub(crate) fn steer(&self, engine: Engine, device: &Device) -> Result<Engine, Failure> {
+        let (experts, antis) = (self.expert.len(), self.anti.len());
+        if experts > 0 && experts != antis {
+            let message = format!("{experts} times --expert but {antis} times --anti: each expert needs its own");
+            return Err(Failure::Usage(message));
+        }
+        if antis > 0 && self.alpha.len() != 1 && self.alpha.len() != antis {
+            let count = self.alpha.len();
+            let what = if experts > 0 { "experts" } else { "anti-experts" };
+            let message = format!("{count} times --alpha for {antis} {what}: give one for all or one for each");
+            return Err(Failure::Usage(message));
+        }
+        if self.is_none() {
+            let unused = [
+                ("--base-top-k", self.base_top_k.is_some()),
+                ("--base-top-p", self.base_top_p.is_some()),
+                ("--base-min-p", self.base_min_p.is_some()),
+                ("--steer-budget", self.steer_budget.is_some()),
+            ];
+            return match unused.iter().find(|(_, is_given)| *is_given) {
+                Some((option, _)) => Err(Failure::Usage(format!(
+                    "{option} needs something that steers: --expert and --anti, --anti alone, or --guidance-scale"
+                ))),
+                None => Ok(engine),
+            };
+        }
+        let parsed = self.alpha.iter().map(|alpha| alpha.parse::<Alpha>().map_err(verdigris::Error::from));
+        let alphas = parsed.collect::<Result<Vec<_>, _>>()?;
+        // A model that is named twice is loaded once, and reads its prompts in one call.
+        let mut engines: Vec<(&PathBuf, Engine)> = Vec::new();
+        for path in self.expert.iter().chain(&self.anti) {
+            if engines.iter().all(|(loaded, _)| *loaded != path) {
+                engines.push((path, load(path, device)?));
+            }
+        }
+        let named = |path: &PathBuf| &engines.iter().find(|(loaded, _)| *loaded == path).expect("it is loaded").1;
+        let mut steering = Steering::new();
+        for (i, anti) in self.anti.iter().enumerate() {
+            let alpha = alphas[i % alphas.len()];
+            steering = match self.expert.get(i) {
+                Some(expert) => steering.pair(named(expert), named(anti), alpha),
+                None => steering.away_from(named(anti), alpha),
+            };
+        }
+        if let Some(scale) = self.guidance_scale {
+            steering = steering.guidance_scale(scale);
+        }
+        if let Some(k) = self.base_top_k {
+            steering = steering.base_top_k(k);
+        }
+        if let Some(p) = self.base_top_p {
+            steering = steering.base_top_p(p);
+        }
+        if let Some(p) = self.base_min_p {
+            steering = steering.base_min_p(p);
+        }
+        if let Some(nats) = self.steer_budget {
+            steering = steering.budget(nats);
+        }
+        Ok(engine.steered_by(&steering)?)
+    }
+}
+
+/// What the members of a steered model read instead of the prompt.
+#[derive(Args)]
+pub(crate) struct MemberPromptOptions {
+    /// With --guidance-scale: the prompt to lead away from. With --chat it is a message [default: the last token of the
+    /// prompt]
+    #[arg(long, value_name = "TEXT", requires = "guidance_scale", allow_hyphen_values = true)]
+    negative_prompt: Option<String>,
+    /// With --guidance-scale and --chat: what the model is told to be where it is led away from; the message stays
+    #[arg(long, value_name = "TEXT", requires_all = ["guidance_scale", "chat"], allow_hyphen_values = true)]
+    negative_system: Option<String>,
+    /// What experts read instead of the prompt; one for all or one for each
+    #[arg(long, value_name = "TEXT", requires = "expert", allow_hyphen_values = true)]
+    expert_prompt: Vec<String>,
+    /// What anti-experts read instead of the prompt; one for all or one for each
+    #[arg(long, value_name = "TEXT", requires = "anti", allow_hyphen_values = true)]
+    anti_prompt: Vec<String>,
+    /// Let experts read their prompt, or the prompt, as a message by their own chat template
+    #[arg(long, requires = "expert")]
+    expert_chat: bool,
+    /// Let anti-experts do so
+    #[arg(long, requires = "anti")]
+    anti_chat: bool,
+}
+
+impl MemberPromptOptions {
+    /// The same request, with the prompts that were given. In a conversation they are messages; `message` is the
+    /// request's own, where there is one for all texts.
+    pub(crate) fn apply<'r>(
+        &self,
+        mut request: Request<'r>,
+        chat: bool,
+        message: Option<&str>,
+    ) -> Result<Request<'r>, Failure> {
+        for prompt in &self.expert_prompt {
+            request = request.expert_prompt(prompt);
+        }
+        for prompt in &self.anti_prompt {
+            request = request.anti_prompt(prompt);
+        }
+        if self.expert_chat {
+            request = request.expert_chat();
+        }
+        if self.anti_chat {
+            request = request.anti_chat();
+        }
+        let (prompt, system) = (self.negative_prompt.as_deref(), self.negative_system.as_deref());
+        if prompt.is_none() && system.is_none() {
+            return Ok(request);
+        }
+        if !chat {
+            return Ok(request.negative_prompt(prompt.unwrap_or("")));
+        }
+        let Some(message) = prompt.or(message) else {
+            return Err(Failure::Usage("--negative-system needs --negative-prompt here: prompts are many".into()));
+        };
+        let messages = system.map(Message::system).into_iter().chain([Message::user(message)]);
+        Ok(request.negative_prompt(Prompt::Chat(messages.collect())))
+    }
+}

@@ -1,0 +1,188 @@
+//! The arithmetic of one row.
+
+use verdigris_logits::Row;
+
+use super::budget::Family;
+use super::filter::BaseFilter;
+
+const NO: f32 = f32::NEG_INFINITY;
+
+/// What one side of a pair says of the next token.
+#[derive(Clone, Copy)]
+pub(super) enum Said<'a> {
+    /// What the base says, before it is filtered.
+    AsTheBase,
+    /// A row of its own.
+    Row(&'a [f32]),
+}
+
+/// A pair of rows, and how strongly their difference counts.
+#[derive(Clone, Copy)]
+pub(super) struct Term<'a> {
+    pub(super) expert: Said<'a>,
+    pub(super) anti: Said<'a>,
+    pub(super) alpha: f32,
+    /// Whether it is log-probabilities that are compared, and the base's too that are moved.
+    pub(super) is_normalized: bool,
+}
+
+/// Space to mix rows in.
+#[derive(Default)]
+pub(super) struct Mixer {
+    /// The base's row as it came.
+    base: Vec<f32>,
+    /// An anti-expert's as log-probabilities.
+    anti: Vec<f32>,
+    direction: Vec<f32>,
+    row: Row,
+    family: Family,
+}
+
+impl Mixer {
+    /// Moves a row by some terms, with a budget no further than that many nats from the row as it is filtered. How far
+    /// that is; 0 without a budget, for it is not looked at then.
+    pub(super) fn mix(&mut self, row: &mut [f32], terms: &[Term<'_>], filter: &BaseFilter, budget: Option<f64>) -> f64 {
+        let Self { base, anti, direction, row: space, family } = self;
+        if terms.iter().any(|term| term.is_normalized) {
+            normalize(row, space);
+        }
+        base.clear();
+        if terms.iter().any(|term| matches!((term.expert, term.anti), (Said::AsTheBase, _) | (_, Said::AsTheBase))) {
+            base.extend_from_slice(row);
+        }
+        filter.apply(row, space);
+        if budget.is_some() {
+            direction.clear();
+            direction.extend(row.iter().map(|&z| if z == NO { NO } else { 0.0 }));
+        }
+        for term in terms {
+            let expert = match term.expert {
+                Said::AsTheBase => &base[..],
+                Said::Row(row) => row,
+            };
+            let of_anti = match term.anti {
+                Said::AsTheBase => &base[..],
+                Said::Row(row) if term.is_normalized => {
+                    anti.clear();
+                    anti.extend_from_slice(row);
+                    normalize(anti, space);
+                    &anti[..]
+                }
+                Said::Row(row) => row,
+            };
+            add(if budget.is_some() { &mut *direction } else { &mut *row }, expert, of_anti, term.alpha);
+        }
+        let Some(budget) = budget else { return 0.0 };
+        let (t, kl) = family.load(row, direction).map_or((1.0, 0.0), |family| family.within(budget));
+        for (z, d) in row.iter_mut().zip(direction) {
+            *z = if *d == NO { NO } else { *z + t as f32 * *d };
+        }
+        kl
+    }
+}
+
+/// Makes log-probabilities of logits, where they are a law.
+fn normalize(logits: &mut [f32], space: &mut Row) {
+    space.load(logits);
+    if let Some(normalizer) = space.log_sum_exp() {
+        logits.iter_mut().for_each(|z| *z = (f64::from(*z) - normalizer) as f32);
+    }
+}
+
+/// Adds one pair's difference to a row.
+///
+/// A token that the base forbids (`-inf`) stays forbidden. One that an expert or an anti-expert forbids is forbidden
+/// where the formula says `-inf`; where it says `+inf`, or nothing at all, for both forbid it, the pair says nothing of
+/// that token. A token past the end of one of their rows cannot be read by it, and is forbidden.
+fn add(row: &mut [f32], expert: &[f32], anti: &[f32], alpha: f32) {
+    for ((z, &e), &a) in row.iter_mut().zip(expert).zip(anti).filter(|((z, _), _)| **z != NO) {
+        *z += match (e == NO, a == NO) {
+            (false, false) => alpha * (e - a),
+            (true, false) if alpha > 0.0 => NO,
+            (false, true) if alpha < 0.0 => NO,
+            _ => 0.0,
+        };
+    }
+    let read = expert.len().min(anti.len()).min(row.len());
+    row[read..].fill(NO);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mixed(row: &[f32], terms: &[Term<'_>], filter: &BaseFilter, budget: Option<f64>) -> (Vec<f32>, f64) {
+        let mut row = row.to_vec();
+        let kl = Mixer::default().mix(&mut row, terms, filter, budget);
+        (row, kl)
+    }
+
+    fn term<'a>(expert: &'a [f32], anti: &'a [f32], alpha: f32) -> Term<'a> {
+        Term { expert: Said::Row(expert), anti: Said::Row(anti), alpha, is_normalized: false }
+    }
+
+    /// What the base forbids stays so; what an expert or an anti-expert forbids never makes a token certain.
+    #[test]
+    fn what_is_forbidden_stays_so() {
+        let row = [NO, NO, NO, 1.0, 1.0, 1.0, 1.0];
+        let (expert, anti) = ([9.0, NO, 9.0, NO, NO, 0.0, 2.0], [0.0, 0.0, NO, NO, 0.0, NO, 1.0]);
+        for budget in [None, Some(f64::INFINITY)] {
+            let of = |alpha| mixed(&row, &[term(&expert, &anti, alpha)], &BaseFilter::default(), budget).0;
+            assert_eq!(of(1.0), [NO, NO, NO, 1.0, NO, 1.0, 2.0]);
+            assert_eq!(of(-1.0), [NO, NO, NO, 1.0, 1.0, NO, 0.0]);
+        }
+    }
+
+    /// A model whose logits are no numbers is an error, not a preference.
+    #[test]
+    fn what_is_no_number_shows() {
+        for (expert, anti) in [(f32::NAN, 0.0), (0.0, f32::NAN), (f32::INFINITY, 0.0), (f32::INFINITY, f32::INFINITY)] {
+            for budget in [None, Some(0.1)] {
+                let (expert, anti) = ([expert, 0.0], [anti, 0.0]);
+                let row = mixed(&[1.0, 1.0], &[term(&expert, &anti, 1.0)], &BaseFilter::default(), budget).0;
+                assert!(!row[0].is_finite() && row[0] != NO && row[1] == 1.0, "{row:?}");
+            }
+        }
+    }
+
+    /// The filter looks at the base alone, and what it leaves out no expert brings back; a side that is the base says
+    /// what the base said before.
+    #[test]
+    fn the_base_is_filtered_before_it_is_moved() {
+        let row = [3.0, 2.0, 1.0, 0.0];
+        let expert = [0.0, 0.0, 0.0, 50.0];
+        let filter = BaseFilter::new(Some(2), None, None).unwrap();
+        assert_eq!(mixed(&row, &[term(&expert, &[0.0; 4], 1.0)], &filter, None).0, [3.0, 2.0, NO, NO]);
+        let anti = [1.0, 3.0, 1.0, 9.0];
+        let away = Term { expert: Said::AsTheBase, ..term(&[], &anti, 0.5) };
+        assert_eq!(mixed(&row, &[away], &filter, None).0, [4.0, 1.5, NO, NO]);
+        let towards = Term { anti: Said::AsTheBase, ..term(&anti, &[], 0.5) };
+        assert_eq!(mixed(&row, &[towards], &filter, None).0, [2.0, 2.5, NO, NO]);
+        for filter in [BaseFilter::new(None, Some(0.7), None), BaseFilter::new(None, None, Some(0.3))] {
+            let row = mixed(&row, &[term(&expert, &[0.0; 4], 1.0)], &filter.unwrap(), None).0;
+            assert_eq!(row, [3.0, 2.0, NO, NO]);
+        }
+    }
+
+    /// The row is the base's, moved by all terms with one weight, as far as the budget reaches; a term too weak to reach
+    /// it counts in full.
+    #[test]
+    fn a_budget_shortens_all_terms_alike() {
+        let row = [0.3, -1.0, 2.0, 0.1];
+        let (e, a, f) = ([1.0, 2.0, -1.0, 0.5], [0.0, -1.0, 1.0, 0.0], [0.0, 1.0, 0.0, 3.0]);
+        let terms = [term(&e, &a, 0.8), term(&f, &a, -0.4)];
+        let none = BaseFilter::default();
+        let far = mixed(&row, &terms, &none, Some(f64::INFINITY));
+        let plain = mixed(&row, &terms, &none, None);
+        assert!(plain.1 == 0.0 && far.1 > 0.2);
+        assert!(far.0.iter().zip(&plain.0).all(|(a, b)| (a - b).abs() < 1e-5));
+        let (near, kl) = mixed(&row, &terms, &none, Some(0.1));
+        assert!((kl - 0.1).abs() < 1e-9);
+        let share = |v: usize| (near[v] - row[v]) / (far.0[v] - row[v]);
+        assert!((0..4).all(|v| (share(v) - share(0)).abs() < 1e-4 && share(v) < 1.0));
+        let law = |row: &[f32]| Row::from(row.to_vec()).distribution();
+        let distance: f64 = law(&near).iter().zip(law(&row)).map(|(q, p)| q * (q / p).ln()).sum();
+        assert!((distance - 0.1).abs() < 1e-6);
+        assert_eq!(mixed(&row, &terms, &none, Some(0.0)), (row.to_vec(), 0.0));
+    }
+}

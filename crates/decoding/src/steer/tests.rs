@@ -1,0 +1,396 @@
+//! What steered models say, by the formulas.
+
+use super::*;
+use crate::table::Table;
+use verdigris_models::{Batch, Rows, Wanted};
+
+const NO: f32 = f32::NEG_INFINITY;
+
+fn rows(model: Arc<dyn LanguageModel>, tokens: &[u32]) -> Vec<Vec<f32>> {
+    let mut rows = Rows::default();
+    model.begin(tokens.len()).unwrap().forward(&Batch::chain(tokens, Wanted::All), &mut rows).unwrap();
+    (0..rows.count()).map(|i| rows.row(i).to_vec()).collect()
+}
+
+fn pair(expert: Arc<Table>, anti: Arc<Table>, alpha: f64) -> Pair {
+    Pair::new(expert, anti, Alpha::constant(alpha).unwrap())
+}
+
+#[test]
+fn rows_are_those_of_the_formula() {
+    let (base, expert, anti) = (Table::noise(3, 1), Table::noise(3, 2), Table::noise(3, 3));
+    let other = Table::noise(5, 4);
+    let pairs = vec![pair(expert.clone(), anti.clone(), 0.5), pair(other.clone(), anti.clone(), -2.0)];
+    let steered = Arc::new(Steered::new(base.clone(), pairs));
+    for (i, row) in rows(steered, &[0, 2, 1]).iter().enumerate() {
+        let token = [0, 2, 1][i];
+        let of = |table: &Table| table.row(token).to_vec();
+        let (base, expert, anti, other) = (of(&base), of(&expert), of(&anti), of(&other));
+        for (v, got) in row.iter().enumerate() {
+            let expected = base[v] + 0.5 * (expert[v] - anti[v]) - 2.0 * (other[v] - anti[v]);
+            assert!((got - expected).abs() < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn alpha_zero_and_twins_change_no_bit() {
+    let (base, expert, anti) = (Table::noise(4, 1), Table::noise(4, 2), Table::noise(4, 3));
+    let plain = rows(base.clone(), &[0, 3, 1]);
+    for pair in [pair(expert.clone(), anti, 0.0), pair(expert.clone(), expert, 1.5)] {
+        assert_eq!(rows(Arc::new(Steered::new(base.clone(), vec![pair])), &[0, 3, 1]), plain);
+    }
+}
+
+/// Padding differs between models of one tokenizer: a row is as long as the base's, and what an expert could not
+/// read is not written.
+#[test]
+fn rows_may_be_padded_differently() {
+    for (expert, anti) in [(5, 3), (3, 5), (3, 3)] {
+        let pair = pair(Table::noise(expert, 2), Table::noise(anti, 3), 1.0);
+        let steered = Arc::new(Steered::new(Table::noise(4, 1), vec![pair]));
+        for row in rows(steered.clone(), &[0, 2, 1]) {
+            assert!(row.len() == 4 && row[3] == NO && row[..3].iter().all(|z| z.is_finite()), "{row:?}");
+        }
+    }
+}
+
+/// What is kept of a tree is kept by all: the next row is the one of the path alone.
+#[test]
+fn every_member_keeps_the_same_path() {
+    let (base, expert, anti) = (Table::deep(4, 1, 20), Table::deep(4, 2, 20), Table::deep(4, 3, 20));
+    let steered = Arc::new(Steered::new(base, vec![pair(expert, anti, 0.7)]));
+    let expected = rows(steered.clone(), &[3, 1, 0, 2, 1]);
+    let (mut sequence, mut rows) = (steered.begin(20).unwrap(), Rows::default());
+    sequence.forward(&Batch::chain(&[3, 1, 2, 0, 3, 2, 0], Wanted::Last), &mut rows).unwrap();
+    sequence.keep(2, &[1, 3]).unwrap();
+    assert_eq!(sequence.len(), 4);
+    sequence.forward(&Batch::chain(&[1], Wanted::Last), &mut rows).unwrap();
+    assert_eq!(rows.last(), expected[4]);
+}
+
+#[test]
+fn sequences_keep_step_when_one_fails() {
+    let base = Table::noise(4, 1);
+    // The expert's context is shorter than the base's.
+    let (expert, anti) = (Table::with_context(4, 2, 3), Table::noise(4, 3));
+    let steered = Arc::new(Steered::new(base, vec![pair(expert, anti, 1.0)]));
+    assert_eq!(steered.context_length(), 3);
+    // More room than the expert has: it fails after the base has gone ahead.
+    let mut sequence = steered.begin(10).unwrap();
+    let mut rows = Rows::default();
+    sequence.forward(&Batch::chain(&[0, 1], Wanted::Last), &mut rows).unwrap();
+    assert!(sequence.forward(&Batch::chain(&[2, 3], Wanted::Last), &mut rows).is_err());
+    assert_eq!(sequence.len(), 2);
+    let mut fork = sequence.fork().unwrap();
+    sequence.forward(&Batch::chain(&[2], Wanted::Last), &mut rows).unwrap();
+    let expected = rows.last().to_vec();
+    sequence.truncate(1);
+    sequence.forward(&Batch::chain(&[1, 2], Wanted::Last), &mut rows).unwrap();
+    assert_eq!(rows.last(), expected);
+    fork.forward(&Batch::chain(&[2], Wanted::Last), &mut rows).unwrap();
+    assert_eq!(rows.last(), expected);
+}
+
+/// The row after tokens, read whole and by itself.
+fn row_after(model: &Arc<Table>, tokens: &[u32]) -> Vec<f64> {
+    rows(model.clone(), tokens).pop().unwrap().into_iter().map(f64::from).collect()
+}
+
+fn softmax(row: &[f64]) -> Vec<f64> {
+    let weights: Vec<f64> = row.iter().map(|z| z.exp()).collect();
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|w| w / total).collect()
+}
+
+/// Guidance is the formula of `transformers`, row by row; without a negative prompt it leads away from the last token.
+#[test]
+fn guidance_is_its_formula() {
+    let base = Table::deep(6, 1, 60);
+    let (prompt, text) = ([1, 2, 3], [4, 5, 0, 1]);
+    for negative in [Some(vec![5, 1, 1, 2]), Some(vec![0]), None] {
+        for scale in [1.5, 3.0, 0.25, -1.0] {
+            let own = OwnPrompts { negative: negative.clone(), ..OwnPrompts::default() };
+            let steered = Arc::new(Steered::new(base.clone(), Vec::new()).guided(scale).unwrap().after(&prompt, &own));
+            let got = rows(steered.clone(), &[&prompt[..], &text].concat());
+            for written in 0..=text.len() {
+                let after = |prompt: &[u32]| -> Vec<f64> {
+                    softmax(&row_after(&base, &[prompt, &text[..written]].concat())).iter().map(|p| p.ln()).collect()
+                };
+                let away = after(negative.as_deref().unwrap_or(&prompt[2..]));
+                let expected = after(&prompt).into_iter().zip(away).map(|(p, q)| q + scale * (p - q));
+                for (got, expected) in got[2 + written].iter().zip(expected) {
+                    assert!((f64::from(*got) - expected).abs() < 1e-5, "{got} and not {expected}");
+                }
+            }
+        }
+    }
+    let nothing =
+        Arc::new(Steered::new(base.clone(), Vec::new()).guided(1.0).unwrap().after(&prompt, &OwnPrompts::default()));
+    assert_eq!(rows(nothing.clone(), &prompt), rows(base, &prompt));
+    assert!(!nothing.is_guided() && nothing.guided_by(f64::NAN).is_err());
+}
+
+impl Steered {
+    fn guided_by(&self, scale: f64) -> Result<Self, BadAlpha> {
+        self.clone().guided(scale)
+    }
+}
+
+/// A model that counts its calls, whatever they read.
+struct Counted {
+    model: Arc<Table>,
+    calls: std::sync::atomic::AtomicUsize,
+}
+
+impl LanguageModel for Counted {
+    fn vocabulary_size(&self) -> usize {
+        self.model.vocabulary_size()
+    }
+    fn context_length(&self) -> usize {
+        self.model.context_length()
+    }
+    fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {
+        self.model.clone().begin(capacity)
+    }
+    fn forward_each(&self, items: &mut [BatchItem<'_>]) -> Result<(), ModelError> {
+        self.calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.model.forward_each(items)
+    }
+}
+
+/// Texts with prompts and schedules of their own, in one call of each model: each has the rows that it has alone.
+#[test]
+fn several_texts_are_read_in_one_call_of_each_model() {
+    let counted = |seed| Arc::new(Counted { model: Table::deep(6, seed, 60), calls: 0.into() });
+    let (base, expert, anti) = (counted(1), counted(2), counted(3));
+    let pair = |alpha: &str| Pair::new(expert.clone(), anti.clone(), alpha.parse().unwrap());
+    let whole = Steered::new(base.clone(), vec![pair("0.5:3"), pair("1..-1:4")]).guided(1.7).unwrap();
+    let prompts: [&[u32]; 3] = [&[1], &[2, 3, 4], &[5, 5, 0, 1, 2, 3]];
+    let of_text = |i: usize| {
+        let own = |tokens: &[u32]| (i != 1).then(|| tokens.to_vec());
+        let experts = vec![None, own(&[4, 4])];
+        let own = OwnPrompts { experts, antis: vec![own(&[1, 2, 3, 4, 5])], negative: own(&[3]) };
+        Arc::new(whole.after(prompts[i], &own))
+    };
+    let texts: Vec<Vec<u32>> = (0..3).map(|i| [prompts[i], &[4, 0, 2, 5, 1]].concat()).collect();
+    let alone: Vec<_> = (0..3).map(|i| rows(of_text(i), &texts[i])).collect();
+    let calls = |model: &Counted| model.calls.swap(0, std::sync::atomic::Ordering::Relaxed);
+    for model in [&base, &expert, &anti] {
+        calls(model);
+    }
+    let mut sequences: Vec<_> = (0..3).map(|i| of_text(i).begin(20).unwrap()).collect();
+    let mut read = vec![Rows::default(); 3];
+    let first = |i: usize| &texts[i][..prompts[i].len()];
+    for part in 0..2 {
+        let mut items: Vec<BatchItem<'_>> = Vec::new();
+        for (i, (sequence, rows)) in sequences.iter_mut().zip(&mut read).enumerate() {
+            let tokens = if part == 0 { first(i) } else { &texts[i][prompts[i].len()..] };
+            items.push(BatchItem { sequence: &mut **sequence, batch: Batch::chain(tokens, Wanted::All), rows });
+        }
+        whole.forward_each(&mut items).unwrap();
+        assert_eq!([&base, &expert, &anti].map(|model| calls(model)), [1; 3]);
+        for (i, rows) in read.iter().enumerate() {
+            let from = if part == 0 { 0 } else { prompts[i].len() };
+            (0..rows.count()).for_each(|row| assert_eq!(rows.row(row), alone[i][from + row], "text {i}"));
+        }
+    }
+}
+
+/// What is read in the place of the prompt counts against each member's own context.
+#[test]
+fn members_have_contexts_of_their_own() {
+    let base = Table::deep(6, 1, 30);
+    let pair = Pair::new(Table::deep(6, 2, 20), Table::deep(6, 3, 25), Alpha::constant(1.0).unwrap());
+    let steered = Steered::new(base, vec![pair]);
+    let of = |expert: usize, anti: usize| {
+        let own = |length: usize| vec![Some(vec![1; length])];
+        let own = OwnPrompts { experts: own(expert), antis: own(anti), negative: None };
+        Arc::new(steered.after(&[1, 2, 3, 4], &own)).context_length()
+    };
+    assert_eq!((steered.context_length(), of(4, 4), of(14, 4), of(1, 9), of(1, 1)), (20, 20, 10, 20, 23));
+}
+
+mod laws {
+    //! The law of whole texts, by taking every branch of the code that runs, against the formulas.
+
+    use super::*;
+    use crate::chance::Seeded;
+    use crate::draft_length::DraftLength;
+    use crate::drafter::{DraftModel, Lookup};
+    use crate::enumerate::law;
+    use crate::limits::Limits;
+    use crate::plain::Plain;
+    use crate::speculative::Speculative;
+    use crate::target::Target;
+    use crate::together::Together;
+    use crate::tree::TreeShape;
+    use verdigris_logits::{Random, Sampler};
+
+    const PROMPT: [u32; 3] = [1, 0, 2];
+    const TOKENS: usize = 3;
+
+    fn table(seed: u64) -> Arc<Table> {
+        Table::deep(4, seed, 40)
+    }
+
+    fn target(seed: u64) -> Target {
+        Target { transforms: Chain::new(), sampler: Sampler::Categorical, random: Random::new(seed) }
+    }
+
+    fn limits(max_tokens: usize) -> Limits {
+        Limits { max_tokens, end: Vec::new() }
+    }
+
+    /// Kinds of steering, each with the law of the next token by its definition, given what was written.
+    type Definition = Box<dyn Fn(&[u32]) -> Vec<f64>>;
+
+    fn kinds() -> Vec<(&'static str, Arc<Steered>, Definition)> {
+        let after =
+            |seed: u64, prompt: &'static [u32]| move |text: &[u32]| row_after(&table(seed), &[prompt, text].concat());
+        let pair = |alpha: &str| Pair::new(table(2), table(3), alpha.parse().unwrap());
+        let own = |own: &OwnPrompts, steered: Steered| Arc::new(steered.after(&PROMPT, own));
+        let (base, expert, anti) = (after(1, &PROMPT), after(2, &PROMPT), after(3, &PROMPT));
+        let moved = move |text: &[u32], alpha: f64| -> Vec<f64> {
+            let sum = base(text).into_iter().zip(expert(text)).zip(anti(text));
+            sum.map(|((z, e), a)| z + alpha * (e - a)).collect()
+        };
+        let none = OwnPrompts::default();
+        let other =
+            OwnPrompts { experts: vec![Some(vec![3, 3])], antis: vec![Some(vec![2])], negative: Some(vec![0, 1]) };
+        let (of_expert, of_anti, away) = (after(2, &[3, 3]), after(3, &[2]), after(1, &[0, 1]));
+        vec![
+            (
+                "a line and an end",
+                own(&none, Steered::new(table(1), vec![pair("1..0:2"), pair("0.5:1")])),
+                Box::new(move |text: &[u32]| softmax(&moved(text, [1.5, 0.5, 0.0][text.len()]))),
+            ),
+            (
+                "prompts of their own",
+                own(&other, Steered::new(table(1), vec![pair("0.8")])),
+                Box::new(move |text: &[u32]| {
+                    let sum = base(text).into_iter().zip(of_expert(text)).zip(of_anti(text));
+                    softmax(&sum.map(|((z, e), a)| z + 0.8 * (e - a)).collect::<Vec<_>>())
+                }),
+            ),
+            (
+                "DExperts",
+                own(
+                    &none,
+                    Steered::new(table(1), vec![pair("0.8")]).filtered(BaseFilter::new(Some(2), None, None).unwrap()),
+                ),
+                Box::new(move |text: &[u32]| {
+                    let (mut row, base) = (moved(text, 0.8), base(text));
+                    for (z, &own) in row.iter_mut().zip(&base) {
+                        if base.iter().filter(|&&other| other > own).count() >= 2 {
+                            *z = f64::NEG_INFINITY;
+                        }
+                    }
+                    softmax(&row)
+                }),
+            ),
+            (
+                "guidance",
+                own(&other, Steered::new(table(1), Vec::new()).guided(2.5).unwrap()),
+                Box::new(move |text: &[u32]| {
+                    let ln = |row: Vec<f64>| -> Vec<f64> { softmax(&row).iter().map(|p| p.ln()).collect() };
+                    let sum = ln(base(text)).into_iter().zip(ln(away(text)));
+                    softmax(&sum.map(|(p, q)| q + 2.5 * (p - q)).collect::<Vec<_>>())
+                }),
+            ),
+            (
+                "a budget",
+                own(&none, Steered::new(table(1), vec![pair("2")]).within(0.2)),
+                Box::new(move |text: &[u32]| {
+                    let law = |t: f64| softmax(&moved(text, 2.0 * t));
+                    let distance = |t| -> f64 { law(t).iter().zip(law(0.0)).map(|(q, p)| q * (q / p).ln()).sum() };
+                    let (mut low, mut high) = (0.0, 1.0);
+                    for _ in 0..80 {
+                        let middle = (low + high) / 2.0;
+                        (low, high) = if distance(middle) <= 0.2 { (middle, high) } else { (low, middle) };
+                    }
+                    law(if distance(1.0) <= 0.2 { 1.0 } else { low })
+                }),
+            ),
+        ]
+    }
+
+    /// Of texts that are written plainly, with drafts of a model, in trees, and by the expert itself.
+    #[test]
+    fn texts_have_the_law_of_the_formula() {
+        for (name, steered, definition) in kinds() {
+            let target = target(0);
+            let model: Arc<dyn LanguageModel> = steered.clone();
+            let lengths = [DraftLength::Fixed(0), DraftLength::Fixed(2), DraftLength::Tree(TreeShape::levels(&[2, 1]))];
+            let mut ways: Vec<(String, _)> = Vec::new();
+            for length in lengths {
+                let by_model = law(|chance| {
+                    let (transforms, sampler) = (&target.transforms, target.sampler);
+                    let drafter = DraftModel::new(table(7), 40, transforms, sampler, Coupling::Independent).unwrap();
+                    let run =
+                        Speculative::new(model.clone(), &target, &PROMPT, limits(TOKENS), drafter, length, chance);
+                    run.unwrap().map(Result::unwrap).collect()
+                });
+                ways.push((format!("{length:?}"), by_model));
+                if steered.first_expert().is_some() {
+                    let by_expert = law(|chance| {
+                        let (transforms, sampler) = (&target.transforms, target.sampler);
+                        let (model, drafter) =
+                            steered.drafted_by_expert(transforms, sampler, Coupling::Independent).unwrap();
+                        let run = Speculative::new(model, &target, &PROMPT, limits(TOKENS), drafter, length, chance);
+                        run.unwrap().map(Result::unwrap).collect()
+                    });
+                    ways.push((format!("{length:?} by the expert"), by_expert));
+                }
+            }
+            for (way, found) in ways {
+                let total: f64 = found.values().sum();
+                assert!((total - 1.0).abs() < 1e-12);
+                for (text, p) in &found {
+                    let expected: f64 = (0..TOKENS).map(|i| definition(&text[..i])[text[i] as usize]).product();
+                    assert!((p - expected).abs() < 2e-6, "{name}, {way}, {text:?}: {p} and not {expected}");
+                }
+            }
+        }
+    }
+
+    /// Texts side by side, after one prompt and each after its own, are those that are written alone; and what a text
+    /// has spent of its budget is what its tokens were moved.
+    #[test]
+    fn several_steered_texts_are_those_that_are_written_alone() {
+        for (name, steered, definition) in kinds() {
+            let targets: Vec<Target> = (0..5).map(target).collect();
+            let alone = |i: usize| -> Vec<u32> {
+                Plain::new(steered.clone(), &targets[i], &PROMPT, limits(TOKENS)).unwrap().map(Result::unwrap).collect()
+            };
+            let begun = targets.iter().map(|target| -> (Arc<dyn LanguageModel>, _, &[u32], _) {
+                (steered.clone(), target, &PROMPT, limits(TOKENS))
+            });
+            let together = Together::new(steered.clone(), &targets, &PROMPT, &limits(TOKENS)).unwrap();
+            for together in [together, Together::each_of(steered.clone(), begun).unwrap()] {
+                let mut texts = vec![Vec::new(); 5];
+                for step in together {
+                    let (text, token) = step.unwrap();
+                    texts[text].push(token);
+                }
+                (0..5).for_each(|i| assert_eq!(texts[i], alone(i), "{name}"));
+            }
+            let (run, target) = (alone(0), &targets[0]);
+            let (lookup, length) = (Lookup::new(1), DraftLength::Fixed(3));
+            let chance = Seeded(target.random);
+            let guessed =
+                Speculative::new(steered.clone(), target, &PROMPT, limits(TOKENS), lookup, length, chance).unwrap();
+            assert_eq!(guessed.map(Result::unwrap).collect::<Vec<u32>>(), run, "{name}");
+            let spent = steered.divergence(&PROMPT, &run).unwrap();
+            assert_eq!(spent.len(), TOKENS);
+            if name != "DExperts" {
+                for (i, kl) in spent.iter().enumerate() {
+                    let base = softmax(&row_after(&table(1), &[&PROMPT, &run[..i]].concat()));
+                    let moved: f64 = definition(&run[..i]).iter().zip(base).map(|(q, p)| q * (q / p).ln()).sum();
+                    assert!((kl - moved).abs() < 1e-5, "{name}: {kl} and not {moved}");
+                    assert!(steered.budget().is_none_or(|budget| *kl <= budget && *kl > budget - 1e-9 || *kl < budget));
+                }
+            }
+        }
+    }
+}

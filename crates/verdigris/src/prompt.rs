@@ -1,0 +1,71 @@
+//! What stands before a text, and how a model reads it.
+
+use std::sync::Arc;
+
+use verdigris_logits::TokenId;
+use verdigris_models::ChatSource;
+use verdigris_text::{ChatTemplate, Message, Tokenizer};
+
+use crate::error::Error;
+
+/// What stands before the text.
+#[derive(Clone, Debug)]
+pub enum Prompt {
+    /// The text to go on from.
+    Text(String),
+    /// A conversation whose next message is asked for.
+    Chat(Vec<Message>),
+}
+
+impl From<String> for Prompt {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Prompt {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<&String> for Prompt {
+    fn from(text: &String) -> Self {
+        Self::Text(text.clone())
+    }
+}
+
+impl From<Vec<Message>> for Prompt {
+    fn from(messages: Vec<Message>) -> Self {
+        Self::Chat(messages)
+    }
+}
+
+/// How a model reads prompts.
+#[derive(Clone)]
+pub(crate) struct PromptReader {
+    pub(crate) tokenizer: Arc<Tokenizer>,
+    /// How the model wants conversations.
+    pub(crate) chat: Option<ChatSource>,
+    /// The token that begins a text without a prompt.
+    pub(crate) begin: Option<TokenId>,
+}
+
+impl PromptReader {
+    pub(crate) fn chat_template(&self) -> Result<ChatTemplate, Error> {
+        let ChatSource { template, begin, end } = self.chat.as_ref().ok_or(Error::NoChatTemplate)?;
+        Ok(ChatTemplate::new(template, begin.as_deref(), end.as_deref())?)
+    }
+
+    /// The tokens of a prompt: at least one.
+    pub(crate) fn tokens(&self, prompt: &Prompt) -> Result<Vec<TokenId>, Error> {
+        let mut tokens = match prompt {
+            Prompt::Text(prompt) => self.tokenizer.encode_prompt(prompt)?,
+            Prompt::Chat(messages) => self.chat_template()?.tokens(messages, &self.tokenizer)?,
+        };
+        if tokens.is_empty() {
+            tokens.push(self.begin.ok_or(Error::NoPrompt)?);
+        }
+        Ok(tokens)
+    }
+}

@@ -1,0 +1,125 @@
+//! What a model is steered by.
+
+use verdigris_decoding::{Alpha, BaseFilter, Pair, Steered};
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::prompt::PromptReader;
+
+/// What moves a model's rows: pairs of an expert and an anti-expert, another prompt of its own, and how far. See
+/// [`Engine::steered_by`] and [`Steered`] for what is computed. Members read the request's prompt, unless they have one
+/// of their own ([`Request::expert_prompt`](crate::Request::expert_prompt)).
+///
+/// ```no_run
+/// use verdigris::{Alpha, Engine, Steering};
+///
+/// let [base, expert, anti] = ["tale", "tale-expert", "tale-small"].map(|name| format!("fixtures/models/{name}"));
+/// let (expert, anti) = (Engine::load(expert)?, Engine::load(anti)?);
+/// let steering = Steering::new().pair(&expert, &anti, Alpha::constant(1.5)?).base_top_p(0.9).budget(0.5);
+/// let written = Engine::load(base)?.steered_by(&steering)?.request("The king").text()?;
+/// # Ok::<(), verdigris::Error>(())
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "steering does nothing until an engine is steered by it"]
+pub struct Steering<'e> {
+    pairs: Vec<(Option<&'e Engine>, &'e Engine, Alpha)>,
+    guidance_scale: Option<f64>,
+    base_top_k: Option<usize>,
+    base_top_p: Option<f64>,
+    base_min_p: Option<f64>,
+    budget: Option<f64>,
+}
+
+/// How the members of a steered model read prompts of their own: of each pair the expert, where it is not the base, and
+/// the anti-expert.
+#[derive(Clone)]
+pub(crate) struct Members(pub(crate) Vec<(Option<PromptReader>, PromptReader)>);
+
+impl<'e> Steering<'e> {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an expert, a small model that was tuned, and the same model before it was tuned.
+    #[doc(alias = "proxy_tuning")]
+    #[doc(alias = "dexperts")]
+    pub fn pair(mut self, expert: &'e Engine, anti: &'e Engine, alpha: Alpha) -> Self {
+        self.pairs.push((Some(expert), anti, alpha));
+        self
+    }
+
+    /// Leads away from what a smaller model says: `z + beta * (z - z_amateur)`, contrastive decoding in the form of
+    /// O'Brien and Lewis (*Contrastive Decoding Improves Reasoning in Large Language Models*, 2023). It wants
+    /// [`Steering::base_min_p`] 0.1.
+    #[doc(alias = "contrastive_decoding")]
+    pub fn away_from(mut self, amateur: &'e Engine, beta: Alpha) -> Self {
+        self.pairs.push((None, amateur, beta));
+        self
+    }
+
+    /// Classifier-free guidance: leads away from what the model would write after another prompt
+    /// ([`Request::negative_prompt`](crate::Request::negative_prompt)), with this weight; 1 changes nothing, and 1.5 is
+    /// usual.
+    #[doc(alias = "cfg")]
+    pub fn guidance_scale(mut self, scale: f64) -> Self {
+        self.guidance_scale = Some(scale);
+        self
+    }
+
+    /// Leaves out all but the model's own `k` most probable tokens before anything is added.
+    pub fn base_top_k(mut self, k: usize) -> Self {
+        self.base_top_k = Some(k);
+        self
+    }
+
+    /// Leaves out all but the smallest set of tokens whose mass by the model itself reaches `p`, before anything is
+    /// added: DExperts has 0.9.
+    #[doc(alias = "filter_p")]
+    pub fn base_top_p(mut self, p: f64) -> Self {
+        self.base_top_p = Some(p);
+        self
+    }
+
+    /// Leaves out tokens with less than `p` times the probability that the model itself gives the best, before anything
+    /// is added: contrastive decoding has 0.1.
+    #[doc(alias = "plausibility")]
+    pub fn base_min_p(mut self, p: f64) -> Self {
+        self.base_min_p = Some(p);
+        self
+    }
+
+    /// Moves the law of no token further than so many nats from the model's own, as [`Steered::within`] has it; what is
+    /// spent is [`Written::steering_kl`](crate::Written::steering_kl). Infinity bounds nothing, and is told what is
+    /// spent.
+    pub fn budget(mut self, nats: f64) -> Self {
+        self.budget = Some(nats);
+        self
+    }
+
+    /// A model that is steered by this.
+    pub(crate) fn steer(&self, base: &Engine) -> Result<(Steered, Members), Error> {
+        let (mut pairs, mut members) = (Vec::new(), Vec::new());
+        for &(expert, anti, alpha) in &self.pairs {
+            expert.into_iter().chain([anti]).try_for_each(|member| base.fits(member))?;
+            pairs.push(Pair {
+                expert: expert.map(|expert| expert.model.clone()),
+                anti: Some(anti.model.clone()),
+                alpha,
+            });
+            members.push((expert.map(|expert| expert.prompts.clone()), anti.prompts.clone()));
+        }
+        let filter = BaseFilter::new(self.base_top_k, self.base_top_p, self.base_min_p)?;
+        let mut steered = Steered::new(base.model.clone(), pairs).filtered(filter);
+        if let Some(scale) = self.guidance_scale {
+            steered = steered.guided(scale).map_err(|_| Error::GuidanceScale(scale))?;
+        }
+        if let Some(budget) = self.budget {
+            if budget.is_nan() || budget < 0.0 {
+                return Err(Error::Budget(budget));
+            }
+            steered = steered.within(budget);
+        }
+        Ok((steered, Members(members)))
+    }
+}
