@@ -43,7 +43,6 @@ Examples:
 pub(crate) struct Doctor {
     /// Ask nobody on the network
     #[arg(long)]
-    #[cfg_attr(not(feature = "hub"), expect(dead_code, reason = "nobody is asked without the hub"))]
     offline: bool,
     /// Look at the keys of this folder [default: those of this one and of keys/]
     #[arg(long, value_name = "DIR")]
