@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""What the usual warpers cost a token at 128,256 tokens: ours and candle's (`cargo bench -p verdigris-candle --bench
-warpers`), then the logits processors of transformers on torch with a draw, on rows of the same kind; one thread each.
+"""What the usual warpers cost a token at 128,256 tokens: tests/scripts/warpers-peers.py [PROGRAM].
 
-Needs torch and transformers.
+First ours and candle's, by `cargo bench -p verdigris-candle --bench warpers` or the PROGRAM that is built of it already;
+then the logits processors of transformers on torch with a draw, on rows of the same kind. One thread each. Needs torch and
+transformers.
 """
 
 import os
 import statistics
 import subprocess
+import sys
 import time
 
 import torch
@@ -47,8 +49,8 @@ def milliseconds(processors):
 
 penalty, warm = hf.RepetitionPenaltyLogitsProcessor(1.1), hf.TemperatureLogitsWarper(0.8)
 k, p, least = hf.TopKLogitsWarper(50), hf.TopPLogitsWarper(0.95), hf.MinPLogitsWarper(0.05)
-subprocess.run(["cargo", "bench", "-q", "-p", "verdigris-candle", "--bench", "warpers"], check=True,
-               cwd=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+bench = sys.argv[1:] or ["cargo", "bench", "-q", "-p", "verdigris-candle", "--bench", "warpers"]
+subprocess.run(bench, check=True, env={**os.environ, "RAYON_NUM_THREADS": "1"}, cwd=os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 print("\n| steps | transformers, ms |\n|---|--:|")
 for name, processors in [
     ("repetition penalty 1.1, temperature .8, top-k 50, top-p .95, min-p .05", [penalty, warm, k, p, least]),

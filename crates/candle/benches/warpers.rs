@@ -6,13 +6,15 @@
 //! thread, the draw with it and a copy of the row as the model gives it; the median of many rows.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 use candle_core::{Device, Tensor};
 use candle_transformers::generation::{LogitsProcessor, Sampling};
 use candle_transformers::utils::apply_repeat_penalty;
 use verdigris_logits::warp::{MinP, Temperature, TopK, TopP};
-use verdigris_logits::{Chain, Purpose, Random, RepetitionPenalty, Row, Sampler, TokenId, Transform};
+use verdigris_logits::{Chain, Forbid, Purpose, Random, RepetitionPenalty, Row, Sampler, TokenId, TokenSet, Transform};
+use verdigris_watermark::{Context, ContextFunction, Embed, Gamma, Native, Strength};
 
 const VOCABULARY: usize = 128_256;
 const ROWS: usize = 16;
@@ -86,5 +88,21 @@ fn main() -> candle_core::Result<()> {
     line("temperature .8, top-p .95", ours(Chain::new().then(warm()).then(p)), Some(nucleus));
     let free = theirs(|| Sampling::All { temperature: 0.8 }, false)?;
     line("temperature .8", ours(Chain::new().then(warm())), Some(free));
+    let marked = || {
+        let (gamma, context) =
+            (Gamma::new(0.25).expect("a share"), Context::new(ContextFunction::Min, 4).expect("four"));
+        Embed::new(Arc::new(Native::new(&[7; 32], "bench", "", gamma, context, VOCABULARY)), Strength::default())
+    };
+    // As a mask inside a string of JSON has it.
+    let mut mask = TokenSet::full(VOCABULARY);
+    (0..VOCABULARY as TokenId)
+        .filter(|&token| u64::from(token) * 2_654_435_761 % 1_000 < 100)
+        .for_each(|token| mask.remove(token));
+    let whole = Chain::new().then(penalty()).then(Forbid::from(mask)).then(marked()).then(warm()).then(p);
+    line(
+        "repetition penalty 1.1, a mask of nine tenths, a green list of a quarter, temperature .8, top-p .95",
+        ours(whole),
+        None,
+    );
     Ok(())
 }
