@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`units`] | the processor's name, and which of its SIMD units kernels use |
+//! | [`mod@units`] | the processor's name, and which of its SIMD units kernels use |
 //! | [`bandwidth`] | how fast the threads of the kernels read memory |
 
 pub mod bandwidth;
