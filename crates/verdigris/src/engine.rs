@@ -34,7 +34,7 @@ pub struct Engine {
     reader: Reader,
     /// The tokens that end a text.
     pub(crate) end: Vec<TokenId>,
-    pub(crate) prompts: PromptReader,
+    pub(crate) prompts: Arc<PromptReader>,
     /// The vocabulary for constraints, made when the first of them needs it.
     lexicon: OnceLock<Lexicon>,
     /// The ids that a text may hold, where those are not all: see [`Engine::known`].
@@ -76,7 +76,7 @@ impl Engine {
         chat: Option<ChatSource>,
     ) -> Self {
         let reader = Reader::new(tokenizer);
-        let prompts = PromptReader { tokenizer: reader.tokenizer().clone(), chat, begin };
+        let prompts = Arc::new(PromptReader { tokenizer: reader.tokenizer().clone(), chat, begin });
         Self { model, steered: None, reader, end, prompts, lexicon: OnceLock::new(), known: OnceLock::new() }
     }
 

@@ -42,7 +42,6 @@ impl From<Vec<Message>> for Prompt {
 }
 
 /// How a model reads prompts.
-#[derive(Clone)]
 pub(crate) struct PromptReader {
     pub(crate) tokenizer: Arc<Tokenizer>,
     /// How the model wants conversations.

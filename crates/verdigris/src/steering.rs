@@ -1,5 +1,7 @@
 //! What a model is steered by.
 
+use std::sync::Arc;
+
 use verdigris_decoding::{Alpha, BaseFilter, Pair, Steered};
 
 use crate::engine::Engine;
@@ -33,7 +35,7 @@ pub struct Steering<'e> {
 /// How the members of a steered model read prompts of their own: of each pair the expert, where it is not the base, and
 /// the anti-expert.
 #[derive(Clone)]
-pub(crate) struct Members(pub(crate) Vec<(Option<PromptReader>, PromptReader)>);
+pub(crate) struct Members(pub(crate) Vec<(Option<Arc<PromptReader>>, Arc<PromptReader>)>);
 
 impl<'e> Steering<'e> {
     /// None.
