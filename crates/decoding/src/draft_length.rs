@@ -13,6 +13,7 @@
 //! places are independent (Cai et al., *Medusa*, section 2.3.3; Li et al., *EAGLE-2*), and the best size may be 0, which
 //! is plain decoding.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::drafter::WAYS;
@@ -46,6 +47,9 @@ const KEPT: f64 = 0.95;
 
 /// How many drafts the rate of the place before counts for.
 const PRIOR: f64 = 2.0;
+
+/// For how many drafts all of those of earlier texts count.
+const REMEMBERED: f64 = 8.0;
 
 /// A draft of which nothing is known is taken to stand so often as the one of the rank before.
 const NEXT_RANK: f64 = 0.3;
@@ -86,6 +90,12 @@ pub(crate) struct Call<'a> {
     pub(crate) verifying: Duration,
 }
 
+/// What drafting cost and gained in earlier texts, for those to come. Without it each text finds out anew what pays, for
+/// which its first calls are spent. It is for texts of one model and one drafter, one at a time: what a call costs that
+/// several share is another matter. Copies are one memory.
+#[derive(Clone, Debug, Default)]
+pub struct DraftMemory(Arc<Mutex<Option<Learned>>>);
+
 /// What is known of a place.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
@@ -96,11 +106,18 @@ struct Rate {
 /// Chooses a shape for each call from how those before it went.
 ///
 /// The choice rests on the text so far and on time, never on a draft that is not decided yet.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Chooser {
     length: DraftLength,
     /// The most children of a node.
     ranks: usize,
+    learned: Learned,
+    /// Where that is kept for the next text.
+    memory: Option<DraftMemory>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Learned {
     /// Seconds for a call, by the drafts that it read.
     verifying: [Option<f64>; MAX_AUTO + 1],
     ways: [Way; WAYS],
@@ -115,8 +132,10 @@ struct Way {
     rates: [[Rate; MAX_RANKS]; MAX_AUTO],
     /// Seconds for a level of drafts.
     drafting: Option<f64>,
-    /// How often it drafted.
-    drafts: usize,
+    /// Whether that is what a draft took that read the prompt.
+    is_rough: bool,
+    /// Whether the next draft reads the prompt.
+    reads_prompt: bool,
     calls: usize,
     next_experiment: usize,
     wait: usize,
@@ -129,7 +148,8 @@ impl Default for Way {
             trials: &TRIALS,
             rates: Default::default(),
             drafting: None,
-            drafts: 0,
+            is_rough: false,
+            reads_prompt: true,
             calls: 0,
             next_experiment: TRIALS.len() + FIRST_EXPERIMENT,
             wait: FIRST_EXPERIMENT,
@@ -138,15 +158,45 @@ impl Default for Way {
     }
 }
 
+impl Way {
+    /// Goes on in another text, where drafts may stand more or less often.
+    fn begin_text(&mut self) {
+        for rate in self.rates.iter_mut().flatten().filter(|rate| rate.tried > REMEMBERED) {
+            (rate.tried, rate.stood) = (REMEMBERED, REMEMBERED * rate.stood / rate.tried);
+        }
+        self.reads_prompt = true;
+    }
+
+    /// Takes in the seconds that a draft took for each level.
+    fn took(&mut self, each: f64) {
+        // The first draft of a text reads the prompt, which says nothing about those that come after it.
+        match (std::mem::take(&mut self.reads_prompt), self.drafting) {
+            (true, Some(_)) => (),
+            (true, None) => (self.drafting, self.is_rough) = (Some(each), true),
+            (false, _) if std::mem::take(&mut self.is_rough) => self.drafting = Some(each),
+            (false, _) => blend(&mut self.drafting, each),
+        }
+    }
+}
+
 impl Chooser {
     /// For a drafter that gives a node so many children at most.
     pub(crate) fn new(length: DraftLength, most_children: usize) -> Self {
-        Self {
-            length,
-            ranks: most_children.clamp(1, MAX_RANKS),
-            verifying: [None; MAX_AUTO + 1],
-            ways: Default::default(),
+        let ranks = most_children.clamp(1, MAX_RANKS);
+        Self { length, ranks, learned: Learned::default(), memory: None }
+    }
+
+    /// Goes on from what earlier texts have taught, and keeps it for the next one; to be called before the first call.
+    pub(crate) fn remembering(mut self, memory: &DraftMemory) -> Self {
+        if self.length != DraftLength::Auto {
+            return self;
         }
+        if let Some(learned) = &*memory.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.learned = learned.clone();
+            self.learned.ways.iter_mut().for_each(Way::begin_text);
+        }
+        self.memory = Some(memory.clone());
+        self
     }
 
     /// What to draft in a way for the next call.
@@ -159,14 +209,14 @@ impl Chooser {
     }
 
     fn shape(&mut self, number: usize) -> TreeShape {
-        if self.ways[number].calls == 0 && self.verifying[0].is_some() {
-            self.ways[number].trials = &MORE_TRIALS;
+        if self.learned.ways[number].calls == 0 && self.learned.verifying[0].is_some() {
+            self.learned.ways[number].trials = &MORE_TRIALS;
         }
-        if let Some(&trial) = self.ways[number].trials.get(self.ways[number].calls) {
+        if let Some(&trial) = self.learned.ways[number].trials.get(self.learned.ways[number].calls) {
             return TreeShape::chain(trial);
         }
         let best = self.solve(number);
-        let way = &mut self.ways[number];
+        let way = &mut self.learned.ways[number];
         if best.is_empty() != way.best.is_empty() {
             way.wait = FIRST_EXPERIMENT;
             way.next_experiment = way.next_experiment.min(way.calls + way.wait);
@@ -192,7 +242,7 @@ impl Chooser {
         if self.length != DraftLength::Auto {
             return;
         }
-        let way = &mut self.ways[way];
+        let way = &mut self.learned.ways[way];
         way.calls += 1;
         for judged in call.judged.iter().filter(|judged| judged.above < MAX_AUTO && judged.rank < MAX_RANKS) {
             let rate = &mut way.rates[judged.above][judged.rank];
@@ -206,17 +256,11 @@ impl Chooser {
         }
         if call.depth > 0 {
             let each = call.drafting.as_secs_f64() / call.depth as f64;
-            // The first draft reads the prompt, which says nothing about those that come after it.
-            if way.drafts == 1 {
-                way.drafting = Some(each);
-            } else {
-                blend(&mut way.drafting, each);
-            }
-            way.drafts += 1;
+            way.took(each);
         }
         // A call that read a prompt says nothing about one that did not.
         if call.is_usual
-            && let Some(known) = self.verifying.get_mut(call.read)
+            && let Some(known) = self.learned.verifying.get_mut(call.read)
         {
             blend(known, call.verifying.as_secs_f64());
         }
@@ -224,10 +268,10 @@ impl Chooser {
 
     /// The seconds of a call with so many drafts, on a line through what has been measured.
     fn verifying(&self, drafts: usize) -> Option<f64> {
-        if let Some(known) = self.verifying[drafts] {
+        if let Some(known) = self.learned.verifying[drafts] {
             return Some(known);
         }
-        let known = |range: std::ops::Range<usize>| range.filter_map(|i| Some((i as f64, self.verifying[i]?)));
+        let known = |range: std::ops::Range<usize>| range.filter_map(|i| Some((i as f64, self.learned.verifying[i]?)));
         let below = known(0..drafts).next_back()?;
         let (from, to) = match known(drafts + 1..MAX_AUTO + 1).next() {
             Some(above) => (below, above),
@@ -243,7 +287,7 @@ impl Chooser {
     fn rates(&self, way: usize) -> [[f64; MAX_RANKS]; MAX_AUTO] {
         let mut rates = [[0.0; MAX_RANKS]; MAX_AUTO];
         let mut above = 0.5;
-        for (rates, known) in rates.iter_mut().zip(&self.ways[way].rates) {
+        for (rates, known) in rates.iter_mut().zip(&self.learned.ways[way].rates) {
             let mut prior = above;
             for (rate, known) in rates.iter_mut().zip(known).take(self.ranks) {
                 *rate = (known.stood + PRIOR * prior) / (known.tried + PRIOR);
@@ -256,7 +300,7 @@ impl Chooser {
 
     /// The shape with the most tokens a second.
     fn solve(&self, way: usize) -> TreeShape {
-        let known = (self.verifying(0), self.ways[way].drafting);
+        let known = (self.verifying(0), self.learned.ways[way].drafting);
         let (Some(plain), Some(drafting)) = known else { return TreeShape::EMPTY };
         let rates = self.rates(way);
         let (mut best, mut best_speed) = (TreeShape::EMPTY, MARGIN / plain);
@@ -282,6 +326,14 @@ impl Chooser {
             }
         }
         best
+    }
+}
+
+impl Drop for Chooser {
+    fn drop(&mut self) {
+        if let Some(memory) = &self.memory {
+            *memory.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::mem::take(&mut self.learned));
+        }
     }
 }
 
@@ -399,6 +451,42 @@ mod tests {
             observe_chain(&mut chooser, drafted, drafted, Duration::from_secs_f64(seconds), Duration::from_secs(1));
         }
         assert!(chooser.solve(0).len() > 3, "{:?}", chooser.solve(0));
+    }
+
+    /// What one text has found out the next one knows from its first call on, whose first draft reads a prompt again.
+    #[test]
+    fn texts_learn_from_those_before_them() {
+        let memory = DraftMemory::default();
+        let live = |calls: usize, first: f64| {
+            let mut chooser = Chooser::new(DraftLength::Auto, 1).remembering(&memory);
+            let mut lengths = Vec::new();
+            for _ in 0..calls {
+                let drafted = chooser.choose(0).len();
+                let seconds = if lengths.iter().all(|&length| length == 0) { first } else { 0.05 };
+                let drafting = Duration::from_secs_f64(seconds * drafted as f64);
+                observe_chain(&mut chooser, drafted, drafted.min(6), drafting, Duration::from_secs(1));
+                lengths.push(drafted);
+            }
+            lengths
+        };
+        let of_first = live(100, 0.05);
+        assert_eq!(of_first[..5], TRIALS);
+        let usual = *of_first.last().unwrap();
+        assert!((5..=7).contains(&usual), "{of_first:?}");
+        let of_second = live(30, 60.0);
+        assert!(of_second.iter().all(|length| length.abs_diff(usual) <= 1), "{of_second:?} after {usual}");
+        // A text that teaches nothing takes nothing away, and fixed lengths are not concerned.
+        drop(Chooser::new(DraftLength::Fixed(2), 1).remembering(&memory));
+        assert_eq!(live(1, 0.05), [usual]);
+        // Where drafts stand no more that is seen soon.
+        let mut chooser = Chooser::new(DraftLength::Auto, 1).remembering(&memory);
+        assert_eq!(chooser.choose(0).len(), usual);
+        for _ in 0..200 {
+            let drafted = chooser.choose(0).len();
+            let drafting = Duration::from_secs_f64(0.05 * drafted as f64);
+            observe_chain(&mut chooser, drafted, 0, drafting, Duration::from_secs(1));
+        }
+        assert!(chooser.solve(0).is_empty(), "{:?}", chooser.solve(0));
     }
 
     #[test]

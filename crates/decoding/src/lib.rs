@@ -47,7 +47,7 @@ pub mod tree;
 pub mod writing;
 
 pub use chance::{Chance, Seeded};
-pub use draft_length::DraftLength;
+pub use draft_length::{DraftLength, DraftMemory};
 pub use drafter::{Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, LookupFirst, Medusa};
 pub use guide::Guide;
 pub use limits::{Limits, Stop};

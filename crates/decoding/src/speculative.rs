@@ -17,7 +17,7 @@ use verdigris_models::{Batch, BatchItem, LanguageModel, Rows, SampleRequest, Seq
 
 use crate::chance::Chance;
 use crate::device_sampling::DeviceSampling;
-use crate::draft_length::{Call, Chooser, DraftLength, Judged};
+use crate::draft_length::{Call, Chooser, DraftLength, DraftMemory, Judged};
 use crate::drafter::Drafter;
 use crate::limits::{Limits, Stop};
 use crate::rules::block::{self, Drawn};
@@ -231,6 +231,12 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
     #[must_use]
     pub fn judged_by(self, rule: Rule) -> Self {
         Self { rule, ..self }
+    }
+
+    /// Lets [`DraftLength::Auto`] begin with what earlier texts have taught, and keeps what this one teaches.
+    #[must_use]
+    pub fn remembering(self, memory: &DraftMemory) -> Self {
+        Self { length: self.length.remembering(memory), ..self }
     }
 
     /// What ended the text; `None` while it goes on.

@@ -11,6 +11,7 @@ use verdigris_models::{ChatSource, Device, LanguageModel, LoadedModel, ModelFold
 use verdigris_text::{ChatTemplate, Message, Tokenizer, Vocabulary};
 
 use crate::backend;
+use crate::draft_memories::DraftMemories;
 use crate::error::Error;
 use crate::prompt::{Prompt, PromptReader};
 use crate::request::Request;
@@ -39,6 +40,7 @@ pub struct Engine {
     lexicon: OnceLock<Lexicon>,
     /// The ids that a text may hold, where those are not all: see [`Engine::known`].
     known: OnceLock<Option<TokenSet>>,
+    pub(crate) draft_memories: DraftMemories,
 }
 
 impl Engine {
@@ -77,7 +79,8 @@ impl Engine {
     ) -> Self {
         let reader = Reader::new(tokenizer);
         let prompts = Arc::new(PromptReader { tokenizer: reader.tokenizer().clone(), chat, begin });
-        Self { model, steered: None, reader, end, prompts, lexicon: OnceLock::new(), known: OnceLock::new() }
+        let (lexicon, known, draft_memories) = (OnceLock::new(), OnceLock::new(), DraftMemories::default());
+        Self { model, steered: None, reader, end, prompts, lexicon, known, draft_memories }
     }
 
     /// Steers this model by pairs of an expert and an anti-expert: `(expert, anti, alpha)`. All must write the
@@ -101,7 +104,12 @@ impl Engine {
     pub fn steered_by(self, steering: &Steering<'_>) -> Result<Self, Error> {
         let (steered, members) = steering.steer(&self)?;
         let steered = Arc::new(steered);
-        Ok(Self { model: steered.clone(), steered: Some((steered, members)), ..self })
+        Ok(Self {
+            model: steered.clone(),
+            steered: Some((steered, members)),
+            draft_memories: DraftMemories::default(),
+            ..self
+        })
     }
 
     /// Whether another model can be used beside this one: the first token that differs is an error. Rows of models of

@@ -62,6 +62,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod draft_memories;
 mod engine;
 mod error;
 mod prompt;

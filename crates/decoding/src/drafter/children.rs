@@ -7,7 +7,7 @@ use crate::chance::Chance;
 use crate::tree::DraftTree;
 
 /// Where the chance of a drafted token comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coupling {
     /// From a number of its own: the draft comes with its law, and is accepted as often as any rule can that
     /// has the target's law.

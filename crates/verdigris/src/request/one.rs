@@ -1,15 +1,17 @@
 //! One text, as it comes.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use verdigris_decoding::search::{Contrast, Contrastive};
 use verdigris_decoding::{
-    BoxedDrafter, DraftModel, Drafter, FeatureDrafter, Limits, Lookup, LookupFirst, Medusa, Plain, Seeded, Speculative,
-    Stop, Target, Writing,
+    BoxedDrafter, DraftMemory, DraftModel, Drafter, FeatureDrafter, Limits, Lookup, LookupFirst, Medusa, Plain, Seeded,
+    Speculative, Stop, Target, Writing,
 };
 use verdigris_logits::TokenId;
 use verdigris_models::DraftHead;
 
+use crate::draft_memories::DraftingWay;
 use crate::error::Error;
 use crate::request::steering::TextModel;
 use crate::request::text::Text;
@@ -87,15 +89,26 @@ impl Request<'_> {
             let (model, drafter) = drafted.ok_or(Error::NoExpert)?;
             let drafter = self.after_lookup(drafter, target);
             let writing = Speculative::new(model, target, prompt, limits, drafter, self.draft_length, chance)?;
-            return Ok(Box::new(writing.judged_by(self.rule)));
+            return Ok(Box::new(writing.judged_by(self.rule).remembering(&self.draft_memory())));
         }
         Ok(match self.drafter(target, capacity)? {
             None => Box::new(Plain::new(model, target, prompt, limits)?),
             Some(drafter) => {
                 let length = self.draft_length;
-                Box::new(Speculative::new(model, target, prompt, limits, drafter, length, chance)?.judged_by(self.rule))
+                let writing = Speculative::new(model, target, prompt, limits, drafter, length, chance)?;
+                Box::new(writing.judged_by(self.rule).remembering(&self.draft_memory()))
             }
         })
+    }
+
+    /// What the engine has learned of drafting in this way, one text at a time.
+    fn draft_memory(&self) -> DraftMemory {
+        let drafter = self.guesser.map(|guesser| match guesser {
+            Guesser::Model(small) => Arc::as_ptr(&small.model).addr(),
+            Guesser::Head(head) => std::ptr::from_ref(head).addr(),
+            Guesser::Expert => 0,
+        });
+        self.engine.draft_memories.of(DraftingWay { drafter, lookup: self.lookup, coupling: self.coupling })
     }
 
     /// The drafter that was asked for, for a text of at most `capacity` tokens.
