@@ -59,7 +59,7 @@ fn an_adapter_is_a_model_and_part_of_one() {
     // A key is made for its tokenizer, which is the base's.
     let run = folder.run(&["key", "new", "my.key", "--model", "adapter"]);
     assert_eq!(run.status, 0, "{run:?}");
-    text(&folder, &["--model", "adapter", "--key", "my.key"]);
+    text(&folder, &["--model", "adapter", "--key", "my.key", "--quiet"]);
 }
 
 #[test]

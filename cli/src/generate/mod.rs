@@ -60,7 +60,8 @@ Examples:
   verdigris generate \"The captain\" --beams 4 --texts 4
   verdigris generate \"The captain\" --penalty-alpha 0.6 --top-k 4
   verdigris generate --expert tale-expert --anti tale-small
-  verdigris generate \"The captain\" --guidance-scale 1.5 --negative-prompt \"The queen\"
+  verdigris generate \"The captain\" --guidance-scale 1.5 \\
+      --negative-prompt \"The queen\"
   verdigris generate -m Qwen/Qwen2.5-0.5B-Instruct --chat \"What is a spar?\" \\
       --system \"Be brief.\"")]
 pub(crate) struct Generate {
