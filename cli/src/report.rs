@@ -63,7 +63,7 @@ pub(crate) fn verdict_style(verdict: Verdict) -> Style {
 /// `12 of 40 green (10.0 by chance)`, or a sum of scores.
 pub(crate) fn score(evidence: &Evidence) -> String {
     let Evidence { score, scored, expected, .. } = evidence;
-    if evidence.colours && score.fract() == 0.0 {
+    if evidence.colours {
         format!("{score} of {scored} green ({expected:.1} by chance)")
     } else {
         format!("{score:.1} ({expected:.1} by chance)")

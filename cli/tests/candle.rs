@@ -9,7 +9,7 @@ use support::{Folder, TALE_SMALL};
 
 #[track_caller]
 fn written(folder: &Folder, arguments: &[&str]) -> Value {
-    let run = folder.run(&[&["generate", "--json", "--seed", "3"][..], arguments].concat());
+    let run = folder.run(&[&["generate", "--json", "--quiet", "--seed", "3"][..], arguments].concat());
     assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}: {run:?}");
     serde_json::from_str(&run.out).unwrap()
 }

@@ -311,7 +311,8 @@ impl Evidence {
 
     /// The same observations with another sum of scores than a plain one.
     pub(crate) fn with_sum(self, tokens: u64, score: f64, expected: f64, z: f64, ln_p: f64) -> Self {
-        Self { tokens, score, expected, z, ln_p, ..self }
+        // Such a sum is no number of green tokens, not even where it is whole.
+        Self { tokens, score, expected, colours: false, z, ln_p, ..self }
     }
 
     /// The same evidence as the best of `tried` looks.
