@@ -20,6 +20,18 @@ pub(crate) struct Carried {
     log10_p: f64,
 }
 
+impl From<&Evidence> for Carried {
+    fn from(evidence: &Evidence) -> Self {
+        let log10_p = evidence.ln_p_corrected() / std::f64::consts::LN_10;
+        Self { scored: evidence.scored, z: evidence.z, log10_p }
+    }
+}
+
+/// Whether a text of which this is found would be called marked.
+pub(crate) fn is_proof(evidence: Option<&Evidence>) -> bool {
+    evidence.is_some_and(|evidence| evidence.ln_p_corrected() <= DEFAULT_LEVEL.ln())
+}
+
 impl<'k> Proof<'k> {
     /// Of texts that have a form where there is one: a reader finds more who knows it.
     pub(crate) fn new(key: &'k Key, reader: &Reader, form: Option<Grammar>) -> Self {
@@ -34,18 +46,6 @@ impl<'k> Proof<'k> {
     /// What is found in a text; nothing where a stop string took its form.
     pub(crate) fn evidence(&self, text: &str) -> Option<Evidence> {
         self.reader.detect(self.key, text.as_bytes()).ok()
-    }
-
-    /// The same for JSON.
-    pub(crate) fn carried(&self, text: &str) -> Option<Carried> {
-        let evidence = self.evidence(text)?;
-        let log10_p = evidence.ln_p_corrected() / std::f64::consts::LN_10;
-        Some(Carried { scored: evidence.scored, z: evidence.z, log10_p })
-    }
-
-    /// Whether a text would be called marked.
-    pub(crate) fn is_found(&self, text: &str) -> bool {
-        self.evidence(text).is_some_and(|evidence| evidence.ln_p_corrected() <= DEFAULT_LEVEL.ln())
     }
 
     /// Says how many of some texts would not be called marked, if any.

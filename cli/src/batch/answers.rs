@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use verdigris::Written;
+use verdigris::{Evidence, Written};
 
 use super::prompts::Asked;
 use crate::error::Failure;
 use crate::generate::TextFields;
-use crate::proof::Proof;
 
 const FORMAT: &str = "verdigris-batch-1";
 
@@ -98,8 +97,14 @@ impl Answers {
         }
     }
 
-    pub(super) fn write(&mut self, asked: &Asked, written: &Written, proof: Option<&Proof<'_>>) -> Result<(), Failure> {
-        let text = TextFields::new(written, proof);
+    pub(super) fn write(
+        &mut self,
+        asked: &Asked,
+        written: &Written,
+        key_id: Option<&str>,
+        evidence: Option<&Evidence>,
+    ) -> Result<(), Failure> {
+        let text = TextFields::new(written, key_id, evidence);
         self.put(asked, What::Text { text, lossy: written.lossy })
     }
 

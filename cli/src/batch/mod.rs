@@ -18,7 +18,7 @@ use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
 use crate::model::EngineOptions;
 use crate::output::OutputFile;
-use crate::proof::Proof;
+use crate::proof::{Proof, is_proof};
 use crate::request::RequestOptions;
 use crate::run::RunOptions;
 use crate::sampling::SamplingOptions;
@@ -226,10 +226,9 @@ impl Desk<'_> {
     }
 
     fn write(&mut self, asked: &Asked, written: &Written) -> Result<(), Failure> {
-        self.answers.write(asked, written, self.proof)?;
-        if self.proof.is_some_and(|proof| !proof.is_found(&written.text)) {
-            self.count.unproved += 1;
-        }
+        let evidence = self.proof.and_then(|proof| proof.evidence(&written.text));
+        self.answers.write(asked, written, self.proof.map(|proof| proof.key().id()), evidence.as_ref())?;
+        self.count.unproved += usize::from(self.proof.is_some() && !is_proof(evidence.as_ref()));
         self.count.answers += 1;
         self.count.tokens += written.tokens.len();
         self.count.cut += usize::from(written.complete == Some(false));

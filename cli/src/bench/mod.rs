@@ -1,6 +1,7 @@
 //! `verdigris bench`: figures that anyone can check.
 
 mod detection;
+mod fewest;
 #[cfg(feature = "train")]
 mod loss;
 mod marks;

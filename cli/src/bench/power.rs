@@ -10,17 +10,12 @@ use verdigris::watermark::ScoreLaw;
 use verdigris::watermark::weighted::{self, Surprise, Weighting};
 use verdigris::{Constraint, Engine, Evidence, Key, Mark, Repeats};
 
+use super::fewest::{LEVEL, STEP, fewest, half};
 use super::marks::{Way, by_power};
 use super::progress::progress;
 use crate::error::Failure;
 use crate::form::FormOptions;
 use crate::model::{DeviceOption, ModelOption};
-
-/// The false-positive rate of the table.
-const LEVEL: f64 = 1e-5;
-
-/// Texts are judged after so many more tokens, to find the fewest that do.
-const STEP: usize = 5;
 
 /// Count the tokens that a verdict takes, by scheme and strength
 #[derive(Args)]
@@ -229,14 +224,7 @@ impl Power {
             for (found, &length) in row.found.iter_mut().zip(&self.tokens) {
                 *found += u32::from(is_found(i, length.min(text.len()))?);
             }
-            let mut fewest = None;
-            for length in (STEP..=text.len()).step_by(STEP) {
-                if is_found(i, length)? {
-                    fewest = Some(length);
-                    break;
-                }
-            }
-            row.fewest.push(fewest);
+            row.fewest.push(fewest((STEP..=text.len()).step_by(STEP), |length| is_found(i, length))?);
         }
         Ok(row)
     }
@@ -244,9 +232,7 @@ impl Power {
     fn print(&self, out: &mut impl Write, row: &Row, cost: Option<f64>) -> Result<(), Failure> {
         let n = f64::from(self.samples);
         let shares: Vec<String> = row.found.iter().map(|&found| format!("{:>5.2} |", f64::from(found) / n)).collect();
-        let mut fewest = row.fewest.clone();
-        fewest.sort_by_key(|fewest| fewest.unwrap_or(usize::MAX));
-        let half = fewest[(fewest.len() - 1) / 2].map_or("never".into(), |length| length.to_string());
+        let half = half(row.fewest.clone()).map_or("never".into(), |length| length.to_string());
         let cost = cost.map_or(String::new(), |cost| format!("{cost:+.3}"));
         Ok(writeln!(out, "| {:<46} | {} {half:>13} | {cost:>18} |", row.name, shares.join(" "))?)
     }

@@ -10,17 +10,12 @@ use serde::Serialize;
 use verdigris::logits::TokenId;
 use verdigris::{Engine, Key, Message, Prompt, Repeats, Request, Written};
 
+use super::fewest::{LEVEL, STEP, fewest, half};
 use super::marks::{Way, by_price};
 use super::progress::progress;
 use super::prompts;
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
-
-/// The p-value that is a verdict.
-const LEVEL: f64 = 1e-5;
-
-/// Texts are judged after so many more tokens, to find the fewest that do.
-const STEP: usize = 5;
 
 /// Texts that share a key, which are written side by side.
 const OF_ONE_KEY: usize = 16;
@@ -163,7 +158,6 @@ impl Price {
         }
         let (nats_a_token, error) = ratio(&nats);
         let found = fewest.iter().flatten().count();
-        fewest.sort_by_key(|fewest| fewest.unwrap_or(usize::MAX));
         Ok(Row {
             marked: way.map_or("nothing", |way| way.name),
             tokens: lengths as f64 / self.samples as f64,
@@ -172,7 +166,7 @@ impl Price {
             repeated: repeated.iter().sum::<f64>() / repeated.len().max(1) as f64,
             different: self.different(engine, prompts, way)?,
             found: way.map(|_| found as f64 / self.samples as f64),
-            half_found_at: fewest.get(fewest.len().saturating_sub(1) / 2).copied().flatten(),
+            half_found_at: half(fewest),
         })
     }
 
@@ -229,12 +223,9 @@ impl Price {
 /// The fewest tokens after which a text is found; none where all are not enough.
 fn fewest_tokens(engine: &Engine, key: &Key, text: &str) -> Result<Option<usize>, Failure> {
     let tokens = engine.reader().tokenizer().encode(text).map_err(verdigris::Error::from)?;
-    for length in (STEP..tokens.len()).step_by(STEP).chain([tokens.len()]) {
-        if engine.reader().evidence(key, &tokens[..length], Repeats::Context)?.ln_p <= LEVEL.ln() {
-            return Ok(Some(length));
-        }
-    }
-    Ok(None)
+    fewest((STEP..tokens.len()).step_by(STEP).chain([tokens.len()]), |length| {
+        Ok(engine.reader().evidence(key, &tokens[..length], Repeats::Context)?.ln_p <= LEVEL.ln())
+    })
 }
 
 /// The share of a text's 4-grams that it has already had (Welleck et al., *Neural Text Generation with Unlikelihood

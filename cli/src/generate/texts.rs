@@ -9,13 +9,13 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use verdigris::watermark::scheme::Stage;
-use verdigris::{BestOf, Event, Hypothesis, Key, Logprob, Request, Reward, Stop, TokenLogprobs, Written};
+use verdigris::{BestOf, Event, Evidence, Hypothesis, Key, Logprob, Request, Reward, Stop, TokenLogprobs, Written};
 
 use crate::error::Failure;
 use crate::generate::Generate;
 use crate::generate::explain::{self, ExplainedFields};
 use crate::output::OutputFile;
-use crate::proof::{Carried, Proof};
+use crate::proof::{Carried, Proof, is_proof};
 use crate::report;
 use crate::terminal::shown;
 
@@ -84,7 +84,7 @@ pub(crate) struct TextFields<'a> {
 }
 
 impl<'a> TextFields<'a> {
-    pub(crate) fn new(written: &'a Written, proof: Option<&'a Proof<'_>>) -> Self {
+    pub(crate) fn new(written: &'a Written, key_id: Option<&'a str>, evidence: Option<&Evidence>) -> Self {
         Self {
             text: &written.text,
             tokens: &written.tokens,
@@ -93,8 +93,8 @@ impl<'a> TextFields<'a> {
             stop_reason: written.stop_string.as_deref(),
             complete: written.complete,
             seed: written.seed,
-            key_id: proof.map(|proof| proof.key().id()),
-            mark: proof.and_then(|proof| proof.carried(&written.text)),
+            key_id,
+            mark: evidence.map(Carried::from),
             steering_kl: written.steering_kl.as_deref().map(mean),
         }
     }
@@ -384,11 +384,12 @@ impl Generate {
             Some(Chosen::BySearch(found)) => (None, Some(found)),
             None => (None, None),
         };
+        let evidence = proof.and_then(|proof| proof.evidence(&written.text));
         let output = Output {
             format: "verdigris-generate-1",
             index,
             prompt,
-            text: TextFields::new(written, proof),
+            text: TextFields::new(written, proof.map(|proof| proof.key().id()), evidence.as_ref()),
             seconds: started.elapsed().as_secs_f64(),
             calls: written.acceptance.map(|a| a.calls),
             drafted: written.acceptance.map(|a| a.drafted),
@@ -443,7 +444,7 @@ impl Generate {
     /// Says of texts that their marks would not be found.
     fn warn_of_unproved(&self, texts: &[Written], proof: Option<&Proof<'_>>) {
         let Some(proof) = proof.filter(|_| !self.run.quiet) else { return };
-        let unproved = texts.iter().filter(|written| !proof.is_found(&written.text)).count();
+        let unproved = texts.iter().filter(|written| !is_proof(proof.evidence(&written.text).as_ref())).count();
         proof.warn(unproved, texts.len());
     }
 
