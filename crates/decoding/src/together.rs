@@ -116,8 +116,8 @@ impl<'a> Together<'a> {
 
     /// What ended a text; `None` while it goes on.
     pub fn stop(&self, text: usize) -> Option<Stop> {
-        let is_handed_over = !self.ready.iter().any(|step| matches!(step, Ok((of, ..)) if *of == text));
-        self.texts[text].stop().filter(|_| is_handed_over)
+        let is_waiting = || self.ready.iter().any(|step| matches!(step, Ok((of, ..)) if *of == text));
+        self.texts[text].stop().filter(|_| !is_waiting())
     }
 
     /// How drafting went so far for a text; `None` where nothing is drafted.

@@ -171,18 +171,12 @@ fn side_by_side(
     let mut open: Vec<Option<Text<'_>>> = texts.into_iter().map(Some).collect();
     let mut ended: Vec<Option<Written>> = vec![None; open.len()];
     let mut goes_on = ControlFlow::Continue(());
-    // The first is beyond any text.
-    let mut last = usize::MAX;
     while goes_on.is_continue()
         && let Some(step) = together.next()
     {
         let (i, token) = step.map_err(|fault| Error::of_text(fault, form, guide))?;
-        if i <= last {
-            // A new step: some texts have ended with the one before.
-            goes_on = end_those_that_have(&together, &mut open, &mut ended, form, finish, each)?;
-        }
-        last = i;
-        let Some(text) = open[i].as_mut().filter(|_| goes_on.is_continue()) else { continue };
+        // A text is over when its last token is handed over, which is this one perhaps.
+        let text = open[i].as_mut().expect("a text has no token behind its end");
         let piece = text.push(token, together.provenance());
         if !piece.is_empty() {
             goes_on = each(i, Event::Text(piece));
@@ -190,8 +184,12 @@ fn side_by_side(
         if text.is_stopped() {
             together.end(i, Stop::StopString);
         }
+        if goes_on.is_continue() {
+            goes_on = end_those_that_have(&together, &mut open, &mut ended, form, finish, each)?;
+        }
     }
     if goes_on.is_continue() {
+        // Those whose end came without a token.
         goes_on = end_those_that_have(&together, &mut open, &mut ended, form, finish, each)?;
     }
     // What a reader has ended.
