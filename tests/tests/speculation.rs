@@ -203,7 +203,7 @@ fn a_drafter_forgets_what_was_rejected() {
         let draft = |drafter: &mut DraftModel<'_>| -> Vec<(u32, Option<Vec<f64>>)> {
             let (mut tree, shape) = (DraftTree::default(), TreeShape::chain(4));
             tree.clear(text.len());
-            drafter.draft(text, &state, &shape, &mut Seeded(Random::new(3)), &mut tree).unwrap();
+            drafter.draft(0, text, &state, &shape, &mut Seeded(Random::new(3)), &mut tree).unwrap();
             let law = |origin| match origin {
                 Origin::Drawn(law) => Some(tree.law_of(law).to_vec()),
                 _ => None,

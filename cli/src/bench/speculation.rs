@@ -114,7 +114,7 @@ enum Drafter<'a> {
     Lookup,
     Expert,
     Source(&'a DraftSource, f64),
-    AfterLookup(&'a DraftSource, f64),
+    BesideLookup(&'a DraftSource, f64),
 }
 
 impl Way<'_> {
@@ -124,7 +124,7 @@ impl Way<'_> {
             Some(Drafter::Lookup) => request.lookup(),
             Some(Drafter::Expert) => request.draft_by_expert(),
             Some(Drafter::Source(source, _)) => source.draft(request),
-            Some(Drafter::AfterLookup(source, _)) => source.draft(request).lookup(),
+            Some(Drafter::BesideLookup(source, _)) => source.draft(request).lookup(),
         };
         if let Some(drafts) = self.drafts {
             request = request.draft_tokens(drafts);
@@ -135,7 +135,7 @@ impl Way<'_> {
     /// The cost of a drafted token.
     fn c(&self) -> f64 {
         match self.drafter {
-            Some(Drafter::Source(_, c) | Drafter::AfterLookup(_, c)) => c,
+            Some(Drafter::Source(_, c) | Drafter::BesideLookup(_, c)) => c,
             _ => 0.0,
         }
     }
@@ -243,7 +243,7 @@ impl Speculation {
             ways.extend(self.draft_tokens.iter().map(|&n| way(&format!("{name}, {n}"), drafter, Some(n))));
             ways.push(way(&format!("{name}, automatic"), drafter, None));
             if let Some(Drafter::Source(source, c)) = drafter {
-                ways.push(way(&format!("{name} and lookup, automatic"), Some(Drafter::AfterLookup(source, c)), None));
+                ways.push(way(&format!("{name} and lookup, automatic"), Some(Drafter::BesideLookup(source, c)), None));
             }
             if let (Some(&n), true) = (self.draft_tokens.last(), self.repeatable) {
                 ways.push(Way { repeatable: true, ..way(&format!("{name}, {n}, repeatable"), drafter, Some(n)) });

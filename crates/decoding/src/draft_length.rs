@@ -1,4 +1,4 @@
-//! How many tokens to draft for a call of the target model, and which of them side by side.
+//! How many tokens to draft for a call of the target model, which of them side by side, and in which way of several.
 //!
 //! With `a(d, r)` the chance that, of the drafts of a token at depth `d`, the one of rank `r` stands where all before it
 //! did, a tree gives
@@ -11,7 +11,7 @@
 //! the tree and `c` a level of drafts (Leviathan, Kalman and Matias 2023, section 3.3, with measured costs and a rate for
 //! each place). A tree grows by the most probable node that can be added, which is the best tree of each size where
 //! places are independent (Cai et al., *Medusa*, section 2.3.3; Li et al., *EAGLE-2*), and the best size may be 0, which
-//! is plain decoding.
+//! is plain decoding. Of several ways to draft the one is taken whose best tree gives most tokens a second.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -126,7 +126,7 @@ struct Learned {
 /// What is known of a way of drafting, and tried.
 #[derive(Clone, Debug)]
 struct Way {
-    /// The lengths of its first calls.
+    /// The lengths of its first calls that are still to come.
     trials: &'static [usize],
     /// By depth and rank.
     rates: [[Rate; MAX_RANKS]; MAX_AUTO],
@@ -136,9 +136,11 @@ struct Way {
     is_rough: bool,
     /// Whether the next draft reads the prompt.
     reads_prompt: bool,
+    /// Calls in which it could draft, and had no trials to make.
     calls: usize,
     next_experiment: usize,
     wait: usize,
+    /// What it last drafted where it promised most of all ways, and nothing where it did not.
     best: TreeShape,
 }
 
@@ -151,7 +153,7 @@ impl Default for Way {
             is_rough: false,
             reads_prompt: true,
             calls: 0,
-            next_experiment: TRIALS.len() + FIRST_EXPERIMENT,
+            next_experiment: FIRST_EXPERIMENT,
             wait: FIRST_EXPERIMENT,
             best: TreeShape::EMPTY,
         }
@@ -165,6 +167,30 @@ impl Way {
             (rate.tried, rate.stood) = (REMEMBERED, REMEMBERED * rate.stood / rate.tried);
         }
         self.reads_prompt = true;
+    }
+
+    /// Counts a call for which this is best; at times it asks for something else than that.
+    fn experiment(&mut self, best: TreeShape, ranks: usize) -> Option<TreeShape> {
+        if best.is_empty() != self.best.is_empty() {
+            self.wait = FIRST_EXPERIMENT;
+            self.next_experiment = self.next_experiment.min(self.calls + self.wait);
+        }
+        self.best = best;
+        let is_due = self.calls >= self.next_experiment;
+        self.calls += 1;
+        if !is_due {
+            return None;
+        }
+        self.wait = (2 * self.wait).min(1024);
+        self.next_experiment = self.calls + self.wait;
+        // A little drafting for one who does without, plain decoding for others, or drafts side by side for those who
+        // have not met any.
+        let is_narrow = ranks > 1 && self.rates.iter().all(|ranks| ranks[1].tried < PRIOR);
+        Some(match (best.is_empty(), is_narrow) {
+            (true, _) => TreeShape::chain(3),
+            (false, true) => TreeShape::levels(&[2, 1, 1]),
+            (false, false) => TreeShape::EMPTY,
+        })
     }
 
     /// Takes in the seconds that a draft took for each level.
@@ -199,42 +225,42 @@ impl Chooser {
         self
     }
 
-    /// What to draft in a way for the next call.
-    pub(crate) fn choose(&mut self, way: usize) -> TreeShape {
+    /// In which of some ways to draft for the next call, and what.
+    pub(crate) fn choose(&mut self, ways: &[usize]) -> (usize, TreeShape) {
         match self.length {
-            DraftLength::Auto => self.shape(way),
-            DraftLength::Fixed(length) => TreeShape::chain(length),
-            DraftLength::Tree(shape) => shape,
+            DraftLength::Auto => self.promising(ways),
+            DraftLength::Fixed(length) => (ways[0], TreeShape::chain(length)),
+            DraftLength::Tree(shape) => (ways[0], shape),
         }
     }
 
-    fn shape(&mut self, number: usize) -> TreeShape {
-        if self.learned.ways[number].calls == 0 && self.learned.verifying[0].is_some() {
-            self.learned.ways[number].trials = &MORE_TRIALS;
+    fn promising(&mut self, ways: &[usize]) -> (usize, TreeShape) {
+        let is_plain_known = self.learned.verifying[0].is_some();
+        for &number in ways {
+            let way = &mut self.learned.ways[number];
+            if is_plain_known && way.trials.len() == TRIALS.len() {
+                way.trials = &MORE_TRIALS;
+            }
+            if let Some((&trial, later)) = way.trials.split_first() {
+                way.trials = later;
+                return (number, TreeShape::chain(trial));
+            }
         }
-        if let Some(&trial) = self.learned.ways[number].trials.get(self.learned.ways[number].calls) {
-            return TreeShape::chain(trial);
+        let mut best = (ways[0], TreeShape::EMPTY, 0.0);
+        for &number in ways {
+            let (shape, speed) = self.solve(number);
+            if speed > best.2 {
+                best = (number, shape, speed);
+            }
         }
-        let best = self.solve(number);
-        let way = &mut self.learned.ways[number];
-        if best.is_empty() != way.best.is_empty() {
-            way.wait = FIRST_EXPERIMENT;
-            way.next_experiment = way.next_experiment.min(way.calls + way.wait);
+        let (chosen, shape, _) = best;
+        let mut experiment = None;
+        for &number in ways {
+            let way = &mut self.learned.ways[number];
+            let best = if number == chosen { shape } else { TreeShape::EMPTY };
+            experiment = experiment.or(way.experiment(best, self.ranks).map(|shape| (number, shape)));
         }
-        way.best = best;
-        if way.calls >= way.next_experiment {
-            way.wait = (2 * way.wait).min(1024);
-            way.next_experiment = way.calls + way.wait;
-            // Something else than usual: a little drafting for one who does without, plain decoding for others, or
-            // drafts side by side for those who have not met any.
-            let is_narrow = self.ranks > 1 && way.rates.iter().all(|ranks| ranks[1].tried < PRIOR);
-            return match (best.is_empty(), is_narrow) {
-                (true, _) => TreeShape::chain(3),
-                (false, true) => TreeShape::levels(&[2, 1, 1]),
-                (false, false) => TreeShape::EMPTY,
-            };
-        }
-        best
+        experiment.unwrap_or((chosen, shape))
     }
 
     /// Takes in how a call went whose drafts were made in a way.
@@ -243,7 +269,6 @@ impl Chooser {
             return;
         }
         let way = &mut self.learned.ways[way];
-        way.calls += 1;
         for judged in call.judged.iter().filter(|judged| judged.above < MAX_AUTO && judged.rank < MAX_RANKS) {
             let rate = &mut way.rates[judged.above][judged.rank];
             rate.tried = rate.tried * KEPT + 1.0;
@@ -298,10 +323,10 @@ impl Chooser {
         rates
     }
 
-    /// The shape with the most tokens a second.
-    fn solve(&self, way: usize) -> TreeShape {
+    /// The shape with the most tokens a second in a way, and how many; 0 where nothing is drafted.
+    fn solve(&self, way: usize) -> (TreeShape, f64) {
         let known = (self.verifying(0), self.learned.ways[way].drafting);
-        let (Some(plain), Some(drafting)) = known else { return TreeShape::EMPTY };
+        let (Some(plain), Some(drafting)) = known else { return (TreeShape::EMPTY, 0.0) };
         let rates = self.rates(way);
         let (mut best, mut best_speed) = (TreeShape::EMPTY, MARGIN / plain);
         let (mut shape, mut expected) = (TreeShape::EMPTY, 1.0);
@@ -325,7 +350,7 @@ impl Chooser {
                 (best, best_speed) = (shape, speed);
             }
         }
-        best
+        (best, if best.is_empty() { 0.0 } else { best_speed })
     }
 }
 
@@ -374,7 +399,7 @@ mod tests {
         let chains = (0..=MAX_AUTO).map(|length| speed(&TreeShape::chain(length))).fold(0.0, f64::max);
         let (mut chooser, random) = (Chooser::new(DraftLength::Auto, 3), Random::new(2));
         for call in 0..6000 {
-            let shape = chooser.choose(0);
+            let shape = chooser.choose(&[0]).1;
             let (mut judged, mut at, mut above) = (Vec::new(), None, 0);
             loop {
                 let mut number = random.uniform_of(call, Purpose::Accept, above as u32);
@@ -393,7 +418,7 @@ mod tests {
             let (read, depth) = (shape.len(), shape.depth());
             chooser.observe(0, Call { read, is_usual: true, depth, judged: &judged, drafting, verifying });
         }
-        let found = chooser.solve(0);
+        let found = chooser.solve(0).0;
         assert!(!found.is_chain(), "{found:?}");
         assert!(speed(&found) > 1.05 * chains, "{found:?}: {} and {chains}", speed(&found));
     }
@@ -404,7 +429,7 @@ mod tests {
         let (mut chooser, random) = (Chooser::new(DraftLength::Auto, 1), Random::new(1));
         let (mut written, mut seconds) = (0, 0.0);
         while written < tokens {
-            let drafted = chooser.choose(0).len();
+            let drafted = chooser.choose(&[0]).1.len();
             let coin = |i: usize| random.uniform((written + i) as u64, Purpose::Accept) < acceptance;
             let accepted = (0..drafted).take_while(|&i| coin(i)).count();
             let noise = 1.0 + 0.1 * random.uniform(written as u64, Purpose::Weight);
@@ -413,7 +438,7 @@ mod tests {
             let [drafting, verifying] = [drafting, verifying].map(Duration::from_secs_f64);
             observe_chain(&mut chooser, drafted, accepted, drafting, verifying);
         }
-        (chooser.solve(0).len(), seconds / (written as f64 * verify_cost(1) * 1.05))
+        (chooser.solve(0).0.len(), seconds / (written as f64 * verify_cost(1) * 1.05))
     }
 
     /// The table of the best lengths for calls that cost the same however many rows they have.
@@ -446,11 +471,11 @@ mod tests {
     fn the_prompt_is_no_price_of_drafts() {
         let mut chooser = Chooser::new(DraftLength::Auto, 1);
         for call in 0..=TRIALS.len() {
-            let drafted = chooser.choose(0).len();
+            let drafted = chooser.choose(&[0]).1.len();
             let seconds = if drafted == 3 && call == 2 { 60.0 } else { 0.05 * drafted as f64 };
             observe_chain(&mut chooser, drafted, drafted, Duration::from_secs_f64(seconds), Duration::from_secs(1));
         }
-        assert!(chooser.solve(0).len() > 3, "{:?}", chooser.solve(0));
+        assert!(chooser.solve(0).0.len() > 3, "{:?}", chooser.solve(0).0);
     }
 
     /// What one text has found out the next one knows from its first call on, whose first draft reads a prompt again.
@@ -461,7 +486,7 @@ mod tests {
             let mut chooser = Chooser::new(DraftLength::Auto, 1).remembering(&memory);
             let mut lengths = Vec::new();
             for _ in 0..calls {
-                let drafted = chooser.choose(0).len();
+                let drafted = chooser.choose(&[0]).1.len();
                 let seconds = if lengths.iter().all(|&length| length == 0) { first } else { 0.05 };
                 let drafting = Duration::from_secs_f64(seconds * drafted as f64);
                 observe_chain(&mut chooser, drafted, drafted.min(6), drafting, Duration::from_secs(1));
@@ -480,13 +505,13 @@ mod tests {
         assert_eq!(live(1, 0.05), [usual]);
         // Where drafts stand no more that is seen soon.
         let mut chooser = Chooser::new(DraftLength::Auto, 1).remembering(&memory);
-        assert_eq!(chooser.choose(0).len(), usual);
+        assert_eq!(chooser.choose(&[0]).1.len(), usual);
         for _ in 0..200 {
-            let drafted = chooser.choose(0).len();
+            let drafted = chooser.choose(&[0]).1.len();
             let drafting = Duration::from_secs_f64(0.05 * drafted as f64);
             observe_chain(&mut chooser, drafted, 0, drafting, Duration::from_secs(1));
         }
-        assert!(chooser.solve(0).is_empty(), "{:?}", chooser.solve(0));
+        assert!(chooser.solve(0).0.is_empty(), "{:?}", chooser.solve(0).0);
     }
 
     #[test]
@@ -494,22 +519,63 @@ mod tests {
         let mut chooser = Chooser::new(DraftLength::Auto, 1);
         let mut go = |calls: usize, good: bool| {
             for _ in 0..calls {
-                let drafted = chooser.choose(0).len();
+                let drafted = chooser.choose(&[0]).1.len();
                 let accepted = if good { drafted } else { 0 };
                 let [drafting, verifying] = [0.1 * drafted as f64, 1.0].map(Duration::from_secs_f64);
                 observe_chain(&mut chooser, drafted, accepted, drafting, verifying);
             }
-            chooser.solve(0).len()
+            chooser.solve(0).0.len()
         };
         assert!(go(200, true) > 8);
         assert_eq!(go(200, false), 0);
         assert!(go(3000, true) > 2);
     }
 
+    /// Two ways that are free and stand so often, where both can draft: the way that is taken in the end, while a third
+    /// has most of the calls.
+    #[test]
+    fn of_two_ways_the_better_one_drafts() {
+        let taken = |rates: [f64; 2], changed: [f64; 2]| {
+            let (mut chooser, random) = (Chooser::new(DraftLength::Auto, 1), Random::new(3));
+            let mut counts = [[0; 2]; 2];
+            for call in 0..6000u64 {
+                let ways: &[usize] = if call % 3 == 0 { &[2, 0] } else { &[1] };
+                let (way, shape) = chooser.choose(ways);
+                assert!(ways.contains(&way));
+                let late = call >= 3000;
+                let rates = if late { changed } else { rates };
+                let rate = [rates[1], 0.3, rates[0]][way];
+                let coin = |above: &usize| random.uniform_of(call, Purpose::Accept, *above as u32) < rate;
+                let stood = (0..shape.len()).take_while(coin).count();
+                let judged: Vec<Judged> = (0..shape.len().min(stood + 1))
+                    .map(|above| Judged { above, rank: 0, stood: above < stood })
+                    .collect();
+                let drafting = Duration::from_secs_f64(0.02 * shape.len() as f64);
+                let verifying = Duration::from_secs_f64(1.0 + 0.02 * shape.len() as f64);
+                let (read, depth) = (shape.len(), shape.depth());
+                chooser.observe(way, Call { read, is_usual: true, depth, judged: &judged, drafting, verifying });
+                if way != 1 && !shape.is_empty() {
+                    counts[usize::from(late)][usize::from(way == 0)] += 1;
+                }
+            }
+            counts
+        };
+        for (better, other) in [(0, 1), (1, 0)] {
+            let mut rates = [0.3; 2];
+            rates[better] = 0.8;
+            let counts = taken(rates, rates);
+            assert!(counts[0][other] < 100 && counts[1][other] < 50, "{counts:?}");
+            assert!(counts[0][better] > 850 && counts[1][better] > 900, "{counts:?}");
+            // And it is seen when that changes.
+            let counts = taken(rates, [rates[1], rates[0]]);
+            assert!(counts[0][better] > 850 && counts[1][other] > 600, "{counts:?}");
+        }
+    }
+
     #[test]
     fn a_fixed_length_stays() {
         let mut chooser = Chooser::new(DraftLength::Fixed(5), 1);
         observe_chain(&mut chooser, 5, 0, Duration::from_secs(9), Duration::ZERO);
-        assert_eq!(chooser.choose(0), TreeShape::chain(5));
+        assert_eq!(chooser.choose(&[0]).1, TreeShape::chain(5));
     }
 }

@@ -48,7 +48,7 @@ pub mod writing;
 
 pub use chance::{Chance, Seeded};
 pub use draft_length::{DraftLength, DraftMemory};
-pub use drafter::{Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, LookupFirst, Medusa};
+pub use drafter::{Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, LookupOr, Medusa};
 pub use guide::Guide;
 pub use limits::{Limits, Stop};
 pub use perplexity::{Perplexity, perplexity};

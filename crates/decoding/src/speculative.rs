@@ -317,12 +317,13 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         }
         // The last token of a call needs no draft: it comes from the row after the last draft. Near the end of what the
         // sequence has room for, trees get smaller.
-        self.way = self.drafter.way(&self.text);
-        let shape = self.length.choose(self.way).within(room - 1, left - 1);
+        let (way, shape) = self.length.choose(self.drafter.ways(&self.text));
+        let shape = shape.within(room - 1, left - 1);
+        self.way = way;
         let begun = (self.clock)();
         self.tree.clear(self.text.len());
         if !shape.is_empty() {
-            self.drafter.draft(&self.text, &self.state, &shape, &mut self.chance, &mut self.tree)?;
+            self.drafter.draft(self.way, &self.text, &self.state, &shape, &mut self.chance, &mut self.tree)?;
         }
         self.drafted = (self.clock)();
         self.drafting = self.drafted.saturating_sub(begun);

@@ -31,7 +31,7 @@ pub enum Provenance {
     Corrected,
     /// As a draft that stood.
     Drafted {
-        /// In which of its drafter's [ways](crate::drafter::Drafter::way) it was drafted.
+        /// In which of its drafter's [ways](crate::drafter::Drafter::ways) it was drafted.
         way: u8,
     },
     /// Without a call: a step allowed nothing else.

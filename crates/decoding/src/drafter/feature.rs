@@ -131,6 +131,7 @@ impl Network for FeatureNetwork {
 impl Drafter for FeatureDrafter<'_> {
     fn draft(
         &mut self,
+        _: usize,
         text: &[TokenId],
         state: &ChainState,
         shape: &TreeShape,

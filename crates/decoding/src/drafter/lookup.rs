@@ -12,12 +12,17 @@ use crate::tree::{DraftTree, TreeShape};
 /// The most drafts of the next token.
 const MOST_CHILDREN: usize = 3;
 
+/// From so many tokens on what stood before them counts for more than other drafters' opinions, where nothing is known
+/// of either; and from so many on it is nearly sure to go on as it did.
+const LENGTHS: [usize; 2] = [4, 8];
+
 /// Prompt lookup: what followed the last tokens when they stood in the text before (Saxena 2023), found by a suffix
 /// automaton (Hu et al., *SAM Decoding*, arXiv:2411.10666).
 ///
 /// The longest suffix that occurred before decides, and of its occurrences the latest. Where it reaches into the end of
 /// the text, the drafts go on as the text would repeat itself. In a tree the other drafts of the next token are what
-/// followed shorter suffixes.
+/// followed shorter suffixes. How often drafts stand hangs on the suffix's length, so there are [ways](Drafter::ways) for
+/// short, longer and long ones.
 ///
 /// A token takes constant time, amortised; 10,000 tokens take about a megabyte.
 #[doc(alias = "prompt_lookup")]
@@ -47,10 +52,11 @@ impl<'a> Lookup<'a> {
         Self { transforms: Some(transforms), ..self }
     }
 
-    /// Whether it has a draft after a text.
-    pub(super) fn finds(&mut self, text: &[TokenId]) -> bool {
+    /// By the length of the longest suffix of a text that stood before: 0 of none that counts, then 1 to 3.
+    pub(super) fn class(&mut self, text: &[TokenId]) -> usize {
         self.automaton.read(text, MOST_CHILDREN);
-        self.automaton.found().first().is_some_and(|found| found.length >= self.min_match)
+        let found = self.automaton.found().first().filter(|found| found.length >= self.min_match);
+        found.map_or(0, |found| 1 + LENGTHS.iter().filter(|&&length| found.length >= length).count())
     }
 
     /// Drafts one after the other what followed an occurrence that ended at `end`, below a node of the tree.
@@ -74,6 +80,7 @@ impl<'a> Lookup<'a> {
 impl Drafter for Lookup<'_> {
     fn draft(
         &mut self,
+        _: usize,
         text: &[TokenId],
         state: &ChainState,
         shape: &TreeShape,
@@ -89,6 +96,11 @@ impl Drafter for Lookup<'_> {
             self.follow(text, found.end, state.cloned(), path.count(), tree);
         }
         Ok(())
+    }
+
+    /// Where nothing stood before there is nothing to draft: way 0.
+    fn ways(&mut self, text: &[TokenId]) -> &'static [usize] {
+        &[[0], [1], [2], [3]][self.class(text)]
     }
 
     fn most_children(&self) -> usize {
@@ -134,6 +146,14 @@ mod tests {
         let text = [9, 1, 2, 30, 31, 1, 2, 40, 41, 9, 1, 2];
         let tree = look_up(&mut Lookup::new(2), &text, TreeShape::levels(&[2, 2]));
         assert_eq!(tree, [(30, None), (31, Some(0)), (40, None), (41, Some(2))]);
+    }
+
+    #[test]
+    fn suffixes_of_other_lengths_are_other_ways() {
+        let mut lookup = Lookup::new(2);
+        let text = |repeated: u32| (0..20).chain(5..5 + repeated).collect::<Vec<u32>>();
+        let ways = [0, 1, 2, 3, 4, 7, 8, 12].map(|repeated| lookup.ways(&text(repeated))[0]);
+        assert_eq!(ways, [0, 0, 1, 1, 2, 2, 3, 3]);
     }
 
     #[test]

@@ -41,6 +41,7 @@ impl<'a> Medusa<'a> {
 impl Drafter for Medusa<'_> {
     fn draft(
         &mut self,
+        _: usize,
         text: &[TokenId],
         state: &ChainState,
         shape: &TreeShape,

@@ -4,7 +4,7 @@ pub(crate) mod children;
 mod feature;
 pub(crate) mod grow;
 mod lookup;
-mod lookup_first;
+mod lookup_or;
 mod medusa;
 mod small_model;
 mod some_tokens;
@@ -23,12 +23,12 @@ use crate::tree::{DraftTree, TreeShape};
 pub use children::Coupling;
 pub use feature::FeatureDrafter;
 pub use lookup::Lookup;
-pub use lookup_first::LookupFirst;
+pub use lookup_or::LookupOr;
 pub use medusa::Medusa;
 pub use small_model::DraftModel;
 
 /// The most ways of drafting that one drafter has.
-pub const WAYS: usize = 2;
+pub const WAYS: usize = 4;
 
 /// Guesses the tokens that follow a text.
 ///
@@ -41,13 +41,14 @@ pub const WAYS: usize = 2;
 ///   [`DraftTree::draw_without`] see to. Laws sum to one.
 /// - What comes back has no influence on the law of the text, only on how fast it is written.
 pub trait Drafter {
-    /// Drafts after `text` (prompt and output) into an empty `tree`. `state` is the state of the target's transforms
-    /// there.
+    /// Drafts in one of its ways after `text` (prompt and output) into an empty `tree`. `state` is the state of the
+    /// target's transforms there.
     ///
     /// # Errors
     /// Those of a model that drafts.
     fn draft(
         &mut self,
+        way: usize,
         text: &[TokenId],
         state: &ChainState,
         shape: &TreeShape,
@@ -55,10 +56,11 @@ pub trait Drafter {
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError>;
 
-    /// In which of its ways, a number below [`WAYS`], it would draft after a text. Drafts of one way may stand far more
-    /// often than those of another, so what pays is found out for each.
-    fn way(&mut self, _text: &[TokenId]) -> usize {
-        0
+    /// In which of its ways, numbers below [`WAYS`], it can draft after a text: one at least, and first the one to take
+    /// where nothing is known of them. Drafts of one way may stand far more often than those of another, so what each
+    /// costs and gains is measured by itself, and of several the one is taken that promises most.
+    fn ways(&mut self, _text: &[TokenId]) -> &'static [usize] {
+        &[0]
     }
 
     /// The most children that it gives one node: 1 of a drafter of chains.
@@ -89,6 +91,7 @@ pub struct Undrafted;
 impl Drafter for Undrafted {
     fn draft(
         &mut self,
+        _: usize,
         _: &[TokenId],
         _: &ChainState,
         _: &TreeShape,
@@ -102,17 +105,18 @@ impl Drafter for Undrafted {
 impl<D: Drafter + ?Sized> Drafter for Box<D> {
     fn draft(
         &mut self,
+        way: usize,
         text: &[TokenId],
         state: &ChainState,
         shape: &TreeShape,
         chance: &mut dyn Chance,
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError> {
-        (**self).draft(text, state, shape, chance, tree)
+        (**self).draft(way, text, state, shape, chance, tree)
     }
 
-    fn way(&mut self, text: &[TokenId]) -> usize {
-        (**self).way(text)
+    fn ways(&mut self, text: &[TokenId]) -> &'static [usize] {
+        (**self).ways(text)
     }
 
     fn most_children(&self) -> usize {
@@ -128,7 +132,7 @@ impl<D: Drafter + ?Sized> Drafter for Box<D> {
     }
 }
 
-/// What a drafter drafts: its tokens, each with its parent and the law that it was drawn from.
+/// What a drafter drafts in its first way: its tokens, each with its parent and the law that it was drawn from.
 #[cfg(test)]
 pub(crate) fn drafts(
     drafter: &mut dyn Drafter,
@@ -139,7 +143,8 @@ pub(crate) fn drafts(
 ) -> Vec<(TokenId, Option<usize>, Option<Vec<f64>>)> {
     let mut tree = DraftTree::default();
     tree.clear(text.len());
-    drafter.draft(text, state, &shape, chance, &mut tree).unwrap();
+    let way = drafter.ways(text)[0];
+    drafter.draft(way, text, state, &shape, chance, &mut tree).unwrap();
     let law = |i: usize| {
         let node = &tree.nodes()[i];
         let mut rest = Vec::new();

@@ -92,6 +92,7 @@ impl Network for SmallModel {
 impl Drafter for DraftModel<'_> {
     fn draft(
         &mut self,
+        _: usize,
         text: &[TokenId],
         state: &ChainState,
         shape: &TreeShape,

@@ -82,6 +82,7 @@ impl Network for Reading<'_> {
 impl Drafter for ExpertDrafter<'_> {
     fn draft(
         &mut self,
+        _: usize,
         text: &[TokenId],
         state: &ChainState,
         shape: &TreeShape,

@@ -77,7 +77,7 @@ impl Request<'_> {
             Provenance::Computed => TokenOrigin::Computed,
             Provenance::Corrected => TokenOrigin::Corrected,
             Provenance::Decided => TokenOrigin::Decided(decided_by.unwrap_or_default()),
-            // Lookup before another drafter is its second way.
+            // Beside another drafter lookup has the ways from the second on.
             Provenance::Drafted { way } => TokenOrigin::Drafted(match self.guesser {
                 Some(_) if way > 0 => "lookup",
                 None => "lookup",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use verdigris_decoding::search::{Contrast, Contrastive};
 use verdigris_decoding::{
-    BoxedDrafter, DraftMemory, DraftModel, Drafter, FeatureDrafter, Limits, Lookup, LookupFirst, Medusa, Plain, Seeded,
+    BoxedDrafter, DraftMemory, DraftModel, Drafter, FeatureDrafter, Limits, Lookup, LookupOr, Medusa, Plain, Seeded,
     Speculative, Stop, Target, Writing,
 };
 use verdigris_logits::TokenId;
@@ -16,9 +16,6 @@ use crate::error::Error;
 use crate::request::steering::TextModel;
 use crate::request::text::Text;
 use crate::request::{Guesser, Request, Written};
-
-/// Tokens that must have stood before, so that what followed them counts for more than another drafter's opinion.
-const BEFORE_ANOTHER: usize = 4;
 
 impl Request<'_> {
     /// Writes the text.
@@ -87,7 +84,7 @@ impl Request<'_> {
             // One text can share the expert with its drafter.
             let drafted = steered.drafted_by_expert(&target.transforms, target.sampler, self.coupling);
             let (model, drafter) = drafted.ok_or(Error::NoExpert)?;
-            let drafter = self.after_lookup(drafter, target);
+            let drafter = self.beside_lookup(drafter, target);
             let writing = Speculative::new(model, target, prompt, limits, drafter, self.draft_length, chance)?;
             return Ok(Box::new(writing.judged_by(self.rule).remembering(&self.draft_memory())));
         }
@@ -144,13 +141,13 @@ impl Request<'_> {
                 }
             }
         };
-        Ok(Some(self.after_lookup(drafter, target)))
+        Ok(Some(self.beside_lookup(drafter, target)))
     }
 
-    /// A drafter, or lookup before it where that is asked for too.
-    fn after_lookup<'t>(&self, drafter: impl Drafter + Send + 't, target: &'t Target) -> BoxedDrafter<'t> {
+    /// A drafter, beside lookup where that is asked for too.
+    fn beside_lookup<'t>(&self, drafter: impl Drafter + Send + 't, target: &'t Target) -> BoxedDrafter<'t> {
         match self.lookup {
-            true => Box::new(LookupFirst::new(Lookup::new(BEFORE_ANOTHER).over(&target.transforms), drafter)),
+            true => Box::new(LookupOr::new(Lookup::default().over(&target.transforms), drafter)),
             false => Box::new(drafter),
         }
     }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use super::trees::{Kind, trees};
 use super::*;
 use crate::draft_length::TRIALS;
-use crate::drafter::LookupFirst;
+use crate::drafter::{LookupOr, WAYS};
 
 /// A call takes a second however many rows it has, and its drafts a millisecond: the clock is read when a call begins,
 /// when its drafts are there, and at its end.
@@ -24,13 +24,14 @@ struct Counted<'a, D>(D, usize, &'a Cell<[usize; 2]>);
 impl<D: Drafter> Drafter for Counted<'_, D> {
     fn draft(
         &mut self,
+        way: usize,
         text: &[TokenId],
         state: &ChainState,
         shape: &TreeShape,
         chance: &mut dyn Chance,
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError> {
-        self.0.draft(text, state, shape, chance, tree)?;
+        self.0.draft(way, text, state, shape, chance, tree)?;
         // Calls without drafts do not come here: those of the trials are two.
         let mut counts = self.2.get();
         counts[usize::from(self.1 >= 2)] += tree.len();
@@ -71,7 +72,7 @@ fn a_measured_number_of_drafts_does_not_change_the_law() {
     }
 }
 
-/// Lookup where the text repeats itself, and a table where it does not: what pays is measured for each.
+/// Lookup beside a table: what pays is measured for each way.
 #[test]
 fn drafts_in_two_ways_do_not_change_the_law() {
     const LENGTH: usize = 8;
@@ -79,10 +80,10 @@ fn drafts_in_two_ways_do_not_change_the_law() {
     let model = Table::noise(TOKENS, 1);
     let plain = plain_law(&model, &target, LENGTH);
     for coupling in [Coupling::Independent, Coupling::Shared] {
-        let ways = Cell::new([0; 2]);
+        let ways = Cell::new([0; WAYS]);
         let drafts = law(|chance| {
             let small = drafter(Table::noise(TOKENS, 2), &target, coupling);
-            let both = LookupFirst::new(Lookup::new(2), small);
+            let both = LookupOr::new(Lookup::default(), small);
             let (limits, auto) = (limits(LENGTH), DraftLength::Auto);
             let mut run = Speculative::new(model.clone(), &target, &PROMPT, limits, both, auto, chance).unwrap();
             run.clock = Box::new(drafting_pays());
@@ -96,7 +97,8 @@ fn drafts_in_two_ways_do_not_change_the_law() {
             text
         });
         assert!(distance(&plain, &drafts) < 1e-12, "{coupling:?}: {}", distance(&plain, &drafts));
-        assert!(ways.get().into_iter().all(|count| count > 100), "{coupling:?}: {ways:?}");
+        // No text repeats so much of itself that the last way comes up.
+        assert!(ways.get()[..3].iter().all(|&count| count > 20), "{coupling:?}: {ways:?}");
     }
 }
 
@@ -131,6 +133,7 @@ fn a_choice_by_the_token_drawn_is_seen() {
     impl Drafter for Picky<'_> {
         fn draft(
             &mut self,
+            way: usize,
             text: &[TokenId],
             state: &ChainState,
             shape: &TreeShape,
@@ -139,7 +142,7 @@ fn a_choice_by_the_token_drawn_is_seen() {
         ) -> Result<(), DecodeError> {
             let mut all = DraftTree::default();
             all.clear(text.len());
-            self.0.draft(text, state, shape, chance, &mut all)?;
+            self.0.draft(way, text, state, shape, chance, &mut all)?;
             for node in all.nodes() {
                 let Origin::Drawn(law) = node.origin else { panic!("it draws") };
                 if all.law_of(law)[node.token as usize] <= 0.4 {

@@ -14,6 +14,7 @@ struct Liar<'a>(Trees<'a>, Tale);
 impl Drafter for Liar<'_> {
     fn draft(
         &mut self,
+        way: usize,
         text: &[TokenId],
         state: &ChainState,
         shape: &TreeShape,
@@ -22,7 +23,7 @@ impl Drafter for Liar<'_> {
     ) -> Result<(), DecodeError> {
         let mut honest = DraftTree::default();
         honest.clear(text.len());
-        self.0.draft(text, state, shape, chance, &mut honest)?;
+        self.0.draft(way, text, state, shape, chance, &mut honest)?;
         // Where each of its nodes has gone.
         let mut told = Vec::new();
         (0..honest.len()).for_each(|node| (self.1)(&honest, node, tree, &mut told));

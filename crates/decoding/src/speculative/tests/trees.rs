@@ -25,6 +25,7 @@ pub(super) struct Trees<'a> {
 impl Drafter for Trees<'_> {
     fn draft(
         &mut self,
+        _: usize,
         text: &[TokenId],
         state: &ChainState,
         shape: &TreeShape,

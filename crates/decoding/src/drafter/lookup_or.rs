@@ -1,4 +1,4 @@
-//! Prompt lookup where the text repeats itself, and another drafter where it does not.
+//! Prompt lookup, or another drafter: whichever promises more.
 
 use verdigris_logits::TokenId;
 use verdigris_logits::transform::ChainState;
@@ -9,41 +9,41 @@ use crate::chance::Chance;
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
 
-/// The way of the other drafter, and that of lookup.
+/// The way of the other drafter. Those of [`Lookup`] are its own.
 const OTHER: usize = 0;
-const LOOKUP: usize = 1;
 
-/// [`Lookup`] where it finds something, else another drafter: copies are drafted for nothing and far ahead, and all else
-/// by who knows the language.
-pub struct LookupFirst<'a, D> {
+/// [`Lookup`] beside another drafter. Copies are drafted for nothing and far ahead, all else by who knows the language.
+/// Where both can draft, what has been measured of them decides; until then lookup, unless but a few tokens stood before.
+pub struct LookupOr<'a, D> {
     lookup: Lookup<'a>,
     other: D,
 }
 
-impl<'a, D: Drafter> LookupFirst<'a, D> {
-    /// Asks `other` where `lookup` finds no suffix that is long enough for it.
+impl<'a, D: Drafter> LookupOr<'a, D> {
+    /// Of these two. The other one's drafts are all of one way.
     pub fn new(lookup: Lookup<'a>, other: D) -> Self {
         Self { lookup, other }
     }
 }
 
-impl<D: Drafter> Drafter for LookupFirst<'_, D> {
+impl<D: Drafter> Drafter for LookupOr<'_, D> {
     fn draft(
         &mut self,
+        way: usize,
         text: &[TokenId],
         state: &ChainState,
         shape: &TreeShape,
         chance: &mut dyn Chance,
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError> {
-        match self.way(text) {
-            LOOKUP => self.lookup.draft(text, state, shape, chance, tree),
-            _ => self.other.draft(text, state, shape, chance, tree),
+        match way {
+            OTHER => self.other.draft(way, text, state, shape, chance, tree),
+            _ => self.lookup.draft(way, text, state, shape, chance, tree),
         }
     }
 
-    fn way(&mut self, text: &[TokenId]) -> usize {
-        if self.lookup.finds(text) { LOOKUP } else { OTHER }
+    fn ways(&mut self, text: &[TokenId]) -> &'static [usize] {
+        [&[OTHER] as &[_], &[OTHER, 1], &[2, OTHER], &[3, OTHER]][self.lookup.class(text)]
     }
 
     fn most_children(&self) -> usize {
@@ -72,6 +72,7 @@ mod tests {
     impl Drafter for Nine {
         fn draft(
             &mut self,
+            _: usize,
             _: &[TokenId],
             _: &ChainState,
             _: &TreeShape,
@@ -84,18 +85,18 @@ mod tests {
     }
 
     #[test]
-    fn the_other_drafts_where_nothing_is_repeated() {
-        let mut both = LookupFirst::new(Lookup::new(4), Nine);
-        let mut drafted = |text: &[TokenId]| -> Vec<TokenId> {
-            let state = Chain::new().start(text);
+    fn the_other_is_first_where_little_is_repeated() {
+        let mut both = LookupOr::new(Lookup::default(), Nine);
+        let mut drafted = |text: &[TokenId]| -> (&[usize], Vec<TokenId>) {
+            let (ways, state) = (both.ways(text), Chain::new().start(text));
             let drafts = drafts(&mut both, text, &state, TreeShape::chain(3), &mut Seeded(Random::new(1)));
-            drafts.into_iter().map(|(token, ..)| token).collect()
+            (ways, drafts.into_iter().map(|(token, ..)| token).collect())
         };
-        assert_eq!(drafted(&[1, 2, 3]), [9]);
+        assert_eq!(drafted(&[1, 2, 3]), (&[0][..], vec![9]));
         // Three tokens are too few, four are enough.
-        assert_eq!(drafted(&[1, 2, 3, 4, 5, 6, 2, 3, 4]), [9]);
-        assert_eq!(drafted(&[1, 2, 3, 4, 5, 6, 2, 3, 4, 5]), [6, 2, 3]);
-        assert_eq!(drafted(&[1, 2, 3, 4, 5, 6, 2, 3, 4, 5, 7]), [9]);
-        assert!(!LookupFirst::new(Lookup::default(), Undrafted).reads_features());
+        assert_eq!(drafted(&[1, 2, 3, 4, 5, 6, 2, 3, 4]), (&[0, 1][..], vec![9]));
+        assert_eq!(drafted(&[1, 2, 3, 4, 5, 6, 2, 3, 4, 5]), (&[2, 0][..], vec![6, 2, 3]));
+        assert_eq!(drafted(&[1, 2, 3, 4, 5, 6, 2, 3, 4, 5, 7]), (&[0][..], vec![9]));
+        assert!(!LookupOr::new(Lookup::default(), Undrafted).reads_features());
     }
 }
