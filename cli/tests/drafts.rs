@@ -141,3 +141,20 @@ fn a_head_of_another_model_is_refused() {
     }
     folder.run(&["generate", "x", "--model", FEATURE]).fails("is not a model folder");
 }
+
+/// Marks, a schema and drafts at once, as the bench measures them.
+#[test]
+fn marked_forms_with_drafts_are_whole_and_found() {
+    let text = r#"{"type": "string", "minLength": 250, "maxLength": 400}"#;
+    let schema = format!(r#"{{"type": "object", "required": ["text"], "properties": {{"text": {text}}}}}"#);
+    let arguments = ["--draft", FEATURE, "--mark", "--json-schema", &schema, "--closed", "--temperature", "1"];
+    let bench = ["bench", "speculation", "--draft-tokens", "2", "--samples", "1", "--tokens", "200", "--json"];
+    let run = Folder::new().run(&[&bench[..], &arguments].concat());
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["drafts"].as_str().unwrap()).collect();
+    let heads = ["tale-draft, 2", "tale-draft, automatic", "tale-draft and lookup, automatic"];
+    assert_eq!(names, [&["none", "lookup, automatic"][..], &heads].concat());
+    assert!(rows.iter().all(|row| row["whole"] == 1.0 && row["found"] == 1.0), "{rows:?}");
+}

@@ -1,5 +1,6 @@
 //! `verdigris bench`: figures that anyone can check.
 
+mod costs;
 mod detection;
 mod fewest;
 #[cfg(feature = "train")]

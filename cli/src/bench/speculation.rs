@@ -5,19 +5,21 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
 use serde::Serialize;
 use verdigris::decoding::Acceptance;
-use verdigris::models::{Batch, DraftHead, LanguageModel, Rows, Wanted};
-use verdigris::{Engine, Message, Request};
+use verdigris::{Constraint, Engine, Key, Marking, Message, Reader, Request};
 
+use super::costs::{between, call_costs, source_cost};
+use super::fewest::LEVEL;
 use super::name_of;
 use super::progress::progress;
 use super::prompts::{self, Prompt};
+use crate::demo::secret;
 use crate::error::Failure;
+use crate::form::FormOptions;
 use crate::model::{DraftSource, EngineOptions};
 
 /// Measure what drafting costs and gains, and what it should gain
@@ -27,7 +29,9 @@ First the costs: v(m), a call of the model with m rows, and c, a drafted token o
 with one row. Then texts are written plainly and with drafts, in turn, so that a busy machine is busy for all of them; \
 the time to the first token does not count. \
 The speed predicted is E / (v(1 + g) + g c), with E the tokens and g the drafts a call. A file of prompts has a JSON \
-object a line: {\"kind\": \"code\", \"prompt\": \"...\"}.
+object a line: {\"kind\": \"code\", \"prompt\": \"...\"}. Texts go on through their end, but not those that have a form; \
+of marked texts the share is told that is found at p <= 1e-5 by a reader who knows the form, and of texts with a form \
+the share that is whole.
 
 Examples:
   verdigris bench speculation --draft tale-small
@@ -66,13 +70,15 @@ pub(crate) struct Speculation {
     /// The sampling top-p
     #[arg(long, value_name = "P", default_value_t = 0.95)]
     top_p: f64,
+    /// Mark each text, with a key of its own
+    #[arg(long)]
+    mark: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    #[command(flatten, next_help_heading = "Form of the texts")]
+    form: FormOptions,
 }
-
-/// The most rows of one call that are timed.
-const MAX_ROWS: usize = 17;
 
 #[derive(Serialize)]
 struct Report {
@@ -98,6 +104,12 @@ struct Row {
     /// How many times as fast as plain decoding in the same rounds.
     measured: f64,
     tokens_a_second: f64,
+    /// The share of texts that came to the end of their form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole: Option<f64>,
+    /// The share of texts whose mark is found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<f64>,
 }
 
 /// How a text is written.
@@ -144,6 +156,9 @@ impl Way<'_> {
 /// What the texts of a way came to.
 #[derive(Clone, Copy, Default)]
 struct Sum {
+    texts: usize,
+    whole: usize,
+    found: usize,
     seconds: f64,
     tokens: usize,
     acceptance: Acceptance,
@@ -151,6 +166,9 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, other: Self) {
+        self.texts += other.texts;
+        self.whole += other.whole;
+        self.found += other.found;
         self.seconds += other.seconds;
         self.tokens += other.tokens;
         self.acceptance.calls += other.acceptance.calls;
@@ -161,6 +179,18 @@ impl Sum {
     fn speed(&self) -> f64 {
         self.tokens as f64 / self.seconds
     }
+
+    /// A share of the texts.
+    fn share(&self, count: usize) -> f64 {
+        count as f64 / self.texts as f64
+    }
+}
+
+/// Who writes, and who reads.
+struct Desk {
+    engine: Engine,
+    form: Option<Constraint>,
+    reader: Reader,
 }
 
 impl Speculation {
@@ -169,8 +199,12 @@ impl Speculation {
             return Err(Failure::Usage("--samples must be at least 1, and --tokens at least 2".into()));
         }
         let prompts = self.asked()?;
-        let engine = self.engine.engine()?;
+        let (engine, grammar) = (self.engine.engine()?, self.form.grammar()?);
         let (call, v) = call_costs(engine.model())?;
+        let form = grammar.clone().map(|grammar| engine.constraint(grammar));
+        let reader = engine.reader().clone();
+        let reader = grammar.map_or(reader.clone(), |grammar| reader.of_form(grammar));
+        let desk = Desk { engine, form, reader };
         let mut drafters = Vec::new();
         for path in &self.draft {
             let name = name_of(path);
@@ -187,7 +221,7 @@ impl Speculation {
                 let of_prompt =
                     sums.entry((at, prompt.kind.clone())).or_insert_with(|| vec![Sum::default(); ways.len()]);
                 for (way, sum) in ways.iter().zip(of_prompt) {
-                    sum.add(self.write(&engine, way, prompt, temperature, seed)?);
+                    sum.add(self.write(&desk, way, prompt, temperature, seed)?);
                     bar.inc(1);
                 }
             }
@@ -209,6 +243,8 @@ impl Speculation {
                     predicted: tokens_a_call / (between(&v, drafts_a_call) + drafts_a_call * way.c()),
                     measured: sum.speed() / of_kind[0].speed(),
                     tokens_a_second: sum.speed(),
+                    whole: desk.form.is_some().then(|| sum.share(sum.whole)),
+                    found: self.mark.then(|| sum.share(sum.found)),
                 });
             }
         }
@@ -252,19 +288,19 @@ impl Speculation {
         ways
     }
 
-    fn write(
-        &self,
-        engine: &Engine,
-        way: &Way<'_>,
-        prompt: &Prompt,
-        temperature: f64,
-        seed: u64,
-    ) -> Result<Sum, Failure> {
+    fn write(&self, desk: &Desk, way: &Way<'_>, prompt: &Prompt, temperature: f64, seed: u64) -> Result<Sum, Failure> {
+        let Desk { engine, form, reader } = desk;
         let request = match self.chat {
             true => engine.chat([Message::user(&prompt.prompt)]),
             false => engine.request(&prompt.prompt),
         };
-        let request = request.max_tokens(self.tokens).through_end().seed(seed);
+        let key = Key::from_secret(secret(1, seed as u32), "bench", Marking::default(), reader.vocabulary())?;
+        let request = if self.mark { request.watermark(&key) } else { request };
+        let request = match form {
+            Some(form) => request.constraint(form),
+            None => request.through_end(),
+        };
+        let request = request.max_tokens(self.tokens).seed(seed);
         let request = way.of(request.temperature(temperature).top_p(self.top_p));
         // Reading the prompt is no part of it: time begins with the first token.
         let mut begun = None;
@@ -275,7 +311,9 @@ impl Speculation {
         let seconds = begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
         let (tokens, mut acceptance) = (written.tokens.len().saturating_sub(1), written.acceptance.unwrap_or_default());
         acceptance.calls = acceptance.calls.saturating_sub(1);
-        Ok(Sum { seconds, tokens, acceptance })
+        let found = self.mark && reader.detect(&key, written.text.as_bytes())?.ln_p <= LEVEL.ln();
+        let (whole, found) = (usize::from(written.complete == Some(true)), usize::from(found));
+        Ok(Sum { texts: 1, whole, found, seconds, tokens, acceptance })
     }
 
     /// Where there are several kinds of prompts, all together are one more.
@@ -311,87 +349,19 @@ impl Speculation {
             let (temperature, kind) = (rows[0].temperature, &rows[0].kind);
             let kind = if kind.is_empty() { String::new() } else { format!("{kind}, ") };
             writeln!(out, "\n{kind}temperature {temperature}\n")?;
-            writeln!(out, "| drafts a call | accepted | tokens a call | predicted | measured | tokens/s |")?;
-            writeln!(out, "|---|--:|--:|--:|--:|--:|")?;
-            for Row { drafts, accepted, tokens_a_call, predicted, measured, tokens_a_second, .. } in rows {
-                writeln!(
-                    out,
-                    "| {drafts} | {:.0} % | {tokens_a_call:.2} | {predicted:.2} | {measured:.2} | {tokens_a_second:.1} |",
-                    100.0 * accepted
-                )?;
+            write!(out, "| drafts a call | accepted | tokens a call | predicted | measured | tokens/s |")?;
+            let more = [("whole", rows[0].whole), ("found", rows[0].found)];
+            let more: Vec<&str> = more.iter().filter_map(|(name, share)| share.map(|_| *name)).collect();
+            more.iter().try_for_each(|name| write!(out, " {name} |"))?;
+            writeln!(out, "\n|---|{}", "--:|".repeat(5 + more.len()))?;
+            for Row { drafts, accepted, tokens_a_call, predicted, measured, tokens_a_second, whole, found, .. } in rows
+            {
+                write!(out, "| {drafts} | {:.0} % | {tokens_a_call:.2} | {predicted:.2} |", 100.0 * accepted)?;
+                write!(out, " {measured:.2} | {tokens_a_second:.1} |")?;
+                [whole, found].into_iter().flatten().try_for_each(|share| write!(out, " {share:.2} |"))?;
+                writeln!(out)?;
             }
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// `v(1 + drafts)` for a number of drafts that is no whole one.
-fn between(v: &[f64], drafts: f64) -> f64 {
-    let below = (drafts as usize).min(v.len() - 2);
-    v[below] + (v[below + 1] - v[below]) * (drafts - below as f64)
-}
-
-/// The median of the seconds that work takes.
-fn median(mut work: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
-    const ROUNDS: usize = 41;
-    let mut times = Vec::with_capacity(ROUNDS);
-    for _ in 0..ROUNDS {
-        let begun = Instant::now();
-        work()?;
-        times.push(begun.elapsed().as_secs_f64());
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times[ROUNDS / 2])
-}
-
-/// The seconds of a drafted token.
-fn source_cost(source: &DraftSource) -> Result<f64, Failure> {
-    match source {
-        DraftSource::Model(engine) => Ok(call_costs(engine.model())?.0),
-        DraftSource::Head(DraftHead::Feature(model)) => {
-            let (mut sequence, mut rows) = (model.begin(128)?, Rows::with_hidden());
-            let feature = vec![0.1; model.hidden_size()];
-            sequence.forward(&Batch::chain(&[0; 100], Wanted::Last), &feature.repeat(100), &mut rows)?;
-            median(|| {
-                sequence.forward(&Batch::chain(&[0], Wanted::Last), &feature, &mut rows)?;
-                sequence.truncate(100);
-                Ok(())
-            })
-        }
-        DraftSource::Head(DraftHead::Medusa(heads)) => {
-            let (hidden, mut rows) = (vec![0.1; heads.hidden_size()], Rows::default());
-            let all = median(|| {
-                heads.guess(&hidden, heads.count(), &mut rows);
-                Ok(())
-            })?;
-            Ok(all / heads.count() as f64)
-        }
-    }
-}
-
-/// The seconds of a call with one row, and the cost of calls with 1, 2, ... rows as its multiples: medians over
-/// rounds in which each number of rows has its turn.
-fn call_costs(model: &Arc<dyn LanguageModel>) -> Result<(f64, Vec<f64>), Failure> {
-    const HELD: usize = 100;
-    const ROUNDS: usize = 41;
-    let tokens: Vec<u32> = (0..(HELD + MAX_ROWS) as u32).map(|i| i % model.vocabulary_size() as u32).collect();
-    let (mut sequence, mut rows) = (model.clone().begin(tokens.len())?, Rows::default());
-    sequence.forward(&Batch::chain(&tokens[..HELD], Wanted::Last), &mut rows)?;
-    let mut times = vec![Vec::new(); MAX_ROWS];
-    for _ in 0..ROUNDS {
-        for (m, times) in (1..).zip(&mut times) {
-            let begun = Instant::now();
-            sequence.forward(&Batch::chain(&tokens[HELD..HELD + m], Wanted::All), &mut rows)?;
-            times.push(begun.elapsed().as_secs_f64());
-            sequence.truncate(HELD);
-        }
-    }
-    let medians: Vec<f64> = times
-        .iter_mut()
-        .map(|times| {
-            times.sort_by(f64::total_cmp);
-            times[ROUNDS / 2]
-        })
-        .collect();
-    Ok((medians[0], medians.iter().map(|time| time / medians[0]).collect()))
 }
