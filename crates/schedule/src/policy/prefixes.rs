@@ -1,0 +1,264 @@
+//! What has been read and is kept for texts that begin alike: a radix tree whose edges are pages.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::Arc;
+
+use verdigris_logits::TokenId;
+
+/// The texts that may share pages: those of one model, which are begun alike.
+pub type Space = u64;
+
+/// The number of a page that is kept, for as long as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PrefixId(usize);
+
+/// Pages by their tokens, each below the page before it. A full page has as many tokens as a page holds; one with fewer
+/// is the end of some prompt, and nothing follows it.
+#[derive(Debug)]
+pub(super) struct Prefixes {
+    page_tokens: usize,
+    nodes: Vec<Option<Node>>,
+    /// Numbers of `nodes` without a node.
+    vacant: Vec<PrefixId>,
+    roots: HashMap<Space, Children>,
+    /// What can be let go at once: leaves that no text uses, by when one did.
+    idle: BTreeSet<(u64, PrefixId)>,
+    /// How many nodes are used by texts.
+    in_use: usize,
+    clock: u64,
+}
+
+type Children = BTreeMap<Arc<[TokenId]>, PrefixId>;
+
+#[derive(Debug)]
+struct Node {
+    space: Space,
+    parent: Option<PrefixId>,
+    tokens: Arc<[TokenId]>,
+    children: Children,
+    /// How many texts have it among their pages.
+    users: usize,
+    /// When a text had it last.
+    used: u64,
+}
+
+/// How much of a text is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The last of the full pages that it begins with, and how many they are.
+    pub(super) path: Option<PrefixId>,
+    pub(super) pages: usize,
+    /// A page of whose tokens only so many follow.
+    pub(super) part: Option<(PrefixId, usize)>,
+}
+
+impl Prefixes {
+    pub(super) fn new(page_tokens: usize) -> Self {
+        let (nodes, vacant, roots, idle) = (Vec::new(), Vec::new(), HashMap::new(), BTreeSet::new());
+        Self { page_tokens, nodes, vacant, roots, idle, in_use: 0, clock: 0 }
+    }
+
+    /// How many pages are kept.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len() - self.vacant.len()
+    }
+
+    /// How many of them no text uses: all of these can be let go, one after the other.
+    pub(super) fn unused(&self) -> usize {
+        self.len() - self.in_use
+    }
+
+    /// The longest beginning of a text that is kept.
+    pub(super) fn find(&self, space: Space, tokens: &[TokenId]) -> Found {
+        let mut found = Found::default();
+        loop {
+            let Some(children) = self.children(space, found.path) else { return found };
+            let rest = &tokens[found.pages * self.page_tokens..];
+            let rest = &rest[..rest.len().min(self.page_tokens)];
+            if rest.len() == self.page_tokens
+                && let Some(&next) = children.get(rest)
+            {
+                (found.path, found.pages) = (Some(next), found.pages + 1);
+                continue;
+            }
+            // In the order of strings those beside one have most in common with it.
+            let before = children.range::<[TokenId], _>((Unbounded, Excluded(rest))).next_back();
+            let after = children.range::<[TokenId], _>((Included(rest), Unbounded)).next();
+            let shared = [before, after].into_iter().flatten().map(|(tokens, &id)| (id, in_common(tokens, rest)));
+            found.part = shared.max_by_key(|&(_, shared)| shared).filter(|&(_, shared)| shared > 0);
+            return found;
+        }
+    }
+
+    /// Adds a page below another, for a text that has that one among its own: used by the text, or for others alone.
+    /// `None` where the same tokens stand there.
+    pub(super) fn insert(
+        &mut self,
+        space: Space,
+        parent: Option<PrefixId>,
+        tokens: &[TokenId],
+        is_used: bool,
+    ) -> Option<PrefixId> {
+        if self.children(space, parent).is_some_and(|children| children.contains_key(tokens)) {
+            return None;
+        }
+        let tokens: Arc<[TokenId]> = tokens.into();
+        let id = self.vacant.pop().unwrap_or(PrefixId(self.nodes.len()));
+        self.clock += 1;
+        let (users, used) = (usize::from(is_used), self.clock);
+        let node = Node { space, parent, tokens: tokens.clone(), children: Children::new(), users, used };
+        match self.nodes.get_mut(id.0) {
+            Some(vacant) => *vacant = Some(node),
+            None => self.nodes.push(Some(node)),
+        }
+        match is_used {
+            true => self.in_use += 1,
+            false => _ = self.idle.insert((used, id)),
+        }
+        let children = match parent {
+            Some(parent) => &mut self.node_mut(parent).children,
+            None => self.roots.entry(space).or_default(),
+        };
+        children.insert(tokens, id);
+        Some(id)
+    }
+
+    /// Notes that a text has a page and all before it among its own.
+    pub(super) fn hold(&mut self, path: Option<PrefixId>) {
+        let mut at = path;
+        while let Some(id) = at {
+            let node = self.node_mut(id);
+            node.users += 1;
+            let (used, is_first) = (node.used, node.users == 1);
+            at = node.parent;
+            if is_first {
+                self.in_use += 1;
+                self.idle.remove(&(used, id));
+            }
+        }
+    }
+
+    /// Notes that a text has these no longer.
+    pub(super) fn release(&mut self, path: Option<PrefixId>) {
+        self.clock += 1;
+        let (mut at, clock) = (path, self.clock);
+        while let Some(id) = at {
+            let node = self.node_mut(id);
+            node.users -= 1;
+            node.used = clock;
+            let (is_free, is_leaf) = (node.users == 0, node.children.is_empty());
+            at = node.parent;
+            if is_free {
+                self.in_use -= 1;
+            }
+            if is_free && is_leaf {
+                self.idle.insert((clock, id));
+            }
+        }
+    }
+
+    /// Notes that a text has begun with a part of a page.
+    pub(super) fn touch(&mut self, id: PrefixId) {
+        self.clock += 1;
+        let clock = self.clock;
+        let node = self.node_mut(id);
+        let before = std::mem::replace(&mut node.used, clock);
+        if self.idle.remove(&(before, id)) {
+            self.idle.insert((clock, id));
+        }
+    }
+
+    /// Lets go of the page that was not used for longest, if there is one that can be.
+    pub(super) fn forget(&mut self) -> Option<PrefixId> {
+        let (_, id) = self.idle.pop_first()?;
+        let Node { space, parent, tokens, .. } = self.nodes[id.0].take().expect("what is idle is there");
+        self.vacant.push(id);
+        let Some(parent) = parent else {
+            let children = self.roots.get_mut(&space).expect("it has children");
+            children.remove(&tokens);
+            if children.is_empty() {
+                self.roots.remove(&space);
+            }
+            return Some(id);
+        };
+        let above = self.node_mut(parent);
+        above.children.remove(&tokens);
+        if above.users == 0 && above.children.is_empty() {
+            let used = above.used;
+            self.idle.insert((used, parent));
+        }
+        Some(id)
+    }
+
+    fn children(&self, space: Space, of: Option<PrefixId>) -> Option<&Children> {
+        match of {
+            Some(id) => self.nodes[id.0].as_ref().map(|node| &node.children),
+            None => self.roots.get(&space),
+        }
+    }
+
+    fn node_mut(&mut self, id: PrefixId) -> &mut Node {
+        self.nodes[id.0].as_mut().expect("a page that is kept")
+    }
+}
+
+/// How many tokens two strings begin with alike.
+pub(super) fn in_common(a: &[TokenId], b: &[TokenId]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 2;
+
+    /// Keeps the full pages of some tokens, unused.
+    fn keep(prefixes: &mut Prefixes, tokens: &[TokenId]) -> PrefixId {
+        let mut path = None;
+        for page in tokens.chunks(PAGE) {
+            let there = prefixes.children(0, path).and_then(|children| children.get(page).copied());
+            path = there.or_else(|| prefixes.insert(0, path, page, false));
+        }
+        // Those above the last are no leaves any more.
+        prefixes.hold(path);
+        prefixes.release(path);
+        path.unwrap()
+    }
+
+    #[test]
+    fn the_longest_beginning_is_found() {
+        let mut prefixes = Prefixes::new(PAGE);
+        let long = keep(&mut prefixes, &[1, 2, 3, 4, 5, 6]);
+        let tail = keep(&mut prefixes, &[1, 2, 7]);
+        assert_eq!(prefixes.len(), 4);
+        let find = |tokens: &[TokenId]| prefixes.find(0, tokens);
+        let whole = find(&[1, 2, 3, 4, 5, 6, 9]);
+        assert_eq!((whole.path, whole.pages, whole.part), (Some(long), 3, None));
+        let part = find(&[1, 2, 3, 4, 5, 9]);
+        assert_eq!((part.pages, part.part), (2, Some((long, 1))));
+        let short = find(&[1, 2, 7, 8]);
+        assert_eq!((short.pages, short.part), (1, Some((tail, 1))));
+        assert_eq!(find(&[2]), Found::default());
+        assert_eq!(find(&[]), Found::default());
+        // Texts of another space have nothing of it.
+        assert_eq!(prefixes.find(1, &[1, 2, 3, 4]), Found::default());
+    }
+
+    #[test]
+    fn what_was_used_last_is_kept_longest_and_what_is_used_always() {
+        let mut prefixes = Prefixes::new(PAGE);
+        let first = keep(&mut prefixes, &[1, 2, 3, 4]);
+        let second = keep(&mut prefixes, &[5, 6]);
+        let third = keep(&mut prefixes, &[7]);
+        prefixes.hold(Some(first));
+        assert_eq!((prefixes.len(), prefixes.unused()), (4, 2));
+        prefixes.touch(second);
+        assert_eq!([prefixes.forget(), prefixes.forget(), prefixes.forget()], [Some(third), Some(second), None]);
+        prefixes.release(Some(first));
+        assert_eq!(prefixes.forget(), Some(first));
+        assert!(prefixes.forget().is_some() && prefixes.forget().is_none());
+        assert_eq!((prefixes.len(), prefixes.unused()), (0, 0));
+    }
+}

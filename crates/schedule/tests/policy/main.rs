@@ -1,0 +1,373 @@
+//! Random arrivals, ends, forks and bounds: what a policy says is done in a model of memory, and checked there.
+
+mod memory;
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use verdigris_logits::TokenId;
+
+use memory::{Held, Memory};
+use verdigris_schedule::policy::{Asked, Bounds, Policy, Step, TextId, TooLong};
+
+/// Tokens are few, so that texts often begin alike.
+const TOKENS: u32 = 3;
+
+/// What happens to a policy.
+#[derive(Clone, Debug)]
+enum Happens {
+    /// A text comes, with this prompt, for so many tokens.
+    Arrives { prompt: Vec<TokenId>, writes: usize, ahead: usize, space: Option<u64> },
+    /// A text comes that begins as another one that is there, with its tokens up to a share of them, and some more.
+    Forks { of: usize, share: usize, more: Vec<TokenId>, writes: usize },
+    /// A text that is there is ended from outside.
+    Cancelled(usize),
+    /// So many passes.
+    Passes(usize),
+}
+
+fn happenings() -> impl Strategy<Value = Vec<Happens>> {
+    let space = prop_oneof![6 => Just(Some(0)), 1 => Just(Some(1)), 1 => Just(None)];
+    let arrives = (vec(0..TOKENS, 1..14), 0..9usize, 0..4usize, space)
+        .prop_map(|(prompt, writes, ahead, space)| Happens::Arrives { prompt, writes, ahead, space });
+    let forks = (any::<usize>(), 0..5usize, vec(0..TOKENS, 0..4), 0..9usize)
+        .prop_map(|(of, share, more, writes)| Happens::Forks { of, share, more, writes });
+    let happens = prop_oneof![
+        4 => arrives,
+        3 => forks,
+        1 => any::<usize>().prop_map(Happens::Cancelled),
+        4 => (1..4usize).prop_map(Happens::Passes),
+    ];
+    vec(happens, 1..60)
+}
+
+fn bounds() -> impl Strategy<Value = Bounds> {
+    let bounds = |(page_tokens, pages, kept, rows, texts)| Bounds { page_tokens, pages, kept, rows, texts };
+    (1..6usize, 3..24usize, 0..24usize, 1..12usize, 1..7usize).prop_map(bounds)
+}
+
+/// A text, as who computes knows it.
+#[derive(Debug)]
+struct Text {
+    tokens: Vec<TokenId>,
+    /// How many are still to be written.
+    left: usize,
+    most: usize,
+    ahead: usize,
+    space: Option<u64>,
+    /// Before which pass it is over at the latest.
+    over_by: usize,
+}
+
+/// A policy, and what it has done.
+struct World {
+    bounds: Bounds,
+    policy: Policy,
+    memory: Memory,
+    texts: BTreeMap<TextId, Text>,
+    passes: usize,
+    /// How many tokens were read.
+    read: usize,
+}
+
+/// Any function: what a text goes on with.
+fn mixed(tokens: &[TokenId], salt: u32) -> u32 {
+    tokens.iter().rev().take(5).fold(tokens.len() as u32 ^ salt, |x, &t| {
+        let x = (x ^ t).wrapping_mul(0x9e37_79b1);
+        x ^ x >> 15
+    })
+}
+
+impl World {
+    fn new(bounds: Bounds) -> Self {
+        let (policy, memory, texts) = (Policy::new(bounds), Memory::default(), BTreeMap::new());
+        Self { bounds, policy, memory, texts, passes: 0, read: 0 }
+    }
+
+    fn arrives(&mut self, prompt: Vec<TokenId>, writes: usize, ahead: usize, space: Option<u64>) -> Option<TextId> {
+        let most = prompt.len() + writes;
+        let asked = Asked { prompt: prompt.clone(), most, ahead, space };
+        let (needs, pages) = (most.div_ceil(self.bounds.page_tokens), self.bounds.pages);
+        let id = match self.policy.submit(asked) {
+            Ok(id) => id,
+            Err(error) => {
+                assert_eq!(error, TooLong { needs, pages });
+                return None;
+            }
+        };
+        assert!(needs <= pages);
+        // The oldest goes on by one token with each pass at least, and once more for its end.
+        let before: usize = self.texts.values().map(|text| text.most + 1).sum();
+        let over_by = self.passes + before + most + 1;
+        self.texts.insert(id, Text { tokens: prompt, left: writes, most, ahead, space, over_by });
+        Some(id)
+    }
+
+    fn nth(&self, n: usize) -> Option<TextId> {
+        self.texts.keys().nth(n.checked_rem(self.texts.len())?).copied()
+    }
+
+    fn happens(&mut self, happens: Happens) {
+        match happens {
+            Happens::Arrives { prompt, writes, ahead, space } => {
+                self.arrives(prompt, writes, ahead, space);
+            }
+            Happens::Forks { of, share, more, writes } => {
+                let Some(origin) = self.nth(of).map(|id| &self.texts[&id]) else { return };
+                let mut prompt = origin.tokens[..origin.tokens.len() * share / 4].to_vec();
+                prompt.extend(more);
+                let (ahead, space) = (origin.ahead, origin.space);
+                if !prompt.is_empty() {
+                    self.arrives(prompt, writes, ahead, space);
+                }
+            }
+            Happens::Cancelled(n) => {
+                if let Some(id) = self.nth(n) {
+                    self.end(id);
+                }
+            }
+            Happens::Passes(count) => (0..count).for_each(|_| self.pass()),
+        }
+    }
+
+    fn end(&mut self, id: TextId) {
+        self.policy.end(id);
+        self.memory.texts.remove(&id);
+        self.texts.remove(&id);
+    }
+
+    /// Does what a plan says.
+    fn pass(&mut self) {
+        let Bounds { page_tokens, rows, texts, .. } = self.bounds;
+        let mut steps = Vec::new();
+        self.policy.plan(&mut steps);
+        let (mut certain, mut of_prompts, mut begun, mut reads) = (0, 0, Vec::new(), Vec::new());
+        for step in steps {
+            match step {
+                Step::Read { text, tokens, writes } => {
+                    let Text { tokens: all, ahead, .. } = &self.texts[&text];
+                    let unread = all.len() - self.memory.texts[&text].tokens(page_tokens).len();
+                    assert!(1 <= tokens && tokens <= unread && writes == (tokens == unread));
+                    match unread {
+                        1 if !begun.contains(&text) => certain += 1 + ahead,
+                        _ => of_prompts += tokens,
+                    }
+                    reads.push((text, tokens, writes));
+                }
+                Step::Begin(text, _) => {
+                    begun.push(text);
+                    self.done(step);
+                }
+                step => self.done(step),
+            }
+        }
+        let kept = self.policy.counts().pages_kept;
+        assert!(kept <= self.bounds.kept, "{kept} pages are kept of {:?}", self.bounds);
+        assert!(of_prompts <= rows.saturating_sub(certain).max(rows.div_ceil(4)), "{of_prompts} of {rows}");
+        assert!(reads.len() <= texts);
+        assert_eq!(self.texts.is_empty(), reads.is_empty(), "the oldest goes on");
+        if let Some(oldest) = self.texts.keys().next() {
+            assert!(reads.iter().any(|(id, ..)| id == oldest), "the oldest goes on");
+        }
+        for (id, tokens, writes) in reads {
+            self.reads(id, tokens, writes);
+        }
+        self.passes += 1;
+        let late = self.texts.iter().find(|(_, text)| text.over_by < self.passes);
+        assert!(late.is_none(), "{late:?} is late after {} passes", self.passes);
+        let counts = self.policy.counts();
+        assert!(counts.pages_used + counts.pages_kept <= counts.pages, "{counts:?}");
+        assert!(self.memory.pages() <= counts.pages_used + counts.pages_kept, "{counts:?}");
+    }
+
+    fn done(&mut self, step: Step) {
+        let page_tokens = self.bounds.page_tokens;
+        match step {
+            Step::Read { .. } => unreachable!("it is done with the others"),
+            Step::Forget(prefix) => assert!(self.memory.kept.remove(&prefix).is_some()),
+            Step::Preempt(id) => {
+                assert!(self.memory.texts.remove(&id).is_some());
+                assert!(self.memory.texts.keys().all(|&other| other < id), "the youngest goes first");
+            }
+            Step::Begin(id, from) => {
+                let before: Vec<_> = self.texts.keys().take_while(|&&other| other < id).collect();
+                assert!(before.iter().all(|id| self.memory.texts.contains_key(id)), "nobody is passed");
+                let text = &self.texts[&id];
+                let held = from.map_or(Held::default(), |(prefix, tokens)| {
+                    assert!(tokens < text.tokens.len(), "a row is to be computed");
+                    self.memory.kept[&prefix].first(page_tokens, tokens)
+                });
+                let tokens = held.tokens(page_tokens);
+                assert_eq!(tokens, text.tokens[..tokens.len()], "what is shared is in common");
+                assert!(self.memory.texts.insert(id, held).is_none());
+            }
+            Step::Keep(prefix, id, tokens) => {
+                let held = self.memory.texts[&id].first(page_tokens, tokens);
+                assert_eq!(held.tokens(page_tokens), self.texts[&id].tokens[..tokens]);
+                assert!(self.memory.kept.insert(prefix, held).is_none());
+            }
+        }
+    }
+
+    /// A text reads, and goes on where it may.
+    fn reads(&mut self, id: TextId, count: usize, writes: bool) {
+        let page_tokens = self.bounds.page_tokens;
+        self.read += count;
+        let text = self.texts.get_mut(&id).unwrap();
+        let held = self.memory.texts.get_mut(&id).unwrap();
+        let from = held.tokens(page_tokens).len();
+        held.append(page_tokens, &text.tokens[from..from + count]);
+        let mut steps = Vec::new();
+        if !writes {
+            assert!(self.memory.pages() <= self.bounds.pages);
+            self.policy.holds(id, from + count, &mut steps);
+            return steps.into_iter().for_each(|step| self.done(step));
+        }
+        // Some drafts stand, the others are cut off again, and a token comes behind them.
+        let known = text.tokens.len();
+        let drafts = text.ahead.min(text.left.saturating_sub(1));
+        let stand = mixed(&text.tokens, 7) as usize % (drafts + 1);
+        let is_over = text.left == 0;
+        if !is_over {
+            for _ in 0..=stand {
+                text.tokens.push(mixed(&text.tokens, 0) % TOKENS);
+                text.left -= 1;
+            }
+        }
+        held.append(page_tokens, &text.tokens[known..known + if is_over { 0 } else { stand }]);
+        held.append(page_tokens, &vec![9; drafts - stand]);
+        assert!(self.memory.pages() <= self.bounds.pages, "{} of {:?}", self.memory.pages(), self.bounds);
+        let held = self.memory.texts.get_mut(&id).unwrap();
+        let (text, length) = (self.texts.get_mut(&id).unwrap(), known + if is_over { 0 } else { stand });
+        held.truncate(length);
+        self.policy.extend(id, &text.tokens[known..]);
+        self.policy.holds(id, length, &mut steps);
+        steps.into_iter().for_each(|step| self.done(step));
+        // Sometimes more is certain without a call.
+        let text = self.texts.get_mut(&id).unwrap();
+        let before = text.tokens.len();
+        for _ in 0..(mixed(&text.tokens, 3) as usize % 9).saturating_sub(5).min(text.left) {
+            text.tokens.push(mixed(&text.tokens, 0) % TOKENS);
+            text.left -= 1;
+        }
+        self.policy.extend(id, &text.tokens[before..]);
+        if text.left == 0 {
+            self.end(id);
+        }
+    }
+
+    /// Passes until all have ended, which the bound on each sees to.
+    fn finish(&mut self) {
+        while !self.texts.is_empty() {
+            self.pass();
+        }
+        let counts = self.policy.counts();
+        assert_eq!((counts.running, counts.waiting, counts.pages_used), (0, 0, 0), "{counts:?}");
+        assert_eq!(self.memory.kept.len(), counts.pages_kept);
+        assert!(self.memory.texts.is_empty());
+    }
+}
+
+/// No text starves or is passed, no page is lost or is another's, and no more are held than there are.
+#[test]
+fn whatever_happens_all_is_in_order() {
+    let config = Config { cases: 5000, failure_persistence: None, ..Config::default() };
+    let run = |(bounds, all)| {
+        let mut world = World::new(bounds);
+        Vec::into_iter(all).for_each(|happens| world.happens(happens));
+        world.finish();
+        Ok(())
+    };
+    TestRunner::new(config).run(&(bounds(), happenings()), run).unwrap();
+}
+
+const ROOMY: Bounds = Bounds { page_tokens: 4, pages: 100, kept: 100, rows: 8, texts: 10 };
+
+/// The tokens `from`, `from + 1`, ...: no two are equal.
+fn count(from: u32, tokens: usize) -> Vec<TokenId> {
+    (from..from + tokens as u32).collect()
+}
+
+#[test]
+fn a_second_text_reads_what_is_new_in_it() {
+    let mut world = World::new(ROOMY);
+    world.arrives(count(0, 30), 1, 0, Some(0)).unwrap();
+    world.finish();
+    assert_eq!(world.read, 30);
+    // Of its seven full pages and of the last, which nobody had waited for, 28 are kept.
+    world.arrives([count(0, 30), count(100, 3)].concat(), 1, 0, Some(0)).unwrap();
+    world.finish();
+    assert_eq!(world.read, 30 + 5);
+    // A part of a page is taken too, and of equal prompts the last token is read.
+    world.arrives(count(0, 27), 1, 0, Some(0)).unwrap();
+    world.finish();
+    assert_eq!(world.read, 30 + 5 + 1);
+    let counts = world.policy.counts();
+    assert_eq!((counts.asked_tokens, counts.shared_tokens), (30 + 33 + 27, 28 + 26));
+    // Texts of another model share nothing, nor do those that do not want to.
+    for space in [Some(1), None] {
+        world.read = 0;
+        world.arrives(count(0, 30), 1, 0, space).unwrap();
+        world.finish();
+        assert_eq!(world.read, 30);
+    }
+}
+
+#[test]
+fn of_equal_prompts_that_come_together_one_is_read() {
+    for length in [1, 3, 4, 5, 18] {
+        let mut world = World::new(ROOMY);
+        for _ in 0..8 {
+            world.arrives(count(0, length), 1, 0, Some(0)).unwrap();
+        }
+        world.finish();
+        assert_eq!(world.read, length + 7, "{length}");
+    }
+}
+
+#[test]
+fn prompts_are_read_in_pieces_beside_texts_that_go_on() {
+    let mut world = World::new(Bounds { rows: 4, ..ROOMY });
+    let first = world.arrives(count(0, 1), 40, 1, Some(0)).unwrap();
+    world.pass();
+    world.arrives(count(50, 20), 1, 0, Some(0)).unwrap();
+    for pass in 0..10 {
+        let before = world.texts[&first].tokens.len();
+        let read = world.read;
+        world.pass();
+        // Two rows for the text and its draft, two for the prompt.
+        assert!(world.texts[&first].tokens.len() > before, "pass {pass}");
+        assert!(world.read - read >= 3, "pass {pass}");
+        if world.texts.len() == 1 {
+            break;
+        }
+    }
+    world.finish();
+}
+
+#[test]
+fn the_youngest_makes_room_and_is_read_again() {
+    let mut world = World::new(Bounds { pages: 6, ..ROOMY });
+    world.arrives(count(0, 6), 14, 0, Some(0)).unwrap();
+    world.arrives(count(50, 4), 14, 0, Some(0)).unwrap();
+    world.finish();
+    assert!(world.policy.counts().preempted > 0);
+    assert!(world.read > 6 + 4 + 14 + 14, "{}", world.read);
+}
+
+/// What waits for its turn does not make the passes smaller.
+#[test]
+fn passes_are_full_however_many_wait() {
+    let rows_a_pass = |texts: u32| {
+        let mut world = World::new(Bounds { page_tokens: 4, pages: 40, kept: 40, rows: 16, texts: 8 });
+        for i in 0..texts {
+            world.arrives(count(100 * i, 9), 10, 0, Some(0)).unwrap();
+        }
+        world.finish();
+        world.read as f64 / world.passes as f64
+    };
+    let [some, many] = [16, 400].map(rows_a_pass);
+    assert!(many > 0.95 * some, "{many} rows a pass against {some}");
+}
