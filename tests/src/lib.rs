@@ -8,6 +8,7 @@ pub mod forms;
 pub mod fuzz;
 pub mod oracle;
 pub mod random_model;
+pub mod random_schema;
 
 use verdigris::constrain::Machine;
 

@@ -1,0 +1,136 @@
+//! Texts written under schemas by chance, judged by another: `cargo run --release -p verdigris-tests --bin random_schemas
+//! [MODEL] [TEXTS] [TOKENS] [SHARED]`.
+//!
+//! A model (a folder or a GGUF file; the fixture `tale` by default) writes TEXTS texts (100) of at most TOKENS tokens
+//! (200), each under another schema and after one of four prompts, every second one marked. Half of the schemas are made
+//! by chance; half are of other people, where SHARED (`../shared`) holds `json-schema/schemas-dev.jsonl.zst`. A text that
+//! is whole must be valid by the `jsonschema` crate; what is not whole must be told to be cut, and begin a text of its
+//! schema.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use rayon::prelude::*;
+use serde_json::Value;
+use verdigris::logits::{Purpose, Random};
+use verdigris::{Engine, Error, Grammar, Key, Marking, Style};
+use verdigris_tests::foreign::{self, Case};
+use verdigris_tests::random_schema::Chance;
+
+const PROMPTS: [&str; 4] = ["", "The captain's answer, as JSON:\n", "{\"id\": 7}\n", "Once upon a time"];
+
+/// What came of a text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Valid,
+    /// It is told not to be whole.
+    Cut,
+    /// It is told before it is written that none is so short.
+    NoRoom,
+    /// What may come next took too much work or memory to find out, which is told.
+    GaveUp,
+    Invalid,
+}
+
+/// A schema that is understood, and that the judge understands.
+struct Schema {
+    schema: Value,
+    style: Style,
+    judge: jsonschema::Validator,
+}
+
+impl Schema {
+    fn new(schema: Value, style: Style) -> Option<Self> {
+        Grammar::json_schema(&schema, style).ok()?;
+        let judge = jsonschema::validator_for(&schema).ok()?;
+        Some(Self { schema, style, judge })
+    }
+
+    fn by_chance(seed: u64) -> Option<Self> {
+        let mut chance = Chance::new(seed);
+        let schema = chance.schema(3);
+        let style = chance.one(&[Style::default(), Style::default().closed(), Style::default().any_order()]);
+        Self::new(schema, style)
+    }
+
+    /// One of other people's, by chance.
+    fn foreign(cases: &[Case], seed: u64) -> Option<Self> {
+        let number = Random::new(seed).uniform(0, Purpose::Data) * cases.len() as f64;
+        Self::new(cases[number as usize].schema.clone(), Style::default())
+    }
+}
+
+/// Where schemas come from: one for a seed, where that is understood.
+type Source<'c> = Box<dyn Fn(u64) -> Option<Schema> + Sync + 'c>;
+
+/// Who writes.
+struct Writer {
+    engine: Engine,
+    key: Key,
+    tokens: usize,
+}
+
+impl Writer {
+    /// Writes a text under a schema, and what came of it.
+    fn write(&self, Schema { schema, style, judge }: &Schema, seed: u64) -> Fate {
+        let grammar = Grammar::json_schema(schema, *style).expect("it is understood");
+        let form = self.engine.constraint(grammar);
+        let request = self.engine.request(PROMPTS[(seed / 2 % 4) as usize]).constraint(&form).max_tokens(self.tokens);
+        let request = request.temperature(1.0).top_p(1.0).seed(seed);
+        let request = if seed.is_multiple_of(2) { request.watermark(&self.key) } else { request };
+        let written = match request.text() {
+            Ok(written) => written,
+            Err(Error::NoRoom(_)) => return Fate::NoRoom,
+            Err(Error::OverBudget(_)) => return Fate::GaveUp,
+            Err(fault) => {
+                println!("\nFAILED: {schema}: {fault}\n");
+                return Fate::Invalid;
+            }
+        };
+        let is_valid = serde_json::from_str(&written.text).is_ok_and(|value: Value| judge.is_valid(&value));
+        match written.complete {
+            Some(true) if is_valid => Fate::Valid,
+            // The last token may end in the middle of a character.
+            Some(false) if form.begins(written.text.trim_end_matches('\u{fffd}').as_bytes()) => Fate::Cut,
+            _ => {
+                println!("\nFAILED: {schema}: wrote {:?}\n", written.text);
+                Fate::Invalid
+            }
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let tale = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale").to_owned();
+    let engine = Engine::load(arguments.next().unwrap_or(tale)).expect("a model");
+    let texts: u64 = arguments.next().map_or(100, |n| n.parse().expect("a number of texts"));
+    let tokens = arguments.next().map_or(200, |n| n.parse().expect("a number of tokens"));
+    let shared = arguments.next().unwrap_or_else(|| "../shared".into());
+    let key = Key::from_secret([5; 32], "schemas", Marking::default(), engine.reader().vocabulary());
+    let writer = Writer { engine, key: key.expect("a usual key"), tokens };
+    let cases = foreign::cases(&Path::new(&shared).join("json-schema/schemas-dev.jsonl.zst"));
+    let mut sources: Vec<(&str, Source<'_>)> = vec![("by chance", Box::new(Schema::by_chance))];
+    match &cases {
+        Some(cases) => sources.push(("of other people", Box::new(|seed| Schema::foreign(cases, seed)))),
+        None => println!("LEFT OUT: schemas of other people, for {shared} has none"),
+    }
+    println!("| schemas | texts | valid | cut | no room | gave up | invalid |\n|---|--:|--:|--:|--:|--:|--:|");
+    let mut failed = false;
+    let each = texts.div_ceil(sources.len() as u64);
+    for (name, schema) in &sources {
+        let write = |seed: u64| {
+            // The first that is understood, of those that belong to this text.
+            let schema = (0..).find_map(|n| schema(n << 32 | seed)).expect("one is understood");
+            writer.write(&schema, seed)
+        };
+        let fates: Vec<Fate> = (0..each).into_par_iter().map(write).collect();
+        let of = |fate| fates.iter().filter(|&&of| of == fate).count();
+        let [valid, cut, no_room, gave_up, invalid] =
+            [Fate::Valid, Fate::Cut, Fate::NoRoom, Fate::GaveUp, Fate::Invalid].map(of);
+        println!("| {name} | {each} | {valid} | {cut} | {no_room} | {gave_up} | {invalid} |");
+        failed |= invalid > 0;
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
