@@ -186,6 +186,39 @@ fn what_a_token_says_for_the_mark_is_told() {
     assert!(number(&of["mark"]["score"]) > 0.0, "{of}");
 }
 
+/// Where there is too little choice for a mark, nothing is said of one.
+#[test]
+fn a_token_that_is_not_marked_says_nothing_for_the_mark() {
+    let folder = Folder::with_key();
+    let of = |threshold| explained_in(&folder, &["--key", "my.key", "--entropy-threshold", threshold]).1;
+    assert!(of("100").iter().all(|of| of.get("mark").is_none() && step(of, "watermark").is_none()));
+    let tokens = of("3");
+    for of in &tokens {
+        let is_shifted = step(of, "watermark").is_some_and(|step| number(&step["shift"]) > 1.0);
+        assert_eq!(is_shifted, of.get("mark").is_some_and(|mark| mark["green"] == true), "{of}");
+    }
+    let marked = tokens.iter().filter(|of| of.get("mark").is_some()).count();
+    assert!((3..24).contains(&marked), "{marked} of {}", tokens.len());
+}
+
+/// Contrastive search is a step too: of the tokens that a top-k leaves it takes one.
+#[test]
+fn what_contrastive_search_leaves_is_told() {
+    let search = ["--penalty-alpha", "0.6", "--top-k", "4", "--repetition-penalty", "1.1"];
+    let (text, tokens) = explained(&[&search[..], &["--logprobs", "2", "--logprobs-mode", "processed"]].concat());
+    let mut likeliest = 0;
+    for (of, law) in tokens.iter().zip(text["logprobs"].as_array().unwrap()) {
+        let steps = of["steps"].as_array().unwrap();
+        let [.., cut, choice] = &steps[..] else { panic!("{of}") };
+        assert_eq!((&cut["name"], &cut["allowed"]), (&"top-k".into(), &4.into()), "{of}");
+        assert_eq!((&choice["name"], &choice["allowed"]), (&"penalty-alpha".into(), &1.into()), "{of}");
+        assert!(of["logprob"] == 0.0 && number(&law["logprob"]) < 0.0, "{of}");
+        assert!(law["rank"].as_u64() <= Some(4), "{law}");
+        likeliest += usize::from(law["rank"] == 1);
+    }
+    assert!((1..tokens.len()).contains(&likeliest), "{likeliest} of {}", tokens.len());
+}
+
 /// For people: a line a token on standard error, and standard output as ever.
 #[test]
 fn people_read_a_line_a_token() {

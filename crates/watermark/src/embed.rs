@@ -36,8 +36,13 @@ impl Embed {
         Self { threshold: Some(threshold), ..self }
     }
 
-    /// What a token says for the mark in a state; `None` where nothing is marked. Whether the entropy of the row is high
-    /// enough ([`Embed::above_entropy`]) is not seen here.
+    /// Whether a row has the entropy that a mark takes: see [`Embed::above_entropy`].
+    pub fn has_choice(&self, row: &Row) -> bool {
+        self.threshold.is_none_or(|threshold| row.entropy().is_some_and(|entropy| entropy > threshold))
+    }
+
+    /// What a token says for the mark in a state; `None` where nothing is marked. That its row
+    /// [has choice](Embed::has_choice) is taken for granted.
     pub fn score(&self, tail: &Tail, token: TokenId) -> Option<MarkScore> {
         let context = self.marked_context(tail)?;
         let mut observations = Vec::with_capacity(1);
@@ -127,7 +132,7 @@ impl Transform for Embed {
 
     fn apply(&self, tail: &Tail, row: &mut Row) {
         let Some(context) = self.marked_context(tail) else { return };
-        if self.threshold.is_some_and(|threshold| row.entropy().is_none_or(|entropy| entropy <= threshold)) {
+        if !self.has_choice(row) {
             return;
         }
         self.scheme.mark(context, self.strength, row);

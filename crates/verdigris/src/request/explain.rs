@@ -3,7 +3,8 @@
 use verdigris_decoding::writing::Provenance;
 use verdigris_decoding::{DecodeError, Target};
 use verdigris_logits::transform::ChainState;
-use verdigris_logits::{Row, TokenId, Transform};
+use verdigris_logits::warp::TopK;
+use verdigris_logits::{Row, TokenId, TokenSet, Transform};
 use verdigris_watermark::{Embed, MarkScore};
 
 use crate::error::Error;
@@ -22,11 +23,12 @@ pub struct Explained {
     /// The natural logarithm of its probability by the model (with its experts), before any step.
     pub model_logprob: f64,
     /// That of its probability after all steps, which it was drawn with. At temperature 0 the most probable token is
-    /// taken, whatever its probability is.
+    /// taken, whatever its probability is; contrastive search is a step that leaves one token.
     pub logprob: f64,
     /// The steps that changed the row, in the order in which they acted ([`Request`] tells it).
     pub steps: Vec<StepEffect>,
-    /// What the token says for the mark; `None` without a key, and where the key marks nothing.
+    /// What the token says for the mark; `None` without a key, and where the key marks nothing, for too little stands
+    /// before the token or [`Request::entropy_threshold`] leaves it as it is.
     pub mark: Option<MarkScore>,
 }
 
@@ -127,7 +129,7 @@ impl<'a> Explainer<'a> {
         let (mut steps, mut allowed, mut last) = (Vec::new(), count_allowed(row.logits()), model_logprob);
         before.clear();
         before.extend_from_slice(row.logits());
-        target.transforms.apply_each(state, row, |step, row| {
+        let mut note = |name: &'static str, row: &mut Row| {
             if row.logits() == &before[..] {
                 return;
             }
@@ -139,11 +141,32 @@ impl<'a> Explainer<'a> {
             // A row that a step has left without tokens has no law.
             last = logprob(row).unwrap_or(f64::NEG_INFINITY);
             let forbidden = allowed.saturating_sub(left);
-            steps.push(StepEffect { name: names[step], allowed: left, forbidden, shift, logprob: last });
+            steps.push(StepEffect { name, allowed: left, forbidden, shift, logprob: last });
             allowed = left;
             before.clear();
             before.extend_from_slice(row.logits());
+        };
+        // Whether there is a mark depends on the row that it would be put on.
+        let watermark = names.iter().position(|name| *name == "watermark");
+        let has_choice = |row: &Row| mark.as_ref().is_some_and(|(embed, _)| embed.has_choice(row));
+        let mut is_marked = watermark == Some(0) && has_choice(row);
+        target.transforms.apply_each(state, row, |step, row| {
+            note(names[step], row);
+            if watermark == Some(step + 1) {
+                is_marked = has_choice(row);
+            }
         });
+        // Contrastive search chooses among the tokens that a top-k leaves, and leaves one.
+        if let (Some(_), Some(k)) = (request.penalty_alpha, request.top_k) {
+            let law = row.logits().to_vec();
+            TopK::new(k).expect("it has been tried").apply(&(), row);
+            note("top_k", row);
+            let mut chosen = TokenSet::new(row.len());
+            chosen.insert(token);
+            row.restrict(&chosen);
+            note("penalty_alpha", row);
+            row.load(&law);
+        }
         let decided_by = target.transforms.decided_by(state).map(|(step, _)| names[step]);
         explained.push(Explained {
             token,
@@ -152,7 +175,7 @@ impl<'a> Explainer<'a> {
             model_logprob,
             logprob: last,
             steps,
-            mark: mark.as_ref().and_then(|(embed, tail)| embed.score(tail, token)),
+            mark: mark.as_ref().filter(|_| is_marked).and_then(|(embed, tail)| embed.score(tail, token)),
         });
         if let Some((embed, tail)) = mark {
             embed.advance(tail, token);
