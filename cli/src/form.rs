@@ -96,7 +96,7 @@ impl FormOptions {
         let schema = self.schema()?;
         Ok(if let Some(pattern) = &self.form.regex {
             request.regex(pattern)
-        } else if let Some(texts) = &self.form.choice {
+        } else if let Some(texts) = self.choice()? {
             request.choice(texts)
         } else if let Some((schema, registry)) = schema {
             if let Some(registry) = registry {
@@ -113,7 +113,7 @@ impl FormOptions {
         let schema = self.schema()?;
         let grammar = if let Some(pattern) = &self.form.regex {
             Grammar::regex(pattern).map_err(verdigris::Error::from)?
-        } else if let Some(texts) = &self.form.choice {
+        } else if let Some(texts) = self.choice()? {
             Grammar::choice(texts).map_err(verdigris::Error::from)?
         } else if let Some((schema, registry)) = schema {
             let registry = registry.unwrap_or_default();
@@ -122,6 +122,16 @@ impl FormOptions {
             return Ok(None);
         };
         Ok(Some(grammar))
+    }
+
+    /// The texts to choose from.
+    fn choice(&self) -> Result<Option<&[String]>, Failure> {
+        match &self.form.choice {
+            Some(texts) if texts.iter().any(String::is_empty) => Err(Failure::Usage(
+                "one of the texts of --choice is empty: leave out a comma that nothing stands before or behind".into(),
+            )),
+            texts => Ok(texts.as_deref()),
+        }
     }
 
     /// The schema with the schemas that it may refer to.

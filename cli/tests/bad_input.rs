@@ -31,6 +31,28 @@ fn a_file_of_prompts_that_is_none() {
 }
 
 #[test]
+fn nothing_where_something_is_meant() {
+    let folder = Folder::new();
+    let of = |arguments: &[&str]| folder.run(&[&["generate", "A", "--model", TALE_SMALL], arguments].concat());
+    for tree in ["0", "3,0", "0,1"] {
+        of(&["--lookup", "--draft-tree", tree]).fails("--draft-tree has a level without drafts");
+    }
+    for choice in ["", "yes,", ",no", "a,,b"] {
+        of(&["--choice", choice]).fails("one of the texts of --choice is empty: leave out a comma");
+    }
+    // A file without prompts has answers to all of them.
+    for (file, text) in [("none.jsonl", ""), ("blank.jsonl", "\n \n")] {
+        folder.write(file, text);
+        let run = folder.run(&["batch", file, "out.jsonl"]);
+        assert_eq!((run.status, &*run.out), (0, ""), "{run:?}");
+        assert_eq!(run.err, format!("warning: {file} has no prompts, and out.jsonl gets no answers\n"));
+        assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), "");
+        let run = folder.run(&["batch", file, "out.jsonl", "--quiet"]);
+        assert_eq!((run.status, &*run.err), (0, ""), "{run:?}");
+    }
+}
+
+#[test]
 fn numbers_that_are_too_large() {
     let folder = Folder::new();
     let large = "99999999999999999999999";

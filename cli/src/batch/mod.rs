@@ -109,6 +109,18 @@ impl Batch {
             asked += 1;
         }
         let mut answers = Answers::open(&self.answers, self.force)?;
+        if asked == 0 {
+            // As of a part of a larger file, perhaps, that has come out empty.
+            answers.begin()?;
+            if !self.run.quiet {
+                let (prompts, answers) = (self.prompts.display(), self.answers.display());
+                let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
+                crate::terminal::say!(
+                    "{yellow}warning:{yellow:#} {prompts} has no prompts, and {answers} gets no answers"
+                );
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         let mut open = 0;
         for line in Prompts::open(&self.prompts, &self.asked)? {
             open += usize::from(!answers.has(&line?)?);

@@ -61,6 +61,11 @@ impl DraftOptions {
                     .into(),
             ));
         }
+        if self.draft_tree.contains(&0) {
+            return Err(Failure::Usage(
+                "--draft-tree has a level without drafts: give numbers of 1 or more, such as 3,1".into(),
+            ));
+        }
         let option = match () {
             () if self.draft.is_some() || self.draft_by_expert || self.lookup => return Ok(()),
             () if self.draft_tokens.is_some() => "--draft-tokens",
