@@ -184,6 +184,11 @@ impl EngineOptions {
         self.model.engine(self.adapter.as_deref(), &self.device.device()?)
     }
 
+    /// Where it computes.
+    pub(crate) fn device(&self) -> Result<Device, Failure> {
+        self.device.device()
+    }
+
     /// Whether an expert steers, which can draft.
     pub(crate) fn has_experts(&self) -> bool {
         self.steer.has_experts()

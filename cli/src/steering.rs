@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use verdigris::{Alpha, Device, Engine, Message, Prompt, Request, Steering};
+use verdigris::{Alpha, Device, Engine, Message, Prompt, Request, Steering, TokenClass};
 
 use crate::error::Failure;
 use crate::model::{Backend, load};
@@ -23,6 +23,10 @@ pub(crate) struct SteerOptions {
     /// a line from 1 to 0 over them
     #[arg(long, value_name = "A", default_value = "0.75", allow_negative_numbers = true)]
     alpha: Vec<String>,
+    /// How strongly experts count for some tokens, in the place of --alpha: digits, words, punctuation, space, /EXPRESSION/
+    /// or ids as in 13,220, such as digits=0; may be given several times, and the first that a token is of counts
+    #[arg(long, value_name = "CLASS=A")]
+    alpha_of: Vec<String>,
     /// Compute experts with auto or candle [default: as --backend]
     #[arg(long, value_name = "LIBRARY", requires = "expert")]
     expert_backend: Option<Backend>,
@@ -73,6 +77,10 @@ impl SteerOptions {
             let message = format!("{count} times --alpha for {antis} {what}: give one for all or one for each");
             return Err(Failure::Usage(message));
         }
+        if !self.alpha_of.is_empty() && antis == 0 {
+            let message = "--alpha-of needs an expert whose weight it is: --expert and --anti, or --anti alone";
+            return Err(Failure::Usage(message.into()));
+        }
         if self.is_none() {
             let unused = [
                 ("--base-top-k", self.base_top_k.is_some()),
@@ -105,6 +113,10 @@ impl SteerOptions {
                 None => steering.away_from(named(anti), alpha),
             };
         }
+        for of in &self.alpha_of {
+            let (class, alpha) = token_class_and_alpha(of)?;
+            steering = steering.alpha_of(class, alpha);
+        }
         if let Some(scale) = self.guidance_scale {
             steering = steering.guidance_scale(scale);
         }
@@ -122,6 +134,17 @@ impl SteerOptions {
         }
         Ok(engine.steered_by(&steering)?)
     }
+}
+
+/// What stands before the last `=`, and the weight behind it.
+fn token_class_and_alpha(argument: &str) -> Result<(TokenClass, Alpha), Failure> {
+    let Some((class, alpha)) = argument.rsplit_once('=') else {
+        let message =
+            format!("--alpha-of {argument:?} has no = before the weight: give a class and one, as in digits=0");
+        return Err(Failure::Usage(message));
+    };
+    let class = class.parse().map_err(|bad: verdigris::BadTokenClass| Failure::Usage(format!("--alpha-of: {bad}")))?;
+    Ok((class, alpha.parse().map_err(verdigris::Error::from)?))
 }
 
 /// What the members of a steered model read instead of the prompt.

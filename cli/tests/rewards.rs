@@ -113,6 +113,8 @@ fn a_guide_has_its_say_beside_a_mark_and_a_form() {
     let guided = tokens(&["--guide", &reward, "--guide-weight", "2"]);
     assert_ne!(guided, plain);
     assert_ne!(tokens(&["--guide", &reward, "--guide-weight", "-2"]), guided);
+    // The logit of a classifier counts as a log-probability.
+    assert_ne!(tokens(&["--guide", &reward, "--guide-weight", "2", "--guide-logit"]), guided);
     // One token to try is the likeliest, whatever the reward.
     assert_eq!(tokens(&["--guide", &reward, "--guide-top-k", "1"]), tokens(&["--temperature", "0"]));
     // A draft model changes nothing at all where its guesses are the request's own draws.

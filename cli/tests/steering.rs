@@ -36,7 +36,8 @@ const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/ta
 
 /// What `generate --json` writes, a line a text.
 fn written(folder: &Folder, arguments: &[&str]) -> Vec<Value> {
-    let run = folder.run(&[&["generate", "--json", "--max-tokens", "24"], arguments].concat());
+    let length: &[&str] = if arguments.contains(&"--max-tokens") { &[] } else { &["--max-tokens", "24"] };
+    let run = folder.run(&[&["generate", "--json"], length, arguments].concat());
     assert_eq!((run.status, run.err.as_str()), (0, ""), "{arguments:?}");
     run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -123,6 +124,35 @@ fn schedules_and_prompts_do_what_they_say() {
     assert_eq!(steer(&["--steer-budget", "inf"]), steered);
 }
 
+/// Another weight for some tokens: where it is the weight of all it changes nothing, and where it is 0 for all tokens
+/// nothing steers.
+#[test]
+fn tokens_of_a_class_have_a_weight_of_their_own() {
+    let folder = Folder::new();
+    let steer = |rest: &[&str]| {
+        let pair = ["The king", "--seed", "5", "--expert", EXPERT, "--anti", TALE_SMALL];
+        tokens(&folder, &[&pair, rest].concat()).remove(0)
+    };
+    let plain = tokens(&folder, &["The king", "--seed", "5"]).remove(0);
+    let steered = steer(&[]);
+    assert_eq!(steer(&["--alpha-of", "words=0.75", "--alpha-of", "digits=0.75:1000"]), steered);
+    assert_eq!(steer(&["--alpha-of", "/(?s).*/=0", "--alpha", "2"]), plain);
+    // The first that a token is of counts, and an alpha of 0 may be one of words alone.
+    assert_eq!(steer(&["--alpha-of", "/(?s).*/=0", "--alpha-of", "words=2", "--alpha", "2"]), plain);
+    let words = steer(&["--alpha", "0", "--alpha-of", "words=1.5"]);
+    assert!(words != plain && words != steer(&["--alpha", "1.5"]));
+    // Capitals of which the expert has no say are not those of a play, in which names of speakers stand in them.
+    let names = |rest: &[&str]| {
+        let pair = ["The king", "--seed", "5", "--texts", "16", "--max-tokens", "60", "--alpha", "1"];
+        let texts = written(&folder, &[&pair, &["--expert", EXPERT, "--anti", TALE_SMALL][..], rest].concat());
+        let is_name = |word: &&str| word.len() > 2 && word.bytes().all(|b| b.is_ascii_uppercase());
+        let count = |text: &str| text.split(|c: char| !c.is_alphabetic()).filter(is_name).count();
+        texts.iter().map(|text| count(text["text"].as_str().unwrap())).sum::<usize>()
+    };
+    let (all, own) = (names(&[]), names(&["--alpha-of", "/\\s*[A-Z]+/=0"]));
+    assert!(all > 6 + 2 * own, "{own} of {all}");
+}
+
 /// What is spent is told, and is never more than the budget.
 #[test]
 fn a_budget_is_kept_and_told() {
@@ -176,6 +206,14 @@ fn what_cannot_steer_is_told() {
     with(&["--expert-prompt", "a", "--expert-prompt", "b"]).fails("2 prompts for 1 experts");
     with(&["--guidance-scale", "1", "--negative-prompt", "a"]).fails("a guidance scale other than 1");
     folder.run(&["generate", "--base-top-p", "0.9"]).fails("--base-top-p needs something that steers");
+    folder.run(&["generate", "--alpha-of", "digits=1"]).fails("--alpha-of needs an expert whose weight it is");
+    folder.run(&["generate", "--guidance-scale", "2", "--alpha-of", "digits=1"]).fails("--alpha-of needs an expert");
+    with(&["--alpha-of", "digits"]).fails("--alpha-of \"digits\" has no = before the weight");
+    with(&["--alpha-of", "digit=1"]).fails("\"digit\" is no class of tokens: it must be digits, words, punctuation");
+    with(&["--alpha-of", "digits=much"]).fails("alpha is \"much\"");
+    with(&["--alpha-of", "/(/=1"]).fails("the regular expression is wrong at character 1");
+    with(&["--alpha-of", "/q{9}/=1"]).fails("no token of this model is of the class /q{9}/");
+    with(&["--alpha-of", "5,4096=1"]).fails("4096 is none of the model's tokens, whose ids are below 4096");
     folder.run(&["generate", "--steer-budget", "1"]).fails("--steer-budget needs something that steers");
     folder.copy_model(TALE_SMALL, "talker");
     folder.write("talker/chat_template.jinja", "{% for m in messages %}{{ m.content }}: {% endfor %}");

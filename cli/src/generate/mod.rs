@@ -2,6 +2,7 @@
 
 pub(crate) mod drafts;
 mod explain;
+mod guides;
 mod prompt;
 mod rewards;
 mod search;
@@ -18,6 +19,7 @@ use verdigris::LogprobsMode;
 use crate::error::Failure;
 use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
+use crate::generate::guides::GuideOptions;
 use crate::generate::prompt::PromptOptions;
 use crate::generate::rewards::RewardOptions;
 use crate::generate::search::SearchOptions;
@@ -60,6 +62,8 @@ Examples:
   verdigris generate \"The captain\" --beams 4 --texts 4
   verdigris generate \"The captain\" --penalty-alpha 0.6 --top-k 4
   verdigris generate --expert tale-expert --anti tale-small
+  verdigris generate --class-model tale-small --class-prompt \"A merry day.\" \\
+      --class-prompt \"A sad day.\"
   verdigris generate \"The captain\" --guidance-scale 1.5 \\
       --negative-prompt \"The queen\"
   verdigris generate -m Qwen/Qwen2.5-0.5B-Instruct --chat \"What is a spar?\" \\
@@ -102,6 +106,8 @@ pub(crate) struct Generate {
     form: WrittenForm,
     #[command(flatten, next_help_heading = "Drafts")]
     drafts: DraftOptions,
+    #[command(flatten, next_help_heading = "Guides")]
+    guides: GuideOptions,
     #[command(flatten, next_help_heading = "Ranks")]
     ranks: RankOptions,
     #[command(flatten, next_help_heading = "Rewards")]
@@ -158,10 +164,10 @@ impl Generate {
             request = request.explain();
         }
         request = self.search.apply(self.form.apply(request)?);
-        let (judge, guide) = (self.rewards.judge()?, self.rewards.guide()?);
-        if let Some(guide) = &guide {
-            request = request.guide(guide, self.rewards.guide_weight, self.rewards.guide_top_k);
-        }
+        let judge = self.rewards.judge()?;
+        let judges = self.guides.judges(&self.engine)?;
+        let classes = judges.classes();
+        request = self.guides.apply(request, &judges, &classes);
         let form = if key.is_some() { self.form.grammar()? } else { None };
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), form));
         self.write(request, &prompt, proof.as_ref(), judge.as_ref(), file)

@@ -23,28 +23,14 @@ pub(super) struct RewardOptions {
     /// Draw the text with a probability in proportion to exp(reward / L) instead of taking the best; 0 takes the best
     #[arg(long, value_name = "L", default_value_t = 0.0, requires = "best_of")]
     pub(super) reward_temperature: f64,
-    /// Let this reward model have its say about every token: the likeliest tokens gain what it thinks of the text with
-    /// them, and all others are left out
-    #[arg(long, value_name = "PATH|NAME")]
-    guide: Option<PathBuf>,
-    /// By how much the guide's scores are multiplied
-    #[arg(long, value_name = "W", default_value_t = 1.0, requires = "guide", allow_negative_numbers = true)]
-    pub(super) guide_weight: f64,
-    /// How many tokens the guide tries
-    #[arg(long, value_name = "K", default_value_t = 10, requires = "guide", value_parser = crate::number::whole::<usize>)]
-    pub(super) guide_top_k: usize,
 }
 
 impl RewardOptions {
     pub(super) fn judge(&self) -> Result<Option<Reward>, Failure> {
-        self.reward.as_deref().map(load).transpose()
-    }
-
-    pub(super) fn guide(&self) -> Result<Option<Reward>, Failure> {
-        self.guide.as_deref().map(load).transpose()
+        self.reward.as_deref().map(reward).transpose()
     }
 }
 
-fn load(path: &Path) -> Result<Reward, Failure> {
+pub(super) fn reward(path: &Path) -> Result<Reward, Failure> {
     Ok(Reward::from_folder(&find(path)?)?)
 }

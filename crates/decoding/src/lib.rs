@@ -15,7 +15,7 @@
 //! | [`tree`] | what is guessed: tokens, each with the law that it was drawn from |
 //! | [`rules`] | which guesses stand |
 //! | [`chance`] | where every random decision goes through |
-//! | [`guide`] | a reward model that moves the likeliest tokens |
+//! | [`guide`] | judges that move the likeliest tokens: reward models, classifiers, language models of classes |
 //! | [`search`] | beams, and contrastive search |
 //! | [`best_of`] | one of several texts, by their scores |
 //! | [`steer`] | a model moved by experts |
@@ -49,7 +49,7 @@ pub mod writing;
 pub use chance::{Chance, Seeded};
 pub use draft_length::{DraftLength, DraftMemory};
 pub use drafter::{Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, LookupOr, Medusa};
-pub use guide::Guide;
+pub use guide::{ClassScorer, Guide, RewardScorer, ScoreKind, Scorer, TextClass};
 pub use limits::{Limits, Stop};
 pub use perplexity::{Perplexity, perplexity};
 pub use plain::Plain;

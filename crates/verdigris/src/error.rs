@@ -1,5 +1,7 @@
 //! What can go wrong.
 
+use std::sync::Arc;
+
 use verdigris_constrain::{BadChoice, BadRegex, BadSchema, Constraint, NoRoom, OverBudget};
 use verdigris_decoding::{BadAlpha, DecodeError, Guide};
 use verdigris_detector::DetectError;
@@ -125,6 +127,9 @@ pub enum Error {
     /// A word to forbid or to favour, or a text that breaks runs, that has no tokens.
     #[error("a word to forbid or to favour, or a sequence breaker, has no letters: give it some")]
     EmptyWord,
+    /// A class of tokens that has none.
+    #[error("no token of this model is of the class {0}: a class is matched with whole tokens, such as \" the\"")]
+    EmptyClass(String),
     /// Something is asked for that would change nothing.
     #[error("the request asks for {what}, which goes with {needs} alone: ask for that too, or leave it out")]
     Unused {
@@ -183,14 +188,14 @@ pub enum Error {
         /// What it can be.
         must: &'static str,
     },
-    /// A reward model that cannot read as long a text as may be written.
+    /// A reward model, or a language model of a class, that cannot read as long a text as may be written.
     #[error(
-        "the prompt and the text may have {tokens} tokens, but the reward model's context is {context}: write fewer tokens"
+        "prompts and text may have {tokens} tokens, but the context of what judges them is {context}: write fewer tokens"
     )]
-    RewardContext {
+    JudgeContext {
         /// The most tokens.
         tokens: usize,
-        /// The reward model's context.
+        /// The judge's context.
         context: usize,
     },
     /// The prompt leaves no room in the model's context.
@@ -208,9 +213,9 @@ pub enum Error {
 
 impl Error {
     /// Why a text could not go on: where no token was allowed, it may be that its constraint gave up, and where a row
-    /// was no law, that its guide failed.
-    pub(crate) fn of_text(fault: DecodeError, form: Option<&Constraint>, guide: Option<&Guide>) -> Self {
-        if let Some(fault) = guide.and_then(Guide::fault) {
+    /// was no law, that a guide failed.
+    pub(crate) fn of_text(fault: DecodeError, form: Option<&Constraint>, guides: &[Arc<Guide>]) -> Self {
+        if let Some(fault) = guides.iter().find_map(|guide| guide.fault()) {
             return fault.into();
         }
         let gave_up = form.filter(|_| matches!(fault, DecodeError::DeadEnd { .. })).and_then(Constraint::fault);

@@ -21,6 +21,7 @@
 //! | [`Request`] | what is to be written, and how |
 //! | [`Steering`] | what small models, and other prompts, move a model by |
 //! | [`Reward`] | a model that judges texts, and so chooses among them |
+//! | [`Classes`] | language models that tell classes of texts apart, and so guide |
 //! | [`Reader`] | a tokenizer that is ready to detect: no model is needed for it |
 //! | [`Look`], [`Judgement`] | how a text is looked at from every side, and what that shows |
 //! | [`Key`], [`Marking`], [`Evidence`], [`Verdict`] | the watermark, from [`watermark`] |
@@ -62,6 +63,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod classes;
 mod draft_memories;
 mod engine;
 mod error;
@@ -70,9 +72,11 @@ mod request;
 mod reward;
 mod steering;
 mod surprise;
+mod token_class;
 mod typed;
 
 pub use backend::device;
+pub use classes::Classes;
 pub use engine::Engine;
 pub use error::Error;
 pub use prompt::Prompt;
@@ -83,6 +87,7 @@ pub use request::{
 pub use reward::Reward;
 pub use steering::Steering;
 pub use surprise::Weighed;
+pub use token_class::{BadTokenClass, TokenClass};
 
 #[cfg(feature = "candle")]
 pub use verdigris_candle::Candle;

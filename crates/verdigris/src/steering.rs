@@ -7,6 +7,7 @@ use verdigris_decoding::{Alpha, BaseFilter, Pair, Steered};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::prompt::PromptReader;
+use crate::token_class::TokenClass;
 
 /// What moves a model's rows: pairs of an expert and an anti-expert, another prompt of its own, and how far. See
 /// [`Engine::steered_by`] and [`Steered`] for what is computed. Members read the request's prompt, unless they have one
@@ -25,6 +26,7 @@ use crate::prompt::PromptReader;
 #[must_use = "steering does nothing until an engine is steered by it"]
 pub struct Steering<'e> {
     pairs: Vec<(Option<&'e Engine>, &'e Engine, Alpha)>,
+    of_tokens: Vec<(TokenClass, Alpha)>,
     guidance_scale: Option<f64>,
     base_top_k: Option<usize>,
     base_top_p: Option<f64>,
@@ -57,6 +59,13 @@ impl<'e> Steering<'e> {
     #[doc(alias = "contrastive_decoding")]
     pub fn away_from(mut self, amateur: &'e Engine, beta: Alpha) -> Self {
         self.pairs.push((None, amateur, beta));
+        self
+    }
+
+    /// Takes another weight for tokens of a class, of all pairs: 0 leaves digits, say, to the model itself. Of several
+    /// classes that a token is of the first counts.
+    pub fn alpha_of(mut self, class: TokenClass, alpha: Alpha) -> Self {
+        self.of_tokens.push((class, alpha));
         self
     }
 
@@ -102,12 +111,17 @@ impl<'e> Steering<'e> {
     /// A model that is steered by this.
     pub(crate) fn steer(&self, base: &Engine) -> Result<(Steered, Members), Error> {
         let (mut pairs, mut members) = (Vec::new(), Vec::new());
+        let mut of_tokens = Vec::with_capacity(self.of_tokens.len());
+        for (class, alpha) in &self.of_tokens {
+            of_tokens.push((Arc::new(class.tokens(base)?), *alpha));
+        }
         for &(expert, anti, alpha) in &self.pairs {
             expert.into_iter().chain([anti]).try_for_each(|member| base.fits(member))?;
             pairs.push(Pair {
                 expert: expert.map(|expert| expert.model.clone()),
                 anti: Some(anti.model.clone()),
                 alpha,
+                of_tokens: of_tokens.clone(),
             });
             members.push((expert.map(|expert| expert.prompts.clone()), anti.prompts.clone()));
         }

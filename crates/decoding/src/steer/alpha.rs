@@ -1,7 +1,10 @@
-//! How strongly a pair counts, token by token.
+//! How strongly a pair counts, along the text and for each token.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
+
+use verdigris_logits::TokenSet;
 
 /// The weight of a pair's difference for each token of a text: one number, or a schedule over its first tokens. 0 is no
 /// steering, and a negative weight steers away.
@@ -108,9 +111,52 @@ impl fmt::Display for Alpha {
     }
 }
 
+/// How strongly a pair counts at one place of a text.
+#[derive(Clone, Copy)]
+pub(super) struct Weight<'a> {
+    /// For most tokens.
+    pub(super) alpha: f32,
+    /// For some, of which the first set that has a token counts.
+    pub(super) of_tokens: &'a [(Arc<TokenSet>, Alpha)],
+    /// How many tokens stand before it.
+    pub(super) written: usize,
+}
+
+impl Weight<'_> {
+    /// Of each token of a row.
+    pub(super) fn write(&self, alphas: &mut Vec<f32>, tokens: usize) {
+        alphas.clear();
+        alphas.resize(tokens, self.alpha);
+        for (set, alpha) in self.of_tokens.iter().rev() {
+            let alpha = alpha.at(self.written);
+            set.iter().take_while(|&token| (token as usize) < tokens).for_each(|token| alphas[token as usize] = alpha);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The first set that has a token counts, each at its place of its own schedule.
+    #[test]
+    fn some_tokens_have_weights_of_their_own() {
+        let set = |tokens: &[u32]| {
+            let mut set = TokenSet::new(6);
+            tokens.iter().for_each(|&token| set.insert(token));
+            Arc::new(set)
+        };
+        let of_tokens = [(set(&[1, 4, 5]), "2..0:4".parse().unwrap()), (set(&[0, 1]), "-1:3".parse().unwrap())];
+        let mut alphas = Vec::new();
+        for (written, tokens, expected) in [
+            (0, 5, &[-1.0, 2.0, 0.75, 0.75, 2.0][..]),
+            (2, 6, &[-1.0, 1.0, 0.75, 0.75, 1.0, 1.0]),
+            (9, 3, &[0.0, 0.0, 0.75]),
+        ] {
+            Weight { alpha: 0.75, of_tokens: &of_tokens, written }.write(&mut alphas, tokens);
+            assert_eq!(alphas, expected, "after {written}");
+        }
+    }
 
     #[test]
     fn a_schedule_says_what_each_token_has() {

@@ -2,6 +2,7 @@
 
 use verdigris_logits::Row;
 
+use super::alpha::Weight;
 use super::budget::Family;
 use super::filter::BaseFilter;
 
@@ -21,7 +22,7 @@ pub(super) enum Said<'a> {
 pub(super) struct Term<'a> {
     pub(super) expert: Said<'a>,
     pub(super) anti: Said<'a>,
-    pub(super) alpha: f32,
+    pub(super) weight: Weight<'a>,
     /// Whether it is log-probabilities that are compared, and the base's too that are moved.
     pub(super) is_normalized: bool,
 }
@@ -34,6 +35,8 @@ pub(super) struct Mixer {
     /// An anti-expert's as log-probabilities.
     anti: Vec<f32>,
     direction: Vec<f32>,
+    /// The weight of each token, where they differ.
+    alphas: Vec<f32>,
     row: Row,
     family: Family,
 }
@@ -42,7 +45,7 @@ impl Mixer {
     /// Moves a row by some terms, with a budget no further than that many nats from the row as it is filtered. How far
     /// that is; 0 without a budget, for it is not looked at then.
     pub(super) fn mix(&mut self, row: &mut [f32], terms: &[Term<'_>], filter: &BaseFilter, budget: Option<f64>) -> f64 {
-        let Self { base, anti, direction, row: space, family } = self;
+        let Self { base, anti, direction, alphas, row: space, family } = self;
         if terms.iter().any(|term| term.is_normalized) {
             normalize(row, space);
         }
@@ -70,7 +73,15 @@ impl Mixer {
                 }
                 Said::Row(row) => row,
             };
-            add(if budget.is_some() { &mut *direction } else { &mut *row }, expert, of_anti, term.alpha);
+            let row: &mut [f32] = if budget.is_some() { &mut *direction } else { &mut *row };
+            if term.weight.of_tokens.is_empty() {
+                add(row, expert, of_anti, 0.0, std::iter::repeat(term.weight.alpha));
+            } else {
+                // Logits mean what they do up to a number, which does not cancel where weights differ.
+                let apart = normalizer(expert, space) - normalizer(of_anti, space);
+                term.weight.write(alphas, row.len());
+                add(row, expert, of_anti, apart as f32, alphas.iter().copied());
+            }
         }
         let Some(budget) = budget else { return 0.0 };
         let (t, kl) = family.load(row, direction).map_or((1.0, 0.0), |family| family.within(budget));
@@ -81,23 +92,30 @@ impl Mixer {
     }
 }
 
+/// What logits are more than log-probabilities; NaN where they are no law.
+fn normalizer(logits: &[f32], space: &mut Row) -> f64 {
+    space.load(logits);
+    space.log_sum_exp().unwrap_or(f64::NAN)
+}
+
 /// Makes log-probabilities of logits, where they are a law.
 fn normalize(logits: &mut [f32], space: &mut Row) {
-    space.load(logits);
-    if let Some(normalizer) = space.log_sum_exp() {
+    let normalizer = normalizer(logits, space);
+    if !normalizer.is_nan() {
         logits.iter_mut().for_each(|z| *z = (f64::from(*z) - normalizer) as f32);
     }
 }
 
-/// Adds one pair's difference to a row.
+/// Adds one pair's difference, less a number, to a row, with a weight for each token.
 ///
 /// A token that the base forbids (`-inf`) stays forbidden. One that an expert or an anti-expert forbids is forbidden
 /// where the formula says `-inf`; where it says `+inf`, or nothing at all, for both forbid it, the pair says nothing of
 /// that token. A token past the end of one of their rows cannot be read by it, and is forbidden.
-fn add(row: &mut [f32], expert: &[f32], anti: &[f32], alpha: f32) {
-    for ((z, &e), &a) in row.iter_mut().zip(expert).zip(anti).filter(|((z, _), _)| **z != NO) {
+fn add(row: &mut [f32], expert: &[f32], anti: &[f32], apart: f32, alphas: impl Iterator<Item = f32>) {
+    for (((z, &e), &a), alpha) in row.iter_mut().zip(expert).zip(anti).zip(alphas).filter(|(((z, _), _), _)| **z != NO)
+    {
         *z += match (e == NO, a == NO) {
-            (false, false) => alpha * (e - a),
+            (false, false) => alpha * (e - a - apart),
             (true, false) if alpha > 0.0 => NO,
             (false, true) if alpha < 0.0 => NO,
             _ => 0.0,
@@ -118,7 +136,8 @@ mod tests {
     }
 
     fn term<'a>(expert: &'a [f32], anti: &'a [f32], alpha: f32) -> Term<'a> {
-        Term { expert: Said::Row(expert), anti: Said::Row(anti), alpha, is_normalized: false }
+        let weight = Weight { alpha, of_tokens: &[], written: 0 };
+        Term { expert: Said::Row(expert), anti: Said::Row(anti), weight, is_normalized: false }
     }
 
     /// What the base forbids stays so; what an expert or an anti-expert forbids never makes a token certain.

@@ -15,14 +15,14 @@
 //! | classifier-free guidance (Sanchez et al., 2023) | `(g - 1) * (ln p - ln p')`, where the base reads [another prompt](OwnPrompts) for `p'` |
 //! | contrastive decoding (Li et al., 2023; O'Brien and Lewis, 2023) | `beta * (z_base - z_amateur)`: a pair without an expert, after a filter of min-p |
 //!
-//! [`Alpha`] may change along the text, and a [budget](Steered::within) bounds how far any token's law is moved.
+//! [`Alpha`] may change along the text and be another [for some tokens](Pair::of_tokens), and a [budget](Steered::within) bounds how far any token's law is moved.
 //!
 //! A steered model is a [`LanguageModel`] like any other, so everything above it works as it is. Its expert can draft for
 //! it ([`Steered::drafted_by_expert`]): what it has read as drafts it need not read again.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `alpha` | how strongly a pair counts, token by token |
+//! | `alpha` | how strongly a pair counts, along the text and for each token |
 //! | `filter` | what is left of the base before it is moved |
 //! | `budget` | the largest weight within so many nats |
 //! | `mix` | the arithmetic of one row |
@@ -44,7 +44,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use verdigris_logits::{Chain, Sampler, TokenId};
+use verdigris_logits::{Chain, Sampler, TokenId, TokenSet};
 use verdigris_models::{BatchItem, LanguageModel, ModelError, Sequence};
 
 use crate::drafter::Coupling;
@@ -53,6 +53,7 @@ use ahead::SharedAhead;
 use member::{Member, OwnPrompt};
 use sequence::SteeredSequence;
 
+use alpha::Weight;
 pub use alpha::{Alpha, BadAlpha};
 pub use expert::ExpertDrafter;
 pub use filter::BaseFilter;
@@ -66,12 +67,37 @@ pub struct Pair {
     pub anti: Option<Arc<dyn LanguageModel>>,
     /// The weight of the difference.
     pub alpha: Alpha,
+    /// The weight of the difference for some tokens, in its place; of several sets that have a token the first counts.
+    /// Where there are any, it is log-probabilities of expert and anti-expert that are compared: with one weight for all
+    /// that is the same.
+    pub of_tokens: Vec<(Arc<TokenSet>, Alpha)>,
 }
 
 impl Pair {
     /// An expert and its anti-expert.
     pub fn new(expert: Arc<dyn LanguageModel>, anti: Arc<dyn LanguageModel>, alpha: Alpha) -> Self {
-        Self { expert: Some(expert), anti: Some(anti), alpha }
+        Self { expert: Some(expert), anti: Some(anti), alpha, of_tokens: Vec::new() }
+    }
+
+    /// The same with another weight for some tokens, those apart that were given one before.
+    #[must_use]
+    pub fn of_tokens(mut self, tokens: Arc<TokenSet>, alpha: Alpha) -> Self {
+        self.of_tokens.push((tokens, alpha));
+        self
+    }
+
+    fn alphas(&self) -> impl Iterator<Item = &Alpha> {
+        std::iter::once(&self.alpha).chain(self.of_tokens.iter().map(|(_, alpha)| alpha))
+    }
+
+    /// Whether it counts for no token.
+    fn is_nothing(&self) -> bool {
+        self.alphas().all(Alpha::is_zero)
+    }
+
+    /// How strongly it counts for the token after so many of the text.
+    fn weight(&self, written: usize) -> Weight<'_> {
+        Weight { alpha: self.alpha.at(written), of_tokens: &self.of_tokens, written }
     }
 }
 
@@ -124,7 +150,7 @@ enum Kind {
 impl Steered {
     /// Steers `base`. Pairs whose alpha is 0 are left out: they cost nothing and change no bit.
     pub fn new(base: Arc<dyn LanguageModel>, pairs: Vec<Pair>) -> Self {
-        let pairs = pairs.into_iter().enumerate().filter(|(_, pair)| !pair.alpha.is_zero());
+        let pairs = pairs.into_iter().enumerate().filter(|(_, pair)| !pair.is_nothing());
         let term = |(number, pair)| Term { pair, kind: Kind::Pair(number), expert: None, anti: None };
         Self { base, terms: pairs.map(term).collect(), filter: BaseFilter::default(), budget: None, prompt: 0 }
     }
@@ -146,7 +172,7 @@ impl Steered {
     pub fn guided(mut self, scale: f64) -> Result<Self, BadAlpha> {
         let alpha = Alpha::constant(scale - 1.0)?;
         if !alpha.is_zero() {
-            let pair = Pair { expert: None, anti: Some(self.base.clone()), alpha };
+            let pair = Pair { expert: None, anti: Some(self.base.clone()), alpha, of_tokens: Vec::new() };
             self.terms.push(Term { pair, kind: Kind::Guidance, expert: None, anti: None });
         }
         Ok(self)
@@ -198,7 +224,7 @@ impl Steered {
 
     /// Whether it matters what the prompt is: members may read another, or weights change along the text.
     pub fn depends_on_prompt(&self) -> bool {
-        self.terms.iter().any(|term| term.kind == Kind::Guidance || !term.pair.alpha.is_constant())
+        self.terms.iter().any(|term| term.kind == Kind::Guidance || !term.pair.alphas().all(Alpha::is_constant))
     }
 
     /// Whether it leads away from another prompt.

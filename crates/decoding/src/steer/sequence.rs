@@ -180,8 +180,8 @@ fn read(items: &mut [Item<'_>]) -> Result<(), ModelError> {
             let terms = steered.terms.iter().zip(&members).filter_map(|(term, (expert, anti))| {
                 let expert = said(expert.as_ref().map(|(expert, _)| expert.row(i)))?;
                 let anti = said(anti.as_ref().map(|(anti, _)| anti.row(i)))?;
-                let (alpha, is_normalized) = (term.pair.alpha.at(written), term.kind == Kind::Guidance);
-                Some(Term { expert, anti, alpha, is_normalized })
+                let (weight, is_normalized) = (term.pair.weight(written), term.kind == Kind::Guidance);
+                Some(Term { expert, anti, weight, is_normalized })
             });
             let terms: Vec<Term<'_>> = terms.collect();
             let kl = mixer.mix(rows.row_mut(i), &terms, &steered.filter, budget);

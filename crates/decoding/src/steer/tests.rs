@@ -274,6 +274,27 @@ mod laws {
                 }),
             ),
             (
+                "alphas of tokens",
+                {
+                    let set = |tokens: &[u32]| {
+                        let mut set = TokenSet::new(4);
+                        tokens.iter().for_each(|&token| set.insert(token));
+                        Arc::new(set)
+                    };
+                    let pair = pair("0.8").of_tokens(set(&[1]), "0:1".parse().unwrap());
+                    let pair = pair.of_tokens(set(&[1, 3]), "-0.5..1.5:2".parse().unwrap());
+                    own(&none, Steered::new(table(1), vec![pair]))
+                },
+                Box::new(move |text: &[u32]| {
+                    // Of each token, at each place of the text.
+                    let alphas = [[0.8, 0.0, 0.8, -0.5], [0.8, 0.0, 0.8, 0.5], [0.8, 0.0, 0.8, 1.5]][text.len()];
+                    let [base, expert, anti] = [1, 2, 3].map(|seed| softmax(&after(seed, &PROMPT)(text)));
+                    let weight = |v: usize| base[v] * (expert[v] / anti[v]).powf(alphas[v]);
+                    let total: f64 = (0..4).map(weight).sum();
+                    (0..4).map(|v| weight(v) / total).collect()
+                }),
+            ),
+            (
                 "DExperts",
                 own(
                     &none,

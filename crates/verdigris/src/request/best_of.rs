@@ -40,13 +40,13 @@ impl Request<'_> {
     ///
     /// # Errors
     /// [`Error::Reward`] for no text at all and a temperature that is none, [`Error::ForeignExpert`] for a reward model
-    /// of other tokens, [`Error::RewardContext`] for texts that it cannot read, and those of [`Request::texts`].
+    /// of other tokens, [`Error::JudgeContext`] for texts that it cannot read, and those of [`Request::texts`].
     #[doc(alias = "best_of_n")]
     pub fn best_of(mut self, count: usize, reward: &Reward, temperature: f64) -> Result<BestOf, Error> {
         can_be_chosen_from(count, temperature)?;
         self.engine.shares_tokens(reward.tokenizer())?;
         let prompt = self.prompt_tokens(&self.prompt)?;
-        self.fits_into(reward, prompt.len())?;
+        self.fits_into(reward.model.context_length(), 0, prompt.len())?;
         let seed = self.seed_or_a_new_one()?;
         self.seed = Some(seed);
         let texts = self.stream_texts(count, |_, _| ControlFlow::Continue(()))?;
@@ -78,11 +78,10 @@ impl Request<'_> {
         Ok(chosen(texts, rewards, temperature, seed))
     }
 
-    /// Whether a reward model can read the longest text of this request.
-    pub(super) fn fits_into(&self, reward: &Reward, prompt_tokens: usize) -> Result<(), Error> {
-        let context = reward.model.context_length();
-        let tokens = prompt_tokens.saturating_add(self.max_tokens).min(self.engine.context_length());
-        if tokens > context { Err(Error::RewardContext { tokens, context }) } else { Ok(()) }
+    /// Whether a judge of that context can read the longest text of this request, and so many tokens before it.
+    pub(super) fn fits_into(&self, context: usize, before: usize, prompt_tokens: usize) -> Result<(), Error> {
+        let tokens = before + prompt_tokens.saturating_add(self.max_tokens).min(self.engine.context_length());
+        if tokens > context { Err(Error::JudgeContext { tokens, context }) } else { Ok(()) }
     }
 }
 

@@ -11,7 +11,7 @@ use verdigris_watermark::{Embed, Key};
 
 use crate::error::Error;
 use crate::prompt::Prompt;
-use crate::request::{Form, Guidance, Request};
+use crate::request::{Form, Request};
 
 /// What numbers in JSON hold exactly everywhere: seeds that are made here stay below, with room for those after them.
 const EXACT: u64 = (1 << 53) - (1 << 32);
@@ -68,25 +68,6 @@ impl Request<'_> {
         }))
     }
 
-    /// The guide, one for all texts of the request, so that a common beginning is read once.
-    pub(super) fn guide_asked_for(&self, prompt_tokens: usize) -> Result<Option<Arc<Guide>>, Error> {
-        let Some(Guidance { reward, weight, top_k }) = self.guide else { return Ok(None) };
-        if !(weight as f32).is_finite() {
-            return Err(Error::Reward { what: "the weight of a guide", value: weight, must: "a number" });
-        }
-        if top_k == 0 {
-            return Err(Error::Reward {
-                what: "the number of tokens that a guide tries",
-                value: 0.0,
-                must: "1 or more",
-            });
-        }
-        self.engine.shares_tokens(reward.tokenizer())?;
-        self.fits_into(reward, prompt_tokens)?;
-        let scorer = reward.model.scorer().clone();
-        Ok(Some(Arc::new(Guide::new(scorer, weight as f32, top_k, self.engine.context_length()))))
-    }
-
     pub(super) fn embed(&self, key: &Key) -> Result<Embed, Error> {
         self.engine.reader().fits(key)?;
         let embed = match self.payload {
@@ -108,7 +89,7 @@ impl Request<'_> {
         &self,
         room: usize,
         form: Option<&Constraint>,
-        guide: Option<&Arc<Guide>>,
+        guides: &[Arc<Guide>],
         seed: u64,
     ) -> Result<Target, Error> {
         if let Some(text) = self.stops.iter().find(|text| text.is_empty() || text.len() > Self::LONGEST_STOP) {
@@ -154,7 +135,7 @@ impl Request<'_> {
             form.check()?;
             transforms.push_named(self.form.as_ref().map_or("constraint", Form::name), form);
         }
-        if let Some(guide) = guide {
+        for guide in guides {
             transforms.push_named("guide", guide.clone());
         }
         // What is too small for the numbers that rows are made of is none.

@@ -1,6 +1,7 @@
 //! Several texts side by side: one step of all of them is one call of the model.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use verdigris_constrain::Constraint;
 use verdigris_decoding::{Guide, Stop, Target, Together};
@@ -49,16 +50,16 @@ impl Request<'_> {
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let seeds = (0..count as u64).map(|i| first.wrapping_add(i));
-        let guide = self.guide_asked_for(prompt.len())?;
+        let guides = self.guides_asked_for(prompt.len())?;
         let model = self.text_model(&self.prompt, &prompt)?;
         let room = self.room(&model, &prompt);
-        let target = |seed| self.target(room, form.as_ref(), guide.as_ref(), seed);
+        let target = |seed| self.target(room, form.as_ref(), &guides, seed);
         let targets = seeds.clone().map(target).collect::<Result<Vec<_>, _>>()?;
         let together = Together::new(model.model().clone(), &targets, &prompt, &self.limits())?;
         let together = self.drafting(together, targets.iter().map(|target| (target, prompt.len())))?;
         let texts = seeds.map(|seed| self.begun(prompt.len(), seed)).collect();
         let finish = |i: usize, written: &mut Written| self.reread(&model, &targets[i], &prompt, written);
-        Ok(side_by_side(together, texts, form.as_ref(), guide.as_deref(), &finish, &mut each)?.0)
+        Ok(side_by_side(together, texts, form.as_ref(), &guides, &finish, &mut each)?.0)
     }
 
     /// Writes a text after each of these prompts, which take the place of the request's own. The text after the
@@ -105,10 +106,10 @@ impl Request<'_> {
             prompts_read.push((prompt, model, seed));
         }
         let longest = prompts_read.iter().map(|(prompt, ..)| prompt.len()).max().unwrap_or(0);
-        let guide = self.guide_asked_for(longest)?;
+        let guides = self.guides_asked_for(longest)?;
         let mut begun = Vec::with_capacity(prompts_read.len());
         for (prompt, model, seed) in prompts_read {
-            let target = self.target(self.room(&model, &prompt), form.as_ref(), guide.as_ref(), seed)?;
+            let target = self.target(self.room(&model, &prompt), form.as_ref(), &guides, seed)?;
             begun.push((target, prompt, model, seed));
         }
         let mut all = Vec::with_capacity(begun.len());
@@ -125,8 +126,7 @@ impl Request<'_> {
                 let (target, prompt, model, _) = &some[i];
                 self.reread(model, target, prompt, written)
             };
-            let (written, goes_on) =
-                side_by_side(together, texts, form.as_ref(), guide.as_deref(), &finish, &mut each)?;
+            let (written, goes_on) = side_by_side(together, texts, form.as_ref(), &guides, &finish, &mut each)?;
             all.extend(written);
             if goes_on.is_break() {
                 break;
@@ -164,7 +164,7 @@ fn side_by_side(
     mut together: Together<'_>,
     texts: Vec<Text<'_>>,
     form: Option<&Constraint>,
-    guide: Option<&Guide>,
+    guides: &[Arc<Guide>],
     finish: Finish<'_>,
     each: &mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>,
 ) -> Result<(Vec<Written>, ControlFlow<()>), Error> {
@@ -174,7 +174,7 @@ fn side_by_side(
     while goes_on.is_continue()
         && let Some(step) = together.next()
     {
-        let (i, token) = step.map_err(|fault| Error::of_text(fault, form, guide))?;
+        let (i, token) = step.map_err(|fault| Error::of_text(fault, form, guides))?;
         // A text is over when its last token is handed over, which is this one perhaps.
         let text = open[i].as_mut().expect("a text has no token behind its end");
         let piece = text.push(token, together.provenance());

@@ -2,6 +2,7 @@
 
 mod best_of;
 mod explain;
+mod guide;
 mod law;
 mod logprobs;
 mod many;
@@ -31,10 +32,10 @@ pub use search::Hypothesis;
 
 use crate::engine::Engine;
 use crate::prompt::Prompt;
+use crate::request::guide::Guidance;
 use crate::request::processors::Processors;
 use crate::request::steering::MemberPrompts;
 use crate::request::warpers::Warpers;
-use crate::reward::Reward;
 
 /// A request to write. Nothing is checked or computed before [`Request::text`] or one of the other methods that
 /// write.
@@ -61,8 +62,8 @@ use crate::reward::Reward;
 /// [`Request::suppress_tokens`] and [`Request::through_end`]; biases ([`Request::logit_bias`],
 /// [`Request::sequence_bias`], [`Request::bad_words`]); penalties; [`Request::dry_multiplier`];
 /// [`Request::no_repeat_ngram_size`], [`Request::min_tokens`] and forced tokens; one's own steps ([`Request::transform`]); the form (as
-/// [`Request::regex`]); a reward model ([`Request::guide`]), which so scores nothing that cannot come and is part of what
-/// the mark is put on; a watermark of green lists; temperature, top-k, top-p, min-p, typical, epsilon, eta, top-a and
+/// [`Request::regex`]); judges ([`Request::guide`]), which so score nothing that cannot come and are part of what the
+/// mark is put on; a watermark of green lists; temperature, top-k, top-p, min-p, typical, epsilon, eta, top-a and
 /// XTC; and a watermark of noise, which keeps the law that all these leave. Then the token is drawn.
 #[must_use = "a request does nothing until its text is asked for"]
 #[derive(Clone)]
@@ -92,7 +93,7 @@ pub struct Request<'a> {
     logprobs_mode: LogprobsMode,
     explain: bool,
     own: Option<Arc<Chain>>,
-    guide: Option<Guidance<'a>>,
+    guides: Vec<Guidance<'a>>,
     member_prompts: MemberPrompts,
     seed: Option<u64>,
     through_end: bool,
@@ -122,14 +123,6 @@ impl Form {
             Self::Given(_) => "constraint",
         }
     }
-}
-
-/// A reward model that has its say about every token.
-#[derive(Clone, Copy)]
-struct Guidance<'a> {
-    reward: &'a Reward,
-    weight: f64,
-    top_k: usize,
 }
 
 /// Who guesses.
@@ -211,7 +204,7 @@ impl<'a> Request<'a> {
             logprobs_mode: LogprobsMode::Raw,
             explain: false,
             own: None,
-            guide: None,
+            guides: Vec::new(),
             member_prompts: MemberPrompts::default(),
             seed: None,
             through_end: false,
@@ -353,14 +346,6 @@ impl<'a> Request<'a> {
             None => Chain::new(),
         };
         self.own = Some(Arc::new(before.then(step)));
-        self
-    }
-
-    /// Lets a reward model have its say about every token: `weight` times what it thinks of the text with the token is
-    /// added to the logits of the `top_k` tokens that are likeliest of those allowed, and all others are left out
-    /// ([`Guide`](verdigris_decoding::Guide): ARGS, FUDGE). That costs a call of the reward model for each token.
-    pub fn guide(mut self, reward: &'a Reward, weight: f64, top_k: usize) -> Self {
-        self.guide = Some(Guidance { reward, weight, top_k });
         self
     }
 

@@ -40,16 +40,16 @@ impl Request<'_> {
         }
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
-        let guide = self.guide_asked_for(prompt.len())?;
+        let guides = self.guides_asked_for(prompt.len())?;
         let model = self.text_model(&self.prompt, &prompt)?;
-        let target = self.target(self.room(&model, &prompt), form.as_ref(), guide.as_ref(), seed)?;
+        let target = self.target(self.room(&model, &prompt), form.as_ref(), &guides, seed)?;
         let mut writing = self.writing(&model, &target, &prompt, contrast)?;
         let mut text = Text::new(&self, prompt.len(), seed);
         let mut stopped = None;
         while stopped.is_none()
             && let Some(token) = writing.next()
         {
-            let token = token.map_err(|fault| Error::of_text(fault, form.as_ref(), guide.as_deref()))?;
+            let token = token.map_err(|fault| Error::of_text(fault, form.as_ref(), &guides))?;
             let piece = text.push(token, writing.provenance());
             if !piece.is_empty() && each(piece).is_break() {
                 let mut written = text.end(None, writing.acceptance(), self.lossy(), form.as_ref()).0;

@@ -134,9 +134,9 @@ impl<'a> Request<'a> {
         self.can_be_searched(BEAMS)?;
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
-        let guide = self.guide_asked_for(prompt.len())?;
+        let guides = self.guides_asked_for(prompt.len())?;
         let model = self.text_model(&self.prompt, &prompt)?;
-        let target = self.target(self.room(&model, &prompt), form.as_ref(), guide.as_ref(), seed)?;
+        let target = self.target(self.room(&model, &prompt), form.as_ref(), &guides, seed)?;
         let form = form.as_ref();
         let text = |tokens: &[TokenId]| {
             let mut text = self.begun(prompt.len(), seed);
@@ -147,7 +147,7 @@ impl<'a> Request<'a> {
         };
         let ends = |tokens: &[TokenId]| !self.stops.is_empty() && text(tokens).is_stopped();
         let found = found(model.model().clone(), &prompt, &target, &ends);
-        let found = found.map_err(|fault| Error::of_text(fault, form, guide.as_deref()))?;
+        let found = found.map_err(|fault| Error::of_text(fault, form, &guides))?;
         let mut all = Vec::with_capacity(found.len());
         for (search::Hypothesis { tokens, stop, logprob, score }, drawn) in found {
             let mut written = text(&tokens).end(Some(stop), None, None, form).0;

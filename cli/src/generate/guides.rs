@@ -1,0 +1,105 @@
+//! Judges that have their say about every token, as options.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use verdigris::{Classes, Engine, Request, Reward};
+
+use crate::error::Failure;
+use crate::generate::rewards::reward;
+use crate::model::{EngineOptions, load};
+use crate::number::whole;
+
+#[derive(Args)]
+pub(super) struct GuideOptions {
+    /// Let this reward model have its say about every token: the likeliest tokens gain what it thinks of the text with
+    /// them, and all others are left out
+    #[arg(long, value_name = "PATH|NAME")]
+    guide: Option<PathBuf>,
+    /// Take the guide's number for the logit of an attribute, and let its log-probability count (FUDGE)
+    #[arg(long, requires = "guide")]
+    guide_logit: bool,
+    /// Let a language model of this class of texts, against those of others, have that say (GeDi): the first is the
+    /// class that is wanted. One for all classes or one for each
+    #[arg(long, value_name = "PATH|NAME", conflicts_with = "guide")]
+    class_model: Vec<PathBuf>,
+    /// What it reads before the prompt and the text, such as the name of the class; one for each class
+    #[arg(long, value_name = "TEXT", requires = "class_model", allow_hyphen_values = true)]
+    class_prompt: Vec<String>,
+    /// By how much scores are multiplied; below 0 leads away [default: 1, and 30 of classes]
+    #[arg(long, value_name = "W", allow_negative_numbers = true)]
+    guide_weight: Option<f64>,
+    /// How many tokens are tried [default: 10, and 200 of classes]
+    #[arg(long, value_name = "K", value_parser = whole::<usize>)]
+    guide_top_k: Option<usize>,
+}
+
+/// Who judges, loaded.
+pub(super) struct Judges {
+    guide: Option<Reward>,
+    /// Of each class its model, by its number among those that are loaded, and what it reads first.
+    classes: Vec<(usize, String)>,
+    models: Vec<Engine>,
+}
+
+impl GuideOptions {
+    pub(super) fn judges(&self, engine: &EngineOptions) -> Result<Judges, Failure> {
+        let (models, prompts) = (self.class_model.len(), self.class_prompt.len());
+        if self.guide.is_none() && models == 0 {
+            let unused =
+                [("--guide-weight", self.guide_weight.is_some()), ("--guide-top-k", self.guide_top_k.is_some())];
+            if let Some((option, _)) = unused.iter().find(|(_, is_given)| *is_given) {
+                let message = format!("{option} needs a judge: --guide REWARD, or --class-model with two classes");
+                return Err(Failure::Usage(message));
+            }
+        }
+        if models > 1 && prompts > 0 && models != prompts {
+            return Err(Failure::Usage(format!(
+                "{models} times --class-model but {prompts} times --class-prompt: give one model for all classes, or one \
+                 for each"
+            )));
+        }
+        if models == 1 && prompts < 2 {
+            let message = "one class is no choice: give --class-prompt for the class that is wanted and for another, or a \
+                           second --class-model";
+            return Err(Failure::Usage(message.into()));
+        }
+        let mut loaded: Vec<(&PathBuf, Engine)> = Vec::new();
+        let mut classes = Vec::new();
+        // One for all is one for each.
+        for (i, path) in self.class_model.iter().cycle().take(models.max(prompts)).enumerate() {
+            let number = match loaded.iter().position(|(known, _)| *known == path) {
+                Some(number) => number,
+                None => {
+                    loaded.push((path, load(path, &engine.device()?)?));
+                    loaded.len() - 1
+                }
+            };
+            classes.push((number, self.class_prompt.get(i).cloned().unwrap_or_default()));
+        }
+        let models = loaded.into_iter().map(|(_, engine)| engine).collect();
+        Ok(Judges { guide: self.guide.as_deref().map(reward).transpose()?, classes, models })
+    }
+
+    /// The same request with its judges; the classes are those of [`Judges::classes`].
+    pub(super) fn apply<'r>(&self, request: Request<'r>, judges: &'r Judges, classes: &'r Classes<'r>) -> Request<'r> {
+        let (weight, top_k) = if judges.classes.is_empty() { (1.0, 10) } else { (30.0, 200) };
+        let (weight, top_k) = (self.guide_weight.unwrap_or(weight), self.guide_top_k.unwrap_or(top_k));
+        match &judges.guide {
+            Some(guide) if self.guide_logit => request.guide_by_classifier(guide, weight, top_k),
+            Some(guide) => request.guide(guide, weight, top_k),
+            None if judges.classes.is_empty() => request,
+            None => request.guide_by_classes(classes, weight, top_k),
+        }
+    }
+}
+
+impl Judges {
+    pub(super) fn classes(&self) -> Classes<'_> {
+        let mut classes = Classes::new();
+        for (model, prompt) in &self.classes {
+            classes = classes.class(&self.models[*model], prompt);
+        }
+        classes
+    }
+}

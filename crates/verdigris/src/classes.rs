@@ -1,0 +1,34 @@
+//! Language models that tell classes of texts apart.
+
+use crate::engine::Engine;
+use crate::prompt::Prompt;
+
+/// Classes of texts, each with a language model and what that reads before each text: models that were tuned on texts of
+/// each class, or one model after their names. The first class is the one that texts shall be of
+/// ([`Request::guide_by_classes`](crate::Request::guide_by_classes), which is GeDi).
+///
+/// ```no_run
+/// use verdigris::{Classes, Engine};
+///
+/// let (engine, small) = (Engine::load("fixtures/models/tale")?, Engine::load("fixtures/models/tale-small")?);
+/// let classes = Classes::new().class(&small, "It was a merry day.").class(&small, "It was a sad day.");
+/// let written = engine.request("The captain").guide_by_classes(&classes, 30.0, 200).text()?;
+/// # Ok::<(), verdigris::Error>(())
+/// ```
+#[derive(Clone, Default)]
+#[doc(alias = "gedi")]
+#[must_use = "classes do nothing until a request is guided by them"]
+pub struct Classes<'e>(pub(crate) Vec<(&'e Engine, Prompt)>);
+
+impl<'e> Classes<'e> {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a class: a language model, and what it reads before each text. An empty text is what begins every text.
+    pub fn class(mut self, model: &'e Engine, prompt: impl Into<Prompt>) -> Self {
+        self.0.push((model, prompt.into()));
+        self
+    }
+}
