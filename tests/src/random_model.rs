@@ -1,10 +1,13 @@
-//! Models of random weights in the shapes of real ones: what they write means nothing, their speed does.
+//! Models of random weights: in the shapes of real ones, for their speed, and of a few tokens, for laws that can be
+//! enumerated.
 
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use tempfile::TempDir;
 use verdigris::ModelFolder;
 use verdigris::logits::{Purpose, Random};
+use verdigris::models::{DraftTarget, ModelError};
 
 /// The shape of a Llama.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +42,10 @@ impl Shape {
         inner: 8192,
         tied: true,
     };
+
+    /// That of a model of four tokens.
+    pub const TINY: Self =
+        Self { vocabulary: 4, width: 8, layers: 1, heads: 2, kv_heads: 1, head_dim: 4, inner: 8, tied: false };
 
     /// That of Llama 3.1 8B.
     pub const LLAMA_8B: Self = Self {
@@ -91,37 +98,79 @@ impl Shape {
 /// A folder with such a model, which goes with it.
 pub struct RandomModel {
     folder: TempDir,
+    shape: Shape,
     bytes: u64,
 }
 
+/// Random numbers in bf16 as weights of these names and shapes, uniform between `-spread / 2` and `spread / 2`: how many
+/// bytes they have.
+fn write_weights(path: &Path, weights: Vec<(String, Vec<usize>)>, spread: f32, seed: u64) -> io::Result<u64> {
+    let (mut header, mut bytes) = (serde_json::Map::new(), 0u64);
+    for (name, shape) in weights {
+        let end = bytes + 2 * shape.iter().product::<usize>() as u64;
+        header.insert(name, serde_json::json!({"dtype": "BF16", "shape": shape, "data_offsets": [bytes, end]}));
+        bytes = end;
+    }
+    let header = serde_json::Value::Object(header).to_string();
+    let mut file = BufWriter::new(std::fs::File::create(path)?);
+    file.write_all(&(header.len() as u64).to_le_bytes())?;
+    file.write_all(header.as_bytes())?;
+    // The same million of numbers again and again: their values do not matter to speed.
+    let random = Random::new(seed);
+    let number = |i| (random.uniform(i, Purpose::Weight) as f32 - 0.5) * spread;
+    let numbers = (bytes / 2).min(1 << 20);
+    let noise: Vec<u8> = (0..numbers).flat_map(|i| (number(i).to_bits() >> 16).to_le_bytes()[..2].to_vec()).collect();
+    let mut left = bytes as usize;
+    while left > 0 {
+        let count = left.min(noise.len());
+        file.write_all(&noise[..count])?;
+        left -= count;
+    }
+    file.flush()?;
+    Ok(bytes)
+}
+
 impl RandomModel {
-    /// Writes one, in bf16.
+    /// Writes one, in bf16, with weights as small as those of real models are.
     pub fn write(shape: Shape) -> io::Result<Self> {
+        Self::write_with(shape, 0.07, 1)
+    }
+
+    /// Writes one with weights from `-spread / 2` to `spread / 2` out of a seed.
+    pub fn write_with(shape: Shape, spread: f32, seed: u64) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         std::fs::write(folder.path().join("config.json"), shape.config().to_string())?;
-        let (mut header, mut bytes) = (serde_json::Map::new(), 0u64);
-        for (name, shape) in shape.weights() {
-            let end = bytes + 2 * shape.iter().product::<usize>() as u64;
-            header.insert(name, serde_json::json!({"dtype": "BF16", "shape": shape, "data_offsets": [bytes, end]}));
-            bytes = end;
-        }
-        let header = serde_json::Value::Object(header).to_string();
-        let mut file = BufWriter::new(std::fs::File::create(folder.path().join("model.safetensors"))?);
-        file.write_all(&(header.len() as u64).to_le_bytes())?;
-        file.write_all(header.as_bytes())?;
-        // The same million of numbers again and again: their values do not matter to speed.
-        let random = Random::new(1);
-        let number = |i| (random.uniform(i, Purpose::Weight) as f32 - 0.5) * 0.07;
-        let noise: Vec<u8> =
-            (0..1 << 20).flat_map(|i| (number(i).to_bits() >> 16).to_le_bytes()[..2].to_vec()).collect();
-        let mut left = bytes as usize;
-        while left > 0 {
-            let count = left.min(noise.len());
-            file.write_all(&noise[..count])?;
-            left -= count;
-        }
-        file.flush()?;
-        Ok(Self { folder, bytes })
+        let bytes = write_weights(&folder.path().join("model.safetensors"), shape.weights(), spread, seed)?;
+        Ok(Self { folder, shape, bytes })
+    }
+
+    /// Writes so many Medusa heads for it, with weights of the same kind, and returns their folder, which goes with the
+    /// model.
+    ///
+    /// # Errors
+    /// Where the model cannot be read.
+    pub fn write_medusa(&self, heads: usize, spread: f32, seed: u64) -> Result<ModelFolder, ModelError> {
+        let Shape { vocabulary, width, .. } = self.shape;
+        let fingerprint = DraftTarget::of(&self.folder())?.fingerprint();
+        let path = self.folder.path().join("medusa");
+        let weights = (0..heads).flat_map(|i| {
+            let parts = [
+                ("0.linear.weight", vec![width, width]),
+                ("0.linear.bias", vec![width]),
+                ("1.weight", vec![vocabulary, width]),
+            ];
+            parts.map(|(name, shape)| (format!("medusa_head.{i}.{name}"), shape))
+        });
+        let config = serde_json::json!({
+            "model_type": "verdigris_medusa", "medusa_num_heads": heads, "medusa_num_layers": 1,
+            "draft_vocab_size": vocabulary, "hidden_size": width, "vocab_size": vocabulary, "target": "random",
+            "target_fingerprint": fingerprint,
+        });
+        let written = std::fs::create_dir(&path)
+            .and_then(|()| std::fs::write(path.join("config.json"), config.to_string()))
+            .and_then(|()| write_weights(&path.join("model.safetensors"), weights.collect(), spread, seed));
+        written.expect("a folder of temporary files");
+        Ok(ModelFolder::at(path))
     }
 
     /// Where it lies.

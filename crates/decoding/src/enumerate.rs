@@ -1,4 +1,8 @@
 //! The exact law of a decoder, by taking every branch of the code that runs.
+//!
+//! A [`Branch`] is a [`Chance`] that does not draw: each decision has one of its outcomes, and [`law`] runs the decoder
+//! again until all have been taken. Those who write a [`Drafter`](crate::Drafter) can so prove that it leaves the law of
+//! texts as it is: on a model of a few tokens, for texts of a few tokens, with total variation below 1e-12.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +11,8 @@ use verdigris_logits::{Row, Sampler, TokenId};
 use crate::chance::Chance;
 
 /// One run along a given path of choices; past its end the first possible choice is taken.
-pub(crate) struct Branch {
+#[derive(Debug)]
+pub struct Branch {
     /// For each decision so far: which of its possible outcomes was taken, and of how many.
     path: Vec<(usize, usize)>,
     at: usize,
@@ -45,8 +50,11 @@ impl Chance for &mut Branch {
     }
 }
 
-/// The probability of each text that `run` can write.
-pub(crate) fn law(run: impl Fn(&mut Branch) -> Vec<TokenId>) -> BTreeMap<Vec<TokenId>, f64> {
+/// The probability of each text that `run` can write, whose random decisions all go through the branch.
+///
+/// # Panics
+/// If a run does not meet the decisions of the run before it, up to the one that is taken otherwise.
+pub fn law(run: impl Fn(&mut Branch) -> Vec<TokenId>) -> BTreeMap<Vec<TokenId>, f64> {
     let mut law = BTreeMap::new();
     let mut path = Vec::new();
     loop {

@@ -15,6 +15,7 @@
 //! | [`tree`] | what is guessed: tokens, each with the law that it was drawn from |
 //! | [`rules`] | which guesses stand |
 //! | [`chance`] | where every random decision goes through |
+//! | [`enumerate`] | the exact law of a decoder, for tests |
 //! | [`guide`] | judges that move the likeliest tokens: reward models, classifiers, language models of classes |
 //! | [`search`] | beams, and contrastive search |
 //! | [`best_of`] | one of several texts, by their scores |
@@ -29,8 +30,7 @@ pub mod chance;
 mod device_sampling;
 pub mod draft_length;
 pub mod drafter;
-#[cfg(test)]
-mod enumerate;
+pub mod enumerate;
 pub mod guide;
 pub mod limits;
 pub mod perplexity;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use verdigris_logits::TokenId;
 use verdigris_models::{Batch, LanguageModel, Rows, Wanted};
 
-use crate::chance::Seeded;
+use crate::chance::{Chance, Seeded};
 use crate::draft_length::DraftLength;
 use crate::drafter::{Drafter, Undrafted};
 use crate::limits::{Limits, Stop};
@@ -22,9 +22,9 @@ pub type BoxedDrafter<'a> = Box<dyn Drafter + Send + 'a>;
 /// Texts being written side by side, each the one that is written alone: that of [`Plain`](crate::Plain), or, with a
 /// drafter of its own, that of [`Speculative`]. As an iterator it gives tokens, each with the number of its text, and
 /// ends with the last text or the first error, which comes after the tokens that were written before it.
-pub struct Together<'a> {
+pub struct Together<'a, C = Seeded> {
     model: Arc<dyn LanguageModel>,
-    texts: Vec<Speculative<'a, BoxedDrafter<'a>, Seeded>>,
+    texts: Vec<Speculative<'a, BoxedDrafter<'a>, C>>,
     /// How drafts are judged, where there are any.
     rule: Option<Rule>,
     /// What is not handed over yet: tokens that are written, and behind them what the texts cannot go on for.
@@ -81,8 +81,24 @@ impl<'a> Together<'a> {
         model: Arc<dyn LanguageModel>,
         texts: impl IntoIterator<Item = (Arc<dyn LanguageModel>, &'a Target, &'p [TokenId], Limits)>,
     ) -> Result<Self, DecodeError> {
-        let begin = |(model, target, prompt, limits): (_, &'a Target, _, _)| {
-            let (drafter, chance) = (Box::new(Undrafted), Seeded(target.random));
+        let seeded = |(model, target, prompt, limits): (_, &'a Target, _, _)| {
+            (model, target, prompt, limits, Seeded(target.random))
+        };
+        Self::by_chances(model, texts.into_iter().map(seeded))
+    }
+}
+
+impl<'a, C: Chance> Together<'a, C> {
+    /// As [`Together::each_of`], with chances of one's own in the place of those that seeds give.
+    ///
+    /// # Errors
+    /// As [`Together::each`].
+    pub fn by_chances<'p>(
+        model: Arc<dyn LanguageModel>,
+        texts: impl IntoIterator<Item = (Arc<dyn LanguageModel>, &'a Target, &'p [TokenId], Limits, C)>,
+    ) -> Result<Self, DecodeError> {
+        let begin = |(model, target, prompt, limits, chance): (_, &'a Target, _, _, C)| {
+            let drafter = Box::new(Undrafted);
             Speculative::new(model, target, prompt, limits, drafter as _, DraftLength::Fixed(0), chance)
         };
         let texts = texts.into_iter().map(begin).collect::<Result<_, _>>()?;
@@ -193,7 +209,7 @@ fn reading_of<'t, T>(texts: &'t mut [T], reading: &[usize]) -> impl Iterator<Ite
     texts.iter_mut().enumerate().filter(|(i, _)| reading.binary_search(i).is_ok()).map(|(_, text)| text)
 }
 
-impl Iterator for Together<'_> {
+impl<C: Chance> Iterator for Together<'_, C> {
     type Item = Result<(usize, TokenId), DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {

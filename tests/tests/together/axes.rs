@@ -1,0 +1,235 @@
+//! What can be asked for together, as data, and what is promised of it.
+
+macro_rules! axis {
+    ($(#[$about:meta])* $axis:ident { $($value:ident = $name:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum $axis {
+            $($value,)*
+        }
+
+        impl $axis {
+            pub(crate) const ALL: &[Self] = &[$(Self::$value,)*];
+
+            /// Its name in tables.
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name,)*
+                }
+            }
+        }
+    };
+}
+
+axis! {
+    /// What becomes of the tokens.
+    Run {
+        One = "one text",
+        Several = "several texts",
+        Prompts = "several prompts",
+        Beams = "beams",
+        SampledBeams = "beam sampling",
+        StochasticBeams = "stochastic beams",
+        Contrastive = "contrastive search",
+    }
+}
+
+axis! {
+    /// Who drafts, and in which shape.
+    Draft {
+        Nobody = "no drafts",
+        Chain = "a chain of a draft model",
+        Tree = "a tree of a draft model",
+        Feature = "a feature drafter",
+        Medusa = "Medusa heads",
+        Lookup = "lookup",
+        Expert = "the expert",
+    }
+}
+
+axis! {
+    Form {
+        Free = "no form",
+        Regex = "regex",
+        JsonSchema = "JSON Schema",
+    }
+}
+
+axis! {
+    Mark {
+        Nothing = "no mark",
+        Hard = "hard",
+        Soft = "soft",
+        Gumbel = "Gumbel",
+        SynthId = "SynthID",
+    }
+}
+
+axis! {
+    Steering {
+        Unsteered = "not steered",
+        ProxyTuning = "proxy-tuning",
+        Guidance = "guidance",
+    }
+}
+
+axis! {
+    /// How a token is taken from its row.
+    Choice {
+        Greedy = "greedy",
+        Sampling = "sampling",
+        Penalties = "penalties",
+    }
+}
+
+/// The sampling of all texts that are drawn, the penalties of those that have some, and how far marks and steering go.
+pub(crate) const TEMPERATURE: f64 = 1.2;
+pub(crate) const TOP_P: f64 = 0.9;
+pub(crate) const REPETITION: f64 = 1.3;
+pub(crate) const PRESENCE: f64 = 0.4;
+pub(crate) const FREQUENCY: f64 = 0.2;
+pub(crate) const GAMMA: f64 = 0.5;
+pub(crate) const DELTA: f64 = 2.5;
+pub(crate) const ALPHA: f64 = 0.8;
+pub(crate) const GUIDANCE: f64 = 1.5;
+
+/// One value of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Combination {
+    pub run: Run,
+    pub draft: Draft,
+    pub form: Form,
+    pub mark: Mark,
+    pub steering: Steering,
+    pub choice: Choice,
+}
+
+/// Texts that are drawn, and nothing else.
+pub(crate) const PLAIN: Combination = Combination {
+    run: Run::One,
+    draft: Draft::Nobody,
+    form: Form::Free,
+    mark: Mark::Nothing,
+    steering: Steering::Unsteered,
+    choice: Choice::Sampling,
+};
+
+/// Two things that have no meaning together.
+pub(crate) struct Refusal {
+    pub what: &'static str,
+    pub with: &'static str,
+    of: fn(&Combination) -> bool,
+    /// What the error says of the cause, and of the cure.
+    pub cause: &'static str,
+    pub cure: &'static str,
+}
+
+pub(crate) const REFUSALS: &[Refusal] = &[
+    Refusal {
+        what: "marks of noise",
+        with: "greedy",
+        of: |c| c.mark.is_noise() && c.choice == Choice::Greedy,
+        cause: "needs a temperature above 0",
+        cure: "raise it, or use a key of green lists",
+    },
+    Refusal {
+        what: "marks of noise",
+        with: "beams of all kinds, contrastive search",
+        of: |c| c.mark.is_noise() && c.run.is_search(),
+        cause: "its noise is what chooses each token",
+        cure: "use a key of green lists",
+    },
+    Refusal {
+        what: "drafts",
+        with: "beams of all kinds, contrastive search",
+        of: |c| c.draft != Draft::Nobody && c.run.is_search(),
+        cause: "a draft guesses at the draws of one text",
+        cure: "leave it out",
+    },
+    Refusal {
+        what: "stochastic beams",
+        with: "greedy",
+        of: |c| c.run == Run::StochasticBeams && c.choice == Choice::Greedy,
+        cause: "there is one text to draw",
+        cure: "raise it, or search with beams",
+    },
+    Refusal {
+        what: "drafts of the expert",
+        with: "a model without one",
+        of: |c| c.draft == Draft::Expert && c.steering != Steering::ProxyTuning,
+        cause: "the model has none that counts",
+        cure: "steer it by one",
+    },
+];
+
+/// What is promised of a combination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// Token for token the text of plain decoding with the same seed.
+    Text,
+    /// The law of plain decoding.
+    Law,
+    /// The best texts by the same scores, of those that the search has seen.
+    Best,
+    /// An error that says why, and what to do.
+    Refused,
+}
+
+impl Run {
+    /// Whether texts are not drawn token by token.
+    pub(crate) fn is_search(self) -> bool {
+        matches!(self, Self::Beams | Self::SampledBeams | Self::StochasticBeams | Self::Contrastive)
+    }
+}
+
+impl Draft {
+    /// Whether drafts are drawn, and not guesses at what the target will draw.
+    fn is_drawn(self) -> bool {
+        !matches!(self, Self::Nobody | Self::Lookup)
+    }
+}
+
+impl Mark {
+    pub(crate) fn is_noise(self) -> bool {
+        matches!(self, Self::Gumbel | Self::SynthId)
+    }
+}
+
+impl Combination {
+    /// Why it is refused: more than one reason may hold.
+    pub(crate) fn refusals(self) -> impl Iterator<Item = &'static Refusal> {
+        REFUSALS.iter().filter(move |refusal| (refusal.of)(&self))
+    }
+
+    pub(crate) fn promise(self) -> Promise {
+        match (self.run, self.choice) {
+            _ if self.refusals().next().is_some() => Promise::Refused,
+            (Run::Beams | Run::SampledBeams | Run::Contrastive, _) => Promise::Best,
+            (Run::StochasticBeams, _) => Promise::Law,
+            (_, Choice::Greedy) => Promise::Text,
+            _ if self.draft.is_drawn() => Promise::Law,
+            _ => Promise::Text,
+        }
+    }
+}
+
+/// Ways to write, each with all forms, marks, steering and choices.
+pub(crate) fn all(ways: &[(Run, Draft)]) -> Vec<Combination> {
+    let mut all = Vec::new();
+    for &(run, draft) in ways {
+        for &form in Form::ALL {
+            for &mark in Mark::ALL {
+                for &steering in Steering::ALL {
+                    let each = Choice::ALL.iter();
+                    all.extend(each.map(|&choice| Combination { run, draft, form, mark, steering, choice }));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Every run with every drafter.
+pub(crate) fn ways() -> Vec<(Run, Draft)> {
+    Run::ALL.iter().flat_map(|&run| Draft::ALL.iter().map(move |&draft| (run, draft))).collect()
+}

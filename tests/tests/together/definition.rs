@@ -1,0 +1,237 @@
+//! The law of texts by the definitions of what is asked for, in numbers of 64 bits, and without the code that writes: a
+//! form is the list of all texts that have it, by the judgement of others, and a mark is what a detector reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use verdigris::logits::TokenId;
+use verdigris::models::{Batch, LanguageModel, Rows, Wanted};
+use verdigris::watermark::Scheme;
+
+use crate::axes::{
+    ALPHA, Choice, Combination, DELTA, FREQUENCY, Form, GUIDANCE, Mark, PRESENCE, REPETITION, Steering, TEMPERATURE,
+    TOP_P,
+};
+use crate::world::{END, World};
+
+/// Texts without their ends, with their probabilities or their scores.
+pub(crate) type Texts = BTreeMap<Vec<TokenId>, f64>;
+
+const NEVER: f64 = f64::NEG_INFINITY;
+
+pub(crate) struct Definition<'w> {
+    world: &'w World,
+    of: Combination,
+    tokens: usize,
+    prompt: Vec<TokenId>,
+    negative: Vec<TokenId>,
+    /// Texts that have the form.
+    whole: BTreeSet<Vec<TokenId>>,
+    /// Of SynthID one for each layer.
+    schemes: Vec<Arc<dyn Scheme>>,
+}
+
+impl<'w> Definition<'w> {
+    /// Of texts of at most so many tokens, with the key of a number.
+    pub(crate) fn new(world: &'w World, of: Combination, tokens: usize, key: u32) -> Self {
+        let tokenizer = world.reader().tokenizer();
+        let judge = world.judge(of.form);
+        let mut whole = BTreeSet::new();
+        let mut open = vec![Vec::new()];
+        while let Some(text) = open.pop() {
+            if text.len() < tokens {
+                open.extend((0..END).map(|token| [&text[..], &[token]].concat()));
+            }
+            if judge(&tokenizer.decode(&text)) {
+                whole.insert(text);
+            }
+        }
+        let schemes = match of.mark {
+            Mark::Nothing => Vec::new(),
+            Mark::SynthId => world.layers(key),
+            Mark::Hard | Mark::Soft | Mark::Gumbel => vec![world.key(of.mark, key).unwrap().scheme().unwrap()],
+        };
+        let [prompt, negative] = [world.prompt, world.negative].map(|text| tokenizer.encode_prompt(text).unwrap());
+        Self { world, of, tokens, prompt, negative, whole, schemes }
+    }
+
+    /// All texts and their probabilities.
+    pub(crate) fn texts(&self) -> Texts {
+        self.walk(1.0, |written| self.law(written), |p, q| p * q)
+    }
+
+    /// All texts and the sums that beams rank them by: what is left of log-probabilities when all steps but those of a
+    /// draw have acted on them.
+    pub(crate) fn scores(&self) -> Texts {
+        let scores = |written: &[TokenId]| {
+            let row = self.row(written);
+            let normalizer = log_sum_exp(&row);
+            self.steps(row.into_iter().map(|z| z - normalizer).collect(), written)
+        };
+        self.walk(0.0, scores, |sum, score| sum + score)
+    }
+
+    /// Goes through all texts, with what their tokens come to.
+    fn walk(&self, first: f64, of: impl Fn(&[TokenId]) -> Vec<f64>, and: impl Fn(f64, f64) -> f64) -> Texts {
+        let (mut all, mut open) = (Texts::new(), vec![(Vec::new(), first)]);
+        while let Some((text, sum)) = open.pop() {
+            if text.len() == self.tokens {
+                all.insert(text, sum);
+                continue;
+            }
+            for (token, value) in (0..).zip(of(&text)).filter(|(_, value)| *value != NEVER && *value != 0.0) {
+                let sum = and(sum, value);
+                match token {
+                    END => drop(all.insert(text.clone(), sum)),
+                    _ => open.push(([&text[..], &[token]].concat(), sum)),
+                }
+            }
+        }
+        all
+    }
+
+    /// The law of the token after some that are written.
+    pub(crate) fn law(&self, written: &[TokenId]) -> Vec<f64> {
+        let mut row = self.steps(self.row(written), written);
+        if self.of.choice == Choice::Greedy {
+            let best = (0..row.len()).rev().max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();
+            return (0..row.len()).map(|token| f64::from(u8::from(token == best))).collect();
+        }
+        row.iter_mut().for_each(|z| *z /= TEMPERATURE);
+        let mut law = normalized(&row);
+        let mut order: Vec<usize> = (0..law.len()).collect();
+        order.sort_by(|&a, &b| law[b].total_cmp(&law[a]));
+        let mut mass = 0.0;
+        for token in order {
+            if mass >= TOP_P {
+                law[token] = 0.0;
+            }
+            mass += law[token];
+        }
+        let total: f64 = law.iter().sum();
+        law.iter_mut().for_each(|p| *p /= total);
+        match self.of.mark {
+            Mark::Gumbel => self.by_gumbel(law, written),
+            Mark::SynthId => self.by_tournament(law, written),
+            _ => law,
+        }
+    }
+
+    /// What the models say.
+    fn row(&self, written: &[TokenId]) -> Vec<f64> {
+        let World { base, expert, anti, .. } = self.world;
+        let after = |model: &Arc<dyn LanguageModel>, prompt: &[TokenId]| read(model, &[prompt, written].concat());
+        let own = after(base.model(), &self.prompt);
+        match self.of.steering {
+            Steering::Unsteered => own,
+            Steering::ProxyTuning => {
+                let [expert, anti] = [expert, anti].map(|engine| after(engine.model(), &self.prompt));
+                (0..own.len()).map(|v| own[v] + ALPHA * (expert[v] - anti[v])).collect()
+            }
+            Steering::Guidance => {
+                let away = after(base.model(), &self.negative);
+                let [normalizer, of_away] = [&own, &away].map(|row| log_sum_exp(row));
+                let ln = |v: usize| (own[v] - normalizer, away[v] - of_away);
+                (0..own.len()).map(ln).map(|(p, q)| q + GUIDANCE * (p - q)).collect()
+            }
+        }
+    }
+
+    /// Penalties, the form, and a mark of green lists.
+    fn steps(&self, mut row: Vec<f64>, written: &[TokenId]) -> Vec<f64> {
+        if self.of.choice == Choice::Penalties {
+            for (token, z) in (0..).zip(&mut row) {
+                let count = written.iter().filter(|&&other| other == token).count() as f64;
+                if count > 0.0 || self.prompt.contains(&token) {
+                    *z = if *z > 0.0 { *z / REPETITION } else { *z * REPETITION };
+                }
+                *z -= if count > 0.0 { PRESENCE + count * FREQUENCY } else { 0.0 };
+            }
+        }
+        if self.of.form != Form::Free {
+            for (token, z) in (0..).zip(&mut row) {
+                let goes_on = |whole: &Vec<TokenId>| whole.starts_with(&[written, &[token]].concat());
+                let may = if token == END { self.whole.contains(written) } else { self.whole.iter().any(goes_on) };
+                *z = if may { *z } else { NEVER };
+            }
+        }
+        let green = |token| self.score(0, &[&self.prompt, written].concat(), token) == Some(1.0);
+        match self.of.mark {
+            Mark::Soft => (0..).zip(&mut row).filter(|(token, _)| green(*token)).for_each(|(_, z)| *z += DELTA),
+            Mark::Hard => {
+                let left: Vec<f64> = (0..).zip(&row).map(|(token, &z)| if green(token) { z } else { NEVER }).collect();
+                if left.iter().any(|&z| z > NEVER) {
+                    row = left;
+                }
+            }
+            _ => (),
+        }
+        row
+    }
+
+    /// What a detector reads from a token after others; `None` after too few of them.
+    fn score(&self, layer: usize, before: &[TokenId], token: TokenId) -> Option<f64> {
+        let scheme = &self.schemes[layer];
+        let context = &before[before.len().checked_sub(scheme.context_width())?..];
+        let mut observed = Vec::new();
+        scheme.observe(&[context, &[token]].concat(), &mut observed);
+        Some(f64::from(observed[0].score))
+    }
+
+    /// Whether what stands before a token of a text, that begins with something else, stood before another.
+    fn is_repeated(&self, begun: &[TokenId], written: &[TokenId]) -> bool {
+        let width = self.schemes[0].context_width();
+        let text = [begun, written].concat();
+        let context = |end: usize| &text[end - width..end];
+        (begun.len()..text.len()).any(|end| context(end) == context(text.len()))
+    }
+
+    /// The token with the highest `ln p - ln(-ln u)`, where the detector's score is `-ln(1 - u)`.
+    fn by_gumbel(&self, law: Vec<f64>, written: &[TokenId]) -> Vec<f64> {
+        if self.is_repeated(&self.prompt, written) {
+            return law;
+        }
+        let before = [&self.prompt, written].concat();
+        let noisy = |token: usize| {
+            let score = self.score(0, &before, token as TokenId).unwrap();
+            law[token].ln() - (-(-(-score).exp_m1()).ln()).ln()
+        };
+        let best = (0..law.len()).max_by(|&a, &b| noisy(a).total_cmp(&noisy(b))).unwrap();
+        (0..law.len()).map(|token| f64::from(u8::from(token == best))).collect()
+    }
+
+    /// Dathathri et al. 2024, for tournaments of two: in each layer a token wins against each other that has no more.
+    fn by_tournament(&self, mut law: Vec<f64>, written: &[TokenId]) -> Vec<f64> {
+        let padding = vec![0; self.schemes[0].context_width()];
+        if self.is_repeated(&padding, written) {
+            return law;
+        }
+        let before = [&padding[..], written].concat();
+        for layer in 0..self.schemes.len() {
+            let bits: Vec<f64> =
+                (0..law.len()).map(|token| self.score(layer, &before, token as TokenId).unwrap()).collect();
+            // Half of a game of equals is won.
+            let wins = |a: usize, b: usize| (1.0 + bits[a] - bits[b]) / 2.0;
+            let won = |a: usize| (0..law.len()).map(|b| 2.0 * law[a] * law[b] * wins(a, b)).sum();
+            law = (0..law.len()).map(won).collect();
+        }
+        law
+    }
+}
+
+/// The row after all of some tokens, which are read at once.
+fn read(model: &Arc<dyn LanguageModel>, tokens: &[TokenId]) -> Vec<f64> {
+    let mut rows = Rows::default();
+    let mut sequence = model.clone().begin(tokens.len()).unwrap();
+    sequence.forward(&Batch::chain(tokens, Wanted::Last), &mut rows).unwrap();
+    rows.last().iter().map(|&z| f64::from(z)).collect()
+}
+
+fn log_sum_exp(row: &[f64]) -> f64 {
+    row.iter().map(|z| z.exp()).sum::<f64>().ln()
+}
+
+fn normalized(row: &[f64]) -> Vec<f64> {
+    let normalizer = log_sum_exp(row);
+    row.iter().map(|z| (z - normalizer).exp()).collect()
+}

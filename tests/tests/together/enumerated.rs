@@ -1,0 +1,343 @@
+//! Every way to write, with every branch of its code taken: the law of whole texts of a model of four tokens.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use verdigris::Key;
+use verdigris::decoding::drafter::Undrafted;
+use verdigris::decoding::enumerate::{Branch, law};
+use verdigris::decoding::search::Draws;
+use verdigris::decoding::together::BoxedDrafter;
+use verdigris::decoding::tree::{DraftTree, Origin};
+use verdigris::decoding::{
+    Alpha, Beams, Chance, Coupling, DecodeError, DraftLength, DraftModel, Drafter, EarlyStopping, Limits, Lookup,
+    Medusa, OwnPrompts, Pair, Rule, Speculative, Steered, Target, Together, TreeShape, Typical,
+};
+use verdigris::logits::transform::ChainState;
+use verdigris::logits::warp::{Temperature, TopP};
+use verdigris::logits::{Chain, CountPenalty, Random, RepetitionPenalty, Row, Sampler, TokenId, Transform};
+use verdigris::models::{DraftHead, LanguageModel};
+
+use crate::axes::{
+    ALPHA, Choice, Combination, Draft, FREQUENCY, Form, GUIDANCE, Mark, PRESENCE, REPETITION, Run, Steering,
+    TEMPERATURE, TOP_P,
+};
+use crate::definition::Texts;
+use crate::world::{END, World};
+
+/// A step of the law, in the order in which they act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Penalties,
+    Form,
+    Green,
+    Warpers,
+    Noise,
+}
+
+/// What can be wrong with how things are put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Nothing,
+    /// One step acts just before another, which should act first.
+    Before(Step, Step),
+    /// A step does not see what is written.
+    Stale(Step),
+    /// A step is left out.
+    Without(Step),
+    /// The model is not steered.
+    Unsteered,
+    /// Drafts stand where they are typical.
+    Typical,
+    /// Guesses are handed over as if they had been drawn.
+    GuessesAsDraws,
+    /// The second of two texts is drawn with what the first was drawn with.
+    OneChance,
+}
+
+/// A combination that is ready to be run.
+pub(crate) struct Setup<'w> {
+    world: &'w World,
+    of: Combination,
+    fault: Fault,
+    limits: Limits,
+    prompt: Vec<TokenId>,
+    model: Arc<dyn LanguageModel>,
+    /// The same, where it is steered by a pair.
+    steered: Option<Arc<Steered>>,
+    target: Target,
+}
+
+/// A step whose state stays what it was after the prompt.
+struct Stale(Chain);
+
+impl Transform for Stale {
+    type State = ChainState;
+    fn start(&self, prompt: &[TokenId]) -> ChainState {
+        self.0.start(prompt)
+    }
+    fn apply(&self, state: &ChainState, row: &mut Row) {
+        self.0.apply(state, row);
+    }
+    fn advance(&self, _: &mut ChainState, _: TokenId) {}
+}
+
+/// Hands over what another drafter guesses as drawn from a law in which all tokens are alike.
+struct AsDrawn<'a>(BoxedDrafter<'a>);
+
+impl Drafter for AsDrawn<'_> {
+    fn draft(
+        &mut self,
+        way: usize,
+        text: &[TokenId],
+        state: &ChainState,
+        shape: &TreeShape,
+        chance: &mut dyn Chance,
+        tree: &mut DraftTree,
+    ) -> Result<(), DecodeError> {
+        let mut guessed = DraftTree::default();
+        guessed.clear(text.len());
+        self.0.draft(way, text, state, shape, chance, &mut guessed)?;
+        for node in guessed.nodes() {
+            let law = tree.law(|out| *out = vec![1.0 / f64::from(END + 1); END as usize + 1]);
+            tree.push(node.parent, node.token, Origin::Drawn(law));
+        }
+        Ok(())
+    }
+
+    fn ways(&mut self, text: &[TokenId]) -> &'static [usize] {
+        self.0.ways(text)
+    }
+}
+
+/// The chance of one of two texts, whose decisions are one run's.
+struct OneOfTwo<'b, 'c> {
+    both: &'b RefCell<&'c mut Branch>,
+    /// What the first text has drawn, where the second takes that too.
+    drawn: Option<&'b RefCell<BTreeMap<usize, TokenId>>>,
+}
+
+impl Chance for OneOfTwo<'_, '_> {
+    fn token(&mut self, sampler: Sampler, row: &Row, position: usize) -> Option<TokenId> {
+        let Some(drawn) = self.drawn else { return (&mut **self.both.borrow_mut()).token(sampler, row, position) };
+        if let Some(&token) = drawn.borrow().get(&position).filter(|&&token| row.logits()[token as usize].is_finite()) {
+            return Some(token);
+        }
+        let token = (&mut **self.both.borrow_mut()).token(sampler, row, position)?;
+        drawn.borrow_mut().insert(position, token);
+        Some(token)
+    }
+    fn draft(&mut self, law: &[f64], position: usize, index: usize) -> TokenId {
+        (&mut **self.both.borrow_mut()).draft(law, position, index)
+    }
+    fn accept(&mut self, probability: f64, position: usize, index: usize) -> bool {
+        (&mut **self.both.borrow_mut()).accept(probability, position, index)
+    }
+    fn residual(&mut self, law: &[f64], position: usize) -> TokenId {
+        (&mut **self.both.borrow_mut()).residual(law, position)
+    }
+}
+
+impl<'w> Setup<'w> {
+    /// Of texts of at most so many tokens, with a key where there is a mark.
+    pub(crate) fn new(world: &'w World, of: Combination, tokens: usize, key: Option<&Key>, fault: Fault) -> Self {
+        let tokenizer = world.reader().tokenizer();
+        let [prompt, negative] = [world.prompt, world.negative].map(|text| tokenizer.encode_prompt(text).unwrap());
+        let base = world.base.model().clone();
+        let steered = match of.steering {
+            _ if fault == Fault::Unsteered => None,
+            Steering::Unsteered => None,
+            Steering::ProxyTuning => {
+                let [expert, anti] = [&world.expert, &world.anti].map(|engine| engine.model().clone());
+                Some(Steered::new(base.clone(), vec![Pair::new(expert, anti, Alpha::constant(ALPHA).unwrap())]))
+            }
+            Steering::Guidance => {
+                let own = OwnPrompts { negative: Some(negative), ..OwnPrompts::default() };
+                Some(Steered::new(base.clone(), Vec::new()).guided(GUIDANCE).unwrap().after(&prompt, &own))
+            }
+        };
+        let steered = steered.map(Arc::new);
+        let model = steered.clone().map_or(base, |steered| steered as _);
+        let is_greedy = of.choice == Choice::Greedy;
+        let sampler = if is_greedy { Sampler::Greedy } else { Sampler::Categorical };
+        let transforms = chain(world, of, tokens, key, fault);
+        let target = Target { transforms, sampler, random: Random::new(0) };
+        let limits = Limits { max_tokens: tokens, end: vec![END] };
+        Self { world, of, fault, limits, prompt, model, steered, target }
+    }
+
+    /// The law of what is written; of several texts one after the other.
+    pub(crate) fn texts(&self) -> Texts {
+        match (self.of.run, self.of.draft) {
+            (Run::One, draft) => law(|chance| self.one(draft, chance)),
+            (Run::Several, draft) => law(|chance| self.two(draft, chance)),
+            (Run::StochasticBeams, Draft::Nobody) => {
+                let (model, target, limits) = (self.model.clone(), &self.target, &self.limits);
+                let draws = Draws::new(model, target, &self.prompt, limits, MOST, &|_| false).unwrap();
+                draws.texts.into_iter().map(|drawn| (drawn.text.tokens, drawn.law_logprob.exp())).collect()
+            }
+            (Run::Beams, Draft::Nobody) => {
+                let beams = Beams::new(MOST).unwrap().length_penalty(0.0).unwrap().early_stopping(EarlyStopping::Never);
+                let (model, target, limits) = (self.model.clone(), &self.target, &self.limits);
+                let found = beams.search(model, target, &self.prompt, limits, &|_| false);
+                found.map_or(Texts::new(), |found| found.into_iter().map(|text| (text.tokens, text.score)).collect())
+            }
+            (run, draft) => panic!("{run:?} with {draft:?} is not enumerated"),
+        }
+    }
+
+    /// A text; where it cannot go on it is what stood then, and a token that there is not.
+    fn one(&self, draft: Draft, chance: &mut Branch) -> Vec<TokenId> {
+        let (model, drafter) = match (draft, &self.steered) {
+            (Draft::Expert, Some(steered)) => {
+                let coupling = Coupling::Independent;
+                let drafted = steered.drafted_by_expert(&self.target.transforms, self.target.sampler, coupling);
+                let (model, drafter) = drafted.unwrap();
+                (model, Box::new(drafter) as Box<dyn Drafter>)
+            }
+            _ => (self.model.clone(), self.drafter(draft) as Box<dyn Drafter>),
+        };
+        let (limits, length) = (self.limits.clone(), shape(draft));
+        let run = Speculative::new(model, &self.target, &self.prompt, limits, drafter, length, chance).unwrap();
+        run.judged_by(self.rule()).map(|token| token.unwrap_or(TokenId::MAX)).collect()
+    }
+
+    /// Two texts, with [`TokenId::MAX`] between them. Where one drafts, so does the other, by lookup.
+    fn two(&self, draft: Draft, chance: &mut Branch) -> Vec<TokenId> {
+        let (both, drawn) = (RefCell::new(chance), RefCell::default());
+        let drawn = (self.fault == Fault::OneChance).then_some(&drawn);
+        let text = || {
+            let chance = OneOfTwo { both: &both, drawn };
+            (self.model.clone(), &self.target, &self.prompt[..], self.limits.clone(), chance)
+        };
+        let together = Together::by_chances(self.model.clone(), [text(), text()]).unwrap();
+        let mut together = match draft {
+            Draft::Nobody => together,
+            _ => together.drafting([self.drafter(draft), self.drafter(Draft::Lookup)], shape(draft), self.rule()),
+        };
+        let mut texts = [Vec::new(), Vec::new()];
+        for step in together.by_ref() {
+            let Ok((text, token)) = step else { break };
+            texts[text].push(token);
+        }
+        let [first, second] = texts;
+        [&first[..], &[TokenId::MAX], &second].concat()
+    }
+
+    fn drafter(&self, draft: Draft) -> BoxedDrafter<'_> {
+        let Target { transforms, sampler, .. } = &self.target;
+        let (size, coupling) = (END as usize + 1, Coupling::Independent);
+        let capacity = self.prompt.len() + self.limits.max_tokens;
+        let drafter: BoxedDrafter<'_> = match draft {
+            Draft::Nobody => Box::new(Undrafted),
+            Draft::Lookup => Box::new(Lookup::new(1).over(transforms)),
+            Draft::Chain | Draft::Tree => {
+                let small = self.world.drafter.model().clone();
+                Box::new(DraftModel::new(small, capacity, transforms, *sampler, coupling).unwrap())
+            }
+            Draft::Medusa => {
+                let DraftHead::Medusa(heads) = &self.world.medusa else { panic!("Medusa heads") };
+                Box::new(Medusa::new(heads.clone(), size, transforms, *sampler, coupling))
+            }
+            Draft::Feature | Draft::Expert => panic!("{draft:?} does not draft here"),
+        };
+        match self.fault {
+            Fault::GuessesAsDraws => Box::new(AsDrawn(drafter)),
+            _ => drafter,
+        }
+    }
+
+    fn rule(&self) -> Rule {
+        match self.fault {
+            Fault::Typical => Rule::Typical(Typical::default()),
+            _ => Rule::EachToken,
+        }
+    }
+}
+
+/// More texts than there are.
+const MOST: usize = 200;
+
+fn shape(draft: Draft) -> DraftLength {
+    match draft {
+        Draft::Nobody => DraftLength::Fixed(0),
+        Draft::Tree | Draft::Medusa => DraftLength::Tree(TreeShape::levels(&[2, 1])),
+        _ => DraftLength::Fixed(2),
+    }
+}
+
+/// The steps, in the order of [`verdigris::Request`].
+fn chain(world: &World, of: Combination, tokens: usize, key: Option<&Key>, fault: Fault) -> Chain {
+    let mut steps = Vec::new();
+    if of.choice == Choice::Penalties {
+        let repetition = RepetitionPenalty::new(REPETITION).unwrap();
+        let penalties = Chain::new().then(repetition).then(CountPenalty::new(PRESENCE, FREQUENCY).unwrap());
+        steps.push((Step::Penalties, penalties));
+    }
+    if let Some(grammar) = world.grammar(of.form) {
+        steps.push((Step::Form, Chain::new().then(world.base.constraint(grammar).within(tokens))));
+    }
+    let embed = key.map(|key| Chain::new().then(key.embed().unwrap()));
+    let (green, noise) = if of.mark.is_noise() { (None, embed) } else { (embed, None) };
+    steps.extend(green.map(|embed| (Step::Green, embed)));
+    // Beams of which none is drawn have no warpers.
+    if of.choice != Choice::Greedy && of.run != Run::Beams {
+        let warpers = Chain::new().then(Temperature::new(TEMPERATURE).unwrap()).then(TopP::new(TOP_P).unwrap());
+        steps.push((Step::Warpers, warpers));
+    }
+    steps.extend(noise.map(|embed| (Step::Noise, embed)));
+    match fault {
+        Fault::Before(first, then) => {
+            let place = |step| steps.iter().position(|(other, _)| *other == step);
+            if let (Some(from), Some(to)) = (place(first), place(then)) {
+                let moved = steps.remove(from);
+                steps.insert(to, moved);
+            }
+        }
+        Fault::Without(step) => steps.retain(|(other, _)| *other != step),
+        _ => (),
+    }
+    steps.into_iter().fold(Chain::new(), |chain, (step, own)| match fault {
+        Fault::Stale(stale) if stale == step => chain.then(Stale(own)),
+        _ => {
+            let mut chain = chain;
+            chain.append(own);
+            chain
+        }
+    })
+}
+
+/// Half of what is between two laws.
+pub(crate) fn total_variation(a: &Texts, b: &Texts) -> f64 {
+    let at = |law: &Texts, text: &Vec<TokenId>| law.get(text).copied().unwrap_or(0.0);
+    let all: BTreeSet<&Vec<TokenId>> = a.keys().chain(b.keys()).collect();
+    all.into_iter().map(|text| (at(a, text) - at(b, text)).abs()).sum::<f64>() / 2.0
+}
+
+/// The law of two texts that know nothing of each other.
+pub(crate) fn pairs(law: &Texts) -> Texts {
+    let pair =
+        |(a, p): (&Vec<TokenId>, &f64), (b, q): (&Vec<TokenId>, &f64)| ([&a[..], &[TokenId::MAX], b].concat(), p * q);
+    law.iter().flat_map(|first| law.iter().map(move |second| pair(first, second))).collect()
+}
+
+/// Whether a mark of some kind is written where texts have a form of some kind, and so on: of what a fault is about.
+pub(crate) fn concerns(fault: Fault, of: Combination) -> bool {
+    let has = |step| match step {
+        Step::Penalties => of.choice == Choice::Penalties,
+        Step::Form => of.form != Form::Free,
+        Step::Green => matches!(of.mark, Mark::Hard | Mark::Soft),
+        Step::Warpers => of.choice != Choice::Greedy && of.run != Run::Beams,
+        Step::Noise => of.mark.is_noise(),
+    };
+    match fault {
+        Fault::Nothing => true,
+        Fault::Before(first, then) => has(first) && has(then),
+        Fault::Stale(step) | Fault::Without(step) => has(step),
+        Fault::Unsteered => of.steering != Steering::Unsteered && of.draft != Draft::Expert,
+        Fault::Typical => of.draft != Draft::Nobody && of.choice != Choice::Greedy,
+        Fault::GuessesAsDraws => of.draft == Draft::Lookup && of.choice != Choice::Greedy,
+        Fault::OneChance => of.run == Run::Several && of.choice != Choice::Greedy && !of.mark.is_noise(),
+    }
+}

@@ -1,0 +1,374 @@
+//! What goes together: ways to write, forms, marks, steering, and how tokens are chosen, each with each.
+//!
+//! `axes` has what there is, as data, and what is promised of every combination; `definition` the law of its texts, by
+//! definition; `enumerated` runs each way with every branch of its code, on a model of four tokens; `world` asks the same of
+//! the library, for that model and for `tale`; `refused` has what is not on an axis and has no meaning together; `page`
+//! writes `docs/together.md`.
+
+mod axes;
+mod definition;
+mod enumerated;
+mod page;
+mod refused;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rayon::prelude::*;
+use verdigris::watermark::dialects::synthid::Bits;
+use verdigris::{Error, LogprobsMode, Written};
+
+use crate::axes::{Choice, Combination, Draft, Form, Mark, PLAIN, Promise, Run, Steering, all, ways};
+use crate::definition::{Definition, Texts};
+use crate::enumerated::{Fault, Setup, Step, concerns, pairs, total_variation};
+use crate::refused::{ASIDE, Aside};
+use crate::world::{SMALL, TALE, TINY, World};
+
+/// Ways whose every branch is taken.
+const ENUMERATED: &[(Run, Draft)] = &[
+    (Run::One, Draft::Nobody),
+    (Run::One, Draft::Chain),
+    (Run::One, Draft::Tree),
+    (Run::One, Draft::Medusa),
+    (Run::One, Draft::Lookup),
+    (Run::One, Draft::Expert),
+    (Run::Several, Draft::Nobody),
+    (Run::Several, Draft::Chain),
+    (Run::Beams, Draft::Nobody),
+    (Run::StochasticBeams, Draft::Nobody),
+];
+
+/// Ways that `tale` writes in.
+const WRITTEN: &[(Run, Draft)] = &[
+    (Run::One, Draft::Nobody),
+    (Run::One, Draft::Chain),
+    (Run::One, Draft::Tree),
+    (Run::One, Draft::Feature),
+    (Run::One, Draft::Medusa),
+    (Run::One, Draft::Lookup),
+    (Run::One, Draft::Expert),
+    (Run::Several, Draft::Nobody),
+    (Run::Several, Draft::Chain),
+    (Run::Prompts, Draft::Nobody),
+    (Run::Beams, Draft::Nobody),
+    (Run::SampledBeams, Draft::Nobody),
+    (Run::StochasticBeams, Draft::Nobody),
+    (Run::Contrastive, Draft::Nobody),
+];
+
+/// Some combinations of these ways: in each way every two of form, mark, steering and choice, and over nine ways all of
+/// them with all.
+fn some_of(ways: &[(Run, Draft)]) -> Vec<Combination> {
+    let mut some = Vec::new();
+    for (way, &(run, draft)) in ways.iter().enumerate() {
+        for (f, &form) in Form::ALL.iter().enumerate() {
+            for (m, &mark) in Mark::ALL.iter().enumerate() {
+                let steering = Steering::ALL[(f + m + way) % 3];
+                let choice = Choice::ALL[(f + 2 * m + way / 3) % 3];
+                some.push(Combination { run, draft, form, mark, steering, choice });
+            }
+        }
+    }
+    some.retain(|of| of.promise() != Promise::Refused);
+    some
+}
+
+/// Those that the model of four tokens writes, which has no feature drafter.
+fn tiny() -> Vec<Combination> {
+    allowed(WRITTEN).into_iter().filter(|of| of.draft != Draft::Feature).collect()
+}
+
+/// All kinds of things at once, in every way.
+fn everything(ways: &[(Run, Draft)]) -> Vec<Combination> {
+    const TWO: [Combination; 2] = [
+        Combination {
+            form: Form::JsonSchema,
+            mark: Mark::Soft,
+            steering: Steering::ProxyTuning,
+            choice: Choice::Penalties,
+            ..PLAIN
+        },
+        Combination { form: Form::Regex, mark: Mark::Gumbel, steering: Steering::Guidance, ..PLAIN },
+    ];
+    let all = ways.iter().flat_map(|&(run, draft)| TWO.map(|of| Combination { run, draft, ..of }));
+    all.filter(|of| of.promise() != Promise::Refused).collect()
+}
+
+/// Those of these ways that are not refused.
+fn allowed(ways: &[(Run, Draft)]) -> Vec<Combination> {
+    all(ways).into_iter().filter(|of| of.promise() != Promise::Refused).collect()
+}
+
+/// How far the texts of a combination are from what is promised of them, and how far they may be: from its definition for
+/// plain decoding and beams, whose rows have 32 bits, and from plain decoding for all else.
+fn distance(of: Combination, fault: Fault) -> (f64, f64) {
+    // Of noise one key says little: what it draws may be drawn in another way too.
+    let keys = if of.mark.is_noise() { 1..5 } else { 1..2 };
+    let all = keys.map(|key| distance_with(of, fault, key));
+    all.reduce(|a, b| (a.0.max(b.0), a.1)).expect("there are keys")
+}
+
+/// The same with the key of a number.
+fn distance_with(of: Combination, fault: Fault, number: u32) -> (f64, f64) {
+    let tokens = if of.run == Run::Several { 2 } else { TINY.tokens };
+    let key = TINY.key(of.mark, number);
+    let texts = Setup::new(&TINY, of, tokens, key.as_ref(), fault).texts();
+    let definition = || Definition::new(&TINY, of, tokens, number);
+    let plain = || {
+        let of = Combination { run: Run::One, draft: Draft::Nobody, ..of };
+        Setup::new(&TINY, of, tokens, key.as_ref(), Fault::Nothing).texts()
+    };
+    match (of.run, of.draft) {
+        (Run::One, Draft::Nobody) => (total_variation(&texts, &definition().texts()), 1e-5),
+        (Run::Several, _) => (total_variation(&texts, &pairs(&plain())), 1e-12),
+        // It has logarithms, which are taken of rows of 32 bits.
+        (Run::StochasticBeams, _) => (total_variation(&texts, &plain()), 1e-7),
+        (Run::Beams, _) => {
+            let scores = definition().scores();
+            if !texts.keys().eq(scores.keys()) {
+                return (f64::INFINITY, 1e-4);
+            }
+            (texts.values().zip(scores.values()).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max), 1e-4)
+        }
+        _ => (total_variation(&texts, &plain()), 1e-12),
+    }
+}
+
+/// The law of whole texts, with every branch of the code that runs.
+#[test]
+fn every_combination_has_its_law() {
+    let allowed = allowed(ENUMERATED);
+    allowed.par_iter().for_each(|&of| {
+        let (distance, bound) = distance(of, Fault::Nothing);
+        assert!(distance < bound, "{of:?}: {distance:e}");
+    });
+}
+
+/// Each fault, and a way in which it is made.
+const FAULTS: &[(Fault, (Run, Draft))] = {
+    use Step::{Form, Green, Noise, Penalties, Warpers};
+    const PLAIN: (Run, Draft) = (Run::One, Draft::Nobody);
+    const CHAIN: (Run, Draft) = (Run::One, Draft::Chain);
+    const BEAMS: (Run, Draft) = (Run::Beams, Draft::Nobody);
+    &[
+        (Fault::Before(Green, Form), PLAIN),
+        (Fault::Before(Green, Penalties), PLAIN),
+        (Fault::Before(Warpers, Form), PLAIN),
+        (Fault::Before(Noise, Form), PLAIN),
+        (Fault::Before(Noise, Warpers), PLAIN),
+        (Fault::Stale(Penalties), PLAIN),
+        (Fault::Stale(Form), PLAIN),
+        (Fault::Stale(Green), PLAIN),
+        (Fault::Stale(Noise), PLAIN),
+        (Fault::Unsteered, PLAIN),
+        (Fault::Without(Penalties), CHAIN),
+        (Fault::Without(Form), (Run::One, Draft::Tree)),
+        (Fault::Without(Green), (Run::One, Draft::Medusa)),
+        (Fault::Without(Warpers), (Run::One, Draft::Lookup)),
+        (Fault::Without(Noise), CHAIN),
+        (Fault::Unsteered, (Run::One, Draft::Tree)),
+        (Fault::Unsteered, (Run::One, Draft::Medusa)),
+        (Fault::Typical, CHAIN),
+        (Fault::Typical, (Run::One, Draft::Tree)),
+        (Fault::Typical, (Run::One, Draft::Medusa)),
+        (Fault::Typical, (Run::One, Draft::Expert)),
+        (Fault::GuessesAsDraws, (Run::One, Draft::Lookup)),
+        (Fault::OneChance, (Run::Several, Draft::Nobody)),
+        (Fault::Typical, (Run::Several, Draft::Chain)),
+        (Fault::Stale(Penalties), BEAMS),
+        (Fault::Stale(Form), BEAMS),
+        (Fault::Stale(Green), BEAMS),
+        (Fault::Before(Green, Penalties), BEAMS),
+        (Fault::Unsteered, BEAMS),
+        (Fault::Without(Form), (Run::StochasticBeams, Draft::Nobody)),
+        (Fault::Stale(Green), (Run::StochasticBeams, Draft::Nobody)),
+    ]
+};
+
+/// What is put together wrongly is seen.
+#[test]
+fn faults_are_seen() {
+    FAULTS.par_iter().for_each(|&(fault, way)| {
+        let concerned: Vec<Combination> = allowed(&[way]).into_iter().filter(|&of| concerns(fault, of)).collect();
+        let is_seen = concerned.iter().any(|&of| distance(of, fault).0 > 1e-3);
+        assert!(is_seen, "{fault:?} in {way:?} is not seen in {} combinations", concerned.len());
+    });
+}
+
+/// Marks of noise change which text comes, and not how often it does: the mean of its probability over keys is what it is
+/// without a mark.
+#[test]
+fn over_all_keys_noise_leaves_the_law() {
+    const KEYS: u32 = 300;
+    let noisy: Vec<Combination> = allowed(&ENUMERATED[..1]).into_iter().filter(|of| of.mark.is_noise()).collect();
+    let keys = |mark| (0..KEYS).map(|number| TINY.key_with(mark, Bits::Hash, number)).collect::<Vec<_>>();
+    let keys = [Mark::Gumbel, Mark::SynthId].map(|mark| (mark, keys(mark)));
+    let distance = |of: Combination, fault: Fault| {
+        let texts = |of, key, fault| Setup::new(&TINY, of, TINY.tokens, key, fault).texts();
+        let law = texts(Combination { mark: Mark::Nothing, ..of }, None, Fault::Nothing);
+        let mut mean = Texts::new();
+        let (_, keys) = keys.iter().find(|(mark, _)| *mark == of.mark).unwrap();
+        for key in keys {
+            for (text, p) in texts(of, key.as_ref(), fault) {
+                *mean.entry(text).or_default() += p / f64::from(KEYS);
+            }
+        }
+        // In standard deviations of a text that comes or does not come, by its key alone.
+        let error = |p: f64| (p * (1.0 - p) / f64::from(KEYS)).sqrt() + 1e-12;
+        let off = law.iter().map(|(text, p)| (mean.get(text).copied().unwrap_or(0.0) - p).abs() / error(*p));
+        off.fold(0.0, f64::max)
+    };
+    noisy.par_iter().for_each(|&of| {
+        let off = distance(of, Fault::Nothing);
+        assert!(off < 5.0, "{of:?}: {off} standard deviations");
+    });
+    // Noise that acts before temperature and top-p draws from another law.
+    let early = Fault::Before(Step::Noise, Step::Warpers);
+    assert!(noisy.par_iter().any(|&of| distance(of, early) > 8.0));
+}
+
+/// The library puts the steps together as the definition has them.
+#[test]
+fn the_library_draws_from_the_law_of_the_definition() {
+    allowed(&ENUMERATED[..1]).par_iter().for_each(|&of| {
+        let (key, definition) = (TINY.key(of.mark, 1), Definition::new(&TINY, of, TINY.tokens, 1));
+        for seed in 0..6 {
+            let request = TINY.request(of, key.as_ref(), seed).logprobs(4).logprobs_mode(LogprobsMode::Processed);
+            let written = request.text().unwrap();
+            for (i, expected) in written.logprobs.unwrap().into_iter().enumerate() {
+                let law = definition.law(&written.tokens[..i]);
+                assert!(law[expected.chosen.token as usize] > 0.0, "{of:?}: {:?}", written.tokens);
+                // Of the most probable token what is before it is drawn.
+                for other in expected.top.iter().filter(|_| of.choice != Choice::Greedy) {
+                    let p = law[other.token as usize];
+                    assert!((p - other.logprob.exp()).abs() < 1e-5, "{of:?}: {law:?} {other:?}");
+                }
+            }
+        }
+    });
+}
+
+/// What is told of a text when two are compared.
+fn told(written: &Written) -> (&[u32], &str, Option<verdigris::Stop>, Option<bool>) {
+    (&written.tokens, &written.text, written.stop, written.complete)
+}
+
+/// Writes a combination and holds its texts against what is promised of them.
+fn write_and_judge(world: &World, of: Combination, seed: u64, judges: &BTreeMap<&str, Judge>) -> Vec<Written> {
+    let key = world.key(of.mark, 1);
+    let request = |seed| world.request(of, key.as_ref(), seed);
+    let written = world.write(request(seed), of.run).unwrap_or_else(|error| panic!("{of:?}: {error}"));
+    for text in &written {
+        assert_eq!(text.complete, (of.form != Form::Free).then_some(true), "{of:?}: {:?}", text.text);
+        assert!(judges[of.form.name()](&text.text), "{of:?}: {:?}", text.text);
+        assert_eq!(text.lossy, None);
+    }
+    match of.run {
+        Run::Several => {
+            for (text, seed) in written.iter().zip(seed..) {
+                assert_eq!(told(text), told(&request(seed).text().unwrap()), "{of:?}");
+            }
+        }
+        Run::Prompts => {
+            for ((text, seed), prompt) in written.iter().zip(seed..).zip([world.prompt, world.negative]) {
+                assert_eq!(told(text), told(&request(seed).prompt(prompt).text().unwrap()), "{of:?}");
+            }
+        }
+        Run::One if of.draft != Draft::Nobody => {
+            let plain = world.request(Combination { draft: Draft::Nobody, ..of }, key.as_ref(), seed).text().unwrap();
+            let same = match of.promise() {
+                Promise::Text => told(&written[0]) == told(&plain),
+                _ => told(&request(seed).repeatable().text().unwrap()) == told(&plain),
+            };
+            assert!(same, "{of:?}: {:?} and not {:?}", written[0].text, plain.text);
+        }
+        _ => (),
+    }
+    written
+}
+
+type Judge = Box<dyn Fn(&str) -> bool + Send + Sync>;
+
+fn judges(world: &World) -> BTreeMap<&'static str, Judge> {
+    Form::ALL.iter().map(|form| (form.name(), world.judge(*form))).collect()
+}
+
+/// Every combination through the library, on the model of four tokens.
+#[test]
+fn texts_are_valid_and_drafts_change_what_they_may() {
+    let judges = judges(&TINY);
+    tiny().par_iter().for_each(|&of| drop(write_and_judge(&TINY, of, 1, &judges)));
+}
+
+/// What detectors read from texts of one kind.
+#[derive(Default)]
+struct Read {
+    /// By a key: that of the mark, if there is one, and another.
+    z: [f64; 2],
+    texts: BTreeSet<String>,
+}
+
+/// Models write all this at once, and the mark is found by its key, and not by another, nor where there is none.
+#[test]
+fn models_keep_all_promises_at_once() {
+    for (world, some) in [(&*SMALL, some_of(WRITTEN)), (&*TALE, everything(WRITTEN))] {
+        let judges = judges(world);
+        let mut kinds: BTreeMap<(&str, &str), Read> = BTreeMap::new();
+        for (of, seed) in some.into_iter().zip(0..) {
+            let text = write_and_judge(world, of, seed, &judges).swap_remove(0).text;
+            let read = kinds.entry((of.mark.name(), of.form.name())).or_default();
+            // The same text is no more evidence.
+            if !read.texts.insert(text.clone()) {
+                continue;
+            }
+            let reader = match world.grammar(of.form) {
+                None => world.reader().clone(),
+                Some(grammar) => world.reader().clone().of_form(grammar),
+            };
+            let mark = if of.mark == Mark::Nothing { Mark::Soft } else { of.mark };
+            for (number, z) in (1..).zip(&mut read.z) {
+                *z += reader.detect(&world.key(mark, number).unwrap(), text.as_bytes()).unwrap().z;
+            }
+        }
+        for ((mark, form), read) in kinds {
+            // A sum of as many numbers of variance one.
+            let [own, other] = read.z.map(|z| z / (read.texts.len() as f64).sqrt());
+            let is_as_it_should_be = if mark == Mark::Nothing.name() { own.abs() < 4.0 } else { own > 6.0 };
+            assert!(is_as_it_should_be && other.abs() < 4.0, "{mark}, {form}: {own} by its key, {other} by another");
+        }
+    }
+}
+
+/// What is refused says why, and what to do.
+#[test]
+fn what_has_no_meaning_together_is_refused() {
+    let refused: Vec<Combination> = all(WRITTEN).into_iter().filter(|of| of.promise() == Promise::Refused).collect();
+    let has_drafter = |of: &&Combination| of.draft != Draft::Feature;
+    refused.par_iter().filter(has_drafter).for_each(|&of| says_why(&TINY, of));
+    refused.iter().filter(|of| of.form == Form::Free).for_each(|&of| says_why(&SMALL, of));
+    // Every run with every drafter.
+    let judges = judges(&SMALL);
+    for (run, draft) in ways() {
+        let steering = if draft == Draft::Expert { Steering::ProxyTuning } else { PLAIN.steering };
+        let of = Combination { run, draft, steering, ..PLAIN };
+        match of.promise() {
+            Promise::Refused => says_why(&SMALL, of),
+            _ => drop(write_and_judge(&SMALL, of, 1, &judges)),
+        }
+    }
+    for Aside { what, with, cause, cure, ask } in ASIDE {
+        let said = ask().expect_err(what).to_string();
+        assert!(said.contains(cause) && said.contains(cure), "{what} with {with}: {said}");
+    }
+}
+
+fn says_why(world: &World, of: Combination) {
+    let key = world.key(of.mark, 1);
+    let error: Error = match world.write(world.request(of, key.as_ref(), 1), of.run) {
+        Ok(written) => panic!("{of:?} is written: {:?}", written[0].text),
+        Err(error) => error,
+    };
+    let said = error.to_string();
+    let is_said = of.refusals().any(|refusal| said.contains(refusal.cause) && said.contains(refusal.cure));
+    assert!(is_said, "{of:?}: {said}");
+}

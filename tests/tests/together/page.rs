@@ -1,0 +1,171 @@
+//! `docs/together.md`, written by what is tested. `VERDIGRIS_UPDATE=1` writes it anew.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::axes::{Choice, Combination, Draft, Form, Mark, PLAIN, Promise, REFUSALS, Run, Steering, all, ways};
+use crate::refused::ASIDE;
+use crate::world::TALE;
+use crate::{ENUMERATED, FAULTS, WRITTEN, allowed, everything, some_of, tiny};
+
+impl Promise {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Law => "law",
+            Self::Best => "best",
+            Self::Refused => "no",
+        }
+    }
+}
+
+/// A row of a table.
+fn row(page: &mut String, cells: impl IntoIterator<Item = impl AsRef<str>>) {
+    cells.into_iter().for_each(|cell| write!(page, "| {} ", cell.as_ref()).unwrap());
+    page.push_str("|\n");
+}
+
+fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut page = String::new();
+    row(&mut page, head);
+    row(&mut page, head.iter().map(|_| "---"));
+    rows.into_iter().for_each(|cells| row(&mut page, cells));
+    page.replace("| --- ", "|---")
+}
+
+/// A way to write by itself.
+fn alone((run, draft): (Run, Draft)) -> Combination {
+    let steering = if draft == Draft::Expert { Steering::ProxyTuning } else { PLAIN.steering };
+    Combination { run, draft, steering, ..PLAIN }
+}
+
+fn name_of((run, draft): (Run, Draft)) -> String {
+    match (run, draft) {
+        (_, Draft::Nobody) => run.name().to_owned(),
+        (Run::One, _) => draft.name().to_owned(),
+        _ => format!("{}, {}", run.name(), draft.name()),
+    }
+}
+
+fn runs_and_drafts() -> String {
+    let cell = |way| alone(way).promise().name().to_owned();
+    let head: Vec<&str> = [""].into_iter().chain(Draft::ALL.iter().map(|draft| draft.name())).collect();
+    let cells = |run: Run| Draft::ALL.iter().map(move |&draft| cell((run, draft)));
+    table(&head, Run::ALL.iter().map(|&run| [run.name().to_owned()].into_iter().chain(cells(run)).collect()))
+}
+
+/// A value of an axis, put into a combination.
+type Value = (&'static str, Box<dyn Fn(Combination) -> Combination>);
+
+fn values() -> Vec<Value> {
+    let mut all: Vec<Value> = Vec::new();
+    for &form in &Form::ALL[1..] {
+        all.push((form.name(), Box::new(move |of| Combination { form, ..of })));
+    }
+    for &mark in &Mark::ALL[1..] {
+        all.push((mark.name(), Box::new(move |of| Combination { mark, ..of })));
+    }
+    for &steering in &Steering::ALL[1..] {
+        all.push((steering.name(), Box::new(move |of| Combination { steering, ..of })));
+    }
+    for &choice in Choice::ALL {
+        all.push((choice.name(), Box::new(move |of| Combination { choice, ..of })));
+    }
+    all
+}
+
+fn ways_and_values() -> String {
+    let values = values();
+    let head: Vec<&str> = [""].into_iter().chain(values.iter().map(|(name, _)| *name)).collect();
+    let cells = |way| {
+        let cells = values.iter().map(|(_, with)| with(alone(way)).promise().name().to_owned());
+        [name_of(way)].into_iter().chain(cells).collect()
+    };
+    table(&head, WRITTEN.iter().map(|&way| cells(way)))
+}
+
+fn refusals() -> String {
+    let of_axes = REFUSALS.iter().map(|refusal| {
+        let only = |of: &Combination| of.refusals().map(|other| other.cause).eq([refusal.cause]);
+        let of = all(&ways()).into_iter().find(only).unwrap();
+        let key = TALE.key(of.mark, 1);
+        let error = TALE.write(TALE.request(of, key.as_ref(), 1), of.run).unwrap_err();
+        (refusal.what, refusal.with, error)
+    });
+    let aside = ASIDE.iter().map(|aside| (aside.what, aside.with, (aside.ask)().unwrap_err()));
+    let rows = of_axes.chain(aside).map(|(what, with, error)| vec![what.into(), with.into(), error.to_string()]);
+    table(&["what", "with", "what is said"], rows)
+}
+
+fn page() -> String {
+    let (enumerated, all_of) = (allowed(ENUMERATED).len(), tiny().len());
+    let (some, at_once) = (some_of(WRITTEN).len(), everything(WRITTEN).len());
+    let refused = all(WRITTEN).len() - allowed(WRITTEN).len();
+    format!(
+        "# What goes together
+
+Written by a test from what it tests: `VERDIGRIS_UPDATE=1 cargo test --release --workspace --test together`.
+
+| | what is promised |
+|---|---|
+| text | token for token the text that is written one token a call with the same seed |
+| law | a text of the same law; with `Request::repeatable` (`--repeatable`) that very text |
+| best | the best texts, by scores of the same law, that the search has seen |
+| no | an error that says why and what to do |
+
+Texts always have the form that is asked for, and marks are found by their key.
+
+## Ways to write, and who drafts
+
+{}
+At temperature 0 drafts give the text itself, whoever drafts.
+
+## Ways to write, with forms, marks, steering, and how tokens are chosen
+
+{}
+Forms, marks, steering and choices go with each other, all with all, except for marks of noise (Gumbel, SynthID) at
+temperature 0. And what goes together two by two goes together as a whole: a combination is refused where two of its
+parts are, and nowhere else.
+
+## What is refused
+
+{}
+## How this is known
+
+`tests/tests/together` has the axes as data, and a function for each promise.
+
+- {enumerated} combinations are run with every branch of their code, on a model of four tokens. With a total variation under
+  1e-12 the law of whole texts is that of plain decoding; and that is the law of a second implementation, which knows a
+  form by the list of all its texts and a mark by what a detector reads. Beams find all texts with their scores.
+- {} ways of putting things together wrongly are seen: steps in another order, states that stand still, drafts that are
+  judged without a form, a mark, penalties or steering, typical acceptance, guesses that pass for draws, one chance for
+  two texts.
+- Over the keys of a mark of noise the law is the one without a mark.
+- The library is asked for {all_of} combinations on that model, and what it says of the law of each token
+  (`Request::logprobs`) is held against the second implementation. It is asked for {some} on `tale-small`, in which each
+  way meets every two of the rest and all of the rest meet each other, and on `tale` for {at_once}, everything at once in
+  every way. Forms are judged by other validators, texts are compared token for token, and marks are found by the
+  detector, by their key and by no other.
+- {refused} combinations are refused, each with the cause and the cure that the list has.
+",
+        runs_and_drafts(),
+        ways_and_values(),
+        refusals(),
+        FAULTS.len(),
+    )
+}
+
+#[test]
+fn the_page_is_what_is_tested() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/together.md");
+    let page = page();
+    if std::env::var_os("VERDIGRIS_UPDATE").is_some() {
+        std::fs::write(&path, page).unwrap();
+        return;
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    for (number, (kept, written)) in kept.lines().zip(page.lines()).enumerate() {
+        assert_eq!(written, kept, "line {} of {}", number + 1, path.display());
+    }
+    assert_eq!(page.lines().count(), kept.lines().count(), "lines of {}", path.display());
+}

@@ -1,0 +1,243 @@
+//! A model with those that steer it and draft for it, and what it is asked for: one of four tokens, whose laws can be
+//! enumerated, and `tale`.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+use serde_json::{Value, json};
+use verdigris::logits::random::philox4x32;
+use verdigris::models::DraftHead;
+use verdigris::watermark::dialects::synthid::{Bits, Score};
+use verdigris::watermark::dialects::{native, native_gumbel, synthid};
+use verdigris::watermark::{Context, ContextFunction, Scheme};
+use verdigris::{
+    Alpha, Beams, Device, Dialect, Engine, Error, Gamma, Grammar, Key, ModelFolder, Reader, Request,
+    Steering as Members, Strength, Style, Tokenizer, TreeShape, Written,
+};
+use verdigris_tests::random_model::{RandomModel, Shape};
+
+use crate::axes::{
+    ALPHA, Choice, Combination, DELTA, Draft, FREQUENCY, Form, GAMMA, GUIDANCE, Mark, PRESENCE, REPETITION, Run,
+    Steering, TEMPERATURE, TOP_P,
+};
+
+pub(crate) struct World {
+    /// Not steered, and steered, in the order of [`Steering`].
+    engines: [Engine; 3],
+    pub base: Engine,
+    pub expert: Engine,
+    pub anti: Engine,
+    pub drafter: Engine,
+    feature: Option<DraftHead>,
+    pub medusa: DraftHead,
+    pub(crate) prompt: &'static str,
+    /// What guidance leads away from.
+    pub negative: &'static str,
+    pub pattern: &'static str,
+    pub schema: Value,
+    /// The most tokens of a text.
+    pub(crate) tokens: usize,
+    /// How many tokens before a token choose its mark.
+    context: usize,
+}
+
+/// The bytes of a key of SynthID: thirty layers.
+const SYNTHID: usize = 30 * 8;
+
+/// The models of [`TINY`] have four tokens: `1`, `2`, `12`, and the end.
+pub(crate) const END: u32 = 3;
+
+pub(crate) static TINY: LazyLock<World> = LazyLock::new(|| {
+    const SPREAD: f32 = 2.8;
+    let tokenizer = || {
+        let json = json!({
+            "version": "1.0", "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null,
+            "added_tokens": [{"id": END, "content": "<end>", "special": true, "single_word": false, "lstrip": false,
+                "rstrip": false, "normalized": false}],
+            "model": {"type": "BPE", "vocab": {"1": 0, "2": 1, "12": 2, "<end>": END}, "merges": [["1", "2"]]},
+        });
+        Tokenizer::from_json(json.to_string().as_bytes()).unwrap()
+    };
+    let model = |seed| RandomModel::write_with(Shape::TINY, SPREAD, seed).unwrap();
+    let engine = |model: &RandomModel| Engine::new(model.folder().model(&Device::Cpu).unwrap(), tokenizer(), vec![END]);
+    let base = model(1);
+    let [expert, anti, drafter] = [2, 3, 4].map(|seed| engine(&model(seed)));
+    let medusa = DraftHead::load(&base.write_medusa(2, SPREAD, 5).unwrap(), &base.folder()).unwrap();
+    World {
+        engines: steered(|| engine(&base), &expert, &anti),
+        base: engine(&base),
+        expert,
+        anti,
+        drafter,
+        feature: None,
+        medusa,
+        // The tokens 12, 1, 12: the last one has stood before.
+        prompt: "12112",
+        negative: "21",
+        pattern: "(12|2)*1?2",
+        // Numbers of which no beginning has an end with a digit that there is not.
+        schema: json!({"enum": [2, 11, 12, 21, 112, 121, 122, 211, 212]}),
+        tokens: 3,
+        context: 1,
+    }
+});
+
+/// `tale`, and a model as small as its experts, which are all that it takes.
+pub(crate) static TALE: LazyLock<World> =
+    LazyLock::new(|| of_fixtures("tale", "tale-small", "models/tale-draft", "models/tale-medusa"));
+
+pub(crate) static SMALL: LazyLock<World> = LazyLock::new(|| {
+    of_fixtures("tale-small", "tale-expert", "golden/draft_heads/feature", "golden/draft_heads/medusa")
+});
+
+fn of_fixtures(base: &str, drafter: &str, feature: &str, medusa: &str) -> World {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+    let engine = |name: &str| Engine::load(fixtures.join("models").join(name)).unwrap();
+    let target = ModelFolder::at(fixtures.join("models").join(base));
+    let head = |path: &str| DraftHead::load(&ModelFolder::at(fixtures.join(path)), &target).unwrap();
+    let [expert, anti] = ["tale-expert", "tale-small"].map(engine);
+    World {
+        engines: steered(|| engine(base), &expert, &anti),
+        base: engine(base),
+        expert,
+        anti,
+        drafter: engine(drafter),
+        feature: Some(head(feature)),
+        medusa: head(medusa),
+        prompt: "The captain",
+        negative: "In the morning",
+        pattern: "( [a-z]{1,9}){8,16}\\.",
+        schema: json!({
+            "type": "object", "additionalProperties": false, "required": ["name", "years", "says"],
+            "properties": {
+                "name": {"type": "string", "minLength": 3, "maxLength": 12},
+                "years": {"type": "integer", "minimum": 0, "maximum": 99},
+                "says": {"type": "string", "minLength": 30, "maxLength": 80},
+            },
+        }),
+        tokens: 40,
+        context: 2,
+    }
+}
+
+/// The secret of a number.
+fn secret(number: u32, bytes: usize) -> Vec<u8> {
+    let words = (0..bytes as u32 / 16).flat_map(|block| philox4x32([block, number, 0, 0], [7, 0]));
+    words.flat_map(u32::to_le_bytes).collect()
+}
+
+fn steered(base: impl Fn() -> Engine, expert: &Engine, anti: &Engine) -> [Engine; 3] {
+    let pair = Members::new().pair(expert, anti, Alpha::constant(ALPHA).unwrap());
+    [base(), base().steered_by(&pair).unwrap(), base().steered_by(&Members::new().guidance_scale(GUIDANCE)).unwrap()]
+}
+
+impl World {
+    pub(crate) fn reader(&self) -> &Reader {
+        self.base.reader()
+    }
+
+    /// The key of a number.
+    pub(crate) fn key(&self, mark: Mark, number: u32) -> Option<Key> {
+        self.key_with(mark, Bits::Table, number)
+    }
+
+    /// The same, with bits of SynthID out of a table or a hash.
+    pub(crate) fn key_with(&self, mark: Mark, bits: Bits, number: u32) -> Option<Key> {
+        let context = Context::new(ContextFunction::All, self.context).unwrap();
+        let green =
+            || Dialect::Native(native::Parameters { gamma: Gamma::new(GAMMA).unwrap(), context, payload_bits: None });
+        let (dialect, bytes) = match mark {
+            Mark::Nothing => return None,
+            Mark::Hard | Mark::Soft => (green(), 32),
+            Mark::Gumbel => (Dialect::NativeGumbel(native_gumbel::Parameters { context }), 32),
+            Mark::SynthId => (self.synthid(bits), SYNTHID),
+        };
+        let strength = if mark == Mark::Hard { Strength::Hard } else { Strength::soft(DELTA).unwrap() };
+        let key = Key::new(secret(number, bytes), "together", dialect, Some(strength), self.reader().vocabulary());
+        Some(key.unwrap())
+    }
+
+    /// The layers of a key of SynthID, each as a scheme of its own.
+    pub(crate) fn layers(&self, number: u32) -> Vec<Arc<dyn Scheme>> {
+        let vocabulary = self.reader().tokenizer().vocabulary().size();
+        let layer = |bytes: &[u8]| self.synthid(Bits::Table).scheme(bytes, "", "", vocabulary).unwrap();
+        secret(number, SYNTHID).chunks_exact(8).map(layer).collect()
+    }
+
+    fn synthid(&self, bits: Bits) -> Dialect {
+        Dialect::Synthid(synthid::Parameters { bits, ngram_len: self.context + 1, score: Score::Mean })
+    }
+
+    /// The grammar of a form.
+    pub(crate) fn grammar(&self, form: Form) -> Option<Grammar> {
+        match form {
+            Form::Free => None,
+            Form::Regex => Some(Grammar::regex(self.pattern).unwrap()),
+            Form::JsonSchema => Some(Grammar::json_schema(&self.schema, Style::default()).unwrap()),
+        }
+    }
+
+    /// Whether a text has a form, by the judgement of others.
+    pub(crate) fn judge(&self, form: Form) -> Box<dyn Fn(&str) -> bool + Send + Sync> {
+        match form {
+            Form::Free => Box::new(|_| true),
+            Form::Regex => {
+                let whole = regex::Regex::new(&format!("^(?:{})$", self.pattern)).unwrap();
+                Box::new(move |text| whole.is_match(text))
+            }
+            Form::JsonSchema => {
+                let schema = jsonschema::draft202012::new(&self.schema).unwrap();
+                Box::new(move |text| serde_json::from_str(text).is_ok_and(|value| schema.is_valid(&value)))
+            }
+        }
+    }
+
+    /// What a combination asks for, but for how it is run.
+    pub(crate) fn request<'w>(&'w self, of: Combination, key: Option<&'w Key>, seed: u64) -> Request<'w> {
+        let request = self.engines[of.steering as usize].request(self.prompt).max_tokens(self.tokens).seed(seed);
+        let request = key.into_iter().fold(request, Request::watermark);
+        let request = match of.steering {
+            Steering::Guidance => request.negative_prompt(self.negative),
+            Steering::Unsteered | Steering::ProxyTuning => request,
+        };
+        let request = match of.form {
+            Form::Free => request,
+            Form::Regex => request.regex(self.pattern),
+            Form::JsonSchema => request.json_schema(self.schema.clone()),
+        };
+        let request = match of.choice {
+            Choice::Greedy => request.temperature(0.0),
+            Choice::Sampling | Choice::Penalties => request.temperature(TEMPERATURE).top_p(TOP_P),
+        };
+        let request = match of.choice {
+            Choice::Penalties => {
+                request.repetition_penalty(REPETITION).presence_penalty(PRESENCE).frequency_penalty(FREQUENCY)
+            }
+            Choice::Greedy | Choice::Sampling => request,
+        };
+        match of.draft {
+            Draft::Nobody => request,
+            Draft::Chain => request.draft(&self.drafter).draft_tokens(3),
+            Draft::Tree => request.draft(&self.drafter).draft_tree(TreeShape::levels(&[2, 1])),
+            Draft::Feature => request.draft_head(self.feature.as_ref().unwrap()).draft_tokens(3),
+            Draft::Medusa => request.draft_head(&self.medusa).draft_tree(TreeShape::levels(&[2, 1])),
+            Draft::Lookup => request.lookup().draft_tokens(3),
+            Draft::Expert => request.draft_by_expert().draft_tokens(3),
+        }
+    }
+
+    /// The texts of a request, run as is asked.
+    pub(crate) fn write(&self, request: Request<'_>, run: Run) -> Result<Vec<Written>, Error> {
+        let beams = || Beams::new(3).unwrap();
+        let found = match run {
+            Run::One => return Ok(vec![request.text()?]),
+            Run::Several => return request.texts(2),
+            Run::Prompts => return request.prompts([self.prompt, self.negative]),
+            Run::Contrastive => return Ok(vec![request.penalty_alpha(0.6).top_k(4).text()?]),
+            Run::Beams => request.beam_search(&beams())?,
+            Run::SampledBeams => request.beam_search(&beams().sampled())?,
+            Run::StochasticBeams => request.stochastic_beams(3)?,
+        };
+        Ok(found.into_iter().map(|text| text.written).collect())
+    }
+}
