@@ -21,7 +21,7 @@ pub(crate) enum Failure {
     Train(#[from] verdigris_train::TrainError),
     #[error("cannot open {path}: {source}")]
     Open { path: PathBuf, source: io::Error },
-    #[error("cannot write {path}: {source}")]
+    #[error("cannot write {path}: {source}{}", cure(source))]
     Write { path: PathBuf, source: io::Error },
     /// A fault in the text of a file, which its own error does not know the name of.
     #[error("{name}: {source}")]
@@ -30,6 +30,11 @@ pub(crate) enum Failure {
     Usage(String),
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
+}
+
+/// What helps where a file cannot be written.
+fn cure(source: &io::Error) -> &'static str {
+    if source.kind() == io::ErrorKind::NotFound { "; make the folder first" } else { "" }
 }
 
 impl From<verdigris::DetectError> for Failure {

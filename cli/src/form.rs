@@ -154,6 +154,9 @@ impl FormOptions {
         };
         let registry = self.schemas.as_deref().map(Registry::folder).transpose();
         let registry = registry.map_err(|error| Failure::Usage(error.to_string()))?;
+        if schema.trim().is_empty() {
+            return Err(Failure::Usage("--json-schema is empty: give a file, or the schema itself".into()));
+        }
         let schema = match is_json(schema) {
             true => parsed("--json-schema", schema.as_bytes())?,
             false => read_schema(Path::new(schema))?,
@@ -178,9 +181,9 @@ impl FormOptions {
     }
 }
 
-/// Whether a schema stands on the command line itself. Files of such names are there as `./true`.
+/// Whether a schema stands on the command line itself, or what is none. Files of such names are there as `./true`.
 fn is_json(schema: &str) -> bool {
-    schema.trim_start().starts_with('{') || matches!(schema.trim(), "true" | "false")
+    schema.trim_start().starts_with(['{', '[']) || matches!(schema.trim(), "true" | "false")
 }
 
 fn read_schema(path: &Path) -> Result<serde_json::Value, Failure> {

@@ -37,6 +37,13 @@ fn nothing_where_something_is_meant() {
     for tree in ["0", "3,0", "0,1"] {
         of(&["--lookup", "--draft-tree", tree]).fails("--draft-tree has a level without drafts");
     }
+    of(&["--lookup", "--draft-tree", "8,8"]).fails("--draft-tree has 72 drafts for each call, and 64 are the most");
+    of(&["--json-schema", " "]).fails("--json-schema is empty: give a file, or the schema itself");
+    of(&["--json-schema", "[]"]).fails("a schema is an object, true or false");
+    folder.write("a.txt", "A");
+    of(&["--ring", "a.txt"]).fails("cannot read the key ring a.txt: it is a file, and a ring is a folder of key files");
+    of(&["--output", "none/a.txt"])
+        .fails("cannot write none/a.txt: No such file or directory (os error 2); make the f");
     for choice in ["", "yes,", ",no", "a,,b"] {
         of(&["--choice", choice]).fails("one of the texts of --choice is empty: leave out a comma");
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use verdigris::Request;
+use verdigris::decoding::tree::MAX_NODES;
 use verdigris::decoding::{Rule, TreeShape, Typical};
 
 use crate::error::Failure;
@@ -65,6 +66,16 @@ impl DraftOptions {
             return Err(Failure::Usage(
                 "--draft-tree has a level without drafts: give numbers of 1 or more, such as 3,1".into(),
             ));
+        }
+        let nodes = |(level, all): (usize, usize), width: &usize| {
+            let level = level.saturating_mul(*width);
+            (level, level.saturating_add(all))
+        };
+        let (_, drafts) = self.draft_tree.iter().fold((1, 0), nodes);
+        if drafts > MAX_NODES {
+            return Err(Failure::Usage(format!(
+                "--draft-tree has {drafts} drafts for each call, and {MAX_NODES} are the most: give smaller numbers"
+            )));
         }
         let option = match () {
             () if self.draft.is_some() || self.draft_by_expert || self.lookup => return Ok(()),

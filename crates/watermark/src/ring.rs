@@ -1,6 +1,7 @@
 //! A folder of keys: the one that writes today, and all that have ever written.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use jiff::civil::Date;
@@ -45,6 +46,9 @@ impl KeyRing {
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let ring = |source| KeyError::Ring { path: path.into(), source };
         let mut files = Vec::new();
+        if path.is_file() {
+            return Err(ring(io::Error::other("it is a file, and a ring is a folder of key files")));
+        }
         for entry in path.read_dir().map_err(ring)? {
             let file = entry.map_err(ring)?.path();
             let hidden = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
@@ -58,7 +62,7 @@ impl KeyRing {
             return Err(KeyError::EmptyRing { path: path.into(), wanted });
         }
         if files.len() > MAX_KEYS {
-            let many = std::io::Error::other(format!("it holds {} keys, and at most {MAX_KEYS} are read", files.len()));
+            let many = io::Error::other(format!("it holds {} keys, and at most {MAX_KEYS} are read", files.len()));
             return Err(ring(many));
         }
         let (mut keys, mut skipped) = (Vec::new(), Vec::new());
