@@ -43,6 +43,7 @@ axis! {
         Feature = "a feature drafter",
         Medusa = "Medusa heads",
         Lookup = "lookup",
+        LookupOr = "lookup or a draft model",
         Expert = "the expert",
     }
 }

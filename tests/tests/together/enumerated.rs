@@ -240,7 +240,7 @@ impl<'w> Setup<'w> {
                 let DraftHead::Medusa(heads) = &self.world.medusa else { panic!("Medusa heads") };
                 Box::new(Medusa::new(heads.clone(), size, transforms, *sampler, coupling))
             }
-            Draft::Feature | Draft::Expert => panic!("{draft:?} does not draft here"),
+            Draft::Feature | Draft::LookupOr | Draft::Expert => panic!("{draft:?} does not draft here"),
         };
         match self.fault {
             Fault::GuessesAsDraws => Box::new(AsDrawn(drafter)),

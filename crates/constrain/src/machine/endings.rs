@@ -66,7 +66,7 @@ impl Endings {
         let (mut states, mut bytes, mut known) = (vec![state], Vec::new(), None);
         let mut at = state;
         while !run.threads(at).accepts && known.is_none_or(|known| bytes.len() < known + trie.max_token_bytes()) {
-            let Some((byte, next)) = self.nearer(run, at) else { break };
+            let Some((byte, next)) = self.nearer(run, trie, at) else { break };
             bytes.push(byte);
             states.push(next);
             at = next;
@@ -87,14 +87,15 @@ impl Endings {
         self.tokens[&state]
     }
 
-    /// One more byte of a shortest ending: the same one whenever it is asked for.
-    fn nearer(&mut self, run: &mut Run, state: u32) -> Option<(u8, u32)> {
+    /// One more byte of a shortest ending: the same one whenever it is asked for, and one that is a token by itself where
+    /// there is such a one.
+    fn nearer(&mut self, run: &mut Run, trie: &Trie, state: u32) -> Option<(u8, u32)> {
         if let Some(&known) = self.nearer.get(&state) {
             return known;
         }
         let here = run.bytes_to_end(state);
         let mut nearest: Option<(u64, u8, u32)> = None;
-        for byte in 0..=u8::MAX {
+        for byte in trie.bytes_by_tokens() {
             let next = run.next(state, byte);
             let left = if next == DEAD { NO_END } else { run.bytes_to_end(next) };
             if left < nearest.map_or(here, |(left, ..)| left) {
@@ -114,7 +115,7 @@ impl Endings {
         let (mut states, mut bytes) = (Vec::new(), Vec::new());
         let mut at = state;
         while bytes.len() < trie.max_token_bytes() && !run.threads(at).accepts {
-            let Some((byte, next)) = self.nearer(run, at) else { break };
+            let Some((byte, next)) = self.nearer(run, trie, at) else { break };
             bytes.push(byte);
             states.push(next);
             at = next;

@@ -94,6 +94,12 @@ impl Trie {
         self.missing.iter().all(|byte| matches!(byte, 0xc0 | 0xc1 | 0xf5..))
     }
 
+    /// All bytes: those that are tokens by themselves, and then the others.
+    pub(crate) fn bytes_by_tokens(&self) -> impl Iterator<Item = u8> + '_ {
+        let is_token = |byte: &u8| self.missing.binary_search(byte).is_err();
+        (0..=u8::MAX).filter(is_token).chain(self.missing.iter().copied())
+    }
+
     /// The bytes of the longest token.
     pub(crate) fn max_token_bytes(&self) -> usize {
         self.max_token_bytes
