@@ -19,6 +19,12 @@ pub(crate) enum Failure {
     #[cfg(feature = "train")]
     #[error(transparent)]
     Train(#[from] verdigris_train::TrainError),
+    #[cfg(feature = "serve")]
+    #[error(transparent)]
+    Serve(#[from] verdigris_server::ServeError),
+    #[cfg(feature = "serve")]
+    #[error(transparent)]
+    ApiKeys(#[from] verdigris_server::AccessError),
     #[error("cannot open {path}: {source}")]
     Open { path: PathBuf, source: io::Error },
     #[error("cannot write {path}: {source}{}", cure(source))]

@@ -17,7 +17,7 @@ mod generate;
 mod help;
 mod identify;
 mod key;
-#[cfg(not(feature = "train"))]
+#[cfg(not(all(feature = "serve", feature = "train")))]
 mod left_out;
 mod man;
 mod model;
@@ -31,6 +31,8 @@ mod report;
 mod request;
 mod run;
 mod sampling;
+#[cfg(feature = "serve")]
+mod serve;
 mod steering;
 mod terminal;
 mod text;
@@ -71,6 +73,10 @@ Set RUST_LOG=debug for a log on standard error, and NO_COLOR=1 for no colour.";
 enum Command {
     Generate(generate::Generate),
     Batch(batch::Batch),
+    #[cfg(feature = "serve")]
+    Serve(serve::Serve),
+    #[cfg(not(feature = "serve"))]
+    Serve(left_out::LeftOut),
     Detect(detect::Detect),
     Identify(identify::Identify),
     Payload(payload::Payload),
@@ -127,6 +133,10 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Generate(generate) => generate.run(),
         Command::Batch(batch) => batch.run(),
+        #[cfg(feature = "serve")]
+        Command::Serve(serve) => serve.run(),
+        #[cfg(not(feature = "serve"))]
+        Command::Serve(serve) => serve.run("serve", "serve"),
         Command::Detect(detect) => detect.run(),
         Command::Identify(identify) => identify.run(),
         Command::Payload(payload) => payload.run(),

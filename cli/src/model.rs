@@ -164,6 +164,12 @@ impl EngineOptions {
         self.steered(self.unsteered()?)
     }
 
+    /// What people call the model.
+    #[cfg(feature = "serve")]
+    pub(crate) fn model_name(&self) -> String {
+        self.model.name()
+    }
+
     /// The model on ranks, if there are any; what steers it is whole.
     pub(crate) fn engine_on(&self, ranks: &RankOptions) -> Result<Engine, Failure> {
         match ranks.device(self.device.is_chosen())? {

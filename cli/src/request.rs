@@ -82,7 +82,7 @@ impl RequestOptions {
     /// The prompt that a text is: itself, or a message to the model.
     pub(crate) fn prompt(&self, text: &str) -> Prompt {
         match self.chat {
-            true => Prompt::Chat(self.system.iter().map(Message::system).chain([Message::user(text)]).collect()),
+            true => self.system.iter().map(Message::system).chain([Message::user(text)]).collect::<Vec<_>>().into(),
             false => text.into(),
         }
     }

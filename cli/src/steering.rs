@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use verdigris::{Alpha, Device, Engine, Message, Prompt, Request, Steering, TokenClass};
+use verdigris::{Alpha, Device, Engine, Message, Request, Steering, TokenClass};
 
 use crate::error::Failure;
 use crate::model::{Backend, load};
@@ -203,6 +203,6 @@ impl MemberPromptOptions {
             return Err(Failure::Usage("--negative-system needs --negative-prompt here: prompts are many".into()));
         };
         let messages = system.map(Message::system).into_iter().chain([Message::user(message)]);
-        Ok(request.negative_prompt(Prompt::Chat(messages.collect())))
+        Ok(request.negative_prompt(messages.collect::<Vec<_>>()))
     }
 }

@@ -1,6 +1,6 @@
 //! What a program without features says of what it cannot do: `cargo test --release -p verdigris-cli
 //! --no-default-features`.
-#![cfg(not(any(feature = "hub", feature = "parquet", feature = "train")))]
+#![cfg(not(any(feature = "hub", feature = "parquet", feature = "serve", feature = "train")))]
 
 use std::process::{Command, Stdio};
 
@@ -19,6 +19,7 @@ fn what_is_left_out_names_its_feature() {
     for command in [&["train", "lm", "--corpus", "a.txt", "--out", "b"][..], &["train"], &["bench", "loss", "--help"]] {
         assert!(fault(command).contains("build it with `--features train`"), "{command:?}: {}", fault(command));
     }
+    assert!(fault(&["serve", "--port", "0"]).contains("build it with `--features serve`"));
     let of_hub = fault(&["generate", "--model", "owner/name"]);
     assert!(of_hub.contains("the feature `hub`, which fetches models"), "{of_hub}");
     let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ use safetensors::SafeTensors;
 use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
 use verdigris_checkpoint::{Checkpoint, ModelFiles, Pickle};
 use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, NumberForms, Style, Whitespace};
-use verdigris_text::{ChatTemplate, Chunks, Message, Tokenizer};
+use verdigris_text::{ChatTemplate, Chunks, Conversation, Message, Tokenizer};
 use verdigris_watermark::attack::Attack;
 use verdigris_watermark::normalize::normalize;
 use verdigris_watermark::windows::passages;
@@ -196,12 +196,14 @@ pub fn tokenizer_file(data: &[u8]) -> bool {
 pub fn chat_template(data: &[u8]) {
     let Ok(source) = std::str::from_utf8(data) else { return };
     let Ok(template) = ChatTemplate::new(source, Some("<s>"), Some("</s>")) else { return };
-    let messages = [Message::system("Be brief."), Message::user("a|b <|endoftext|>\n"), Message::assistant("Yes.")];
-    match template.render(&messages) {
+    let said = [Message::system("Be brief."), Message::user("a|b <|endoftext|>\n"), Message::assistant("Yes.")];
+    let tools = vec![serde_json::json!({"type": "function", "function": {"name": "f", "parameters": {}}})];
+    let conversation = Conversation { messages: said.into(), tools };
+    match template.render(&conversation) {
         Ok(prompt) => assert!(prompt.len() < 64 << 20, "{} bytes", prompt.len()),
         Err(fault) => assert!(!fault.to_string().is_empty()),
     }
-    let _ = template.tokens(&messages, LEXICON.tokenizer());
+    let _ = template.tokens(&conversation, LEXICON.tokenizer());
 }
 
 /// A key file: parsed, it judges; not parsed, the fault does not quote the secret.

@@ -82,9 +82,8 @@ impl<'o> Prompts<'o> {
             (Some(prompt), None) => self.options.prompt(&prompt),
             (None, Some(said)) => {
                 let system = self.options.system.iter().map(Message::system);
-                Prompt::Chat(
-                    system.chain(said.into_iter().map(|Said { role, content }| Message::new(role, content))).collect(),
-                )
+                let said = said.into_iter().map(|Said { role, content }| Message::new(role, content));
+                system.chain(said).collect::<Vec<_>>().into()
             }
             _ => return Err(self.fault("it needs \"prompt\", a text, or \"messages\", a conversation, and not both")),
         };

@@ -128,7 +128,7 @@ impl Price {
         };
         Ok(texts
             .into_iter()
-            .map(|text| if self.chat { Prompt::Chat(vec![Message::user(text)]) } else { Prompt::Text(text) })
+            .map(|text| if self.chat { vec![Message::user(text)].into() } else { Prompt::Text(text) })
             .collect())
     }
 

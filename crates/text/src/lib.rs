@@ -18,7 +18,7 @@ pub mod stream;
 pub mod tokenizer;
 pub mod vocabulary;
 
-pub use chat::{ChatError, ChatTemplate, Message};
+pub use chat::{ChatError, ChatTemplate, Conversation, Message};
 pub use chunks::{Chunks, ReadError};
 pub use error::TokenizerError;
 pub use stream::TextStream;

@@ -162,7 +162,7 @@ impl Engine {
     /// Begins a request for the model's next message in a conversation, by its chat template. What a message says stays
     /// text: `<|im_end|>` in it ends nothing.
     pub fn chat(&self, messages: impl IntoIterator<Item = Message>) -> Request<'_> {
-        Request::new(self, Prompt::Chat(messages.into_iter().collect()))
+        Request::new(self, messages.into_iter().collect::<Vec<_>>().into())
     }
 
     /// The model's chat template.

@@ -96,7 +96,7 @@ pub use verdigris_decoding::{self as decoding, Acceptance, Alpha, Beams, DraftLe
 pub use verdigris_detector::{self as detector, DetectError, Finding, Judgement, Look, MarkedPassage, Reader};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};
-pub use verdigris_text::{self as text, Message, Tokenizer};
+pub use verdigris_text::{self as text, Conversation, Message, Tokenizer};
 pub use verdigris_watermark::{
     self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, MarkScore, Marking, Repeats, Strength, Verdict,
 };

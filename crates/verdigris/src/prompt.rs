@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use verdigris_logits::TokenId;
 use verdigris_models::ChatSource;
-use verdigris_text::{ChatTemplate, Message, Tokenizer};
+use verdigris_text::{ChatTemplate, Conversation, Message, Tokenizer};
 
 use crate::error::Error;
 
@@ -14,7 +14,7 @@ pub enum Prompt {
     /// The text to go on from.
     Text(String),
     /// A conversation whose next message is asked for.
-    Chat(Vec<Message>),
+    Chat(Conversation),
 }
 
 impl From<String> for Prompt {
@@ -37,7 +37,13 @@ impl From<&String> for Prompt {
 
 impl From<Vec<Message>> for Prompt {
     fn from(messages: Vec<Message>) -> Self {
-        Self::Chat(messages)
+        Self::Chat(messages.into())
+    }
+}
+
+impl From<Conversation> for Prompt {
+    fn from(conversation: Conversation) -> Self {
+        Self::Chat(conversation)
     }
 }
 
@@ -60,7 +66,7 @@ impl PromptReader {
     pub(crate) fn tokens(&self, prompt: &Prompt) -> Result<Vec<TokenId>, Error> {
         let mut tokens = match prompt {
             Prompt::Text(prompt) => self.tokenizer.encode_prompt(prompt)?,
-            Prompt::Chat(messages) => self.chat_template()?.tokens(messages, &self.tokenizer)?,
+            Prompt::Chat(conversation) => self.chat_template()?.tokens(conversation, &self.tokenizer)?,
         };
         if tokens.is_empty() {
             tokens.push(self.begin.ok_or(Error::NoPrompt)?);

@@ -18,13 +18,16 @@ fn engine(name: &str, device: &Device) -> Engine {
     Engine::from_folder(&ModelFolder::at(folder).cached_as(Format::F32), device).unwrap()
 }
 
+/// A request, written in some way.
+type Way = fn(Request<'_>) -> Request<'_>;
+
 /// Marked, constrained, penalised, cut, drawn, several at a time and with guesses: token for token those of the CPU. A
 /// difference in the last bits of a logit moves a draw only where its number falls between.
 #[test]
 fn texts_are_those_of_the_cpu() {
     let [cpu, there] = [Device::Cpu, gpu()].map(|device| engine("tale-small", &device));
     let key = Key::from_secret([4; 32], "gpu", Marking::default(), cpu.reader().vocabulary()).unwrap();
-    let ways: [(&str, fn(Request<'_>) -> Request<'_>); 5] = [
+    let ways: [(&str, Way); 5] = [
         ("greedy", |request| request.temperature(0.0)),
         ("drawn", |request| request.temperature(0.9).top_k(60).top_p(0.95).min_p(0.01)),
         ("penalised", |request| request.temperature(0.8).top_p(1.0).repetition_penalty(1.2)),

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use verdigris::logits::TokenId;
 use verdigris::models::{Batch, Rows, Wanted};
-use verdigris::{Device, Engine, Message, ModelFolder, Tokenizer};
+use verdigris::{Conversation, Device, Engine, Message, ModelFolder, Tokenizer};
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -66,10 +66,10 @@ impl Model {
         Ok(match question {
             Question::Text { text } => json!({"ids": self.tokenizer.encode_prompt(&text)?}),
             Question::Chat { chat } => {
-                let messages: Vec<Message> =
-                    chat.into_iter().map(|said| Message::new(said.role, said.content)).collect();
+                let said = chat.into_iter().map(|said| Message::new(said.role, said.content));
+                let conversation = Conversation::from(said.collect::<Vec<_>>());
                 let template = self.engine()?.chat_template()?;
-                json!({"text": template.render(&messages)?, "ids": template.tokens(&messages, &self.tokenizer)?})
+                json!({"text": template.render(&conversation)?, "ids": template.tokens(&conversation, &self.tokenizer)?})
             }
             Question::Rows { rows: ids } => {
                 let rows = rows(self.engine()?, &ids)?;

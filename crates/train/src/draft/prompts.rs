@@ -28,7 +28,7 @@ pub(super) fn read(path: &Path, model: &LoadedModel, chat: bool) -> Result<Vec<V
             false => line.to_owned(),
         };
         let tokens = match &template {
-            Some(template) => template.tokens(&[Message::user(prompt)], &model.tokenizer)?,
+            Some(template) => template.tokens(&[Message::user(prompt)].into(), &model.tokenizer)?,
             None => model.tokenizer.encode_prompt(&prompt).map_err(|error| wrong(error.to_string()))?,
         };
         let (length, context) = (tokens.len(), model.model.context_length());

@@ -44,7 +44,7 @@ impl Asked {
             (None, false) => return Ok(None),
             (Some(own), false) => own.clone(),
             (own, true) => match own.unwrap_or(prompt) {
-                Prompt::Text(text) => Prompt::Chat(vec![Message::user(text)]),
+                Prompt::Text(text) => vec![Message::user(text)].into(),
                 chat => chat.clone(),
             },
         };

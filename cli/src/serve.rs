@@ -1,0 +1,97 @@
+//! `verdigris serve`: OpenAI's protocol over HTTP.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use verdigris::Key;
+use verdigris_server::{ApiKeys, Options};
+
+use crate::error::Failure;
+use crate::model::EngineOptions;
+use crate::number::whole;
+use crate::run::RunOptions;
+
+/// Answer requests of OpenAI's protocol over HTTP, each answer marked
+#[derive(Args)]
+#[command(after_help = "\
+Clients of OpenAI's protocol write with http://HOST:PORT/v1 as their base URL. With --key every answer is marked, \
+unless its request says \"watermarking\": false; with --enforce-all that is refused. POST /detect says of a text \
+whether it carries the mark.
+
+SIGTERM, or Ctrl-C: no new requests are taken, and those that are being answered end.
+
+Examples:
+  verdigris serve --key my.key
+  verdigris serve --model chat.gguf --key my.key --enforce-all
+  verdigris serve --model chat.gguf --host 0.0.0.0 --api-key-file keys.txt
+  curl localhost:8000/v1/completions -d '{\"prompt\": \"The captain\"}'")]
+pub(crate) struct Serve {
+    /// Mark what is written with this key
+    #[arg(short, long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Refuse requests that want no mark
+    #[arg(long, requires = "key")]
+    enforce_all: bool,
+    /// The address to listen at; others than this machine reach 0.0.0.0
+    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    host: IpAddr,
+    /// The port to listen at; 0 takes a free one
+    #[arg(short, long, default_value_t = 8000)]
+    port: u16,
+    /// What requests call the model [default: the name of its file or folder]
+    #[arg(long, value_name = "NAME")]
+    served_model_name: Option<String>,
+    /// Who may ask: a file with a line NAME KEY for each
+    #[arg(long, value_name = "FILE")]
+    api_key_file: Option<PathBuf>,
+    /// Let everybody ask who reaches the address
+    #[arg(long)]
+    allow_anyone: bool,
+    /// The most tokens of an answer
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = whole::<usize>)]
+    max_tokens: usize,
+    /// Requests that are answered or wait at the same time; one more is told to come again
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = whole::<usize>)]
+    max_requests: usize,
+    /// The most bytes of a request
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = whole::<usize>)]
+    max_body: usize,
+    /// How many seconds answers may take to end once the server is told to stop
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = whole::<u64>)]
+    drain: u64,
+    #[command(flatten)]
+    run: RunOptions,
+    // Groups with a heading come last: it would hold for what follows.
+    #[command(flatten)]
+    engine: EngineOptions,
+}
+
+impl Serve {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        self.run.begin()?;
+        let api_keys = self.api_key_file.as_deref().map(ApiKeys::load).transpose()?.unwrap_or_default();
+        let key = self.key.as_deref().map(Key::load).transpose()?;
+        let options = Options {
+            address: SocketAddr::new(self.host, self.port),
+            model: self.served_model_name.unwrap_or_else(|| self.engine.model_name()),
+            api_keys,
+            allow_anyone: self.allow_anyone,
+            enforce_all: self.enforce_all,
+            max_tokens: self.max_tokens,
+            writers: 1,
+            max_requests: self.max_requests,
+            max_body: self.max_body,
+            drain: Duration::from_secs(self.drain),
+        };
+        let quiet = self.run.quiet;
+        verdigris_server::serve(self.engine.engine()?, key, options, |address| {
+            if !quiet {
+                eprintln!("listening at http://{address}");
+            }
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

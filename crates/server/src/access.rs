@@ -1,0 +1,146 @@
+//! Who may ask: keys of the interface, one a line in a file, each with a name.
+
+use std::path::{Path, PathBuf};
+
+use subtle::ConstantTimeEq;
+
+/// The shortest key that is taken.
+const SHORTEST: usize = 16;
+
+/// The keys that requests must carry as `Authorization: Bearer KEY`.
+#[derive(Default)]
+pub struct ApiKeys(Vec<ApiKey>);
+
+struct ApiKey {
+    name: String,
+    secret: String,
+}
+
+/// Shows names alone.
+impl std::fmt::Debug for ApiKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|key| &key.name)).finish()
+    }
+}
+
+/// Why a file of keys cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// It cannot be read.
+    #[error("{}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line is not a name and a key.
+    #[error("{}, line {line}: {fault}", .path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        fault: &'static str,
+    },
+    /// There is no key in it.
+    #[error("{}: no key is in it: write a line NAME KEY for each", .0.display())]
+    Empty(PathBuf),
+}
+
+impl ApiKeys {
+    /// Reads a file: a line `NAME KEY` for each key, which has at least 16 characters; lines that begin with `#`, and
+    /// empty ones, count for nothing.
+    ///
+    /// # Errors
+    /// [`AccessError`]; none shows a key.
+    pub fn load(path: &Path) -> Result<Self, AccessError> {
+        let text = std::fs::read_to_string(path).map_err(|source| AccessError::Read { path: path.into(), source })?;
+        let mut keys: Vec<ApiKey> = Vec::new();
+        for (line, text) in (1..).zip(text.lines()) {
+            let text = text.trim();
+            if text.is_empty() || text.starts_with('#') {
+                continue;
+            }
+            let bad = |fault| AccessError::Line { path: path.into(), line, fault };
+            let mut words = text.split_whitespace();
+            let (Some(name), Some(secret), None) = (words.next(), words.next(), words.next()) else {
+                return Err(bad("it is not a name and a key"));
+            };
+            if secret.len() < SHORTEST {
+                return Err(bad("the key is shorter than 16 characters"));
+            }
+            if keys.iter().any(|key| key.name == name) {
+                return Err(bad("the name stands before"));
+            }
+            keys.push(ApiKey { name: name.into(), secret: secret.into() });
+        }
+        if keys.is_empty() { Err(AccessError::Empty(path.into())) } else { Ok(Self(keys)) }
+    }
+
+    /// Whether everybody may ask.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The name of the key that a header `Authorization` carries. Each key is compared in constant time, and all are.
+    pub(crate) fn name_of(&self, header: Option<&str>) -> Option<&str> {
+        let given = header.and_then(|header| header.strip_prefix("Bearer ")).unwrap_or_default().trim();
+        let mut found = None;
+        for key in &self.0 {
+            if bool::from(key.secret.as_bytes().ct_eq(given.as_bytes())) {
+                found = Some(key.name.as_str());
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(text: &str) -> Result<ApiKeys, AccessError> {
+        static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("verdigris-access-{}-{number}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let keys = ApiKeys::load(&path);
+        std::fs::remove_file(path).unwrap();
+        keys
+    }
+
+    #[test]
+    fn a_key_opens_and_nothing_else_does() {
+        let keys = loaded("# team\nann 0123456789abcdef\n\nben fedcba9876543210\n").unwrap();
+        assert_eq!(keys.name_of(Some("Bearer 0123456789abcdef")), Some("ann"));
+        assert_eq!(keys.name_of(Some("Bearer fedcba9876543210 ")), Some("ben"));
+        let others = [
+            None,
+            Some(""),
+            Some("Bearer "),
+            Some("Bearer 0123456789ABCDEF"),
+            Some("0123456789abcdef"),
+            Some("Bearer 0123456789abcde"),
+            Some("Bearer 0123456789abcdef0"),
+        ];
+        assert!(others.iter().all(|header| keys.name_of(*header).is_none()));
+        assert_eq!(format!("{keys:?}"), r#"["ann", "ben"]"#);
+    }
+
+    #[test]
+    fn bad_files_are_refused_without_showing_a_key() {
+        for (text, fault) in [
+            ("", "no key"),
+            ("0123456789abcdef", "line 1: it is not"),
+            ("ann 0123456789abcdef more", "line 1: it is not"),
+            ("\nann short", "line 2: the key is shorter"),
+            ("a 0123456789abcdef\na fedcba9876543210", "line 2: the name stands before"),
+        ] {
+            let error = loaded(text).unwrap_err().to_string();
+            assert!(error.contains(fault) && !error.contains("0123456789abcdef"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What an operator sees at `/metrics`: OpenMetrics text. Meanings are those of vLLM's metrics of the same names.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// The bounds of times, in seconds.
+const SECONDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Answered {
+    route: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Marked {
+    status: &'static str,
+}
+
+/// What is counted and measured.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Answered, Counter>,
+    marks: Family<Marked, Counter>,
+    prompt_tokens: Counter,
+    generation_tokens: Counter,
+    first_token: Histogram,
+    between_pieces: Histogram,
+    whole: Histogram,
+    running: Gauge<f64, AtomicU64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let times = || Histogram::new(SECONDS);
+        let (first_token, between_pieces, whole) = (times(), times(), times());
+        let (requests, marks) = (Family::default(), Family::default());
+        let (prompt_tokens, generation_tokens, running) = (Counter::default(), Counter::default(), Gauge::default());
+        let mut registry = Registry::with_prefix("verdigris");
+        registry.register("requests", "Requests by route and status", requests.clone());
+        registry.register("watermark_requests", "Answers by what they say about their mark", marks.clone());
+        registry.register("prompt_tokens", "Tokens of prompts", prompt_tokens.clone());
+        registry.register("generation_tokens", "Tokens written", generation_tokens.clone());
+        registry.register("time_to_first_token_seconds", "From a request to its first piece", first_token.clone());
+        registry.register("inter_token_latency_seconds", "From a piece to the next", between_pieces.clone());
+        registry.register("e2e_request_latency_seconds", "From a request to its end", whole.clone());
+        registry.register("num_requests_running", "Requests that are being answered", running.clone());
+        Self {
+            registry,
+            requests,
+            marks,
+            prompt_tokens,
+            generation_tokens,
+            first_token,
+            between_pieces,
+            whole,
+            running,
+        }
+    }
+}
+
+impl Metrics {
+    /// All of it, as text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("a string takes all");
+        text
+    }
+
+    /// A request that was answered.
+    pub(crate) fn answered(&self, route: &str, status: u16) {
+        self.requests.get_or_create(&Answered { route: route.into(), status }).inc();
+    }
+
+    /// What an answer says about its mark.
+    pub(crate) fn marked(&self, status: &'static str) {
+        self.marks.get_or_create(&Marked { status }).inc();
+    }
+
+    /// Tokens read and written for an answer.
+    pub(crate) fn tokens(&self, prompt: usize, written: usize) {
+        self.prompt_tokens.inc_by(prompt as u64);
+        self.generation_tokens.inc_by(written as u64);
+    }
+
+    /// The clock of an answer that begins now; it runs until it is dropped.
+    pub(crate) fn clock(self: &Arc<Self>) -> Clock {
+        self.running.inc();
+        let now = Instant::now();
+        Clock { metrics: self.clone(), begun: now, last: now, pieces: 0 }
+    }
+}
+
+/// Measures an answer.
+pub(crate) struct Clock {
+    metrics: Arc<Metrics>,
+    begun: Instant,
+    last: Instant,
+    pieces: u64,
+}
+
+impl Clock {
+    /// A piece has come.
+    pub(crate) fn piece(&mut self) {
+        let (since, now) = (self.last, Instant::now());
+        let to = if self.pieces == 0 { &self.metrics.first_token } else { &self.metrics.between_pieces };
+        to.observe(now.duration_since(since).as_secs_f64());
+        (self.last, self.pieces) = (now, self.pieces + 1);
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        self.metrics.running.dec();
+        self.metrics.whole.observe(self.begun.elapsed().as_secs_f64());
+    }
+}

@@ -1,0 +1,223 @@
+//! What a request asks for, whichever of the protocols it came by.
+
+use serde_json::Value;
+use verdigris::{Engine, Error, Key, Prompt, Request};
+
+use crate::protocol::fields::{Fields, read};
+use crate::protocol::form::Form;
+use crate::protocol::refusal::Refusal;
+use crate::protocol::sampling::Sampling;
+use crate::protocol::{mark, messages};
+
+/// The most answers to one prompt, as many as OpenAI gives.
+const CHOICES: usize = 128;
+
+/// The most prompts of one request.
+const PROMPTS: usize = 128;
+
+/// The most of the likeliest tokens beside each that is chosen.
+const TOP_LOGPROBS: usize = 20;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    /// The model's name.
+    pub(crate) model: Option<String>,
+    /// One, or several for completions.
+    pub(crate) prompts: Vec<Prompt>,
+    /// Answers to each prompt.
+    pub(crate) choices: usize,
+    pub(crate) sampling: Sampling,
+    pub(crate) form: Option<Form>,
+    /// The most tokens to write; as the server has it, where none are said.
+    pub(crate) max_tokens: Option<usize>,
+    /// The likeliest tokens beside each, where logarithms of probabilities are asked for.
+    pub(crate) logprobs: Option<usize>,
+    /// Whether the prompt stands before the text.
+    pub(crate) echo: bool,
+    pub(crate) return_token_ids: bool,
+    /// To be marked, or not to be; nothing is as the server has it.
+    pub(crate) watermarking: Option<bool>,
+    /// As it is written; with what is used at its end.
+    pub(crate) stream: Option<Stream>,
+}
+
+/// How an answer comes piece by piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stream {
+    pub(crate) include_usage: bool,
+}
+
+impl Ask {
+    /// `/v1/chat/completions`.
+    pub(crate) fn chat(body: Value) -> Result<Self, Refusal> {
+        let mut body = Fields::of(body, "")?;
+        let prompt = Prompt::from(messages::take(&mut body, "messages")?);
+        let older = body.count("max_tokens", 1, usize::MAX)?;
+        let max_tokens = body.count("max_completion_tokens", 1, usize::MAX)?.or(older);
+        let top = body.count("top_logprobs", 0, TOP_LOGPROBS)?;
+        let logprobs = match (body.take("logprobs")?.unwrap_or(false), top) {
+            (false, Some(1..)) => {
+                let message = "top_logprobs goes with logprobs: true: ask for that too, or leave it out";
+                return Err(Refusal::field("top_logprobs", "invalid_value", message));
+            }
+            (wanted, top) => wanted.then_some(top.unwrap_or(0)),
+        };
+        body.ignore(&["metadata", "store"]);
+        Self::whole(body, vec![prompt], max_tokens, logprobs, false)
+    }
+
+    /// `/v1/completions`.
+    pub(crate) fn completion(body: Value) -> Result<Self, Refusal> {
+        let mut body = Fields::of(body, "")?;
+        let path = body.path("prompt");
+        let prompts = match body.value("prompt").ok_or_else(|| body.missing("prompt"))? {
+            Value::String(prompt) => vec![prompt],
+            other => read::<Vec<String>>(other, path.clone())?,
+        };
+        if !(1..=PROMPTS).contains(&prompts.len()) {
+            let message = format!("{path} has {} texts, but must have 1 to {PROMPTS}", prompts.len());
+            return Err(Refusal::field(path, "invalid_value", message));
+        }
+        let max_tokens = body.count("max_tokens", 1, usize::MAX)?;
+        let logprobs = body.count("logprobs", 0, TOP_LOGPROBS)?;
+        let echo = body.take("echo")?.unwrap_or(false);
+        Self::whole(body, prompts.into_iter().map(Prompt::Text).collect(), max_tokens, logprobs, echo)
+    }
+
+    /// With the fields that both have.
+    fn whole(
+        mut body: Fields,
+        prompts: Vec<Prompt>,
+        max_tokens: Option<usize>,
+        logprobs: Option<usize>,
+        echo: bool,
+    ) -> Result<Self, Refusal> {
+        let options = body.object("stream_options")?;
+        let stream = match (body.take("stream")?.unwrap_or(false), options) {
+            (false, None) => None,
+            (false, Some(_)) => {
+                let message = "stream_options goes with stream: true: ask for that too, or leave it out";
+                return Err(Refusal::field("stream_options", "invalid_value", message));
+            }
+            (true, None) => Some(Stream { include_usage: false }),
+            (true, Some(mut options)) => {
+                let include_usage = options.take("include_usage")?.unwrap_or(false);
+                options.ignore(&["include_obfuscation"]);
+                options.end()?;
+                Some(Stream { include_usage })
+            }
+        };
+        let ask = Self {
+            model: body.take("model")?,
+            prompts,
+            choices: body.count("n", 1, CHOICES)?.unwrap_or(1),
+            sampling: Sampling::take(&mut body)?,
+            form: Form::take(&mut body)?,
+            max_tokens,
+            logprobs,
+            echo,
+            return_token_ids: body.take("return_token_ids")?.unwrap_or(false),
+            watermarking: mark::take(&mut body)?,
+            stream,
+        };
+        // Names for who asks, and what OpenAI's service does with them.
+        body.ignore(&["user", "safety_identifier", "prompt_cache_key", "service_tier"]);
+        body.end()?;
+        Ok(ask)
+    }
+
+    /// How many texts are asked for.
+    pub(crate) fn texts(&self) -> usize {
+        self.prompts.len() * self.choices
+    }
+
+    /// The prompt of one of the texts.
+    pub(crate) fn prompt(&self, number: usize) -> &Prompt {
+        &self.prompts[number / self.choices]
+    }
+
+    /// The request of one of the texts, of at most so many tokens.
+    pub(crate) fn request<'a>(
+        &self,
+        engine: &'a Engine,
+        number: usize,
+        key: Option<&'a Key>,
+        most: usize,
+    ) -> Request<'a> {
+        let max_tokens = self.max_tokens.unwrap_or(most).min(most);
+        let mut request = engine.request("").prompt(self.prompt(number).clone()).max_tokens(max_tokens);
+        request = self.sampling.onto(request, number as u64);
+        if let Some(form) = &self.form {
+            request = form.onto(request);
+        }
+        if let Some(top) = self.logprobs {
+            request = request.logprobs(top);
+        }
+        match key {
+            Some(key) => request.watermark(key),
+            None => request,
+        }
+    }
+
+    /// Why a text could not be written, with the field that asked for it.
+    pub(crate) fn refusal(&self, error: Error) -> Refusal {
+        let of_form = matches!(error, Error::Schema(_) | Error::Regex(_) | Error::Choice(_) | Error::OverBudget(_));
+        let of_prompt = matches!(error, Error::PromptTooLong { .. } | Error::NoPrompt);
+        let refusal = Refusal::from(error);
+        let param = match (&self.form, &self.prompts[0]) {
+            (Some(form), _) if of_form => form.path(),
+            (_, Prompt::Text(_)) if of_prompt => "prompt",
+            (_, Prompt::Chat(_)) if of_prompt => "messages",
+            _ => return refusal,
+        };
+        Refusal { param: Some(param.into()), ..refusal }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_chat_is_read_whole() {
+        let ask = Ask::chat(json!({
+            "model": "smol", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9, "max_completion_tokens": 7,
+            "n": 2, "stream": true, "stream_options": {"include_usage": true}, "logprobs": true, "top_logprobs": 3,
+            "user": "ann", "temperature": 0, "watermark": {"enabled": true}, "return_token_ids": true,
+        }))
+        .unwrap();
+        assert_eq!((ask.model.as_deref(), ask.choices, ask.max_tokens), (Some("smol"), 2, Some(7)));
+        assert_eq!((ask.logprobs, ask.stream), (Some(3), Some(Stream { include_usage: true })));
+        assert_eq!((ask.watermarking, ask.return_token_ids), (Some(true), true));
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        let hi = json!([{"role": "user", "content": "Hi"}]);
+        for (body, param) in [
+            (json!({"messages": hi, "top_logprobs": 2}), "top_logprobs"),
+            (json!({"messages": hi, "stream_options": {}}), "stream_options"),
+            (json!({"messages": hi, "stream": true, "stream_options": {"chunks": 1}}), "stream_options.chunks"),
+            (json!({"messages": hi, "n": 0}), "n"),
+            (json!({"messages": hi, "n": 1000000}), "n"),
+            (json!({"messages": hi, "max_tokens": -5}), "max_tokens"),
+            (json!({"messages": hi, "max_tokens": 1e300}), "max_tokens"),
+            (json!({"messages": hi, "prompt": "x"}), "prompt"),
+            (json!({"messages": hi, "functions": []}), "functions"),
+        ] {
+            assert_eq!(Ask::chat(body.clone()).unwrap_err().param.as_deref(), Some(param), "{body}");
+        }
+        for (body, param) in [
+            (json!({}), "prompt"),
+            (json!({"prompt": []}), "prompt"),
+            (json!({"prompt": [3, 4]}), "prompt"),
+            (json!({"prompt": "x", "logprobs": true}), "logprobs"),
+            (json!({"prompt": "x", "suffix": "y"}), "suffix"),
+        ] {
+            assert_eq!(Ask::completion(body.clone()).unwrap_err().param.as_deref(), Some(param), "{body}");
+        }
+        assert_eq!(Ask::chat(json!([])).unwrap_err().message, "the body is an array, but must be an object");
+    }
+}

@@ -1,0 +1,179 @@
+//! The fields of a body: each is taken by its name, and what nobody takes is refused, not ignored.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::protocol::refusal::Refusal;
+
+/// A JSON object whose fields are still to be taken. A field that is `null` counts as absent, as with OpenAI.
+pub(crate) struct Fields {
+    /// Where the object stands in the body; empty for the body itself.
+    path: String,
+    fields: Map<String, Value>,
+}
+
+impl Fields {
+    /// The fields of an object that stands at `path`.
+    pub(crate) fn of(value: Value, path: impl Into<String>) -> Result<Self, Refusal> {
+        let path = path.into();
+        match value {
+            Value::Object(fields) => Ok(Self { path, fields }),
+            other => {
+                let what = if path.is_empty() { "the body" } else { &path };
+                let message = format!("{what} is {}, but must be an object", kind_of(&other));
+                Err(Refusal { param: Some(path).filter(|path| !path.is_empty()), ..wrong_type(message) })
+            }
+        }
+    }
+
+    /// Where a field stands in the body.
+    pub(crate) fn path(&self, name: &str) -> String {
+        if self.path.is_empty() { name.into() } else { format!("{}.{name}", self.path) }
+    }
+
+    /// A field as it is.
+    pub(crate) fn value(&mut self, name: &str) -> Option<Value> {
+        self.fields.remove(name).filter(|value| !value.is_null())
+    }
+
+    /// A field of some type.
+    pub(crate) fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, Refusal> {
+        self.value(name).map(|value| read(value, self.path(name))).transpose()
+    }
+
+    /// A field that there must be.
+    pub(crate) fn need<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, Refusal> {
+        self.take(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// That a field is not there.
+    pub(crate) fn missing(&self, name: &str) -> Refusal {
+        let path = self.path(name);
+        Refusal::field(&path, "missing_field", format!("{path} is missing: the request needs it"))
+    }
+
+    /// A number from one to another.
+    pub(crate) fn number(&mut self, name: &str, least: f64, most: f64) -> Result<Option<f64>, Refusal> {
+        let fits = |value: &Value| value.as_f64().filter(|number| (least..=most).contains(number));
+        self.fitting(name, fits, || format!("a number from {least} to {most}"))
+    }
+
+    /// A whole number from one to another.
+    pub(crate) fn count(&mut self, name: &str, least: usize, most: usize) -> Result<Option<usize>, Refusal> {
+        let whole = |value: &Value| value.as_u64().and_then(|count| usize::try_from(count).ok());
+        let fits = |value: &Value| whole(value).filter(|count| (least..=most).contains(count));
+        self.fitting(name, fits, || match most {
+            usize::MAX => format!("a whole number of {least} or more"),
+            most => format!("a whole number from {least} to {most}"),
+        })
+    }
+
+    fn fitting<T>(
+        &mut self,
+        name: &str,
+        fits: impl FnOnce(&Value) -> Option<T>,
+        what: impl FnOnce() -> String,
+    ) -> Result<Option<T>, Refusal> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        fits(&value).map(Some).ok_or_else(|| {
+            let (path, shown) = (self.path(name), shown(&value));
+            Refusal::field(&path, "invalid_value", format!("{path} is {shown}, but must be {}", what()))
+        })
+    }
+
+    /// An object whose own fields are taken.
+    pub(crate) fn object(&mut self, name: &str) -> Result<Option<Self>, Refusal> {
+        let path = self.path(name);
+        self.value(name).map(|value| Self::of(value, path)).transpose()
+    }
+
+    /// The items of an array, each with where it stands.
+    pub(crate) fn items(&mut self, name: &str) -> Result<Option<Vec<(String, Value)>>, Refusal> {
+        let path = self.path(name);
+        let Some(items) = self.take::<Vec<Value>>(name)? else { return Ok(None) };
+        Ok(Some(items.into_iter().enumerate().map(|(at, item)| (format!("{path}[{at}]"), item)).collect()))
+    }
+
+    /// Takes fields that change nothing here, such as a name for the user.
+    pub(crate) fn ignore(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| drop(self.fields.remove(*name)));
+    }
+
+    /// Refuses what was not taken.
+    pub(crate) fn end(self) -> Result<(), Refusal> {
+        match self.fields.iter().find(|(_, value)| !value.is_null()) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let path = self.path(name);
+                let message = format!("{path} is no field that this server knows: leave it out");
+                Err(Refusal::field(path, "unknown_field", message))
+            }
+        }
+    }
+}
+
+/// A value of some type, which stands at `path`.
+pub(crate) fn read<T: DeserializeOwned>(value: Value, path: String) -> Result<T, Refusal> {
+    T::deserialize(value)
+        .map_err(|error| Refusal { param: Some(path.clone()), ..wrong_type(format!("{path}: {error}")) })
+}
+
+fn wrong_type(message: String) -> Refusal {
+    Refusal::new(400, "invalid_type", message)
+}
+
+/// A value in a message: numbers as they are, and of all else the kind.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Number(number) => number.to_string(),
+        other => kind_of(other).into(),
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fields() -> Fields {
+        Fields::of(json!({"a": 3, "b": null, "c": {"d": "x"}, "e": [1, "y"]}), "").unwrap()
+    }
+
+    #[test]
+    fn what_is_taken_has_its_type_and_what_is_left_is_refused() {
+        let mut body = fields();
+        assert_eq!(body.count("a", 1, 3), Ok(Some(3)));
+        assert_eq!(body.take::<f64>("b"), Ok(None));
+        let mut c = body.object("c").unwrap().unwrap();
+        assert_eq!(c.need::<String>("d").as_deref(), Ok("x"));
+        assert_eq!(c.need::<String>("f").unwrap_err().param.as_deref(), Some("c.f"));
+        c.end().unwrap();
+        let refusal = body.end().unwrap_err();
+        assert_eq!((refusal.param.as_deref(), refusal.code), (Some("e"), Some("unknown_field")));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named_by_its_path() {
+        let refusal = fields().count("a", 4, 9).unwrap_err();
+        assert_eq!(refusal.message, "a is 3, but must be a whole number from 4 to 9");
+        let items = fields().items("e").unwrap().unwrap();
+        let (path, item) = items.into_iter().nth(1).unwrap();
+        assert_eq!(read::<u32>(item, path).unwrap_err().param.as_deref(), Some("e[1]"));
+        assert_eq!(fields().object("a").err().unwrap().message, "a is a number, but must be an object");
+        for bad in [json!(-1), json!(1e300), json!(1.5), json!("3"), json!([3])] {
+            let refusal = Fields::of(json!({"n": bad}), "").unwrap().count("n", 0, 10).unwrap_err();
+            assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some("n")), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What the text must look like: OpenAI's `response_format` and vLLM's `structured_outputs`, of which one can be asked for.
+
+use serde_json::{Value, json};
+use verdigris::Request;
+
+use crate::protocol::fields::Fields;
+use crate::protocol::refusal::Refusal;
+
+/// What the text must look like, and the field that says so.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Form {
+    kind: Kind,
+    path: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Regex(String),
+    Choice(Vec<String>),
+    JsonSchema(Value),
+}
+
+impl Form {
+    /// Takes its fields.
+    pub(crate) fn take(body: &mut Fields) -> Result<Option<Self>, Refusal> {
+        let format = body.object("response_format")?.map(response_format).transpose()?.flatten();
+        let outputs = body.object("structured_outputs")?.map(structured_outputs).transpose()?;
+        match (format, outputs) {
+            (Some(_), Some(_)) => {
+                let message = "response_format and structured_outputs both say what the text must look like: use one";
+                Err(Refusal::field("structured_outputs", "two_constraints", message))
+            }
+            (format, outputs) => Ok(format.or(outputs)),
+        }
+    }
+
+    /// JSON that obeys a schema, which stands at `path`.
+    pub(crate) fn json_schema(schema: Value, path: impl Into<String>) -> Self {
+        Self { kind: Kind::JsonSchema(schema), path: path.into() }
+    }
+
+    /// A request whose text looks so.
+    pub(crate) fn onto<'a>(&self, request: Request<'a>) -> Request<'a> {
+        match &self.kind {
+            Kind::Regex(pattern) => request.regex(pattern),
+            Kind::Choice(texts) => request.choice(texts),
+            Kind::JsonSchema(schema) => request.json_schema(schema.clone()),
+        }
+    }
+
+    /// Where the body says so.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+/// Any JSON object.
+fn any_object() -> Value {
+    json!({"type": "object"})
+}
+
+fn response_format(mut format: Fields) -> Result<Option<Form>, Refusal> {
+    let form = match format.need::<String>("type")?.as_str() {
+        "text" => None,
+        "json_object" => Some(Form::json_schema(any_object(), "response_format")),
+        "json_schema" => {
+            let mut about = format.object("json_schema")?.ok_or_else(|| format.missing("json_schema"))?;
+            let path = about.path("schema");
+            let schema = about.value("schema").ok_or_else(|| about.missing("schema"))?;
+            // A schema is obeyed in any case.
+            about.ignore(&["name", "description", "strict"]);
+            about.end()?;
+            Some(Form::json_schema(schema, path))
+        }
+        other => {
+            let path = format.path("type");
+            let message = format!("{path} is {other:?}, but must be text, json_object or json_schema");
+            return Err(Refusal::field(path, "invalid_value", message));
+        }
+    };
+    format.end()?;
+    Ok(form)
+}
+
+fn structured_outputs(mut outputs: Fields) -> Result<Form, Refusal> {
+    let mut forms = Vec::new();
+    let mut form = |kind, path| forms.push(Form { kind, path });
+    let path = outputs.path("json");
+    if let Some(schema) = outputs.value("json") {
+        // vLLM takes a schema as text too.
+        let schema = match schema {
+            Value::String(text) => serde_json::from_str(&text)
+                .map_err(|error| Refusal::field(&path, "invalid_json_schema", format!("{path} is no JSON: {error}")))?,
+            other => other,
+        };
+        form(Kind::JsonSchema(schema), path);
+    }
+    if let Some(pattern) = outputs.take("regex")? {
+        form(Kind::Regex(pattern), outputs.path("regex"));
+    }
+    if let Some(texts) = outputs.take("choice")? {
+        form(Kind::Choice(texts), outputs.path("choice"));
+    }
+    if outputs.take("json_object")?.unwrap_or(false) {
+        form(Kind::JsonSchema(any_object()), outputs.path("json_object"));
+    }
+    outputs.end()?;
+    let count = forms.len();
+    forms.pop().filter(|_| count == 1).ok_or_else(|| {
+        let message = format!("structured_outputs has {count} of json, regex, choice and json_object: give one");
+        Refusal::field("structured_outputs", if count == 0 { "missing_field" } else { "two_constraints" }, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(body: Value) -> Result<Option<Form>, Refusal> {
+        let mut fields = Fields::of(body, "").unwrap();
+        let form = Form::take(&mut fields)?;
+        fields.end()?;
+        Ok(form)
+    }
+
+    #[test]
+    fn both_ways_say_the_same() {
+        let schema = json!({"type": "integer"});
+        let format = json!({"response_format": {"type": "json_schema", "json_schema": {
+            "name": "n", "strict": true, "schema": schema,
+        }}});
+        let form = taken(format).unwrap().unwrap();
+        assert_eq!(form, Form::json_schema(schema.clone(), "response_format.json_schema.schema"));
+        for json in [schema.clone(), Value::String(schema.to_string())] {
+            let form = taken(json!({"structured_outputs": {"json": json}})).unwrap().unwrap();
+            assert_eq!(form.kind, Kind::JsonSchema(schema.clone()));
+        }
+        let choice = taken(json!({"structured_outputs": {"choice": ["a", "b"], "json_object": false}}));
+        assert_eq!(choice.unwrap().unwrap().kind, Kind::Choice(vec!["a".into(), "b".into()]));
+        assert_eq!(taken(json!({"response_format": {"type": "text"}})), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for (body, param) in [
+            (json!({"response_format": {"type": "grammar"}}), "response_format.type"),
+            (json!({"response_format": {"type": "json_schema"}}), "response_format.json_schema"),
+            (json!({"response_format": {"type": "json_object", "schema": {}}}), "response_format.schema"),
+            (json!({"response_format": "json_object"}), "response_format"),
+            (json!({"structured_outputs": {}}), "structured_outputs"),
+            (json!({"structured_outputs": {"regex": "a", "choice": ["b"]}}), "structured_outputs"),
+            (json!({"structured_outputs": {"grammar": "root ::= x"}}), "structured_outputs.grammar"),
+            (json!({"structured_outputs": {"json": "{"}}), "structured_outputs.json"),
+            (json!({"structured_outputs": {"regex": 3}}), "structured_outputs.regex"),
+            (
+                json!({"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}}),
+                "structured_outputs",
+            ),
+        ] {
+            assert_eq!(taken(body.clone()).unwrap_err().param.as_deref(), Some(param), "{body}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Why a request is not answered, as OpenAI's clients read it.
+
+use serde_json::{Value, json};
+use verdigris::Error;
+
+/// Why a request is refused, or an answer ends early: a status, and an object `error` with a message for people, a type
+/// for programs, the field that is at fault, and a code where one helps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: u16,
+    /// One line that names the cause and the cure.
+    pub message: String,
+    /// The field, as a path from the body: `messages[0].role`.
+    pub param: Option<String>,
+    /// A name for the cause that programs can tell.
+    pub code: Option<&'static str>,
+    /// The seconds after which another try may succeed.
+    pub retry_after: Option<u64>,
+}
+
+impl Refusal {
+    /// Without a field.
+    pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), param: None, code: Some(code), retry_after: None }
+    }
+
+    /// A field of the body that cannot be used: 400.
+    pub fn field(param: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
+        Self { param: Some(param.into()), ..Self::new(400, code, message) }
+    }
+
+    /// What another try is to wait for.
+    pub fn retry_after(self, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    /// The type of errors with this status: the names are OpenAI's.
+    fn kind(&self) -> &'static str {
+        match self.status {
+            401 => "authentication_error",
+            403 => "permission_error",
+            404 => "not_found_error",
+            429 => "rate_limit_error",
+            400..500 => "invalid_request_error",
+            _ => "server_error",
+        }
+    }
+
+    /// The body of an answer.
+    pub fn body(&self) -> Value {
+        json!({"error": {
+            "message": self.message, "type": self.kind(), "param": self.param, "code": self.code,
+        }})
+    }
+}
+
+/// Who asks for what cannot be is told so (400), with the field where it is known; what is our own fault is a 500.
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        let (status, param, code) = match &error {
+            Error::Schema(_) => (400, None, "invalid_json_schema"),
+            Error::Regex(_) => (400, None, "invalid_regex"),
+            Error::Choice(_) => (400, None, "invalid_choice"),
+            Error::OverBudget(_) => (400, None, "constraint_too_large"),
+            Error::NoRoom(_) => (400, Some("max_tokens"), "no_room"),
+            Error::PromptTooLong { .. } => (400, None, "context_length_exceeded"),
+            Error::Chat(_) => (400, Some("messages"), "invalid_messages"),
+            Error::NoChatTemplate => (400, Some("messages"), "no_chat_template"),
+            Error::NoPrompt => (400, None, "no_prompt"),
+            Error::NoChance { .. } => (400, Some("temperature"), "cannot_be_marked"),
+            Error::Temperature(_) => (400, Some("temperature"), "invalid_value"),
+            Error::UnknownToken { .. } => (400, Some("logit_bias"), "invalid_value"),
+            Error::StopString { .. } => (400, Some("stop"), "invalid_value"),
+            Error::Parameter(_) | Error::Unused { .. } | Error::Apart { .. } | Error::EmptyWord => {
+                (400, None, "invalid_value")
+            }
+            Error::TooShort(_) | Error::Read(_) => (400, Some("text"), "invalid_value"),
+            _ => (500, None, "internal_error"),
+        };
+        Self { status, message, param: param.map(Into::into), code: Some(code), retry_after: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_those_that_clients_read() {
+        let refusal = Refusal::field("stop[1]", "invalid_value", "a stop string is empty");
+        let error = json!({
+            "message": "a stop string is empty", "type": "invalid_request_error", "param": "stop[1]",
+            "code": "invalid_value",
+        });
+        assert_eq!(refusal.body(), json!({"error": error}));
+        let kinds = [(401, "authentication_error"), (404, "not_found_error"), (413, "invalid_request_error")];
+        for (status, kind) in kinds.into_iter().chain([(429, "rate_limit_error"), (503, "server_error")]) {
+            assert_eq!(Refusal::new(status, "x", "").body()["error"]["type"], kind);
+        }
+    }
+
+    #[test]
+    fn the_fault_of_who_asks_is_no_fault_of_the_server() {
+        let refusal = Refusal::from(Error::PromptTooLong { tokens: 9000, context: 8192 });
+        assert_eq!((refusal.status, refusal.code), (400, Some("context_length_exceeded")));
+        assert_eq!(Refusal::from(Error::NoHiddenStates).status, 500);
+    }
+}

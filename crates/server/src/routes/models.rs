@@ -1,0 +1,29 @@
+//! The model that is served.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use crate::protocol::Refusal;
+use crate::service::Service;
+
+fn about(service: &Service) -> Value {
+    json!({
+        "id": service.options.model, "object": "model", "created": service.begun, "owned_by": "verdigris",
+        "max_model_len": service.engine.context_length(),
+    })
+}
+
+pub(super) async fn list(State(service): State<Arc<Service>>) -> Json<Value> {
+    Json(json!({"object": "list", "data": [about(&service)]}))
+}
+
+pub(super) async fn one(
+    State(service): State<Arc<Service>>,
+    Path(model): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    service.check_model(&model)?;
+    Ok(Json(about(&service)))
+}

@@ -1,0 +1,57 @@
+//! Text to tokens and back, as in vLLM.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use serde_json::{Value, json};
+use verdigris::logits::TokenId;
+
+use super::json as body_of;
+use crate::protocol::Refusal;
+use crate::protocol::fields::Fields;
+use crate::protocol::messages;
+use crate::service::Service;
+
+pub(super) async fn tokenize(
+    State(service): State<Arc<Service>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let mut body = Fields::of(body_of(body)?, "")?;
+    let model = body.take::<String>("model")?;
+    let with_prompt_tokens = body.take("add_special_tokens")?.unwrap_or(true);
+    let (tokenizer, tokens) =
+        (service.engine.reader().tokenizer(), |error| Refusal::from(verdigris::Error::Read(error)));
+    let tokens = match body.take::<String>("prompt")? {
+        Some(text) if with_prompt_tokens => tokenizer.encode_prompt(&text).map_err(tokens)?,
+        Some(text) => tokenizer.encode(&text).map_err(tokens)?,
+        None => {
+            let messages = messages::take(&mut body, "messages")?;
+            let template = service.engine.chat_template()?;
+            template.tokens(&messages.into(), tokenizer).map_err(verdigris::Error::Chat)?
+        }
+    };
+    body.end()?;
+    model.iter().try_for_each(|model| service.check_model(model))?;
+    let context = service.engine.context_length();
+    Ok(Json(json!({"count": tokens.len(), "max_model_len": context, "tokens": tokens})))
+}
+
+pub(super) async fn detokenize(
+    State(service): State<Arc<Service>>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Value>, Refusal> {
+    let mut body = Fields::of(body_of(body)?, "")?;
+    let model = body.take::<String>("model")?;
+    let tokens: Vec<TokenId> = body.need("tokens")?;
+    body.end()?;
+    model.iter().try_for_each(|model| service.check_model(model))?;
+    let tokenizer = service.engine.reader().tokenizer();
+    let size = tokenizer.vocabulary().size();
+    if let Some(&token) = tokens.iter().find(|&&token| token as usize >= size) {
+        return Err(verdigris::Error::UnknownToken { token, size }.into());
+    }
+    Ok(Json(json!({"prompt": tokenizer.decode(&tokens)})))
+}
