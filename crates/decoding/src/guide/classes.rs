@@ -101,6 +101,13 @@ impl ClassScorer {
         Self { classes, begin, capacity, memory: Mutex::default() }
     }
 
+    /// Remembers so many texts, and 64 at least: those beyond are read anew for each token.
+    #[must_use]
+    pub fn remembering(mut self, texts: usize) -> Self {
+        self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).texts.remembering(texts);
+        self
+    }
+
     fn begin(&self) -> Result<Vec<ClassReading>, ModelError> {
         let begin = |TextClass { model, prompt }: &TextClass| {
             let capacity = prompt.len().saturating_add(self.capacity).min(model.context_length());

@@ -3,7 +3,7 @@
 use verdigris_logits::TokenId;
 use verdigris_models::{ModelError, Sequence};
 
-/// How many texts are remembered at a time, so that those that are written side by side are not read anew.
+/// How many texts are remembered at least, so that those that are written side by side are not read anew.
 const TEXTS: usize = 64;
 
 /// What a judge keeps of one text.
@@ -31,12 +31,16 @@ pub(super) struct ReadText<R> {
     pub(super) reading: R,
 }
 
-/// The texts that were read last; the last one comes last.
-pub(super) struct Readings<R>(Vec<ReadText<R>>);
+/// The texts that were read last.
+pub(super) struct Readings<R> {
+    /// The last one comes last.
+    texts: Vec<ReadText<R>>,
+    most: usize,
+}
 
 impl<R> Default for Readings<R> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { texts: Vec::new(), most: TEXTS }
     }
 }
 
@@ -48,7 +52,7 @@ impl<R: Reading> Readings<R> {
         text: &[TokenId],
         begin: impl FnOnce() -> Result<R, ModelError>,
     ) -> Result<ReadText<R>, ModelError> {
-        let Self(texts) = self;
+        let Self { texts, .. } = self;
         let common = |read: &ReadText<R>| read.tokens.iter().zip(text).take_while(|(a, b)| a == b).count();
         let best = (0..texts.len()).max_by_key(|&i| common(&texts[i]));
         let Some((best, common)) = best.map(|best| (best, common(&texts[best]))).filter(|(_, common)| *common > 0)
@@ -69,9 +73,43 @@ impl<R: Reading> Readings<R> {
         if read.tokens.is_empty() {
             return;
         }
-        if self.0.len() == TEXTS {
-            self.0.remove(0);
+        if self.texts.len() >= self.most {
+            self.texts.remove(0);
         }
-        self.0.push(read);
+        self.texts.push(read);
+    }
+
+    /// Remembers so many texts, and 64 at least.
+    pub(super) fn remembering(&mut self, texts: usize) {
+        self.most = texts.max(TEXTS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Reading for usize {
+        fn fork(&self) -> Result<Self, ModelError> {
+            Ok(*self)
+        }
+        fn truncate(&mut self, tokens: usize) {
+            *self = tokens;
+        }
+    }
+
+    /// As many texts go on where they were left as are said to be written; of more, those that were read last.
+    #[test]
+    fn as_many_texts_are_remembered_as_are_written() {
+        for (told, most) in [(None, 64), (Some(3), 64), (Some(100), 100)] {
+            let mut readings = Readings::default();
+            told.into_iter().for_each(|texts| readings.remembering(texts));
+            let text = |i: usize| vec![i as TokenId, 7, 7];
+            (0..120).for_each(|i| readings.remember(ReadText { tokens: text(i), reading: 3 }));
+            for i in 0..120 {
+                let read = readings.recall(&text(i), || Ok(0)).unwrap();
+                assert_eq!(read.tokens.len() == 3, i >= 120 - most, "{i} of {told:?}");
+            }
+        }
     }
 }

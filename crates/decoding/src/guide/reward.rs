@@ -57,6 +57,13 @@ impl RewardScorer {
         let capacity = capacity.min(model.context_length());
         Self { model, kind, capacity, memory: Mutex::default() }
     }
+
+    /// Remembers so many texts, and 64 at least: those beyond are read anew for each token.
+    #[must_use]
+    pub fn remembering(mut self, texts: usize) -> Self {
+        self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).texts.remembering(texts);
+        self
+    }
 }
 
 impl Scorer for RewardScorer {

@@ -75,8 +75,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The guides, each one for all texts of the request, so that a common beginning is read once.
-    pub(super) fn guides_asked_for(&self, prompt_tokens: usize) -> Result<Vec<Arc<Guide>>, Error> {
+    /// The guides, each one for all of so many texts, so that a common beginning is read once.
+    pub(super) fn guides_asked_for(&self, prompt_tokens: usize, texts: usize) -> Result<Vec<Arc<Guide>>, Error> {
         let guide = |guidance: &Guidance<'_>| {
             let Guidance { by, weight, top_k } = guidance;
             if !(*weight as f32).is_finite() {
@@ -86,13 +86,19 @@ impl<'a> Request<'a> {
                 let what = "the number of tokens that a guide tries";
                 return Err(Error::Reward { what, value: 0.0, must: "1 or more" });
             }
-            let scorer = self.scorer(by, prompt_tokens, *top_k)?;
+            let scorer = self.scorer(by, prompt_tokens, *top_k, texts)?;
             Ok(Arc::new(Guide::new(scorer, *weight as f32, *top_k)))
         };
         self.guides.iter().map(guide).collect()
     }
 
-    fn scorer(&self, by: &Judge<'_>, prompt_tokens: usize, top_k: usize) -> Result<Arc<dyn Scorer>, Error> {
+    fn scorer(
+        &self,
+        by: &Judge<'_>,
+        prompt_tokens: usize,
+        top_k: usize,
+        texts: usize,
+    ) -> Result<Arc<dyn Scorer>, Error> {
         let context = self.engine.context_length();
         match by {
             Judge::Own(scorer) => Ok(scorer.clone()),
@@ -101,7 +107,8 @@ impl<'a> Request<'a> {
                 self.fits_into(reward.model.context_length(), 0, prompt_tokens)?;
                 // The tokens that are tried stand beside each other at the end of the text.
                 let capacity = context.saturating_add(top_k);
-                Ok(Arc::new(RewardScorer::new(reward.model.scorer().clone(), *kind, capacity)))
+                let scorer = RewardScorer::new(reward.model.scorer().clone(), *kind, capacity);
+                Ok(Arc::new(scorer.remembering(texts)))
             }
             Judge::Classes(Classes(classes)) => {
                 if classes.len() < 2 {
@@ -115,7 +122,8 @@ impl<'a> Request<'a> {
                     Ok(TextClass { model: engine.model.clone(), prompt })
                 };
                 let classes = classes.iter().map(class).collect::<Result<Vec<_>, Error>>()?;
-                Ok(Arc::new(ClassScorer::new(classes, self.engine.prompts.begin, context)))
+                let scorer = ClassScorer::new(classes, self.engine.prompts.begin, context);
+                Ok(Arc::new(scorer.remembering(texts)))
             }
         }
     }

@@ -50,7 +50,7 @@ impl Request<'_> {
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let seeds = (0..count as u64).map(|i| first.wrapping_add(i));
-        let guides = self.guides_asked_for(prompt.len())?;
+        let guides = self.guides_asked_for(prompt.len(), count)?;
         let model = self.text_model(&self.prompt, &prompt)?;
         let room = self.room(&model, &prompt);
         let target = |seed| self.target(room, form.as_ref(), &guides, seed);
@@ -106,7 +106,7 @@ impl Request<'_> {
             prompts_read.push((prompt, model, seed));
         }
         let longest = prompts_read.iter().map(|(prompt, ..)| prompt.len()).max().unwrap_or(0);
-        let guides = self.guides_asked_for(longest)?;
+        let guides = self.guides_asked_for(longest, Self::SIDE_BY_SIDE)?;
         let mut begun = Vec::with_capacity(prompts_read.len());
         for (prompt, model, seed) in prompts_read {
             let target = self.target(self.room(&model, &prompt), form.as_ref(), &guides, seed)?;

@@ -40,7 +40,7 @@ impl Request<'_> {
         }
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
-        let guides = self.guides_asked_for(prompt.len())?;
+        let guides = self.guides_asked_for(prompt.len(), 1)?;
         let model = self.text_model(&self.prompt, &prompt)?;
         let target = self.target(self.room(&model, &prompt), form.as_ref(), &guides, seed)?;
         let mut writing = self.writing(&model, &target, &prompt, contrast)?;
