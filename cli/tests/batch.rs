@@ -115,3 +115,20 @@ fn what_cannot_be_answered_is_said() {
     folder.run(&["batch", "in.jsonl", "in.jsonl", "--force"]).fails("in.jsonl is a file that is read here");
     folder.run(&["batch", "none.jsonl", "out.jsonl"]).fails("cannot open none.jsonl");
 }
+
+/// A text that takes long does not keep those behind it waiting: of more prompts than are written at a time, one that
+/// had to wait has its answer before one of the first.
+#[test]
+fn texts_come_and_go() {
+    let folder = Folder::new();
+    ask(&folder, 150);
+    let options = ["batch", "in.jsonl", "out.jsonl", "--model", TALE_SMALL, "--max-tokens", "150", "--quiet"];
+    let run = folder.run(&[&options[..], &["--seed", "3", "--stop", "ght"]].concat());
+    assert_eq!(run.status, 0, "{run:?}");
+    let out = fs::read_to_string(folder.path("out.jsonl")).unwrap();
+    let order = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["line"].as_u64().unwrap());
+    let order: Vec<u64> = order.collect();
+    assert_eq!(order.len(), 150);
+    let last_of_first = order.iter().rposition(|&line| line <= 64).unwrap();
+    assert!(order[..last_of_first].iter().any(|&line| line > 64), "{order:?}");
+}

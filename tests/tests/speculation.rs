@@ -200,7 +200,7 @@ fn a_drafter_forgets_what_was_rejected() {
     let drafter = || DraftModel::new(model.clone(), 100, &chain, Sampler::Categorical, Coupling::Independent).unwrap();
     let mut used = drafter();
     for text in [&[5, 6, 7][..], &[5, 6, 7, 8, 9], &[5, 6, 10, 11], &[5, 6, 10, 11, 12, 13, 14], &[1], &[5, 6]] {
-        let draft = |drafter: &mut DraftModel<'_>| -> Vec<(u32, Option<Vec<f64>>)> {
+        let draft = |drafter: &mut DraftModel| -> Vec<(u32, Option<Vec<f64>>)> {
             let (mut tree, shape) = (DraftTree::default(), TreeShape::chain(4));
             tree.clear(text.len());
             drafter.draft(0, text, &state, &shape, &mut Seeded(Random::new(3)), &mut tree).unwrap();

@@ -3,6 +3,8 @@
 mod answers;
 mod prompts;
 
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -11,7 +13,7 @@ use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use verdigris::{Error, Event, Prompt, Request, Written};
+use verdigris::{Event, Prompt, Request, Written};
 
 use crate::error::Failure;
 use crate::form::WrittenForm;
@@ -85,7 +87,6 @@ struct Count {
 
 /// Who answers, and where to.
 struct Desk<'r> {
-    request: Request<'r>,
     seed: Option<u64>,
     proof: Option<&'r Proof<'r>>,
     answers: Answers,
@@ -121,9 +122,12 @@ impl Batch {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let mut open = 0;
+        let mut open = BTreeSet::new();
         for line in Prompts::open(&self.prompts, &self.asked)? {
-            open += usize::from(!answers.has(&line?)?);
+            let line = line?;
+            if !answers.has(&line)? {
+                open.insert(line.line);
+            }
         }
         let engine = self.engine.engine()?;
         if converse {
@@ -137,29 +141,19 @@ impl Batch {
         let request = self.form.apply(self.drafts.apply(request, drafter.as_ref(), self.asked.seed))?;
         if answers.len() > 0 && !self.run.quiet {
             crate::terminal::say!(
-                "{} has {} of {asked} answers; {open} are left",
+                "{} has {} of {asked} answers; {} are left",
                 self.answers.display(),
-                answers.len()
+                answers.len(),
+                open.len()
             );
         }
         answers.begin()?;
         let form = if key.is_some() { self.form.grammar()? } else { None };
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), form));
-        let (bar, proof, seed) = (self.bar(asked, asked - open), proof.as_ref(), self.asked.seed);
-        let mut desk = Desk { request, seed, proof, answers, count: Count::default(), bar, begun: Instant::now() };
-        let mut group: Vec<Asked> = Vec::new();
-        for line in Prompts::open(&self.prompts, &self.asked)? {
-            let line = line?;
-            let is_next = group.last().is_none_or(|last| last.line + 1 == line.line);
-            if group.len() == Request::SIDE_BY_SIDE || !is_next {
-                desk.answer(&group)?;
-                group.clear();
-            }
-            if !desk.answers.has(&line)? {
-                group.push(line);
-            }
-        }
-        desk.answer(&group)?;
+        let (bar, proof, seed) = (self.bar(asked, asked - open.len()), proof.as_ref(), self.asked.seed);
+        let mut desk = Desk { seed, proof, answers, count: Count::default(), bar, begun: Instant::now() };
+        let lines = Prompts::open(&self.prompts, &self.asked)?;
+        desk.answer(request, lines.filter(|line| line.as_ref().map_or(true, |line| open.contains(&line.line))))?;
         desk.bar.finish_and_clear();
         Ok(self.report(&desk))
     }
@@ -204,37 +198,46 @@ impl Batch {
 }
 
 impl Desk<'_> {
-    /// Answers prompts of lines one after the other. Those that cannot be answered have an error for an answer.
-    fn answer(&mut self, group: &[Asked]) -> Result<(), Failure> {
-        let Some(first) = group.first() else { return Ok(()) };
-        let mut request = self.request.clone();
-        if let Some(seed) = self.seed {
-            request = request.seed(seed.wrapping_add(first.line as u64 - 1));
-        }
-        let mut fault = None;
-        let done = request.stream_prompts(group.iter().map(|asked| asked.prompt.clone()), |i, event| {
-            let Event::End(written) = event else { return ControlFlow::Continue(()) };
-            match self.write(&group[i], written) {
+    /// Answers prompts, which are read as there is room for them. Those that cannot be answered have an error for an
+    /// answer.
+    fn answer(
+        &mut self,
+        request: Request<'_>,
+        lines: impl Iterator<Item = Result<Asked, Failure>>,
+    ) -> Result<(), Failure> {
+        // Lines are read between answers: both sides need these.
+        let (asked, fault) = (RefCell::new(HashMap::new()), RefCell::new(None));
+        let first = self.seed;
+        let lines = lines.map_while(|line| line.map_err(|failure| fault.replace(Some(failure))).ok());
+        let prompts = lines.enumerate().map(|(number, line)| {
+            let seed = first.map(|seed| seed.wrapping_add(line.line as u64 - 1));
+            let prompt = line.prompt.clone();
+            asked.borrow_mut().insert(number, line);
+            (prompt, seed)
+        });
+        request.stream_incoming(prompts, |number, event| {
+            let asked = || asked.borrow_mut().remove(&number).expect("an answer to a line");
+            let written = match event {
+                Event::End(written) => self.write(&asked(), written),
+                Event::Refused(error) => self.refuse(&asked(), error),
+                _ => Ok(()),
+            };
+            match written {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(failure) => {
-                    fault = Some(failure);
+                    fault.replace(Some(failure));
                     ControlFlow::Break(())
                 }
             }
-        });
-        match (done, fault) {
-            (_, Some(fault)) => Err(fault),
-            (Ok(_), None) => Ok(()),
-            // It is said before anything is written.
-            (Err(Error::InPrompt { index, source }), None) => {
-                self.answers.write_error(&group[index], &source)?;
-                self.count.failed += 1;
-                self.bar.inc(1);
-                self.answer(&group[..index])?;
-                self.answer(&group[index + 1..])
-            }
-            (Err(error), None) => Err(error.into()),
-        }
+        })?;
+        fault.into_inner().map_or(Ok(()), Err)
+    }
+
+    fn refuse(&mut self, asked: &Asked, error: &verdigris::Error) -> Result<(), Failure> {
+        self.answers.write_error(asked, error)?;
+        self.count.failed += 1;
+        self.bar.inc(1);
+        Ok(())
     }
 
     fn write(&mut self, asked: &Asked, written: &Written) -> Result<(), Failure> {

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::drafter::WAYS;
-use crate::tree::TreeShape;
+use crate::tree::{MAX_NODES, TreeShape};
 
 /// How many drafts to ask for.
 #[doc(alias = "num_assistant_tokens")]
@@ -31,6 +31,17 @@ pub enum DraftLength {
     Fixed(usize),
     /// A tree of this shape for each call.
     Tree(TreeShape),
+}
+
+impl DraftLength {
+    /// The most drafts of one call.
+    pub fn most(self) -> usize {
+        match self {
+            Self::Auto => MAX_AUTO,
+            Self::Fixed(length) => length.min(MAX_NODES),
+            Self::Tree(shape) => shape.len(),
+        }
+    }
 }
 
 /// The most drafts that [`DraftLength::Auto`] asks for, side by side or one after the other.

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`target`] | the law: model, transforms, sampler, seed |
 //! | [`plain`] | one token a step |
-//! | [`together`] | several texts, one call of the model a step |
+//! | [`mod@pass`] | several texts in one call of the model |
 //! | [`speculative`] | several drafted tokens a step, and the same law |
 //! | [`draft_length`] | how many guesses pay |
 //! | [`drafter`] | who guesses: a small model, a draft head, or the text itself |
@@ -33,6 +33,7 @@ pub mod drafter;
 pub mod enumerate;
 pub mod guide;
 pub mod limits;
+pub mod pass;
 pub mod perplexity;
 pub mod plain;
 pub mod rules;
@@ -42,7 +43,6 @@ pub mod steer;
 #[cfg(test)]
 mod table;
 pub mod target;
-pub mod together;
 pub mod tree;
 pub mod writing;
 
@@ -51,6 +51,7 @@ pub use draft_length::{DraftLength, DraftMemory};
 pub use drafter::{Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, LookupOr, Medusa};
 pub use guide::{ClassScorer, Guide, RewardScorer, ScoreKind, Scorer, TextClass};
 pub use limits::{Limits, Stop};
+pub use pass::{BatchedText, BoxedDrafter, Drafting, Part, pass};
 pub use perplexity::{Perplexity, perplexity};
 pub use plain::Plain;
 pub use rules::Rule;
@@ -59,6 +60,5 @@ pub use search::{Beams, Contrastive, EarlyStopping};
 pub use speculative::{Acceptance, Speculative};
 pub use steer::{Alpha, BadAlpha, BaseFilter, ExpertDrafter, OwnPrompts, Pair, Steered};
 pub use target::{DecodeError, Target};
-pub use together::{BoxedDrafter, Together};
 pub use tree::{DraftTree, TreeShape};
 pub use writing::{Provenance, Writing};

@@ -19,21 +19,28 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Begins a sequence with room for a text after `prompt`, which must leave room for a token in the model's
-    /// context. The last token of a text is never fed back, so it needs no room.
-    pub(crate) fn begin(
-        &self,
-        model: Arc<dyn LanguageModel>,
-        prompt: &[TokenId],
-    ) -> Result<Box<dyn Sequence>, DecodeError> {
+    /// Begins a sequence with room for a text after `prompt`.
+    ///
+    /// # Errors
+    /// As [`Limits::room`], and the model's.
+    pub fn begin(&self, model: Arc<dyn LanguageModel>, prompt: &[TokenId]) -> Result<Box<dyn Sequence>, DecodeError> {
+        let room = self.room(model.context_length(), prompt)?;
+        Ok(model.begin(room)?)
+    }
+
+    /// How many tokens a text after `prompt` may come to have, of those that a context holds. The last token of a text
+    /// is never fed back, so it needs no room.
+    ///
+    /// # Errors
+    /// [`DecodeError::EmptyPrompt`], and [`ModelError::ContextFull`] for a prompt that leaves no room for a token.
+    pub fn room(&self, context: usize, prompt: &[TokenId]) -> Result<usize, DecodeError> {
         if prompt.is_empty() {
             return Err(DecodeError::EmptyPrompt);
         }
-        let context = model.context_length();
         if prompt.len() >= context {
             return Err(ModelError::ContextFull { tokens: prompt.len() + 1, capacity: context }.into());
         }
-        Ok(model.begin(prompt.len().saturating_add(self.max_tokens).min(context))?)
+        Ok(prompt.len().saturating_add(self.max_tokens).min(context))
     }
 }
 
@@ -47,6 +54,6 @@ pub enum Stop {
     /// The model's context is full.
     Context,
     /// A text that was to end it came. Decoding knows tokens alone: whoever turns them into text tells it of this, as
-    /// by [`Together::end`](crate::Together::end).
+    /// by [`BatchedText::end`](crate::pass::BatchedText::end).
     StopString,
 }

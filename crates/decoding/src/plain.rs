@@ -14,8 +14,8 @@ use crate::writing::Provenance;
 
 /// A text being written, token by token. As an iterator it ends with the text, and [`Plain::stop`] says why; or with
 /// the first error.
-pub struct Plain<'a> {
-    target: &'a Target,
+pub struct Plain {
+    target: Target,
     limits: Limits,
     sequence: Box<dyn Sequence>,
     state: ChainState,
@@ -33,21 +33,21 @@ pub struct Plain<'a> {
     failed: bool,
 }
 
-impl<'a> Plain<'a> {
+impl Plain {
     /// Begins a text after `prompt`, which must leave room for a token in the model's context.
     ///
     /// # Errors
     /// [`DecodeError::EmptyPrompt`], and the model's error if the prompt does not fit into its context.
     pub fn new(
         model: Arc<dyn LanguageModel>,
-        target: &'a Target,
+        target: &Target,
         prompt: &[TokenId],
         limits: Limits,
     ) -> Result<Self, DecodeError> {
         let size = model.vocabulary_size();
         let sequence = limits.begin(model, prompt)?;
         Ok(Self {
-            target,
+            target: target.clone(),
             limits,
             state: target.transforms.start(prompt),
             row: Row::default(),
@@ -141,7 +141,7 @@ impl<'a> Plain<'a> {
     }
 }
 
-impl Iterator for Plain<'_> {
+impl Iterator for Plain {
     type Item = Result<TokenId, DecodeError>;
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {

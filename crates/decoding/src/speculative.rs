@@ -7,13 +7,15 @@
 //! The law that drafts are judged by is the target's in full: all transforms act on the row of every node with the
 //! state of the text up to there.
 
+mod reading;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Row, Steps, TokenId, Transform};
-use verdigris_models::{Batch, BatchItem, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
+use verdigris_models::{BatchItem, LanguageModel, Rows, SampleRequest, Sequence};
 
 use crate::chance::Chance;
 use crate::device_sampling::DeviceSampling;
@@ -23,6 +25,7 @@ use crate::limits::{Limits, Stop};
 use crate::rules::block::{self, Drawn};
 use crate::rules::typical::Typical;
 use crate::rules::{Rule, siblings};
+use crate::speculative::reading::Reading;
 use crate::target::{DecodeError, Target};
 use crate::tree::{DraftTree, Origin};
 use crate::writing::Provenance;
@@ -46,8 +49,8 @@ const BESIDE_A_TREE: usize = 32;
 /// comes after the tokens that were decided before it.
 #[doc(alias = "assisted_generation")]
 #[doc(alias = "speculative_decoding")]
-pub struct Speculative<'a, D, C> {
-    target: &'a Target,
+pub struct Speculative<D, C> {
+    target: Target,
     limits: Limits,
     drafter: D,
     chance: C,
@@ -56,6 +59,8 @@ pub struct Speculative<'a, D, C> {
     way: usize,
     rule: Rule,
     sequence: Box<dyn Sequence>,
+    /// How many tokens of the text a drafter that reads what the target computes has been shown.
+    shown: usize,
     /// The state of the transforms after `text`.
     state: ChainState,
     text: Vec<TokenId>,
@@ -88,87 +93,14 @@ pub struct Speculative<'a, D, C> {
     device: DeviceSampling,
 }
 
-/// What the model reads in a call: the tokens that it has not seen, and behind them the drafts, each in a place of its
-/// own. Siblings with one token share a place.
-#[derive(Default)]
-struct Reading {
-    tokens: Vec<TokenId>,
-    /// Of all tokens, as of a tree.
-    parents: Vec<Option<usize>>,
-    /// How many of the tokens are no drafts.
-    unseen: usize,
-    is_chain: bool,
-    /// Whether other tokens were read before, in a call of their own.
-    is_second: bool,
-    /// The place of each node behind the tokens that are no drafts; `None` of a token that the model does not have, and
-    /// of what follows one.
-    places: Vec<Option<usize>>,
-    /// The nodes that stand.
-    path: Vec<usize>,
-    /// The indices of the tokens that stand.
-    kept: Vec<usize>,
-}
-
-impl Reading {
-    /// Lays out a tree of drafts behind some tokens.
-    fn lay_out(&mut self, unseen: &[TokenId], tree: &DraftTree, size: usize) {
-        self.tokens.clear();
-        self.tokens.extend_from_slice(unseen);
-        self.parents.clear();
-        self.parents.extend((0..unseen.len()).map(|i| i.checked_sub(1)));
-        self.unseen = unseen.len();
-        (self.is_chain, self.is_second) = (true, false);
-        self.places.clear();
-        for (i, node) in tree.nodes().iter().enumerate() {
-            let parent = match node.parent.map(|parent| self.places[parent]) {
-                Some(None) => None,
-                Some(Some(place)) => Some(unseen.len() + place),
-                None => Some(unseen.len() - 1),
-            };
-            let Some(parent) = parent.filter(|_| (node.token as usize) < size) else {
-                self.places.push(None);
-                continue;
-            };
-            let mut siblings =
-                tree.nodes()[..i].iter().zip(&self.places).filter(|(other, _)| other.token == node.token);
-            let twin = siblings
-                .find_map(|(_, &place)| place.filter(|place| self.parents[unseen.len() + place] == Some(parent)));
-            if twin.is_some() {
-                self.places.push(twin);
-                continue;
-            }
-            self.is_chain &= parent + 1 == self.tokens.len();
-            self.places.push(Some(self.tokens.len() - unseen.len()));
-            self.tokens.push(node.token);
-            self.parents.push(Some(parent));
-        }
-    }
-
-    /// The rows of the last token that is no draft and of all drafts.
-    fn batch(&self) -> Batch<'_> {
-        let parents = (!self.is_chain).then_some(&self.parents[..]);
-        Batch { tokens: &self.tokens, parents, wanted: Wanted::From(self.unseen - 1) }
-    }
-
-    /// Which of those rows is the one after a node, or after the text.
-    fn row(&self, node: Option<usize>) -> usize {
-        node.map_or(0, |node| 1 + self.places[node].expect("only what was read is accepted"))
-    }
-
-    /// The number of rows.
-    fn rows(&self) -> usize {
-        self.tokens.len() + 1 - self.unseen
-    }
-}
-
-impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
+impl<D: Drafter, C: Chance> Speculative<D, C> {
     /// Begins a text after `prompt`, with drafts of at most `length` tokens a call.
     ///
     /// # Errors
     /// [`DecodeError::EmptyPrompt`], and the model's error if the prompt does not fit into its context.
     pub fn new(
         model: Arc<dyn LanguageModel>,
-        target: &'a Target,
+        target: &Target,
         prompt: &[TokenId],
         limits: Limits,
         drafter: D,
@@ -183,7 +115,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
     /// Begins a text after `prompt`, whose first tokens a sequence holds, of a model that can read so many tokens.
     #[expect(clippy::too_many_arguments, reason = "all that a text is made of")]
     pub(crate) fn after(
-        target: &'a Target,
+        target: &Target,
         prompt: &[TokenId],
         limits: Limits,
         sequence: Box<dyn Sequence>,
@@ -195,7 +127,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         let begun = Instant::now();
         let rows = if drafter.reads_features() { Rows::with_hidden() } else { Rows::default() };
         Self {
-            target,
+            target: target.clone(),
             limits,
             length: Chooser::new(length, drafter.most_children()),
             way: 0,
@@ -203,6 +135,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
             chance,
             rule: Rule::default(),
             sequence,
+            shown: 0,
             state: target.transforms.start(prompt),
             text: prompt.to_vec(),
             prompt: prompt.len(),
@@ -260,16 +193,6 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         self.ready.pop_front().and_then(Result::ok)
     }
 
-    /// Has another drafter for a text that nothing is written of. One that reads the target's states must see all of
-    /// the prompt.
-    pub(crate) fn drafting<E: Drafter>(self, drafter: E, length: DraftLength, rule: Rule) -> Speculative<'a, E, C> {
-        let Self { target, limits, chance, mut sequence, text, size, .. } = self;
-        if drafter.reads_features() {
-            sequence.truncate(0);
-        }
-        Speculative::after(target, &text, limits, sequence, size, drafter, length, chance).judged_by(rule)
-    }
-
     /// How the token came that was handed over last.
     pub fn provenance(&self) -> Provenance {
         self.provenance
@@ -283,9 +206,10 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
     /// One call of the target model, or none where a token is decided without: at least one token, unless the text has
     /// ended.
     fn step(&mut self) -> Result<(), DecodeError> {
-        if !self.prepare()? {
+        if !self.write_decided() {
             return Ok(());
         }
+        self.lay_out()?;
         let mut sampled = None;
         let (item, requests) = self.item(0, true);
         if let Some(mut requests) = requests {
@@ -302,21 +226,34 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         self.settle(sampled, self.drafted)
     }
 
-    /// Drafts, and lays out what the model is to read next; `false` where that is nothing, for the text has ended or a
-    /// token was decided without.
-    pub(crate) fn prepare(&mut self) -> Result<bool, DecodeError> {
-        let left = self.limits.max_tokens - (self.text.len() - self.prompt);
-        let room = self.sequence.capacity() + 1 - self.text.len();
-        if left == 0 || room == 0 {
-            self.stop = Some(if left == 0 { Stop::Length } else { Stop::Context });
-            return Ok(false);
+    /// Writes what is decided without the model; whether it is to be called then, for the text goes on.
+    pub(crate) fn write_decided(&mut self) -> bool {
+        loop {
+            let (left, room) = self.left();
+            if left == 0 || room == 0 {
+                self.stop.get_or_insert(if left == 0 { Stop::Length } else { Stop::Context });
+                return false;
+            }
+            let Some(token) = self.target.decided(&self.state, &mut self.row) else { return true };
+            if !self.push(token, Provenance::Decided) {
+                return false;
+            }
         }
-        if let Some(token) = self.target.decided(&self.state, &mut self.row) {
-            self.push(token, Provenance::Decided);
-            return Ok(false);
-        }
+    }
+
+    /// How many tokens are still to be written, and how many more may be held, one of which is written from the last. A
+    /// sequence with room for more than the text, as forks of others have, makes no difference.
+    fn left(&self) -> (usize, usize) {
+        let longest = self.prompt.saturating_add(self.limits.max_tokens);
+        let room = self.sequence.capacity().min(longest) + 1 - self.text.len();
+        (self.limits.max_tokens - (self.text.len() - self.prompt), room)
+    }
+
+    /// Drafts, and lays out what the model is to read next: all that it has not, and the drafts.
+    pub(crate) fn lay_out(&mut self) -> Result<(), DecodeError> {
         // The last token of a call needs no draft: it comes from the row after the last draft. Near the end of what the
         // sequence has room for, trees get smaller.
+        let (left, room) = self.left();
         let (way, shape) = self.length.choose(self.drafter.ways(&self.text));
         let shape = shape.within(room - 1, left - 1);
         self.way = way;
@@ -330,17 +267,48 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         let held = self.sequence.len();
         self.reading.lay_out(&self.text[held..], &self.tree, self.size);
         if !self.reading.is_chain && self.reading.unseen > BESIDE_A_TREE {
-            let before = &self.text[held..self.text.len() - 1];
-            self.sequence.forward(&Batch::chain(before, Wanted::Last), &mut self.rows)?;
-            if self.drafter.reads_features() {
-                self.reading.kept.clear();
-                self.reading.kept.extend(0..before.len());
-                self.drafter.observe(before, &self.rows, &self.reading.kept)?;
-            }
+            self.reading.lay_out_part(&self.text[held..self.text.len() - 1]);
+            self.sequence.forward(&self.reading.batch(), &mut self.rows)?;
+            self.show(held)?;
             self.reading.lay_out(&self.text[self.text.len() - 1..], &self.tree, self.size);
             self.reading.is_second = true;
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Lays out the next so many of the tokens that the model has not read, which others follow.
+    pub(crate) fn lay_out_part(&mut self, tokens: usize) {
+        let held = self.sequence.len();
+        self.tree.clear(self.text.len());
+        self.reading.lay_out_part(&self.text[held..held + tokens]);
+    }
+
+    /// Shows what was computed last, behind so many tokens, to a drafter that reads it. What it has seen before, when the
+    /// text had another sequence, is left out.
+    fn show(&mut self, held: usize) -> Result<(), DecodeError> {
+        if !self.drafter.reads_features() {
+            return Ok(());
+        }
+        let Reading { tokens, kept, .. } = &self.reading;
+        let seen = self.shown.saturating_sub(held).min(kept.len());
+        self.drafter.observe(tokens, &self.rows, &kept[seen..])?;
+        self.shown = self.shown.max(held + kept.len());
+        Ok(())
+    }
+
+    /// Notes that what [`Speculative::lay_out_part`] has laid out was read.
+    pub(crate) fn settle_part(&mut self) -> Result<(), DecodeError> {
+        self.show(self.sequence.len() - self.reading.tokens.len())
+    }
+
+    /// What the text is made of so far, prompt included.
+    pub(crate) fn tokens(&self) -> &[TokenId] {
+        &self.text
+    }
+
+    /// What the model holds of it.
+    pub(crate) fn sequence(&mut self) -> &mut Box<dyn Sequence> {
+        &mut self.sequence
     }
 
     /// What the model is to read, as an item of a number; and, where that is asked for, what it is to draw, if it may be
@@ -417,9 +385,9 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         (self.clock)()
     }
 
-    /// How many rows the model computes for it.
-    pub(crate) fn rows_read(&self) -> usize {
-        self.reading.rows()
+    /// How many tokens the model reads of it, drafts included.
+    pub(crate) fn reads(&self) -> usize {
+        self.reading.tokens.len()
     }
 
     fn judge(&mut self, mut sampled: Option<Vec<Option<TokenId>>>) -> Result<(), DecodeError> {
@@ -443,10 +411,7 @@ impl<'a, D: Drafter, C: Chance> Speculative<'a, D, C> {
         }
         self.sequence.truncate((self.text.len() - 1).min(self.sequence.len()));
         judged?;
-        if self.drafter.reads_features() {
-            self.drafter.observe(&self.reading.tokens, &self.rows, &self.reading.kept)?;
-        }
-        Ok(())
+        self.show(held)
     }
 
     /// Walks the tree token by token.
@@ -645,7 +610,7 @@ fn matching(tree: &DraftTree, at: Option<usize>, token: TokenId) -> Option<usize
     tree.children(at).find(|(_, node)| node.token == token).map(|(child, _)| child)
 }
 
-impl<D: Drafter, C: Chance> Iterator for Speculative<'_, D, C> {
+impl<D: Drafter, C: Chance> Iterator for Speculative<D, C> {
     type Item = Result<TokenId, DecodeError>;
     fn next(&mut self) -> Option<Self::Item> {
         if self.ready.is_empty()

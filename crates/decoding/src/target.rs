@@ -8,6 +8,7 @@ use verdigris_models::ModelError;
 /// sampler at the end. With the seed it fixes the text itself, not only its law.
 #[doc(alias = "SamplingParams")]
 #[doc(alias = "GenerationConfig")]
+#[derive(Clone)]
 pub struct Target {
     /// Penalties, constraint, watermark, warpers.
     pub transforms: Chain,

@@ -38,7 +38,7 @@ pub enum Provenance {
     Decided,
 }
 
-impl Writing for Plain<'_> {
+impl Writing for Plain {
     fn stop(&self) -> Option<Stop> {
         Plain::stop(self)
     }
@@ -52,7 +52,7 @@ impl Writing for Plain<'_> {
     }
 }
 
-impl<D: Drafter, C: Chance> Writing for Speculative<'_, D, C> {
+impl<D: Drafter, C: Chance> Writing for Speculative<D, C> {
     fn stop(&self) -> Option<Stop> {
         Speculative::stop(self)
     }

@@ -60,18 +60,19 @@ impl<T: Transform> Transform for Arc<T> {
     }
 }
 
-/// Steps one after the other; itself a [`Transform`].
+/// Steps one after the other; itself a [`Transform`]. Copies share the steps.
 #[doc(alias = "LogitsProcessorList")]
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Chain {
     links: Vec<Link>,
 }
 
 /// A step of a chain.
+#[derive(Clone)]
 struct Link {
     /// What the step is called; empty where nobody has said.
     name: &'static str,
-    step: Box<dyn ErasedTransform>,
+    step: Arc<dyn ErasedTransform>,
 }
 
 /// The states of a chain's steps, in order.
@@ -98,7 +99,7 @@ impl Chain {
 
     /// Adds a step at the end, under a name for those who want to know which step did what.
     pub fn push_named<T: Transform + Send + Sync + 'static>(&mut self, name: &'static str, step: T) {
-        self.links.push(Link { name, step: Box::new(step) });
+        self.links.push(Link { name, step: Arc::new(step) });
     }
 
     /// The names of the steps, in order; empty for those that have none.

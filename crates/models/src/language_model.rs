@@ -16,6 +16,11 @@ pub trait LanguageModel: Send + Sync {
     /// The most tokens that one sequence can hold.
     fn context_length(&self) -> usize;
 
+    /// How its sequences share memory with their forks.
+    fn pages(&self) -> PageShape {
+        PageShape { tokens: self.context_length().max(1), bytes: None, depends_on_capacity: true }
+    }
+
     /// The length of its hidden states, where it keeps them for [`Rows::with_hidden`].
     fn hidden_size(&self) -> Option<usize> {
         None
@@ -53,6 +58,19 @@ pub trait LanguageModel: Send + Sync {
     fn draw_each(&self, _items: &mut [BatchItem<'_>], _draws: &mut [SampleRequest<'_>]) -> Result<bool, ModelError> {
         Ok(false)
     }
+}
+
+/// The unit in which the sequences of a model have memory: a fork shares the pages that its origin has filled, and has
+/// one of its own for what it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageShape {
+    /// Tokens of a page; at least one. As many as a sequence can hold where it has one piece of memory.
+    pub tokens: usize,
+    /// How much memory that is, where it is known.
+    pub bytes: Option<usize>,
+    /// Whether what is computed, or how much memory it takes, depends on the capacity that a sequence was begun with. If
+    /// not, a text can go on from a fork of any other's.
+    pub depends_on_capacity: bool,
 }
 
 /// A token to be drawn from a row: the law of the row after some steps, and the number that picks.

@@ -57,7 +57,7 @@ pub use foreign::{Foreign, Forward};
 #[cfg(any(feature = "cuda", feature = "emulated-cuda"))]
 pub use gpu::GpuDecoder;
 pub use held::Held;
-pub use language_model::{Batch, BatchItem, LanguageModel, Rows, SampleRequest, Sequence, Wanted};
+pub use language_model::{Batch, BatchItem, LanguageModel, PageShape, Rows, SampleRequest, Sequence, Wanted};
 pub use parallel::{Ranks, SharedModel, Worker};
 pub use reward::RewardModel;
 pub use source::chat::ChatSource;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use verdigris::Key;
 use verdigris::decoding::drafter::Undrafted;
 use verdigris::decoding::enumerate::{Branch, law};
+use verdigris::decoding::pass::{BatchedText, BoxedDrafter, Drafting, Part, pass};
 use verdigris::decoding::search::Draws;
-use verdigris::decoding::together::BoxedDrafter;
 use verdigris::decoding::tree::{DraftTree, Origin};
 use verdigris::decoding::{
     Alpha, Beams, Chance, Coupling, DecodeError, DraftLength, DraftModel, Drafter, EarlyStopping, Limits, Lookup,
-    Medusa, OwnPrompts, Pair, Rule, Speculative, Steered, Target, Together, TreeShape, Typical,
+    Medusa, OwnPrompts, Pair, Rule, Speculative, Steered, Target, TreeShape, Typical,
 };
 use verdigris::logits::transform::ChainState;
 use verdigris::logits::warp::{Temperature, TopP};
@@ -84,9 +84,9 @@ impl Transform for Stale {
 }
 
 /// Hands over what another drafter guesses as drawn from a law in which all tokens are alike.
-struct AsDrawn<'a>(BoxedDrafter<'a>);
+struct AsDrawn(BoxedDrafter);
 
-impl Drafter for AsDrawn<'_> {
+impl Drafter for AsDrawn {
     fn draft(
         &mut self,
         way: usize,
@@ -207,29 +207,42 @@ impl<'w> Setup<'w> {
     fn two(&self, draft: Draft, chance: &mut Branch) -> Vec<TokenId> {
         let (both, drawn) = (RefCell::new(chance), RefCell::default());
         let drawn = (self.fault == Fault::OneChance).then_some(&drawn);
-        let text = || {
+        let begun = |draft| {
             let chance = OneOfTwo { both: &both, drawn };
-            (self.model.clone(), &self.target, &self.prompt[..], self.limits.clone(), chance)
+            let drafting = |draft| Drafting { drafter: self.drafter(draft), length: shape(draft), rule: self.rule() };
+            let drafting = (draft != Draft::Nobody).then(|| drafting(draft));
+            let (limits, model) = (self.limits.clone(), &self.model);
+            let sequence = limits.begin(model.clone(), &self.prompt).unwrap();
+            BatchedText::by_chance(&**model, &self.target, &self.prompt, limits, sequence, drafting, chance)
         };
-        let together = Together::by_chances(self.model.clone(), [text(), text()]).unwrap();
-        let mut together = match draft {
-            Draft::Nobody => together,
-            _ => together.drafting([self.drafter(draft), self.drafter(Draft::Lookup)], shape(draft), self.rule()),
-        };
+        let other = if draft == Draft::Nobody { draft } else { Draft::Lookup };
+        let mut batched = [begun(draft), begun(other)];
         let mut texts = [Vec::new(), Vec::new()];
-        for step in together.by_ref() {
-            let Ok((text, token)) = step else { break };
-            texts[text].push(token);
+        loop {
+            let mut goes_on = Vec::new();
+            for (text, tokens) in batched.iter_mut().zip(&mut texts) {
+                let decided = text.decide();
+                tokens.extend(std::iter::from_fn(|| text.pop()).map(|(token, _)| token));
+                goes_on.extend(decided.then_some((text, Part::Write)));
+            }
+            if goes_on.is_empty() {
+                break;
+            }
+            if pass(&*self.model, &mut goes_on).unwrap().iter().any(Result::is_err) {
+                let rest = batched.iter_mut().map(|text| std::iter::from_fn(|| text.pop()).map(|(token, _)| token));
+                texts.iter_mut().zip(rest).for_each(|(tokens, rest)| tokens.extend(rest));
+                break;
+            }
         }
         let [first, second] = texts;
         [&first[..], &[TokenId::MAX], &second].concat()
     }
 
-    fn drafter(&self, draft: Draft) -> BoxedDrafter<'_> {
+    fn drafter(&self, draft: Draft) -> BoxedDrafter {
         let Target { transforms, sampler, .. } = &self.target;
         let (size, coupling) = (END as usize + 1, Coupling::Independent);
         let capacity = self.prompt.len() + self.limits.max_tokens;
-        let drafter: BoxedDrafter<'_> = match draft {
+        let drafter: BoxedDrafter = match draft {
             Draft::Nobody => Box::new(Undrafted),
             Draft::Lookup => Box::new(Lookup::new(1).over(transforms)),
             Draft::Chain | Draft::Tree => {

@@ -18,8 +18,8 @@ pub enum Coupling {
 }
 
 /// What a row of a drafter goes through before tokens are drafted from it: the target's own steps, and its sampler.
-pub(crate) struct Children<'a> {
-    transforms: &'a Chain,
+pub(crate) struct Children {
+    transforms: Chain,
     sampler: Sampler,
     coupling: Coupling,
     row: Row,
@@ -27,12 +27,12 @@ pub(crate) struct Children<'a> {
     nodes: Vec<usize>,
 }
 
-impl<'a> Children<'a> {
-    pub(crate) fn new(transforms: &'a Chain, sampler: Sampler, coupling: Coupling) -> Self {
+impl Children {
+    pub(crate) fn new(transforms: &Chain, sampler: Sampler, coupling: Coupling) -> Self {
         // Without draws there is nothing that two could share, and of a law that is certain of one token no second
         // can be drawn: the likeliest tokens are guesses.
         let coupling = if sampler == Sampler::Greedy { Coupling::Shared } else { coupling };
-        Self { transforms, sampler, coupling, row: Row::default(), nodes: Vec::new() }
+        Self { transforms: transforms.clone(), sampler, coupling, row: Row::default(), nodes: Vec::new() }
     }
 
     /// The token that comes next, where that does not depend on a row.

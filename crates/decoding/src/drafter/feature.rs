@@ -21,9 +21,9 @@ const MOST_CHILDREN: usize = 4;
 /// It drafts nothing before the first call of its target, and after tokens that were written without a call it goes on
 /// from its own states.
 #[doc(alias = "eagle")]
-pub struct FeatureDrafter<'a> {
+pub struct FeatureDrafter {
     network: FeatureNetwork,
-    children: Children<'a>,
+    children: Children,
     /// How many tokens of the text the network has read with the states of the target.
     known: usize,
     /// The target's states behind those that it has not read so, one after the other.
@@ -43,7 +43,7 @@ struct FeatureNetwork {
     joined: Vec<f32>,
 }
 
-impl<'a> FeatureDrafter<'a> {
+impl FeatureDrafter {
     /// Drafts with a network for texts of at most `capacity` tokens of a target whose rows have `size` logits. Past its
     /// own context it drafts nothing.
     ///
@@ -53,7 +53,7 @@ impl<'a> FeatureDrafter<'a> {
         model: &FeatureModel,
         capacity: usize,
         size: usize,
-        transforms: &'a Chain,
+        transforms: &Chain,
         sampler: Sampler,
         coupling: Coupling,
     ) -> Result<Self, DecodeError> {
@@ -128,7 +128,7 @@ impl Network for FeatureNetwork {
     }
 }
 
-impl Drafter for FeatureDrafter<'_> {
+impl Drafter for FeatureDrafter {
     fn draft(
         &mut self,
         _: usize,

@@ -36,7 +36,7 @@ pub(crate) trait Network {
 /// alone.
 pub(crate) fn grow(
     network: &mut dyn Network,
-    children: &mut Children<'_>,
+    children: &mut Children,
     unseen: &[TokenId],
     state: &ChainState,
     shape: &TreeShape,
@@ -53,7 +53,7 @@ pub(crate) fn grow(
 /// row, and is read with the one after it.
 fn chain(
     network: &mut dyn Network,
-    children: &mut Children<'_>,
+    children: &mut Children,
     mut unseen: Vec<TokenId>,
     mut state: ChainState,
     length: usize,
@@ -91,7 +91,7 @@ fn chain(
 /// can only be gone on with at its end.
 fn levels(
     network: &mut dyn Network,
-    children: &mut Children<'_>,
+    children: &mut Children,
     unseen: &[TokenId],
     state: &ChainState,
     shape: &TreeShape,

@@ -28,19 +28,19 @@ const LENGTHS: [usize; 2] = [4, 8];
 #[doc(alias = "prompt_lookup")]
 #[doc(alias = "ngram")]
 #[derive(Clone)]
-pub struct Lookup<'a> {
+pub struct Lookup {
     min_match: usize,
-    transforms: Option<&'a Chain>,
+    transforms: Option<Chain>,
     automaton: SuffixAutomaton,
 }
 
-impl Default for Lookup<'_> {
+impl Default for Lookup {
     fn default() -> Self {
         Self::new(2)
     }
 }
 
-impl<'a> Lookup<'a> {
+impl Lookup {
     /// Drafts what followed a suffix of at least so many tokens.
     pub fn new(min_match: usize) -> Self {
         Self { min_match: min_match.max(1), transforms: None, automaton: SuffixAutomaton::default() }
@@ -48,8 +48,8 @@ impl<'a> Lookup<'a> {
 
     /// Drafts the tokens that these steps, the target's, have decided, in the place of what was found.
     #[must_use]
-    pub fn over(self, transforms: &'a Chain) -> Self {
-        Self { transforms: Some(transforms), ..self }
+    pub fn over(self, transforms: &Chain) -> Self {
+        Self { transforms: Some(transforms.clone()), ..self }
     }
 
     /// By the length of the longest suffix of a text that stood before: 0 of none that counts, then 1 to 3.
@@ -64,20 +64,20 @@ impl<'a> Lookup<'a> {
         let mut parent = None;
         for i in 0..depth {
             let found = text[end + i % (text.len() - end)];
-            let forced = self.transforms.zip(state.as_ref()).and_then(|(steps, state)| steps.decided(state));
+            let forced = self.transforms.as_ref().zip(state.as_ref()).and_then(|(steps, state)| steps.decided(state));
             let token = forced.unwrap_or(found);
             parent = Some(tree.guess(parent, token));
             if token != found {
                 break;
             }
-            if let Some((steps, state)) = self.transforms.zip(state.as_mut()) {
+            if let Some((steps, state)) = self.transforms.as_ref().zip(state.as_mut()) {
                 steps.advance(state, token);
             }
         }
     }
 }
 
-impl Drafter for Lookup<'_> {
+impl Drafter for Lookup {
     fn draft(
         &mut self,
         _: usize,
@@ -88,7 +88,7 @@ impl Drafter for Lookup<'_> {
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError> {
         self.automaton.read(text, MOST_CHILDREN);
-        let state = self.transforms.map(|_| state);
+        let state = self.transforms.as_ref().map(|_| state);
         let found = self.automaton.found().iter().filter(|found| found.length >= self.min_match);
         for (asked, found) in shape.children(None).zip(found) {
             // The path of first children below the node asked for.
@@ -116,8 +116,8 @@ mod tests {
     use crate::table::Cycle;
     use verdigris_logits::Random;
 
-    fn look_up(lookup: &mut Lookup<'_>, text: &[TokenId], shape: TreeShape) -> Vec<(TokenId, Option<usize>)> {
-        let state = lookup.transforms.unwrap_or(&Chain::new()).start(text);
+    fn look_up(lookup: &mut Lookup, text: &[TokenId], shape: TreeShape) -> Vec<(TokenId, Option<usize>)> {
+        let state = lookup.transforms.clone().unwrap_or_default().start(text);
         let drafts = drafts(lookup, text, &state, shape, &mut Seeded(Random::new(3)));
         assert!(drafts.iter().all(|(_, _, law)| law.is_none()));
         drafts.into_iter().map(|(token, parent, _)| (token, parent)).collect()

@@ -14,19 +14,19 @@ const OTHER: usize = 0;
 
 /// [`Lookup`] beside another drafter. Copies are drafted for nothing and far ahead, all else by who knows the language.
 /// Where both can draft, what has been measured of them decides; until then lookup, unless but a few tokens stood before.
-pub struct LookupOr<'a, D> {
-    lookup: Lookup<'a>,
+pub struct LookupOr<D> {
+    lookup: Lookup,
     other: D,
 }
 
-impl<'a, D: Drafter> LookupOr<'a, D> {
+impl<D: Drafter> LookupOr<D> {
     /// Of these two. The other one's drafts are all of one way.
-    pub fn new(lookup: Lookup<'a>, other: D) -> Self {
+    pub fn new(lookup: Lookup, other: D) -> Self {
         Self { lookup, other }
     }
 }
 
-impl<D: Drafter> Drafter for LookupOr<'_, D> {
+impl<D: Drafter> Drafter for LookupOr<D> {
     fn draft(
         &mut self,
         way: usize,

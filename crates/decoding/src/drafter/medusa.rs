@@ -19,9 +19,9 @@ const MOST_CHILDREN: usize = 10;
 /// target's transforms as they stand there.
 ///
 /// It drafts nothing before the first call of its target.
-pub struct Medusa<'a> {
+pub struct Medusa {
     heads: MedusaHeads,
-    children: Children<'a>,
+    children: Children,
     /// The target's state after the last token that it has read, and how many it has.
     hidden: Vec<f32>,
     seen: usize,
@@ -29,16 +29,16 @@ pub struct Medusa<'a> {
     tokens: SomeTokens,
 }
 
-impl<'a> Medusa<'a> {
+impl Medusa {
     /// Drafts with heads for a target whose rows have `size` logits.
-    pub fn new(heads: MedusaHeads, size: usize, transforms: &'a Chain, sampler: Sampler, coupling: Coupling) -> Self {
+    pub fn new(heads: MedusaHeads, size: usize, transforms: &Chain, sampler: Sampler, coupling: Coupling) -> Self {
         let children = Children::new(transforms, sampler, coupling);
         let tokens = SomeTokens::new(heads.tokens(), size);
         Self { heads, children, hidden: Vec::new(), seen: 0, rows: Rows::default(), tokens }
     }
 }
 
-impl Drafter for Medusa<'_> {
+impl Drafter for Medusa {
     fn draft(
         &mut self,
         _: usize,

@@ -19,11 +19,11 @@ const MOST_CHILDREN: usize = 4;
 /// A small model as a drafter. The target's transforms act on its rows too, so that its guesses obey the same
 /// constraint and prefer the same tokens.
 #[doc(alias = "assistant_model")]
-pub struct DraftModel<'a> {
+pub struct DraftModel {
     model: SmallModel,
     /// What the sequence holds.
     held: Vec<TokenId>,
-    children: Children<'a>,
+    children: Children,
 }
 
 /// The model, in the midst of a text.
@@ -36,7 +36,7 @@ struct SmallModel {
     rows: Rows,
 }
 
-impl<'a> DraftModel<'a> {
+impl DraftModel {
     /// Drafts with `model`, for texts of at most `capacity` tokens. Past its own context it drafts nothing, nor after a
     /// token that its vocabulary is too short for, nor from a row that is no law.
     ///
@@ -45,7 +45,7 @@ impl<'a> DraftModel<'a> {
     pub fn new(
         model: Arc<dyn LanguageModel>,
         capacity: usize,
-        transforms: &'a Chain,
+        transforms: &Chain,
         sampler: Sampler,
         coupling: Coupling,
     ) -> Result<Self, DecodeError> {
@@ -89,7 +89,7 @@ impl Network for SmallModel {
     }
 }
 
-impl Drafter for DraftModel<'_> {
+impl Drafter for DraftModel {
     fn draft(
         &mut self,
         _: usize,
@@ -145,7 +145,7 @@ mod tests {
             for text in [&[5, 6, 7][..], &[5, 6, 7, 8, 9], &[5, 6, 10, 11], &[5, 6, 10, 11, 12, 13, 14], &[1], &[5, 6]]
             {
                 let draft =
-                    |drafter: &mut DraftModel<'_>| drafts(drafter, text, &state, TreeShape::chain(4), &mut chance());
+                    |drafter: &mut DraftModel| drafts(drafter, text, &state, TreeShape::chain(4), &mut chance());
                 let again = draft(&mut used);
                 assert_eq!(again.len(), 4);
                 assert!(again == draft(&mut drafter()), "{text:?}");

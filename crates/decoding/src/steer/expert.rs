@@ -14,20 +14,20 @@ use crate::tree::{DraftTree, TreeShape};
 
 /// The first expert of a steered model, which drafts from the very sequence that steers: what it has read to draft is
 /// not read again to steer. Its rows are needed anyway, so a draft costs next to nothing beyond its verification.
-pub struct ExpertDrafter<'a> {
+pub struct ExpertDrafter {
     expert: SharedAhead,
     size: usize,
     cut: usize,
-    children: Children<'a>,
+    children: Children,
     row: Vec<f32>,
 }
 
-impl<'a> ExpertDrafter<'a> {
+impl ExpertDrafter {
     pub(super) fn new(
         expert: SharedAhead,
         size: usize,
         of_target: usize,
-        transforms: &'a Chain,
+        transforms: &Chain,
         sampler: Sampler,
         coupling: Coupling,
     ) -> Self {
@@ -79,7 +79,7 @@ impl Network for Reading<'_> {
     }
 }
 
-impl Drafter for ExpertDrafter<'_> {
+impl Drafter for ExpertDrafter {
     fn draft(
         &mut self,
         _: usize,

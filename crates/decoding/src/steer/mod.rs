@@ -257,12 +257,12 @@ impl Steered {
 
     /// This model, and its first expert as a drafter for the first text that is begun with it. `None`: there is no
     /// expert.
-    pub fn drafted_by_expert<'a>(
+    pub fn drafted_by_expert(
         self: &Arc<Self>,
-        transforms: &'a Chain,
+        transforms: &Chain,
         sampler: Sampler,
         coupling: Coupling,
-    ) -> Option<(Arc<dyn LanguageModel>, ExpertDrafter<'a>)> {
+    ) -> Option<(Arc<dyn LanguageModel>, ExpertDrafter)> {
         let size = self.vocabulary_size();
         let first = self.first_expert()?;
         let shared = SharedAhead::default();

@@ -220,10 +220,11 @@ mod laws {
     use crate::drafter::{DraftModel, Lookup};
     use crate::enumerate::law;
     use crate::limits::Limits;
+    use crate::pass::tests::{begun, written};
+    use crate::pass::{BatchedText, Part};
     use crate::plain::Plain;
     use crate::speculative::Speculative;
     use crate::target::Target;
-    use crate::together::Together;
     use crate::tree::TreeShape;
     use verdigris_logits::{Random, Sampler};
 
@@ -384,17 +385,19 @@ mod laws {
             let alone = |i: usize| -> Vec<u32> {
                 Plain::new(steered.clone(), &targets[i], &PROMPT, limits(TOKENS)).unwrap().map(Result::unwrap).collect()
             };
-            let begun = targets.iter().map(|target| -> (Arc<dyn LanguageModel>, _, &[u32], _) {
-                (steered.clone(), target, &PROMPT, limits(TOKENS))
-            });
-            let together = Together::new(steered.clone(), &targets, &PROMPT, &limits(TOKENS)).unwrap();
-            for together in [together, Together::each_of(steered.clone(), begun).unwrap()] {
-                let mut texts = vec![Vec::new(); 5];
-                for step in together {
-                    let (text, token) = step.unwrap();
-                    texts[text].push(token);
-                }
-                (0..5).for_each(|i| assert_eq!(texts[i], alone(i), "{name}"));
+            let model: Arc<dyn LanguageModel> = steered.clone();
+            for piece in [0, 1, 2] {
+                let begun = |target| begun(&model, target, &PROMPT, limits(TOKENS), None);
+                let mut texts: Vec<BatchedText> = targets.iter().map(begun).collect();
+                // All but the first go on from forks.
+                let all = written(&model, &mut texts, |i, text| {
+                    let unread = text.tokens().len() - text.sequence().len();
+                    if i > 0 {
+                        *text.sequence() = text.sequence().fork().unwrap();
+                    }
+                    if 0 < piece && piece < unread { Part::Read(piece) } else { Part::Write }
+                });
+                (0..5).for_each(|i| assert_eq!(all[i].0, alone(i), "{name}, read by {piece}"));
             }
             let (run, target) = (alone(0), &targets[0]);
             let (lookup, length) = (Lookup::new(1), DraftLength::Fixed(3));

@@ -4,11 +4,14 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::decoder::CpuDecoder;
+use super::pages::Pages;
 use super::pass::{Item, Work, pass};
 use super::peers::Peers;
 use super::state::State;
+use crate::cache::CacheLayout;
+use crate::description::config::DecoderConfig;
 use crate::error::ModelError;
-use crate::language_model::{Batch, BatchItem, LanguageModel, Rows, Sequence};
+use crate::language_model::{Batch, BatchItem, LanguageModel, PageShape, Rows, Sequence};
 use crate::slices::{passes, share_out};
 
 /// One text that is read or written.
@@ -25,6 +28,17 @@ impl LanguageModel for CpuDecoder {
 
     fn context_length(&self) -> usize {
         self.config.context
+    }
+
+    fn pages(&self) -> PageShape {
+        let DecoderConfig { kv_heads, head_dim, layers, context, .. } = self.config;
+        let (tokens, is_paged) = match self.layout {
+            CacheLayout::Paged { tokens } => (tokens.clamp(1, context.max(1)), true),
+            CacheLayout::Contiguous => (context.max(1), false),
+        };
+        let bytes = tokens.saturating_mul(Pages::bytes_a_token(self.cache_format, kv_heads * head_dim, layers));
+        let depends_on_capacity = !is_paged || self.config.depends_on_length();
+        PageShape { tokens, bytes: Some(bytes), depends_on_capacity }
     }
 
     fn hidden_size(&self) -> Option<usize> {

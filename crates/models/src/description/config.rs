@@ -297,6 +297,12 @@ impl DecoderConfig {
         self.kinds.get(layer).copied().unwrap_or_default()
     }
 
+    /// Whether what is computed of a text depends on how long it may become.
+    pub(crate) fn depends_on_length(&self) -> bool {
+        let Positions::Rotary(all) = &self.positions else { return false };
+        all.iter().any(|rotary| matches!(rotary.scaling, Scaling::Dynamic { .. } | Scaling::LongRope { .. }))
+    }
+
     /// What scores are multiplied by.
     pub(crate) fn scale(&self) -> f32 {
         self.attention_scale.unwrap_or(1.0 / (self.head_dim as f64).sqrt()) as f32

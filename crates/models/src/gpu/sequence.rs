@@ -15,7 +15,7 @@ use super::resident::Resident;
 use super::work::{Span, Work, bucket, is_recorded, outputs};
 use crate::error::ModelError;
 use crate::held::{Held, moves};
-use crate::language_model::{Batch, BatchItem, LanguageModel, Rows, SampleRequest, Sequence};
+use crate::language_model::{Batch, BatchItem, LanguageModel, PageShape, Rows, SampleRequest, Sequence};
 use crate::slices::{CHUNK, TokenSlice, passes, share_out};
 
 /// One text that is read or written.
@@ -65,6 +65,12 @@ impl LanguageModel for GpuDecoder {
 
     fn context_length(&self) -> usize {
         self.config().context
+    }
+
+    fn pages(&self) -> PageShape {
+        let layout = self.resident.layout;
+        let depends_on_capacity = self.config().depends_on_length();
+        PageShape { tokens: layout.tokens, bytes: Some(layout.page_bytes()), depends_on_capacity }
     }
 
     fn begin(self: Arc<Self>, capacity: usize) -> Result<Box<dyn Sequence>, ModelError> {

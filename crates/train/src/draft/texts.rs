@@ -6,13 +6,15 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use verdigris_decoding::{DecodeError, Limits, Stop, Target, Together};
+use verdigris_decoding::{DecodeError, Limits, Stop, Target};
 use verdigris_logits::warp::Temperature;
 use verdigris_logits::{Chain, Purpose, Random, Sampler, TokenId};
 use verdigris_models::LoadedModel;
+use verdigris_schedule::{Ask, Capacity, Refused, Schedule, Told};
 
 use crate::error::TrainError;
 
@@ -136,18 +138,35 @@ fn add(file: &mut BufWriter<File>, texts: &[Text]) -> std::io::Result<()> {
 
 /// Writes texts in one pass of the model a token. The token that ends one is part of it, for it is guessed too.
 fn side_by_side(model: &LoadedModel, mut texts: Vec<Text>, max_tokens: usize) -> Result<Vec<Text>, DecodeError> {
-    let targets: Vec<Target> = texts.iter().map(target).collect();
-    let limits = Limits { max_tokens, end: Vec::new() };
-    let begun = targets.iter().zip(&texts).map(|(target, text)| (target, &text.prompt[..], limits.clone()));
-    let mut together = Together::each(model.model.clone(), begun)?;
-    while let Some(step) = together.next() {
-        let (i, token) = step?;
-        texts[i].text.push(token);
-        if model.end.contains(&token) {
-            together.end(i, Stop::End);
-        }
+    let (model, end) = (&model.model, &model.end);
+    let capacity = Capacity::of_texts(&**model, texts.len().max(1), model.context_length());
+    let mut schedule = Schedule::new(model.clone(), capacity);
+    let mut numbers = HashMap::new();
+    for (i, text) in texts.iter().enumerate() {
+        let limits = Limits { max_tokens, end: Vec::new() };
+        let submitted = schedule.submit(Ask::new(text.prompt.clone(), target(text), limits));
+        let id = submitted.map_err(|refused| match refused {
+            Refused::Prompt(error) => error,
+            _ => unreachable!("there is memory for the longest: {refused}"),
+        })?;
+        numbers.insert(id, i);
     }
-    Ok(texts)
+    let mut fault = None;
+    let mut tell = |id, told| {
+        match told {
+            Told::Token(token, _) => {
+                texts[numbers[&id]].text.push(token);
+                if end.contains(&token) {
+                    return ControlFlow::Break(Stop::End);
+                }
+            }
+            Told::Ended(_) => (),
+            Told::Failed(error) => fault = Some(error),
+        }
+        ControlFlow::Continue(())
+    };
+    while schedule.pass(&mut tell)? {}
+    fault.map_or(Ok(texts), Err)
 }
 
 fn target(text: &Text) -> Target {

@@ -1,14 +1,17 @@
-//! Several texts side by side: one step of all of them is one call of the model.
+//! Several texts side by side, which begin and end as they come: a call of the model serves all of them.
 
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use verdigris_constrain::Constraint;
-use verdigris_decoding::{Guide, Stop, Target, Together};
+use verdigris_decoding::{DecodeError, Drafting, Guide, Stop, Target};
 use verdigris_logits::TokenId;
+use verdigris_schedule::{Ask, Capacity, Ended, Refused, Schedule, TextId, Told};
 
 use crate::error::Error;
 use crate::prompt::Prompt;
+use crate::request::steering::TextModel;
 use crate::request::text::Text;
 use crate::request::{Request, Written};
 
@@ -20,14 +23,33 @@ pub enum Event<'e> {
     Text(&'e str),
     /// Its end, once for each text, in the order in which they end.
     End(&'e Written),
+    /// That it cannot be written, and why: [`Request::stream_incoming`].
+    Refused(&'e Error),
+}
+
+/// Why a text is not to begin.
+enum NoPlan {
+    /// For what its prompt is.
+    Prompt(Error),
+    /// For what all texts of the request are.
+    Request(Error),
+}
+
+/// A text that is to begin.
+struct Planned {
+    prompt: Vec<TokenId>,
+    target: Target,
+    model: TextModel,
+    seed: u64,
 }
 
 impl Request<'_> {
-    /// The most prompts of [`Request::prompts`] that are written for at the same time.
+    /// The most texts that are written at the same time.
     pub const SIDE_BY_SIDE: usize = 64;
 
     /// Writes so many texts side by side, which takes far less time than one after the other: those that this request
-    /// gives with its seed and the ones after it. The prompt is read and kept once. A drafter drafts for each text.
+    /// gives with its seed and the ones after it. The prompt is read and kept once. A drafter drafts for each text. At
+    /// most [`Request::SIDE_BY_SIDE`] are written at the same time; the next begins when one has ended.
     ///
     /// # Errors
     /// As [`Request::text`].
@@ -37,7 +59,7 @@ impl Request<'_> {
 
     /// As [`Request::texts`], and hands over what comes of each text, with the text's number, as soon as it is there.
     /// On [`ControlFlow::Break`] all end there; texts that have not ended come back without [`Written::stop`], and have
-    /// no further event.
+    /// no further event, and those that have not begun do not come back.
     ///
     /// # Errors
     /// As [`Request::texts`].
@@ -49,22 +71,23 @@ impl Request<'_> {
         self.draws_texts()?;
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
-        let seeds = (0..count as u64).map(|i| first.wrapping_add(i));
-        let guides = self.guides_asked_for(prompt.len(), count)?;
+        let guides = self.guides_asked_for(prompt.len(), Self::SIDE_BY_SIDE)?;
         let model = self.text_model(&self.prompt, &prompt)?;
         let room = self.room(&model, &prompt);
-        let target = |seed| self.target(room, form.as_ref(), &guides, seed);
-        let targets = seeds.clone().map(target).collect::<Result<Vec<_>, _>>()?;
-        let together = Together::new(model.model().clone(), &targets, &prompt, &self.limits())?;
-        let together = self.drafting(together, targets.iter().map(|target| (target, prompt.len())))?;
-        let texts = seeds.map(|seed| self.begun(prompt.len(), seed)).collect();
-        let finish = |i: usize, written: &mut Written| self.reread(&model, &targets[i], &prompt, written);
-        Ok(side_by_side(together, texts, form.as_ref(), &guides, &finish, &mut each)?.0)
+        let planned = (0..count as u64).map(|i| {
+            let seed = first.wrapping_add(i);
+            let target = self.target(room, form.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
+            Ok(Planned { prompt: prompt.clone(), target, model: model.clone(), seed })
+        });
+        let longest = prompt.len().saturating_add(self.max_tokens);
+        let texts = SideBySide::new(&self, count, longest, form.as_ref(), &guides);
+        texts.written(planned, &mut each)
     }
 
     /// Writes a text after each of these prompts, which take the place of the request's own. The text after the
     /// prompt of number `i` is the one that this request gives alone with that prompt and the seed `i` above its own.
-    /// At most [`Request::SIDE_BY_SIDE`] are written for at the same time. A drafter drafts for each text.
+    /// At most [`Request::SIDE_BY_SIDE`] are written at the same time; the next begins when one has ended. What prompts
+    /// begin with in common is read once. A drafter drafts for each text.
     ///
     /// ```no_run
     /// use verdigris::Engine;
@@ -95,60 +118,65 @@ impl Request<'_> {
     ) -> Result<Vec<Written>, Error> {
         self.draws_texts()?;
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
-        let mut prompts_read = Vec::new();
+        let mut read = Vec::new();
         // All prompts are looked at before anything is written.
         for (index, prompt) in prompts.into_iter().enumerate() {
             let in_prompt = |source| Error::InPrompt { index, source: Box::new(source) };
             let source = prompt.into();
             let prompt = self.prompt_tokens(&source).map_err(in_prompt)?;
             let model = self.text_model(&source, &prompt).map_err(in_prompt)?;
-            let seed = first.wrapping_add(index as u64);
-            prompts_read.push((prompt, model, seed));
+            read.push((prompt, model, first.wrapping_add(index as u64)));
         }
-        let longest = prompts_read.iter().map(|(prompt, ..)| prompt.len()).max().unwrap_or(0);
+        let longest = read.iter().map(|(prompt, ..)| prompt.len()).max().unwrap_or(0);
         let guides = self.guides_asked_for(longest, Self::SIDE_BY_SIDE)?;
-        let mut begun = Vec::with_capacity(prompts_read.len());
-        for (prompt, model, seed) in prompts_read {
-            let target = self.target(self.room(&model, &prompt), form.as_ref(), &guides, seed)?;
-            begun.push((target, prompt, model, seed));
-        }
-        let mut all = Vec::with_capacity(begun.len());
-        for some in begun.chunks(Self::SIDE_BY_SIDE) {
-            let before = all.len();
-            let to_write = some.iter().map(|(target, prompt, model, _)| -> (_, &Target, &[TokenId], _) {
-                (model.model().clone(), target, prompt, self.limits())
-            });
-            let together = Together::each_of(self.engine.model.clone(), to_write)?;
-            let together = self.drafting(together, some.iter().map(|(target, prompt, ..)| (target, prompt.len())))?;
-            let texts = some.iter().map(|(_, prompt, _, seed)| self.begun(prompt.len(), *seed)).collect();
-            let mut each = |i: usize, event: Event<'_>| each(before + i, event);
-            let finish = |i: usize, written: &mut Written| {
-                let (target, prompt, model, _) = &some[i];
-                self.reread(model, target, prompt, written)
-            };
-            let (written, goes_on) = side_by_side(together, texts, form.as_ref(), &guides, &finish, &mut each)?;
-            all.extend(written);
-            if goes_on.is_break() {
-                break;
-            }
-        }
-        Ok(all)
+        let count = read.len();
+        let planned = read.into_iter().map(|(prompt, model, seed)| {
+            let room = self.room(&model, &prompt);
+            let target = self.target(room, form.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
+            Ok(Planned { prompt, target, model, seed })
+        });
+        let longest = longest.saturating_add(self.max_tokens);
+        let texts = SideBySide::new(&self, count, longest, form.as_ref(), &guides);
+        texts.written(planned, &mut each)
     }
 
-    /// Has the drafter that was asked for, if any, draft for each of some texts, whose laws and prompts' lengths these are.
-    fn drafting<'t>(
-        &self,
-        together: Together<'t>,
-        texts: impl Iterator<Item = (&'t Target, usize)>,
-    ) -> Result<Together<'t>, Error> {
-        let mut drafters = Vec::new();
-        for (target, prompt_tokens) in texts {
-            match self.drafter(target, prompt_tokens.saturating_add(self.max_tokens))? {
-                Some(drafter) => drafters.push(drafter),
-                None => return Ok(together),
-            }
-        }
-        Ok(together.drafting(drafters, self.draft_length, self.rule))
+    /// Writes a text after each of these prompts, of which any number may come: each is asked for when there is room for
+    /// one more text, and nothing of those that have ended is kept. With a prompt comes the seed of its text; without one
+    /// it has a new one. A prompt that no text can be written after is [told](Event::Refused), and the others go on.
+    ///
+    /// # Errors
+    /// As [`Request::text`], for what is not about a prompt.
+    pub fn stream_incoming(
+        self,
+        prompts: impl IntoIterator<Item = (Prompt, Option<u64>)>,
+        mut each: impl FnMut(usize, Event<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.draws_texts()?;
+        let (form, guides) = (self.constraint_asked_for()?, self.guides_asked_for(0, Self::SIDE_BY_SIDE)?);
+        let planned = prompts.into_iter().map(|(source, seed)| {
+            let read = || {
+                let prompt = self.prompt_tokens(&source)?;
+                if !guides.is_empty() {
+                    self.guides_asked_for(prompt.len(), Self::SIDE_BY_SIDE)?;
+                }
+                Ok((self.text_model(&source, &prompt)?, prompt))
+            };
+            let (model, prompt) = read().map_err(NoPlan::Prompt)?;
+            let law = || {
+                let seed = seed.map_or_else(|| self.seed_or_a_new_one(), Ok)?;
+                Ok((self.target(self.room(&model, &prompt), form.as_ref(), &guides, seed)?, seed))
+            };
+            let (target, seed) = law().map_err(NoPlan::Request)?;
+            Ok(Planned { prompt, target, model, seed })
+        });
+        let (most, longest) = (Self::SIDE_BY_SIDE, self.engine.context_length());
+        SideBySide::new(&self, most, longest, form.as_ref(), &guides).run(planned, &mut each, |_, _| ())
+    }
+
+    /// The drafter that was asked for, for a text after a prompt.
+    fn drafting(&self, target: &Target, prompt_tokens: usize) -> Result<Option<Drafting>, Error> {
+        let drafter = self.drafter(target, prompt_tokens.saturating_add(self.max_tokens))?;
+        Ok(drafter.map(|drafter| Drafting { drafter, length: self.draft_length, rule: self.rule }))
     }
 
     pub(super) fn begun(&self, prompt_tokens: usize, seed: u64) -> Text<'_> {
@@ -156,71 +184,166 @@ impl Request<'_> {
     }
 }
 
-/// Adds to a text of a number what is known of it at its end alone.
-type Finish<'f> = &'f dyn Fn(usize, &mut Written) -> Result<(), Error>;
-
-/// Writes texts to their ends; a break ends all of them.
-fn side_by_side(
-    mut together: Together<'_>,
-    texts: Vec<Text<'_>>,
-    form: Option<&Constraint>,
-    guides: &[Arc<Guide>],
-    finish: Finish<'_>,
-    each: &mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>,
-) -> Result<(Vec<Written>, ControlFlow<()>), Error> {
-    let mut open: Vec<Option<Text<'_>>> = texts.into_iter().map(Some).collect();
-    let mut ended: Vec<Option<Written>> = vec![None; open.len()];
-    let mut goes_on = ControlFlow::Continue(());
-    while goes_on.is_continue()
-        && let Some(step) = together.next()
-    {
-        let (i, token) = step.map_err(|fault| Error::of_text(fault, form, guides))?;
-        // A text is over when its last token is handed over, which is this one perhaps.
-        let text = open[i].as_mut().expect("a text has no token behind its end");
-        let piece = text.push(token, together.provenance());
-        if !piece.is_empty() {
-            goes_on = each(i, Event::Text(piece));
-        }
-        if text.is_stopped() {
-            together.end(i, Stop::StopString);
-        }
-        if goes_on.is_continue() {
-            goes_on = end_those_that_have(&together, &mut open, &mut ended, form, finish, each)?;
-        }
-    }
-    if goes_on.is_continue() {
-        // Those whose end came without a token.
-        goes_on = end_those_that_have(&together, &mut open, &mut ended, form, finish, each)?;
-    }
-    // What a reader has ended.
-    for (i, (open, ended)) in open.into_iter().zip(&mut ended).enumerate() {
-        if let Some(text) = open {
-            let mut written = text.end(None, together.acceptance(i), together.lossy(), form).0;
-            finish(i, &mut written)?;
-            *ended = Some(written);
-        }
-    }
-    Ok((ended.into_iter().flatten().collect(), goes_on))
+/// Texts being written side by side.
+struct SideBySide<'r> {
+    request: &'r Request<'r>,
+    schedule: Schedule,
+    most: usize,
+    form: Option<&'r Constraint>,
+    guides: &'r [Arc<Guide>],
+    open: HashMap<TextId, Open<'r>>,
 }
 
-/// Moves texts that have ended from `open` to `ended`, and says so.
-fn end_those_that_have(
-    together: &Together<'_>,
-    open: &mut [Option<Text<'_>>],
-    ended: &mut [Option<Written>],
-    form: Option<&Constraint>,
-    finish: Finish<'_>,
-    each: &mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>,
-) -> Result<ControlFlow<()>, Error> {
-    for (i, text) in open.iter_mut().enumerate() {
-        let Some(stop) = together.stop(i) else { continue };
-        let Some(text) = text.take() else { continue };
-        let (mut written, rest) = text.end(Some(stop), together.acceptance(i), together.lossy(), form);
-        finish(i, &mut written)?;
-        let written = ended[i].insert(written);
-        if !rest.is_empty() && each(i, Event::Text(&rest)).is_break() || each(i, Event::End(written)).is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
+/// A text that has begun.
+struct Open<'r> {
+    number: usize,
+    text: Text<'r>,
+    prompt: Vec<TokenId>,
+    target: Target,
+    model: TextModel,
+}
+
+type Each<'e> = &'e mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>;
+
+impl<'r> SideBySide<'r> {
+    /// So many texts of a request, of at most so many tokens.
+    fn new(
+        request: &'r Request<'r>,
+        texts: usize,
+        longest: usize,
+        form: Option<&'r Constraint>,
+        guides: &'r [Arc<Guide>],
+    ) -> Self {
+        let (model, most) = (&request.engine.model, texts.clamp(1, Request::SIDE_BY_SIDE));
+        let longest = longest.min(model.context_length());
+        let schedule = Schedule::new(model.clone(), Capacity::of_texts(&**model, most, longest));
+        Self { request, schedule, most, form, guides, open: HashMap::new() }
     }
-    Ok(ControlFlow::Continue(()))
+
+    /// Writes texts; those that have begun, in their order.
+    fn written(
+        self,
+        planned: impl Iterator<Item = Result<Planned, NoPlan>>,
+        each: Each<'_>,
+    ) -> Result<Vec<Written>, Error> {
+        let mut all = BTreeMap::new();
+        self.run(planned, each, |number, written| {
+            all.insert(number, written);
+        })?;
+        Ok(all.into_values().collect())
+    }
+
+    /// Writes texts, of which `kept` gets each that has begun when it has ended.
+    fn run(
+        mut self,
+        planned: impl Iterator<Item = Result<Planned, NoPlan>>,
+        each: Each<'_>,
+        mut kept: impl FnMut(usize, Written),
+    ) -> Result<(), Error> {
+        let mut planned = planned.enumerate().fuse();
+        let mut goes_on = ControlFlow::Continue(());
+        while goes_on.is_continue() {
+            while self.open.len() < self.most && goes_on.is_continue() {
+                let Some((number, planned)) = planned.next() else { break };
+                match planned.and_then(|planned| self.begin(number, planned)) {
+                    Ok(()) => (),
+                    Err(NoPlan::Prompt(error)) => goes_on = each(number, Event::Refused(&error)),
+                    Err(NoPlan::Request(error)) => return Err(error),
+                }
+            }
+            if goes_on.is_break() || self.open.is_empty() {
+                break;
+            }
+            goes_on = self.pass(each, &mut kept)?;
+        }
+        // What a reader has ended.
+        for (id, open) in std::mem::take(&mut self.open) {
+            let ended = self.schedule.cancel(id).unwrap_or_default();
+            let number = open.number;
+            kept(number, open.end(self.request, ended, self.form)?.0);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, number: usize, planned: Planned) -> Result<(), NoPlan> {
+        let Planned { prompt, target, model, seed } = planned;
+        let drafting = self.request.drafting(&target, prompt.len()).map_err(NoPlan::Request)?;
+        let (limits, own) = (self.request.limits(), Some(model.model().clone()));
+        let ask = Ask { model: own, prompt: prompt.clone(), target: target.clone(), limits, drafting };
+        let id = self.schedule.submit(ask).map_err(|refused| match refused {
+            Refused::Prompt(error) => NoPlan::Prompt(error.into()),
+            _ => unreachable!("there is memory for the longest: {refused}"),
+        })?;
+        let text = self.request.begun(prompt.len(), seed);
+        self.open.insert(id, Open { number, text, prompt, target, model });
+        Ok(())
+    }
+
+    /// One call of the model. After a break texts that have ended have no events.
+    fn pass(&mut self, each: Each<'_>, kept: &mut dyn FnMut(usize, Written)) -> Result<ControlFlow<()>, Error> {
+        let Self { request, schedule, form, guides, open, .. } = self;
+        let mut outcome = Ok(ControlFlow::Continue(()));
+        let passed = schedule.pass(&mut |id, told| {
+            let is_over = !matches!(outcome, Ok(ControlFlow::Continue(())));
+            match told {
+                Told::Token(..) if is_over => return ControlFlow::Break(Stop::StopString),
+                Told::Token(token, provenance) => {
+                    let open = open.get_mut(&id).expect("a text has no token behind its end");
+                    let piece = open.text.push(token, provenance);
+                    let goes_on = if piece.is_empty() {
+                        ControlFlow::Continue(())
+                    } else {
+                        each(open.number, Event::Text(piece))
+                    };
+                    outcome = Ok(goes_on);
+                    if goes_on.is_break() || open.text.is_stopped() {
+                        return ControlFlow::Break(Stop::StopString);
+                    }
+                }
+                Told::Ended(mut ended) => {
+                    let open = open.remove(&id).expect("a text ends once");
+                    if is_over {
+                        ended.stop = None;
+                    }
+                    let number = open.number;
+                    match open.end(request, ended, *form) {
+                        Ok((written, rest)) => {
+                            if !is_over {
+                                outcome = Ok(told_of_end(number, &written, &rest, each));
+                            }
+                            kept(number, written);
+                        }
+                        Err(error) => outcome = Err(error),
+                    }
+                }
+                Told::Failed(fault) => {
+                    open.remove(&id);
+                    if !is_over {
+                        outcome = Err(Error::of_text(fault, *form, guides));
+                    }
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        passed.map_err(|fault| Error::of_text(DecodeError::Model(fault), *form, guides))?;
+        outcome
+    }
+}
+
+impl Open<'_> {
+    /// The text at its end, with what is asked about its tokens; and what of it was held back.
+    fn end(self, request: &Request<'_>, ended: Ended, form: Option<&Constraint>) -> Result<(Written, String), Error> {
+        let Self { text, prompt, target, model, .. } = self;
+        let (mut written, rest) = text.end(ended.stop, ended.acceptance, ended.lossy, form);
+        request.reread(&model, &target, &prompt, &mut written)?;
+        Ok((written, rest))
+    }
+}
+
+/// Says what was held back of a text, and that it has ended.
+fn told_of_end(number: usize, written: &Written, rest: &str, each: Each<'_>) -> ControlFlow<()> {
+    if !rest.is_empty() {
+        each(number, Event::Text(rest))?;
+    }
+    each(number, Event::End(written))
 }

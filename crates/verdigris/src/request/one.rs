@@ -109,13 +109,13 @@ impl Request<'_> {
     }
 
     /// The drafter that was asked for, for a text of at most `capacity` tokens.
-    pub(super) fn drafter<'t>(&self, target: &'t Target, capacity: usize) -> Result<Option<BoxedDrafter<'t>>, Error> {
+    pub(super) fn drafter(&self, target: &Target, capacity: usize) -> Result<Option<BoxedDrafter>, Error> {
         let model = &self.engine.model;
         let (size, transforms, sampler) = (model.vocabulary_size(), &target.transforms, target.sampler);
         let Some(guesser) = self.guesser else {
-            return Ok(self.lookup.then(|| -> BoxedDrafter<'t> { Box::new(Lookup::default().over(transforms)) }));
+            return Ok(self.lookup.then(|| -> BoxedDrafter { Box::new(Lookup::default().over(transforms)) }));
         };
-        let drafter: BoxedDrafter<'t> = match guesser {
+        let drafter: BoxedDrafter = match guesser {
             Guesser::Model(small) => {
                 self.engine.fits(small)?;
                 let drafter = DraftModel::new(small.model.clone(), capacity, transforms, sampler, self.coupling)?;
@@ -145,7 +145,7 @@ impl Request<'_> {
     }
 
     /// A drafter, beside lookup where that is asked for too.
-    fn beside_lookup<'t>(&self, drafter: impl Drafter + Send + 't, target: &'t Target) -> BoxedDrafter<'t> {
+    fn beside_lookup(&self, drafter: impl Drafter + Send + 'static, target: &Target) -> BoxedDrafter {
         match self.lookup {
             true => Box::new(LookupOr::new(Lookup::default().over(&target.transforms), drafter)),
             false => Box::new(drafter),

@@ -53,6 +53,7 @@ impl Asked {
 }
 
 /// What writes one text.
+#[derive(Clone)]
 pub(super) enum TextModel {
     Plain(Arc<dyn LanguageModel>),
     /// Twice the same model.

@@ -129,8 +129,8 @@ fn a_measured_tree_does_not_change_the_law() {
 /// A rule that looks at what was drawn must show: this drops a draft that its own law finds improbable.
 #[test]
 fn a_choice_by_the_token_drawn_is_seen() {
-    struct Picky<'a>(DraftModel<'a>);
-    impl Drafter for Picky<'_> {
+    struct Picky(DraftModel);
+    impl Drafter for Picky {
         fn draft(
             &mut self,
             way: usize,

@@ -38,9 +38,10 @@ fn an_error_comes_after_the_tokens_before_it() {
                 assert!(error.starts_with(message), "{error}");
                 assert_eq!(expected.len(), 3, "two tokens and the error: {expected:?}");
                 assert!(plain.next().is_none() && plain.stop().is_none());
-                let targets = [Target { transforms: Chain::new(), ..target }];
-                let together = Together::new(model.clone(), &targets, &PROMPT[..2], &limits(9)).unwrap();
-                assert_eq!(results(together.map(|step| step.map(|(_, token)| token))), expected);
+                let batched: Arc<dyn LanguageModel> = model.clone();
+                let mut text = [begun(&batched, &target, &PROMPT[..2], limits(9), None)];
+                let (tokens, fault) = written(&batched, &mut text, |_, _| Part::Write).remove(0);
+                assert_eq!(results(tokens.into_iter().map(Ok).chain(fault.map(Err))), expected);
                 for length in 0..=4 {
                     for coupling in [Coupling::Independent, Coupling::Shared] {
                         let (length, chance) = (DraftLength::Fixed(length), Seeded(target.random));

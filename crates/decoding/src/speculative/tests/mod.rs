@@ -13,10 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::chance::Seeded;
 use crate::drafter::{Coupling, DraftModel, Lookup};
 use crate::enumerate::law;
+use crate::pass::Part;
+use crate::pass::tests::{begun, written};
 use crate::plain::Plain;
 use crate::steer::{Alpha, Pair, Steered};
 use crate::table::Table;
-use crate::together::Together;
 use crate::tree::{DraftNode, TreeShape};
 use verdigris_constrain::{Constraint, Lexicon};
 use verdigris_logits::warp::{
@@ -26,7 +27,7 @@ use verdigris_logits::{
     Chain, CountPenalty, Dry, ForcedToken, MinTokens, NoRepeatNgram, Random, RepetitionPenalty, Sampler, SequenceBias,
     TokenSet,
 };
-use verdigris_models::ModelError;
+use verdigris_models::{Batch, ModelError};
 use verdigris_text::Tokenizer;
 use verdigris_watermark::dialects::native_gumbel;
 use verdigris_watermark::{Context, ContextFunction, Dialect, Embed, Gamma, Native, Strength};
@@ -204,8 +205,9 @@ fn a_model_that_draws_writes_the_same_texts() {
                 let expected = alone(&model);
                 assert_eq!(alone(&drawing[0]), expected, "{name}");
                 let targets = [target];
-                let together = Together::new(drawing[1].clone(), &targets, &PROMPT, &limits(12)).unwrap();
-                assert_eq!(together.map(|step| step.unwrap().1).collect::<Vec<u32>>(), expected, "{name}");
+                let batched: Arc<dyn LanguageModel> = drawing[1].clone();
+                let mut text = [begun(&batched, &targets[0], &PROMPT, limits(12), None)];
+                assert_eq!(written(&batched, &mut text, |_, _| Part::Write)[0].0, expected, "{name}");
                 let (lookup, length) = (Lookup::new(1), DraftLength::Fixed(3));
                 let (chance, model) = (Seeded(targets[0].random), drawing[2].clone());
                 let run = Speculative::new(model, &targets[0], &PROMPT, limits(12), lookup, length, chance).unwrap();
@@ -217,7 +219,7 @@ fn a_model_that_draws_writes_the_same_texts() {
     }
 }
 
-fn drafter(model: Arc<Table>, target: &Target, coupling: Coupling) -> DraftModel<'_> {
+fn drafter(model: Arc<Table>, target: &Target, coupling: Coupling) -> DraftModel {
     DraftModel::new(model, 1000, &target.transforms, target.sampler, coupling).unwrap()
 }
 

@@ -1,0 +1,87 @@
+//! What the model reads in one call.
+
+use verdigris_logits::TokenId;
+use verdigris_models::{Batch, Wanted};
+
+use crate::tree::DraftTree;
+
+/// What the model reads in a call: the tokens that it has not seen, and behind them the drafts, each in a place of its
+/// own. Siblings with one token share a place.
+#[derive(Default)]
+pub(super) struct Reading {
+    pub(super) tokens: Vec<TokenId>,
+    /// Of all tokens, as of a tree.
+    pub(super) parents: Vec<Option<usize>>,
+    /// How many of the tokens are no drafts.
+    pub(super) unseen: usize,
+    pub(super) is_chain: bool,
+    /// Whether other tokens were read before, in a call of their own.
+    pub(super) is_second: bool,
+    /// The place of each node behind the tokens that are no drafts; `None` of a token that the model does not have, and
+    /// of what follows one.
+    pub(super) places: Vec<Option<usize>>,
+    /// The nodes that stand.
+    pub(super) path: Vec<usize>,
+    /// The indices of the tokens that stand.
+    pub(super) kept: Vec<usize>,
+}
+
+impl Reading {
+    /// Lays out a tree of drafts behind some tokens.
+    pub(super) fn lay_out(&mut self, unseen: &[TokenId], tree: &DraftTree, size: usize) {
+        self.tokens.clear();
+        self.tokens.extend_from_slice(unseen);
+        self.parents.clear();
+        self.parents.extend((0..unseen.len()).map(|i| i.checked_sub(1)));
+        self.unseen = unseen.len();
+        (self.is_chain, self.is_second) = (true, false);
+        self.places.clear();
+        for (i, node) in tree.nodes().iter().enumerate() {
+            let parent = match node.parent.map(|parent| self.places[parent]) {
+                Some(None) => None,
+                Some(Some(place)) => Some(unseen.len() + place),
+                None => Some(unseen.len() - 1),
+            };
+            let Some(parent) = parent.filter(|_| (node.token as usize) < size) else {
+                self.places.push(None);
+                continue;
+            };
+            let mut siblings =
+                tree.nodes()[..i].iter().zip(&self.places).filter(|(other, _)| other.token == node.token);
+            let twin = siblings
+                .find_map(|(_, &place)| place.filter(|place| self.parents[unseen.len() + place] == Some(parent)));
+            if twin.is_some() {
+                self.places.push(twin);
+                continue;
+            }
+            self.is_chain &= parent + 1 == self.tokens.len();
+            self.places.push(Some(self.tokens.len() - unseen.len()));
+            self.tokens.push(node.token);
+            self.parents.push(Some(parent));
+        }
+    }
+
+    /// Lays out tokens that others follow, which have been written already: no row of theirs is looked at.
+    pub(super) fn lay_out_part(&mut self, tokens: &[TokenId]) {
+        self.lay_out(tokens, &DraftTree::default(), 0);
+        self.path.clear();
+        self.kept.clear();
+        self.kept.extend(0..tokens.len());
+    }
+
+    /// The rows of the last token that is no draft and of all drafts.
+    pub(super) fn batch(&self) -> Batch<'_> {
+        let parents = (!self.is_chain).then_some(&self.parents[..]);
+        Batch { tokens: &self.tokens, parents, wanted: Wanted::From(self.unseen - 1) }
+    }
+
+    /// Which of those rows is the one after a node, or after the text.
+    pub(super) fn row(&self, node: Option<usize>) -> usize {
+        node.map_or(0, |node| 1 + self.places[node].expect("only what was read is accepted"))
+    }
+
+    /// The number of rows.
+    pub(super) fn rows(&self) -> usize {
+        self.tokens.len() + 1 - self.unseen
+    }
+}

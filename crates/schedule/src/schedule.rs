@@ -1,0 +1,466 @@
+//! The loop: one pass of a model after the other, as the [policy](crate::policy) says.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use verdigris_decoding::{
+    Acceptance, BatchedText, DecodeError, Drafter, Drafting, Limits, Part, Provenance, Stop, Target, pass,
+};
+use verdigris_logits::TokenId;
+use verdigris_models::{LanguageModel, ModelError, PageShape, Sequence};
+
+use crate::policy::{Asked, Bounds, Counts, Policy, PrefixId, Space, Step, TextId, TooLong};
+
+/// How much a schedule may have at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// The most texts that run at a time.
+    pub texts: usize,
+    /// The most tokens whose keys and values are held, of all texts together and of what is kept for others. Pages that
+    /// are begun count as a whole.
+    pub tokens: usize,
+    /// How many of these may be kept for texts to come, where nobody else needs their memory.
+    pub kept: usize,
+    /// How many tokens a pass reads where prompts wait: see [`Bounds::rows`] and [`crate::rows`].
+    pub rows: usize,
+}
+
+impl Capacity {
+    /// The rows of a pass, unless told otherwise: as many as go through the layers together.
+    pub const ROWS: usize = 512;
+
+    /// The tokens that are kept, unless told otherwise.
+    pub const KEPT: usize = 8192;
+
+    /// For so many texts of a model, of at most so many tokens each.
+    pub fn of_texts(model: &dyn LanguageModel, texts: usize, tokens: usize) -> Self {
+        let each = tokens.div_ceil(model.pages().tokens).saturating_mul(model.pages().tokens);
+        Self { texts, tokens: texts.saturating_mul(each), kept: Self::KEPT, rows: Self::ROWS }
+    }
+}
+
+/// A text that is to be written.
+pub struct Ask {
+    /// The model that writes it: the schedule's own, if it is not said, else one that is steered as that is.
+    pub model: Option<Arc<dyn LanguageModel>>,
+    /// What it begins with.
+    pub prompt: Vec<TokenId>,
+    /// Its law.
+    pub target: Target,
+    /// When it ends.
+    pub limits: Limits,
+    /// How it is drafted, if it is.
+    pub drafting: Option<Drafting>,
+}
+
+impl Ask {
+    /// A text without drafts, by the schedule's own model.
+    pub fn new(prompt: Vec<TokenId>, target: Target, limits: Limits) -> Self {
+        Self { model: None, prompt, target, limits, drafting: None }
+    }
+}
+
+/// Why a text was not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// A prompt that is none, or does not fit into the model's context.
+    #[error(transparent)]
+    Prompt(#[from] DecodeError),
+    /// A prompt that all memory has no room for.
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
+}
+
+/// What comes of a text.
+#[derive(Debug)]
+pub enum Told {
+    /// Its next token, and how it came.
+    Token(TokenId, Provenance),
+    /// Its end. Nothing comes after it.
+    Ended(Ended),
+    /// It cannot go on. Nothing comes after it.
+    Failed(DecodeError),
+}
+
+/// How a text ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// What ended it; `None` where it was [cancelled](Schedule::cancel).
+    pub stop: Option<Stop>,
+    /// How drafting went; `None` where nothing was drafted.
+    pub acceptance: Option<Acceptance>,
+    /// The name of the rule that drafts were judged by, where it changed the law of the text.
+    pub lossy: Option<&'static str>,
+}
+
+/// What a schedule is doing, and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Texts, pages, and prompts that were there already.
+    pub counts: Counts,
+    /// Tokens of a page.
+    pub page_tokens: usize,
+    /// Calls of the model.
+    pub passes: usize,
+    /// Tokens that it read in them, drafts included.
+    pub read: usize,
+    /// Tokens that were written, those of texts that were cancelled too.
+    pub written: usize,
+    /// How many of the tokens that were read were drafts.
+    pub drafted: usize,
+    /// How many of those stood.
+    pub accepted: usize,
+}
+
+/// Texts of one model that come and go. Nothing happens but in [`Schedule::pass`].
+pub struct Schedule {
+    model: Arc<dyn LanguageModel>,
+    shape: PageShape,
+    /// The most tokens that a text can have.
+    memory: usize,
+    policy: Policy,
+    spaces: Spaces,
+    texts: BTreeMap<TextId, Entry>,
+    /// What is kept of texts for those that begin alike.
+    kept: HashMap<PrefixId, Box<dyn Sequence>>,
+    steps: Vec<Step>,
+    statistics: Statistics,
+}
+
+/// A text of a schedule.
+struct Entry {
+    model: Arc<dyn LanguageModel>,
+    space: Space,
+    /// The capacity of its sequence.
+    capacity: usize,
+    stage: Stage,
+    /// How many tokens of it the policy knows.
+    known: usize,
+    /// How many of its drafts are counted.
+    counted: Acceptance,
+}
+
+enum Stage {
+    Waits(Box<Ask>),
+    /// Also where it has lost its memory and waits for it.
+    Runs(Box<BatchedText>),
+}
+
+/// Who is told what comes of texts, by their numbers. On [`ControlFlow::Break`] at a token its text ends there, for that
+/// reason; at an end it does nothing.
+pub type Tell<'t> = &'t mut dyn FnMut(TextId, Told) -> ControlFlow<Stop>;
+
+impl Schedule {
+    /// A schedule for texts of a model.
+    ///
+    /// # Panics
+    /// If it may have no texts, or read no rows.
+    pub fn new(model: Arc<dyn LanguageModel>, capacity: Capacity) -> Self {
+        let shape = model.pages();
+        let pages = capacity.tokens.div_ceil(shape.tokens).max(1);
+        let Capacity { texts, kept, rows, .. } = capacity;
+        let bounds = Bounds { page_tokens: shape.tokens, pages, kept: kept.div_ceil(shape.tokens), rows, texts };
+        Self {
+            shape,
+            memory: pages.saturating_mul(shape.tokens),
+            policy: Policy::new(bounds),
+            spaces: Spaces::default(),
+            texts: BTreeMap::new(),
+            kept: HashMap::new(),
+            steps: Vec::new(),
+            statistics: Statistics { page_tokens: shape.tokens, ..Statistics::default() },
+            model,
+        }
+    }
+
+    /// Takes a text, which waits for its turn. Texts get their numbers in the order in which they come.
+    ///
+    /// # Errors
+    /// [`Refused`], where it could never begin.
+    pub fn submit(&mut self, ask: Ask) -> Result<TextId, Refused> {
+        let model = ask.model.clone().unwrap_or_else(|| self.model.clone());
+        let own = ask.limits.room(model.context_length(), &ask.prompt)?;
+        let (memory, prompt) = (self.memory, ask.prompt.len());
+        if prompt >= memory {
+            let pages = self.policy.counts().pages;
+            return Err(TooLong { needs: (prompt + 1).div_ceil(self.shape.tokens), pages }.into());
+        }
+        // Sequences of one capacity can go on from each other's.
+        let capacity = if self.shape.depends_on_capacity { own } else { model.context_length() }.min(memory);
+        let space = self.spaces.enter(&model, capacity);
+        let ahead = ask.drafting.as_ref().map_or(0, |drafting| drafting.length.most());
+        // Who drafts from what is computed must see all of it.
+        let reads_all = ask.drafting.as_ref().is_some_and(|drafting| drafting.drafter.reads_features());
+        let asked =
+            Asked { prompt: ask.prompt.clone(), most: own.min(memory), ahead, space: (!reads_all).then_some(space) };
+        let id = self.policy.submit(asked).inspect_err(|_| self.spaces.leave(space))?;
+        let (stage, counted) = (Stage::Waits(Box::new(ask)), Acceptance::default());
+        self.texts.insert(id, Entry { model, space, capacity, stage, known: prompt, counted });
+        Ok(id)
+    }
+
+    /// Ends a text here, and its memory is free for the next pass. `None` where it has ended before.
+    pub fn cancel(&mut self, id: TextId) -> Option<Ended> {
+        let entry = self.texts.get_mut(&id)?;
+        entry.count(&mut self.statistics);
+        let ended = Ended { stop: None, ..entry.ended() };
+        self.remove(id);
+        Some(ended)
+    }
+
+    /// What is going on.
+    pub fn statistics(&self) -> Statistics {
+        Statistics { counts: self.policy.counts(), ..self.statistics }
+    }
+
+    /// Whether there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// One call of the model, and what comes of it; `false` where there is no text.
+    ///
+    /// # Errors
+    /// The model's, which is no text's fault. Those that were to go on are as before, and can be cancelled.
+    pub fn pass(&mut self, tell: Tell<'_>) -> Result<bool, ModelError> {
+        let mut steps = std::mem::take(&mut self.steps);
+        steps.clear();
+        self.policy.plan(&mut steps);
+        let done = self.carry_out(&steps, tell);
+        self.steps = steps;
+        done?;
+        Ok(!self.texts.is_empty())
+    }
+
+    /// Does what a plan says.
+    fn carry_out(&mut self, steps: &[Step], tell: Tell<'_>) -> Result<(), ModelError> {
+        let mut parts = BTreeMap::new();
+        for &step in steps {
+            match step {
+                Step::Read { text, tokens, writes } => {
+                    parts.insert(text, if writes { Part::Write } else { Part::Read(tokens) });
+                }
+                step => self.arrange(step)?,
+            }
+        }
+        // Of no tokens at all nothing is read.
+        let over: Vec<TextId> = parts.keys().copied().filter(|id| !self.running(*id).decide()).collect();
+        for id in over {
+            parts.remove(&id);
+            self.hand_over(id, tell);
+        }
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let running = self.texts.iter_mut().filter_map(|(id, entry)| match (&mut entry.stage, parts.get(id)) {
+            (Stage::Runs(text), Some(&part)) => Some((&mut **text, part)),
+            _ => None,
+        });
+        let mut batch: Vec<(&mut BatchedText, Part)> = running.collect();
+        self.statistics.read += batch.iter_mut().map(|(text, part)| unread(text, *part)).sum::<usize>();
+        let outcomes = pass(&*self.model, &mut batch)?;
+        self.statistics.passes += 1;
+        for ((id, part), outcome) in parts.into_iter().zip(outcomes) {
+            self.settle(id, part, outcome, tell)?;
+        }
+        Ok(())
+    }
+
+    /// Does one thing that is no reading.
+    fn arrange(&mut self, step: Step) -> Result<(), ModelError> {
+        match step {
+            Step::Read { .. } => (),
+            Step::Forget(prefix) => drop(self.kept.remove(&prefix)),
+            Step::Preempt(id) => {
+                let sequence = self.running(id).sequence();
+                let empty = first(&**sequence, 0)?;
+                *sequence = empty;
+            }
+            Step::Begin(id, from) => {
+                let from = from.map(|(prefix, tokens)| first(&*self.kept[&prefix], tokens)).transpose()?;
+                let entry = self.texts.get_mut(&id).expect("a text that is there");
+                entry.begin(from)?;
+            }
+            Step::Keep(prefix, id, tokens) => {
+                let kept = first(&**self.running(id).sequence(), tokens)?;
+                self.kept.insert(prefix, kept);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what came of a text in a pass.
+    fn settle(
+        &mut self,
+        id: TextId,
+        part: Part,
+        outcome: Result<(), DecodeError>,
+        tell: Tell<'_>,
+    ) -> Result<(), ModelError> {
+        let entry = self.texts.get_mut(&id).expect("a text that is there");
+        entry.count(&mut self.statistics);
+        self.extend(id);
+        let held = self.running(id).sequence().len();
+        let mut steps = Vec::new();
+        self.policy.holds(id, held, &mut steps);
+        steps.into_iter().try_for_each(|step| self.arrange(step))?;
+        if part == Part::Write {
+            if outcome.is_ok() && self.running(id).stop().is_none() {
+                self.running(id).decide();
+                self.extend(id);
+            }
+            self.hand_over(id, tell);
+        }
+        if let Err(fault) = outcome
+            && self.texts.contains_key(&id)
+        {
+            self.remove(id);
+            let _ = tell(id, Told::Failed(fault));
+        }
+        Ok(())
+    }
+
+    /// Tells the policy of new tokens.
+    fn extend(&mut self, id: TextId) {
+        let entry = self.texts.get_mut(&id).expect("a text that is there");
+        if let Stage::Runs(text) = &entry.stage {
+            self.policy.extend(id, &text.tokens()[entry.known..]);
+            entry.known = text.tokens().len();
+        }
+    }
+
+    /// Hands over the new tokens of a text, and its end.
+    fn hand_over(&mut self, id: TextId, tell: Tell<'_>) {
+        while let Some((token, provenance)) = self.running(id).pop() {
+            self.statistics.written += 1;
+            if let ControlFlow::Break(reason) = tell(id, Told::Token(token, provenance)) {
+                self.running(id).end(reason);
+            }
+        }
+        if self.running(id).stop().is_some() {
+            let ended = self.texts[&id].ended();
+            self.remove(id);
+            let _ = tell(id, Told::Ended(ended));
+        }
+    }
+
+    fn remove(&mut self, id: TextId) {
+        self.policy.end(id);
+        if let Some(entry) = self.texts.remove(&id) {
+            self.spaces.leave(entry.space);
+        }
+    }
+
+    /// A text that has begun.
+    fn running(&mut self, id: TextId) -> &mut BatchedText {
+        match &mut self.texts.get_mut(&id).expect("a text that is there").stage {
+            Stage::Runs(text) => text,
+            Stage::Waits(_) => panic!("{id:?} has not begun"),
+        }
+    }
+}
+
+impl Entry {
+    /// Begins the text, or goes on with it, from what a sequence holds of it.
+    fn begin(&mut self, from: Option<Box<dyn Sequence>>) -> Result<(), ModelError> {
+        match &mut self.stage {
+            Stage::Runs(text) => {
+                // Otherwise it has an empty one.
+                if let Some(from) = from {
+                    *text.sequence() = from;
+                }
+            }
+            Stage::Waits(ask) => {
+                let sequence = match from {
+                    Some(from) => from,
+                    None => self.model.clone().begin(self.capacity)?,
+                };
+                let (drafting, limits) = (ask.drafting.take(), ask.limits.clone());
+                let text = BatchedText::new(&*self.model, &ask.target, &ask.prompt, limits, sequence, drafting);
+                self.stage = Stage::Runs(Box::new(text));
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&self) -> Ended {
+        match &self.stage {
+            Stage::Runs(text) => Ended { stop: text.stop(), acceptance: text.acceptance(), lossy: text.lossy() },
+            Stage::Waits(ask) => {
+                Ended { acceptance: ask.drafting.as_ref().map(|_| Acceptance::default()), ..Ended::default() }
+            }
+        }
+    }
+
+    /// Adds what was drafted since the last time.
+    fn count(&mut self, statistics: &mut Statistics) {
+        let now = self.ended().acceptance.unwrap_or_default();
+        let drafted = now.drafted - self.counted.drafted;
+        statistics.read += drafted;
+        statistics.drafted += drafted;
+        statistics.accepted += now.accepted - self.counted.accepted;
+        self.counted = now;
+    }
+}
+
+/// How many tokens of a text its part of a pass has, without drafts.
+fn unread(text: &mut BatchedText, part: Part) -> usize {
+    match part {
+        Part::Read(tokens) => tokens,
+        Part::Write => text.tokens().len() - text.sequence().len(),
+    }
+}
+
+/// Another sequence with the first tokens of one. A fork of a fork that was cut has no page that these do not need.
+fn first(sequence: &dyn Sequence, tokens: usize) -> Result<Box<dyn Sequence>, ModelError> {
+    let mut fork = sequence.fork()?;
+    if fork.len() == tokens {
+        return Ok(fork);
+    }
+    fork.truncate(tokens);
+    fork.fork()
+}
+
+/// Which texts can go on from each other's memory: those of one model and one capacity.
+#[derive(Default)]
+struct Spaces {
+    known: Vec<KnownSpace>,
+    next: Space,
+}
+
+struct KnownSpace {
+    id: Space,
+    model: Arc<dyn LanguageModel>,
+    capacity: usize,
+    texts: usize,
+}
+
+impl Spaces {
+    /// The most spaces without a text: what is kept of their texts may serve another.
+    const EMPTY: usize = 16;
+
+    fn enter(&mut self, model: &Arc<dyn LanguageModel>, capacity: usize) -> Space {
+        let is_it = |space: &KnownSpace| Arc::ptr_eq(&space.model, model) && space.capacity == capacity;
+        let at = self.known.iter().position(is_it).unwrap_or_else(|| {
+            self.next += 1;
+            self.known.push(KnownSpace { id: self.next, model: model.clone(), capacity, texts: 0 });
+            self.known.len() - 1
+        });
+        self.known[at].texts += 1;
+        self.known[at].id
+    }
+
+    fn leave(&mut self, id: Space) {
+        let at = self.known.iter().position(|space| space.id == id).expect("a space that was entered");
+        let mut space = self.known.remove(at);
+        space.texts -= 1;
+        self.known.push(space);
+        if self.known.iter().filter(|space| space.texts == 0).count() > Self::EMPTY {
+            // The one that was left longest ago. Nobody finds its pages any more, so they go one after the other.
+            let oldest = self.known.iter().position(|space| space.texts == 0).expect("there are some");
+            self.known.remove(oldest);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Texts that come and go on a real model: each is the one that it is alone, prompts are read once, and passes are full.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use serde_json::json;
+use verdigris::constrain::Style;
+use verdigris::decoding::{Coupling, DraftLength, DraftModel, Drafting, Limits, Lookup, Plain, Rule, Target};
+use verdigris::logits::warp::{MinP, Temperature, TopK, TopP};
+use verdigris::logits::{Chain, CountPenalty, Random, RepetitionPenalty, Sampler, TokenId};
+use verdigris::models::{CacheLayout, Device, LanguageModel, ModelFolder};
+use verdigris::{Constraint, Engine, Key, Marking, Stop, TreeShape};
+use verdigris_schedule::{Ask, Capacity, Refused, Schedule, Service, Statistics, TextId, Told};
+
+/// With small pages, so that there are many of them.
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small");
+    let folder = ModelFolder::at(folder).cache_layout(CacheLayout::Paged { tokens: 8 });
+    Engine::from_folder(&folder, &Device::Cpu).unwrap()
+});
+
+fn model() -> Arc<dyn LanguageModel> {
+    ENGINE.model().clone()
+}
+
+fn tokens(text: &str) -> Vec<TokenId> {
+    ENGINE.reader().tokenizer().encode(text).unwrap()
+}
+
+/// Numbers that look like chance.
+struct Dice(Random, u64);
+
+impl Dice {
+    fn new(seed: u64) -> Self {
+        Self(Random::new(seed), 0)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.1 += 1;
+        (self.0.uniform(self.1, verdigris::logits::Purpose::Choice) * n as f64) as usize
+    }
+}
+
+/// A text of the experiment: everything that can differ from one to the next.
+struct Case {
+    prompt: Vec<TokenId>,
+    target: Target,
+    limits: Limits,
+    drafts: usize,
+}
+
+const BEGINNINGS: [&str; 4] = [
+    "It was a dark night, and the captain stood at the wheel of the ship, which had left the harbour three days before. \
+     The sea was high, the men were tired, and nobody had seen the stars since then. Below, the cook told the boy a story \
+     about an island where the trees were made of glass, and ",
+    "It was a dark night, and the captain slept. ",
+    "The key of the old house lay under a stone beside the door. ",
+    "",
+];
+
+impl Case {
+    fn new(number: usize, key: &Key, form: &Constraint) -> Self {
+        let mut dice = Dice::new(1000 + number as u64);
+        let endings = ["The captain", "\"Yes,\" said", "A", "In the morning the ship", "Nobody"];
+        let prompt = tokens(&[BEGINNINGS[dice.below(4)], endings[dice.below(5)]].concat());
+        let limits = Limits { max_tokens: 1 + dice.below(24), end: ENGINE.end().to_vec() };
+        let mut transforms = Chain::new();
+        match dice.below(4) {
+            0 => transforms.push(RepetitionPenalty::new(1.3).unwrap()),
+            1 => transforms.push(CountPenalty::new(0.5, 0.4).unwrap()),
+            _ => (),
+        }
+        if dice.below(4) == 0 {
+            transforms.push(form.within(limits.max_tokens.max(20)));
+        }
+        if dice.below(2) == 0 {
+            transforms.push(key.embed().unwrap());
+        }
+        let sampler = match dice.below(5) {
+            0 => Sampler::Greedy,
+            n => {
+                transforms.push(Temperature::new(0.4 + 0.3 * n as f64).unwrap());
+                match dice.below(4) {
+                    0 => transforms.push(TopK::new(7).unwrap()),
+                    1 => transforms.push(TopP::new(0.8).unwrap()),
+                    2 => transforms.push(MinP::new(0.1).unwrap()),
+                    _ => (),
+                }
+                Sampler::Categorical
+            }
+        };
+        let target = Target { transforms, sampler, random: Random::new(number as u64) };
+        Self { prompt, target, limits, drafts: dice.below(4) }
+    }
+
+    /// Drafts at the target's own draws, or of what stood before: the text is the one without drafts.
+    fn drafting(&self) -> Option<Drafting> {
+        let length = match self.limits.max_tokens % 2 {
+            0 => DraftLength::Fixed(3),
+            _ => DraftLength::Tree(TreeShape::levels(&[2, 1])),
+        };
+        let rule = Rule::EachToken;
+        let drafter: verdigris::decoding::BoxedDrafter = match self.drafts {
+            0 => {
+                let Target { transforms, sampler, .. } = &self.target;
+                Box::new(DraftModel::new(model(), 2048, transforms, *sampler, Coupling::Shared).unwrap())
+            }
+            1 => Box::new(Lookup::default().over(&self.target.transforms)),
+            _ => return None,
+        };
+        Some(Drafting { drafter, length, rule })
+    }
+
+    fn ask(&self) -> Ask {
+        Ask { drafting: self.drafting(), ..Ask::new(self.prompt.clone(), self.target.clone(), self.limits.clone()) }
+    }
+
+    /// The text and its end, written alone and without drafts.
+    fn alone(&self) -> (Vec<TokenId>, Option<Stop>) {
+        let mut plain = Plain::new(model(), &self.target, &self.prompt, self.limits.clone()).unwrap();
+        let text = plain.by_ref().map(Result::unwrap).collect();
+        (text, plain.stop())
+    }
+}
+
+/// What was told of texts, by their numbers.
+#[derive(Default)]
+struct Heard(BTreeMap<TextId, (Vec<TokenId>, Option<Stop>)>);
+
+impl Heard {
+    fn hears(&mut self, id: TextId, told: Told) -> ControlFlow<Stop> {
+        let (text, stop) = self.0.entry(id).or_default();
+        assert!(stop.is_none(), "nothing comes behind the end");
+        match told {
+            Told::Token(token, _) => text.push(token),
+            Told::Ended(ended) => *stop = ended.stop,
+            Told::Failed(error) => panic!("{error}"),
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn finish(schedule: &mut Schedule) -> (Heard, Statistics) {
+    let mut heard = Heard::default();
+    while schedule.pass(&mut |id, told| heard.hears(id, told)).unwrap() {}
+    (heard, schedule.statistics())
+}
+
+/// Marks, forms, penalties, temperatures and drafts in one pass; texts that come at any moment, lose their memory, begin
+/// from what others have read, and go away.
+#[test]
+fn a_text_is_the_same_in_any_company() {
+    let key = Key::from_secret([3; 32], "test", Marking::default(), ENGINE.reader().vocabulary()).unwrap();
+    let schema = json!({"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},
+        "of age": {"type": "boolean"}}, "required": ["name", "of age"], "additionalProperties": false});
+    let form = Constraint::json_schema(ENGINE.lexicon(), &schema, Style::default()).unwrap();
+    let cases: Vec<Case> = (0..200).map(|number| Case::new(number, &key, &form)).collect();
+    let mut sum = Statistics::default();
+    for (company, (rows, tokens)) in [(16, 128), (64, 4000)].into_iter().enumerate() {
+        let capacity = Capacity { texts: 12, tokens, kept: tokens, rows };
+        let (mut schedule, mut dice, mut heard) =
+            (Schedule::new(model(), capacity), Dice::new(company as u64), Heard::default());
+        let (mut numbers, mut strangers, mut next) = (BTreeMap::new(), Vec::new(), 0);
+        loop {
+            for _ in 0..dice.below(4) {
+                if let Some(case) = cases.get(next) {
+                    numbers.insert(schedule.submit(case.ask()).unwrap(), next);
+                    next += 1;
+                }
+            }
+            // Others, of which nobody hears the end.
+            if dice.below(3) == 0 && next < cases.len() {
+                strangers.push(schedule.submit(Case::new(dice.below(1000), &key, &form).ask()).unwrap());
+            }
+            if dice.below(3) == 0 && !strangers.is_empty() {
+                let id = strangers.swap_remove(dice.below(strangers.len()));
+                schedule.cancel(id);
+            }
+            let goes_on = schedule.pass(&mut |id, told| heard.hears(id, told)).unwrap();
+            if !goes_on && next == cases.len() {
+                break;
+            }
+        }
+        for (id, number) in numbers {
+            assert_eq!(heard.0[&id], cases[number].alone(), "text {number} in company {company}");
+        }
+        let now = schedule.statistics();
+        assert_eq!((now.counts.running, now.counts.waiting, now.counts.pages_used), (0, 0, 0));
+        sum.counts.preempted += now.counts.preempted;
+        sum.counts.shared_tokens += now.counts.shared_tokens;
+        sum.accepted += now.accepted;
+    }
+    // All of that has happened.
+    assert!(sum.counts.preempted > 5 && sum.counts.shared_tokens > 1000 && sum.accepted > 100, "{sum:?}");
+}
+
+fn plain(seed: u64) -> Target {
+    Target { transforms: Chain::new(), sampler: Sampler::Categorical, random: Random::new(seed) }
+}
+
+fn ask(prompt: &[TokenId], max_tokens: usize, seed: u64) -> Ask {
+    Ask::new(prompt.to_vec(), plain(seed), Limits { max_tokens, end: Vec::new() })
+}
+
+/// Of a long prompt that is there all but its end is not read again; what is counted are tokens that the model reads.
+#[test]
+fn a_prompt_is_read_once() {
+    let long: Vec<TokenId> = tokens(&BEGINNINGS[0].repeat(30))[..1500].to_vec();
+    let mut schedule = Schedule::new(model(), Capacity::of_texts(&*model(), 32, 1600));
+    schedule.submit(ask(&long, 5, 0)).unwrap();
+    let (_, before) = finish(&mut schedule);
+    assert_eq!(before.read, 1500 + 4);
+    let questions: Vec<Vec<TokenId>> =
+        (0..31).map(|i| [&long[..], &tokens(["Who was", "Where stood", "A"][i % 3])].concat()).collect();
+    for (i, prompt) in questions.iter().enumerate() {
+        schedule.submit(ask(prompt, 5, i as u64)).unwrap();
+    }
+    let (heard, after) = finish(&mut schedule);
+    let new: usize = questions.iter().map(|prompt| prompt.len() - 1500 + 4).sum();
+    // What stands in the last page, which is not full, is read by one of them, and of equal questions one is.
+    let (read, page) = (after.read - before.read, after.page_tokens);
+    assert!((31 * 5..new + page).contains(&read), "{read} tokens, of which {new} are new");
+    for (text, (i, prompt)) in heard.0.values().zip(questions.iter().enumerate()).take(4) {
+        let limits = Limits { max_tokens: 5, end: Vec::new() };
+        let alone = Plain::new(model(), &plain(i as u64), prompt, limits).unwrap();
+        assert_eq!(text.0, alone.map(Result::unwrap).collect::<Vec<_>>(), "text {i}");
+    }
+    // So do equal prompts that come in one moment, without a page that is full.
+    let mut schedule = Schedule::new(model(), Capacity::of_texts(&*model(), 32, 100));
+    for seed in 0..32 {
+        schedule.submit(ask(&long[..20], 3, seed)).unwrap();
+    }
+    assert_eq!(finish(&mut schedule).1.read, 20 + 31 + 32 * 2);
+}
+
+/// However many wait, a pass has as many tokens.
+#[test]
+fn passes_are_as_full_under_a_crowd() {
+    let rows_a_pass = |texts: usize| {
+        let capacity = Capacity { texts: 16, tokens: 16 * 128, kept: 16 * 128, rows: 32 };
+        let mut schedule = Schedule::new(model(), capacity);
+        for i in 0..texts {
+            schedule.submit(ask(&tokens(&format!("Chapter {i}. The captain and the {i} men")), 20, i as u64)).unwrap();
+        }
+        let (heard, statistics) = finish(&mut schedule);
+        assert!(heard.0.len() == texts && heard.0.values().all(|(text, _)| text.len() == 20));
+        statistics.read as f64 / statistics.passes as f64
+    };
+    let [few, many] = [32, 320].map(rows_a_pass);
+    assert!(many > 0.98 * few, "{many} tokens a pass, and {few} with a tenth of the texts");
+}
+
+/// What is refused, and what a text is ended by.
+#[test]
+fn ends_and_refusals() {
+    let mut schedule = Schedule::new(model(), Capacity { texts: 4, tokens: 128, kept: 0, rows: 8 });
+    assert!(matches!(schedule.submit(ask(&[], 5, 0)), Err(Refused::Prompt(_))));
+    let error = schedule.submit(ask(&[1; 200], 5, 0)).unwrap_err();
+    assert!(matches!(error, Refused::TooLong(_)), "{error}");
+    assert!(matches!(schedule.submit(ask(&[1; 3000], 5, 0)), Err(Refused::Prompt(_))));
+    let ids = [
+        schedule.submit(ask(&[5, 6], 0, 0)).unwrap(),
+        schedule.submit(ask(&[5, 6], 7, 0)).unwrap(),
+        // Memory is full before the text is over.
+        schedule.submit(ask(&[5, 6], 500, 1)).unwrap(),
+        schedule.submit(ask(&[5, 6], 50, 2)).unwrap(),
+    ];
+    let mut heard = Heard::default();
+    while schedule
+        .pass(&mut |id, told| {
+            heard.hears(id, told)?;
+            match id == ids[3] && heard.0[&id].0.len() == 3 && heard.0[&id].1.is_none() {
+                true => ControlFlow::Break(Stop::StopString),
+                false => ControlFlow::Continue(()),
+            }
+        })
+        .unwrap()
+    {}
+    let ends = ids.map(|id| (heard.0[&id].0.len(), heard.0[&id].1));
+    let expected = [(0, Stop::Length), (7, Stop::Length), (127, Stop::Context), (3, Stop::StopString)];
+    assert_eq!(ends, expected.map(|(length, stop)| (length, Some(stop))));
+    assert!(schedule.cancel(ids[1]).is_none(), "it has ended");
+    let id = schedule.submit(ask(&[5, 6], 50, 2)).unwrap();
+    assert_eq!(schedule.cancel(id).unwrap().stop, None);
+    assert!(schedule.is_empty());
+}
+
+/// The loop on its own thread: many who ask, one who does not read, one who goes away.
+#[test]
+fn a_service_waits_for_nobody() {
+    let service = Service::start(model(), Capacity::of_texts(&*model(), 8, 600));
+    // Nobody reads this one, and it holds up none of the others.
+    let (unread, waiting) = service.stream(ask(&[5, 6], 500, 0)).unwrap();
+    let (gone, of_gone) = service.stream(ask(&[5, 6], 500, 1)).unwrap();
+    drop((gone, of_gone));
+    std::thread::scope(|scope| {
+        for seed in 0..20 {
+            let service = &service;
+            scope.spawn(move || {
+                let (_text, told) = service.stream(ask(&[7, 8, 9], 12, seed)).unwrap();
+                let mut text = Vec::new();
+                for told in told {
+                    match told {
+                        Told::Token(token, _) => text.push(token),
+                        Told::Ended(ended) => assert_eq!(ended.stop, Some(Stop::Length)),
+                        Told::Failed(error) => panic!("{error}"),
+                    }
+                }
+                let limits = Limits { max_tokens: 12, end: Vec::new() };
+                let alone = Plain::new(model(), &plain(seed), &[7, 8, 9], limits).unwrap();
+                assert_eq!(text, alone.map(Result::unwrap).collect::<Vec<_>>());
+            });
+        }
+    });
+    let mut heard = 0;
+    loop {
+        match waiting.recv_timeout(Duration::from_secs(60)) {
+            Ok(Told::Token(..)) => heard += 1,
+            Ok(_) => break,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => panic!("{heard} tokens and no end"),
+        }
+    }
+    assert_eq!(heard, 500);
+    drop(unread);
+    let counts = service.statistics().counts;
+    assert!(counts.running <= 1 && counts.waiting == 0, "{counts:?}");
+    // One that goes on ends with the service.
+    let (_late, told) = service.stream(ask(&[5, 6], 500, 3)).unwrap();
+    drop(service);
+    assert!(told.iter().all(|told| matches!(told, Told::Token(..))), "it has no end");
+}
