@@ -27,7 +27,8 @@ Examples:
   verdigris serve --key my.key
   verdigris serve --model chat.gguf --key my.key --enforce-all
   verdigris serve --model chat.gguf --host 0.0.0.0 --api-key-file keys.txt
-  curl localhost:8000/v1/completions -d '{\"prompt\": \"The captain\"}'")]
+
+And a request: curl localhost:8000/v1/completions -d '{\"prompt\": \"The captain\"}'")]
 pub(crate) struct Serve {
     /// Mark what is written with this key
     #[arg(short, long, value_name = "FILE")]
