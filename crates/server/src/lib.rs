@@ -2,14 +2,16 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`protocol`] | what requests ask for, and why they are refused; no HTTP and no model |
-//! | [`writer`] | answers as they are written, on threads of their own |
-//! | [`service`] | what all requests share |
-//! | [`answer`] | what is sent back, whole or piece by piece |
-//! | [`routes`] | one file for each address |
-//! | [`access`] | who may ask |
-//! | [`metrics`] | what an operator sees |
-//! | [`serve`](mod@serve) | from the first connection to the last |
+//! | `protocol` | what requests ask for, and why they are refused; no HTTP and no model |
+//! | `writer` | answers as they are written, on threads of their own |
+//! | `service` | what all requests share |
+//! | `answer` | what is sent back, whole or piece by piece |
+//! | `routes` | one file for each address |
+//! | `access` | who may ask |
+//! | `metrics` | what an operator sees |
+//! | `serve` | from the first connection to the last |
+//!
+//! [`serve`] with its [`Options`] is all that a program of one's own needs.
 #![forbid(unsafe_code)]
 
 mod access;
