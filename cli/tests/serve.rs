@@ -213,3 +213,26 @@ fn a_stop_waits_for_what_has_begun() {
     });
     assert_eq!(status, Some(0));
 }
+
+/// Told so again, or after its time, it does not wait.
+#[cfg(unix)]
+#[test]
+fn a_stop_need_not_wait() {
+    for (drain, tell_again) in [("60", true), ("0", false)] {
+        let (_folder, server) = server(&["--drain", drain]);
+        let body = completion(json!({"max_tokens": 1900, "ignore_eos": true, "stream": true, "n": 50}));
+        let mut running = server.ask("/v1/completions", &body);
+        running.read_exact(&mut [0; 100]).unwrap();
+        let status = server.stop(|server| {
+            if tell_again {
+                let refused = std::iter::repeat_with(|| server.get("/health").status).find(|status| *status != 200);
+                assert_eq!(refused, Some(503));
+                server.tell_to_stop();
+            }
+        });
+        assert_eq!(status, Some(0));
+        let mut rest = String::new();
+        let _ = running.read_to_string(&mut rest);
+        assert!(!rest.contains("[DONE]"), "it was cut off");
+    }
+}

@@ -95,11 +95,16 @@ impl Server {
 
     /// Tells it to stop, and waits for its end: its status.
     #[cfg(unix)]
-    pub fn stop(mut self, whole: impl FnOnce(&Self)) -> Option<i32> {
+    pub fn stop(mut self, meanwhile: impl FnOnce(&Self)) -> Option<i32> {
+        self.tell_to_stop();
+        meanwhile(&self);
+        self.child.wait().unwrap().code()
+    }
+
+    #[cfg(unix)]
+    pub fn tell_to_stop(&self) {
         let told = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
         assert!(told.success());
-        whole(&self);
-        self.child.wait().unwrap().code()
     }
 }
 

@@ -34,9 +34,9 @@ pub enum ServeError {
     System(#[from] std::io::Error),
 }
 
-/// Serves until it is told to stop (SIGTERM, or Ctrl-C): then no new requests are taken, those that are being answered
-/// end, as long as [`Options::drain`] allows, and the server with them. Told so again it ends at once. `ready` is called
-/// with the address when connections are taken.
+/// Serves until it is told to stop (SIGTERM, or Ctrl-C): then no new requests are taken, those that are being
+/// answered end, as long as [`Options::drain`] allows, and the server with them. Told so again it ends at once.
+/// `ready` is called with the address when connections are taken.
 ///
 /// # Errors
 /// [`ServeError`].
@@ -61,16 +61,30 @@ async fn until_stopped(service: Arc<Service>, ready: impl FnOnce(SocketAddr)) ->
     let address = service.options.address;
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })?;
     ready(listener.local_addr()?);
-    let drained = service.clone();
+    let (drained, patience) = (service.clone(), service.options.drain);
     let server = axum::serve(listener, routes::router(service)).with_graceful_shutdown(async move {
-        // Without signals nobody can stop it so.
-        if signal().await.is_err() {
-            std::future::pending().await
-        }
+        told().await;
         // Connections are still taken, so that `/health` tells of it.
         drained.drain().await;
     });
-    Ok(server.await?)
+    let cut_off = async move {
+        told().await;
+        tokio::select! {
+            () = told() => {}
+            () = tokio::time::sleep(patience) => {}
+        }
+    };
+    tokio::select! {
+        ended = server.into_future() => Ok(ended?),
+        () = cut_off => Ok(()),
+    }
+}
+
+/// Waits until the server is told to stop. Without signals nobody can tell it.
+async fn told() {
+    if signal().await.is_err() {
+        std::future::pending().await
+    }
 }
 
 /// Waits for SIGTERM or Ctrl-C.

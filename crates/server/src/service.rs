@@ -74,11 +74,12 @@ impl Service {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Takes no new requests, and waits until those that are being answered have ended, or for as long as they may take.
+    /// Takes no new requests, and waits until those that are being answered have ended.
     pub(crate) async fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
         let all = u32::try_from(self.options.max_requests).unwrap_or(u32::MAX);
-        let _ = tokio::time::timeout(self.options.drain, self.places.acquire_many(all)).await;
+        // The places are never closed.
+        let _ = self.places.acquire_many(all).await;
     }
 
     /// A place among the requests that are answered, which is free again when it is dropped.

@@ -26,8 +26,8 @@ struct Job {
     /// Which of the texts that are asked for.
     number: usize,
     key: Option<Arc<Key>>,
-    /// What comes goes there, with the text's number. As many pieces wait as an answer has, so who reads slowly holds up
-    /// nobody; and where nobody reads any more, the text ends.
+    /// What comes goes there, with the text's number. As many pieces wait as an answer has, so who reads slowly holds
+    /// up nobody; and where nobody reads any more, the text ends.
     pieces: UnboundedSender<(usize, Piece)>,
 }
 

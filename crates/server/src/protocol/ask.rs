@@ -183,7 +183,8 @@ mod tests {
     #[test]
     fn a_chat_is_read_whole() {
         let ask = Ask::chat(json!({
-            "model": "smol", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9, "max_completion_tokens": 7,
+            "model": "smol", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9,
+            "max_completion_tokens": 7,
             "n": 2, "stream": true, "stream_options": {"include_usage": true}, "logprobs": true, "top_logprobs": 3,
             "user": "ann", "temperature": 0, "watermark": {"enabled": true}, "return_token_ids": true,
         }))

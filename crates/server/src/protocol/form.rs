@@ -1,4 +1,5 @@
-//! What the text must look like: OpenAI's `response_format` and vLLM's `structured_outputs`, of which one can be asked for.
+//! What the text must look like: OpenAI's `response_format` and vLLM's `structured_outputs`, of which one can be asked
+//! for.
 
 use serde_json::{Value, json};
 use verdigris::Request;
