@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use verdigris::logits::TokenId;
 use verdigris::{DetectError, Evidence, Judgement, Key, Look, Verdict};
 
-use super::json as body_of;
+use super::{computed, json as body_of};
 use crate::protocol::Refusal;
 use crate::protocol::fields::{Fields, read};
 use crate::service::Service;
@@ -64,7 +64,6 @@ pub(super) async fn detect(
             (texts.collect::<Result<_, _>>()?, true)
         }
     };
-    // It computes, for as long as the texts are.
     let work = move || {
         let (texts, are_several) = texts;
         let mut found = texts.iter().map(|text| found(&service, &key, text, &look, level));
@@ -74,8 +73,7 @@ pub(super) async fn detect(
         }
         found.next().unwrap_or(Ok(Value::Null))
     };
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(Refusal::new(500, "internal_error", "the text could not be judged"))).map(Json)
+    computed(work).await?.map(Json)
 }
 
 fn found(service: &Service, key: &Key, text: &Text, look: &Look, level: f64) -> Result<Value, Refusal> {

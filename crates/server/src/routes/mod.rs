@@ -71,6 +71,12 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// Does what computes for a while on a thread of its own, so that other requests are not held up.
+async fn computed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| Refusal::new(500, "internal_error", "the answer could not be computed"))
+}
+
 /// A body as JSON.
 fn json(body: Result<Bytes, BytesRejection>) -> Result<Value, Refusal> {
     let body = body.map_err(|rejection| match rejection.status().as_u16() {

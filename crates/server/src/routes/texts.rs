@@ -16,7 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 use verdigris::{Key, Prompt, Written};
 
-use super::json;
+use super::{computed, json};
 use crate::answer::{Choice, Head, Shape, Usage};
 use crate::metrics::Clock;
 use crate::protocol::Refusal;
@@ -124,8 +124,7 @@ impl Texts {
             service.metrics.marked(mark.name());
             Choice { echo, written, mark }
         };
-        let looked = tokio::task::spawn_blocking(look).await;
-        looked.map_err(|_| Refusal::new(500, "internal_error", "the mark could not be looked up"))
+        computed(look).await
     }
 
     /// The prompt of a text, where it stands before it.

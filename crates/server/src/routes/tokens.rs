@@ -9,7 +9,7 @@ use axum::extract::rejection::BytesRejection;
 use serde_json::{Value, json};
 use verdigris::logits::TokenId;
 
-use super::json as body_of;
+use super::{computed, json as body_of};
 use crate::protocol::Refusal;
 use crate::protocol::fields::Fields;
 use crate::protocol::messages;
@@ -19,14 +19,18 @@ pub(super) async fn tokenize(
     State(service): State<Arc<Service>>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, Refusal> {
-    let mut body = Fields::of(body_of(body)?, "")?;
+    let body = body_of(body)?;
+    computed(move || tokens_of(&service, body)).await?.map(Json)
+}
+
+fn tokens_of(service: &Service, body: Value) -> Result<Value, Refusal> {
+    let mut body = Fields::of(body, "")?;
     let model = body.take::<String>("model")?;
     let with_prompt_tokens = body.take("add_special_tokens")?.unwrap_or(true);
-    let (tokenizer, tokens) =
-        (service.engine.reader().tokenizer(), |error| Refusal::from(verdigris::Error::Read(error)));
+    let tokenizer = service.engine.reader().tokenizer();
     let tokens = match body.take::<String>("prompt")? {
-        Some(text) if with_prompt_tokens => tokenizer.encode_prompt(&text).map_err(tokens)?,
-        Some(text) => tokenizer.encode(&text).map_err(tokens)?,
+        Some(text) if with_prompt_tokens => tokenizer.encode_prompt(&text).map_err(verdigris::Error::Read)?,
+        Some(text) => tokenizer.encode(&text).map_err(verdigris::Error::Read)?,
         None => {
             let messages = messages::take(&mut body, "messages")?;
             let template = service.engine.chat_template()?;
@@ -36,7 +40,7 @@ pub(super) async fn tokenize(
     body.end()?;
     model.iter().try_for_each(|model| service.check_model(model))?;
     let context = service.engine.context_length();
-    Ok(Json(json!({"count": tokens.len(), "max_model_len": context, "tokens": tokens})))
+    Ok(json!({"count": tokens.len(), "max_model_len": context, "tokens": tokens}))
 }
 
 pub(super) async fn detokenize(
