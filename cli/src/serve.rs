@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use verdigris::Key;
-use verdigris_server::{ApiKeys, Options};
+use verdigris::schedule::{Capacity, rows};
+use verdigris::{Key, Request};
+use verdigris_server::{ApiKeys, Drafts, Options};
 
 use crate::error::Failure;
-use crate::model::EngineOptions;
+use crate::generate::drafts::DraftOptions;
+use crate::model::{DraftSource, EngineOptions};
 use crate::number::whole;
 use crate::run::RunOptions;
 
@@ -51,6 +53,17 @@ pub(crate) struct Serve {
     /// Let everybody ask who reaches the address
     #[arg(long)]
     allow_anyone: bool,
+    /// Texts that are written at the same time; others wait
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<usize>)]
+    max_num_seqs: usize,
+    /// The most tokens whose keys and values are held in memory, of all texts together; where they are too few, the
+    /// youngest text gives up its own and is read again later
+    #[arg(long, value_name = "N", default_value_t = 65536, value_parser = whole::<usize>)]
+    kv_cache_tokens: usize,
+    /// The most tokens that a pass of the model reads where prompts wait [default: as many as are measured to be worth
+    /// it when the server starts]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
+    max_num_batched_tokens: Option<usize>,
     /// The most tokens of an answer
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = whole::<usize>)]
     max_tokens: usize,
@@ -68,6 +81,20 @@ pub(crate) struct Serve {
     // Groups with a heading come last: it would hold for what follows.
     #[command(flatten)]
     engine: EngineOptions,
+    #[command(flatten, next_help_heading = "Drafts")]
+    drafts: DraftOptions,
+}
+
+/// Who drafts for all texts.
+struct Drafting {
+    options: DraftOptions,
+    drafter: Option<DraftSource>,
+}
+
+impl Drafts for Drafting {
+    fn onto<'r>(&'r self, request: Request<'r>, seed: Option<u64>) -> Request<'r> {
+        self.options.apply(request, self.drafter.as_ref(), seed)
+    }
 }
 
 impl Serve {
@@ -75,6 +102,16 @@ impl Serve {
         self.run.begin()?;
         let api_keys = self.api_key_file.as_deref().map(ApiKeys::load).transpose()?.unwrap_or_default();
         let key = self.key.as_deref().map(Key::load).transpose()?;
+        self.drafts.check(None)?;
+        let engine = self.engine.engine()?;
+        let drafter = self.drafts.drafter(&self.engine)?;
+        let rows = self.max_num_batched_tokens.map_or_else(|| rows::measured(engine.model()), Ok);
+        let capacity = Capacity {
+            texts: self.max_num_seqs,
+            tokens: self.kv_cache_tokens,
+            kept: self.kv_cache_tokens,
+            rows: rows.map_err(verdigris::Error::Model)?,
+        };
         let options = Options {
             address: SocketAddr::new(self.host, self.port),
             model: self.served_model_name.unwrap_or_else(|| self.engine.model_name()),
@@ -82,13 +119,14 @@ impl Serve {
             allow_anyone: self.allow_anyone,
             enforce_all: self.enforce_all,
             max_tokens: self.max_tokens,
-            writers: 1,
+            capacity,
             max_requests: self.max_requests,
             max_body: self.max_body,
             drain: Duration::from_secs(self.drain),
         };
         let quiet = self.run.quiet;
-        verdigris_server::serve(self.engine.engine()?, key, options, |address| {
+        let drafts = Box::new(Drafting { options: self.drafts, drafter });
+        verdigris_server::serve(engine, key, drafts, options, |address| {
             if !quiet {
                 eprintln!("listening at http://{address}");
             }

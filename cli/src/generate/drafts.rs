@@ -78,13 +78,18 @@ impl DraftOptions {
             )));
         }
         let option = match () {
-            () if self.draft.is_some() || self.draft_by_expert || self.lookup => return Ok(()),
+            () if self.are_asked_for() => return Ok(()),
             () if self.draft_tokens.is_some() => "--draft-tokens",
             () if !self.draft_tree.is_empty() => "--draft-tree",
             () if self.draft_rule != DraftRule::default() => "--draft-rule",
             () => return Ok(()),
         };
         Err(Failure::Usage(format!("{option} needs somebody who drafts: --draft MODEL or --lookup")))
+    }
+
+    /// Whether somebody drafts.
+    fn are_asked_for(&self) -> bool {
+        self.draft.is_some() || self.draft_by_expert || self.lookup
     }
 
     /// The model or the head that drafts.

@@ -114,12 +114,34 @@ pub struct Statistics {
     pub accepted: usize,
 }
 
+/// What a text must fit into.
+#[derive(Clone)]
+pub(crate) struct Room {
+    model: Arc<dyn LanguageModel>,
+    page_tokens: usize,
+    /// The most tokens that a text can have.
+    memory: usize,
+}
+
+impl Room {
+    /// The most tokens that a text may come to have, whatever memory there is.
+    pub(crate) fn of(&self, ask: &Ask) -> Result<usize, Refused> {
+        let model = ask.model.as_ref().unwrap_or(&self.model);
+        let own = ask.limits.room(model.context_length(), &ask.prompt)?;
+        let prompt = ask.prompt.len();
+        if prompt >= self.memory {
+            let [needs, pages] = [prompt + 1, self.memory].map(|tokens| tokens.div_ceil(self.page_tokens));
+            return Err(TooLong { needs, pages }.into());
+        }
+        Ok(own)
+    }
+}
+
 /// Texts of one model that come and go. Nothing happens but in [`Schedule::pass`].
 pub struct Schedule {
     model: Arc<dyn LanguageModel>,
     shape: PageShape,
-    /// The most tokens that a text can have.
-    memory: usize,
+    room: Room,
     policy: Policy,
     spaces: Spaces,
     texts: BTreeMap<TextId, Entry>,
@@ -164,7 +186,7 @@ impl Schedule {
         let bounds = Bounds { page_tokens: shape.tokens, pages, kept: kept.div_ceil(shape.tokens), rows, texts };
         Self {
             shape,
-            memory: pages.saturating_mul(shape.tokens),
+            room: Room { model: model.clone(), page_tokens: shape.tokens, memory: pages.saturating_mul(shape.tokens) },
             policy: Policy::new(bounds),
             spaces: Spaces::default(),
             texts: BTreeMap::new(),
@@ -180,13 +202,9 @@ impl Schedule {
     /// # Errors
     /// [`Refused`], where it could never begin.
     pub fn submit(&mut self, ask: Ask) -> Result<TextId, Refused> {
+        let own = self.room.of(&ask)?;
         let model = ask.model.clone().unwrap_or_else(|| self.model.clone());
-        let own = ask.limits.room(model.context_length(), &ask.prompt)?;
-        let (memory, prompt) = (self.memory, ask.prompt.len());
-        if prompt >= memory {
-            let pages = self.policy.counts().pages;
-            return Err(TooLong { needs: (prompt + 1).div_ceil(self.shape.tokens), pages }.into());
-        }
+        let (memory, prompt) = (self.room.memory, ask.prompt.len());
         // Sequences of one capacity can go on from each other's.
         let capacity = if self.shape.depends_on_capacity { own } else { model.context_length() }.min(memory);
         let space = self.spaces.enter(&model, capacity);
@@ -199,6 +217,11 @@ impl Schedule {
         let (stage, counted) = (Stage::Waits(Box::new(ask)), Acceptance::default());
         self.texts.insert(id, Entry { model, space, capacity, stage, known: prompt, counted });
         Ok(id)
+    }
+
+    /// What texts must fit into.
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
     }
 
     /// Ends a text here, and its memory is free for the next pass. `None` where it has ended before.

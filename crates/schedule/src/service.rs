@@ -11,7 +11,7 @@ use verdigris_decoding::Stop;
 use verdigris_models::LanguageModel;
 
 use crate::policy::TextId;
-use crate::schedule::{Ask, Capacity, Refused, Schedule, Statistics, Told};
+use crate::schedule::{Ask, Capacity, Refused, Room, Schedule, Statistics, Told};
 
 /// Who is told what comes of a text, on the thread of the loop. It must not wait: where others do, a channel without a
 /// bound takes what comes, which is at most as many tokens as the text may have. On [`ControlFlow::Break`] the text ends.
@@ -23,7 +23,6 @@ enum Request {
         number: u64,
         ask: Box<Ask>,
         reader: Reader,
-        taken: Sender<Result<(), Refused>>,
     },
     Cancel(u64),
     /// There is no service any more.
@@ -53,6 +52,7 @@ pub enum NotTaken {
 /// A [`Schedule`] on a thread of its own. Without a text it sleeps. When the service is dropped, what runs is cancelled.
 pub struct Service {
     requests: Sender<Request>,
+    room: Room,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -81,28 +81,25 @@ impl Service {
         let shared = Arc::new(Shared::default());
         let schedule = Schedule::new(model, capacity);
         *lock(&shared.statistics) = schedule.statistics();
+        let room = schedule.room().clone();
         let of_thread = shared.clone();
         let run =
             move || Loop { schedule, numbers: HashMap::new(), readers: HashMap::new() }.run(&requests, &of_thread);
         let thread = std::thread::Builder::new().name("schedule".into()).spawn(run).expect("a thread");
-        Self { requests: sender, shared, thread: Some(thread) }
+        Self { requests: sender, room, shared, thread: Some(thread) }
     }
 
-    /// Has a text written, of which a reader is told. It is taken, or refused, between two passes: that is how long this
-    /// waits.
+    /// Has a text written, of which a reader is told. This waits for nothing: the text begins with a pass to come. Should
+    /// the model fail before that, the reader is dropped and told nothing.
     ///
     /// # Errors
     /// [`NotTaken`]; then the reader is told nothing.
     pub fn submit(&self, ask: Ask, reader: Reader) -> Result<Handle, NotTaken> {
+        self.room.of(&ask)?;
         let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let requests = self.requests.clone();
-        let (taken, answer) = mpsc::channel();
-        // Where nobody hears it any more, nobody answers.
-        let _ = requests.send(Request::Submit { number, ask: Box::new(ask), reader, taken });
-        match answer.recv() {
-            Ok(taken) => taken?,
-            Err(_) => return Err(self.gone().into()),
-        }
+        let sent = requests.send(Request::Submit { number, ask: Box::new(ask), reader });
+        sent.map_err(|_| self.gone())?;
         Ok(Handle { number, requests })
     }
 
@@ -123,6 +120,11 @@ impl Service {
     /// What is going on, as of the last pass.
     pub fn statistics(&self) -> Statistics {
         *lock(&self.shared.statistics)
+    }
+
+    /// Whether texts are written: they are until the model fails.
+    pub fn is_alive(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     fn gone(&self) -> Gone {
@@ -188,13 +190,10 @@ impl Loop {
     fn take(&mut self, request: Request) -> ControlFlow<()> {
         match request {
             Request::End => return ControlFlow::Break(()),
-            Request::Submit { number, ask, reader, taken } => {
-                let submitted = self.schedule.submit(*ask);
-                if let Ok(id) = submitted {
-                    self.numbers.insert(number, id);
-                    self.readers.insert(id, (number, reader));
-                }
-                let _ = taken.send(submitted.map(drop));
+            Request::Submit { number, ask, reader } => {
+                let id = self.schedule.submit(*ask).expect("whoever asked has seen that it fits");
+                self.numbers.insert(number, id);
+                self.readers.insert(id, (number, reader));
             }
             Request::Cancel(number) => {
                 if let Some(id) = self.numbers.remove(&number) {

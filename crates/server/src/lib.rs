@@ -3,7 +3,8 @@
 //! | module | holds |
 //! |---|---|
 //! | `protocol` | what requests ask for, and why they are refused; no HTTP and no model |
-//! | `writer` | answers as they are written, on threads of their own |
+//! | `writer` | answers as they are written, side by side |
+//! | `forms` | forms that were asked for lately, worked out |
 //! | `service` | what all requests share |
 //! | `answer` | what is sent back, whole or piece by piece |
 //! | `routes` | one file for each address |
@@ -16,6 +17,7 @@
 
 mod access;
 mod answer;
+mod forms;
 mod metrics;
 mod protocol;
 mod routes;
@@ -26,4 +28,4 @@ mod writer;
 pub use access::{AccessError, ApiKeys};
 pub use protocol::Refusal;
 pub use serve::{ServeError, serve};
-pub use service::Options;
+pub use service::{Drafts, Options};

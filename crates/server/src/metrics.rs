@@ -1,7 +1,7 @@
 //! What an operator sees at `/metrics`: OpenMetrics text. Meanings are those of vLLM's metrics of the same names.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -11,6 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use verdigris::schedule::Statistics;
 
 /// The bounds of times, in seconds.
 const SECONDS: [f64; 14] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -36,7 +37,57 @@ pub(crate) struct Metrics {
     first_token: Histogram,
     between_pieces: Histogram,
     whole: Histogram,
-    running: Gauge<f64, AtomicU64>,
+    of_model: OfModel,
+}
+
+/// What the loop of the model says of itself: it is asked when somebody looks.
+#[derive(Default)]
+struct OfModel {
+    running: Gauge,
+    waiting: Gauge,
+    page_use: Gauge<f64, AtomicU64>,
+    prefix_queries: Counter,
+    prefix_hits: Counter,
+    preempted: Counter,
+    passes: Counter,
+    read: Counter,
+    drafted: Counter,
+    accepted: Counter,
+}
+
+impl OfModel {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("num_requests_running", "Texts that are being written", self.running.clone());
+        registry.register("num_requests_waiting", "Texts that wait for memory or their turn", self.waiting.clone());
+        registry.register("kv_cache_usage_perc", "Share of the pages that texts use, 1 is all", self.page_use.clone());
+        let queries = self.prefix_queries.clone();
+        registry.register("prefix_cache_queries", "Tokens of prompts that were looked for among those kept", queries);
+        registry.register("prefix_cache_hits", "Tokens of prompts that were kept", self.prefix_hits.clone());
+        registry.register("num_preemptions", "Texts that lost their memory to older ones", self.preempted.clone());
+        registry.register("model_passes", "Calls of the model", self.passes.clone());
+        registry.register("model_tokens", "Tokens that the model read, drafts included", self.read.clone());
+        registry.register("spec_decode_num_draft_tokens", "Tokens drafted", self.drafted.clone());
+        registry.register("spec_decode_num_accepted_tokens", "Drafts that stood", self.accepted.clone());
+    }
+
+    fn set(&self, now: &Statistics) {
+        let Statistics { counts, .. } = now;
+        self.running.set(counts.running as i64);
+        self.waiting.set(counts.waiting as i64);
+        self.page_use.set(counts.pages_used as f64 / counts.pages.max(1) as f64);
+        for (counter, count) in [
+            (&self.prefix_queries, counts.asked_tokens),
+            (&self.prefix_hits, counts.shared_tokens),
+            (&self.preempted, counts.preempted),
+            (&self.passes, now.passes),
+            (&self.read, now.read),
+            (&self.drafted, now.drafted),
+            (&self.accepted, now.accepted),
+        ] {
+            // The loop counts from its beginning; whoever else looks at the same time does the same.
+            counter.inner().fetch_max(count as u64, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Default for Metrics {
@@ -44,7 +95,8 @@ impl Default for Metrics {
         let times = || Histogram::new(SECONDS);
         let (first_token, between_pieces, whole) = (times(), times(), times());
         let (requests, marks) = (Family::default(), Family::default());
-        let (prompt_tokens, generation_tokens, running) = (Counter::default(), Counter::default(), Gauge::default());
+        let (prompt_tokens, generation_tokens) = (Counter::default(), Counter::default());
+        let of_model = OfModel::default();
         let mut registry = Registry::with_prefix("verdigris");
         registry.register("requests", "Requests by route and status", requests.clone());
         registry.register("watermark_requests", "Answers by what they say about their mark", marks.clone());
@@ -53,7 +105,7 @@ impl Default for Metrics {
         registry.register("time_to_first_token_seconds", "From a request to its first piece", first_token.clone());
         registry.register("inter_token_latency_seconds", "From a piece to the next", between_pieces.clone());
         registry.register("e2e_request_latency_seconds", "From a request to its end", whole.clone());
-        registry.register("num_requests_running", "Requests that are being answered", running.clone());
+        of_model.register(&mut registry);
         Self {
             registry,
             requests,
@@ -63,14 +115,15 @@ impl Default for Metrics {
             first_token,
             between_pieces,
             whole,
-            running,
+            of_model,
         }
     }
 }
 
 impl Metrics {
-    /// All of it, as text.
-    pub(crate) fn text(&self) -> String {
+    /// All of it, and what the loop of the model says, as text.
+    pub(crate) fn text(&self, of_model: &Statistics) -> String {
+        self.of_model.set(of_model);
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("a string takes all");
         text
@@ -94,7 +147,6 @@ impl Metrics {
 
     /// The clock of an answer that begins now; it runs until it is dropped.
     pub(crate) fn clock(self: &Arc<Self>) -> Clock {
-        self.running.inc();
         let now = Instant::now();
         Clock { metrics: self.clone(), begun: now, last: now, pieces: 0 }
     }
@@ -120,7 +172,6 @@ impl Clock {
 
 impl Drop for Clock {
     fn drop(&mut self) {
-        self.metrics.running.dec();
         self.metrics.whole.observe(self.begun.elapsed().as_secs_f64());
     }
 }

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use verdigris::{Engine, Error, Key};
 
 use crate::routes;
-use crate::service::{Options, Service};
+use crate::service::{Drafts, Options, Service};
 
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,7 @@ pub enum ServeError {
 pub fn serve(
     engine: Engine,
     key: Option<Key>,
+    drafts: Box<dyn Drafts>,
     options: Options,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), ServeError> {
@@ -53,7 +54,7 @@ pub fn serve(
         engine.reader().fits(key).map_err(Error::Detect)?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let service = Arc::new(Service::new(engine, key, options)?);
+    let service = Arc::new(Service::new(engine, key, drafts, options));
     runtime.block_on(until_stopped(service, ready))
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use verdigris::logits::TokenId;
-use verdigris::{Engine, Key, Repeats, Written};
+use verdigris::schedule::Capacity;
+use verdigris::{Engine, Key, Repeats, Request, Written};
 
 use crate::access::ApiKeys;
 use crate::metrics::Metrics;
@@ -31,8 +32,8 @@ pub struct Options {
     pub enforce_all: bool,
     /// The most tokens of an answer.
     pub max_tokens: usize,
-    /// Answers that are written at the same time.
-    pub writers: usize,
+    /// What the texts that are written may have at a time.
+    pub capacity: Capacity,
     /// Requests that are answered or wait at the same time; one more is told to come again.
     pub max_requests: usize,
     /// The most bytes of a body.
@@ -41,12 +42,24 @@ pub struct Options {
     pub drain: Duration,
 }
 
+/// Who drafts, as the operator has it: nobody, by `()`, or as the options of a program say.
+pub trait Drafts: Send + Sync {
+    /// The same request with drafts. A text whose seed is given must be the same whenever it is asked for.
+    fn onto<'r>(&'r self, request: Request<'r>, seed: Option<u64>) -> Request<'r>;
+}
+
+impl Drafts for () {
+    fn onto<'r>(&'r self, request: Request<'r>, _seed: Option<u64>) -> Request<'r> {
+        request
+    }
+}
+
 /// What all requests share.
 pub(crate) struct Service {
     pub(crate) options: Options,
     pub(crate) engine: Arc<Engine>,
     pub(crate) key: Option<Arc<Key>>,
-    pub(crate) writer: Writer,
+    pub(crate) writer: Arc<Writer>,
     pub(crate) metrics: Arc<Metrics>,
     /// In seconds since 1970, for lists of models.
     pub(crate) begun: i64,
@@ -55,10 +68,11 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(engine: Engine, key: Option<Key>, options: Options) -> std::io::Result<Self> {
+    pub(crate) fn new(engine: Engine, key: Option<Key>, drafts: Box<dyn Drafts>, options: Options) -> Self {
         let engine = Arc::new(engine);
-        Ok(Self {
-            writer: Writer::start(engine.clone(), options.writers, options.max_tokens)?,
+        let texts = verdigris::Service::start(&engine, options.capacity);
+        Self {
+            writer: Arc::new(Writer::new(engine.clone(), texts, drafts, options.max_tokens)),
             engine,
             key: key.map(Arc::new),
             metrics: Arc::default(),
@@ -66,7 +80,7 @@ impl Service {
             places: Arc::new(Semaphore::new(options.max_requests)),
             draining: AtomicBool::new(false),
             options,
-        })
+        }
     }
 
     /// Whether no new requests are taken.

@@ -1,92 +1,120 @@
-//! Answers as they are written, on threads of their own.
+//! Answers as they are written: each text is one of many that share the passes of the model.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use verdigris::{Engine, Key, Written};
+use verdigris::schedule::{Handle, Statistics};
+use verdigris::{Ending, Engine, Error, Key, Request, Service, Written};
 
+use crate::forms::Forms;
 use crate::protocol::ask::Ask;
 use crate::protocol::refusal::Refusal;
+use crate::service::Drafts;
 
 /// What comes of an answer.
-#[derive(Debug)]
 pub(crate) enum Piece {
+    /// It is taken, and written as long as this is kept.
+    Taken(Handle),
     /// What comes next of it: never empty, and whole characters.
     Text(String),
     /// Its end.
-    End(Box<Written>),
+    End(Ending),
     /// No end.
     Failed(Refusal),
 }
 
-/// One answer that is to be written.
-struct Job {
-    ask: Arc<Ask>,
-    /// Which of the texts that are asked for.
-    number: usize,
-    key: Option<Arc<Key>>,
-    /// What comes goes there, with the text's number. As many pieces wait as an answer has, so who reads slowly holds
-    /// up nobody; and where nobody reads any more, the text ends.
-    pieces: UnboundedSender<(usize, Piece)>,
-}
+/// What comes goes there, with the text's number. As many pieces wait as an answer has, so who reads slowly holds up
+/// nobody; and where nobody reads any more, the text ends.
+type Pieces = UnboundedSender<(usize, Piece)>;
 
-/// Threads that write.
+/// One model that writes all answers.
 pub(crate) struct Writer {
-    jobs: mpsc::Sender<Job>,
+    engine: Arc<Engine>,
+    service: Service,
+    drafts: Box<dyn Drafts>,
+    forms: Forms,
+    /// Who works out what a request asks for: so many at a time, that the model keeps its share of the processor.
+    planners: Semaphore,
+    /// The most tokens of an answer.
+    most: usize,
 }
 
 impl Writer {
-    /// So many threads, each writing one answer at a time, of at most so many tokens.
-    pub(crate) fn start(engine: Arc<Engine>, threads: usize, most: usize) -> std::io::Result<Self> {
-        let (jobs, waiting) = mpsc::channel::<Job>();
-        let waiting = Arc::new(Mutex::new(waiting));
-        for number in 0..threads {
-            let (engine, waiting) = (engine.clone(), waiting.clone());
-            std::thread::Builder::new().name(format!("writer-{number}")).spawn(move || {
-                loop {
-                    // The lock is held while waiting: another thread's turn comes when this one has a job.
-                    let next = waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).recv();
-                    match next {
-                        Ok(job) => job.write(&engine, most),
-                        Err(_) => break,
-                    }
-                }
-            })?;
-        }
-        Ok(Self { jobs })
+    pub(crate) fn new(engine: Arc<Engine>, service: Service, drafts: Box<dyn Drafts>, most: usize) -> Self {
+        let planners = Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from));
+        Self { engine, service, drafts, forms: Forms::default(), planners, most }
     }
 
     /// Has all texts written that are asked for: those of the first prompt, then those of the next. Dropping what is
     /// returned ends them.
-    pub(crate) fn write(&self, ask: &Arc<Ask>, key: Option<&Arc<Key>>) -> UnboundedReceiver<(usize, Piece)> {
+    pub(crate) fn write(self: &Arc<Self>, ask: &Arc<Ask>, key: Option<&Arc<Key>>) -> UnboundedReceiver<(usize, Piece)> {
         let (pieces, read) = unbounded_channel();
-        for number in 0..ask.texts() {
-            let job = Job { ask: ask.clone(), number, key: key.cloned(), pieces: pieces.clone() };
-            // Where no thread is left, the reader sees an end without a piece.
-            let _ = self.jobs.send(job);
-        }
+        let (writer, ask, key) = (self.clone(), ask.clone(), key.cloned());
+        tokio::spawn(async move {
+            // The semaphore is never closed.
+            let _planner = writer.planners.acquire().await;
+            let planner = writer.clone();
+            // Where it panics, the reader sees an end without a piece.
+            let _ = tokio::task::spawn_blocking(move || planner.begin(&ask, key.as_deref(), &pieces)).await;
+        });
         read
     }
-}
 
-impl Job {
-    fn write(self, engine: &Engine, most: usize) {
-        let Self { ask, number, key, pieces } = self;
-        if pieces.is_closed() {
-            return;
-        }
-        let written = ask.request(engine, number, key.as_deref(), most).stream(|text| {
-            match pieces.send((number, Piece::Text(text.into()))) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
+    /// Hands the texts of a request to the model. The first that cannot be written is the last.
+    fn begin(&self, ask: &Arc<Ask>, key: Option<&Key>, pieces: &Pieces) {
+        for number in 0..ask.texts() {
+            if pieces.is_closed() {
+                return;
             }
-        });
-        let last = match written {
-            Ok(written) => Piece::End(Box::new(written)),
-            Err(error) => Piece::Failed(ask.refusal(error)),
-        };
-        // Where nobody reads any more, nothing is left to do.
-        let _ = pieces.send((number, last));
+            let (to, of) = (pieces.clone(), ask.clone());
+            let reader = move |piece| {
+                let piece = match piece {
+                    verdigris::Piece::Text(text) => Piece::Text(text),
+                    verdigris::Piece::End(ending) => Piece::End(ending),
+                    verdigris::Piece::Failed(error) => Piece::Failed(of.refusal(error)),
+                };
+                match to.send((number, piece)) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(_) => ControlFlow::Break(()),
+                }
+            };
+            let taken = self.request(ask, number, key).and_then(|request| request.submit(&self.service, reader));
+            let (piece, is_last) = match taken {
+                Ok(handle) => (Piece::Taken(handle), false),
+                Err(error) => (Piece::Failed(ask.refusal(error)), true),
+            };
+            // Where nobody reads any more, dropping the handle ends the text.
+            let _ = pieces.send((number, piece));
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    /// The request of one of the texts that are asked for, with its form worked out.
+    fn request<'a>(&'a self, ask: &Ask, number: usize, key: Option<&'a Key>) -> Result<Request<'a>, Error> {
+        let request = ask.request(&self.engine, number, key, self.most);
+        let request = self.drafts.onto(request, ask.sampling.seed);
+        match &ask.form {
+            Some(form) => Ok(request.constraint(&self.forms.constraint(&self.engine, form)?)),
+            None => Ok(request),
+        }
+    }
+
+    /// The text that has ended so, with what is asked about it.
+    pub(crate) fn written(&self, ask: &Ask, number: usize, ending: Ending) -> Result<Written, Refusal> {
+        ending.written(&ask.request(&self.engine, number, None, self.most)).map_err(|error| ask.refusal(error))
+    }
+
+    /// What the model is doing, and has done.
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.service.statistics()
+    }
+
+    /// Whether answers are written: they are until the model fails.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.service.is_alive()
     }
 }

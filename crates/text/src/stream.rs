@@ -1,29 +1,31 @@
 //! Tokens to text, one at a time.
 
+use std::ops::Deref;
+
 use verdigris_logits::TokenId;
 
-use crate::vocabulary::Vocabulary;
+use crate::tokenizer::Tokenizer;
 
-/// Turns tokens into text as they come. Bytes that do not yet make a character wait for the next token.
+/// Turns tokens into text as they come. Bytes that do not yet make a character wait for the next token. It borrows its
+/// tokenizer, or shares it: `&Tokenizer` or `Arc<Tokenizer>`.
 #[doc(alias = "TextIteratorStreamer")]
 #[doc(alias = "detokenize")]
-#[derive(Debug)]
-pub struct TextStream<'a> {
-    vocabulary: &'a Vocabulary,
+pub struct TextStream<T> {
+    tokenizer: T,
     bytes: Vec<u8>,
     text: String,
 }
 
-impl<'a> TextStream<'a> {
+impl<T: Deref<Target = Tokenizer>> TextStream<T> {
     /// A stream at the start of a text.
-    pub fn new(vocabulary: &'a Vocabulary) -> Self {
-        Self { vocabulary, bytes: Vec::new(), text: String::new() }
+    pub fn new(tokenizer: T) -> Self {
+        Self { tokenizer, bytes: Vec::new(), text: String::new() }
     }
 
     /// Takes one token and returns the characters that it completes. Bytes that can no longer become a
     /// character come out as U+FFFD.
     pub fn push(&mut self, token: TokenId) -> &str {
-        self.bytes.extend_from_slice(self.vocabulary.bytes(token));
+        self.bytes.extend_from_slice(self.tokenizer.vocabulary().bytes(token));
         self.text.clear();
         let mut done = 0;
         loop {

@@ -208,7 +208,7 @@ mod tests {
         let tokens = tokenizer.encode(text).unwrap();
         assert_eq!(tokenizer.decode(&tokens), text);
         assert!(!tokens.contains(&tokenizer.id("<|endoftext|>").unwrap()), "control tokens come from nobody's text");
-        let mut stream = TextStream::new(tokenizer.vocabulary());
+        let mut stream = TextStream::new(&tokenizer);
         let streamed: String = tokens.iter().map(|&token| stream.push(token).to_owned()).collect();
         assert_eq!(streamed + stream.finish(), text);
     }
@@ -232,7 +232,7 @@ mod tests {
         let tokenizer = tale();
         let vocabulary = tokenizer.vocabulary();
         let byte = |b: u8| (0..vocabulary.size() as u32).find(|&t| vocabulary.bytes(t) == [b]).unwrap();
-        let mut stream = TextStream::new(vocabulary);
+        let mut stream = TextStream::new(&tokenizer);
         assert_eq!(stream.push(byte(0xF0)), "");
         assert_eq!(stream.push(byte(0x9F)), "");
         assert_eq!(stream.push(byte(0x98)), "");

@@ -7,6 +7,7 @@ use verdigris_decoding::{BadAlpha, DecodeError, Guide};
 use verdigris_detector::DetectError;
 use verdigris_logits::warp::OutOfRange;
 use verdigris_models::ModelError;
+use verdigris_schedule::{Gone, TooLong};
 use verdigris_text::{ChatError, ReadError};
 use verdigris_watermark::{KeyError, TooShort};
 
@@ -206,6 +207,12 @@ pub enum Error {
         /// The model's context.
         context: usize,
     },
+    /// A service has no memory for the prompt.
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
+    /// A service writes no more, for its model has failed.
+    #[error(transparent)]
+    Gone(#[from] Gone),
     /// There is no prompt, and the model has no token to begin with.
     #[error("this model needs a prompt: it has no token that begins a text")]
     NoPrompt,

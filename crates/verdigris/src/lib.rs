@@ -19,6 +19,7 @@
 //! |---|---|
 //! | [`Engine`] | a model that is ready to write |
 //! | [`Request`] | what is to be written, and how |
+//! | [`Service`] | an engine that writes for many at a time |
 //! | [`Steering`] | what small models, and other prompts, move a model by |
 //! | [`Reward`] | a model that judges texts, and so chooses among them |
 //! | [`Classes`] | language models that tell classes of texts apart, and so guide |
@@ -59,7 +60,7 @@
 //! ```
 //!
 //! The rooms below are open too: [`constrain`], [`decoding`], [`detector`], [`logits`],
-//! [`models`], [`text`], [`watermark`]. Who only detects needs no more than `verdigris-detector`.
+//! [`models`], [`schedule`], [`text`], [`watermark`]. Who only detects needs no more than `verdigris-detector`.
 #![forbid(unsafe_code)]
 
 mod backend;
@@ -70,6 +71,7 @@ mod error;
 mod prompt;
 mod request;
 mod reward;
+mod service;
 mod steering;
 mod surprise;
 mod token_class;
@@ -81,10 +83,11 @@ pub use engine::Engine;
 pub use error::Error;
 pub use prompt::Prompt;
 pub use request::{
-    BestOf, Event, Explained, Hypothesis, Logprob, LogprobsMode, Request, StepEffect, TokenLogprobs, TokenOrigin,
-    Written,
+    BestOf, Ending, Event, Explained, Hypothesis, Logprob, LogprobsMode, Piece, Request, StepEffect, TokenLogprobs,
+    TokenOrigin, Written,
 };
 pub use reward::Reward;
+pub use service::Service;
 pub use steering::Steering;
 pub use surprise::Weighed;
 pub use token_class::{BadTokenClass, TokenClass};
@@ -96,6 +99,7 @@ pub use verdigris_decoding::{self as decoding, Acceptance, Alpha, Beams, DraftLe
 pub use verdigris_detector::{self as detector, DetectError, Finding, Judgement, Look, MarkedPassage, Reader};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};
+pub use verdigris_schedule as schedule;
 pub use verdigris_text::{self as text, Conversation, Message, Tokenizer};
 pub use verdigris_watermark::{
     self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, MarkScore, Marking, Repeats, Strength, Verdict,

@@ -137,7 +137,7 @@ impl Ask {
         &self.prompts[number / self.choices]
     }
 
-    /// The request of one of the texts, of at most so many tokens.
+    /// The request of one of the texts, of at most so many tokens, without its form.
     pub(crate) fn request<'a>(
         &self,
         engine: &'a Engine,
@@ -148,9 +148,6 @@ impl Ask {
         let max_tokens = self.max_tokens.unwrap_or(most).min(most);
         let mut request = engine.request("").prompt(self.prompt(number).clone()).max_tokens(max_tokens);
         request = self.sampling.onto(request, number as u64);
-        if let Some(form) = &self.form {
-            request = form.onto(request);
-        }
         if let Some(top) = self.logprobs {
             request = request.logprobs(top);
         }

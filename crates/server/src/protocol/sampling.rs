@@ -25,7 +25,7 @@ pub(crate) struct Sampling {
     logit_bias: Vec<(TokenId, f64)>,
     min_tokens: usize,
     ignore_eos: bool,
-    seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     stop: Vec<String>,
 }
 

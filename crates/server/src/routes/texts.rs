@@ -14,7 +14,8 @@ use futures_util::stream;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
-use verdigris::{Key, Prompt, Written};
+use verdigris::schedule::Handle;
+use verdigris::{Ending, Key, Prompt};
 
 use super::{computed, json};
 use crate::answer::{Choice, Head, Shape, Usage};
@@ -50,6 +51,8 @@ struct Texts {
     key: Option<Arc<Key>>,
     head: Head,
     pieces: UnboundedReceiver<(usize, Piece)>,
+    /// Of the texts that were taken: they are written as long as these are kept.
+    taken: Vec<Handle>,
     /// Texts that have not ended.
     open: usize,
     usage: Usage,
@@ -66,6 +69,7 @@ impl Texts {
         Ok(Self {
             pieces: service.writer.write(&ask, key.as_ref()),
             head: Head::new(shape, &service.options.model, ask.return_token_ids),
+            taken: Vec::with_capacity(ask.texts()),
             open: ask.texts(),
             usage: Usage::default(),
             clock: service.metrics.clock(),
@@ -78,16 +82,36 @@ impl Texts {
 
     async fn answer(mut self) -> Result<Response, Refusal> {
         let Some(stream) = self.ask.stream else { return self.whole().await };
-        // What cannot be written has a status of its own: that is known when the first piece is there.
-        let first = self.next().await?;
+        // What cannot be written has a status of its own.
+        let first = self.begun().await?;
         Ok(Sse::new(stream::unfold(Streaming::new(self, stream, first), Streaming::next))
             .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
             .into_response())
     }
 
+    /// Waits until it is known whether the first text is written. A piece of it may come sooner than that it is taken.
+    async fn begun(&mut self) -> Result<Option<(usize, Piece)>, Refusal> {
+        match self.pieces.recv().await {
+            Some((_, Piece::Taken(handle))) => {
+                self.taken.push(handle);
+                Ok(None)
+            }
+            other => self.read(other).map(Some),
+        }
+    }
+
     /// What comes next, of whichever text.
     async fn next(&mut self) -> Result<(usize, Piece), Refusal> {
-        match self.pieces.recv().await {
+        loop {
+            match self.pieces.recv().await {
+                Some((_, Piece::Taken(handle))) => self.taken.push(handle),
+                other => return self.read(other),
+            }
+        }
+    }
+
+    fn read(&mut self, received: Option<(usize, Piece)>) -> Result<(usize, Piece), Refusal> {
+        match received {
             Some((_, Piece::Failed(refusal))) => Err(refusal),
             Some(piece) => {
                 self.clock.piece();
@@ -100,31 +124,34 @@ impl Texts {
     async fn whole(mut self) -> Result<Response, Refusal> {
         let mut choices: Vec<Option<Choice>> = (0..self.open).map(|_| None).collect();
         while self.open > 0 {
-            if let (number, Piece::End(written)) = self.next().await? {
-                choices[number] = Some(self.ended(number, written).await?);
+            if let (number, Piece::End(ending)) = self.next().await? {
+                choices[number] = Some(self.ended(number, ending).await?);
             }
         }
         let choices: Vec<Choice> = choices.into_iter().flatten().collect();
         Ok(axum::Json(self.head.whole(&choices, self.usage)).into_response())
     }
 
-    /// A text has ended: it is counted, and what it says of its mark is looked up.
-    async fn ended(&mut self, number: usize, written: Box<Written>) -> Result<Choice, Refusal> {
+    /// A text has ended: it is counted, and what is asked about it and what it says of its mark is looked up.
+    async fn ended(&mut self, number: usize, ending: Ending) -> Result<Choice, Refusal> {
         self.open -= 1;
-        // The texts of one prompt share it.
-        if number.is_multiple_of(self.ask.choices) {
-            self.usage.prompt += written.prompt_tokens;
-        }
-        self.usage.completion += written.tokens.len();
-        self.service.metrics.tokens(written.prompt_tokens, written.tokens.len());
         let (service, ask, key) = (self.service.clone(), self.ask.clone(), self.key.clone());
         let echo = self.echo(number).map(Into::into);
-        let look = move || {
+        let look = move || -> Result<Choice, Refusal> {
+            let written = service.writer.written(&ask, number, ending)?;
             let mark = service.mark_of(&ask, key.as_deref(), &written);
-            service.metrics.marked(mark.name());
-            Choice { echo, written, mark }
+            Ok(Choice { echo, written: Box::new(written), mark })
         };
-        computed(look).await
+        let choice = computed(look).await??;
+        // The texts of one prompt share it.
+        let (prompt, written) = (choice.written.prompt_tokens, choice.written.tokens.len());
+        if number.is_multiple_of(self.ask.choices) {
+            self.usage.prompt += prompt;
+        }
+        self.usage.completion += written;
+        self.service.metrics.tokens(prompt, written);
+        self.service.metrics.marked(choice.mark.name());
+        Ok(choice)
     }
 
     /// The prompt of a text, where it stands before it.
@@ -140,7 +167,7 @@ impl Texts {
 struct Streaming {
     texts: Texts,
     stream: Stream,
-    /// The first piece, which was waited for.
+    /// The first piece, where it came before anything else was known.
     first: Option<(usize, Piece)>,
     /// Which texts have begun.
     begun: Vec<bool>,
@@ -150,9 +177,9 @@ struct Streaming {
 }
 
 impl Streaming {
-    fn new(texts: Texts, stream: Stream, first: (usize, Piece)) -> Self {
+    fn new(texts: Texts, stream: Stream, first: Option<(usize, Piece)>) -> Self {
         let begun = vec![false; texts.open];
-        Self { texts, stream, first: Some(first), begun, ready: VecDeque::new(), is_over: false }
+        Self { texts, stream, first, begun, ready: VecDeque::new(), is_over: false }
     }
 
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
@@ -191,8 +218,9 @@ impl Streaming {
         }
         match piece {
             Piece::Text(text) => self.push(&self.texts.head.piece(number, &text)),
-            Piece::End(written) => {
-                let choice = self.texts.ended(number, written).await?;
+            Piece::Taken(_) => unreachable!("these are no pieces of a text"),
+            Piece::End(ending) => {
+                let choice = self.texts.ended(number, ending).await?;
                 self.push(&self.texts.head.last(number, &choice));
             }
             Piece::Failed(refusal) => return Err(refusal),

@@ -5,14 +5,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use verdigris_constrain::Constraint;
-use verdigris_decoding::{DecodeError, Drafting, Guide, Stop, Target};
-use verdigris_logits::TokenId;
-use verdigris_schedule::{Ask, Capacity, Ended, Refused, Schedule, TextId, Told};
+use verdigris_decoding::{DecodeError, Guide, Stop};
+use verdigris_schedule::{Capacity, Refused, Schedule, TextId, Told};
 
 use crate::error::Error;
 use crate::prompt::Prompt;
-use crate::request::steering::TextModel;
-use crate::request::text::Text;
+use crate::request::begun::{Begun, Planned};
 use crate::request::{Request, Written};
 
 /// What comes of one of several texts.
@@ -33,14 +31,6 @@ enum NoPlan {
     Prompt(Error),
     /// For what all texts of the request are.
     Request(Error),
-}
-
-/// A text that is to begin.
-struct Planned {
-    prompt: Vec<TokenId>,
-    target: Target,
-    model: TextModel,
-    seed: u64,
 }
 
 impl Request<'_> {
@@ -172,16 +162,6 @@ impl Request<'_> {
         let (most, longest) = (Self::SIDE_BY_SIDE, self.engine.context_length());
         SideBySide::new(&self, most, longest, form.as_ref(), &guides).run(planned, &mut each, |_, _| ())
     }
-
-    /// The drafter that was asked for, for a text after a prompt.
-    fn drafting(&self, target: &Target, prompt_tokens: usize) -> Result<Option<Drafting>, Error> {
-        let drafter = self.drafter(target, prompt_tokens.saturating_add(self.max_tokens))?;
-        Ok(drafter.map(|drafter| Drafting { drafter, length: self.draft_length, rule: self.rule }))
-    }
-
-    pub(super) fn begun(&self, prompt_tokens: usize, seed: u64) -> Text<'_> {
-        Text::new(self, prompt_tokens, seed)
-    }
 }
 
 /// Texts being written side by side.
@@ -191,16 +171,8 @@ struct SideBySide<'r> {
     most: usize,
     form: Option<&'r Constraint>,
     guides: &'r [Arc<Guide>],
-    open: HashMap<TextId, Open<'r>>,
-}
-
-/// A text that has begun.
-struct Open<'r> {
-    number: usize,
-    text: Text<'r>,
-    prompt: Vec<TokenId>,
-    target: Target,
-    model: TextModel,
+    /// The texts that have begun, with their numbers.
+    open: HashMap<TextId, (usize, Begun)>,
 }
 
 type Each<'e> = &'e mut dyn FnMut(usize, Event<'_>) -> ControlFlow<()>;
@@ -257,25 +229,20 @@ impl<'r> SideBySide<'r> {
             goes_on = self.pass(each, &mut kept)?;
         }
         // What a reader has ended.
-        for (id, open) in std::mem::take(&mut self.open) {
+        for (id, (number, text)) in std::mem::take(&mut self.open) {
             let ended = self.schedule.cancel(id).unwrap_or_default();
-            let number = open.number;
-            kept(number, open.end(self.request, ended, self.form)?.0);
+            kept(number, text.end(ended).0.told(self.request, self.form)?);
         }
         Ok(())
     }
 
     fn begin(&mut self, number: usize, planned: Planned) -> Result<(), NoPlan> {
-        let Planned { prompt, target, model, seed } = planned;
-        let drafting = self.request.drafting(&target, prompt.len()).map_err(NoPlan::Request)?;
-        let (limits, own) = (self.request.limits(), Some(model.model().clone()));
-        let ask = Ask { model: own, prompt: prompt.clone(), target: target.clone(), limits, drafting };
+        let (ask, text) = planned.begin(self.request).map_err(NoPlan::Request)?;
         let id = self.schedule.submit(ask).map_err(|refused| match refused {
             Refused::Prompt(error) => NoPlan::Prompt(error.into()),
             _ => unreachable!("there is memory for the longest: {refused}"),
         })?;
-        let text = self.request.begun(prompt.len(), seed);
-        self.open.insert(id, Open { number, text, prompt, target, model });
+        self.open.insert(id, (number, text));
         Ok(())
     }
 
@@ -288,26 +255,23 @@ impl<'r> SideBySide<'r> {
             match told {
                 Told::Token(..) if is_over => return ControlFlow::Break(Stop::StopString),
                 Told::Token(token, provenance) => {
-                    let open = open.get_mut(&id).expect("a text has no token behind its end");
-                    let piece = open.text.push(token, provenance);
-                    let goes_on = if piece.is_empty() {
-                        ControlFlow::Continue(())
-                    } else {
-                        each(open.number, Event::Text(piece))
-                    };
+                    let (number, text) = open.get_mut(&id).expect("a text has no token behind its end");
+                    let piece = text.push(token, provenance);
+                    let goes_on =
+                        if piece.is_empty() { ControlFlow::Continue(()) } else { each(*number, Event::Text(piece)) };
                     outcome = Ok(goes_on);
-                    if goes_on.is_break() || open.text.is_stopped() {
+                    if goes_on.is_break() || text.is_stopped() {
                         return ControlFlow::Break(Stop::StopString);
                     }
                 }
                 Told::Ended(mut ended) => {
-                    let open = open.remove(&id).expect("a text ends once");
+                    let (number, text) = open.remove(&id).expect("a text ends once");
                     if is_over {
                         ended.stop = None;
                     }
-                    let number = open.number;
-                    match open.end(request, ended, *form) {
-                        Ok((written, rest)) => {
+                    let (text, rest) = text.end(ended);
+                    match text.told(request, *form) {
+                        Ok(written) => {
                             if !is_over {
                                 outcome = Ok(told_of_end(number, &written, &rest, each));
                             }
@@ -327,16 +291,6 @@ impl<'r> SideBySide<'r> {
         });
         passed.map_err(|fault| Error::of_text(DecodeError::Model(fault), *form, guides))?;
         outcome
-    }
-}
-
-impl Open<'_> {
-    /// The text at its end, with what is asked about its tokens; and what of it was held back.
-    fn end(self, request: &Request<'_>, ended: Ended, form: Option<&Constraint>) -> Result<(Written, String), Error> {
-        let Self { text, prompt, target, model, .. } = self;
-        let (mut written, rest) = text.end(ended.stop, ended.acceptance, ended.lossy, form);
-        request.reread(&model, &target, &prompt, &mut written)?;
-        Ok((written, rest))
     }
 }
 

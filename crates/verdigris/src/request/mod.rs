@@ -1,5 +1,6 @@
 //! What is to be written, and how.
 
+mod begun;
 mod best_of;
 mod explain;
 mod guide;
@@ -10,6 +11,7 @@ mod one;
 mod processors;
 mod reread;
 mod search;
+mod served;
 mod steering;
 mod stop;
 mod text;
@@ -29,6 +31,7 @@ pub use explain::{Explained, StepEffect, TokenOrigin};
 pub use logprobs::{Logprob, LogprobsMode, TokenLogprobs};
 pub use many::Event;
 pub use search::Hypothesis;
+pub use served::{Ending, Piece};
 
 use crate::engine::Engine;
 use crate::prompt::Prompt;

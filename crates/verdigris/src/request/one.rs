@@ -10,9 +10,11 @@ use verdigris_decoding::{
 };
 use verdigris_logits::TokenId;
 use verdigris_models::DraftHead;
+use verdigris_schedule::Ended;
 
 use crate::draft_memories::DraftingWay;
 use crate::error::Error;
+use crate::request::begun::{Plan, Planned};
 use crate::request::steering::TextModel;
 use crate::request::text::Text;
 use crate::request::{Guesser, Request, Written};
@@ -38,11 +40,7 @@ impl Request<'_> {
             // Nothing is drawn.
             self.temperature = 0.0;
         }
-        let prompt = self.prompt_tokens(&self.prompt)?;
-        let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
-        let guides = self.guides_asked_for(prompt.len(), 1)?;
-        let model = self.text_model(&self.prompt, &prompt)?;
-        let target = self.target(self.room(&model, &prompt), form.as_ref(), &guides, seed)?;
+        let Plan { planned: Planned { prompt, target, model, seed }, form, guides } = self.plan()?;
         let mut writing = self.writing(&model, &target, &prompt, contrast)?;
         let mut text = Text::new(&self, prompt.len(), seed);
         let mut stopped = None;
@@ -52,18 +50,19 @@ impl Request<'_> {
             let token = token.map_err(|fault| Error::of_text(fault, form.as_ref(), &guides))?;
             let piece = text.push(token, writing.provenance());
             if !piece.is_empty() && each(piece).is_break() {
-                let mut written = text.end(None, writing.acceptance(), self.lossy(), form.as_ref()).0;
-                self.reread(&model, &target, &prompt, &mut written)?;
+                let ended = Ended { stop: None, acceptance: writing.acceptance(), lossy: self.lossy() };
+                let mut written = text.end(ended).0;
+                self.reread(&model, &target, &prompt, form.as_ref(), &mut written)?;
                 return Ok(written);
             }
             stopped = text.is_stopped().then_some(Stop::StopString);
         }
-        let (mut written, rest) =
-            text.end(stopped.or(writing.stop()), writing.acceptance(), self.lossy(), form.as_ref());
+        let stop = stopped.or(writing.stop());
+        let (mut written, rest) = text.end(Ended { stop, acceptance: writing.acceptance(), lossy: self.lossy() });
         if !rest.is_empty() {
             let _ = each(&rest);
         }
-        self.reread(&model, &target, &prompt, &mut written)?;
+        self.reread(&model, &target, &prompt, form.as_ref(), &mut written)?;
         Ok(written)
     }
 

@@ -1,6 +1,8 @@
-//! The rows of a text that is written, computed once more for those who ask about its tokens.
+//! What is told of a text once it is written: whether it has its form, and, for those who ask about its tokens, their rows,
+//! which are computed once more.
 
-use verdigris_decoding::{DecodeError, Target};
+use verdigris_constrain::Constraint;
+use verdigris_decoding::{DecodeError, Stop, Target};
 use verdigris_logits::{Row, TokenId, Transform};
 use verdigris_models::{Batch, Rows, Wanted};
 
@@ -14,14 +16,19 @@ use crate::request::{Request, Written};
 const AT_A_TIME: usize = 64;
 
 impl Request<'_> {
-    /// Adds to a text what is asked about its tokens.
+    /// Adds to a text whether it has its form, and what is asked about its tokens.
     pub(super) fn reread(
         &self,
         model: &TextModel,
         target: &Target,
         prompt: &[TokenId],
+        form: Option<&Constraint>,
         written: &mut Written,
     ) -> Result<(), Error> {
+        written.complete = form.map(|form| {
+            let machine = form.machine();
+            written.stop == Some(Stop::End) || machine.accepts(machine.next(machine.start(), written.text.as_bytes()))
+        });
         model.add_divergence(prompt, written)?;
         if self.logprobs.is_none() && !self.explain {
             return Ok(());

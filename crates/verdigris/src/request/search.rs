@@ -8,9 +8,12 @@ use verdigris_decoding::writing::Provenance;
 use verdigris_decoding::{Beams, Target};
 use verdigris_logits::TokenId;
 use verdigris_models::LanguageModel;
+use verdigris_schedule::Ended;
 use verdigris_watermark::scheme::Stage;
 
 use crate::error::Error;
+use crate::request::begun::{Plan, Planned};
+use crate::request::text::Text;
 use crate::request::{LogprobsMode, Request, Written};
 
 /// A text that a search found.
@@ -132,14 +135,10 @@ impl<'a> Request<'a> {
             return Err(Error::Apart { what: "an explanation of each token".into(), with: BEAMS, why });
         }
         self.can_be_searched(BEAMS)?;
-        let prompt = self.prompt_tokens(&self.prompt)?;
-        let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
-        let guides = self.guides_asked_for(prompt.len(), 1)?;
-        let model = self.text_model(&self.prompt, &prompt)?;
-        let target = self.target(self.room(&model, &prompt), form.as_ref(), &guides, seed)?;
+        let Plan { planned: Planned { prompt, target, model, seed }, form, guides } = self.plan()?;
         let form = form.as_ref();
         let text = |tokens: &[TokenId]| {
-            let mut text = self.begun(prompt.len(), seed);
+            let mut text = Text::new(self, prompt.len(), seed);
             for &token in tokens {
                 text.push(token, Provenance::Computed);
             }
@@ -150,8 +149,8 @@ impl<'a> Request<'a> {
         let found = found.map_err(|fault| Error::of_text(fault, form, &guides))?;
         let mut all = Vec::with_capacity(found.len());
         for (search::Hypothesis { tokens, stop, logprob, score }, drawn) in found {
-            let mut written = text(&tokens).end(Some(stop), None, None, form).0;
-            self.reread(&model, &target, &prompt, &mut written)?;
+            let mut written = text(&tokens).end(Ended { stop: Some(stop), ..Ended::default() }).0;
+            self.reread(&model, &target, &prompt, form, &mut written)?;
             let (law_logprob, inclusion) = drawn.unzip();
             all.push(Hypothesis { written, logprob, score, law_logprob, inclusion });
         }

@@ -1,25 +1,27 @@
 //! A text that is put together of tokens.
 
-use verdigris_constrain::Constraint;
-use verdigris_decoding::{Acceptance, Provenance, Stop};
+use std::sync::Arc;
+
+use verdigris_decoding::{Provenance, Stop};
 use verdigris_logits::TokenId;
-use verdigris_text::TextStream;
+use verdigris_schedule::Ended;
+use verdigris_text::{TextStream, Tokenizer};
 
 use crate::request::stop::StopStrings;
 use crate::request::{Request, Written};
 
 /// What is written of a text so far.
-pub(super) struct Text<'v> {
+pub(super) struct Text {
     written: Written,
-    characters: TextStream<'v>,
+    characters: TextStream<Arc<Tokenizer>>,
     stops: StopStrings,
     /// Whether it is kept how tokens come.
     is_explained: bool,
 }
 
-impl<'v> Text<'v> {
+impl Text {
     /// A text without tokens.
-    pub(super) fn new(request: &'v Request<'_>, prompt_tokens: usize, seed: u64) -> Self {
+    pub(super) fn new(request: &Request<'_>, prompt_tokens: usize, seed: u64) -> Self {
         let written = Written {
             text: String::new(),
             tokens: Vec::new(),
@@ -35,8 +37,8 @@ impl<'v> Text<'v> {
             provenance: Vec::new(),
             steering_kl: None,
         };
-        let vocabulary = request.engine.reader().tokenizer().vocabulary();
-        let (characters, stops) = (TextStream::new(vocabulary), StopStrings::new(&request.stops));
+        let tokenizer = request.engine.reader().tokenizer().clone();
+        let (characters, stops) = (TextStream::new(tokenizer), StopStrings::new(&request.stops));
         Self { written, characters, stops, is_explained: request.explain }
     }
 
@@ -56,30 +58,19 @@ impl<'v> Text<'v> {
         self.stops.found().is_some()
     }
 
-    /// The text that a reason ends, and what of it was held back. A reader who ended it gets no more of it.
-    pub(super) fn end(
-        mut self,
-        stop: Option<Stop>,
-        acceptance: Option<Acceptance>,
-        lossy: Option<&'static str>,
-        form: Option<&Constraint>,
-    ) -> (Written, String) {
+    /// The text at its end, and what of it was held back. A reader who ended it gets no more of it.
+    pub(super) fn end(mut self, ended: Ended) -> (Written, String) {
         let mut rest = String::new();
-        if stop.is_some() {
+        if ended.stop.is_some() {
             self.stops.push(self.characters.finish(), &mut rest);
             rest += &self.stops.finish();
         }
         let mut written = self.written;
         written.text += &rest;
         written.stop_string = self.stops.found().map(str::to_owned);
-        written.stop = if written.stop_string.is_some() { Some(Stop::StopString) } else { stop };
-        written.acceptance = acceptance;
-        written.lossy = lossy;
-        written.complete = form.map(|form| {
-            let machine = form.machine();
-            let state = machine.next(machine.start(), written.text.as_bytes());
-            written.stop == Some(Stop::End) || machine.accepts(state)
-        });
+        written.stop = if written.stop_string.is_some() { Some(Stop::StopString) } else { ended.stop };
+        written.acceptance = ended.acceptance;
+        written.lossy = ended.lossy;
         (written, rest)
     }
 }

@@ -1,0 +1,60 @@
+//! Texts that come and go on one engine, asked for from any thread.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use verdigris_models::LanguageModel;
+use verdigris_schedule as schedule;
+use verdigris_schedule::{Capacity, NotTaken, Reader, Statistics};
+
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// One model that writes for many: a loop on a thread of its own, whose every pass goes on with all texts that are being
+/// written ([`verdigris_schedule`]). Texts are asked for by [`Request::submit`](crate::Request::submit).
+#[doc(alias = "AsyncLLMEngine")]
+pub struct Service {
+    model: Arc<dyn LanguageModel>,
+    texts: schedule::Service,
+}
+
+impl Service {
+    /// Starts the loop for the texts of an engine.
+    ///
+    /// # Panics
+    /// If it may have no texts, or read no rows; and where the system gives no thread.
+    pub fn start(engine: &Engine, capacity: Capacity) -> Self {
+        let model = engine.model().clone();
+        Self { texts: schedule::Service::start(model.clone(), capacity), model }
+    }
+
+    /// What is going on, as of the last pass.
+    pub fn statistics(&self) -> Statistics {
+        self.texts.statistics()
+    }
+
+    /// Whether texts are written: they are until the model fails.
+    pub fn is_alive(&self) -> bool {
+        self.texts.is_alive()
+    }
+
+    /// Hands a text of an engine to the loop.
+    pub(crate) fn submit(
+        &self,
+        engine: &Engine,
+        ask: schedule::Ask,
+        reader: impl FnMut(schedule::Told) -> ControlFlow<crate::Stop> + Send + 'static,
+    ) -> Result<schedule::Handle, Error> {
+        if !Arc::ptr_eq(engine.model(), &self.model) {
+            let why = "each service writes with the engine that it was started for; start one for this engine";
+            return Err(Error::Apart { what: "a request of one engine".into(), with: "the service of another", why });
+        }
+        let reader: Reader = Box::new(reader);
+        self.texts.submit(ask, reader).map_err(|not_taken| match not_taken {
+            NotTaken::Refused(schedule::Refused::Prompt(error)) => error.into(),
+            NotTaken::Refused(schedule::Refused::TooLong(error)) => error.into(),
+            NotTaken::Gone(error) => error.into(),
+            _ => unreachable!("these are all reasons"),
+        })
+    }
+}
