@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use verdigris_kernels::each;
 use verdigris_logits::TokenId;
 use verdigris_models::{LanguageModel, ModelError, Sequence};
 
@@ -133,7 +134,7 @@ impl<C: Chance> BatchedText<C> {
 ///
 /// # Errors
 /// The model's. All texts are as before.
-pub fn pass<C: Chance>(
+pub fn pass<C: Chance + Send>(
     model: &dyn LanguageModel,
     texts: &mut [(&mut BatchedText<C>, Part)],
 ) -> Result<Vec<Result<(), DecodeError>>, ModelError> {
@@ -146,28 +147,27 @@ pub fn pass<C: Chance>(
     });
     let mut outcomes: Vec<Result<(), DecodeError>> = laid_out.collect();
     let begun = Instant::now();
-    let mut drawn = drawn_by_model(model, texts, &outcomes)?;
+    let drawn = drawn_by_model(model, texts, &outcomes)?;
     if drawn.is_none() {
         let items = reading(texts, &outcomes).map(|(text, _)| text.item(0, false).0);
         model.forward_each(&mut items.collect::<Vec<_>>())?;
     }
     let passed = begun.elapsed();
     let tokens: usize = reading(texts, &outcomes).map(|(text, _)| text.reads()).sum();
-    let mut nth = 0;
-    for ((BatchedText { text, .. }, part), outcome) in texts.iter_mut().zip(&mut outcomes) {
-        if outcome.is_err() {
-            continue;
-        }
-        *outcome = match part {
+    let mut drawn = drawn.into_iter().flatten();
+    let read = texts.iter_mut().zip(&mut outcomes).filter(|(_, outcome)| outcome.is_ok());
+    let mut read: Vec<_> = read.map(|((text, part), outcome)| (text, *part, drawn.next(), outcome)).collect();
+    // What is done with the rows of one text is nothing to the others.
+    each(&mut read, |(BatchedText { text, .. }, part, drawn, outcome)| {
+        **outcome = match part {
             Part::Read(_) => text.settle_part(),
             Part::Write => {
                 // Each text is charged by its tokens.
                 let since = text.now().saturating_sub(passed.mul_f64(text.reads() as f64 / tokens as f64));
-                text.settle(drawn.as_mut().map(|tokens| std::mem::take(&mut tokens[nth])), since)
+                text.settle(drawn.take(), since)
             }
         };
-        nth += 1;
-    }
+    });
     Ok(outcomes)
 }
 

@@ -61,6 +61,6 @@ pub use format::Format;
 pub use linear::allow_tiles;
 pub use linear::{linear, linear_each};
 pub use mapped::Mapped;
-pub use pool::threads;
+pub use pool::{each, threads};
 pub use weights::Weights;
 pub use zeroed::zeroed;

@@ -68,6 +68,32 @@ pub(crate) fn run(tasks: usize, work: &Job<'_>) {
     POOL.run(tasks, work);
 }
 
+/// Does something with each of some items, several of them at a time where threads are free. What `work` itself hands to
+/// the pool then is done by the thread that asks.
+///
+/// # Panics
+/// If `work` does.
+pub fn each<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync) {
+    /// The items, of which each task takes one.
+    struct Items<T>(*mut T);
+    // SAFETY: threads take items of their own out of it, which may go to other threads.
+    unsafe impl<T: Send> Sync for Items<T> {}
+    impl<T> Items<T> {
+        /// # Safety
+        /// `task` is one of the items, and nobody else has it.
+        #[expect(clippy::mut_from_ref, reason = "each caller has an item of its own")]
+        unsafe fn item(&self, task: usize) -> &mut T {
+            // SAFETY: as the function asks.
+            unsafe { &mut *self.0.add(task) }
+        }
+    }
+    let (count, items) = (items.len(), Items(items.as_mut_ptr()));
+    run(count, &|task| {
+        // SAFETY: each task is done once, by one thread, before `run` returns; there are as many as items.
+        work(unsafe { items.item(task) });
+    });
+}
+
 /// How many threads share the work.
 pub fn threads() -> usize {
     POOL.threads
@@ -198,6 +224,22 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_item_is_met_once() {
+        for count in [0, 1, 2, 7, if cfg!(miri) { 20 } else { 5000 }] {
+            let mut items: Vec<(usize, String)> = (0..count).map(|i| (i, String::new())).collect();
+            each(&mut items, |(i, text)| {
+                // What asks the pool again inside is done too.
+                let sum = AtomicUsize::new(0);
+                run(3, &|task| drop(sum.fetch_add(task, SeqCst)));
+                text.push_str(&format!("{i} {}", sum.into_inner()));
+            });
+            for (i, (number, text)) in items.iter().enumerate() {
+                assert_eq!((*number, text.as_str()), (i, format!("{i} 3").as_str()));
+            }
+        }
+    }
 
     #[test]
     fn every_task_is_done_once() {
