@@ -3,9 +3,9 @@
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use verdigris::{Judgement, Mark};
+use verdigris::{Judgement, Mark, Outcome};
 
-use super::judged::{Judged, Outcome};
+use super::judged::Judged;
 use super::words;
 use crate::report;
 use crate::terminal::{self, shown_line};
@@ -17,7 +17,7 @@ pub(super) const MOST: usize = 200;
 const LONGEST: usize = 400_000;
 
 /// Points of a plot.
-const POINTS: usize = 400;
+pub(super) const POINTS: usize = 400;
 
 #[derive(Serialize)]
 struct Page {
@@ -64,7 +64,7 @@ const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 200.0;
 
 /// The report as one HTML file.
-pub(super) fn report(judged: &[Judged<'_>], level: f64, outcome: impl Fn(&Judged<'_>) -> Outcome) -> String {
+pub(super) fn report(judged: &[Judged<'_>], level: f64, outcome: impl Fn(&Judged<'_>) -> Option<Outcome>) -> String {
     let texts = judged.iter().map(|judged| text(judged, level, outcome(judged))).collect();
     let date = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).strftime("%Y-%m-%d %H:%M UTC").to_string();
     let page = Page { version: env!("CARGO_PKG_VERSION"), date, level: level.to_string(), texts };
@@ -74,12 +74,12 @@ pub(super) fn report(judged: &[Judged<'_>], level: f64, outcome: impl Fn(&Judged
     template.render(minijinja::value::Serde(&page)).expect("the template is tested")
 }
 
-fn text(judged: &Judged<'_>, level: f64, outcome: Outcome) -> Text {
+fn text(judged: &Judged<'_>, level: f64, outcome: Option<Outcome>) -> Text {
     let mut out = Text {
         name: shown_line(&judged.name).into_owned(),
         class: match outcome {
-            Outcome::Marked | Outcome::MarkedInPart => "yes",
-            Outcome::Faulty => "error",
+            Some(Outcome::Marked | Outcome::MarkedInPart) => "yes",
+            None => "error",
             _ => "",
         },
         verdict: capital(words::outcome(outcome)),
@@ -96,7 +96,7 @@ fn text(judged: &Judged<'_>, level: f64, outcome: Outcome) -> Text {
             out.words = format!("This text could not be judged: {}.", shown_line(&fault));
         }
         Ok(judgement) => {
-            out.words = sentence(judgement, level, outcome);
+            out.words = sentence(judgement, level);
             out.facts = facts(&judged.text, judgement);
             (out.spans, out.cut) = spans(&judged.text, judgement);
             out.plot = plot(judgement);
@@ -107,12 +107,12 @@ fn text(judged: &Judged<'_>, level: f64, outcome: Outcome) -> Text {
 }
 
 /// What the evidence means, in words that claim no more than it does.
-fn sentence(judgement: &Judgement<'_>, level: f64, outcome: Outcome) -> String {
+fn sentence(judgement: &Judgement<'_>, level: f64) -> String {
     let (evidence, key) = (&judgement.evidence, judgement.key.id());
     let p = report::p_value(evidence.ln_p_corrected());
     let odds = odds(evidence.ln_p_corrected());
     let who = "Whoever holds the key can write such text, so this does not say who did.";
-    match outcome {
+    match judgement.outcome(level) {
         Outcome::Marked => format!(
             "This text carries the mark of the key {key}. A text written without that key would look as marked as this one with a probability of at most {p}: {odds}. {who}"
         ),
@@ -131,7 +131,7 @@ fn sentence(judgement: &Judgement<'_>, level: f64, outcome: Outcome) -> String {
         Outcome::NotEnough => format!(
             "No mark of the key {key} was found, and none was to be: the text left its writer so little choice that a mark in it would not be told from chance."
         ),
-        _ => format!(
+        Outcome::NotMarked => format!(
             "No mark of the key {key} was found: texts without it look as marked as this one with a probability of {p}. That does not prove that no machine wrote it. Texts that were edited much, paraphrased, or left little choice to the writer can lose their mark."
         ),
     }
@@ -213,43 +213,19 @@ fn printed(piece: &str) -> String {
     terminal::shown(&piece.replace('\r', "")).into_owned()
 }
 
-/// z after each counted token.
+/// z after counted tokens.
 fn plot(judgement: &Judgement<'_>) -> Option<Plot> {
-    let evidence = &judgement.evidence;
-    let mean = evidence.expected / evidence.scored.max(1) as f64;
-    let scores: Vec<(usize, f64)> = judgement
-        .tokens
-        .iter()
-        .enumerate()
-        .filter_map(
-            |(i, (_, mark))| if let Mark::Counted { score, .. } = mark { Some((i, f64::from(*score))) } else { None },
-        )
-        .collect();
-    let n = scores.len() as f64;
-    let total: f64 = scores.iter().map(|(_, score)| score).sum();
-    if scores.len() < 2 || !evidence.z.is_finite() || total == 0.0 || evidence.z == 0.0 {
+    // Tokens are counted from 1, and stand in the plot at their beginnings.
+    let line: Vec<(usize, f64)> = judgement.course.iter().map(|point| (point.tokens as usize - 1, point.z)).collect();
+    if line.len() < 2 || line.iter().any(|point| !point.1.is_finite()) {
         return None;
     }
-    // Shown scores have a unit of their own: the deviation follows from the last point, where z is known.
-    let unit = evidence.score / total;
-    let deviation = ((total * unit - n * mean) / evidence.z).abs() / n.sqrt();
-    let mut sum = 0.0;
-    let line: Vec<(usize, f64)> = scores
-        .iter()
-        .zip(1..)
-        .map(|(&(at, score), count)| {
-            sum += score * unit - mean;
-            (at, sum / (deviation * f64::from(count).sqrt()))
-        })
-        .collect();
     let highest = line.iter().map(|point| point.1).fold(4.0, f64::max);
     let lowest = line.iter().map(|point| point.1).fold(-2.0, f64::min);
     let tokens = judgement.tokens.len();
     let x = |token: usize| WIDTH * token as f64 / tokens as f64;
     let y = |z: f64| HEIGHT * (highest - z) / (highest - lowest);
-    let step = line.len().div_ceil(POINTS);
-    let points = line.iter().step_by(step).chain(line.last());
-    let path: Vec<String> = points.map(|&(at, z)| format!("{:.1},{:.1}", x(at), y(z))).collect();
+    let path: Vec<String> = line.iter().map(|&(at, z)| format!("{:.1},{:.1}", x(at), y(z))).collect();
     let position = |byte: usize| judgement.tokens.partition_point(|(range, _)| range.start < byte);
     let shades = judgement.passages.iter().map(|passage| {
         let (from, to) = (x(position(passage.range.start)), x(position(passage.range.end)));

@@ -1,4 +1,4 @@
-//! A judged text and its outcome.
+//! A judged text.
 
 use serde_json::Value;
 use verdigris::Judgement;
@@ -11,17 +11,4 @@ pub(super) struct Judged<'k> {
     pub(super) id: Option<Value>,
     pub(super) text: String,
     pub(super) result: Result<Judgement<'k>, Failure>,
-}
-
-/// What became of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Marked,
-    /// A passage of it is marked, the text as a whole is not.
-    MarkedInPart,
-    NotMarked,
-    /// It is not, and would not be if it were marked: it left too little choice.
-    NotEnough,
-    TooShort,
-    Faulty,
 }

@@ -18,10 +18,10 @@ use std::time::Duration;
 use anstream::ColorChoice;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
-use verdigris::{Key, Look, Reader, Verdict};
+use verdigris::{Hint, Key, Look, Outcome, Reader};
 
 use crate::detect::documents::{Document, Fault, Fields, Format, Source, Text, sources};
-use crate::detect::judged::{Judged, Outcome};
+use crate::detect::judged::Judged;
 use crate::detect::options::When;
 pub(crate) use crate::detect::options::{Detect, RepeatsName};
 use crate::error::Failure;
@@ -32,6 +32,9 @@ use crate::{report, terminal};
 /// takes some thirty times as many.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 2 << 20;
+
+/// Where texts that could not be judged are counted, behind those of each outcome.
+const FAULTY: usize = 5;
 
 /// The exit status for so many texts of each outcome: that of the best evidence there is. No verdict at all is 2.
 fn status(counts: [u64; 6]) -> ExitCode {
@@ -124,12 +127,13 @@ impl Detect {
             self.write_html(report, std::slice::from_ref(&judged))?;
         }
         let mut counts = [0; 6];
-        counts[outcome as usize] = 1;
+        counts[outcome.map_or(FAULTY, |outcome| outcome as usize)] = 1;
         if self.json {
             self.print_json(&judged, outcome)?;
             return Ok(status(counts));
         }
         let judgement = judged.result.as_ref().map_err(|fault| Failure::Usage(format!("{name}: {fault}")))?;
+        let outcome = judgement.outcome(self.level);
         if outcome == Outcome::TooShort {
             let short = judgement.evidence.verdict(self.level).expect_err("it is too short");
             return Err(Failure::Text { name, source: Box::new(short.into()) });
@@ -144,7 +148,7 @@ impl Detect {
                 writeln!(out, "[in brackets] tokens that the key favours\n")?;
             }
         }
-        words::describe(&mut out, judgement, outcome, self.level, self.hint(&judged, outcome).as_deref())?;
+        words::describe(&mut out, judgement, outcome, self.level, self.hint(&judged, Some(outcome)).as_deref())?;
         Ok(status(counts))
     }
 
@@ -173,8 +177,9 @@ impl Detect {
                 }
                 for judged in &judged {
                     let outcome = self.outcome(judged);
-                    counts[outcome as usize] += 1;
-                    hidden |= outcome == Outcome::NotMarked && judged.result.as_ref().is_ok_and(hints::is_long);
+                    counts[outcome.map_or(FAULTY, |outcome| outcome as usize)] += 1;
+                    hidden |= outcome == Some(Outcome::NotMarked)
+                        && judged.result.as_ref().is_ok_and(Hint::may_hide_a_passage);
                     match self.json {
                         true => self.print_json(judged, outcome)?,
                         false => words::line(&mut out, judged, outcome)?,
@@ -207,6 +212,7 @@ impl Detect {
                     normalize: !self.no_repair,
                     offsets: self.offsets,
                     tokens: self.color.is_some() || self.html.is_some() || (self.json && reader.form().is_some()),
+                    course: if self.html.is_some() { html::POINTS } else { 0 },
                     passages: self.searches().then_some(self.level),
                 };
                 let result = reader.judge(&keys, &text, &look).map_err(Failure::from);
@@ -218,23 +224,14 @@ impl Detect {
         Judged { name, id, text, result }
     }
 
-    fn outcome(&self, judged: &Judged<'_>) -> Outcome {
-        let Ok(judgement) = &judged.result else { return Outcome::Faulty };
-        match judgement.evidence.verdict(self.level) {
-            Ok(Verdict::Marked) => Outcome::Marked,
-            // A marked passage marks the text: its p-value pays for that.
-            _ if !judgement.passages.is_empty() => Outcome::MarkedInPart,
-            Ok(Verdict::NotMarked) => match judgement.expected {
-                Some(expected) if expected.ln_p > self.level.ln() => Outcome::NotEnough,
-                _ => Outcome::NotMarked,
-            },
-            Err(_) => Outcome::TooShort,
-        }
+    /// What became of a text; nothing where it could not be judged.
+    fn outcome(&self, judged: &Judged<'_>) -> Option<Outcome> {
+        judged.result.as_ref().ok().map(|judgement| judgement.outcome(self.level))
     }
 
-    fn hint(&self, judged: &Judged<'_>, outcome: Outcome) -> Option<String> {
+    fn hint(&self, judged: &Judged<'_>, outcome: Option<Outcome>) -> Option<String> {
         // Of a text that was read as a stream nothing is left, and no option would find more in it.
-        let judgement = judged.result.as_ref().ok().filter(|_| outcome == Outcome::NotMarked)?;
+        let judgement = judged.result.as_ref().ok().filter(|_| outcome == Some(Outcome::NotMarked))?;
         if judged.text.is_empty() {
             return None;
         }
@@ -256,7 +253,7 @@ impl Detect {
         report.write(|out| out.write_all(html.as_bytes()))
     }
 
-    fn print_json(&self, judged: &Judged<'_>, outcome: Outcome) -> Result<(), Failure> {
+    fn print_json(&self, judged: &Judged<'_>, outcome: Option<Outcome>) -> Result<(), Failure> {
         let hint = self.hint(judged, outcome);
         let line = json::line(self, judged, outcome, hint.as_deref());
         Ok(writeln!(std::io::stdout(), "{line}")?)

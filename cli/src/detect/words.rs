@@ -4,9 +4,9 @@ use std::io::Write;
 
 use anstyle::AnsiColor;
 use verdigris::watermark::normalize::Repair;
-use verdigris::{Evidence, Judgement, MarkedPassage};
+use verdigris::{Evidence, Judgement, MarkedPassage, Outcome};
 
-use super::judged::{Judged, Outcome};
+use super::judged::Judged;
 use crate::error::Failure;
 use crate::report;
 use crate::terminal::{NARROW, shown_line, width, wrap};
@@ -15,16 +15,9 @@ use crate::terminal::{NARROW, shown_line, width, wrap};
 const TABLE: usize = 50;
 const LABEL: usize = 10;
 
-/// A verdict as a phrase.
-pub(super) fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Marked => "marked",
-        Outcome::MarkedInPart => "marked in part",
-        Outcome::NotMarked => "not marked",
-        Outcome::NotEnough => "not enough evidence",
-        Outcome::TooShort => "too short",
-        Outcome::Faulty => "error",
-    }
+/// A verdict as a phrase; none is a fault.
+pub(super) fn outcome(outcome: Option<Outcome>) -> &'static str {
+    outcome.map_or("error", Outcome::name)
 }
 
 /// Everything about one text.
@@ -63,9 +56,9 @@ pub(super) fn describe(
         row("passage", &self::passage(passage))?;
     }
     let (style, verdict) = match outcome {
-        Outcome::Marked | Outcome::MarkedInPart => (report::style(AnsiColor::Green).bold(), self::outcome(outcome)),
+        Outcome::Marked | Outcome::MarkedInPart => (report::style(AnsiColor::Green).bold(), outcome.name()),
         Outcome::TooShort => (anstyle::Style::new().bold(), "too short to decide"),
-        _ => (anstyle::Style::new().bold(), self::outcome(outcome)),
+        _ => (anstyle::Style::new().bold(), outcome.name()),
     };
     let whose = match outcome {
         Outcome::MarkedInPart => keys_of_passages(judgement).join(", "),
@@ -141,14 +134,17 @@ fn is_narrow() -> bool {
 }
 
 /// One of many texts: a line of a table, or a line and its figures under it where there is no room for one.
-pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>, outcome: Outcome) -> Result<(), Failure> {
+pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>, outcome: Option<Outcome>) -> Result<(), Failure> {
     let style = match outcome {
-        Outcome::Marked | Outcome::MarkedInPart => report::style(AnsiColor::Green).bold(),
-        Outcome::Faulty => report::style(AnsiColor::Red).bold(),
+        Some(Outcome::Marked | Outcome::MarkedInPart) => report::style(AnsiColor::Green).bold(),
+        None => report::style(AnsiColor::Red).bold(),
         _ => anstyle::Style::new(),
     };
     // The passages that are counted behind the name say which part.
-    let verdict = self::outcome(if outcome == Outcome::MarkedInPart { Outcome::Marked } else { outcome });
+    let verdict = match outcome {
+        Some(Outcome::MarkedInPart) => Outcome::Marked.name(),
+        outcome => self::outcome(outcome),
+    };
     let name = shown_line(&judged.name);
     let (figures, text) = match &judged.result {
         Err(fault) => (None, format!("{name}: {}", shown_line(&fault.to_string()))),

@@ -2,14 +2,17 @@
 
 use std::ops::Range;
 
+use verdigris_logits::TokenId;
 use verdigris_watermark::normalize::{Repair, normalize};
 use verdigris_watermark::windows::{self, Passage};
 use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, TooShort, Verdict, payload};
 
+use crate::course::course as grown;
 use crate::error::DetectError;
 use crate::evidence::{carrier, read};
 use crate::reader::Reader;
-use crate::reading::from_each_start;
+use crate::reading::{Reading, from_each_start};
+use crate::tokens::Tokens;
 
 /// How a text is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +26,8 @@ pub struct Look {
     pub offsets: usize,
     /// Whether [`Judgement::tokens`] are wanted.
     pub tokens: bool,
+    /// The most points of [`Judgement::course`]; 0 where it is not wanted.
+    pub course: usize,
     /// Whether marked passages are looked for, found if their family-wise p-value, which pays for all looks, is at or
     /// under this.
     pub passages: Option<f64>,
@@ -31,7 +36,7 @@ pub struct Look {
 impl Default for Look {
     /// Repeats by context, with repair, from the beginning, as a whole.
     fn default() -> Self {
-        Self { repeats: Repeats::default(), normalize: true, offsets: 1, tokens: true, passages: None }
+        Self { repeats: Repeats::default(), normalize: true, offsets: 1, tokens: true, course: 0, passages: None }
     }
 }
 
@@ -53,6 +58,9 @@ pub struct Judgement<'k> {
     pub skipped: usize,
     /// What the key sees in each token, with the bytes of the text as it came; empty where it is not wanted.
     pub tokens: Vec<(Range<usize>, Mark)>,
+    /// The evidence of beginnings of the text, each of which ends with a counted token, the last with that of the whole:
+    /// how it grew. All pay for as many looks as the whole. Empty where it is not wanted.
+    pub course: Vec<Evidence>,
     /// The marked passages of all keys, in order. Those of one key do not overlap.
     pub passages: Vec<MarkedPassage<'k>>,
 }
@@ -77,8 +85,8 @@ pub struct MarkedPassage<'k> {
 impl<'k> Judgement<'k> {
     /// A judgement that rests on evidence alone: without the text there are no repairs, tokens or passages to tell of.
     pub fn of(key: &'k Key, evidence: Evidence) -> Self {
-        let (repairs, tokens, passages) = (Vec::new(), Vec::new(), Vec::new());
-        Self { key, evidence, expected: None, payload: None, repairs, skipped: 0, tokens, passages }
+        let (repairs, tokens, course, passages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { key, evidence, expected: None, payload: None, repairs, skipped: 0, tokens, course, passages }
     }
 
     /// Whether there is a mark at a level: in the whole text, or in a passage.
@@ -130,6 +138,32 @@ impl Reader {
             Err(departure) => return Err(departure.into()),
         };
         readings.extend(repaired.unwrap_or_default());
+        self.judge_readings(keys, &readings, text.len(), look)
+    }
+
+    /// As [`Reader::judge`], of a text that is known by its tokens: they are looked at as they are. Bytes are those that
+    /// the tokens write.
+    ///
+    /// # Errors
+    /// As [`Reader::judge`].
+    pub fn judge_tokens<'k>(
+        &self,
+        keys: &[&'k Key],
+        tokens: &[TokenId],
+        look: &Look,
+    ) -> Result<Judgement<'k>, DetectError> {
+        let reading = Reading::of_tokens(Tokens::new(tokens.to_vec(), self.form(), b"")?);
+        self.judge_readings(keys, &[reading], usize::MAX, look)
+    }
+
+    /// Judges the readings of a text of so many bytes.
+    fn judge_readings<'k>(
+        &self,
+        keys: &[&'k Key],
+        readings: &[Reading<'_>],
+        bytes: usize,
+        look: &Look,
+    ) -> Result<Judgement<'k>, DetectError> {
         let looks = (readings.len() * keys.len() * (1 + usize::from(look.passages.is_some()))) as f64;
         let mut whole: Option<Seen> = None;
         let mut part: Option<(f64, Seen)> = None;
@@ -160,7 +194,7 @@ impl Reader {
                 for passage in windows::passages(detector.law(), detector.record(), level / tried) {
                     let spans = match &mut spans[r] {
                         Some(spans) => spans,
-                        none => none.insert(reading.spans(self.tokenizer(), text)?),
+                        none => none.insert(reading.spans(self.tokenizer(), bytes)?),
                     };
                     let range = spans[passage.start].start..spans[passage.end - 1].end;
                     let Passage { scored, z, .. } = passage;
@@ -181,8 +215,8 @@ impl Reader {
             seen = of_passage;
         }
         let (key, reading) = (keys[seen.key], &readings[seen.reading]);
-        let mut tokens = Vec::new();
-        if look.tokens {
+        let (mut tokens, mut course) = (Vec::new(), Vec::new());
+        if look.tokens || look.course > 0 {
             let scheme = match seen.payload {
                 Some(read) => key.carrier(read.payload)?,
                 None => key.scheme()?,
@@ -190,15 +224,18 @@ impl Reader {
             let mut detector = Detector::new(scheme).repeats(look.repeats);
             let mut marks = Vec::with_capacity(reading.tokens.len());
             reading.tokens.read(&mut detector, |_, read| marks.extend_from_slice(read));
-            let spans = match spans[seen.reading].take() {
-                Some(spans) => spans,
-                None => reading.spans(self.tokenizer(), text)?,
-            };
-            tokens = spans.into_iter().zip(marks).collect();
+            course = grown(detector.law(), key, &marks, reading.tokens.choices(), seen.evidence, look.course);
+            if look.tokens {
+                let spans = match spans[seen.reading].take() {
+                    Some(spans) => spans,
+                    None => reading.spans(self.tokenizer(), bytes)?,
+                };
+                tokens = spans.into_iter().zip(marks).collect();
+            }
         }
         let Seen { evidence, payload, .. } = seen;
         let (repairs, skipped) = (reading.repairs(), reading.skipped);
-        Ok(Judgement { key, evidence, expected: None, payload, repairs, skipped, tokens, passages })
+        Ok(Judgement { key, evidence, expected: None, payload, repairs, skipped, tokens, course, passages })
     }
 }
 

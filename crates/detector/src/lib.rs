@@ -18,23 +18,31 @@
 //! | `evidence` | the evidence of tokens under one key |
 //! | `reading` | one way to read a text: after repair, from a later character |
 //! | `judge` | a text under several keys and readings, each of which is paid for in the p-value |
+//! | `course` | how evidence grew along a text |
+//! | `report` | what a judgement comes to, as data |
+//! | `hint` | what else to try, where there is no mark |
 //! | `identify` | which of many keys marked a text |
 //!
 //! What a mark is, and how evidence is counted, is in [`watermark`]; how texts become tokens, in [`text`].
 #![forbid(unsafe_code)]
 
+mod course;
 mod error;
 mod evidence;
+mod hint;
 mod identify;
 mod judge;
 mod reader;
 mod reading;
+mod report;
 mod tokens;
 
 pub use error::DetectError;
+pub use hint::Hint;
 pub use identify::Finding;
 pub use judge::{Judgement, Look, MarkedPassage};
 pub use reader::Reader;
+pub use report::{Outcome, Report};
 
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Style};
 pub use verdigris_text::{self as text, Tokenizer};

@@ -12,19 +12,33 @@ use crate::tokens::{Tokens, extent};
 pub(crate) struct Reading<'t> {
     repaired: Option<&'t Normalized>,
     pub(crate) skipped: usize,
-    text: &'t str,
+    /// What was read; nothing where there are tokens alone.
+    text: Option<&'t str>,
     pub(crate) tokens: Tokens,
 }
 
 impl Reading<'_> {
-    /// The bytes of each token, of the text as it came.
-    pub(crate) fn spans(&self, tokenizer: &Tokenizer, original: &str) -> Result<Vec<Range<usize>>, ReadError> {
+    /// Of a text that is known by its tokens.
+    pub(crate) fn of_tokens(tokens: Tokens) -> Self {
+        Self { repaired: None, skipped: 0, text: None, tokens }
+    }
+
+    /// The bytes of each token, of the text as it came, which has so many.
+    pub(crate) fn spans(&self, tokenizer: &Tokenizer, bytes: usize) -> Result<Vec<Range<usize>>, ReadError> {
+        let Some(text) = self.text else {
+            let ends = self.tokens.ids().iter().scan(0, |end, &token| {
+                let start = *end;
+                *end += tokenizer.vocabulary().bytes(token).len();
+                Some(start..*end)
+            });
+            return Ok(ends.collect());
+        };
         let origin = |at: usize| match self.repaired {
             Some(normalized) => normalized.origin(at + self.skipped),
             None => at + self.skipped,
         };
-        let spans = tokenizer.encode_with_offsets(self.text)?.into_iter();
-        Ok(spans.map(|(_, range)| origin(range.start)..origin(range.end).min(original.len())).collect())
+        let spans = tokenizer.encode_with_offsets(text)?.into_iter();
+        Ok(spans.map(|(_, range)| origin(range.start)..origin(range.end).min(bytes)).collect())
     }
 
     /// What was repaired, and how often.
@@ -48,7 +62,7 @@ pub(crate) fn from_each_start<'t>(
     for skipped in std::iter::once(0).chain(starts.skip(1)).map(|at| start + at) {
         let (before, text) = (&text[start..skipped], &text[skipped..end]);
         match Tokens::new(tokenizer.encode_long(text)?, form, before.as_bytes()) {
-            Ok(tokens) => readings.push(Reading { repaired, skipped, text, tokens }),
+            Ok(tokens) => readings.push(Reading { repaired, skipped, text: Some(text), tokens }),
             Err(Departure { at, explanation }) => return Ok(Err(Departure { at: start + at, explanation })),
         }
     }

@@ -38,6 +38,11 @@ impl Tokens {
         self.choices.as_deref()
     }
 
+    /// They themselves.
+    pub(crate) fn ids(&self) -> &[TokenId] {
+        &self.ids
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.ids.len()

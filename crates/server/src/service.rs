@@ -134,6 +134,20 @@ impl Service {
         }
     }
 
+    /// The keys that texts are looked at with: the one that is named, or all.
+    pub(crate) fn keys_named(&self, id: Option<&str>) -> Result<Vec<Arc<Key>>, Refusal> {
+        let Some(key) = &self.key else {
+            let message = "this server has no key to look with: start it with one, or ask another";
+            return Err(Refusal::new(400, "no_key", message));
+        };
+        match id {
+            Some(id) if id != key.id() => {
+                Err(Refusal::field("key_id", "unknown_key", format!("there is no key {id:?} here")))
+            }
+            _ => Ok(vec![key.clone()]),
+        }
+    }
+
     /// What an answer says about its mark.
     pub(crate) fn mark_of(&self, ask: &Ask, key: Option<&Key>, written: &Written) -> MarkStatus {
         let Some(key) = key else {

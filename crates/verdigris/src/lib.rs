@@ -96,7 +96,9 @@ pub use token_class::{BadTokenClass, TokenClass};
 pub use verdigris_candle::Candle;
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Registry, Style};
 pub use verdigris_decoding::{self as decoding, Acceptance, Alpha, Beams, DraftLength, EarlyStopping, Stop, TreeShape};
-pub use verdigris_detector::{self as detector, DetectError, Finding, Judgement, Look, MarkedPassage, Reader};
+pub use verdigris_detector::{
+    self as detector, DetectError, Finding, Hint, Judgement, Look, MarkedPassage, Outcome, Reader, Report,
+};
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};
 pub use verdigris_schedule as schedule;

@@ -6,20 +6,30 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
+use serde::Serialize;
 use serde_json::{Value, json};
 use verdigris::logits::TokenId;
-use verdigris::{DetectError, Evidence, Judgement, Key, Look, Verdict};
+use verdigris::watermark::DEFAULT_LEVEL;
+use verdigris::{
+    DetectError, Error, Evidence, Grammar, Hint, Judgement, Key, Look, Mark, Outcome, Reader, Report, Style,
+};
 
 use super::{computed, json as body_of};
 use crate::protocol::Refusal;
 use crate::protocol::fields::{Fields, read};
 use crate::service::Service;
 
-/// The p-value at which a text counts as marked, unless told otherwise.
-const LEVEL: f64 = 1e-5;
+/// The version of the fields, those of `verdigris detect --json`.
+const FORMAT: &str = "verdigris-detect-1";
 
 /// The most texts of one request.
 const TEXTS: usize = 1000;
+
+/// The most tokens that are told of one by one, in all texts of a request.
+const TOKENS: u64 = 50_000;
+
+/// The most points of a course.
+const POINTS: usize = 400;
 
 /// What is looked at.
 enum Text {
@@ -27,48 +37,44 @@ enum Text {
     Tokens(Vec<TokenId>),
 }
 
+/// How it is looked at, and what is told.
+struct Wanted {
+    key_id: Option<String>,
+    level: f64,
+    windows: bool,
+    tokens: bool,
+    course: bool,
+    form: Option<Form>,
+}
+
+/// The form that the texts were written in.
+enum Form {
+    Schema(Value),
+    Regex(String),
+    Choice(Vec<String>),
+}
+
 pub(super) async fn detect(
     State(service): State<Arc<Service>>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let mut body = Fields::of(body_of(body)?, "")?;
-    let key = service.key.clone().ok_or_else(|| {
-        Refusal::new(400, "no_key", "this server has no key to look with: start it with one, or ask another")
-    })?;
-    if let Some(id) = body.take::<String>("key_id")?.filter(|id| id != key.id()) {
-        return Err(Refusal::field("key_id", "unknown_key", format!("there is no key {id:?} here")));
-    }
-    let level = body.number("level", 1e-300, 0.5)?.unwrap_or(LEVEL);
-    let passages = body.take("windows")?.unwrap_or(false);
-    let look = Look { passages: passages.then_some(level), ..Look::default() };
-    let several = body.items("texts")?;
-    let one = match (body.take("text")?, body.take("token_ids")?) {
-        (Some(text), None) => Some(Text::Plain(text)),
-        (None, Some(tokens)) => Some(Text::Tokens(tokens)),
-        (None, None) => None,
-        _ => return Err(Refusal::field("token_ids", "contradiction", "give text or token_ids, not both")),
-    };
+    let wanted = Wanted::take(&mut body)?;
+    let (texts, are_several) = texts(&mut body)?;
     body.end()?;
-    let texts = match (one, several) {
-        (Some(_), Some(_)) => {
-            return Err(Refusal::field("texts", "contradiction", "give one text, or texts, not both"));
-        }
-        (None, None) => return Err(Refusal::field("text", "missing_field", "text is missing: the request needs it")),
-        (None, Some(texts)) if texts.len() > TEXTS => {
-            let message = format!("texts has {} texts, but must have at most {TEXTS}", texts.len());
-            return Err(Refusal::field("texts", "invalid_value", message));
-        }
-        (Some(one), None) => (vec![one], false),
-        (None, Some(texts)) => {
-            let texts = texts.into_iter().map(|(path, text)| read(text, path).map(Text::Plain));
-            (texts.collect::<Result<_, _>>()?, true)
-        }
-    };
+    let keys = service.keys_named(wanted.key_id.as_deref())?;
+    let place = service.place()?;
     let work = move || {
-        let (texts, are_several) = texts;
-        let mut found = texts.iter().map(|text| found(&service, &key, text, &look, level));
+        let _place = place;
+        let reader = match &wanted.form {
+            Some(form) => service.engine.reader().clone().of_form(form.grammar()?),
+            None => service.engine.reader().clone(),
+        };
+        let keys: Vec<&Key> = keys.iter().map(|key| &**key).collect();
+        let mut left = TOKENS;
+        let mut found = texts.iter().map(|text| wanted.found(&reader, &keys, text, &mut left));
         if are_several {
-            let each = found.map(|found| found.unwrap_or_else(|refusal| refusal.body()));
+            let each = found.map(|found| found.unwrap_or_else(|refusal| fault(&refusal)));
             return Ok(json!({"results": each.collect::<Vec<_>>()}));
         }
         found.next().unwrap_or(Ok(Value::Null))
@@ -76,42 +82,244 @@ pub(super) async fn detect(
     computed(work).await?.map(Json)
 }
 
-fn found(service: &Service, key: &Key, text: &Text, look: &Look, level: f64) -> Result<Value, Refusal> {
-    let reader = service.engine.reader();
-    let judgement = match text {
-        Text::Plain(text) => reader.judge(&[key], text, look),
-        Text::Tokens(tokens) => reader.evidence(key, tokens, look.repeats).map(|found| Judgement::of(key, found)),
-    };
-    judgement.map(|judgement| body(&judgement, level)).map_err(|error| match error {
-        error @ (DetectError::Read(_) | DetectError::Form(_)) => {
-            Refusal::field("text", "invalid_value", error.to_string())
-        }
-        error => verdigris::Error::Detect(error).into(),
-    })
+/// What is said of one of several texts that could not be judged.
+fn fault(refusal: &Refusal) -> Value {
+    json!({"format": FORMAT, "verdict": "error", "error": refusal.message, "code": refusal.code})
 }
 
-/// As `verdigris detect --json` names them, and the four names of vLLM's detector.
-fn body(judgement: &Judgement<'_>, level: f64) -> Value {
-    let Evidence { tokens, scored, score, expected, z, .. } = judgement.evidence;
-    let verdict = judgement.verdict(level);
-    let word = match &verdict {
-        Ok(Verdict::Marked) if judgement.evidence.verdict(level) == Ok(Verdict::Marked) => "marked",
-        Ok(Verdict::Marked) => "marked in part",
-        Ok(Verdict::NotMarked) => "not marked",
-        Err(_) => "too short",
-    };
-    let passages = judgement.passages.iter().map(|passage| {
-        json!({
-            "start": passage.range.start, "end": passage.range.end, "scored": passage.scored, "z": passage.z,
-            "log10_p": passage.ln_p / std::f64::consts::LN_10,
+/// The texts, and whether they came as several.
+fn texts(body: &mut Fields) -> Result<(Vec<Text>, bool), Refusal> {
+    let several = body.items("texts")?;
+    match (body.take("text")?, body.take("token_ids")?, several) {
+        (Some(text), None, None) => Ok((vec![Text::Plain(text)], false)),
+        (None, Some(tokens), None) => Ok((vec![Text::Tokens(tokens)], false)),
+        (None, None, None) => Err(Refusal::field("text", "missing_field", "text is missing: the request needs it")),
+        (None, None, Some(texts)) if texts.len() > TEXTS => {
+            let message = format!("texts has {} texts, but must have at most {TEXTS}", texts.len());
+            Err(Refusal::field("texts", "invalid_value", message))
+        }
+        (None, None, Some(texts)) => {
+            let texts = texts.into_iter().map(|(path, text)| read(text, path).map(Text::Plain));
+            Ok((texts.collect::<Result<_, _>>()?, true))
+        }
+        (text, ..) => {
+            let param = if text.is_some() { "text" } else { "token_ids" };
+            Err(Refusal::field(param, "contradiction", "give one of text, token_ids and texts"))
+        }
+    }
+}
+
+impl Wanted {
+    fn take(body: &mut Fields) -> Result<Self, Refusal> {
+        Ok(Self {
+            key_id: body.take("key_id")?,
+            level: body.number("level", 1e-300, 0.5)?.unwrap_or(DEFAULT_LEVEL),
+            windows: body.take("windows")?.unwrap_or(false),
+            tokens: body.take("tokens")?.unwrap_or(false),
+            course: body.take("course")?.unwrap_or(false),
+            form: Form::take(body)?,
         })
+    }
+
+    /// What one text is. `left` is how many tokens may still be told of.
+    fn found(&self, reader: &Reader, keys: &[&Key], text: &Text, left: &mut u64) -> Result<Value, Refusal> {
+        let look = Look {
+            tokens: self.tokens || self.form.is_some(),
+            course: if self.course { POINTS } else { 0 },
+            passages: self.windows.then_some(self.level),
+            ..Look::default()
+        };
+        let judgement = match text {
+            Text::Plain(text) => reader.judge(keys, text, &look),
+            Text::Tokens(tokens) => {
+                check(reader, tokens)?;
+                reader.judge_tokens(keys, tokens, &look)
+            }
+        };
+        let judgement = judgement.map_err(|error| refusal(error, text))?;
+        if self.tokens {
+            let tokens = judgement.evidence.tokens;
+            *left = left.checked_sub(tokens).ok_or_else(|| {
+                let message = format!("with tokens: true all texts may have {TOKENS} tokens together: leave it out");
+                Refusal::field("tokens", "too_many_tokens", message)
+            })?;
+        }
+        let body = self.body(reader, &judgement, text);
+        Ok(serde_json::to_value(body).unwrap_or(Value::Null))
+    }
+
+    fn body<'a>(&self, reader: &Reader, judgement: &'a Judgement<'_>, text: &'a Text) -> Body<'a> {
+        let outcome = judgement.outcome(self.level);
+        let mut report = Report::new(judgement, self.level);
+        if self.windows {
+            report = report.with_passages(judgement);
+        }
+        if self.form.is_some() {
+            report = report.with_form(judgement);
+        }
+        let short = judgement.evidence.verdict(self.level).err().filter(|_| outcome == Outcome::TooShort);
+        let hint = match text {
+            Text::Plain(text) if outcome == Outcome::NotMarked => Hint::of(text, judgement, self.windows),
+            _ => None,
+        };
+        Body {
+            format: FORMAT,
+            verdict: outcome.name(),
+            error: short.map(|short| short.to_string()),
+            needed: short.map(|short| short.needed),
+            hint: hint.map(told),
+            report,
+            colours: judgement.evidence.colours,
+            course: self.course.then(|| judgement.course.iter().map(Point::of).collect()),
+            token_marks: self.tokens.then(|| token_marks(reader, judgement, text)),
+            p_value: judgement.evidence.p(),
+            num_scored_tokens: judgement.evidence.scored,
+            is_watermarked: outcome.is_marked(),
+        }
+    }
+}
+
+impl Form {
+    fn take(body: &mut Fields) -> Result<Option<Self>, Refusal> {
+        let schema = match body.value("schema") {
+            // As text too, as with `structured_outputs`.
+            Some(Value::String(text)) => Some(serde_json::from_str(&text).map_err(|error| {
+                Refusal::field("schema", "invalid_json_schema", format!("schema is no JSON: {error}"))
+            })?),
+            schema => schema,
+        };
+        match (schema, body.take("regex")?, body.take("choice")?) {
+            (None, None, None) => Ok(None),
+            (Some(schema), None, None) => Ok(Some(Self::Schema(schema))),
+            (None, Some(pattern), None) => Ok(Some(Self::Regex(pattern))),
+            (None, None, Some(texts)) => Ok(Some(Self::Choice(texts))),
+            (schema, ..) => {
+                let param = if schema.is_some() { "schema" } else { "regex" };
+                Err(Refusal::field(param, "two_constraints", "give one of schema, regex and choice"))
+            }
+        }
+    }
+
+    /// As a grammar, in the style that the server writes in.
+    fn grammar(&self) -> Result<Grammar, Refusal> {
+        let (grammar, param) = match self {
+            Self::Schema(schema) => (Grammar::json_schema(schema, Style::default()).map_err(Error::from), "schema"),
+            Self::Regex(pattern) => (Grammar::regex(pattern).map_err(Error::from), "regex"),
+            Self::Choice(texts) => (Grammar::choice(texts).map_err(Error::from), "choice"),
+        };
+        grammar.map_err(|error| Refusal { param: Some(param.into()), ..Refusal::from(error) })
+    }
+}
+
+/// Refuses ids that no token has.
+fn check(reader: &Reader, tokens: &[TokenId]) -> Result<(), Refusal> {
+    let size = reader.tokenizer().vocabulary().size();
+    match tokens.iter().find(|&&token| token as usize >= size) {
+        None => Ok(()),
+        Some(&token) => {
+            let refusal = Refusal::from(Error::UnknownToken { token, size });
+            Err(Refusal { param: Some("token_ids".into()), ..refusal })
+        }
+    }
+}
+
+fn refusal(error: DetectError, text: &Text) -> Refusal {
+    let param = if matches!(text, Text::Plain(_)) { "text" } else { "token_ids" };
+    match error {
+        DetectError::Read(_) => Refusal::field(param, "invalid_value", error.to_string()),
+        DetectError::Form(_) => Refusal::field(param, "another_form", error.to_string()),
+        error => Error::Detect(error).into(),
+    }
+}
+
+fn told(hint: Hint) -> String {
+    match hint {
+        Hint::ChangedCase(form) => format!(
+            "the text is {form}, which makes other tokens of its words: a mark in it is lost unless the letters are \
+             as they were written"
+        ),
+        Hint::Passages => {
+            "only the text as a whole was judged: windows: true looks for marked passages inside it, too".into()
+        }
+    }
+}
+
+/// What is said of a text: the fields of `verdigris detect --json`, more where they are asked for, and the names of
+/// vLLM's detector.
+#[derive(Serialize)]
+struct Body<'a> {
+    format: &'static str,
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    #[serde(flatten)]
+    report: Report<'a>,
+    colours: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    course: Option<Vec<Point>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_marks: Option<Vec<TokenMark<'a>>>,
+    p_value: f64,
+    num_scored_tokens: u64,
+    is_watermarked: bool,
+}
+
+/// The evidence of a beginning of the text.
+#[derive(Serialize)]
+struct Point {
+    tokens: u64,
+    scored: u64,
+    z: f64,
+    log10_p: f64,
+}
+
+impl Point {
+    fn of(evidence: &Evidence) -> Self {
+        let log10_p = evidence.ln_p_corrected() / std::f64::consts::LN_10;
+        Self { tokens: evidence.tokens, scored: evidence.scored, z: evidence.z, log10_p }
+    }
+}
+
+/// What the key sees in a token.
+#[derive(Serialize)]
+struct TokenMark<'a> {
+    start: usize,
+    end: usize,
+    text: std::borrow::Cow<'a, str>,
+    mark: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    green: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f32>,
+}
+
+fn token_marks<'a>(reader: &Reader, judgement: &Judgement<'_>, text: &'a Text) -> Vec<TokenMark<'a>> {
+    let whole: Vec<u8> = match text {
+        Text::Plain(_) => Vec::new(),
+        Text::Tokens(tokens) => {
+            let vocabulary = reader.tokenizer().vocabulary();
+            tokens.iter().flat_map(|&token| vocabulary.bytes(token)).copied().collect()
+        }
+    };
+    let marks = judgement.tokens.iter().map(|(range, mark)| {
+        let text = match text {
+            Text::Plain(text) => text.get(range.clone()).unwrap_or_default().into(),
+            Text::Tokens(_) => {
+                String::from_utf8_lossy(whole.get(range.clone()).unwrap_or_default()).into_owned().into()
+            }
+        };
+        let (mark, told) = match *mark {
+            Mark::Unscored => ("unscored", None),
+            Mark::Forced => ("forced", None),
+            Mark::Repeated { green, score } => ("repeated", Some((green, score))),
+            Mark::Counted { green, score } => ("counted", Some((green, score))),
+        };
+        let (green, score) = told.unzip();
+        TokenMark { start: range.start, end: range.end, text, mark, green, score }
     });
-    json!({
-        "verdict": word, "key_id": judgement.key.id(), "dialect": judgement.key.dialect().name(), "tokens": tokens,
-        "scored": scored, "score": score, "expected": expected, "z": z, "p": judgement.evidence.p(),
-        "log10_p": judgement.evidence.ln_p_corrected() / std::f64::consts::LN_10, "level": level,
-        "passages": passages.collect::<Vec<_>>(),
-        "p_value": judgement.evidence.p(), "num_scored_tokens": scored,
-        "is_watermarked": verdict == Ok(Verdict::Marked),
-    })
+    marks.collect()
 }

@@ -3,6 +3,7 @@
 mod detect;
 mod health;
 mod models;
+mod page;
 mod texts;
 mod tokens;
 
@@ -35,6 +36,9 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/ready", get(health::ready))
         .route("/metrics", get(health::metrics))
         .route("/version", get(health::version))
+        .route("/about", get(page::about))
+        .route("/", get(page::index))
+        .route("/page/{file}", get(page::file))
         .fallback(|| async { Refusal::new(404, "unknown_route", "there is nothing at this address") })
         .method_not_allowed_fallback(|| async {
             Refusal::new(405, "method_not_allowed", "this address takes another method")
@@ -44,12 +48,13 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// Who may not ask is told so, whatever the address, but for `/health`; and what is answered is counted.
+/// Who may not ask is told so, whatever the address, but for `/health` and the page; and what is answered is counted.
 async fn for_all(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let header = request.headers().get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
     let keys = &service.options.api_keys;
-    let may_ask = keys.is_open() || request.uri().path() == "/health" || keys.name_of(header).is_some();
+    let for_all = request.uri().path() == "/health" || page::is_page(request.uri().path());
+    let may_ask = keys.is_open() || for_all || keys.name_of(header).is_some();
     let response = if may_ask {
         next.run(request).await
     } else {

@@ -1,0 +1,38 @@
+// Elements out of data. Nothing here makes HTML of a string.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== null && value !== false) {
+      element.setAttribute(name, value === true ? "" : String(value));
+    }
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** An element of HTML. */
+export function html(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+/** An element of SVG. */
+export function svg(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+/**
+ * A sentence for eyes and ears: parts are strings, and objects with a `text` that is seen and a `spoken` that is read
+ * aloud, such as numbers with exponents.
+ */
+export function sentence(parts) {
+  const nodes = parts.map((part) =>
+    typeof part === "string"
+      ? document.createTextNode(part)
+      : html("span", { class: "number" }, html("span", { "aria-hidden": "true" }, part.text), html("span", { class: "unseen" }, part.spoken)),
+  );
+  const all = document.createDocumentFragment();
+  all.append(...nodes);
+  return all;
+}

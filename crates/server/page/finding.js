@@ -1,0 +1,183 @@
+// A finding on a page: the verdict as a label, the plot, and the text. It takes data, whoever has worked it out.
+
+import { html, sentence } from "./dom.js";
+import { LEFT, plot, summary } from "./plot.js";
+import { coloured, described, legend, pieces, tally } from "./tokens.js";
+import { pValue, spoken, whole, wording } from "./verdict.js";
+
+/** Rows of the table that says what the plot shows. */
+const ROWS = 10;
+
+export class Finding {
+  #found = null;
+  #text = "";
+  #pieces = new Map();
+  #at = null;
+
+  constructor(root) {
+    this.kicker = html("p", { class: "kicker" });
+    this.title = html("h2", {});
+    this.words = html("div", { class: "words" });
+    this.facts = html("dl", {});
+    this.label = html("section", { class: "label", "aria-label": "The finding" }, this.kicker, this.title, this.words, this.facts);
+
+    this.picture = html("div", { class: "picture" });
+    this.slider = html("input", { type: "range", id: "walk", min: 0, value: 0, step: 1 });
+    this.here = html("p", { class: "here", "aria-hidden": "true" });
+    this.walk = html("div", { class: "walk" }, html("label", { for: "walk" }, "Walk through the tokens"), this.slider, this.here);
+    this.table = html("tbody", {});
+    const head = html("tr", {}, html("th", { scope: "col" }, "tokens"), html("th", { scope: "col" }, "z"), html("th", { scope: "col" }, "p"));
+    this.details = html(
+      "details", {}, html("summary", {}, "The same as a table"), html("table", {}, html("thead", {}, head), this.table),
+    );
+    this.evidence = html(
+      "section", { class: "evidence" }, html("h3", {}, "The evidence along the text"),
+      html("p", { class: "note" }, "How small p was after so many tokens. The line climbs where the text agrees with the key more often than chance would."),
+      this.picture, this.walk, this.details,
+    );
+
+    this.key = html("div", {});
+    this.tally = html("p", { class: "note" });
+    this.body = html("div", { class: "text", tabindex: 0, role: "region", "aria-label": "The text, token by token" });
+    this.reading = html("section", { class: "reading" }, html("h3", {}, "The text, token by token"), this.tally, this.key, this.body);
+    root.replaceChildren(this.label, this.evidence, this.reading);
+
+    this.slider.addEventListener("input", () => this.#point(Number(this.slider.value)));
+    this.body.addEventListener("click", (event) => {
+      const token = event.target.dataset?.token;
+      if (token !== undefined) {
+        this.slider.value = token;
+        this.#point(Number(token));
+      }
+    });
+    new ResizeObserver(() => this.#draw()).observe(this.picture);
+  }
+
+  /**
+   * Shows what was found in a text. `kicker` stands above the verdict, `rest` is text that was not looked at yet, and
+   * `keys` and `scheme` are those of `wording`. Returns the verdict as it is read aloud.
+   */
+  show(found, text, { kicker = "Finding", rest = "", ...about } = {}) {
+    const words = wording(found, about);
+    this.#found = found;
+    this.#text = text;
+    this.kicker.textContent = kicker;
+    this.title.textContent = words.title;
+    this.label.dataset.tone = words.tone;
+    this.words.replaceChildren(
+      html("p", { class: "lead" }, sentence(words.lead)),
+      html("p", {}, sentence(words.chance)),
+      words.caveat.length ? html("p", { class: "caveat" }, sentence(words.caveat)) : "",
+      words.passages.length ? html("ol", { class: "passages" }, ...words.passages.map((passage) => this.#passage(passage))) : "",
+      words.hint ? html("p", { class: "caveat" }, `A hint: ${words.hint}.`) : "",
+    );
+    this.facts.replaceChildren(
+      ...words.facts.map(([name, parts]) => html("div", {}, html("dt", {}, name), html("dd", {}, sentence(parts)))),
+    );
+    this.#tokens(rest);
+    this.#rows();
+    this.#draw();
+    return `${words.title}. ${spoken(words.lead)} ${spoken(words.chance)}`;
+  }
+
+  #passage(passage) {
+    const bytes = new TextEncoder().encode(this.#text).slice(passage.start, passage.end);
+    const inside = new TextDecoder().decode(bytes).trim().split(/\s+/);
+    const words = inside.length > 9 ? [...inside.slice(0, 4), "…", ...inside.slice(-4)] : inside;
+    const button = html("button", { type: "button", class: "link" }, `“${words.join(" ")}”`);
+    button.addEventListener("click", () => {
+      const token = this.#found.token_marks?.findIndex((mark) => mark.start >= passage.start) ?? -1;
+      if (token >= 0) {
+        this.slider.value = token;
+        this.#point(token);
+        this.slider.focus();
+      }
+    });
+    return html("li", {}, button, ": ", sentence(passage.words));
+  }
+
+  #tokens(rest) {
+    const { token_marks: marks, passages, colours } = this.#found;
+    this.reading.hidden = this.walk.hidden = !marks;
+    this.#at = null;
+    this.here.textContent = "";
+    this.#pieces.clear();
+    if (!marks) {
+      return;
+    }
+    const spans = coloured(pieces(this.#text, marks, passages));
+    for (const span of spans.children) {
+      if (span.dataset.token !== undefined) {
+        this.#pieces.set(Number(span.dataset.token), span);
+      }
+    }
+    this.body.replaceChildren(spans, rest ? html("span", { class: "t between" }, rest) : "");
+    this.tally.textContent = tally(marks, colours);
+    this.key.replaceChildren(legend(colours, Boolean(passages?.length)));
+    this.walk.hidden = marks.length === 0;
+    this.slider.max = Math.max(0, marks.length - 1);
+    this.slider.value = this.slider.max;
+    this.slider.setAttribute("aria-valuetext", "the end of the text");
+  }
+
+  /** Points at a token in the text, in the plot, and in words. */
+  #point(at) {
+    const { token_marks: marks, course, colours } = this.#found;
+    const mark = marks[at];
+    if (!mark) {
+      return;
+    }
+    this.#pieces.get(this.#at)?.classList.remove("here");
+    this.#at = at;
+    const span = this.#pieces.get(at);
+    span?.classList.add("here");
+    if (span) {
+      const [box, outer] = [span.getBoundingClientRect(), this.body.getBoundingClientRect()];
+      if (box.top < outer.top || box.bottom > outer.bottom) {
+        this.body.scrollTop += box.top - outer.top - outer.height / 3;
+      }
+    }
+    const point = course?.findLast((point) => point.tokens <= at + 1);
+    const parts = [
+      `Token ${whole(at + 1)}, “${mark.text.trim() || "white space"}”: ${described(mark, colours)}`,
+      ...(point ? ["; p so far ", pValue(point.log10_p)] : []),
+      ".",
+    ];
+    this.here.replaceChildren(...parts.map((part) => (typeof part === "string" ? part : part.text)));
+    this.slider.setAttribute("aria-valuetext", spoken(parts));
+    this.#draw();
+  }
+
+  #rows() {
+    const { course } = this.#found;
+    const step = Math.ceil(course.length / ROWS);
+    const rows = course.filter((_, i) => (i + 1) % step === 0 || i === course.length - 1);
+    this.table.replaceChildren(
+      ...rows.map((point) =>
+        html("tr", {}, html("td", {}, whole(point.tokens)), html("td", {}, Number.isFinite(point.z) ? point.z.toFixed(1) : "–"),
+          html("td", {}, sentence([pValue(point.log10_p)]))),
+      ),
+    );
+    this.details.hidden = rows.length === 0;
+  }
+
+  #draw() {
+    const width = Math.floor(this.picture.clientWidth);
+    if (!this.#found?.course || width < LEFT * 2) {
+      return;
+    }
+    const { course, tokens, level, passages = [], token_marks: marks } = this.#found;
+    const place = (byte) => {
+      const at = marks.findIndex((mark) => mark.start >= byte);
+      return at < 0 ? marks.length : at;
+    };
+    const shades = marks ? passages.map((passage) => [place(passage.start), place(passage.end)]) : [];
+    this.picture.replaceChildren(plot({ course, tokens, level, passages: shades, cursor: this.#at }, width));
+    this.evidence.hidden = course.length === 0;
+  }
+
+  /** What the plot shows, in words. */
+  get shape() {
+    return summary(this.#found.course, this.#found.level);
+  }
+}

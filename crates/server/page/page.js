@@ -1,0 +1,265 @@
+// The page of `verdigris serve`: what is typed goes to the server, what is found is shown.
+
+import { Finding } from "./finding.js";
+import * as server from "./server.js";
+import { pValue, spoken, whole } from "./verdict.js";
+
+const byId = (id) => document.getElementById(id);
+
+/** How often a text that is being written is told of to those who listen, in milliseconds. */
+const TOLD_EVERY = 6000;
+
+let about = null;
+let finding = null;
+/** What is being done, so that it can be stopped. */
+let doing = null;
+
+function announce(words) {
+  byId("announce").textContent = words;
+}
+
+function fault(error) {
+  byId("fault").textContent = error ? `${error.message}.` : "";
+  if (error?.status === 401) {
+    wantKey();
+  }
+}
+
+/** Shows what comes in the place of what was there. */
+function shown(found, text, more) {
+  finding ??= new Finding(byId("finding"));
+  const key = about?.keys.find((key) => key.id === found.key_id);
+  const keys = byId("key").value ? 1 : about?.keys.length;
+  return finding.show(found, text, { keys, scheme: key?.scheme, ...more });
+}
+
+function wantKey() {
+  byId("access").hidden = false;
+  byId("api-key").focus();
+}
+
+async function meet() {
+  try {
+    about = await server.about();
+  } catch (error) {
+    byId("server").textContent = error.status === 401 ? "This server answers to those with an API key." : "The server does not answer.";
+    if (error.status === 401) {
+      wantKey();
+    } else {
+      fault(error);
+    }
+    return false;
+  }
+  byId("access").hidden = true;
+  const { model, chat, keys, enforce_all: enforced, max_tokens: most, version } = about;
+  const [key] = keys;
+  const held = keys.length > 1 ? `${keys.length} keys` : key ? `key ${key.id}, ${key.scheme}` : "no key: it can write, and look for nothing";
+  byId("server").textContent = `Model ${model}; ${held}. Version ${version}.`;
+  byId("prompt-label").textContent = chat ? "What to write" : "How the text begins";
+  byId("plain-option").hidden = enforced || keys.length === 0;
+  byId("key-option").hidden = keys.length < 2;
+  byId("key").replaceChildren(new Option("all of them", ""), ...keys.map((key) => new Option(key.id, key.id)));
+  for (const option of byId("length").options) {
+    option.disabled = Number(option.value) > most;
+  }
+  byId("examine-form").querySelector("button.main").disabled = keys.length === 0;
+  return true;
+}
+
+/** How to look, as the options say. */
+function options() {
+  const schema = byId("schema").value.trim();
+  return {
+    level: Number(byId("level").value),
+    windows: byId("windows").checked,
+    ...(byId("key").value && { key_id: byId("key").value }),
+    ...(schema && { schema }),
+  };
+}
+
+/** Does one thing at a time: what was being done ends. */
+async function only(form, work) {
+  doing?.abort();
+  const mine = (doing = new AbortController());
+  form.setAttribute("aria-busy", "true");
+  fault(null);
+  try {
+    await work(mine.signal);
+  } catch (error) {
+    if (error.name !== "AbortError") {
+      fault(error);
+    }
+  } finally {
+    form.removeAttribute("aria-busy");
+    if (doing === mine) {
+      doing = null;
+    }
+  }
+}
+
+function examine() {
+  const text = byId("text").value.toWellFormed?.() ?? byId("text").value;
+  if (text.trim() === "") {
+    fault({ message: "There is no text yet: paste one, or open a file" });
+    byId("text").focus();
+    return;
+  }
+  only(byId("examine-form"), async (signal) => {
+    announce("Examining.");
+    const found = await server.detect({ text, ...options() }, signal);
+    announce(shown(found, text, { kicker: "Finding" }));
+    byId("finding").focus({ preventScroll: window.innerWidth > 900 });
+  });
+}
+
+/** What is said while a text is being written. */
+function progress(found) {
+  const p = spoken([pValue(found.log10_p)]);
+  return `${whole(found.tokens)} tokens so far; p is ${p}.`;
+}
+
+function write() {
+  const prompt = byId("prompt").value;
+  if (prompt.trim() === "") {
+    fault({ message: about?.chat ? "Say first what to write" : "Say first how the text begins" });
+    byId("prompt").focus();
+    return;
+  }
+  only(byId("write-form"), async (signal) => {
+    byId("stop").disabled = false;
+    announce("Writing.");
+    let [text, looked, told] = ["", "", Date.now()];
+    let looking = null;
+    const looks = about?.keys.length > 0;
+    const look = async (kicker) => {
+      looked = text;
+      const found = await server.detect({ text: looked, level: Number(byId("level").value) }, signal);
+      const words = shown(found, looked, { kicker, rest: text.slice(looked.length) });
+      if (Date.now() - told > TOLD_EVERY) {
+        told = Date.now();
+        announce(progress(found));
+      }
+      return words;
+    };
+    try {
+      for await (const piece of server.write(
+        {
+          chat: about?.chat, prompt, max_tokens: Number(byId("length").value), temperature: 0.8, ignore_eos: !about?.chat,
+          ...(byId("plain").checked && !byId("plain-option").hidden && { watermarking: false }),
+        },
+        signal,
+      )) {
+        text += piece.text;
+        // One look at a time, at all that is there when it begins: a piece more or less makes no new one.
+        if (looks && !looking && text.trim() && text !== looked) {
+          looking = look("While it is written").finally(() => (looking = null));
+          looking.catch(() => {});
+        }
+      }
+      await looking;
+      announce(looks && text.trim() ? `Written. ${await look("Written just now")}` : "Written.");
+    } finally {
+      byId("stop").disabled = true;
+      if (signal.aborted) {
+        announce("Stopped.");
+      }
+    }
+  });
+}
+
+function tabs() {
+  const all = [...document.querySelectorAll("[role=tab]")];
+  const choose = (tab) => {
+    for (const other of all) {
+      const chosen = other === tab;
+      other.setAttribute("aria-selected", String(chosen));
+      other.tabIndex = chosen ? 0 : -1;
+      byId(other.getAttribute("aria-controls")).hidden = !chosen;
+    }
+    fault(null);
+  };
+  for (const [at, tab] of all.entries()) {
+    tab.addEventListener("click", () => choose(tab));
+    tab.addEventListener("keydown", ({ key }) => {
+      const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: all.length - 1 }[key];
+      if (to !== undefined) {
+        const next = all[(to + all.length) % all.length];
+        choose(next);
+        next.focus();
+      }
+    });
+  }
+}
+
+/** Takes the text of a file. */
+async function open(file) {
+  if (!file) {
+    return;
+  }
+  const most = about?.max_body ?? 4 << 20;
+  if (file.size > most / 2) {
+    fault({ message: `${file.name} is larger than this page takes: verdigris detect reads texts of any length` });
+    return;
+  }
+  fault(null);
+  byId("text").value = await file.text();
+  announce(`${file.name} is open.`);
+  byId("text").focus();
+}
+
+function files() {
+  const area = byId("text");
+  byId("file").addEventListener("change", (event) => open(event.target.files[0]));
+  const over = (event) => {
+    if (event.dataTransfer?.types.includes("Files")) {
+      event.preventDefault();
+      area.classList.toggle("over", event.type !== "dragleave");
+    }
+  };
+  ["dragenter", "dragover", "dragleave"].forEach((type) => area.addEventListener(type, over));
+  area.addEventListener("drop", (event) => {
+    area.classList.remove("over");
+    const [file] = event.dataTransfer?.files ?? [];
+    if (file) {
+      event.preventDefault();
+      open(file);
+    }
+  });
+}
+
+function submits(id, work) {
+  const form = byId(id);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    work();
+  });
+  // As in other programs: a line of its own is what the enter key alone makes.
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.tagName === "TEXTAREA") {
+      event.preventDefault();
+      work();
+    }
+  });
+}
+
+tabs();
+files();
+submits("examine-form", examine);
+submits("write-form", write);
+submits("access-form", async () => {
+  server.use(byId("api-key").value);
+  byId("api-key").value = "";
+  fault(null);
+  if (await meet()) {
+    announce("The key is taken.");
+    byId("text").focus();
+  } else {
+    fault({ message: "The server does not take this key" });
+  }
+});
+byId("stop").addEventListener("click", () => doing?.abort());
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("finding").focus();
+});
+meet();

@@ -1,0 +1,84 @@
+// What the page asks of the server. The API key is a variable of this module, and stands nowhere else.
+
+let key = "";
+
+/** Takes the API key for what is asked from now on. */
+export function use(secret) {
+  key = secret.trim();
+}
+
+/** An answer that is no answer. */
+export class Refusal extends Error {
+  constructor(status, error) {
+    super(error?.message ?? `the server answered with status ${status}`);
+    this.status = status;
+    this.code = error?.code ?? null;
+  }
+}
+
+async function ask(path, body, signal) {
+  const headers = { Accept: "application/json" };
+  if (key) {
+    headers.Authorization = `Bearer ${key}`;
+  }
+  const options = { headers, signal, cache: "no-store", credentials: "omit", redirect: "error" };
+  if (body !== undefined) {
+    headers["Content-Type"] = "application/json";
+    Object.assign(options, { method: "POST", body: JSON.stringify(body) });
+  }
+  const response = await fetch(path, options);
+  if (!response.ok) {
+    const told = await response.json().catch(() => null);
+    throw new Refusal(response.status, told?.error);
+  }
+  return response;
+}
+
+/** Which model and keys there are. */
+export async function about() {
+  return (await ask("/about")).json();
+}
+
+/** What a text is, with its tokens if there are not too many. */
+export async function detect(request, signal) {
+  try {
+    return await (await ask("/detect", { ...request, course: true, tokens: true }, signal)).json();
+  } catch (error) {
+    if (error.code !== "too_many_tokens") {
+      throw error;
+    }
+    return (await ask("/detect", { ...request, course: true }, signal)).json();
+  }
+}
+
+/** The pieces of a text as they are written; the last comes with what the answer says of its mark. */
+export async function* write({ chat, prompt, ...request }, signal) {
+  const [path, begins] = chat
+    ? ["/v1/chat/completions", { messages: [{ role: "user", content: prompt }] }]
+    : ["/v1/completions", { prompt }];
+  const response = await ask(path, { ...begins, ...request, stream: true }, signal);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let waiting = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) {
+      return;
+    }
+    const lines = (waiting + value).split(/\r?\n/);
+    waiting = lines.pop();
+    for (const line of lines) {
+      const data = line.startsWith("data:") ? line.slice(5).trim() : "";
+      if (data === "[DONE]") {
+        return;
+      }
+      if (data) {
+        const event = JSON.parse(data);
+        if (event.error) {
+          throw new Refusal(200, event.error);
+        }
+        const choice = event.choices?.[0];
+        yield { text: choice?.delta?.content ?? choice?.text ?? "", watermark: choice?.watermark ?? null };
+      }
+    }
+  }
+}

@@ -1,0 +1,173 @@
+// What a finding means, in words that claim no more than it does. Data in, data out: no page, no server.
+
+const SUPERSCRIPTS = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+const REPAIRS = {
+  invisible: "invisible characters",
+  homoglyph: "look-alike letters",
+  decorative: "decorative letters",
+  space: "odd spaces",
+  composition: "decomposed letters",
+  "line-end": "carriage returns",
+};
+
+/** A whole number with its thousands apart. */
+export function whole(number) {
+  return Math.round(number).toLocaleString("en-US");
+}
+
+/** 10 to some power, to be seen and to be read aloud. */
+export function powerOfTen(exponent) {
+  const raised = [...String(exponent)].map((digit) => SUPERSCRIPTS[digit]).join("");
+  return { text: `10${raised}`, spoken: `10 to the power of ${exponent < 0 ? `minus ${-exponent}` : exponent}` };
+}
+
+/** A p-value by its logarithm to base 10, which may be far below what a number can hold. */
+export function pValue(log10) {
+  if (log10 > -3) {
+    const text = (10 ** log10).toFixed(log10 > -1 ? 2 : 4);
+    return { text, spoken: text };
+  }
+  let exponent = Math.floor(log10);
+  let mantissa = 10 ** (log10 - exponent);
+  if (mantissa >= 9.95) {
+    [mantissa, exponent] = [1, exponent + 1];
+  }
+  const power = powerOfTen(exponent);
+  const first = mantissa.toFixed(1);
+  return { text: `${first} × ${power.text}`, spoken: `${first} times ${power.spoken}` };
+}
+
+/** The same as odds. */
+export function odds(log10) {
+  const p = 10 ** log10;
+  if (p >= 0.095) {
+    return p > 0.95 ? "nearly every one does" : `about ${Math.max(1, Math.round(p * 10))} in 10 do`;
+  }
+  const digits = -log10;
+  if (digits >= 15) {
+    return `fewer than one in a number with ${Math.floor(digits)} digits`;
+  }
+  const names = [[12, "trillion"], [9, "billion"], [6, "million"]];
+  const [power, name] = names.find(([power]) => digits >= power) ?? [0, ""];
+  const scaled = 10 ** (digits - power);
+  const rounded = Number(scaled.toPrecision(2));
+  return `about one in ${whole(rounded)}${name && ` ${name}`}`;
+}
+
+function list(ids) {
+  return ids.length < 2 ? ids.join("") : `${ids.slice(0, -1).join(", ")} and ${ids.at(-1)}`;
+}
+
+function facts(found, scheme) {
+  const count = whole(found.tokens);
+  const score = found.colours ? whole(found.score) : found.score.toFixed(1);
+  const rows = [
+    ["p-value", [pValue(found.log10_p)]],
+    ["z", [Number.isFinite(found.z) ? found.z.toFixed(2) : "not known for this key"]],
+    ["Tokens", [`${count}, of which ${whole(found.scored)} counted`]],
+    [found.colours ? "Green" : "Score", [`${score}, and ${found.expected.toFixed(1)} by chance`]],
+    ["Key", [found.key_id]],
+    ["Scheme", [scheme ?? found.dialect]],
+  ];
+  if (found.looks > 1) {
+    rows.push(["Looks paid for", [whole(found.looks)]]);
+  }
+  if (found.repairs) {
+    rows.push(["Repaired", [found.repairs.map(([what, times]) => `${times} ${REPAIRS[what] ?? what}`).join(", ")]]);
+  }
+  if (found.forced !== undefined) {
+    rows.push(["Forced by the form", [`${whole(found.forced)} tokens, not counted`]]);
+  }
+  if (found.payload !== undefined) {
+    rows.push(["Payload", [`0x${found.payload.toString(16)}`]]);
+  }
+  return rows;
+}
+
+function passages(found) {
+  return (found.passages ?? []).map((passage) => ({
+    start: passage.start,
+    end: passage.end,
+    words: [`z ${passage.z.toFixed(1)}, p `, pValue(passage.log10_p), `, key ${passage.key_id}`],
+  }));
+}
+
+/**
+ * The words for a finding, as `POST /detect` and `verdigris detect --json` have it.
+ *
+ * `keys` is how many keys were looked with, `scheme` what the key marks with, in words. What comes back: `tone`
+ * (`marked`, `plain` or `open`), `title`, `lead`, `chance` and `caveat` (lists of parts), `facts` (pairs of a name and
+ * parts), `passages`, and `hint`.
+ */
+export function wording(found, { keys = 1, scheme } = {}) {
+  const p = pValue(found.log10_p);
+  const common = { facts: facts(found, scheme), passages: passages(found), hint: found.hint ?? null };
+  switch (found.verdict) {
+    case "marked":
+      return {
+        ...common,
+        tone: "marked",
+        title: "Marked",
+        lead: [`This text carries the mark of the key ${found.key_id}.`],
+        chance: [
+          "Of texts written without that key, at most a share of ", p, " would look as marked as this one: ",
+          `${odds(found.log10_p)}.`,
+        ],
+        caveat: ["Whoever holds the key can write such text, so this does not say who did."],
+      };
+    case "marked in part": {
+      const ids = [...new Set(common.passages.length ? found.passages.map((passage) => passage.key_id) : [found.key_id])];
+      return {
+        ...common,
+        tone: "marked",
+        title: "Marked in part",
+        lead: [`Passages of this text carry the mark of the ${ids.length > 1 ? "keys" : "key"} ${list(ids)}.`],
+        chance: [
+          "In a text written without the key, any such passage would be found with a probability of at most ",
+          pValue(Math.log10(found.level)), ".",
+        ],
+        caveat: ["Whoever holds the key can write such text, so this does not say who did."],
+      };
+    }
+    case "too short":
+      return {
+        ...common,
+        tone: "open",
+        title: "Not enough evidence",
+        lead: ["The text is too short to say anything."],
+        chance: [
+          `${whole(found.scored)} of its tokens can be counted`,
+          found.needed ? `, and at least ${whole(found.needed)} are needed` : "",
+          ": even a text that is marked throughout could not be told from chance.",
+        ],
+        caveat: [],
+      };
+    case "not enough evidence":
+      return {
+        ...common,
+        tone: "open",
+        title: "Not enough evidence",
+        lead: [`No mark of the key ${found.key_id} was found, and none was to be.`],
+        chance: ["The text left its writer so little choice that a mark in it could not be told from chance."],
+        caveat: [],
+      };
+    default:
+      return {
+        ...common,
+        tone: "plain",
+        title: keys > 1 ? "No mark of these keys" : "No mark of this key",
+        lead: [keys > 1 ? `None of ${whole(keys)} keys has left a mark that shows.` : `The key ${found.key_id} has left no mark that shows.`],
+        chance: ["Of texts written without it, a share of ", p, ` look as marked as this one: ${odds(found.log10_p)}.`],
+        caveat: [
+          "This does not say who or what wrote the text. Another key, or none, leaves no such mark, and heavy editing, ",
+          "paraphrase or a lack of choice can remove one.",
+        ],
+      };
+  }
+}
+
+/** Parts of a sentence as they are read aloud. */
+export function spoken(parts) {
+  return parts.map((part) => (typeof part === "string" ? part : part.spoken)).join("");
+}

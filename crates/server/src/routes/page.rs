@@ -1,0 +1,110 @@
+//! The page for people: files that the program holds, and what the page has to know of the server.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use crate::protocol::Refusal;
+use crate::service::Service;
+
+/// Scripts and styles are files of this server's, and nothing else is loaded, sent or framed.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// A file of the page.
+struct File {
+    name: &'static str,
+    kind: &'static str,
+    text: &'static str,
+}
+
+const HTML: File = File { name: "", kind: "text/html; charset=utf-8", text: include_str!("../../page/index.html") };
+
+macro_rules! files {
+    ($($name:literal as $kind:literal),* $(,)?) => {
+        &[$(File { name: $name, kind: $kind, text: include_str!(concat!("../../page/", $name)) }),*]
+    };
+}
+
+/// What the page loads.
+const FILES: &[File] = files![
+    "page.css" as "text/css; charset=utf-8",
+    "icon.svg" as "image/svg+xml",
+    "page.js" as "text/javascript; charset=utf-8",
+    "dom.js" as "text/javascript; charset=utf-8",
+    "finding.js" as "text/javascript; charset=utf-8",
+    "plot.js" as "text/javascript; charset=utf-8",
+    "server.js" as "text/javascript; charset=utf-8",
+    "tokens.js" as "text/javascript; charset=utf-8",
+    "verdict.js" as "text/javascript; charset=utf-8",
+];
+
+/// Whether an address is the page's own, which has no secret and asks for no key.
+pub(super) fn is_page(path: &str) -> bool {
+    path == "/" || path.starts_with("/page/")
+}
+
+pub(super) async fn index(headers: HeaderMap) -> Response {
+    HTML.sent(&headers)
+}
+
+pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let file = FILES.iter().find(|file| file.name == name);
+    let file = file.ok_or_else(|| Refusal::new(404, "unknown_route", "the page has no such file"))?;
+    Ok(file.sent(&headers))
+}
+
+impl File {
+    /// The file, or that whoever asks has it already.
+    fn sent(&self, headers: &HeaderMap) -> Response {
+        let tag = self.tag();
+        let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
+        let is_known = known.is_some_and(|tags| tags.split(',').any(|known| known.trim() == tag));
+        let mut response = if is_known {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            ([(header::CONTENT_TYPE, self.kind)], self.text).into_response()
+        };
+        let fixed: [(HeaderName, &'static str); 8] = [
+            (header::CONTENT_SECURITY_POLICY, POLICY),
+            (header::CACHE_CONTROL, "no-cache"),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::X_FRAME_OPTIONS, "DENY"),
+            (header::REFERRER_POLICY, "no-referrer"),
+            (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+            (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+            (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
+        ];
+        let all = response.headers_mut();
+        fixed.into_iter().for_each(|(name, value)| drop(all.insert(name, HeaderValue::from_static(value))));
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            all.insert(header::ETAG, tag);
+        }
+        response
+    }
+
+    /// A name for what is in it: another program may have another page.
+    fn tag(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        self.text.hash(&mut hasher);
+        format!("\"{:016x}\"", hasher.finish())
+    }
+}
+
+/// What the page has to know: which keys there are, and how the model is asked.
+pub(super) async fn about(State(service): State<Arc<Service>>) -> Json<Value> {
+    let keys = service.keys_named(None).unwrap_or_default();
+    let keys =
+        keys.iter().map(|key| json!({"id": key.id(), "dialect": key.dialect().name(), "scheme": key.describe()}));
+    Json(json!({
+        "version": env!("CARGO_PKG_VERSION"), "model": service.options.model,
+        "chat": service.engine.chat_template().is_ok(), "keys": keys.collect::<Vec<_>>(),
+        "enforce_all": service.options.enforce_all, "max_tokens": service.options.max_tokens,
+        "max_body": service.options.max_body,
+    }))
+}
