@@ -1,7 +1,7 @@
 // A finding on a page: the verdict as a label, the plot, and the text. It takes data, whoever has worked it out.
 
 import { html, sentence } from "./dom.js";
-import { LEFT, plot, summary } from "./plot.js";
+import { LEFT, plot } from "./plot.js";
 import { coloured, described, legend, pieces, tally } from "./tokens.js";
 import { pValue, spoken, whole, wording } from "./verdict.js";
 
@@ -19,12 +19,12 @@ export class Finding {
     this.title = html("h2", {});
     this.words = html("div", { class: "words" });
     this.facts = html("dl", {});
-    this.label = html("section", { class: "label", "aria-label": "The finding" }, this.kicker, this.title, this.words, this.facts);
+    this.label = html("section", { class: "label", tabindex: -1, "aria-label": "The finding" }, this.kicker, this.title, this.words, this.facts);
 
     this.picture = html("div", { class: "picture" });
     this.slider = html("input", { type: "range", id: "walk", min: 0, value: 0, step: 1 });
     this.here = html("p", { class: "here", "aria-hidden": "true" });
-    this.walk = html("div", { class: "walk" }, html("label", { for: "walk" }, "Walk through the tokens"), this.slider, this.here);
+    this.walk = html("div", { class: "walk" }, this.slider, html("label", { for: "walk" }, "Walk through the tokens"), this.here);
     this.table = html("tbody", {});
     const head = html("tr", {}, html("th", { scope: "col" }, "tokens"), html("th", { scope: "col" }, "z"), html("th", { scope: "col" }, "p"));
     this.details = html(
@@ -149,7 +149,7 @@ export class Finding {
   }
 
   #rows() {
-    const { course } = this.#found;
+    const course = this.#found.course ?? [];
     const step = Math.ceil(course.length / ROWS);
     const rows = course.filter((_, i) => (i + 1) % step === 0 || i === course.length - 1);
     this.table.replaceChildren(
@@ -162,8 +162,10 @@ export class Finding {
   }
 
   #draw() {
+    // What is hidden has no width.
+    this.evidence.hidden = !this.#found?.course?.length;
     const width = Math.floor(this.picture.clientWidth);
-    if (!this.#found?.course || width < LEFT * 2) {
+    if (this.evidence.hidden || width < LEFT * 2) {
       return;
     }
     const { course, tokens, level, passages = [], token_marks: marks } = this.#found;
@@ -173,11 +175,10 @@ export class Finding {
     };
     const shades = marks ? passages.map((passage) => [place(passage.start), place(passage.end)]) : [];
     this.picture.replaceChildren(plot({ course, tokens, level, passages: shades, cursor: this.#at }, width));
-    this.evidence.hidden = course.length === 0;
   }
 
-  /** What the plot shows, in words. */
-  get shape() {
-    return summary(this.#found.course, this.#found.level);
+  /** Takes whoever reads to the verdict. */
+  focus(options) {
+    this.label.focus(options);
   }
 }

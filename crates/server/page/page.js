@@ -108,7 +108,7 @@ function examine() {
     announce("Examining.");
     const found = await server.detect({ text, ...options() }, signal);
     announce(shown(found, text, { kicker: "Finding" }));
-    byId("finding").focus({ preventScroll: window.innerWidth > 900 });
+    finding.focus({ preventScroll: window.innerWidth > 900 });
   });
 }
 
@@ -260,6 +260,6 @@ submits("access-form", async () => {
 byId("stop").addEventListener("click", () => doing?.abort());
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
-  byId("finding").focus();
+  document.querySelector("#finding .label").focus();
 });
 meet();

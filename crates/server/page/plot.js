@@ -3,7 +3,8 @@
 import { svg } from "./dom.js";
 import { pValue, powerOfTen, spoken, whole } from "./verdict.js";
 
-const TOP = 14;
+const TOP = 24;
+/** Right of the plot: half of a number. */
 const RIGHT = 14;
 const BOTTOM = 34;
 /** Left of the plot: its numbers. */
@@ -51,6 +52,10 @@ export function plot({ course, tokens, level, passages = [], cursor = null }, wi
   const points = [[0, 0], ...course.map((point) => [point.tokens, digits(point.log10_p)])];
   const path = points.map(([token, value], i) => `${i ? "L" : "M"}${x(token).toFixed(1)} ${y(value).toFixed(1)}`).join("");
   const last = points.at(-1);
+  // Where the line passes the level its name stands below, at the end; else above, at the beginning.
+  const nameAt = last[1] > needed
+    ? { x: width - RIGHT - 6, y: y(needed) + 16, "text-anchor": "end" }
+    : { x: LEFT + 6, y: y(needed) - 7 };
   const picture = svg("svg", {
     class: "plot", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": summary(course, level),
   });
@@ -72,11 +77,11 @@ export function plot({ course, tokens, level, passages = [], cursor = null }, wi
   }
   picture.append(
     svg("line", { class: "axis", x1: LEFT, x2: width - RIGHT, y1: TOP + tall, y2: TOP + tall }),
-    svg("text", { class: "name", x: LEFT - 8, y: TOP + tall + 18, "text-anchor": "end" }, "p"),
+    svg("text", { class: "name", x: LEFT - 8, y: 10, "text-anchor": "end" }, "p"),
     svg("text", { class: "name", x: width - RIGHT, y: height - 3, "text-anchor": "end" }, "tokens"),
     svg("path", { class: "area", d: `${path}L${x(last[0]).toFixed(1)} ${y(0)}Z` }),
     svg("line", { class: "level", x1: LEFT, x2: width - RIGHT, y1: y(needed), y2: y(needed) }),
-    svg("text", { class: "level-name", x: LEFT + 6, y: y(needed) - 6 }, "called marked from here"),
+    svg("text", { class: "level-name", ...nameAt }, "called marked from here"),
     svg("path", { class: "curve", d: path }),
     svg("circle", { class: "end", cx: x(last[0]), cy: y(last[1]), r: 3.5 }),
   );

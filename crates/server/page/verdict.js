@@ -42,11 +42,11 @@ export function pValue(log10) {
 export function odds(log10) {
   const p = 10 ** log10;
   if (p >= 0.095) {
-    return p > 0.95 ? "nearly every one does" : `about ${Math.max(1, Math.round(p * 10))} in 10 do`;
+    return p > 0.95 ? "nearly all of them" : `about ${Math.max(1, Math.round(p * 10))} in 10`;
   }
   const digits = -log10;
   if (digits >= 15) {
-    return `fewer than one in a number with ${Math.floor(digits)} digits`;
+    return `less than one in a number with ${Math.floor(digits)} digits`;
   }
   const names = [[12, "trillion"], [9, "billion"], [6, "million"]];
   const [power, name] = names.find(([power]) => digits >= power) ?? [0, ""];
@@ -66,7 +66,7 @@ function facts(found, scheme) {
     ["p-value", [pValue(found.log10_p)]],
     ["z", [Number.isFinite(found.z) ? found.z.toFixed(2) : "not known for this key"]],
     ["Tokens", [`${count}, of which ${whole(found.scored)} counted`]],
-    [found.colours ? "Green" : "Score", [`${score}, and ${found.expected.toFixed(1)} by chance`]],
+    [found.colours ? "Green" : "Score", [`${score}, where chance gives ${found.expected.toFixed(1)}`]],
     ["Key", [found.key_id]],
     ["Scheme", [scheme ?? found.dialect]],
   ];
@@ -111,8 +111,8 @@ export function wording(found, { keys = 1, scheme } = {}) {
         title: "Marked",
         lead: [`This text carries the mark of the key ${found.key_id}.`],
         chance: [
-          "Of texts written without that key, at most a share of ", p, " would look as marked as this one: ",
-          `${odds(found.log10_p)}.`,
+          "A text written without that key would look as marked as this one with a probability of at most ", p,
+          `: ${odds(found.log10_p)}.`,
         ],
         caveat: ["Whoever holds the key can write such text, so this does not say who did."],
       };
@@ -158,7 +158,7 @@ export function wording(found, { keys = 1, scheme } = {}) {
         tone: "plain",
         title: keys > 1 ? "No mark of these keys" : "No mark of this key",
         lead: [keys > 1 ? `None of ${whole(keys)} keys has left a mark that shows.` : `The key ${found.key_id} has left no mark that shows.`],
-        chance: ["Of texts written without it, a share of ", p, ` look as marked as this one: ${odds(found.log10_p)}.`],
+        chance: ["Texts written without it look as marked as this one with a probability of ", p, `: ${odds(found.log10_p)}.`],
         caveat: [
           "This does not say who or what wrote the text. Another key, or none, leaves no such mark, and heavy editing, ",
           "paraphrase or a lack of choice can remove one.",
