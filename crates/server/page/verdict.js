@@ -64,7 +64,7 @@ function facts(found, scheme) {
   const score = found.colours ? whole(found.score) : found.score.toFixed(1);
   const rows = [
     ["p-value", [pValue(found.log10_p)]],
-    ["z", [Number.isFinite(found.z) ? found.z.toFixed(2) : "not known for this key"]],
+    ["z", [Number.isFinite(found.z) ? found.z.toFixed(2).replace("-", "−") : "not known for this key"]],
     ["Tokens", [`${count}, of which ${whole(found.scored)} counted`]],
     [found.colours ? "Green" : "Score", [`${score}, where chance gives ${found.expected.toFixed(1)}`]],
     ["Key", [found.key_id]],
