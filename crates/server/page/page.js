@@ -11,6 +11,9 @@ const TOLD_EVERY = 6000;
 
 let about = null;
 let finding = null;
+/** While a text is written it is looked at again before so many pieces more have come: what is faster waits. */
+const PIECES = 8;
+
 /** What is being done, so that it can be stopped. */
 let doing = null;
 
@@ -128,11 +131,11 @@ function write() {
   only(byId("write-form"), async (signal) => {
     byId("stop").disabled = false;
     announce("Writing.");
-    let [text, looked, told] = ["", "", Date.now()];
+    let [text, looked, told, since] = ["", "", Date.now(), 0];
     let looking = null;
     const looks = about?.keys.length > 0;
     const look = async (kicker) => {
-      looked = text;
+      [looked, since] = [text, 0];
       const found = await server.detect({ text: looked, level: Number(byId("level").value) }, signal);
       const words = shown(found, looked, { kicker, rest: text.slice(looked.length) });
       if (Date.now() - told > TOLD_EVERY) {
@@ -150,7 +153,11 @@ function write() {
         signal,
       )) {
         text += piece.text;
-        // One look at a time, at all that is there when it begins: a piece more or less makes no new one.
+        since += 1;
+        if (since >= PIECES) {
+          await looking;
+        }
+        // One look at a time, at all that is there when it begins.
         if (looks && !looking && text.trim() && text !== looked) {
           looking = look("While it is written").finally(() => (looking = null));
           looking.catch(() => {});
