@@ -15,7 +15,7 @@ use crate::dispatch::dispatch;
 use crate::format::Format;
 use crate::out::Out;
 use crate::pool;
-use crate::simd::LANES;
+use crate::simd::{LANES, LINE};
 use crate::weights::{Weights, decode_row};
 
 /// Bytes of weights, times sets of eight rows, below which one thread is faster than two. Miri is to see several.
@@ -26,6 +26,10 @@ const MANY: usize = 16;
 
 /// Columns that are decoded at a time then.
 const PANEL: usize = 16;
+
+/// Memory is asked for so many bytes before it is read: columns are shorter than what processors notice as a stream, and
+/// what they fetch by themselves ends with a page.
+const AHEAD: usize = 8192;
 
 /// Multiplies rows by a weight matrix: `out[i][j] = sum over c of x[i][c] * w[j][c]`.
 ///
@@ -326,6 +330,9 @@ fn tile<S: Bytewise, F: Decode, const M: usize, const N: usize>(
         for (b, bytes) in bytes.iter_mut().enumerate() {
             // SAFETY: column `b` begins at `b * stride` and has the bytes of all steps.
             *bytes = unsafe { w.get_unchecked(b * stride + step * F::STEP_BYTES..).get_unchecked(..F::STEP_BYTES) };
+            for line in (0..F::STEP_BYTES).step_by(LINE) {
+                unit.prefetch(bytes.as_ptr().wrapping_add(AHEAD + line));
+            }
         }
         let mut heads = [F::header(unit, bytes[0]); N];
         for b in 1..N {

@@ -8,13 +8,11 @@ use super::Heads;
 use crate::bytewise::{Body, Bytewise};
 use crate::decode::{self, Decode};
 use crate::format::{self, Format};
+use crate::simd::LINE;
 use crate::weights::decode_row;
 
 /// Memory is asked for so many tokens before it is read.
 const AHEAD: usize = 32;
-
-/// Bytes that come from memory together.
-const LINE: usize = 64;
 
 /// Keys or values of one layer: `t x kv_heads x head_dim`, as they are stored, in one piece or in pages.
 #[derive(Clone, Copy, Debug)]

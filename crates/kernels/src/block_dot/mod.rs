@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use crate::bytewise::{Body, Bytewise};
 use crate::out::Out;
-use crate::simd::LANES;
+use crate::simd::{LANES, LINE};
 use crate::weights::Weights;
 use columns::Columns;
 use rows::{BLOCK, Block, excess};
@@ -39,7 +39,12 @@ fn tile<S: Bytewise, F: BlockDot, const M: usize>(
     let (stored, bytes) = (F::FORMAT.block(), F::FORMAT.block_bytes());
     assert!(x.iter().all(|x| x.len() == k / BLOCK), "rows of {k}");
     let mut sums = [unit.zero(); M];
+    // The next sixteen columns, of which each group asks for as much as it takes.
+    let soon = w.as_ptr().wrapping_add(LANES * stride);
     for group in 0..k / stored {
+        for line in (group * LANES * bytes..(group + 1) * LANES * bytes).step_by(LINE) {
+            unit.prefetch(soon.wrapping_add(line));
+        }
         let columns = Columns::new(&w[group * bytes..], stride, bytes);
         let head = F::header(unit, columns);
         for part in 0..F::PARTS {

@@ -200,7 +200,7 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn prefetch(self, at: *const u8) {
         // SAFETY: every x86-64 has it; an address that is none is no fault.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
 
     #[inline(always)]
@@ -436,7 +436,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn prefetch(self, at: *const u8) {
         // SAFETY: every x86-64 has it; an address that is none is no fault.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
 
     #[inline(always)]
