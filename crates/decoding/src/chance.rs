@@ -5,6 +5,8 @@
 
 use verdigris_logits::{Purpose, Random, Row, Sampler, TokenId};
 
+use crate::law;
+
 /// The random decisions of decoding. Positions count the tokens before the one decided, prompt included.
 pub trait Chance {
     /// A token from the law of a row, or `None` where the row allows none.
@@ -57,7 +59,7 @@ impl Chance for Seeded {
 fn invert(law: &[f64], u: f64) -> TokenId {
     let mut left = u;
     let mut chosen = 0;
-    for (token, &p) in law.iter().enumerate() {
+    for (token, p) in law::tokens(law) {
         if p > 0.0 {
             chosen = token;
             left -= p;

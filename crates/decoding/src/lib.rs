@@ -32,6 +32,7 @@ pub mod draft_length;
 pub mod drafter;
 pub mod enumerate;
 pub mod guide;
+mod law;
 pub mod limits;
 pub mod pass;
 pub mod perplexity;

@@ -21,6 +21,7 @@ use crate::chance::Chance;
 use crate::device_sampling::DeviceSampling;
 use crate::draft_length::{Call, Chooser, DraftLength, DraftMemory, Judged};
 use crate::drafter::Drafter;
+use crate::law;
 use crate::limits::{Limits, Stop};
 use crate::rules::block::{self, Drawn};
 use crate::rules::typical::Typical;
@@ -458,7 +459,7 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
             return Ok((token, matching(tree, at, token)));
         }
         self.target.sampler.distribution_into(&self.row, &mut self.law);
-        if self.law.iter().all(|&p| p == 0.0) {
+        if law::is_dead(&self.law) {
             return Err(DecodeError::no_token(&self.row, position));
         }
         let (chance, rest) = (&mut self.chance, &mut self.rest);
@@ -508,7 +509,7 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
             self.accept(node);
         }
         let (law, position) = (&mut laws[standing], self.text.len());
-        let token = if law.iter().all(|&p| p == 0.0) {
+        let token = if law::is_dead(law) {
             self.load_row(standing.checked_sub(1));
             return Err(DecodeError::no_token(&self.row, position));
         } else if let Some(next) = drafts.get(standing) {

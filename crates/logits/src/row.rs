@@ -229,9 +229,15 @@ impl Row {
     pub fn distribution_into(&self, law: &mut Vec<f64>) {
         law.clear();
         let Some(max) = self.max() else { return law.resize(self.len(), 0.0) };
-        law.extend(self.logits.iter().map(|&z| weight(z, max)));
-        let total: f64 = law.iter().sum();
-        law.iter_mut().for_each(|w| *w /= total);
+        law.resize(self.len(), 0.0);
+        let mut total = 0.0;
+        for (law, logits) in allowed(law, &self.logits) {
+            for (w, &z) in law.iter_mut().zip(logits) {
+                *w = weight(z, max);
+                total += *w;
+            }
+        }
+        allowed(law, &self.logits).for_each(|(law, _)| law.iter_mut().for_each(|w| *w /= total));
     }
 }
 
@@ -261,6 +267,11 @@ impl Steps {
             }
         }
     }
+}
+
+/// The blocks of a row that allow a token, with what a law has there.
+fn allowed<'a>(law: &'a mut [f64], logits: &'a [f32]) -> impl Iterator<Item = (&'a mut [f64], &'a [f32])> {
+    law.chunks_mut(BLOCK).zip(logits.chunks(BLOCK)).filter(|(_, logits)| !is_forbidden(logits))
 }
 
 /// The sum of the weights of tokens, which are added in the order of their ids.

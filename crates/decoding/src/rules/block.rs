@@ -14,6 +14,8 @@
 
 use verdigris_logits::TokenId;
 
+use crate::law;
+
 /// A draft of a chain, with the law that it was drawn from: `None` is certain of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Drawn<'a> {
@@ -58,7 +60,7 @@ pub fn prefixes(p: &[Vec<f64>], drafts: &[Drawn<'_>]) -> Vec<Prefix> {
             Some(next) => {
                 let excess: f64 = excess(&p[i + 1], next, weight).sum();
                 // A law that allows nothing is all in excess.
-                let excess = if is_dead(&p[i + 1]) { weight } else { excess };
+                let excess = if law::is_dead(&p[i + 1]) { weight } else { excess };
                 let either = excess + 1.0 - weight;
                 if either > 0.0 { (excess / either).min(1.0) } else { 1.0 }
             }
@@ -73,16 +75,12 @@ pub fn residual(p: &mut [f64], next: &Drawn<'_>, weight: f64) {
     let total: f64 = excess(p, next, weight).sum();
     // Only rounding leaves nothing.
     if total > 0.0 {
-        for (token, p) in p.iter_mut().enumerate() {
-            *p = (weight * *p - next.q(token)).max(0.0) / total;
+        for (first, block) in law::blocks_mut(p) {
+            (first..).zip(block).for_each(|(token, p)| *p = (weight * *p - next.q(token)).max(0.0) / total);
         }
     }
 }
 
 fn excess<'a>(p: &'a [f64], next: &'a Drawn<'_>, weight: f64) -> impl Iterator<Item = f64> + 'a {
-    p.iter().enumerate().map(move |(token, p)| (weight * p - next.q(token)).max(0.0))
-}
-
-fn is_dead(p: &[f64]) -> bool {
-    p.iter().all(|&p| p == 0.0)
+    law::tokens(p).map(move |(token, p)| (weight * p - next.q(token)).max(0.0))
 }

@@ -4,6 +4,8 @@
 
 use verdigris_logits::TokenId;
 
+use crate::law;
+
 /// The probability that a token drawn from `q` is accepted as one from `p`. A token that one of the laws is too short
 /// for has no probability in it.
 pub fn acceptance(p: &[f64], q: &[f64], token: TokenId) -> f64 {
@@ -16,11 +18,12 @@ pub fn acceptance(p: &[f64], q: &[f64], token: TokenId) -> f64 {
 /// Makes `p` the law of what replaces a rejected draft: `norm(max(p - q, 0))`.
 pub fn subtract(p: &mut [f64], q: &[f64]) {
     let excess = |p: f64, q: f64| (p - q).max(0.0);
-    let total: f64 = p.iter().zip(q.iter().chain(std::iter::repeat(&0.0))).map(|(p, q)| excess(*p, *q)).sum();
+    let of = |token: usize| q.get(token).copied().unwrap_or(0.0);
+    let total: f64 = law::tokens(p).map(|(token, p)| excess(p, of(token))).sum();
     // Nothing in excess but a rejection: only rounding can do that.
     if total > 0.0 {
-        for (p, q) in p.iter_mut().zip(q.iter().chain(std::iter::repeat(&0.0))) {
-            *p = excess(*p, *q) / total;
+        for (first, block) in law::blocks_mut(p) {
+            (first..).zip(block).for_each(|(token, p)| *p = excess(*p, of(token)) / total);
         }
     }
 }

@@ -11,6 +11,7 @@
 
 use verdigris_logits::TokenId;
 
+use crate::law;
 use crate::rules::rejection::{acceptance, subtract};
 use crate::tree::{DraftTree, Origin};
 
@@ -50,9 +51,9 @@ pub fn judge(
 fn remove(p: &mut [f64], token: TokenId) {
     let Some(own) = p.get_mut(token as usize) else { return };
     let before = std::mem::take(own);
-    let total: f64 = p.iter().sum();
+    let total = law::total(p);
     match total > 0.0 {
-        true => p.iter_mut().for_each(|p| *p /= total),
+        true => law::divide(p, total),
         // A certain token that was rejected: only rounding can do that.
         false => p[token as usize] = before,
     }

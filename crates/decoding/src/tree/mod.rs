@@ -5,6 +5,7 @@ mod shape;
 use verdigris_logits::TokenId;
 
 use crate::chance::Chance;
+use crate::law;
 
 pub use shape::{MAX_NODES, TreeShape};
 
@@ -175,8 +176,8 @@ impl DraftTree {
         if is_whole {
             return true;
         }
-        let total: f64 = rest.iter().sum();
-        rest.iter_mut().for_each(|q| *q /= total);
+        let total = law::total(rest);
+        law::divide(rest, total);
         total > 0.0
     }
 

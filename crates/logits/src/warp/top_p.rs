@@ -6,6 +6,9 @@ use crate::row::{descending, weight};
 use crate::steps::Step;
 use crate::warp::{OutOfRange, check, first_to_reach, stateless};
 
+/// The fewest tokens that are looked at alone.
+const LEAST: usize = 32;
+
 /// Nucleus sampling (Holtzman et al. 2020, section 3.1): keeps the smallest set of the most probable tokens
 /// whose mass reaches `p`. Among equal logits the lowest id goes first.
 #[doc(alias = "TopPLogitsWarper")]
@@ -45,8 +48,9 @@ impl Row {
     /// although the mass of all is known only nearly. `false`: nothing has been done.
     fn nucleus_of_the_best(&mut self, mass: f64) -> bool {
         // Nuclei are small; and a short row, or one of which little is left, is soon sorted.
-        let count = self.len() / BLOCK / 4;
-        if count < 64 {
+        let blocks = self.len() / BLOCK;
+        let count = (blocks / 4).max(LEAST).min(blocks / 2);
+        if count < LEAST {
             return false;
         }
         let (least, max) = self.reached_by(count);
@@ -98,9 +102,11 @@ mod tests {
     fn long_rows_keep_what_short_ones_would() {
         let random = Random::new(5);
         let (mut alone, mut all) = (0, 0);
-        for (number, &size) in [16_384, 20_001, 32_000, 128_256].iter().cycle().take(32).enumerate() {
+        for (number, &size) in
+            [4_096, 6_001, 16_384, 20_001, 32_000, 49_152, 60_000, 128_256].iter().cycle().take(64).enumerate()
+        {
             let uniform = |at: usize, purpose| random.uniform((number * 1_000_000 + at) as u64, purpose);
-            let logit = |token: usize| match number / 8 {
+            let logit = |token: usize| match number / 16 {
                 0 => -9.0 * (uniform(token, Purpose::Token) as f32).sqrt(),
                 1 => 14.0 * (uniform(token, Purpose::Token) as f32).powi(40),
                 // Steps of a half, so that many tokens are equal.
@@ -115,7 +121,7 @@ mod tests {
                 match fast.nucleus_of_the_best(mass) {
                     true => {
                         alone += 1;
-                        assert!(fast.logits() == slow.logits(), "{size} tokens of kind {}, {mass}", number / 8);
+                        assert!(fast.logits() == slow.logits(), "{size} tokens of kind {}, {mass}", number / 16);
                     }
                     false => {
                         all += 1;
