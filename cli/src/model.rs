@@ -195,11 +195,6 @@ impl EngineOptions {
         self.device.device()
     }
 
-    /// Whether an expert steers, which can draft.
-    pub(crate) fn has_experts(&self) -> bool {
-        self.steer.has_experts()
-    }
-
     pub(crate) fn is_steered(&self) -> bool {
         !self.steer.is_none()
     }

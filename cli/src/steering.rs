@@ -56,10 +56,6 @@ impl SteerOptions {
         self.anti.is_empty() && self.guidance_scale.is_none()
     }
 
-    pub(crate) fn has_experts(&self) -> bool {
-        !self.expert.is_empty()
-    }
-
     pub(crate) fn backend(&self) -> Option<Backend> {
         self.expert_backend
     }

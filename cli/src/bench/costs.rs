@@ -17,36 +17,75 @@ pub(super) fn between(v: &[f64], drafts: f64) -> f64 {
     v[below] + (v[below + 1] - v[below]) * (drafts - below as f64)
 }
 
-/// The median of the seconds that work takes.
-fn median(mut work: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
-    const ROUNDS: usize = 41;
-    let mut times = Vec::with_capacity(ROUNDS);
-    for _ in 0..ROUNDS {
-        let begun = Instant::now();
-        work()?;
-        times.push(begun.elapsed().as_secs_f64());
-    }
+/// How many tokens are drafted one after the other where their cost is measured.
+const DRAFTS: usize = 3;
+
+/// How many tokens texts have whose calls are timed.
+const HELD: usize = 100;
+
+/// How often each is timed.
+const ROUNDS: usize = 41;
+
+/// The median.
+fn median(times: &mut [f64]) -> f64 {
     times.sort_by(f64::total_cmp);
-    Ok(times[ROUNDS / 2])
+    times[times.len() / 2]
 }
 
-/// The seconds of a drafted token.
-pub(super) fn source_cost(source: &DraftSource) -> Result<f64, Failure> {
+/// The tokens of a text.
+fn tokens(count: usize, model: &Arc<dyn LanguageModel>) -> Vec<u32> {
+    (0..count as u32).map(|i| i % model.vocabulary_size() as u32).collect()
+}
+
+/// The median of the seconds that drafting takes, each time after a call of the target: it has read all its weights by
+/// then, and those of the drafter come from memory again.
+fn after_calls(
+    target: &Arc<dyn LanguageModel>,
+    mut draft: impl FnMut() -> Result<(), Failure>,
+) -> Result<f64, Failure> {
+    let (mut sequence, mut rows) = (target.clone().begin(HELD + 1)?, Rows::default());
+    sequence.forward(&Batch::chain(&tokens(HELD, target), Wanted::Last), &mut rows)?;
+    let mut times = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        sequence.forward(&Batch::chain(&[0], Wanted::Last), &mut rows)?;
+        sequence.truncate(HELD);
+        let begun = Instant::now();
+        draft()?;
+        times.push(begun.elapsed().as_secs_f64());
+    }
+    Ok(median(&mut times))
+}
+
+/// The seconds of a drafted token, where some are drafted after each call of the target.
+pub(super) fn source_cost(source: &DraftSource, target: &Arc<dyn LanguageModel>) -> Result<f64, Failure> {
+    let mut rows = Rows::with_hidden();
     match source {
-        DraftSource::Model(engine) => Ok(call_costs(engine.model())?.0),
-        DraftSource::Head(DraftHead::Feature(model)) => {
-            let (mut sequence, mut rows) = (model.begin(128)?, Rows::with_hidden());
-            let feature = vec![0.1; model.hidden_size()];
-            sequence.forward(&Batch::chain(&[0; 100], Wanted::Last), &feature.repeat(100), &mut rows)?;
-            median(|| {
-                sequence.forward(&Batch::chain(&[0], Wanted::Last), &feature, &mut rows)?;
-                sequence.truncate(100);
+        DraftSource::Model(engine) => {
+            let model = engine.model();
+            let mut sequence = model.clone().begin(HELD + DRAFTS)?;
+            sequence.forward(&Batch::chain(&tokens(HELD, model), Wanted::Last), &mut rows)?;
+            let all = after_calls(target, || {
+                (0..DRAFTS).try_for_each(|_| sequence.forward(&Batch::chain(&[0], Wanted::Last), &mut rows))?;
+                sequence.truncate(HELD);
                 Ok(())
-            })
+            })?;
+            Ok(all / DRAFTS as f64)
+        }
+        DraftSource::Head(DraftHead::Feature(model)) => {
+            let mut sequence = model.begin(HELD + DRAFTS)?;
+            let feature = vec![0.1; model.hidden_size()];
+            sequence.forward(&Batch::chain(&[0; HELD], Wanted::Last), &feature.repeat(HELD), &mut rows)?;
+            let all = after_calls(target, || {
+                let mut one = || sequence.forward(&Batch::chain(&[0], Wanted::Last), &feature, &mut rows);
+                (0..DRAFTS).try_for_each(|_| one())?;
+                sequence.truncate(HELD);
+                Ok(())
+            })?;
+            Ok(all / DRAFTS as f64)
         }
         DraftSource::Head(DraftHead::Medusa(heads)) => {
-            let (hidden, mut rows) = (vec![0.1; heads.hidden_size()], Rows::default());
-            let all = median(|| {
+            let hidden = vec![0.1; heads.hidden_size()];
+            let all = after_calls(target, || {
                 heads.guess(&hidden, heads.count(), &mut rows);
                 Ok(())
             })?;
@@ -55,12 +94,17 @@ pub(super) fn source_cost(source: &DraftSource) -> Result<f64, Failure> {
     }
 }
 
+/// The seconds of a token that an expert of a steered model drafts: what it takes longer to read drafts one by one than
+/// to read them with the text.
+pub(super) fn expert_cost(expert: &Arc<dyn LanguageModel>) -> Result<f64, Failure> {
+    let (one, v) = call_costs(expert)?;
+    Ok(one * (1.0 - (v[DRAFTS] - 1.0) / DRAFTS as f64))
+}
+
 /// The seconds of a call with one row, and the cost of calls with 1, 2, ... rows as its multiples: medians over
 /// rounds in which each number of rows has its turn.
 pub(super) fn call_costs(model: &Arc<dyn LanguageModel>) -> Result<(f64, Vec<f64>), Failure> {
-    const HELD: usize = 100;
-    const ROUNDS: usize = 41;
-    let tokens: Vec<u32> = (0..(HELD + MAX_ROWS) as u32).map(|i| i % model.vocabulary_size() as u32).collect();
+    let tokens = tokens(HELD + MAX_ROWS, model);
     let (mut sequence, mut rows) = (model.clone().begin(tokens.len())?, Rows::default());
     sequence.forward(&Batch::chain(&tokens[..HELD], Wanted::Last), &mut rows)?;
     let mut times = vec![Vec::new(); MAX_ROWS];
@@ -72,12 +116,6 @@ pub(super) fn call_costs(model: &Arc<dyn LanguageModel>) -> Result<(f64, Vec<f64
             sequence.truncate(HELD);
         }
     }
-    let medians: Vec<f64> = times
-        .iter_mut()
-        .map(|times| {
-            times.sort_by(f64::total_cmp);
-            times[ROUNDS / 2]
-        })
-        .collect();
+    let medians: Vec<f64> = times.iter_mut().map(|times| median(times)).collect();
     Ok((medians[0], medians.iter().map(|time| time / medians[0]).collect()))
 }

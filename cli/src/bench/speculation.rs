@@ -12,7 +12,7 @@ use serde::Serialize;
 use verdigris::decoding::Acceptance;
 use verdigris::{Constraint, Engine, Key, Marking, Message, Reader, Request};
 
-use super::costs::{between, call_costs, source_cost};
+use super::costs::{between, call_costs, expert_cost, source_cost};
 use super::fewest::LEVEL;
 use super::name_of;
 use super::progress::progress;
@@ -124,7 +124,7 @@ struct Way<'a> {
 #[derive(Clone, Copy)]
 enum Drafter<'a> {
     Lookup,
-    Expert,
+    Expert(f64),
     Source(&'a DraftSource, f64),
     BesideLookup(&'a DraftSource, f64),
 }
@@ -134,7 +134,7 @@ impl Way<'_> {
         request = match self.drafter {
             None => request,
             Some(Drafter::Lookup) => request.lookup(),
-            Some(Drafter::Expert) => request.draft_by_expert(),
+            Some(Drafter::Expert(_)) => request.draft_by_expert(),
             Some(Drafter::Source(source, _)) => source.draft(request),
             Some(Drafter::BesideLookup(source, _)) => source.draft(request).lookup(),
         };
@@ -147,7 +147,7 @@ impl Way<'_> {
     /// The cost of a drafted token.
     fn c(&self) -> f64 {
         match self.drafter {
-            Some(Drafter::Source(_, c) | Drafter::BesideLookup(_, c)) => c,
+            Some(Drafter::Expert(c) | Drafter::Source(_, c) | Drafter::BesideLookup(_, c)) => c,
             _ => 0.0,
         }
     }
@@ -204,15 +204,16 @@ impl Speculation {
         let form = grammar.clone().map(|grammar| engine.constraint(grammar));
         let reader = engine.reader().clone();
         let reader = grammar.map_or(reader.clone(), |grammar| reader.of_form(grammar));
+        let expert = engine.drafting_expert().map(expert_cost).transpose()?.map(|seconds| seconds / call);
         let desk = Desk { engine, form, reader };
         let mut drafters = Vec::new();
         for path in &self.draft {
             let name = name_of(path);
             let source = self.engine.drafter(path)?;
-            let c = source_cost(&source)? / call;
+            let c = source_cost(&source, desk.engine.model())? / call;
             drafters.push((name, source, c));
         }
-        let ways = self.ways(&drafters);
+        let ways = self.ways(&drafters, expert);
         let texts = self.temperature.len() * prompts.len() * ways.len();
         let bar = progress(texts as u64);
         let mut sums: BTreeMap<(usize, String), Vec<Sum>> = BTreeMap::new();
@@ -248,7 +249,8 @@ impl Speculation {
                 });
             }
         }
-        let c = drafters.iter().map(|(name, _, c)| (name.clone(), *c)).collect();
+        let heads = drafters.iter().map(|(name, _, c)| (name.clone(), *c));
+        let c = heads.chain(expert.map(|c| ("expert".to_owned(), c))).collect();
         self.report(&Report { call_ms: 1e3 * call, v, c, rows })
     }
 
@@ -269,10 +271,10 @@ impl Speculation {
     }
 
     /// Plain decoding first.
-    fn ways<'a>(&self, drafters: &'a [(String, DraftSource, f64)]) -> Vec<Way<'a>> {
+    fn ways<'a>(&self, drafters: &'a [(String, DraftSource, f64)], expert: Option<f64>) -> Vec<Way<'a>> {
         let way = |name: &str, drafter, drafts| Way { name: name.to_owned(), drafter, drafts, repeatable: false };
         let mut ways = vec![way("none", None, None), way("lookup, automatic", Some(Drafter::Lookup), None)];
-        let experts = self.engine.has_experts().then_some(("expert", Drafter::Expert));
+        let experts = expert.map(|c| ("expert", Drafter::Expert(c)));
         let sources = drafters.iter().map(|(name, source, c)| (name.as_str(), Drafter::Source(source, *c)));
         for (name, drafter) in experts.into_iter().chain(sources) {
             let drafter = Some(drafter);

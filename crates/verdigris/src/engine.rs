@@ -114,6 +114,11 @@ impl Engine {
         })
     }
 
+    /// The expert that drafts where a request says so ([`Request::draft_by_expert`](crate::Request::draft_by_expert)).
+    pub fn drafting_expert(&self) -> Option<&Arc<dyn LanguageModel>> {
+        self.steered.as_ref().and_then(|(steered, _)| steered.first_expert())
+    }
+
     /// Whether another model can be used beside this one: the first token that differs is an error. Rows of models of
     /// one tokenizer are often padded to different lengths, which is none.
     pub(crate) fn fits(&self, other: &Self) -> Result<(), Error> {

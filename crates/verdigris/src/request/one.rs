@@ -121,8 +121,7 @@ impl Request<'_> {
                 Box::new(drafter.cut(size))
             }
             Guesser::Expert => {
-                let expert = self.engine.steered.as_ref().and_then(|(steered, _)| steered.first_expert());
-                let expert = expert.ok_or(Error::NoExpert)?.clone();
+                let expert = self.engine.drafting_expert().ok_or(Error::NoExpert)?.clone();
                 let drafter = DraftModel::new(expert, capacity, transforms, sampler, self.coupling)?;
                 Box::new(drafter.cut(size))
             }
