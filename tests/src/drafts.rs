@@ -109,39 +109,75 @@ pub fn pairs(model: &Engine, draft: &Engine, way: usize, draws: u64) -> Fit {
     Fit { chi2, degrees: f64::from(cells - 1) }
 }
 
-/// Compares texts at temperature 0 with drafts and without, after so many prompts for each of two models: how many
-/// drafts were accepted by each drafter.
+/// A model, and who drafts for it.
+pub struct Drafted {
+    name: String,
+    model: Engine,
+    draft: Option<Engine>,
+    heads: Vec<(&'static str, DraftHead)>,
+}
+
+impl Drafted {
+    /// A model in a folder or file, a model that drafts for it, and draft heads in folders.
+    ///
+    /// # Errors
+    /// Where one of them cannot be read.
+    pub fn load(model: &Path, draft: Option<&Path>, heads: &[(&'static str, &str)]) -> Result<Self, Error> {
+        let target = ModelFolder::at(model);
+        let head = |&(kind, path): &(&'static str, &str)| {
+            Ok((kind, DraftHead::load(&ModelFolder::at(fixtures().join(path)), &target)?))
+        };
+        Ok(Self {
+            name: model.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            heads: heads.iter().map(head).collect::<Result<_, Error>>()?,
+            model: Engine::load(model)?,
+            draft: draft.map(Engine::load).transpose()?,
+        })
+    }
+
+    /// The models of the project.
+    ///
+    /// # Errors
+    /// Where one of them cannot be read.
+    pub fn of_project() -> Result<Vec<Self>, Error> {
+        let [tale, small] = ["tale", "tale-small"].map(|name| fixtures().join("models").join(name));
+        let of_tale = [("feature", "models/tale-draft"), ("medusa", "models/tale-medusa")];
+        let of_small = [("feature", "golden/draft_heads/feature"), ("medusa", "golden/draft_heads/medusa")];
+        Ok(vec![Self::load(&tale, Some(&small), &of_tale)?, Self::load(&small, Some(&tale), &of_small)?])
+    }
+
+    /// SmolLM2-135M-Instruct in a file, with the heads of the project and what may draft beside them.
+    ///
+    /// # Errors
+    /// Where one of them cannot be read.
+    pub fn of_smollm2(model: &Path, draft: Option<&Path>) -> Result<Self, Error> {
+        let heads = [("feature", "models/smollm2-135m-draft"), ("medusa", "models/smollm2-135m-medusa")];
+        Self::load(model, draft, &heads)
+    }
+}
+
+/// Compares texts at temperature 0 with drafts and without, after so many prompts for each model: how many drafts were
+/// accepted by each drafter.
 ///
 /// # Errors
 /// The first text that differs.
 ///
 /// # Panics
 /// If a model fails.
-pub fn greedy(prompts: u64, tokens: usize) -> Result<BTreeMap<String, usize>, String> {
-    let [tale, small] = ["tale", "tale-small"].map(|name| engine(name).expect("a model of the project"));
-    let heads = [
-        ("tale", "feature", "models/tale-draft"),
-        ("tale", "medusa", "models/tale-medusa"),
-        ("tale-small", "feature", "golden/draft_heads/feature"),
-        ("tale-small", "medusa", "golden/draft_heads/medusa"),
-    ]
-    .map(|(of, kind, path)| {
-        let target = ModelFolder::at(fixtures().join("models").join(of));
-        (of, kind, DraftHead::load(&ModelFolder::at(fixtures().join(path)), &target).expect("heads of the project"))
-    });
+pub fn greedy(models: &[Drafted], prompts: u64, tokens: usize) -> Result<BTreeMap<String, usize>, String> {
+    let small = engine("tale-small").expect("a model of the project");
     let shapes = [TreeShape::chain(4), TreeShape::levels(&[3, 2]), TreeShape::levels(&[2, 1, 1])];
     let mut accepted = BTreeMap::new();
     for seed in 0..prompts {
         // A prompt is the beginning of a text that the small model writes.
         let begun = small.request("").max_tokens(3 + seed as usize % 9).temperature(1.0).top_p(1.0).seed(seed);
         let prompt = begun.text().expect("it writes").text;
-        for (name, model, other) in [("tale", &tale, &small), ("tale-small", &small, &tale)] {
+        for Drafted { name, model, draft, heads } in models {
             let request = || model.request(&prompt).temperature(0.0).max_tokens(tokens);
             let plain = request().text().expect("it writes");
-            let mut drafted: Vec<(&str, Request<'_>)> =
-                vec![("model", request().draft(other)), ("lookup", request().lookup())];
-            let own = heads.iter().filter(|(of, ..)| *of == name);
-            drafted.extend(own.map(|(_, kind, head)| (*kind, request().draft_head(head))));
+            let mut drafted: Vec<(&str, Request<'_>)> = vec![("lookup", request().lookup())];
+            drafted.extend(draft.iter().map(|draft| ("model", request().draft(draft))));
+            drafted.extend(heads.iter().map(|(kind, head)| (*kind, request().draft_head(head))));
             for (kind, request) in drafted {
                 let request = match seed as usize % (shapes.len() + 1) {
                     0 => request,

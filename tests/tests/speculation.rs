@@ -56,7 +56,8 @@ fn greedy_speculation_is_greedy_decoding() {
 /// The same with more drafters and with trees, for each of two models; `drafts greedy` does it for 1,000 prompts.
 #[test]
 fn greedy_trees_are_greedy_decoding() {
-    let accepted = verdigris_tests::drafts::greedy(20, 24).unwrap();
+    let models = verdigris_tests::drafts::Drafted::of_project().unwrap();
+    let accepted = verdigris_tests::drafts::greedy(&models, 20, 24).unwrap();
     // Random heads are right by chance alone.
     let learned = accepted.iter().filter(|(name, _)| name.ends_with("model") || name.ends_with("lookup"));
     assert!(learned.clone().count() == 4 && learned.into_iter().all(|(_, &accepted)| accepted > 10), "{accepted:?}");

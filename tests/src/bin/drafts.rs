@@ -1,15 +1,16 @@
 //! What drafts must not change, on real models: `cargo run --release -p verdigris-tests --bin drafts pairs [DRAWS]`, and
-//! `... drafts greedy [PROMPTS]`.
+//! `... drafts greedy [PROMPTS [SMOLLM2.gguf [DRAFT.gguf]]]`.
 //!
 //! - `pairs` draws the first two tokens of 200,000 texts in each way to draft and to judge, and compares them with their
 //!   exact law by chi-square.
 //! - `greedy` writes after 1,000 prompts at temperature 0, with each model, drafter and shape, and compares each text
-//!   with the one without drafts.
+//!   with the one without drafts: the models of the project, or SmolLM2-135M-Instruct from a file.
 #![forbid(unsafe_code)]
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use verdigris_tests::drafts::{WAYS, engine, greedy, pairs};
+use verdigris_tests::drafts::{Drafted, WAYS, engine, greedy, pairs};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -17,9 +18,11 @@ fn main() -> ExitCode {
     let count = |usual| arguments.get(1).map_or(usual, |count| count.parse::<u64>().unwrap_or(0));
     match arguments.first().map(String::as_str) {
         Some("pairs") if count(200_000) >= 1000 => of_pairs(count(200_000)),
-        Some("greedy") if count(1000) > 0 => of_texts(count(1000)),
+        Some("greedy") if count(1000) > 0 => of_texts(count(1000), &arguments[arguments.len().min(2)..]),
         _ => {
-            eprintln!("usage: drafts pairs [DRAWS, at least 1000] | drafts greedy [PROMPTS]");
+            eprintln!(
+                "usage: drafts pairs [DRAWS, at least 1000] | drafts greedy [PROMPTS [SMOLLM2.gguf [DRAFT.gguf]]]"
+            );
             ExitCode::from(2)
         }
     }
@@ -37,8 +40,19 @@ fn of_pairs(draws: u64) -> ExitCode {
     if all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn of_texts(prompts: u64) -> ExitCode {
-    match greedy(prompts, 24) {
+fn of_texts(prompts: u64, files: &[String]) -> ExitCode {
+    let models = match files {
+        [] => Drafted::of_project(),
+        [model, others @ ..] => Drafted::of_smollm2(model.as_ref(), others.first().map(Path::new)).map(|one| vec![one]),
+    };
+    let models = match models {
+        Ok(models) => models,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    match greedy(&models, prompts, 24) {
         Ok(accepted) => {
             accepted.iter().for_each(|(name, accepted)| println!("{name}: the same texts, {accepted} drafts stood"));
             ExitCode::SUCCESS
