@@ -19,6 +19,7 @@ mod identify;
 mod key;
 #[cfg(not(all(feature = "serve", feature = "train")))]
 mod left_out;
+mod log;
 mod man;
 mod model;
 mod number;
@@ -116,7 +117,13 @@ fn parsed(arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {
 }
 
 fn main() -> ExitCode {
-    let arguments = match parsed(arguments()) {
+    let given = arguments();
+    #[cfg(feature = "serve")]
+    let given = match serve::settings::complete(given, &commands()) {
+        Ok(given) => given,
+        Err(failure) => return failed(&failure),
+    };
+    let arguments = match parsed(given.clone()) {
         Ok(arguments) => arguments,
         // Help and version go to standard output, and may be lost there as any output.
         Err(error) => match error.print().and_then(|()| std::io::stdout().flush()) {
@@ -124,15 +131,17 @@ fn main() -> ExitCode {
             Err(lost) => return failed(&lost.into()),
         },
     };
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .with_ansi(terminal::coloured_log())
-        .log_internal_errors(false)
-        .init();
+    let (format, told) = match &arguments.command {
+        #[cfg(feature = "serve")]
+        Command::Serve(serve) => serve.log(),
+        _ => (log::LogFormat::Text, "error"),
+    };
+    log::begin(format, told);
     let result = match arguments.command {
         Command::Generate(generate) => generate.run(),
         Command::Batch(batch) => batch.run(),
+        #[cfg(feature = "serve")]
+        Command::Serve(serve) if serve.prints_config() => serve::settings::print(given, commands()),
         #[cfg(feature = "serve")]
         Command::Serve(serve) => serve.run(),
         #[cfg(not(feature = "serve"))]

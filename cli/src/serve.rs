@@ -1,29 +1,39 @@
 //! `verdigris serve`: OpenAI's protocol over HTTP.
 
+mod limits;
+pub(crate) mod settings;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use verdigris::schedule::{Capacity, rows};
-use verdigris::{Key, Request};
+use verdigris::{Key, KeyRing, Request};
 use verdigris_server::{ApiKeys, Drafts, Options};
 
 use crate::error::Failure;
 use crate::generate::drafts::DraftOptions;
+use crate::log::LogFormat;
 use crate::model::{DraftSource, EngineOptions};
 use crate::number::whole;
 use crate::run::RunOptions;
+use crate::serve::limits::LimitOptions;
 
 /// Answer requests of OpenAI's protocol over HTTP, each answer marked
 #[derive(Args)]
+#[command(group = ArgGroup::new("marks").multiple(true))]
 #[command(after_help = "\
 Clients of OpenAI's protocol write with http://HOST:PORT/v1 as their base URL. With --key every answer is marked, \
 unless its request says \"watermarking\": false; with --enforce-all that is refused. POST /detect says of a text \
 whether it carries the mark.
 
-SIGTERM, or Ctrl-C: no new requests are taken, and those that are being answered end.
+SIGTERM, or Ctrl-C: no new requests are taken, and those that are being answered end. SIGHUP: the ring and the API keys \
+are read again, and the audit log goes on in a new file where the old one was moved away.
+
+Each option can also stand in the file of --config (max-tokens = 100), and in the environment \
+(VERDIGRIS_SERVE_MAX_TOKENS=100). A flag counts more than a variable, a variable more than the file.
 
 Examples:
   verdigris serve --key my.key
@@ -33,11 +43,18 @@ Examples:
 And a request: curl localhost:8000/v1/completions -d '{\"prompt\": \"The captain\"}'")]
 pub(crate) struct Serve {
     /// Mark what is written with this key
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", group = "marks")]
     key: Option<PathBuf>,
+    /// Mark with the keys of this folder: what is written for an API key with the key whose tenant is its name, or else
+    /// with one of no tenant, and of several with that whose period includes today. Read again on SIGHUP
+    #[arg(long, value_name = "DIR", group = "marks")]
+    ring: Option<PathBuf>,
     /// Refuse requests that want no mark
-    #[arg(long, requires = "key")]
+    #[arg(long, requires = "marks")]
     enforce_all: bool,
+    /// Put every answer on record here before it ends: a line of JSON with ids and counts, without text
+    #[arg(long, value_name = "FILE")]
+    audit_log: Option<PathBuf>,
     /// The address to listen at; others than this machine reach 0.0.0.0
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
@@ -76,9 +93,20 @@ pub(crate) struct Serve {
     /// How many seconds answers may take to end once the server is told to stop
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = whole::<u64>)]
     drain: u64,
+    /// Read options from a file of TOML: NAME = VALUE, by the names that they have here
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Show the options that are in force, as such a file, and do nothing else
+    #[arg(long)]
+    print_config: bool,
+    /// What the lines of the log look like: one for each request, on standard error
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    log_format: LogFormat,
     #[command(flatten)]
     run: RunOptions,
     // Groups with a heading come last: it would hold for what follows.
+    #[command(flatten, next_help_heading = "Limits")]
+    limits: LimitOptions,
     #[command(flatten)]
     engine: EngineOptions,
     #[command(flatten, next_help_heading = "Drafts")]
@@ -98,10 +126,22 @@ impl Drafts for Drafting {
 }
 
 impl Serve {
+    /// What its log looks like, and what is told unless `RUST_LOG` says otherwise.
+    pub(crate) fn log(&self) -> (LogFormat, &'static str) {
+        let told = if self.run.quiet { "warn" } else { "warn,verdigris_server=info,verdigris::serve=info" };
+        (self.log_format, told)
+    }
+
+    /// Whether nothing is served, and its options are shown.
+    pub(crate) fn prints_config(&self) -> bool {
+        self.print_config
+    }
+
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         self.run.begin()?;
         let api_keys = self.api_key_file.as_deref().map(ApiKeys::load).transpose()?.unwrap_or_default();
         let key = self.key.as_deref().map(Key::load).transpose()?;
+        let ring = self.ring.as_deref().map(KeyRing::load).transpose()?;
         self.drafts.check(None)?;
         let engine = self.engine.engine()?;
         let drafter = self.drafts.drafter(&self.engine)?;
@@ -116,20 +156,23 @@ impl Serve {
             address: SocketAddr::new(self.host, self.port),
             model: self.served_model_name.unwrap_or_else(|| self.engine.model_name()),
             api_keys,
+            ring,
+            audit_log: self.audit_log,
             allow_anyone: self.allow_anyone,
             enforce_all: self.enforce_all,
             max_tokens: self.max_tokens,
             capacity,
             max_requests: self.max_requests,
             max_body: self.max_body,
+            limits: self.limits.limits(),
             drain: Duration::from_secs(self.drain),
         };
-        let quiet = self.run.quiet;
+        let (quiet, log) = (self.run.quiet, self.log_format);
         let drafts = Box::new(Drafting { options: self.drafts, drafter });
-        verdigris_server::serve(engine, key, drafts, options, |address| {
-            if !quiet {
-                eprintln!("listening at http://{address}");
-            }
+        verdigris_server::serve(engine, key, drafts, options, |address| match log {
+            LogFormat::Text if quiet => (),
+            LogFormat::Text => eprintln!("listening at http://{address}"),
+            LogFormat::Json => tracing::info!(%address, "listening at http://{address}"),
         })?;
         Ok(ExitCode::SUCCESS)
     }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
@@ -12,6 +13,7 @@ use super::Folder;
 pub struct Server {
     child: Child,
     address: String,
+    log: Arc<Mutex<Vec<String>>>,
 }
 
 /// What it answered.
@@ -43,11 +45,31 @@ impl Server {
     #[track_caller]
     pub fn start(folder: &Folder, arguments: &[&str]) -> Self {
         let mut command = folder.command(&[&["serve", "--port", "0"], arguments].concat());
-        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
-        let address = said.trim().strip_prefix("listening at http://").unwrap_or_else(|| panic!("{said}")).to_owned();
-        Self { child, address }
+        Self::started(command.stderr(Stdio::piped()).stdout(Stdio::null()))
+    }
+
+    /// A command that serves, whose standard error is a pipe.
+    #[track_caller]
+    pub fn started(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let mut said = Vec::new();
+        let address = lines.by_ref().find_map(|line| {
+            let address = line.split_once("listening at http://").map(|(_, address)| address.to_owned());
+            said.push(line);
+            address
+        });
+        let address = address.unwrap_or_else(|| panic!("{said:?}"));
+        let address = address.chars().take_while(|&letter| letter.is_ascii_digit() || ".:".contains(letter)).collect();
+        let log = Arc::new(Mutex::new(said));
+        let kept = log.clone();
+        std::thread::spawn(move || lines.for_each(|line| kept.lock().unwrap().push(line)));
+        Self { child, address, log }
+    }
+
+    /// What it has said on standard error.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
     }
 
     /// Sends what stands before a body, and the body, as they are.
@@ -62,12 +84,23 @@ impl Server {
     fn read(&self, mut stream: TcpStream, body: &[u8]) -> Answer {
         // A server that refuses a body need not read it.
         let _ = stream.write_all(body);
+        Self::answer(stream).expect("an answer")
+    }
+
+    /// Sends bytes as they are. Nothing comes back where the connection is closed without an answer.
+    pub fn raw(&self, request: &[u8]) -> Option<Answer> {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let _ = stream.write_all(request);
+        Self::answer(stream)
+    }
+
+    fn answer(mut stream: TcpStream) -> Option<Answer> {
         let mut all = Vec::new();
         let _ = stream.read_to_end(&mut all);
         let all = String::from_utf8(all).unwrap();
-        let (head, text) = all.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {all:?}"));
+        let (head, text) = all.split_once("\r\n\r\n")?;
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Answer { status, head: head.to_lowercase(), text: text.into() }
+        Some(Answer { status, head: head.to_lowercase(), text: text.into() })
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -76,6 +109,25 @@ impl Server {
 
     pub fn post(&self, path: &str, body: &Value) -> Answer {
         self.send(&format!("POST {path}"), body.to_string().as_bytes())
+    }
+
+    /// With an API key.
+    pub fn post_as(&self, path: &str, key: &str, body: &Value) -> Answer {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let body = body.to_string();
+        write!(stream, "POST {path} HTTP/1.0\r\nHost: here\r\nAuthorization: Bearer {key}\r\n").unwrap();
+        write!(stream, "Content-Length: {}\r\n\r\n", body.len()).unwrap();
+        self.read(stream, body.as_bytes())
+    }
+
+    /// As [`Server::post`], of a server that may be gone: what came, as it came, or nothing where nobody is there.
+    pub fn try_post(&self, path: &str, body: &Value) -> Option<String> {
+        let mut stream = TcpStream::connect(&self.address).ok()?;
+        let body = body.to_string();
+        write!(stream, "POST {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len()).ok()?;
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        String::from_utf8(all).ok()
     }
 
     /// With a header `Authorization`.
@@ -103,7 +155,13 @@ impl Server {
 
     #[cfg(unix)]
     pub fn tell_to_stop(&self) {
-        let told = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        self.tell("-TERM");
+    }
+
+    /// Sends it a signal, such as `-HUP`.
+    #[cfg(unix)]
+    pub fn tell(&self, signal: &str) {
+        let told = Command::new("kill").arg(signal).arg(self.child.id().to_string()).status().unwrap();
         assert!(told.success());
     }
 }

@@ -1,25 +1,33 @@
 //! Who may ask: keys of the interface, one a line in a file, each with a name.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
 
 /// The shortest key that is taken.
 const SHORTEST: usize = 16;
 
 /// The keys that requests must carry as `Authorization: Bearer KEY`.
 #[derive(Default)]
-pub struct ApiKeys(Vec<ApiKey>);
+pub struct ApiKeys {
+    /// The file, to be read again.
+    path: Option<PathBuf>,
+    keys: Vec<ApiKey>,
+}
 
 struct ApiKey {
-    name: String,
-    secret: String,
+    name: Arc<str>,
+    /// SHA-256 of the key: so none stays in memory, and their lengths do not show in the time that comparing takes.
+    digest: [u8; 32],
 }
 
 /// Shows names alone.
 impl std::fmt::Debug for ApiKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|key| &key.name)).finish()
+        f.debug_list().entries(self.keys.iter().map(|key| &key.name)).finish()
     }
 }
 
@@ -57,7 +65,8 @@ impl ApiKeys {
     /// # Errors
     /// [`AccessError`]; none shows a key.
     pub fn load(path: &Path) -> Result<Self, AccessError> {
-        let text = std::fs::read_to_string(path).map_err(|source| AccessError::Read { path: path.into(), source })?;
+        let text = std::fs::read_to_string(path).map(Zeroizing::new);
+        let text = text.map_err(|source| AccessError::Read { path: path.into(), source })?;
         let mut keys: Vec<ApiKey> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
             let text = text.trim();
@@ -72,26 +81,43 @@ impl ApiKeys {
             if secret.len() < SHORTEST {
                 return Err(bad("the key is shorter than 16 characters"));
             }
-            if keys.iter().any(|key| key.name == name) {
+            if keys.iter().any(|key| &*key.name == name) {
                 return Err(bad("the name stands before"));
             }
-            keys.push(ApiKey { name: name.into(), secret: secret.into() });
+            keys.push(ApiKey { name: name.into(), digest: Sha256::digest(secret).into() });
         }
-        if keys.is_empty() { Err(AccessError::Empty(path.into())) } else { Ok(Self(keys)) }
+        if keys.is_empty() { Err(AccessError::Empty(path.into())) } else { Ok(Self { path: Some(path.into()), keys }) }
+    }
+
+    /// What stands in the file now.
+    ///
+    /// # Errors
+    /// As [`ApiKeys::load`].
+    pub(crate) fn reloaded(&self) -> Result<Self, AccessError> {
+        self.path.as_deref().map_or_else(|| Ok(Self::default()), Self::load)
     }
 
     /// Whether everybody may ask.
     pub(crate) fn is_open(&self) -> bool {
-        self.0.is_empty()
+        self.keys.is_empty()
+    }
+
+    /// The names of all.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(|key| &*key.name)
     }
 
     /// The name of the key that a header `Authorization` carries. Each key is compared in constant time, and all are.
-    pub(crate) fn name_of(&self, header: Option<&str>) -> Option<&str> {
-        let given = header.and_then(|header| header.strip_prefix("Bearer ")).unwrap_or_default().trim();
+    pub(crate) fn name_of(&self, header: Option<&str>) -> Option<&Arc<str>> {
+        let (scheme, given) = header.and_then(|header| header.split_once(' '))?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let given: [u8; 32] = Sha256::digest(given.trim()).into();
         let mut found = None;
-        for key in &self.0 {
-            if bool::from(key.secret.as_bytes().ct_eq(given.as_bytes())) {
-                found = Some(key.name.as_str());
+        for key in &self.keys {
+            if bool::from(key.digest.ct_eq(&given)) {
+                found = Some(&key.name);
             }
         }
         found
@@ -115,12 +141,15 @@ mod tests {
     #[test]
     fn a_key_opens_and_nothing_else_does() {
         let keys = loaded("# team\nann 0123456789abcdef\n\nben fedcba9876543210\n").unwrap();
-        assert_eq!(keys.name_of(Some("Bearer 0123456789abcdef")), Some("ann"));
-        assert_eq!(keys.name_of(Some("Bearer fedcba9876543210 ")), Some("ben"));
+        let name_of = |header| keys.name_of(header).map(|name| &**name);
+        assert_eq!(name_of(Some("Bearer 0123456789abcdef")), Some("ann"));
+        // The name of the scheme has no case: RFC 9110, section 11.1.
+        assert_eq!(name_of(Some("bearer fedcba9876543210 ")), Some("ben"));
         let others = [
             None,
             Some(""),
             Some("Bearer "),
+            Some("Basic 0123456789abcdef"),
             Some("Bearer 0123456789ABCDEF"),
             Some("0123456789abcdef"),
             Some("Bearer 0123456789abcde"),

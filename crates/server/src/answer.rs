@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use verdigris::{Logprob, Stop, TokenLogprobs, Written};
 
+use crate::caller::random;
 use crate::protocol::mark::MarkStatus;
 
 /// In place of the logarithm of 0, which JSON has not: OpenAI's number.
@@ -55,12 +56,7 @@ pub(crate) struct Choice {
 impl Head {
     /// An answer with a new id.
     pub(crate) fn new(shape: Shape, model: &str, return_token_ids: bool) -> Self {
-        let mut random = [0; 12];
-        // Ids need not be secret: where the system has no random numbers, the time tells answers apart.
-        if getrandom::fill(&mut random).is_err() {
-            random[..8].copy_from_slice(&(jiff::Timestamp::now().as_nanosecond() as u64).to_le_bytes());
-        }
-        let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let random = random();
         let prefix = if shape == Shape::Chat { "chatcmpl" } else { "cmpl" };
         let created = jiff::Timestamp::now().as_second();
         Self { shape, id: format!("{prefix}-{random}"), created, model: model.into(), return_token_ids }
@@ -157,7 +153,7 @@ impl Head {
     }
 }
 
-fn finish_reason(written: &Written) -> &'static str {
+pub(crate) fn finish_reason(written: &Written) -> &'static str {
     match written.stop {
         Some(Stop::Length | Stop::Context) => "length",
         _ => "stop",

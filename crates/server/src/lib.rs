@@ -8,24 +8,37 @@
 //! | `service` | what all requests share |
 //! | `answer` | what is sent back, whole or piece by piece |
 //! | `routes` | one file for each address |
-//! | `access` | who may ask |
+//! | `operator` | what an operator gives beside the model: `access` (who may ask), `keys` (what marks), `audit` (the record) |
+//! | `record` | an answer on its way to the audit log |
+//! | `caller` | who asks, and what is told of it |
 //! | `metrics` | what an operator sees |
-//! | `serve` | from the first connection to the last |
+//! | `limits` | what a request may take |
+//! | `connections`, `patient` | connections, and those whose other end reads no more |
+//! | `serve` | from the beginning to the end |
 //!
 //! [`serve`] with its [`Options`] is all that a program of one's own needs.
 #![forbid(unsafe_code)]
 
 mod access;
 mod answer;
+mod audit;
+mod caller;
+mod connections;
 mod forms;
+mod keys;
+mod limits;
 mod metrics;
+mod operator;
+mod patient;
 mod protocol;
+mod record;
 mod routes;
 mod serve;
 mod service;
 mod writer;
 
 pub use access::{AccessError, ApiKeys};
+pub use limits::Limits;
 pub use protocol::Refusal;
 pub use serve::{ServeError, serve};
 pub use service::{Drafts, Options};

@@ -27,15 +27,29 @@ struct Marked {
     status: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Finished {
+    finished_reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Rejected {
+    reason: &'static str,
+}
+
 /// What is counted and measured.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Answered, Counter>,
     marks: Family<Marked, Counter>,
+    finished: Family<Finished, Counter>,
+    rejected: Family<Rejected, Counter>,
     prompt_tokens: Counter,
     generation_tokens: Counter,
     first_token: Histogram,
     between_pieces: Histogram,
+    per_token: Histogram,
+    writing: Histogram,
     whole: Histogram,
     of_model: OfModel,
 }
@@ -94,12 +108,20 @@ impl Default for Metrics {
     fn default() -> Self {
         let times = || Histogram::new(SECONDS);
         let (first_token, between_pieces, whole) = (times(), times(), times());
-        let (requests, marks) = (Family::default(), Family::default());
+        let (per_token, writing) = (times(), times());
+        let (requests, marks, finished, rejected) =
+            (Family::default(), Family::default(), Family::default(), Family::default());
         let (prompt_tokens, generation_tokens) = (Counter::default(), Counter::default());
         let of_model = OfModel::default();
         let mut registry = Registry::with_prefix("verdigris");
         registry.register("requests", "Requests by route and status", requests.clone());
         registry.register("watermark_requests", "Answers by what they say about their mark", marks.clone());
+        registry.register("request_success", "Texts by why they ended; abort is a reader who left", finished.clone());
+        let help = "Requests that were not taken, or not kept waiting any longer, by the code of their refusal";
+        registry.register("admission_rejections", help, rejected.clone());
+        let help = "From the first piece of a text to its end, for each token after the first";
+        registry.register("request_time_per_output_token_seconds", help, per_token.clone());
+        registry.register("request_decode_time_seconds", "From the first piece of a text to its end", writing.clone());
         registry.register("prompt_tokens", "Tokens of prompts", prompt_tokens.clone());
         registry.register("generation_tokens", "Tokens written", generation_tokens.clone());
         registry.register("time_to_first_token_seconds", "From a request to its first piece", first_token.clone());
@@ -110,10 +132,14 @@ impl Default for Metrics {
             registry,
             requests,
             marks,
+            finished,
+            rejected,
             prompt_tokens,
             generation_tokens,
             first_token,
             between_pieces,
+            per_token,
+            writing,
             whole,
             of_model,
         }
@@ -139,6 +165,16 @@ impl Metrics {
         self.marks.get_or_create(&Marked { status }).inc();
     }
 
+    /// Why a text ended.
+    pub(crate) fn finished(&self, finished_reason: &'static str) {
+        self.finished.get_or_create(&Finished { finished_reason }).inc();
+    }
+
+    /// A request that was not taken.
+    pub(crate) fn rejected(&self, reason: &'static str) {
+        self.rejected.get_or_create(&Rejected { reason }).inc();
+    }
+
     /// Tokens read and written for an answer.
     pub(crate) fn tokens(&self, prompt: usize, written: usize) {
         self.prompt_tokens.inc_by(prompt as u64);
@@ -148,7 +184,7 @@ impl Metrics {
     /// The clock of an answer that begins now; it runs until it is dropped.
     pub(crate) fn clock(self: &Arc<Self>) -> Clock {
         let now = Instant::now();
-        Clock { metrics: self.clone(), begun: now, last: now, pieces: 0 }
+        Clock { metrics: self.clone(), begun: now, first: now, last: now, pieces: 0 }
     }
 }
 
@@ -156,6 +192,7 @@ impl Metrics {
 pub(crate) struct Clock {
     metrics: Arc<Metrics>,
     begun: Instant,
+    first: Instant,
     last: Instant,
     pieces: u64,
 }
@@ -166,7 +203,19 @@ impl Clock {
         let (since, now) = (self.last, Instant::now());
         let to = if self.pieces == 0 { &self.metrics.first_token } else { &self.metrics.between_pieces };
         to.observe(now.duration_since(since).as_secs_f64());
+        if self.pieces == 0 {
+            self.first = now;
+        }
         (self.last, self.pieces) = (now, self.pieces + 1);
+    }
+
+    /// A text of so many tokens has ended.
+    pub(crate) fn text(&self, tokens: usize) {
+        let seconds = self.first.elapsed().as_secs_f64();
+        self.metrics.writing.observe(seconds);
+        if tokens > 1 {
+            self.metrics.per_token.observe(seconds / (tokens - 1) as f64);
+        }
     }
 }
 

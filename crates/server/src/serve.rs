@@ -1,11 +1,15 @@
-//! From the first connection to the last.
+//! From the beginning to the end.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use verdigris::{Engine, Error, Key};
 
+use crate::audit::AuditLog;
+use crate::connections;
+use crate::operator::Operator;
 use crate::routes;
 use crate::service::{Drafts, Options, Service};
 
@@ -13,7 +17,7 @@ use crate::service::{Drafts, Options, Service};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The key does not fit the model.
+    /// The keys do not fit the model.
     #[error(transparent)]
     Key(#[from] Error),
     /// The address cannot be listened to.
@@ -29,6 +33,14 @@ pub enum ServeError {
         "{0} can be reached from other machines, and nobody needs a key: give --api-key-file, or say --allow-anyone"
     )]
     Open(SocketAddr),
+    /// The audit log cannot be written.
+    #[error("{}: {source}: nothing is answered without --audit-log, if it is given", .path.display())]
+    Audit {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// Threads or signals.
     #[error(transparent)]
     System(#[from] std::io::Error),
@@ -44,26 +56,33 @@ pub fn serve(
     engine: Engine,
     key: Option<Key>,
     drafts: Box<dyn Drafts>,
-    options: Options,
+    mut options: Options,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), ServeError> {
     if !options.address.ip().is_loopback() && options.api_keys.is_open() && !options.allow_anyone {
         return Err(ServeError::Open(options.address));
     }
-    if let Some(key) = &key {
-        engine.reader().fits(key).map_err(Error::Detect)?;
-    }
+    let audit = options
+        .audit_log
+        .clone()
+        .map(|path| AuditLog::open(&path).map_err(|source| ServeError::Audit { path, source }));
+    let audit = audit.transpose()?;
+    let (ring, api_keys) = (options.ring.take(), std::mem::take(&mut options.api_keys));
+    let operator = Operator::new(key, ring, api_keys, audit, engine.reader())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let service = Arc::new(Service::new(engine, key, drafts, options));
+    let service = Arc::new(Service::new(engine, operator, drafts, options));
     runtime.block_on(until_stopped(service, ready))
 }
 
 async fn until_stopped(service: Arc<Service>, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     let address = service.options.address;
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Bind { address, source })?;
+    #[cfg(unix)]
+    tokio::spawn(reload_when_told(service.clone(), hangups()?));
     ready(listener.local_addr()?);
     let (drained, patience) = (service.clone(), service.options.drain);
-    let server = axum::serve(listener, routes::router(service)).with_graceful_shutdown(async move {
+    let limits = service.options.limits;
+    let server = connections::answer(listener, routes::router(service), limits, async move {
         told().await;
         // Connections are still taken, so that `/health` tells of it.
         drained.drain().await;
@@ -76,8 +95,26 @@ async fn until_stopped(service: Arc<Service>, ready: impl FnOnce(SocketAddr)) ->
         }
     };
     tokio::select! {
-        ended = server.into_future() => Ok(ended?),
-        () = cut_off => Ok(()),
+        () = server => (),
+        () = cut_off => (),
+    }
+    Ok(())
+}
+
+/// SIGHUP: from now on it does not end the program.
+#[cfg(unix)]
+fn hangups() -> std::io::Result<tokio::signal::unix::Signal> {
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
+}
+
+/// Reads keys again whenever that is asked for. What cannot be used changes nothing.
+#[cfg(unix)]
+async fn reload_when_told(service: Arc<Service>, mut hangups: tokio::signal::unix::Signal) {
+    while hangups.recv().await.is_some() {
+        match service.operator.reload(service.engine.reader()).await {
+            Ok(()) => tracing::info!("the keys have been read again"),
+            Err(error) => tracing::error!(%error, "the keys cannot be used, and stay as they were"),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,10 +9,13 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use verdigris::logits::TokenId;
 use verdigris::schedule::Capacity;
-use verdigris::{Engine, Key, Repeats, Request, Written};
+use verdigris::{Engine, Error, Key, KeyRing, Prompt, Repeats, Request, Written};
 
 use crate::access::ApiKeys;
+use crate::caller::Caller;
+use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::operator::Operator;
 use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
 use crate::protocol::mark::MarkStatus;
@@ -26,6 +30,10 @@ pub struct Options {
     pub model: String,
     /// Who may ask; without keys, everybody who reaches the address.
     pub api_keys: ApiKeys,
+    /// Keys by tenants, which are the names of API keys, and by periods. It is read again on SIGHUP.
+    pub ring: Option<KeyRing>,
+    /// The file that holds a line for every answer.
+    pub audit_log: Option<PathBuf>,
     /// Whether an address that others reach may do without keys.
     pub allow_anyone: bool,
     /// Whether a request that wants no mark is refused.
@@ -38,6 +46,8 @@ pub struct Options {
     pub max_requests: usize,
     /// The most bytes of a body.
     pub max_body: usize,
+    /// What else a request may take.
+    pub limits: Limits,
     /// How long running answers may take to end once the server is told to.
     pub drain: Duration,
 }
@@ -58,7 +68,7 @@ impl Drafts for () {
 pub(crate) struct Service {
     pub(crate) options: Options,
     pub(crate) engine: Arc<Engine>,
-    pub(crate) key: Option<Arc<Key>>,
+    pub(crate) operator: Operator,
     pub(crate) writer: Arc<Writer>,
     pub(crate) metrics: Arc<Metrics>,
     /// In seconds since 1970, for lists of models.
@@ -68,13 +78,13 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(engine: Engine, key: Option<Key>, drafts: Box<dyn Drafts>, options: Options) -> Self {
+    pub(crate) fn new(engine: Engine, operator: Operator, drafts: Box<dyn Drafts>, options: Options) -> Self {
         let engine = Arc::new(engine);
         let texts = verdigris::Service::start(&engine, options.capacity);
         Self {
             writer: Arc::new(Writer::new(engine.clone(), texts, drafts, options.max_tokens)),
             engine,
-            key: key.map(Arc::new),
+            operator,
             metrics: Arc::default(),
             begun: jiff::Timestamp::now().as_second(),
             places: Arc::new(Semaphore::new(options.max_requests)),
@@ -116,42 +126,85 @@ impl Service {
         Err(Refusal { param: Some("model".into()), ..Refusal::new(404, "model_not_found", message) })
     }
 
+    /// Whether prompts must be counted: there is a limit, and by their bytes alone they may be longer.
+    pub(crate) fn must_count(&self, ask: &Ask) -> bool {
+        let most = self.options.limits.prompt_tokens;
+        let may_be_longer = |prompt: &Prompt| match prompt {
+            // A token has at least one byte, but for the one that begins a text.
+            Prompt::Text(text) => text.len() >= most,
+            Prompt::Chat(_) => true,
+        };
+        most < self.engine.context_length() && ask.prompts.iter().any(may_be_longer)
+    }
+
+    /// Refuses prompts of too many tokens.
+    pub(crate) fn check_prompts(&self, ask: &Ask) -> Result<(), Refusal> {
+        let (most, tokenizer) = (self.options.limits.prompt_tokens, self.engine.reader().tokenizer());
+        for prompt in &ask.prompts {
+            let tokens = match prompt {
+                Prompt::Text(text) => tokenizer.encode_prompt(text).map_err(Error::Read)?,
+                Prompt::Chat(chat) => self.engine.chat_template()?.tokens(chat, tokenizer).map_err(Error::Chat)?,
+            };
+            if tokens.len() > most {
+                let message = format!("a prompt is {} tokens long, and this server reads up to {most}", tokens.len());
+                let param = if matches!(prompt, Prompt::Text(_)) { "prompt" } else { "messages" };
+                return Err(Refusal::field(param, "context_length_exceeded", message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a form that is too long.
+    pub(crate) fn check_form(&self, ask: &Ask) -> Result<(), Refusal> {
+        let limits = &self.options.limits;
+        if let Some(form) = ask.form.as_ref().filter(|form| form.bytes() > limits.form) {
+            let message = format!("{} has {} bytes, but may have {}", form.path(), form.bytes(), limits.form);
+            return Err(Refusal::field(form.path(), "constraint_too_large", message));
+        }
+        Ok(())
+    }
+
     /// The key that an answer is marked with, if any.
-    pub(crate) fn key_for(&self, ask: &Ask) -> Result<Option<Arc<Key>>, Refusal> {
-        match (ask.watermarking, &self.key) {
-            (Some(true), None) => Err(Refusal::field(
+    pub(crate) fn key_for(&self, ask: &Ask, caller: &Caller) -> Result<Option<Arc<Key>>, Refusal> {
+        match (ask.watermarking, self.operator.marks()) {
+            (Some(true), false) => Err(Refusal::field(
                 "watermarking",
                 "no_key",
                 "a mark is asked for, and this server has no key: leave the field out, or ask another server",
             )),
-            (Some(false), Some(_)) if self.options.enforce_all => Err(Refusal::field(
+            (Some(false), true) if self.options.enforce_all => Err(Refusal::field(
                 "watermarking",
                 "watermark_enforced",
                 "this server marks all that it writes: leave the field out",
             )),
-            (Some(false), _) => Ok(None),
-            (_, key) => Ok(key.clone()),
+            (Some(false), _) | (None, false) => Ok(None),
+            (_, true) => self.operator.writer(&caller.tenant).map(Some).ok_or_else(|| {
+                let message = "there is no key today to mark this answer with: tell the operator";
+                Refusal::new(503, "no_key_today", message)
+            }),
         }
     }
 
-    /// The keys that texts are looked at with: the one that is named, or all.
-    pub(crate) fn keys_named(&self, id: Option<&str>) -> Result<Vec<Arc<Key>>, Refusal> {
-        let Some(key) = &self.key else {
+    /// The keys that texts are looked at with for whoever asks: the one that is named, or all of theirs.
+    pub(crate) fn keys_named(&self, caller: &Caller, id: Option<&str>) -> Result<Vec<Arc<Key>>, Refusal> {
+        let mut keys = self.operator.readers(&caller.tenant);
+        if keys.is_empty() {
             let message = "this server has no key to look with: start it with one, or ask another";
             return Err(Refusal::new(400, "no_key", message));
-        };
-        match id {
-            Some(id) if id != key.id() => {
-                Err(Refusal::field("key_id", "unknown_key", format!("there is no key {id:?} here")))
-            }
-            _ => Ok(vec![key.clone()]),
         }
+        if let Some(id) = id {
+            keys.retain(|key| key.id() == id);
+            if keys.is_empty() {
+                return Err(Refusal::field("key_id", "unknown_key", format!("there is no key {id:?} here")));
+            }
+        }
+        Ok(keys)
     }
 
     /// What an answer says about its mark.
     pub(crate) fn mark_of(&self, ask: &Ask, key: Option<&Key>, written: &Written) -> MarkStatus {
         let Some(key) = key else {
-            let reason = if self.key.is_none() { "the server has no key" } else { "the request wants none" };
+            let reason = if !self.operator.marks() { "the server has no key" } else { "the request wants none" };
             return MarkStatus::NotWatermarked { reason };
         };
         let (key_id, scheme) = (key.id().to_owned(), key.dialect().name());

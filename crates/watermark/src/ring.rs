@@ -103,6 +103,11 @@ impl KeyRing {
         Self { keys, ..self }.checked()
     }
 
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// All keys, past and future ones too.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Key> {
         self.keys.iter().map(|(_, key)| key)
@@ -142,13 +147,18 @@ impl KeyRing {
     }
 
     fn writer_index(&self, day: Date, tenant: &str) -> Result<usize, KeyError> {
-        let usable = |key: &Key| key.tenant() == tenant && key.period().contains(day);
-        let usable = (0..self.keys.len()).filter(|&i| usable(&self.keys[i].1));
-        usable.max_by_key(|&i| self.keys[i].1.period().from()).ok_or_else(|| {
+        let index = writer_among(self.keys.iter().map(|(_, key)| key), day, tenant);
+        index.ok_or_else(|| {
             let whose = if tenant.is_empty() { String::new() } else { format!(" for the tenant {tenant}") };
             KeyError::EmptyRing { path: self.path.clone(), wanted: format!("to write with on {day}{whose}") }
         })
     }
+}
+
+/// Which of some keys writes on a day, for a tenant: as [`KeyRing::writer`].
+pub fn writer_among<'a>(keys: impl Iterator<Item = &'a Key>, day: Date, tenant: &str) -> Option<usize> {
+    let usable = keys.enumerate().filter(|(_, key)| key.tenant() == tenant && key.period().contains(day));
+    usable.max_by_key(|(_, key)| key.period().from()).map(|(index, _)| index)
 }
 
 /// The keys that mark differently: of those that mark alike the first.

@@ -49,6 +49,15 @@ impl Form {
         }
     }
 
+    /// The bytes of what it asks for.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.kind {
+            Kind::Regex(pattern) => pattern.len(),
+            Kind::Choice(texts) => texts.iter().map(|text| text.len() + 1).sum(),
+            Kind::JsonSchema(schema) => schema.to_string().len(),
+        }
+    }
+
     /// Where the body says so.
     pub(crate) fn path(&self) -> &str {
         &self.path

@@ -10,5 +10,6 @@ pub(crate) mod mark;
 pub(crate) mod messages;
 pub(crate) mod refusal;
 pub(crate) mod sampling;
+pub(crate) mod strict;
 
 pub use refusal::Refusal;

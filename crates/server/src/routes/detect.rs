@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
+use axum::extract::{Extension, State};
 use serde::Serialize;
 use serde_json::{Value, json};
 use verdigris::logits::TokenId;
@@ -15,6 +15,7 @@ use verdigris::{
 };
 
 use super::{computed, json as body_of};
+use crate::caller::Caller;
 use crate::protocol::Refusal;
 use crate::protocol::fields::{Fields, read};
 use crate::service::Service;
@@ -56,13 +57,14 @@ enum Form {
 
 pub(super) async fn detect(
     State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, Refusal> {
     let mut body = Fields::of(body_of(body)?, "")?;
     let wanted = Wanted::take(&mut body)?;
     let (texts, are_several) = texts(&mut body)?;
     body.end()?;
-    let keys = service.keys_named(wanted.key_id.as_deref())?;
+    let keys = service.keys_named(&caller, wanted.key_id.as_deref())?;
     let place = service.place()?;
     let work = move || {
         let _place = place;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
@@ -22,8 +23,10 @@ pub(super) async fn list(State(service): State<Arc<Service>>) -> Json<Value> {
 
 pub(super) async fn one(
     State(service): State<Arc<Service>>,
-    Path(model): Path<String>,
+    model: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, Refusal> {
+    // What is no text is no name of a model.
+    let model = model.map_or_else(|_| char::REPLACEMENT_CHARACTER.into(), |Path(model)| model);
     service.check_model(&model)?;
     Ok(Json(about(&service)))
 }

@@ -4,11 +4,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::caller::Caller;
 use crate::protocol::Refusal;
 use crate::service::Service;
 
@@ -53,8 +55,9 @@ pub(super) async fn index(headers: HeaderMap) -> Response {
     HTML.sent(&headers)
 }
 
-pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Refusal> {
-    let file = FILES.iter().find(|file| file.name == name);
+pub(super) async fn file(name: Result<Path<String>, PathRejection>, headers: HeaderMap) -> Result<Response, Refusal> {
+    // What is no text names no file.
+    let file = name.ok().and_then(|Path(name)| FILES.iter().find(|file| file.name == name));
     let file = file.ok_or_else(|| Refusal::new(404, "unknown_route", "the page has no such file"))?;
     Ok(file.sent(&headers))
 }
@@ -97,8 +100,8 @@ impl File {
 }
 
 /// What the page has to know: which keys there are, and how the model is asked.
-pub(super) async fn about(State(service): State<Arc<Service>>) -> Json<Value> {
-    let keys = service.keys_named(None).unwrap_or_default();
+pub(super) async fn about(State(service): State<Arc<Service>>, Extension(caller): Extension<Caller>) -> Json<Value> {
+    let keys = service.keys_named(&caller, None).unwrap_or_default();
     let keys =
         keys.iter().map(|key| json!({"id": key.id(), "dialect": key.dialect().name(), "scheme": key.describe()}));
     Json(json!({

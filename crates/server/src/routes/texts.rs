@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
+use axum::extract::{Extension, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
@@ -19,9 +19,12 @@ use verdigris::{Ending, Key, Prompt};
 
 use super::{computed, json};
 use crate::answer::{Choice, Head, Shape, Usage};
+use crate::caller::Caller;
+use crate::limits::Deadline;
 use crate::metrics::Clock;
 use crate::protocol::Refusal;
 use crate::protocol::ask::{Ask, Stream};
+use crate::record::Record;
 use crate::service::Service;
 use crate::writer::Piece;
 
@@ -30,18 +33,20 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 pub(super) async fn chat(
     State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
     let ask = Ask::chat(json(body)?)?;
-    Texts::begin(service, ask, Shape::Chat)?.answer().await
+    Texts::begin(service, caller, ask, Shape::Chat).await?.answer().await
 }
 
 pub(super) async fn completions(
     State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
     let ask = Ask::completion(json(body)?)?;
-    Texts::begin(service, ask, Shape::Completion)?.answer().await
+    Texts::begin(service, caller, ask, Shape::Completion).await?.answer().await
 }
 
 /// The texts of one request as they come. Dropping it ends them.
@@ -57,19 +62,29 @@ struct Texts {
     open: usize,
     usage: Usage,
     clock: Clock,
+    record: Record,
+    deadline: Deadline,
     _place: OwnedSemaphorePermit,
 }
 
 impl Texts {
-    fn begin(service: Arc<Service>, ask: Ask, shape: Shape) -> Result<Self, Refusal> {
+    async fn begin(service: Arc<Service>, caller: Caller, ask: Ask, shape: Shape) -> Result<Self, Refusal> {
         ask.model.iter().try_for_each(|model| service.check_model(model))?;
-        let key = service.key_for(&ask)?;
+        let key = service.key_for(&ask, &caller)?;
+        service.check_form(&ask)?;
         let place = service.place()?;
         let ask = Arc::new(ask);
+        if service.must_count(&ask) {
+            let (service, ask) = (service.clone(), ask.clone());
+            computed(move || service.check_prompts(&ask)).await??;
+        }
+        let head = Head::new(shape, &service.options.model, ask.return_token_ids);
         Ok(Self {
+            record: Record::new(service.clone(), caller, &head, ask.stream.is_some(), key.as_deref()),
             pieces: service.writer.write(&ask, key.as_ref()),
-            head: Head::new(shape, &service.options.model, ask.return_token_ids),
+            head,
             taken: Vec::with_capacity(ask.texts()),
+            deadline: Deadline::new(&service.options.limits),
             open: ask.texts(),
             usage: Usage::default(),
             clock: service.metrics.clock(),
@@ -91,7 +106,7 @@ impl Texts {
 
     /// Waits until it is known whether the first text is written. A piece of it may come sooner than that it is taken.
     async fn begun(&mut self) -> Result<Option<(usize, Piece)>, Refusal> {
-        match self.pieces.recv().await {
+        match self.deadline.wait(self.pieces.recv()).await? {
             Some((_, Piece::Taken(handle))) => {
                 self.taken.push(handle);
                 Ok(None)
@@ -103,7 +118,7 @@ impl Texts {
     /// What comes next, of whichever text.
     async fn next(&mut self) -> Result<(usize, Piece), Refusal> {
         loop {
-            match self.pieces.recv().await {
+            match self.deadline.wait(self.pieces.recv()).await? {
                 Some((_, Piece::Taken(handle))) => self.taken.push(handle),
                 other => return self.read(other),
             }
@@ -115,6 +130,8 @@ impl Texts {
             Some((_, Piece::Failed(refusal))) => Err(refusal),
             Some(piece) => {
                 self.clock.piece();
+                self.record.piece();
+                self.deadline.piece();
                 Ok(piece)
             }
             None => Err(Refusal::new(500, "internal_error", "the text could not be written")),
@@ -151,6 +168,11 @@ impl Texts {
         self.usage.completion += written;
         self.service.metrics.tokens(prompt, written);
         self.service.metrics.marked(choice.mark.name());
+        self.clock.text(written);
+        self.record.text(number, &choice, self.usage);
+        if self.open == 0 {
+            self.record.enter().await?;
+        }
         Ok(choice)
     }
 

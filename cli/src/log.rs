@@ -1,0 +1,29 @@
+//! The log on standard error.
+
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+
+use crate::terminal;
+
+/// What its lines look like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    #[default]
+    Text,
+    /// An object of JSON in each line
+    Json,
+}
+
+/// Begins it. What is told stands in `RUST_LOG`, or else in `usual`.
+pub(crate) fn begin(format: LogFormat, usual: &str) {
+    let filter = match std::env::var_os(EnvFilter::DEFAULT_ENV) {
+        Some(_) => EnvFilter::from_default_env(),
+        None => EnvFilter::new(usual),
+    };
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
+    match format {
+        LogFormat::Text => log.with_ansi(terminal::coloured_log()).init(),
+        LogFormat::Json => log.json().flatten_event(true).with_current_span(false).with_span_list(false).init(),
+    }
+}

@@ -1,0 +1,271 @@
+//! A file of lines that are on disk before whoever wrote them goes on.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+/// The most lines of one write: more would make the first of them wait.
+const BATCH: usize = 1024;
+
+/// A file of lines of JSON. Lines that come while others are on their way to the disk go there together, so that one
+/// flush serves all of them.
+pub(crate) struct AuditLog {
+    /// `None` once the log is being closed.
+    orders: Option<mpsc::Sender<Order>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread of the log is to do, and who is told of it.
+enum Order {
+    Write(Vec<u8>, Told),
+    Reopen(Told),
+}
+
+type Told = oneshot::Sender<io::Result<()>>;
+
+impl AuditLog {
+    /// Opens the file at the end of what stands in it. Nobody else may have it open for the same.
+    ///
+    /// # Errors
+    /// Where it cannot be opened or written.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let mut lines = Lines::open(path.into())?;
+        let (orders, received) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("audit-log".into()).spawn(move || lines.follow(&received))?;
+        Ok(Self { orders: Some(orders), thread: Some(thread) })
+    }
+
+    /// Writes a line, and waits until it is on disk.
+    ///
+    /// # Errors
+    /// Where that cannot be: then the line is not in the file, as far as can be told.
+    pub(crate) async fn enter(&self, entry: &impl Serialize) -> io::Result<()> {
+        let line = line(entry)?;
+        self.order(|done| Order::Write(line, done)).await
+    }
+
+    /// Writes a line without waiting.
+    pub(crate) fn note(&self, entry: &impl Serialize) {
+        if let (Some(orders), Ok(line)) = (&self.orders, line(entry)) {
+            let _ = orders.send(Order::Write(line, oneshot::channel().0));
+        }
+    }
+
+    /// Goes on in a new file of the same name, where the old one has been moved away.
+    ///
+    /// # Errors
+    /// Where that cannot be opened: then the old one is still written.
+    pub(crate) async fn reopen(&self) -> io::Result<()> {
+        self.order(Order::Reopen).await
+    }
+
+    async fn order(&self, order: impl FnOnce(Told) -> Order) -> io::Result<()> {
+        let (done, told) = oneshot::channel();
+        let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order(done)).is_ok());
+        let gone = || io::Error::other("nobody writes the audit log any more");
+        if sent { told.await.unwrap_or_else(|_| Err(gone())) } else { Err(gone()) }
+    }
+}
+
+/// Waits until all lines are written.
+impl Drop for AuditLog {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been told.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn line(entry: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(entry)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The file, and what is known of its end.
+struct Lines {
+    path: PathBuf,
+    file: File,
+    /// Whether part of a line may stand at the end, which was not entered.
+    is_torn: bool,
+}
+
+impl Lines {
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&path)?;
+        match file.try_lock() {
+            Ok(()) => (),
+            Err(TryLockError::WouldBlock) => return Err(io::Error::other("another server writes it")),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => (),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // A file that is new must be in its folder when the first line is on disk.
+        #[cfg(unix)]
+        if let Some(folder) = path.parent() {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            File::open(folder)?.sync_all()?;
+        }
+        let mut last = [b'\n'];
+        if file.metadata()?.is_file() && file.seek(SeekFrom::End(0))? > 0 {
+            file.seek(SeekFrom::End(-1))?;
+            file.read_exact(&mut last)?;
+        }
+        Ok(Self { path, file, is_torn: last != *b"\n" })
+    }
+
+    /// Does what is ordered until nobody can order any more.
+    fn follow(&mut self, orders: &mpsc::Receiver<Order>) {
+        while let Ok(first) = orders.recv() {
+            let (mut bytes, mut told, mut reopen) = (Vec::new(), Vec::new(), None);
+            for order in std::iter::once(first).chain(orders.try_iter()) {
+                match order {
+                    Order::Write(line, done) => {
+                        bytes.extend(line);
+                        told.push(done);
+                    }
+                    Order::Reopen(done) => reopen = Some(done),
+                }
+                if reopen.is_some() || told.len() == BATCH {
+                    break;
+                }
+            }
+            if !told.is_empty() {
+                let written = self.write(&bytes);
+                if let Err(error) = &written {
+                    tracing::error!(file = %self.path.display(), %error, "the audit log cannot be written");
+                }
+                for done in told {
+                    // Who does not wait is not told.
+                    let _ = done.send(match &written {
+                        Ok(()) => Ok(()),
+                        Err(error) => Err(error.kind().into()),
+                    });
+                }
+            }
+            if let Some(done) = reopen {
+                let _ = done.send(self.reopen());
+            }
+        }
+    }
+
+    /// Adds lines, all or none.
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        let about = self.file.metadata()?;
+        let tear: &[u8] = if self.is_torn { b"\n" } else { b"" };
+        let written = self.file.write_all(&[tear, lines].concat()).and_then(|()| self.file.sync_data());
+        self.is_torn = match &written {
+            Ok(()) => false,
+            Err(_) if about.is_file() && self.file.set_len(about.len()).is_ok() => self.is_torn,
+            Err(_) => true,
+        };
+        written
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        if !self.is_moved() {
+            return Ok(());
+        }
+        *self = Self::open(self.path.clone())?;
+        Ok(())
+    }
+
+    /// Whether another file, or none, has the name of this one.
+    fn is_moved(&self) -> bool {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let here = |about: std::fs::Metadata| (about.dev(), about.ino());
+            match (std::fs::metadata(&self.path), self.file.metadata()) {
+                (Ok(named), Ok(ours)) => here(named) != here(ours),
+                _ => true,
+            }
+        }
+        #[cfg(not(unix))]
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn numbers(path: &Path) -> Vec<u64> {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| line.parse().unwrap()).collect()
+    }
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap()
+    }
+
+    #[test]
+    fn what_is_entered_is_there_once_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let log = Arc::new(AuditLog::open(&path).unwrap());
+        assert!(AuditLog::open(&path).err().unwrap().to_string().contains("another server"));
+        runtime().block_on(async {
+            let tasks = (0..500_u64).map(|number| {
+                let (log, path) = (log.clone(), path.clone());
+                tokio::spawn(async move {
+                    log.enter(&number).await.unwrap();
+                    assert!(number % 50 != 0 || numbers(&path).contains(&number), "it is there when it is told");
+                })
+            });
+            for task in tasks.collect::<Vec<_>>() {
+                task.await.unwrap();
+            }
+        });
+        log.note(&500_u64);
+        drop(log);
+        let mut all = numbers(&path);
+        all.sort_unstable();
+        assert_eq!(all, (0..=500).collect::<Vec<_>>());
+        #[cfg(unix)]
+        assert_eq!(
+            std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions()) & 0o777,
+            0o600
+        );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_was_moved_away_is_left_and_one_that_was_torn_is_mended() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, old) = (folder.path().join("audit.jsonl"), folder.path().join("old.jsonl"));
+        std::fs::write(&path, "1\n{\"time\":").unwrap();
+        let log = AuditLog::open(&path).unwrap();
+        runtime().block_on(async {
+            log.enter(&2).await.unwrap();
+            log.reopen().await.unwrap();
+            log.enter(&3).await.unwrap();
+            std::fs::rename(&path, &old).unwrap();
+            log.enter(&4).await.unwrap();
+            log.reopen().await.unwrap();
+            log.enter(&5).await.unwrap();
+        });
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), "1\n{\"time\":\n2\n3\n4\n");
+        assert_eq!(numbers(&path), [5]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_cannot_be_written_is_told() {
+        let log = AuditLog::open(Path::new("/dev/full")).unwrap();
+        let error = runtime().block_on(log.enter(&1)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(AuditLog::open(Path::new("/nowhere/audit.jsonl")).is_err());
+    }
+}

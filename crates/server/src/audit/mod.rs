@@ -1,0 +1,7 @@
+//! What is put on record of every answer, on disk before the answer ends.
+
+mod entry;
+mod log;
+
+pub(crate) use entry::{Entry, Outcome, TextEntry};
+pub(crate) use log::AuditLog;

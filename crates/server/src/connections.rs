@@ -1,0 +1,71 @@
+//! Connections, from the first to the last.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::limits::Limits;
+use crate::patient::Patient;
+
+/// The most headers of a request. The most bytes of them are for [`gate`](crate::routes) to say, in words: this is what
+/// is read at all.
+const HEADERS: usize = 512;
+
+/// The most bytes that are read of a request before its body.
+const HEAD: usize = 256 << 10;
+
+/// How long no connection is taken when the system has no room for one.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Answers on all connections until `stop` is done: then those that are being answered end.
+pub(crate) async fn answer(listener: TcpListener, router: Router, limits: Limits, stop: impl Future<Output = ()>) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(limits.read).max_headers(HEADERS).max_buf_size(HEAD);
+    let (places, open) = (Arc::new(Semaphore::new(limits.connections)), GracefulShutdown::new());
+    let mut stop = pin!(stop);
+    loop {
+        // The semaphore is never closed.
+        let place = tokio::select! {
+            place = places.clone().acquire_owned() => place,
+            () = &mut stop => break,
+        };
+        let stream = tokio::select! {
+            stream = accepted(&listener) => stream,
+            () = &mut stop => break,
+        };
+        let stream = TokioIo::new(Patient::new(stream, limits.stall));
+        let connection = http.serve_connection(stream, TowerToHyperService::new(router.clone()));
+        let connection = open.watch(connection);
+        tokio::spawn(async move {
+            // Connections end as they like: whoever asked has left, or was too slow.
+            let _ = connection.await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    open.shutdown().await;
+}
+
+async fn accepted(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Pieces of a stream are small, and go at once.
+                let _ = stream.set_nodelay(true);
+                return stream;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be taken");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}

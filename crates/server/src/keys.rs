@@ -1,0 +1,108 @@
+//! Which key marks whose answers, and on which days.
+
+use std::sync::Arc;
+
+use jiff::civil::Date;
+use verdigris::watermark::KeyError;
+use verdigris::watermark::ring::writer_among;
+use verdigris::{Error, Key, KeyRing, Reader};
+
+/// The keys of a server: one for all, a ring, or both.
+#[derive(Default)]
+pub(crate) struct Keys {
+    /// For whom the ring has no key.
+    for_all: Option<Arc<Key>>,
+    ring: Vec<Arc<Key>>,
+}
+
+impl Keys {
+    /// Those for a tokenizer. Keys of the ring that are for others are left out, and the log tells of it.
+    ///
+    /// # Errors
+    /// [`Error::Detect`] where the key is for another tokenizer, and [`Error::Key`] where the ring has no key for it, or
+    /// a key carries numbers, which no request gives.
+    pub(crate) fn new(for_all: Option<Arc<Key>>, ring: Option<KeyRing>, reader: &Reader) -> Result<Self, Error> {
+        if let Some(key) = &for_all {
+            reader.fits(key)?;
+        }
+        let ring = ring.map(|ring| ring.for_vocabulary(&reader.vocabulary())).transpose()?;
+        for skipped in ring.iter().flat_map(KeyRing::skipped) {
+            tracing::warn!("{skipped}");
+        }
+        let ring: Vec<_> = ring.map_or(Vec::new(), KeyRing::into_keys).into_iter().map(Arc::new).collect();
+        if let Some(key) = for_all.iter().chain(&ring).find(|key| key.payload_bits().is_some()) {
+            return Err(KeyError::Payload { id: key.id().into(), carries: true }.into());
+        }
+        Ok(Self { for_all, ring })
+    }
+
+    /// Whether nothing is ever marked.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.for_all.is_none() && self.ring.is_empty()
+    }
+
+    /// The key that marks what is written for a tenant on a day. A tenant with keys of its own in the ring is marked
+    /// with those alone; all others with the keys of nobody in particular, and then with the one for all.
+    pub(crate) fn writer(&self, tenant: &str, day: Date) -> Option<&Arc<Key>> {
+        let among =
+            |tenant| writer_among(self.ring.iter().map(|key| &**key), day, tenant).map(|index| &self.ring[index]);
+        let has_own = !tenant.is_empty() && self.ring.iter().any(|key| key.tenant() == tenant);
+        if has_own { among(tenant) } else { among("").or(self.for_all.as_ref()) }
+    }
+
+    /// The keys that texts are looked at with for a tenant, of all days: its own, and those of nobody in particular;
+    /// without a tenant all. Keys that mark alike are one.
+    pub(crate) fn readers(&self, tenant: Option<&str>) -> Vec<Arc<Key>> {
+        let theirs = |key: &&Arc<Key>| tenant.is_none_or(|tenant| key.tenant() == tenant || key.tenant().is_empty());
+        let mut kept: Vec<Arc<Key>> = Vec::new();
+        for key in self.for_all.iter().chain(self.ring.iter().filter(theirs)) {
+            if !kept.iter().any(|other| other.marks_as(key)) {
+                kept.push(key.clone());
+            }
+        }
+        kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verdigris::Marking;
+    use verdigris::watermark::{Period, VocabularyId};
+
+    fn key(id: &str, tenant: &str, from: Option<&str>, until: Option<&str>) -> Arc<Key> {
+        let key = Key::generate(Marking::default(), VocabularyId::new(100, "x").unwrap());
+        let key = key.with_id(id).unwrap().with_tenant(tenant).unwrap();
+        Arc::new(key.with_period(Period::new(from, until).unwrap()))
+    }
+
+    #[test]
+    fn a_tenants_own_keys_come_first_and_alone() {
+        let ring = vec![
+            key("old", "", None, Some("2026-06-30")),
+            key("new", "", Some("2026-06-01"), Some("2026-12-31")),
+            key("ann-1", "ann", Some("2026-01-01"), Some("2026-06-30")),
+            key("ann-2", "ann", Some("2026-07-01"), Some("2026-09-30")),
+        ];
+        let keys = Keys { for_all: Some(key("last", "", None, None)), ring };
+        let writer = |tenant, day: &str| keys.writer(tenant, day.parse().unwrap()).map(|key| key.id().to_owned());
+        for (tenant, day, id) in [
+            ("ann", "2026-05-01", Some("ann-1")),
+            ("ann", "2026-07-01", Some("ann-2")),
+            // Hers are over: that is for the operator to see, not to be marked with another's.
+            ("ann", "2026-10-01", None),
+            ("ben", "2026-05-01", Some("old")),
+            ("ben", "2026-06-15", Some("new")),
+            ("", "2026-06-15", Some("new")),
+            ("", "2027-01-01", Some("last")),
+        ] {
+            assert_eq!(writer(tenant, day).as_deref(), id, "{tenant} on {day}");
+        }
+        let ids = |tenant| keys.readers(tenant).iter().map(|key| key.id().to_owned()).collect::<Vec<_>>();
+        assert_eq!(ids(Some("ben")), ["last", "old", "new"]);
+        assert_eq!(ids(Some("ann")), ["last", "old", "new", "ann-1", "ann-2"]);
+        assert_eq!(ids(None).len(), 5);
+        let alone = Keys { for_all: None, ring: vec![key("ann-1", "ann", None, None)] };
+        assert!(alone.writer("ben", "2026-05-01".parse().unwrap()).is_none() && alone.readers(Some("ben")).is_empty());
+    }
+}

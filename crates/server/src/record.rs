@@ -1,0 +1,84 @@
+//! An answer on its way to the audit log.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use verdigris::Key;
+
+use crate::answer::{Choice, Head, Usage, finish_reason};
+use crate::audit::{Entry, Outcome, TextEntry};
+use crate::caller::{Caller, Report};
+use crate::protocol::Refusal;
+use crate::service::Service;
+
+/// What is known of an answer so far. Where it is dropped before the answer has ended, a stream that has begun is put on
+/// record as cut.
+pub(crate) struct Record {
+    service: Arc<Service>,
+    report: Report,
+    entry: Entry,
+    has_begun: bool,
+    is_entered: bool,
+}
+
+impl Record {
+    pub(crate) fn new(service: Arc<Service>, caller: Caller, head: &Head, is_stream: bool, key: Option<&Key>) -> Self {
+        let Caller { tenant, request_id, route, report } = caller;
+        let entry = Entry {
+            time: Timestamp::now(),
+            request_id: request_id.to_string(),
+            answer_id: head.id.clone(),
+            tenant: tenant.to_string(),
+            endpoint: route.to_string(),
+            model: head.model.clone(),
+            stream: is_stream,
+            outcome: Outcome::Cut,
+            key_id: key.map(|key| key.id().into()),
+            scheme: key.map(|key| key.dialect().name()),
+            prompt_tokens: 0,
+            completion_tokens: 0,
+            texts: Vec::new(),
+        };
+        Self { service, report, entry, has_begun: false, is_entered: false }
+    }
+
+    /// Something of the answer was written.
+    pub(crate) fn piece(&mut self) {
+        self.has_begun = true;
+    }
+
+    /// One of its texts has ended, and so many tokens were used so far.
+    pub(crate) fn text(&mut self, index: usize, choice: &Choice, usage: Usage) {
+        let Choice { written, mark, .. } = choice;
+        self.service.metrics.finished(finish_reason(written));
+        self.entry.texts.push(TextEntry::new(index, mark, written.tokens.len(), finish_reason(written)));
+        (self.entry.prompt_tokens, self.entry.completion_tokens) = (usage.prompt, usage.completion);
+    }
+
+    /// Puts the whole answer on record, and waits until it is there.
+    ///
+    /// # Errors
+    /// Where that cannot be done: then the answer may not end.
+    pub(crate) async fn enter(&mut self) -> Result<(), Refusal> {
+        (self.entry.time, self.entry.outcome) = (Timestamp::now(), Outcome::Whole);
+        self.entry.texts.sort_by_key(|text| text.index);
+        self.service.operator.enter(&self.entry).await?;
+        self.is_entered = true;
+        Ok(())
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if !self.is_entered {
+            (self.entry.time, self.entry.outcome) = (Timestamp::now(), Outcome::Cut);
+            if self.has_begun {
+                self.service.metrics.finished("abort");
+            }
+            if self.entry.stream && self.has_begun {
+                self.service.operator.note(&self.entry);
+            }
+        }
+        self.report.fill(self.entry.clone());
+    }
+}

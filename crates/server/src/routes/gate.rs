@@ -1,0 +1,197 @@
+//! What is done for every request, whatever it asks for: who may not ask is told so, what is too large or too slow is
+//! refused, and what came of it is counted and logged.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{FromRequest, MatchedPath, Request, State};
+use axum::http::header::{self, HeaderName};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::{Code, page, read_body};
+use crate::caller::{Caller, REQUEST_ID, Report, request_id};
+use crate::protocol::Refusal;
+use crate::service::Service;
+
+/// The addresses that programs ask again and again.
+const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
+
+pub(super) async fn gate(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().into());
+    let mut line = Line {
+        arrived: Instant::now(),
+        request_id: request_id(request.headers()),
+        route: matched.unwrap_or_else(|| "none".into()),
+        method: request.method().clone(),
+        tenant: None,
+        status: 0,
+        code: None,
+        report: Report::default(),
+        is_whole: false,
+    };
+    let mut response = match line.admitted(&service, request).await {
+        Ok(request) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    line.status = response.status().as_u16();
+    line.code = response.extensions().get::<Code>().map(|code| code.0);
+    service.metrics.answered(&line.route, line.status);
+    if let (429 | 503, Some(code)) = (line.status, line.code) {
+        service.metrics.rejected(code);
+    }
+    if let Ok(id) = HeaderValue::from_str(&line.request_id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response.map(|body| Body::new(Logged { body, line }))
+}
+
+/// What the log says of a request, once its answer has been sent or given up.
+struct Line {
+    arrived: Instant,
+    request_id: Arc<str>,
+    route: Arc<str>,
+    method: Method,
+    /// Nobody, where who asks is not known.
+    tenant: Option<Arc<str>>,
+    status: u16,
+    /// Why it was refused.
+    code: Option<&'static str>,
+    report: Report,
+    /// Whether all of the answer was handed to the connection.
+    is_whole: bool,
+}
+
+impl Line {
+    /// The request, with its body read, if it may be answered.
+    async fn admitted(&mut self, service: &Service, request: Request) -> Result<Request, Refusal> {
+        let options = &service.options;
+        let length = length(request.uri(), request.headers());
+        if length > options.limits.header {
+            let message = format!("address and headers have {length} bytes, but may have {}", options.limits.header);
+            return Err(Refusal::new(431, "headers_too_large", message));
+        }
+        let authorization = request.headers().get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
+        self.tenant = service.operator.tenant(authorization);
+        let tenant = match &self.tenant {
+            Some(tenant) => tenant.clone(),
+            None if request.uri().path() == "/health" || page::is_page(request.uri().path()) => "".into(),
+            None => {
+                let message = "no API key, or a wrong one: send the header Authorization: Bearer KEY";
+                return Err(Refusal::new(401, "invalid_api_key", message));
+            }
+        };
+        let mut request = if request.method() == Method::POST {
+            check_body(request.headers(), options.max_body)?;
+            let read = options.limits.read;
+            tokio::time::timeout(read, whole(request)).await.map_err(|_| late(read))??
+        } else {
+            request
+        };
+        let (request_id, route, report) = (self.request_id.clone(), self.route.clone(), self.report.clone());
+        request.extensions_mut().insert(Caller { tenant, request_id, route, report });
+        Ok(request)
+    }
+}
+
+/// The bytes of what comes before a body.
+fn length(uri: &Uri, headers: &HeaderMap) -> usize {
+    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    path + headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>()
+}
+
+/// Refuses what is no body of JSON before it is read.
+///
+/// A page of another site can have a browser send anything here, though it cannot read the answer. What says that it
+/// comes from there is refused, for it would compute at the cost of whoever looks at the page.
+fn check_body(headers: &HeaderMap, most: usize) -> Result<(), Refusal> {
+    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
+    if matches!(text(HeaderName::from_static("sec-fetch-site")), Some("cross-site" | "same-site")) {
+        let message = "a browser sends this for a page of another site: ask from a page of this one, or from a program";
+        return Err(Refusal::new(403, "cross_site", message));
+    }
+    let kind = text(header::CONTENT_TYPE).and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
+    // The second is what curl says unless told otherwise.
+    let is_json = ["", "application/json", "application/x-www-form-urlencoded"].iter();
+    let is_plain = text(header::CONTENT_ENCODING).is_none_or(|encoding| encoding.eq_ignore_ascii_case("identity"));
+    if !is_plain || !is_json.clone().any(|json| kind.eq_ignore_ascii_case(json)) {
+        let message = "the body must be JSON as it is: say Content-Type: application/json, and no Content-Encoding";
+        return Err(Refusal::new(415, "unsupported_media_type", message));
+    }
+    let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+    if length.is_some_and(|length| length > most as u64) {
+        return Err(super::too_large());
+    }
+    Ok(())
+}
+
+/// The request with its body in memory.
+async fn whole(request: Request) -> Result<Request, Refusal> {
+    let (parts, body) = request.into_parts();
+    let body = Bytes::from_request(Request::from_parts(parts.clone(), body), &()).await;
+    Ok(Request::from_parts(parts, Body::from(read_body(body)?)))
+}
+
+fn late(after: Duration) -> Refusal {
+    Refusal::new(408, "body_too_slow", format!("the body has not come within {} seconds", after.as_secs()))
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // Probes come every few seconds, and say nothing as long as all is well.
+        if self.status < 400 && PROBES.contains(&&*self.route) {
+            return;
+        }
+        let entry = self.report.take();
+        let entry = entry.as_ref();
+        tracing::info!(
+            target: "verdigris_server::request",
+            request_id = &*self.request_id,
+            tenant = self.tenant.as_deref(),
+            method = self.method.as_str(),
+            route = &*self.route,
+            status = self.status,
+            code = self.code,
+            seconds = (self.arrived.elapsed().as_secs_f64() * 1e6).round() / 1e6,
+            whole = self.is_whole,
+            outcome = entry.map(|entry| entry.outcome.name()),
+            prompt_tokens = entry.map(|entry| entry.prompt_tokens),
+            completion_tokens = entry.map(|entry| entry.completion_tokens),
+            watermark = entry.and_then(|entry| entry.texts.first()).map(|text| text.watermark),
+            key_id = entry.and_then(|entry| entry.key_id.as_deref()),
+            "answered"
+        );
+    }
+}
+
+/// A body whose end is logged.
+struct Logged {
+    body: Body,
+    line: Line,
+}
+
+impl HttpBody for Logged {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        self.line.is_whole = matches!(polled, Poll::Ready(None)) || self.body.is_end_stream();
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}
