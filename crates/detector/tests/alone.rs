@@ -2,7 +2,7 @@
 //! again.
 
 use verdigris_detector::watermark::VocabularyId;
-use verdigris_detector::{DetectError, Key, Look, Marking, Reader, Repeats, Tokenizer, Verdict};
+use verdigris_detector::{DetectError, Grammar, Key, Look, Marking, Outcome, Reader, Repeats, Tokenizer, Verdict};
 use verdigris_logits::{Purpose, Random, Row, TokenId, Transform};
 
 fn reader() -> Reader {
@@ -74,6 +74,34 @@ fn a_marked_passage_is_found_where_it_lies() {
     let (from, to) = (before.len(), before.len() + marked.len());
     assert!(passage.range.start.abs_diff(from) < 150 && passage.range.end.abs_diff(to) < 150, "{passage:?}");
     assert_eq!(judgement.verdict(1e-5).unwrap(), Verdict::Marked);
+}
+
+/// Each point is what a text that ends there has, with a form and without.
+#[test]
+fn a_course_is_the_evidence_of_beginnings() {
+    let plain = reader();
+    let form = Grammar::regex("( [a-z]+ [a-z]+ of the (sea|ship|shore|land))+").unwrap();
+    let key = key(&plain, 1);
+    let all = words(&plain, Some(&key), 200, 7);
+    let all: Vec<&str> = all.split_whitespace().collect();
+    let text: String = all.chunks(2).map(|pair| format!(" {} {} of the sea", pair[0], pair[1])).collect();
+    let tokens = plain.tokenizer().encode(&text).unwrap();
+    for (reader, most) in [(&plain, 1000), (&plain, 30), (&plain.clone().of_form(form), 1000)] {
+        let look = Look { course: most, passages: Some(1e-5), ..Look::default() };
+        let whole = reader.judge_tokens(&[&key], &tokens, &look).unwrap();
+        let by_text = reader.judge(&[&key], &text, &look).unwrap();
+        assert_eq!((&whole.course, &whole.tokens), (&by_text.course, &by_text.tokens));
+        assert_eq!(whole.passages.len(), by_text.passages.len());
+        assert_eq!(whole.course.last(), Some(&whole.evidence));
+        assert!((10..=most).contains(&whole.course.len()), "{}", whole.course.len());
+        for point in &whole.course {
+            let part = reader.judge_tokens(&[&key], &tokens[..point.tokens as usize], &look).unwrap();
+            assert_eq!(*point, part.evidence);
+        }
+    }
+    assert!(plain.judge(&[&key], &text, &Look::default()).unwrap().course.is_empty());
+    let nothing = plain.judge(&[&key], "", &Look { course: 9, ..Look::default() }).unwrap();
+    assert!(nothing.course.is_empty() && nothing.outcome(1e-5) == Outcome::TooShort);
 }
 
 #[test]
