@@ -5,6 +5,7 @@
 //! | `step` | what a text does at each point |
 //! | `builder` | grammars in the making |
 //! | `compose` | grammars made of others |
+//! | `free` | text in which anything may stand, but for a mark |
 //! | `object`, `object_end`, `array`, `punctuation`, `shapes` | what objects and arrays must be, and how far their ends are |
 //! | `state` | how far an object or an array is written |
 //! | `unfold` | the steps inside objects and arrays, made as texts come to them |
@@ -12,6 +13,7 @@
 pub(crate) mod array;
 pub(crate) mod builder;
 pub mod compose;
+mod free;
 pub(crate) mod object;
 mod object_end;
 pub(crate) mod punctuation;

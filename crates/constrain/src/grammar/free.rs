@@ -1,0 +1,134 @@
+//! Text in which anything may stand, but for a mark.
+//!
+//! A model that may call tools writes what it likes until it begins a call: `<tool_call>`. What comes then has a form.
+
+use crate::automata::automaton::Automaton;
+use crate::grammar::Grammar;
+
+/// How much of a mark stands at the end of a text (Knuth, Morris, Pratt: Fast Pattern Matching in Strings, 1977).
+struct Search<'m> {
+    mark: &'m [u8],
+    /// The longest beginning of the mark, shorter than `i`, with which its first `i` bytes end.
+    borders: Vec<usize>,
+}
+
+impl<'m> Search<'m> {
+    fn new(mark: &'m [u8]) -> Self {
+        let mut search = Self { mark, borders: vec![0; 2] };
+        for &byte in &mark[1..] {
+            let last = *search.borders.last().expect("it begins with two");
+            search.borders.push(search.next(last, byte));
+        }
+        search
+    }
+
+    /// How much of the mark stands there after one more byte, where `found` bytes, which are not all, did before.
+    fn next(&self, mut found: usize, byte: u8) -> usize {
+        while self.mark[found] != byte {
+            if found == 0 {
+                return 0;
+            }
+            found = self.borders[found];
+        }
+        found + 1
+    }
+}
+
+impl Grammar {
+    /// Any texts, of any bytes, in which a mark does not stand. `None` where the mark is empty.
+    pub fn free_of(mark: &str) -> Option<Self> {
+        Self::searched(mark, |found, whole| found < whole)
+    }
+
+    /// Any texts, of any bytes, that end with a mark which does not stand in them before. `None` where the mark is
+    /// empty.
+    pub fn up_to(mark: &str) -> Option<Self> {
+        Self::searched(mark, |found, whole| found == whole)
+    }
+
+    fn searched(mark: &str, accepts: impl Fn(usize, usize) -> bool) -> Option<Self> {
+        let mark = mark.as_bytes();
+        let (search, whole) = (Some(mark).filter(|mark| !mark.is_empty()).map(Search::new)?, mark.len());
+        let automaton = Automaton::explore(
+            0,
+            |byte| mark.iter().position(|of_mark| *of_mark == byte),
+            |&found, byte| (found < whole).then(|| search.next(found, byte)),
+            |&found| accepts(found, whole),
+        );
+        // It has no more states than the mark has bytes, and one.
+        automaton.ok().map(Self::of)
+    }
+
+    /// Any texts, of any bytes, that do not begin with a mark. `None` where the mark is empty.
+    pub fn not_beginning(mark: &str) -> Option<Self> {
+        let mark = mark.as_bytes();
+        // How much of the mark the text is; nothing where it has gone another way.
+        let automaton = Automaton::explore(
+            Some(0),
+            |byte| mark.iter().position(|of_mark| *of_mark == byte),
+            |begun, byte| match begun.map(|begun: usize| (begun + 1, mark.get(begun) == Some(&byte))) {
+                Some((begun, true)) => (begun < mark.len()).then_some(Some(begun)),
+                _ => Some(None),
+            },
+            |_| true,
+        );
+        automaton.ok().filter(|_| !mark.is_empty()).map(Self::of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Machine, TokenIndex};
+    use std::sync::Arc;
+    use verdigris_text::Tokenizer;
+
+    fn tokenizer() -> Tokenizer {
+        Tokenizer::from_json(include_bytes!("../../../../fixtures/models/tale/tokenizer.json")).unwrap()
+    }
+
+    /// All texts of a few letters, against the definition.
+    #[test]
+    fn a_mark_is_found_wherever_it_stands() {
+        let index = Arc::new(TokenIndex::new(tokenizer().vocabulary()));
+        for mark in ["a", "ab", "aab", "abab", "aabaaa", "bbb"] {
+            let machine = |grammar: Option<Grammar>| Machine::new(grammar.unwrap(), index.clone());
+            let free = machine(Grammar::free_of(mark));
+            let up_to = machine(Grammar::up_to(mark));
+            let other = machine(Grammar::not_beginning(mark));
+            let mut texts = vec![String::new()];
+            for _ in 0..7 {
+                let longer = texts.iter().flat_map(|text| ["a", "b", "é"].map(|letter| format!("{text}{letter}")));
+                texts = [String::new()].into_iter().chain(longer).collect();
+                texts.sort();
+                texts.dedup();
+            }
+            assert!(texts.len() > 3000);
+            for text in &texts {
+                let accepts = |machine: &Machine| machine.accepts(machine.next(machine.start(), text.as_bytes()));
+                assert_eq!(accepts(&free), !text.contains(mark), "{text} without {mark}");
+                let is_last = text.find(mark).is_some_and(|at| at + mark.len() == text.len());
+                assert_eq!(accepts(&up_to), is_last, "{text} to {mark}");
+                assert_eq!(accepts(&other), !text.starts_with(mark), "{text} not from {mark}");
+            }
+        }
+        assert!(Grammar::free_of("").is_none() && Grammar::up_to("").is_none() && Grammar::not_beginning("").is_none());
+    }
+
+    /// A text that may go anywhere is not led: every token that writes something may come, parts of characters too.
+    #[test]
+    fn free_text_is_free() {
+        let tokenizer = tokenizer();
+        let vocabulary = tokenizer.vocabulary();
+        let index = Arc::new(TokenIndex::new(vocabulary));
+        let free = Machine::new(Grammar::free_of("<tool_call>").unwrap(), index);
+        let state = free.next(free.start(), b"A text <tool_");
+        let mask = free.mask(state);
+        assert!(mask.accepts);
+        for token in 0..vocabulary.size() as u32 {
+            let bytes = vocabulary.bytes(token);
+            let expected = !bytes.is_empty() && !bytes.starts_with(b"call>");
+            assert_eq!(mask.tokens.contains(token), expected, "{:?}", String::from_utf8_lossy(bytes));
+        }
+    }
+}
