@@ -13,6 +13,8 @@ use crate::error::Error;
 pub enum Prompt {
     /// The text to go on from.
     Text(String),
+    /// The tokens to go on from, as they are.
+    Tokens(Vec<TokenId>),
     /// A conversation whose next message is asked for.
     Chat(Conversation),
 }
@@ -47,6 +49,12 @@ impl From<Conversation> for Prompt {
     }
 }
 
+impl From<Vec<TokenId>> for Prompt {
+    fn from(tokens: Vec<TokenId>) -> Self {
+        Self::Tokens(tokens)
+    }
+}
+
 /// How a model reads prompts.
 pub(crate) struct PromptReader {
     pub(crate) tokenizer: Arc<Tokenizer>,
@@ -66,6 +74,13 @@ impl PromptReader {
     pub(crate) fn tokens(&self, prompt: &Prompt) -> Result<Vec<TokenId>, Error> {
         let mut tokens = match prompt {
             Prompt::Text(prompt) => self.tokenizer.encode_prompt(prompt)?,
+            Prompt::Tokens(tokens) => {
+                let size = self.tokenizer.vocabulary().size();
+                if let Some(&token) = tokens.iter().find(|&&token| token as usize >= size) {
+                    return Err(Error::UnknownToken { token, size });
+                }
+                tokens.clone()
+            }
             Prompt::Chat(conversation) => self.chat_template()?.tokens(conversation, &self.tokenizer)?,
         };
         if tokens.is_empty() {
