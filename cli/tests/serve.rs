@@ -168,7 +168,7 @@ fn what_else_is_there() {
     assert_eq!(text["prompt"], "The captain");
     assert_eq!(server.get("/version").json()["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(server.get("/ready").status, 200);
-    server.post("/v1/completions", &json!({"prompt": "The", "max_tokens": 5}));
+    server.post("/v1/completions", &json!({"prompt": "The", "max_tokens": 5, "ignore_eos": true}));
     let metrics = server.get("/metrics").text;
     for line in [
         "verdigris_requests_total{route=\"/v1/completions\",status=\"200\"} 1",

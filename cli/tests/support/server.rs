@@ -41,6 +41,19 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// The events of a stream whose events have names, which are those in their data too.
+    #[track_caller]
+    pub fn named_events(&self) -> Vec<Value> {
+        assert!(self.head.contains("text/event-stream"), "{self:?}");
+        let names = self.text.lines().filter_map(|line| line.strip_prefix("event: "));
+        let data = self.text.lines().filter_map(|line| line.strip_prefix("data: "));
+        let data: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
+        assert!(names.eq(data.iter().map(|data| data["type"].as_str().unwrap())), "{self:?}");
+        data
+    }
+}
+
 impl Server {
     #[track_caller]
     pub fn start(folder: &Folder, arguments: &[&str]) -> Self {

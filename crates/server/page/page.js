@@ -1,6 +1,5 @@
 // The page of `verdigris serve`: what is typed goes to the server, what is found is shown.
 
-import { html } from "./dom.js";
 import { Finding } from "./finding.js";
 import * as server from "./server.js";
 import { pValue, spoken, whole } from "./verdict.js";
@@ -35,14 +34,6 @@ function shown(found, text, more) {
   const key = about?.keys.find((key) => key.id === found.key_id);
   const keys = byId("key").value ? 1 : about?.keys.length;
   return finding.show(found, text, { keys, scheme: key?.scheme, ...more });
-}
-
-/** Shows a text that there is no key to look at with. */
-function unlooked(text) {
-  const words = html("p", { class: "written" }, text);
-  const note = html("p", { class: "caveat" }, "It carries no mark: the server has no key.");
-  const label = html("section", { class: "label", tabindex: -1, "aria-label": "The finding" }, html("p", { class: "kicker" }, "Written"), words, note);
-  byId("finding").replaceChildren(label);
 }
 
 function wantKey() {
@@ -165,9 +156,6 @@ function write() {
         since += 1;
         if (since >= PIECES) {
           await looking;
-        }
-        if (!looks) {
-          unlooked(text);
         }
         // One look at a time, at all that is there when it begins.
         if (looks && !looking && text.trim() && text !== looked) {

@@ -3,11 +3,13 @@
 //! | module | holds |
 //! |---|---|
 //! | `protocol` | what requests ask for, and why they are refused; no HTTP and no model |
+//! | `calls` | calls of tools: how a model writes them, and how they are read |
 //! | `writer` | answers as they are written, side by side |
 //! | `forms` | forms that were asked for lately, worked out |
 //! | `service` | what all requests share |
 //! | `answer` | what is sent back, whole or piece by piece |
 //! | `routes` | one file for each address |
+//! | `openapi` | all of them as a document |
 //! | `operator` | what an operator gives beside the model: `access` (who may ask), `keys` (what marks), `audit` (the record) |
 //! | `record` | an answer on its way to the audit log |
 //! | `caller` | who asks, and what is told of it |
@@ -23,11 +25,13 @@ mod access;
 mod answer;
 mod audit;
 mod caller;
+mod calls;
 mod connections;
 mod forms;
 mod keys;
 mod limits;
 mod metrics;
+mod openapi;
 mod operator;
 mod patient;
 mod protocol;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use verdigris::Key;
 
-use crate::answer::{Choice, Head, Usage, finish_reason};
+use crate::answer::{Choice, Usage};
 use crate::audit::{Entry, Outcome, TextEntry};
 use crate::caller::{Caller, Report};
 use crate::protocol::Refusal;
@@ -22,15 +22,21 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(service: Arc<Service>, caller: Caller, head: &Head, is_stream: bool, key: Option<&Key>) -> Self {
+    pub(crate) fn new(
+        service: Arc<Service>,
+        caller: Caller,
+        answer_id: &str,
+        is_stream: bool,
+        key: Option<&Key>,
+    ) -> Self {
         let Caller { tenant, request_id, route, report } = caller;
         let entry = Entry {
             time: Timestamp::now(),
             request_id: request_id.to_string(),
-            answer_id: head.id.clone(),
+            answer_id: answer_id.into(),
             tenant: tenant.to_string(),
             endpoint: route.to_string(),
-            model: head.model.clone(),
+            model: service.options.model.clone(),
             stream: is_stream,
             outcome: Outcome::Cut,
             key_id: key.map(|key| key.id().into()),
@@ -50,8 +56,9 @@ impl Record {
     /// One of its texts has ended, and so many tokens were used so far.
     pub(crate) fn text(&mut self, index: usize, choice: &Choice, usage: Usage) {
         let Choice { written, mark, .. } = choice;
-        self.service.metrics.finished(finish_reason(written));
-        self.entry.texts.push(TextEntry::new(index, mark, written.tokens.len(), finish_reason(written)));
+        let reason = choice.finish_reason();
+        self.service.metrics.finished(reason);
+        self.entry.texts.push(TextEntry::new(index, mark, written.tokens.len(), reason));
         (self.entry.prompt_tokens, self.entry.completion_tokens) = (usage.prompt, usage.completion);
     }
 

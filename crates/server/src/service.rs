@@ -132,6 +132,7 @@ impl Service {
         let may_be_longer = |prompt: &Prompt| match prompt {
             // A token has at least one byte, but for the one that begins a text.
             Prompt::Text(text) => text.len() >= most,
+            Prompt::Tokens(tokens) => tokens.len() > most,
             Prompt::Chat(_) => true,
         };
         most < self.engine.context_length() && ask.prompts.iter().any(may_be_longer)
@@ -143,12 +144,12 @@ impl Service {
         for prompt in &ask.prompts {
             let tokens = match prompt {
                 Prompt::Text(text) => tokenizer.encode_prompt(text).map_err(Error::Read)?,
+                Prompt::Tokens(tokens) => tokens.clone(),
                 Prompt::Chat(chat) => self.engine.chat_template()?.tokens(chat, tokenizer).map_err(Error::Chat)?,
             };
             if tokens.len() > most {
                 let message = format!("a prompt is {} tokens long, and this server reads up to {most}", tokens.len());
-                let param = if matches!(prompt, Prompt::Text(_)) { "prompt" } else { "messages" };
-                return Err(Refusal::field(param, "context_length_exceeded", message));
+                return Err(Refusal::field(ask.prompt_field(), "context_length_exceeded", message));
             }
         }
         Ok(())
@@ -160,6 +161,11 @@ impl Service {
         if let Some(form) = ask.form.as_ref().filter(|form| form.bytes() > limits.form) {
             let message = format!("{} has {} bytes, but may have {}", form.path(), form.bytes(), limits.form);
             return Err(Refusal::field(form.path(), "constraint_too_large", message));
+        }
+        let tools = ask.tools.as_ref().map_or(0, |tools| tools.bytes());
+        if tools > limits.form {
+            let message = format!("the schemas of tools have {tools} bytes, but may have {}", limits.form);
+            return Err(Refusal::field("tools", "constraint_too_large", message));
         }
         Ok(())
     }
@@ -212,10 +218,7 @@ impl Service {
         if scored > 0 {
             return MarkStatus::Watermarked { key_id, scheme, scored_tokens: scored };
         }
-        let reason = match ask.form {
-            Some(_) => "the form left no choice",
-            None => "the text is too short",
-        };
+        let reason = if ask.has_form() { "the form left no choice" } else { "the text is too short" };
         MarkStatus::Skipped { key_id, reason }
     }
 

@@ -8,8 +8,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use verdigris::schedule::{Handle, Statistics};
 use verdigris::{Ending, Engine, Error, Key, Request, Service, Written};
 
+use crate::calls;
 use crate::forms::Forms;
 use crate::protocol::ask::Ask;
+use crate::protocol::form::Form;
 use crate::protocol::refusal::Refusal;
 use crate::service::Drafts;
 
@@ -34,7 +36,9 @@ pub(crate) struct Writer {
     engine: Arc<Engine>,
     service: Service,
     drafts: Box<dyn Drafts>,
-    forms: Forms,
+    forms: Forms<Form>,
+    /// Of texts that may call tools.
+    calls: Forms<calls::Asked>,
     /// Who works out what a request asks for: so many at a time, that the model keeps its share of the processor.
     planners: Semaphore,
     /// The most tokens of an answer.
@@ -44,7 +48,16 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn new(engine: Arc<Engine>, service: Service, drafts: Box<dyn Drafts>, most: usize) -> Self {
         let planners = Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from));
-        Self { engine, service, drafts, forms: Forms::default(), planners, most }
+        Self { engine, service, drafts, forms: Forms::default(), calls: Forms::default(), planners, most }
+    }
+
+    /// Works out for the model what its tools make of a request's prompt and form.
+    pub(crate) async fn settled(self: &Arc<Self>, ask: Ask) -> Result<Ask, Refusal> {
+        // The semaphore is never closed.
+        let _planner = self.planners.acquire().await;
+        let planner = self.clone();
+        let settled = tokio::task::spawn_blocking(move || ask.settled(&planner.engine, &planner.calls)).await;
+        settled.map_err(|_| Refusal::new(500, "internal_error", "the tools could not be read"))?
     }
 
     /// Has all texts written that are asked for: those of the first prompt, then those of the next. Dropping what is
@@ -97,9 +110,14 @@ impl Writer {
     fn request<'a>(&'a self, ask: &Ask, number: usize, key: Option<&'a Key>) -> Result<Request<'a>, Error> {
         let request = ask.request(&self.engine, number, key, self.most);
         let request = self.drafts.onto(request, ask.sampling.seed);
-        match &ask.form {
-            Some(form) => Ok(request.constraint(&self.forms.constraint(&self.engine, form)?)),
-            None => Ok(request),
+        match (&ask.calls, &ask.form) {
+            (Some(calls), _) => Ok(request.constraint(&calls.constraint)),
+            (None, Some(form)) => {
+                let asked = || form.onto(self.engine.request("")).compiled_form();
+                let worked_out = || Ok::<_, Error>(asked()?.expect("a form was asked for"));
+                Ok(request.constraint(&self.forms.constraint(form, worked_out)?))
+            }
+            (None, None) => Ok(request),
         }
     }
 

@@ -1,12 +1,17 @@
 //! What a request asks for, whichever of the protocols it came by.
 
 use serde_json::Value;
-use verdigris::{Engine, Error, Key, Prompt, Request};
+use verdigris::logits::TokenId;
+use verdigris::{Engine, Error, Key, Message, Prompt, Request};
 
+use crate::calls::syntax::Syntax;
+use crate::calls::{self, Calls};
+use crate::forms::Forms;
 use crate::protocol::fields::{Fields, read};
 use crate::protocol::form::Form;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::sampling::Sampling;
+use crate::protocol::tools::{ToolShape, Tools};
 use crate::protocol::{mark, messages};
 
 /// The most answers to one prompt, as many as OpenAI gives.
@@ -16,7 +21,7 @@ const CHOICES: usize = 128;
 const PROMPTS: usize = 128;
 
 /// The most of the likeliest tokens beside each that is chosen.
-const TOP_LOGPROBS: usize = 20;
+pub(super) const TOP_LOGPROBS: usize = 20;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -29,6 +34,10 @@ pub(crate) struct Ask {
     pub(crate) choices: usize,
     pub(crate) sampling: Sampling,
     pub(crate) form: Option<Form>,
+    /// The tools that may be called.
+    pub(crate) tools: Option<Tools>,
+    /// How they are, once the model is known that calls them.
+    pub(crate) calls: Option<Calls>,
     /// The most tokens to write; as the server has it, where none are said.
     pub(crate) max_tokens: Option<usize>,
     /// The likeliest tokens beside each, where logarithms of probabilities are asked for.
@@ -40,6 +49,8 @@ pub(crate) struct Ask {
     pub(crate) watermarking: Option<bool>,
     /// As it is written; with what is used at its end.
     pub(crate) stream: Option<Stream>,
+    /// The field that a conversation stands in.
+    pub(super) conversation: &'static str,
 }
 
 /// How an answer comes piece by piece.
@@ -63,18 +74,17 @@ impl Ask {
             }
             (wanted, top) => wanted.then_some(top.unwrap_or(0)),
         };
+        let tools = Tools::take(&mut body, ToolShape::Nested)?;
         body.ignore(&["metadata", "store"]);
-        Self::whole(body, vec![prompt], max_tokens, logprobs, false)
+        let stream = stream(&mut body)?;
+        Ok(Self { tools, stream, logprobs, ..Self::whole(body, vec![prompt], max_tokens)? })
     }
 
     /// `/v1/completions`.
     pub(crate) fn completion(body: Value) -> Result<Self, Refusal> {
         let mut body = Fields::of(body, "")?;
         let path = body.path("prompt");
-        let prompts = match body.value("prompt").ok_or_else(|| body.missing("prompt"))? {
-            Value::String(prompt) => vec![prompt],
-            other => read::<Vec<String>>(other, path.clone())?,
-        };
+        let prompts = prompts(body.value("prompt").ok_or_else(|| body.missing("prompt"))?, &path)?;
         if !(1..=PROMPTS).contains(&prompts.len()) {
             let message = format!("{path} has {} texts, but must have 1 to {PROMPTS}", prompts.len());
             return Err(Refusal::field(path, "invalid_value", message));
@@ -82,49 +92,68 @@ impl Ask {
         let max_tokens = body.count("max_tokens", 1, usize::MAX)?;
         let logprobs = body.count("logprobs", 0, TOP_LOGPROBS)?;
         let echo = body.take("echo")?.unwrap_or(false);
-        Self::whole(body, prompts.into_iter().map(Prompt::Text).collect(), max_tokens, logprobs, echo)
+        let stream = stream(&mut body)?;
+        Ok(Self { stream, logprobs, echo, ..Self::whole(body, prompts, max_tokens)? })
     }
 
-    /// With the fields that both have.
-    fn whole(
-        mut body: Fields,
-        prompts: Vec<Prompt>,
-        max_tokens: Option<usize>,
-        logprobs: Option<usize>,
-        echo: bool,
-    ) -> Result<Self, Refusal> {
-        let options = body.object("stream_options")?;
-        let stream = match (body.take("stream")?.unwrap_or(false), options) {
-            (false, None) => None,
-            (false, Some(_)) => {
-                let message = "stream_options goes with stream: true: ask for that too, or leave it out";
-                return Err(Refusal::field("stream_options", "invalid_value", message));
-            }
-            (true, None) => Some(Stream { include_usage: false }),
-            (true, Some(mut options)) => {
-                let include_usage = options.take("include_usage")?.unwrap_or(false);
-                options.ignore(&["include_obfuscation"]);
-                options.end()?;
-                Some(Stream { include_usage })
-            }
-        };
+    /// With the fields that all protocols have; there is nothing else in the body.
+    pub(super) fn whole(mut body: Fields, prompts: Vec<Prompt>, max_tokens: Option<usize>) -> Result<Self, Refusal> {
         let ask = Self {
             model: body.take("model")?,
             prompts,
             choices: body.count("n", 1, CHOICES)?.unwrap_or(1),
             sampling: Sampling::take(&mut body)?,
             form: Form::take(&mut body)?,
+            tools: None,
+            calls: None,
             max_tokens,
-            logprobs,
-            echo,
+            logprobs: None,
+            echo: false,
             return_token_ids: body.take("return_token_ids")?.unwrap_or(false),
             watermarking: mark::take(&mut body)?,
-            stream,
+            stream: None,
+            conversation: "messages",
         };
         // Names for who asks, and what OpenAI's service does with them.
         body.ignore(&["user", "safety_identifier", "prompt_cache_key", "service_tier"]);
         body.end()?;
         Ok(ask)
+    }
+
+    /// Whether something is to be worked out before it can be written.
+    pub(crate) fn is_open(&self) -> bool {
+        self.prompts.iter().any(|prompt| match prompt {
+            Prompt::Text(_) => false,
+            Prompt::Tokens(_) => true,
+            Prompt::Chat(conversation) => {
+                let of_tools = |message: &Message| message.role == "tool" || message.more.contains_key("tool_calls");
+                self.tools.is_some() || conversation.messages.iter().any(of_tools)
+            }
+        })
+    }
+
+    /// Works out for a model what its tools make of prompt and form.
+    ///
+    /// # Errors
+    /// Where there is no chat template, a tool's schema is not understood, or a token of a prompt is none.
+    pub(crate) fn settled(mut self, engine: &Engine, known: &Forms<calls::Asked>) -> Result<Self, Refusal> {
+        for (at, prompt) in self.prompts.iter().enumerate() {
+            if let Prompt::Tokens(tokens) = prompt {
+                let size = engine.reader().tokenizer().vocabulary().size();
+                if let Some(&token) = tokens.iter().find(|&&token| token as usize >= size) {
+                    let message = format!("prompt {at} has the token {token}, but the model has {size} tokens");
+                    return Err(Refusal::field("prompt", "invalid_value", message));
+                }
+            }
+        }
+        let tools = self.tools.as_ref();
+        if let [Prompt::Chat(_)] = self.prompts[..] {
+            let (prompt, syntax) = calls::prompt(engine, self.prompts.remove(0), tools)?;
+            let asked = |tools: &Tools| calls::Asked { syntax, tools: tools.clone(), form: self.form.clone() };
+            self.calls = tools.map(|tools| asked(tools).calls(engine, known)).transpose()?;
+            self.prompts.push(prompt);
+        }
+        Ok(self)
     }
 
     /// How many texts are asked for.
@@ -157,19 +186,72 @@ impl Ask {
         }
     }
 
+    /// How calls of tools are written, where there can be some.
+    pub(crate) fn syntax(&self) -> Option<&'static Syntax> {
+        self.calls.as_ref().map(|calls| calls.syntax)
+    }
+
+    /// The field that prompts stand in.
+    pub(crate) fn prompt_field(&self) -> &'static str {
+        match self.prompts[0] {
+            Prompt::Text(_) | Prompt::Tokens(_) => "prompt",
+            Prompt::Chat(_) => self.conversation,
+        }
+    }
+
+    /// Whether the text has a form.
+    pub(crate) fn has_form(&self) -> bool {
+        self.form.is_some() || self.calls.is_some()
+    }
+
     /// Why a text could not be written, with the field that asked for it.
     pub(crate) fn refusal(&self, error: Error) -> Refusal {
         let of_form = matches!(error, Error::Schema(_) | Error::Regex(_) | Error::Choice(_) | Error::OverBudget(_));
         let of_prompt = matches!(error, Error::PromptTooLong { .. } | Error::NoPrompt);
         let refusal = Refusal::from(error);
-        let param = match (&self.form, &self.prompts[0]) {
-            (Some(form), _) if of_form => form.path(),
-            (_, Prompt::Text(_)) if of_prompt => "prompt",
-            (_, Prompt::Chat(_)) if of_prompt => "messages",
+        let param = match &self.form {
+            _ if of_form && self.calls.is_some() => "tools",
+            Some(form) if of_form => form.path(),
+            _ if of_prompt => self.prompt_field(),
             _ => return refusal,
         };
         Refusal { param: Some(param.into()), ..refusal }
     }
+}
+
+/// Whether the answer comes piece by piece.
+fn stream(body: &mut Fields) -> Result<Option<Stream>, Refusal> {
+    let options = body.object("stream_options")?;
+    Ok(match (body.take("stream")?.unwrap_or(false), options) {
+        (false, None) => None,
+        (false, Some(_)) => {
+            let message = "stream_options goes with stream: true: ask for that too, or leave it out";
+            return Err(Refusal::field("stream_options", "invalid_value", message));
+        }
+        (true, None) => Some(Stream { include_usage: false }),
+        (true, Some(mut options)) => {
+            let include_usage = options.take("include_usage")?.unwrap_or(false);
+            options.ignore(&["include_obfuscation"]);
+            options.end()?;
+            Some(Stream { include_usage })
+        }
+    })
+}
+
+/// A text, several, the tokens of one, or those of several.
+fn prompts(value: Value, path: &str) -> Result<Vec<Prompt>, Refusal> {
+    let items = match value {
+        Value::String(text) => return Ok(vec![Prompt::Text(text)]),
+        other => read::<Vec<Value>>(other, path.into())?,
+    };
+    if items.first().is_some_and(Value::is_number) {
+        return Ok(vec![Prompt::Tokens(read::<Vec<TokenId>>(Value::Array(items), path.into())?)]);
+    }
+    let prompt = |(at, item): (usize, Value)| match item {
+        Value::String(text) => Ok(Prompt::Text(text)),
+        other => read::<Vec<TokenId>>(other, format!("{path}[{at}]")).map(Prompt::Tokens),
+    };
+    items.into_iter().enumerate().map(prompt).collect()
 }
 
 #[cfg(test)]
@@ -210,7 +292,9 @@ mod tests {
         for (body, param) in [
             (json!({}), "prompt"),
             (json!({"prompt": []}), "prompt"),
-            (json!({"prompt": [3, 4]}), "prompt"),
+            (json!({"prompt": [3, "x"]}), "prompt"),
+            (json!({"prompt": [[3], [-1]]}), "prompt[1]"),
+            (json!({"prompt": 3}), "prompt"),
             (json!({"prompt": "x", "logprobs": true}), "logprobs"),
             (json!({"prompt": "x", "suffix": "y"}), "suffix"),
         ] {

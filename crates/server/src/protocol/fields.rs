@@ -33,6 +33,8 @@ impl Fields {
 
     /// A field as it is.
     pub(crate) fn value(&mut self, name: &str) -> Option<Value> {
+        #[cfg(test)]
+        self.note(name);
         self.fields.remove(name).filter(|value| !value.is_null())
     }
 
@@ -96,7 +98,17 @@ impl Fields {
 
     /// Takes fields that change nothing here, such as a name for the user.
     pub(crate) fn ignore(&mut self, names: &[&str]) {
+        #[cfg(test)]
+        names.iter().for_each(|name| self.note(name));
         names.iter().for_each(|name| drop(self.fields.remove(*name)));
+    }
+
+    /// Keeps the names of the fields of bodies that are asked for.
+    #[cfg(test)]
+    fn note(&self, name: &str) {
+        if self.path.is_empty() {
+            TAKEN.with_borrow_mut(|taken| taken.push(name.into()));
+        }
     }
 
     /// Refuses what was not taken.
@@ -116,6 +128,19 @@ impl Fields {
 pub(crate) fn read<T: DeserializeOwned>(value: Value, path: String) -> Result<T, Refusal> {
     T::deserialize(value)
         .map_err(|error| Refusal { param: Some(path.clone()), ..wrong_type(format!("{path}: {error}")) })
+}
+
+#[cfg(test)]
+thread_local! {
+    static TAKEN: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// The fields of bodies that are asked for meanwhile, whether they are there or not.
+#[cfg(test)]
+pub(crate) fn taken(meanwhile: impl FnOnce()) -> Vec<String> {
+    TAKEN.take();
+    meanwhile();
+    TAKEN.take()
 }
 
 fn wrong_type(message: String) -> Refusal {

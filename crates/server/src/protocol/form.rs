@@ -2,7 +2,7 @@
 //! for.
 
 use serde_json::{Value, json};
-use verdigris::Request;
+use verdigris::{Error, Grammar, Request, Style};
 
 use crate::protocol::fields::Fields;
 use crate::protocol::refusal::Refusal;
@@ -35,6 +35,17 @@ impl Form {
         }
     }
 
+    /// Takes `format` of the field `text` of responses, which has what is said of a schema beside its type.
+    pub(crate) fn of_text(text: &mut Fields) -> Result<Option<Self>, Refusal> {
+        let Some(mut format) = text.object("format")? else { return Ok(None) };
+        let form = match kind(&mut format)?.as_str() {
+            "json_schema" => Some(schema(&mut format)?),
+            kind => (kind == "json_object").then(|| Self::json_schema(any_object(), text.path("format"))),
+        };
+        format.end()?;
+        Ok(form)
+    }
+
     /// JSON that obeys a schema, which stands at `path`.
     pub(crate) fn json_schema(schema: Value, path: impl Into<String>) -> Self {
         Self { kind: Kind::JsonSchema(schema), path: path.into() }
@@ -58,6 +69,19 @@ impl Form {
         }
     }
 
+    /// The texts that look so.
+    ///
+    /// # Errors
+    /// Where there are none, or the form cannot be obeyed.
+    pub(crate) fn grammar(&self) -> Result<Grammar, Refusal> {
+        let grammar = match &self.kind {
+            Kind::Regex(pattern) => Grammar::regex(pattern).map_err(Error::from),
+            Kind::Choice(texts) => Grammar::choice(texts).map_err(Error::from),
+            Kind::JsonSchema(schema) => Grammar::json_schema(schema, Style::default()).map_err(Error::from),
+        };
+        grammar.map_err(|error| Refusal { param: Some(self.path.clone()), ..error.into() })
+    }
+
     /// Where the body says so.
     pub(crate) fn path(&self) -> &str {
         &self.path
@@ -70,26 +94,37 @@ fn any_object() -> Value {
 }
 
 fn response_format(mut format: Fields) -> Result<Option<Form>, Refusal> {
-    let form = match format.need::<String>("type")?.as_str() {
-        "text" => None,
-        "json_object" => Some(Form::json_schema(any_object(), "response_format")),
+    let form = match kind(&mut format)?.as_str() {
         "json_schema" => {
             let mut about = format.object("json_schema")?.ok_or_else(|| format.missing("json_schema"))?;
-            let path = about.path("schema");
-            let schema = about.value("schema").ok_or_else(|| about.missing("schema"))?;
-            // A schema is obeyed in any case.
-            about.ignore(&["name", "description", "strict"]);
+            let form = schema(&mut about)?;
             about.end()?;
-            Some(Form::json_schema(schema, path))
+            Some(form)
         }
-        other => {
-            let path = format.path("type");
-            let message = format!("{path} is {other:?}, but must be text, json_object or json_schema");
-            return Err(Refusal::field(path, "invalid_value", message));
-        }
+        kind => (kind == "json_object").then(|| Form::json_schema(any_object(), "response_format")),
     };
     format.end()?;
     Ok(form)
+}
+
+/// The kind of a format.
+fn kind(format: &mut Fields) -> Result<String, Refusal> {
+    let kind: String = format.need("type")?;
+    if matches!(kind.as_str(), "text" | "json_object" | "json_schema") {
+        return Ok(kind);
+    }
+    let path = format.path("type");
+    let message = format!("{path} is {kind:?}, but must be text, json_object or json_schema");
+    Err(Refusal::field(path, "invalid_value", message))
+}
+
+/// A schema, and what is said about it.
+fn schema(about: &mut Fields) -> Result<Form, Refusal> {
+    let path = about.path("schema");
+    let schema = about.value("schema").ok_or_else(|| about.missing("schema"))?;
+    // A schema is obeyed in any case.
+    about.ignore(&["name", "description", "strict"]);
+    Ok(Form::json_schema(schema, path))
 }
 
 fn structured_outputs(mut outputs: Fields) -> Result<Form, Refusal> {

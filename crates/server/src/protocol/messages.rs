@@ -1,39 +1,97 @@
 //! The messages of a conversation.
 
-use serde_json::Value;
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
 use verdigris::Message;
 
 use crate::protocol::fields::{Fields, read};
 use crate::protocol::refusal::Refusal;
+use crate::protocol::tools;
 
-/// Takes the messages of a chat: at least one, with text alone.
+/// Takes the messages of a chat: at least one, with text and calls of tools alone.
 pub(crate) fn take(body: &mut Fields, name: &str) -> Result<Vec<Message>, Refusal> {
     let items = body.items(name)?.ok_or_else(|| body.missing(name))?;
     if items.is_empty() {
         let path = body.path(name);
         return Err(Refusal::field(&path, "invalid_value", format!("{path} is empty: give at least one message")));
     }
-    items.into_iter().map(|(path, item)| message(Fields::of(item, path)?)).collect()
+    let mut called = Called::default();
+    items.into_iter().map(|(path, item)| message(Fields::of(item, path)?, &mut called)).collect()
 }
 
-fn message(mut fields: Fields) -> Result<Message, Refusal> {
+/// The calls of tools so far: the name of the tool, by the call's id.
+#[derive(Debug, Default)]
+pub(crate) struct Called(HashMap<String, String>);
+
+impl Called {
+    /// A call of a tool, as templates of models read it, with its arguments as an object.
+    pub(crate) fn call(&mut self, id: String, name: String, arguments: Value) -> Value {
+        let call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+        self.0.insert(id, name);
+        call
+    }
+
+    /// What a tool gave for a call, whose id stands at `path`.
+    pub(crate) fn result(&self, id: &str, content: String, path: String) -> Result<Message, Refusal> {
+        let Some(name) = self.0.get(id) else {
+            let message = format!("{path} is {id:?}, which is the id of no call before it");
+            return Err(Refusal::field(path, "invalid_value", message));
+        };
+        Ok(Message::new("tool", content).with("tool_call_id", json!(id)).with("name", json!(name)))
+    }
+}
+
+fn message(mut fields: Fields, called: &mut Called) -> Result<Message, Refusal> {
     let role: String = fields.need("role")?;
-    // The templates of models know `developer`, OpenAI's newer word for it, by its older one.
-    let role = match role.as_str() {
-        "developer" => "system",
-        "system" | "user" | "assistant" => &role,
+    let calls = if role == "assistant" { calls(&mut fields, called)? } else { Vec::new() };
+    let path = fields.path("content");
+    let content = match fields.value("content") {
+        Some(content) => text(content, path)?,
+        // A message that calls tools need say nothing.
+        None if !calls.is_empty() => String::new(),
+        None => return Err(fields.missing("content")),
+    };
+    let message = match role.as_str() {
+        // The templates of models know `developer`, OpenAI's newer word for it, by its older one.
+        "developer" => Message::system(content),
+        "tool" => {
+            let id: String = fields.need("tool_call_id")?;
+            called.result(&id, content, fields.path("tool_call_id"))?
+        }
+        "system" | "user" | "assistant" => Message::new(role, content),
         _ => {
             let path = fields.path("role");
-            let message = format!("{path} is {role:?}, but must be system, developer, user or assistant");
+            let message = format!("{path} is {role:?}, but must be system, developer, user, assistant or tool");
             return Err(Refusal::field(path, "invalid_value", message));
         }
     };
-    let path = fields.path("content");
-    let content = fields.value("content").ok_or_else(|| fields.missing("content"))?;
-    let message = Message::new(role, text(content, path)?);
-    fields.ignore(&["name"]);
+    // What the official client adds to what the model said.
+    fields.ignore(&["name", "refusal", "annotations", "parsed"]);
     fields.end()?;
-    Ok(message)
+    Ok(if calls.is_empty() { message } else { message.with("tool_calls", Value::Array(calls)) })
+}
+
+/// The calls of a message of the model.
+fn calls(fields: &mut Fields, called: &mut Called) -> Result<Vec<Value>, Refusal> {
+    let calls = fields.items("tool_calls")?.unwrap_or_default();
+    calls
+        .into_iter()
+        .map(|(path, call)| {
+            let mut call = Fields::of(call, path)?;
+            let id: String = call.need("id")?;
+            call.take::<String>("type")?;
+            let mut function = call.object("function")?.ok_or_else(|| call.missing("function"))?;
+            let name: String = function.need("name")?;
+            let arguments = function.need::<String>("arguments")?;
+            let arguments = tools::arguments(&arguments, function.path("arguments"))?;
+            function.ignore(&["parsed_arguments"]);
+            function.end()?;
+            call.ignore(&["index"]);
+            call.end()?;
+            Ok(called.call(id, name, arguments))
+        })
+        .collect()
 }
 
 /// Text, or an array of parts of text, one after the other.
@@ -78,6 +136,42 @@ mod tests {
             {"role": "assistant", "content": "c"},
         ]));
         assert_eq!(got.unwrap(), [Message::system("Be brief."), Message::user("ab"), Message::assistant("c")]);
+    }
+
+    /// As templates of models read them: arguments as objects, and with what a tool gave the tool's name.
+    #[test]
+    fn calls_of_tools_are_part_of_it() {
+        let call = json!({"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{\"a\": 1}"}});
+        let got = taken(json!([
+            {"role": "user", "content": "Add."},
+            {"role": "assistant", "content": null, "refusal": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "2"}]},
+        ]));
+        let call = json!({"id": "c1", "type": "function", "function": {"name": "add", "arguments": {"a": 1}}});
+        let expected = [
+            Message::user("Add."),
+            Message::assistant("").with("tool_calls", json!([call])),
+            Message::new("tool", "2").with("tool_call_id", json!("c1")).with("name", json!("add")),
+        ];
+        assert_eq!(got.unwrap(), expected);
+        let assistant = |calls: Value| json!([{"role": "assistant", "tool_calls": calls}]);
+        for (messages, param) in [
+            (json!([{"role": "tool", "content": "2"}]), "messages[0].tool_call_id"),
+            (json!([{"role": "tool", "content": "2", "tool_call_id": "c1"}]), "messages[0].tool_call_id"),
+            (json!([{"role": "user", "content": "x", "tool_calls": [call]}]), "messages[0].tool_calls"),
+            (assistant(json!([])), "messages[0].content"),
+            (assistant(json!([{"id": "c1"}])), "messages[0].tool_calls[0].function"),
+            (
+                assistant(json!([{"id": "c1", "function": {"name": "add", "arguments": {}}}])),
+                "messages[0].tool_calls[0].function.arguments",
+            ),
+            (
+                assistant(json!([{"id": "c1", "function": {"name": "add", "arguments": "{"}}])),
+                "messages[0].tool_calls[0].function.arguments",
+            ),
+        ] {
+            assert_eq!(taken(messages.clone()).unwrap_err().param.as_deref(), Some(param), "{messages}");
+        }
     }
 
     #[test]

@@ -9,7 +9,9 @@ pub(crate) mod form;
 pub(crate) mod mark;
 pub(crate) mod messages;
 pub(crate) mod refusal;
+pub(crate) mod responses;
 pub(crate) mod sampling;
 pub(crate) mod strict;
+pub(crate) mod tools;
 
 pub use refusal::Refusal;

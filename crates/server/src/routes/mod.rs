@@ -20,6 +20,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::Value;
 
+use crate::openapi;
 use crate::protocol::{Refusal, strict};
 use crate::service::Service;
 
@@ -28,6 +29,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(texts::chat))
         .route("/v1/completions", post(texts::completions))
+        .route("/v1/responses", post(texts::responses))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{model}", get(models::one))
         .route("/tokenize", post(tokens::tokenize))
@@ -38,6 +40,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/metrics", get(health::metrics))
         .route("/version", get(health::version))
         .route("/about", get(page::about))
+        .route("/openapi.json", get(document))
         .route("/", get(page::index))
         .route("/page/{file}", get(page::file))
         .fallback(|| async { Refusal::new(404, "unknown_route", "there is nothing at this address") })
@@ -47,6 +50,11 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .layer(from_fn_with_state(service.clone(), gate::gate))
         .layer(DefaultBodyLimit::max(service.options.max_body))
         .with_state(service)
+}
+
+/// The OpenAPI document.
+async fn document() -> axum::Json<Value> {
+    axum::Json(openapi::document())
 }
 
 /// Beside an answer that is a refusal: its code, for the log.

@@ -1,4 +1,4 @@
-//! Texts that are written: chats and completions, whole or piece by piece.
+//! Texts that are written: chats, completions and responses, whole or piece by piece.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -11,19 +11,20 @@ use axum::extract::{Extension, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::UnboundedReceiver;
 use verdigris::schedule::Handle;
 use verdigris::{Ending, Key, Prompt};
 
 use super::{computed, json};
-use crate::answer::{Choice, Head, Shape, Usage};
+use crate::answer::{self, Choice, Choices, Said, Shape, Told, Usage, Voice};
 use crate::caller::Caller;
+use crate::calls::reader::CallReader;
 use crate::limits::Deadline;
 use crate::metrics::Clock;
 use crate::protocol::Refusal;
-use crate::protocol::ask::{Ask, Stream};
+use crate::protocol::ask::Ask;
+use crate::protocol::responses;
 use crate::record::Record;
 use crate::service::Service;
 use crate::writer::Piece;
@@ -37,7 +38,8 @@ pub(super) async fn chat(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
     let ask = Ask::chat(json(body)?)?;
-    Texts::begin(service, caller, ask, Shape::Chat).await?.answer().await
+    let voice = choices(&service, &ask, Shape::Chat);
+    Texts::begin(service, caller, ask, voice).await?.answer().await
 }
 
 pub(super) async fn completions(
@@ -46,7 +48,23 @@ pub(super) async fn completions(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Refusal> {
     let ask = Ask::completion(json(body)?)?;
-    Texts::begin(service, caller, ask, Shape::Completion).await?.answer().await
+    let voice = choices(&service, &ask, Shape::Completion);
+    Texts::begin(service, caller, ask, voice).await?.answer().await
+}
+
+pub(super) async fn responses(
+    State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refusal> {
+    let (ask, asked) = responses::take(json(body)?)?;
+    let voice = Box::new(answer::Response::new(&service.options.model, asked, ask.return_token_ids));
+    Texts::begin(service, caller, ask, voice).await?.answer().await
+}
+
+fn choices(service: &Service, ask: &Ask, shape: Shape) -> Box<dyn Voice> {
+    let include_usage = ask.stream.is_some_and(|stream| stream.include_usage);
+    Box::new(Choices::new(shape, &service.options.model, ask.texts(), ask.return_token_ids, include_usage))
 }
 
 /// The texts of one request as they come. Dropping it ends them.
@@ -54,7 +72,7 @@ struct Texts {
     service: Arc<Service>,
     ask: Arc<Ask>,
     key: Option<Arc<Key>>,
-    head: Head,
+    voice: Box<dyn Voice>,
     pieces: UnboundedReceiver<(usize, Piece)>,
     /// Of the texts that were taken: they are written as long as these are kept.
     taken: Vec<Handle>,
@@ -68,22 +86,21 @@ struct Texts {
 }
 
 impl Texts {
-    async fn begin(service: Arc<Service>, caller: Caller, ask: Ask, shape: Shape) -> Result<Self, Refusal> {
+    async fn begin(service: Arc<Service>, caller: Caller, ask: Ask, voice: Box<dyn Voice>) -> Result<Self, Refusal> {
         ask.model.iter().try_for_each(|model| service.check_model(model))?;
         let key = service.key_for(&ask, &caller)?;
         service.check_form(&ask)?;
         let place = service.place()?;
-        let ask = Arc::new(ask);
+        let ask = Arc::new(if ask.is_open() { service.writer.settled(ask).await? } else { ask });
         if service.must_count(&ask) {
             let (service, ask) = (service.clone(), ask.clone());
             computed(move || service.check_prompts(&ask)).await??;
         }
-        let head = Head::new(shape, &service.options.model, ask.return_token_ids);
         Ok(Self {
-            record: Record::new(service.clone(), caller, &head, ask.stream.is_some(), key.as_deref()),
+            record: Record::new(service.clone(), caller, voice.id(), ask.stream.is_some(), key.as_deref()),
             pieces: service.writer.write(&ask, key.as_ref()),
-            head,
             taken: Vec::with_capacity(ask.texts()),
+            voice,
             deadline: Deadline::new(&service.options.limits),
             open: ask.texts(),
             usage: Usage::default(),
@@ -96,10 +113,12 @@ impl Texts {
     }
 
     async fn answer(mut self) -> Result<Response, Refusal> {
-        let Some(stream) = self.ask.stream else { return self.whole().await };
+        if self.ask.stream.is_none() {
+            return self.whole().await;
+        }
         // What cannot be written has a status of its own.
         let first = self.begun().await?;
-        Ok(Sse::new(stream::unfold(Streaming::new(self, stream, first), Streaming::next))
+        Ok(Sse::new(stream::unfold(Streaming::new(self, first), Streaming::next))
             .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
             .into_response())
     }
@@ -146,18 +165,19 @@ impl Texts {
             }
         }
         let choices: Vec<Choice> = choices.into_iter().flatten().collect();
-        Ok(axum::Json(self.head.whole(&choices, self.usage)).into_response())
+        Ok(axum::Json(self.voice.whole(&choices, self.usage)).into_response())
     }
 
     /// A text has ended: it is counted, and what is asked about it and what it says of its mark is looked up.
     async fn ended(&mut self, number: usize, ending: Ending) -> Result<Choice, Refusal> {
         self.open -= 1;
         let (service, ask, key) = (self.service.clone(), self.ask.clone(), self.key.clone());
-        let echo = self.echo(number).map(Into::into);
+        let echo = self.echo(number);
         let look = move || -> Result<Choice, Refusal> {
             let written = service.writer.written(&ask, number, ending)?;
             let mark = service.mark_of(&ask, key.as_deref(), &written);
-            Ok(Choice { echo, written: Box::new(written), mark })
+            let said = Said::of(&written.text, ask.syntax());
+            Ok(Choice { echo, written: Box::new(written), said, mark })
         };
         let choice = computed(look).await??;
         // The texts of one prompt share it.
@@ -177,10 +197,12 @@ impl Texts {
     }
 
     /// The prompt of a text, where it stands before it.
-    fn echo(&self, number: usize) -> Option<&str> {
+    fn echo(&self, number: usize) -> Option<String> {
         match self.ask.prompt(number) {
-            Prompt::Text(prompt) if self.ask.echo => Some(prompt),
-            _ => None,
+            _ if !self.ask.echo => None,
+            Prompt::Text(prompt) => Some(prompt.clone()),
+            Prompt::Tokens(tokens) => Some(self.service.engine.reader().tokenizer().decode(tokens)),
+            Prompt::Chat(_) => None,
         }
     }
 }
@@ -188,70 +210,69 @@ impl Texts {
 /// An answer that comes piece by piece.
 struct Streaming {
     texts: Texts,
-    stream: Stream,
     /// The first piece, where it came before anything else was known.
     first: Option<(usize, Piece)>,
-    /// Which texts have begun.
-    begun: Vec<bool>,
+    /// Those who read the texts that have begun.
+    readers: Vec<Option<CallReader>>,
     /// What is sent before the next piece is waited for.
-    ready: VecDeque<String>,
+    ready: VecDeque<Told>,
     is_over: bool,
 }
 
 impl Streaming {
-    fn new(texts: Texts, stream: Stream, first: Option<(usize, Piece)>) -> Self {
-        let begun = vec![false; texts.open];
-        Self { texts, stream, first, begun, ready: VecDeque::new(), is_over: false }
+    fn new(texts: Texts, first: Option<(usize, Piece)>) -> Self {
+        let readers = (0..texts.open).map(|_| None).collect();
+        Self { texts, first, readers, ready: VecDeque::new(), is_over: false }
     }
 
     async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
         loop {
-            if let Some(data) = self.ready.pop_front() {
-                return Some((Ok(Event::default().data(data)), self));
+            if let Some(Told { event, data }) = self.ready.pop_front() {
+                let plain = Event::default().data(data);
+                return Some((Ok(event.into_iter().fold(plain, Event::event)), self));
             }
             if self.is_over {
                 return None;
             }
-            if let Err(refusal) = self.read().await {
-                self.push(&refusal.body());
-                self.over();
+            let mut told = Vec::new();
+            if let Err(refusal) = self.read(&mut told).await {
+                self.texts.voice.failed(&refusal, &mut told);
+                self.is_over = true;
             }
+            self.ready.extend(told);
         }
     }
 
-    fn push(&mut self, body: &Value) {
-        self.ready.push_back(body.to_string());
-    }
-
-    fn over(&mut self) {
-        self.ready.push_back("[DONE]".into());
-        self.is_over = true;
-    }
-
     /// Makes of the next piece what is sent.
-    async fn read(&mut self) -> Result<(), Refusal> {
+    async fn read(&mut self, told: &mut Vec<Told>) -> Result<(), Refusal> {
         let (number, piece) = match self.first.take() {
             Some(first) => first,
             None => self.texts.next().await?,
         };
-        if !std::mem::replace(&mut self.begun[number], true) {
-            let first = self.texts.head.first(number, self.texts.echo(number));
-            first.iter().for_each(|first| self.push(first));
+        if self.readers[number].is_none() {
+            let echo = self.texts.echo(number);
+            self.texts.voice.begin(number, echo.as_deref(), told);
         }
+        let reader = self.readers[number].get_or_insert_with(|| CallReader::new(self.texts.ask.syntax()));
+        let mut parts = Vec::new();
         match piece {
-            Piece::Text(text) => self.push(&self.texts.head.piece(number, &text)),
+            Piece::Text(text) => {
+                reader.push(&text, &mut parts);
+                parts.into_iter().for_each(|part| self.texts.voice.part(number, part, told));
+            }
             Piece::Taken(_) => unreachable!("these are no pieces of a text"),
             Piece::End(ending) => {
+                // Of a call that is cut short all is told that there is.
+                reader.finish(&mut parts);
+                parts.into_iter().for_each(|part| self.texts.voice.part(number, part, told));
                 let choice = self.texts.ended(number, ending).await?;
-                self.push(&self.texts.head.last(number, &choice));
+                self.texts.voice.end(number, &choice, told);
             }
             Piece::Failed(refusal) => return Err(refusal),
         }
         if self.texts.open == 0 {
-            if self.stream.include_usage {
-                self.push(&self.texts.head.usage(self.texts.usage));
-            }
-            self.over();
+            self.texts.voice.over(self.texts.usage, told);
+            self.is_over = true;
         }
         Ok(())
     }

@@ -10,9 +10,11 @@ use serde_json::{Value, json};
 use verdigris::logits::TokenId;
 
 use super::{computed, json as body_of};
+use crate::calls;
 use crate::protocol::Refusal;
 use crate::protocol::fields::Fields;
 use crate::protocol::messages;
+use crate::protocol::tools::{ToolShape, Tools};
 use crate::service::Service;
 
 pub(super) async fn tokenize(
@@ -33,8 +35,10 @@ fn tokens_of(service: &Service, body: Value) -> Result<Value, Refusal> {
         Some(text) => tokenizer.encode(&text).map_err(verdigris::Error::Read)?,
         None => {
             let messages = messages::take(&mut body, "messages")?;
+            let tools = Tools::take(&mut body, ToolShape::Nested)?;
             let template = service.engine.chat_template()?;
-            template.tokens(&messages.into(), tokenizer).map_err(verdigris::Error::Chat)?
+            let (conversation, _) = calls::tell(&template, messages.into(), tools.as_ref())?;
+            template.tokens(&conversation, tokenizer).map_err(verdigris::Error::Chat)?
         }
     };
     body.end()?;

@@ -1,0 +1,193 @@
+//! Answers of `/v1/chat/completions` and `/v1/completions`: a choice for each text.
+
+use serde_json::{Value, json};
+
+use crate::answer::{Call, Choice, Told, Usage, Voice, logprobs, new_name};
+use crate::calls::reader::Part;
+use crate::protocol::Refusal;
+
+/// Which protocol an answer is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Of `/v1/chat/completions`.
+    Chat,
+    /// Of `/v1/completions`.
+    Completion,
+}
+
+/// What all objects of one answer have, and how far its texts are told.
+#[derive(Debug)]
+pub(crate) struct Choices {
+    shape: Shape,
+    id: String,
+    /// In seconds since 1970.
+    created: i64,
+    model: String,
+    return_token_ids: bool,
+    include_usage: bool,
+    /// The calls of each text that have begun.
+    calls: Vec<usize>,
+}
+
+impl Choices {
+    /// An answer of so many texts, with a new id.
+    pub(crate) fn new(shape: Shape, model: &str, texts: usize, return_token_ids: bool, include_usage: bool) -> Self {
+        let prefix = if shape == Shape::Chat { "chatcmpl" } else { "cmpl" };
+        Self {
+            shape,
+            id: format!("{prefix}-{}", new_name::<24>()),
+            created: jiff::Timestamp::now().as_second(),
+            model: model.into(),
+            return_token_ids,
+            include_usage,
+            calls: vec![0; texts],
+        }
+    }
+
+    fn chunk(&self, number: usize, delta: Value, ended: Option<&Choice>) -> Told {
+        let content = (if self.shape == Shape::Chat { "delta" } else { "text" }, delta);
+        let mut body = self.object(self.chunk_object(), vec![self.choice(number, content, ended)]);
+        if let Some(choice) = ended {
+            body["watermark"] = choice.mark.body();
+        }
+        data(&body)
+    }
+
+    fn chunk_object(&self) -> &'static str {
+        if self.shape == Shape::Chat { "chat.completion.chunk" } else { "text_completion" }
+    }
+
+    fn object(&self, object: &str, choices: Vec<Value>) -> Value {
+        json!({
+            "id": self.id, "object": object, "created": self.created, "model": self.model, "choices": choices,
+        })
+    }
+
+    fn choice(&self, number: usize, (name, content): (&str, Value), ended: Option<&Choice>) -> Value {
+        let mut choice = json!({"index": number, "logprobs": null, "finish_reason": null});
+        choice[name] = content;
+        let Some(ended) = ended else { return choice };
+        choice["finish_reason"] = ended.finish_reason().into();
+        choice["watermark"] = ended.mark.body();
+        if let Some(string) = &ended.written.stop_string {
+            choice["stop_reason"] = string.as_str().into();
+        }
+        if let Some(all) = &ended.written.logprobs {
+            choice["logprobs"] = match self.shape {
+                Shape::Chat => json!({"content": logprobs::objects(all), "refusal": null}),
+                Shape::Completion => logprobs::columns(all),
+            };
+        }
+        if self.return_token_ids {
+            choice["token_ids"] = json!(ended.written.tokens);
+        }
+        choice
+    }
+}
+
+impl Voice for Choices {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What the answer says of its mark is said of its first choice, and beside each.
+    fn whole(&self, choices: &[Choice], usage: Usage) -> Value {
+        let object = if self.shape == Shape::Chat { "chat.completion" } else { "text_completion" };
+        let all = choices.iter().enumerate().map(|(number, choice)| {
+            let content = match self.shape {
+                Shape::Chat => ("message", message(choice)),
+                Shape::Completion => {
+                    let echo = choice.echo.as_deref().unwrap_or_default();
+                    ("text", json!(format!("{echo}{}", choice.written.text)))
+                }
+            };
+            self.choice(number, content, Some(choice))
+        });
+        let mut body = self.object(object, all.collect());
+        body["usage"] = used(usage);
+        body["watermark"] = choices.first().map(|choice| choice.mark.body()).into();
+        body
+    }
+
+    fn begin(&mut self, number: usize, echo: Option<&str>, told: &mut Vec<Told>) {
+        match (self.shape, echo) {
+            (Shape::Chat, _) => told.push(self.chunk(number, json!({"role": "assistant", "content": ""}), None)),
+            (Shape::Completion, Some(echo)) => told.push(self.chunk(number, json!(echo), None)),
+            (Shape::Completion, None) => (),
+        }
+    }
+
+    fn part(&mut self, number: usize, part: Part, told: &mut Vec<Told>) {
+        let delta = match (self.shape, part) {
+            (Shape::Chat, Part::Text(text)) => json!({"content": text}),
+            (Shape::Completion, Part::Text(text)) => json!(text),
+            (_, Part::Call(name)) => {
+                let call = Call::begin(name);
+                let index = self.calls[number];
+                self.calls[number] += 1;
+                json!({"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": {
+                    "name": call.name, "arguments": "",
+                }}]})
+            }
+            (_, Part::Arguments(piece)) => {
+                let index = self.calls[number].saturating_sub(1);
+                json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+            }
+            (_, Part::CallEnd) => return,
+        };
+        told.push(self.chunk(number, delta, None));
+    }
+
+    /// Why it ended, what it says of its mark, and its logarithms of probabilities.
+    fn end(&mut self, number: usize, choice: &Choice, told: &mut Vec<Told>) {
+        let delta = match self.shape {
+            Shape::Chat => json!({}),
+            Shape::Completion => json!(""),
+        };
+        told.push(self.chunk(number, delta, Some(choice)));
+    }
+
+    fn over(&mut self, usage: Usage, told: &mut Vec<Told>) {
+        if self.include_usage {
+            let mut body = self.object(self.chunk_object(), Vec::new());
+            body["usage"] = used(usage);
+            told.push(data(&body));
+        }
+        told.push(done());
+    }
+
+    fn failed(&mut self, refusal: &Refusal, told: &mut Vec<Told>) {
+        told.extend([data(&refusal.body()), done()]);
+    }
+}
+
+fn data(body: &Value) -> Told {
+    Told { event: None, data: body.to_string() }
+}
+
+/// What says that nothing more comes.
+fn done() -> Told {
+    Told { event: None, data: "[DONE]".into() }
+}
+
+fn used(usage: Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.prompt, "completion_tokens": usage.completion,
+        "total_tokens": usage.prompt + usage.completion,
+    })
+}
+
+/// What the model said. Where it called tools and said nothing, there is no content.
+fn message(choice: &Choice) -> Value {
+    let said = &choice.said;
+    let content = Some(&said.text).filter(|text| said.calls.is_empty() || !text.is_empty());
+    let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+    if !said.calls.is_empty() {
+        let call = |call: &Call| {
+            let function = json!({"name": call.name, "arguments": call.arguments});
+            json!({"id": call.id, "type": "function", "function": function})
+        };
+        message["tool_calls"] = said.calls.iter().map(call).collect();
+    }
+    message
+}

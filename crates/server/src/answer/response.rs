@@ -1,0 +1,274 @@
+//! Answers of `/v1/responses`: items, which are messages and calls, and events that tell how they come.
+
+use serde_json::{Map, Value, json};
+use verdigris::TokenLogprobs;
+
+use crate::answer::{Call, Choice, Told, Usage, Voice, logprobs, new_name};
+use crate::calls::reader::Part;
+use crate::protocol::Refusal;
+
+/// One answer, and how far it is told.
+#[derive(Debug)]
+pub(crate) struct Response {
+    id: String,
+    /// In seconds since 1970.
+    created: i64,
+    model: String,
+    /// What was asked for, as the answer repeats it.
+    asked: Map<String, Value>,
+    /// Events that were told.
+    events: u64,
+    /// Items that are whole.
+    items: Vec<Value>,
+    open: Option<Item>,
+    /// What the text's end said: whether it was cut, its mark, and its tokens where they are wanted.
+    ended: Option<Ended>,
+    return_token_ids: bool,
+}
+
+#[derive(Debug)]
+struct Ended {
+    is_cut: bool,
+    mark: Value,
+    tokens: Option<Value>,
+}
+
+impl Ended {
+    fn status(&self) -> &'static str {
+        if self.is_cut { "incomplete" } else { "completed" }
+    }
+}
+
+/// An item that comes.
+#[derive(Debug)]
+enum Item {
+    Message { id: String, text: String },
+    Call { id: String, call: Call },
+}
+
+impl Item {
+    fn message(text: String) -> Self {
+        Self::Message { id: format!("msg_{}", new_name::<24>()), text }
+    }
+
+    fn call(call: Call) -> Self {
+        Self::Call { id: format!("fc_{}", new_name::<24>()), call }
+    }
+
+    fn id(&self) -> &str {
+        match self {
+            Self::Message { id, .. } | Self::Call { id, .. } => id,
+        }
+    }
+
+    /// As it is told: with its content, where it has come.
+    fn body(&self, status: &str, logprobs: &[TokenLogprobs]) -> Value {
+        match self {
+            Self::Message { id, text } => {
+                let content = if status == "in_progress" { Vec::new() } else { vec![part(text, logprobs)] };
+                json!({"id": id, "type": "message", "role": "assistant", "status": status, "content": content})
+            }
+            Self::Call { id, call } => json!({
+                "id": id, "type": "function_call", "status": status, "call_id": call.id, "name": call.name,
+                "arguments": call.arguments,
+            }),
+        }
+    }
+}
+
+/// The text of a message.
+fn part(text: &str, logprobs: &[TokenLogprobs]) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs::objects(logprobs)})
+}
+
+/// Those of the tokens that a text begins with: what comes after are calls.
+fn of_text<'l>(text: &str, choice: &'l Choice) -> &'l [TokenLogprobs] {
+    let all = choice.written.logprobs.as_deref().unwrap_or_default();
+    let mut length = 0;
+    let tokens = all.iter().take_while(|token| {
+        let is_in = length < text.len();
+        length += token.chosen.text.len();
+        is_in
+    });
+    let count = tokens.count();
+    // Tokens that write nothing end a text without calls.
+    if choice.said.calls.is_empty() { all } else { &all[..count] }
+}
+
+impl Response {
+    /// An answer with a new id.
+    pub(crate) fn new(model: &str, asked: Map<String, Value>, return_token_ids: bool) -> Self {
+        Self {
+            id: format!("resp_{}", new_name::<24>()),
+            created: jiff::Timestamp::now().as_second(),
+            model: model.into(),
+            asked,
+            events: 0,
+            items: Vec::new(),
+            open: None,
+            ended: None,
+            return_token_ids,
+        }
+    }
+
+    /// The answer with what has come of it.
+    fn body(&self, status: &str, items: &[Value], ended: Option<&Ended>, usage: Option<Usage>) -> Value {
+        let mut body = self.asked.clone();
+        let why = (status == "incomplete").then(|| json!({"reason": "max_output_tokens"}));
+        let own = json!({
+            "id": self.id, "object": "response", "created_at": self.created, "model": self.model, "status": status,
+            "error": null, "incomplete_details": why, "output": items, "usage": usage.map(used), "store": false,
+            "previous_response_id": null, "background": false,
+        });
+        if let Value::Object(own) = own {
+            body.extend(own);
+        }
+        if let Some(Ended { mark, tokens, .. }) = ended {
+            body.insert("watermark".into(), mark.clone());
+            body.extend(tokens.clone().map(|tokens| ("token_ids".to_owned(), tokens)));
+        }
+        Value::Object(body)
+    }
+
+    fn ended(&self, choice: &Choice) -> Ended {
+        let tokens = self.return_token_ids.then(|| json!(choice.written.tokens));
+        Ended { is_cut: choice.is_cut(), mark: choice.mark.body(), tokens }
+    }
+
+    /// Tells an event.
+    fn tell(&mut self, event: &'static str, mut data: Value, told: &mut Vec<Told>) {
+        data["type"] = event.into();
+        data["sequence_number"] = self.events.into();
+        self.events += 1;
+        told.push(Told { event: Some(event), data: data.to_string() });
+    }
+
+    /// An item begins.
+    fn open(&mut self, item: Item, told: &mut Vec<Told>) {
+        let index = self.items.len();
+        let (id, is_message) = (item.id().to_owned(), matches!(item, Item::Message { .. }));
+        let added = json!({"output_index": index, "item": item.body("in_progress", &[])});
+        self.open = Some(item);
+        self.tell("response.output_item.added", added, told);
+        if is_message {
+            let added = json!({"item_id": id, "output_index": index, "content_index": 0, "part": part("", &[])});
+            self.tell("response.content_part.added", added, told);
+        }
+    }
+
+    /// The item that came is whole, or as whole as it gets.
+    fn close(&mut self, logprobs: &[TokenLogprobs], status: &str, told: &mut Vec<Told>) {
+        let Some(item) = self.open.take() else { return };
+        let index = self.items.len();
+        match &item {
+            Item::Message { id, text } => {
+                let place = json!({"item_id": id, "output_index": index, "content_index": 0});
+                let (mut done, mut whole) = (place.clone(), place);
+                done["text"] = text.as_str().into();
+                done["logprobs"] = logprobs::objects(logprobs).into();
+                whole["part"] = part(text, logprobs);
+                self.tell("response.output_text.done", done, told);
+                self.tell("response.content_part.done", whole, told);
+            }
+            Item::Call { id, call } => {
+                let done = json!({
+                    "item_id": id, "output_index": index, "name": call.name, "arguments": call.arguments,
+                });
+                self.tell("response.function_call_arguments.done", done, told);
+            }
+        }
+        let body = item.body(status, logprobs);
+        self.tell("response.output_item.done", json!({"output_index": index, "item": body.clone()}), told);
+        self.items.push(body);
+    }
+}
+
+impl Voice for Response {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn whole(&self, choices: &[Choice], usage: Usage) -> Value {
+        let Some(choice) = choices.first() else { return self.body("failed", &[], None, Some(usage)) };
+        let (said, ended) = (&choice.said, self.ended(choice));
+        let status = ended.status();
+        let mut items = Vec::new();
+        if said.calls.is_empty() || !said.text.is_empty() {
+            let message = Item::message(said.text.clone());
+            items.push(message.body(status, of_text(&said.text, choice)));
+        }
+        items.extend(said.calls.iter().map(|call| Item::call(call.clone()).body("completed", &[])));
+        self.body(status, &items, Some(&ended), Some(usage))
+    }
+
+    fn begin(&mut self, _number: usize, _echo: Option<&str>, told: &mut Vec<Told>) {
+        for event in ["response.created", "response.in_progress"] {
+            let response = self.body("in_progress", &[], None, None);
+            self.tell(event, json!({"response": response}), told);
+        }
+    }
+
+    fn part(&mut self, _number: usize, next: Part, told: &mut Vec<Told>) {
+        let index = self.items.len();
+        match next {
+            Part::Text(piece) => {
+                if self.open.is_none() {
+                    self.open(Item::message(String::new()), told);
+                }
+                let Some(Item::Message { id, text }) = &mut self.open else { return };
+                text.push_str(&piece);
+                let delta = json!({
+                    "item_id": id, "output_index": index, "content_index": 0, "delta": piece, "logprobs": [],
+                });
+                self.tell("response.output_text.delta", delta, told);
+            }
+            Part::Call(name) => {
+                self.close(&[], "completed", told);
+                self.open(Item::call(Call::begin(name)), told);
+            }
+            Part::Arguments(piece) => {
+                let Some(Item::Call { id, call }) = &mut self.open else { return };
+                call.arguments.push_str(&piece);
+                let delta = json!({"item_id": id, "output_index": index, "delta": piece});
+                self.tell("response.function_call_arguments.delta", delta, told);
+            }
+            Part::CallEnd => self.close(&[], "completed", told),
+        }
+    }
+
+    fn end(&mut self, _number: usize, choice: &Choice, told: &mut Vec<Told>) {
+        let ended = self.ended(choice);
+        if self.open.is_none() && self.items.is_empty() {
+            // A text of nothing is a message too.
+            self.open(Item::message(String::new()), told);
+        }
+        let text = match &self.open {
+            Some(Item::Message { text, .. }) => text.clone(),
+            _ => String::new(),
+        };
+        // A call that is still open was cut short, by a stop string perhaps.
+        let is_call = matches!(self.open, Some(Item::Call { .. }));
+        self.close(of_text(&text, choice), if is_call { "incomplete" } else { ended.status() }, told);
+        self.ended = Some(ended);
+    }
+
+    fn over(&mut self, usage: Usage, told: &mut Vec<Told>) {
+        let status = self.ended.as_ref().map_or("completed", Ended::status);
+        let event = if status == "incomplete" { "response.incomplete" } else { "response.completed" };
+        let response = self.body(status, &self.items, self.ended.as_ref(), Some(usage));
+        self.tell(event, json!({"response": response}), told);
+    }
+
+    fn failed(&mut self, refusal: &Refusal, told: &mut Vec<Told>) {
+        let fault = json!({"code": refusal.code, "message": refusal.message, "param": refusal.param});
+        self.tell("error", fault, told);
+    }
+}
+
+fn used(usage: Usage) -> Value {
+    json!({
+        "input_tokens": usage.prompt, "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": usage.completion, "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.prompt + usage.completion,
+    })
+}

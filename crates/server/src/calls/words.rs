@@ -1,0 +1,151 @@
+//! Tools in words, for a model whose chat template knows none.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+use verdigris::text::ChatTemplate;
+use verdigris::{Conversation, Message};
+
+use crate::calls::syntax::{Syntax, TAGGED};
+use crate::protocol::tools::{ToolChoice, Tools};
+
+/// The conversation with the tools told in its first message, and with calls and what came of them as text.
+pub(super) fn told(template: &ChatTemplate, conversation: Conversation, tools: Option<&Tools>) -> Conversation {
+    let mut messages = spoken(conversation.messages);
+    if let Some(tools) = tools {
+        let words = words(tools);
+        match messages.first_mut() {
+            Some(first) if first.role == "system" => first.content = format!("{}\n\n{words}", first.content),
+            Some(first) if first.role == "user" && !takes_systems(template) => {
+                first.content = format!("{words}\n\n{}", first.content);
+            }
+            _ => messages.insert(0, Message::system(words)),
+        }
+    }
+    messages.into()
+}
+
+/// Whether a template has a place for what the model is told to be.
+fn takes_systems(template: &ChatTemplate) -> bool {
+    let probe = vec![Message::system("probe_system"), Message::user("Hello.")];
+    template.render(&probe.into()).is_ok_and(|prompt| prompt.contains("probe_system"))
+}
+
+/// What the tools are, and how one is called.
+fn words(tools: &Tools) -> String {
+    let mut words =
+        "You can call these tools, each with arguments that obey the JSON Schema in its parameters:\n".to_owned();
+    for tool in &tools.tools {
+        // Text grows without end.
+        let _ = writeln!(words, "{}", tool.told()["function"]);
+    }
+    let Syntax { open, name, arguments, end, close, .. } = &TAGGED;
+    let _ = write!(words, "To call a tool, write:\n{open}{name}NAME{arguments}ARGUMENTS{end}{close}");
+    words.push_str(match tools.choice {
+        ToolChoice::Auto => "\nWhere no tool is needed, answer in words.",
+        ToolChoice::Required => "\nCall a tool now.",
+        ToolChoice::Named(_) => "\nCall this tool now: ",
+    });
+    if let ToolChoice::Named(number) = tools.choice {
+        words.push_str(&tools.tools[number].name);
+    }
+    words
+}
+
+/// A call as it is written.
+fn block(name: &str, arguments: &Value) -> String {
+    let Syntax { open, name: before, arguments: between, end, close, .. } = &TAGGED;
+    format!("{open}{before}{name}{between}{arguments}{end}{close}")
+}
+
+/// Messages in which calls are text of the model, and what came of them is told by the one who asks, in one message
+/// for neighbours, for many templates want roles to take turns.
+fn spoken(messages: Vec<Message>) -> Vec<Message> {
+    let mut spoken: Vec<Message> = Vec::new();
+    let mut after_result = false;
+    for message in messages {
+        if message.role != "tool" {
+            after_result = false;
+            let calls = message.more.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
+            let mut content = message.content;
+            for call in calls {
+                let function = &call["function"];
+                let apart = if content.is_empty() { "" } else { "\n" };
+                let _ = write!(
+                    content,
+                    "{apart}{}",
+                    block(function["name"].as_str().unwrap_or_default(), &function["arguments"])
+                );
+            }
+            spoken.push(Message::new(message.role, content));
+            continue;
+        }
+        let content = format!("<tool_response>\n{}\n</tool_response>", message.content);
+        match spoken.last_mut() {
+            Some(before) if after_result => before.content = format!("{}\n{content}", before.content),
+            _ => spoken.push(Message::user(content)),
+        }
+        after_result = true;
+    }
+    spoken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::fields::Fields;
+    use crate::protocol::tools::ToolShape;
+    use serde_json::json;
+
+    const PLAIN: &str = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
+
+    fn tools(choice: Value) -> Tools {
+        let body = json!({
+            "tools": [{"type": "function", "function": {"name": "add", "description": "Sums."}}], "tool_choice": choice,
+        });
+        Tools::take(&mut Fields::of(body, "").unwrap(), ToolShape::Nested).unwrap().unwrap()
+    }
+
+    #[test]
+    fn tools_are_told_where_the_template_has_a_place() {
+        let template = ChatTemplate::new(PLAIN, None, None).unwrap();
+        let refusing =
+            format!("{{% if messages[0].role == 'system' %}}{{{{ raise_exception('no') }}}}{{% endif %}}{PLAIN}");
+        let refusing = ChatTemplate::new(&refusing, None, None).unwrap();
+        let told = |template, messages: Vec<Message>, choice: &str| {
+            told(template, messages.into(), Some(&tools(json!(choice)))).messages
+        };
+        let plain = told(&template, vec![Message::user("Hi")], "auto");
+        assert_eq!((&*plain[0].role, &*plain[1].content), ("system", "Hi"));
+        assert!(plain[0].content.contains(r#"{"name":"add","description":"Sums.""#), "{}", plain[0].content);
+        assert!(plain[0].content.contains("<tool_call>\n{\"name\": \"NAME\", \"arguments\": ARGUMENTS}\n</tool_call>"));
+        let own = told(&template, vec![Message::system("Be brief."), Message::user("Hi")], "required");
+        assert!(own.len() == 2 && own[0].content.starts_with("Be brief.\n\nYou can call"), "{own:?}");
+        assert!(own[0].content.ends_with("Call a tool now."));
+        let user = told(&refusing, vec![Message::user("Hi")], "auto");
+        assert!(user.len() == 1 && user[0].content.ends_with("\n\nHi"), "{user:?}");
+        refusing.render(&user.into()).unwrap();
+    }
+
+    #[test]
+    fn calls_and_what_came_of_them_are_text() {
+        let call = json!({"function": {"name": "add", "arguments": {"a": 1}}});
+        let result = |text| Message::new("tool", text).with("tool_call_id", json!("c1"));
+        let messages = vec![
+            Message::user("Add."),
+            Message::assistant("Yes.").with("tool_calls", json!([call])),
+            result("2"),
+            result("3"),
+            Message::assistant("Both."),
+        ];
+        let template = ChatTemplate::new(PLAIN, None, None).unwrap();
+        let got = told(&template, messages.into(), None).messages;
+        let expected = [
+            Message::user("Add."),
+            Message::assistant("Yes.\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\":1}}\n</tool_call>"),
+            Message::user("<tool_response>\n2\n</tool_response>\n<tool_response>\n3\n</tool_response>"),
+            Message::assistant("Both."),
+        ];
+        assert_eq!(got, expected);
+    }
+}

@@ -1,0 +1,314 @@
+//! What can be asked for.
+
+use serde_json::{Map, Value, json};
+
+use super::named;
+
+/// Fields of one object, with their schemas.
+type Fields = Vec<(&'static str, Value)>;
+
+/// An object of these fields alone, of which some must be there; the others may be null too.
+fn object(fields: Fields, required: &[&str]) -> Value {
+    let properties: Map<String, Value> = fields
+        .into_iter()
+        .map(|(name, schema)| {
+            let or_null = || json!({"anyOf": [schema, {"type": "null"}]});
+            (name.to_owned(), if required.contains(&name) { schema.clone() } else { or_null() })
+        })
+        .collect();
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+fn text(description: &str) -> Value {
+    json!({"type": "string", "description": description})
+}
+
+fn flag(description: &str) -> Value {
+    json!({"type": "boolean", "description": description})
+}
+
+fn number(least: f64, most: f64, description: &str) -> Value {
+    json!({"type": "number", "minimum": least, "maximum": most, "description": description})
+}
+
+fn count(least: u64, most: Option<u64>, description: &str) -> Value {
+    let mut schema = json!({"type": "integer", "minimum": least, "description": description});
+    schema["maximum"] = most.unwrap_or(i64::MAX as u64).into();
+    schema
+}
+
+fn list(items: Value, description: &str) -> Value {
+    json!({"type": "array", "items": items, "description": description})
+}
+
+/// Taken, and without effect.
+fn ignored() -> Value {
+    json!({"description": "Changes nothing here"})
+}
+
+/// What all requests for texts may have.
+fn of_texts() -> Fields {
+    let object_of = |value: Value| json!({"type": "object", "additionalProperties": value});
+    let bias = number(-100.0, 100.0, "What is added to the logit");
+    vec![
+        ("model", text("The name of the model")),
+        ("n", count(1, Some(128), "Answers to each prompt, each with the seed after the one before")),
+        ("temperature", number(0.0, 2.0, "0 takes the most probable token; 1 unless told otherwise")),
+        ("top_p", json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1, "description": "1 is all"})),
+        ("top_k", json!({"type": "integer", "minimum": -1, "maximum": i64::MAX, "description": "0 and -1 are all"})),
+        ("min_p", number(0.0, 1.0, "Tokens of at least so much of the probability of the best")),
+        ("presence_penalty", number(-2.0, 2.0, "For tokens that stand in the text")),
+        ("frequency_penalty", number(-2.0, 2.0, "For each time that a token stands in the text")),
+        ("repetition_penalty", number(0.01, 10.0, "For tokens that stand in the prompt or the text; 1 is none")),
+        ("logit_bias", object_of(bias)),
+        ("min_tokens", count(0, None, "The text does not end before")),
+        ("ignore_eos", flag("The text does not end by itself")),
+        (
+            "seed",
+            json!({"type": "integer", "minimum": i64::MIN, "maximum": i64::MAX,
+            "description": "The same request with the same seed has the same answer"}),
+        ),
+        (
+            "stop",
+            json!({"description": "What ends the text where it comes in it", "anyOf": [
+                {"type": "string", "minLength": 1, "maxLength": 1024},
+                {"type": "array", "maxItems": 4, "items": {"type": "string", "minLength": 1, "maxLength": 1024}},
+            ]}),
+        ),
+        ("response_format", named("ResponseFormat")),
+        ("structured_outputs", named("StructuredOutputs")),
+        ("return_token_ids", flag("The tokens of each text, beside it")),
+        ("watermarking", flag("false: not to be marked; true: to be refused where there is no key")),
+        ("watermark", object(vec![("enabled", flag("As watermarking"))], &[])),
+        ("user", ignored()),
+        ("safety_identifier", ignored()),
+        ("prompt_cache_key", ignored()),
+        ("service_tier", ignored()),
+    ]
+}
+
+fn of_streams() -> Fields {
+    let options = vec![
+        ("include_usage", flag("The tokens of the request, in an event of their own")),
+        ("include_obfuscation", ignored()),
+    ];
+    vec![("stream", flag("As it is written, in events")), ("stream_options", object(options, &[]))]
+}
+
+fn of_tools(tool: &str, choice: &str) -> Fields {
+    let tools = json!({"type": "array", "maxItems": 128, "items": named(tool)});
+    vec![
+        ("tools", tools),
+        ("tool_choice", named(choice)),
+        ("parallel_tool_calls", flag("Whether one answer may have several calls; true unless told otherwise")),
+    ]
+}
+
+fn choice(function: Value) -> Value {
+    json!({"anyOf": [{"enum": ["auto", "required", "none"]}, function]})
+}
+
+fn function() -> Fields {
+    vec![
+        ("name", json!({"type": "string", "pattern": "^[a-zA-Z0-9_-]{1,64}$"})),
+        ("description", text("What it does")),
+        (
+            "parameters",
+            json!({"type": "object", "description": "The JSON Schema of its arguments, which are an object"}),
+        ),
+        ("strict", flag("The schema is obeyed in any case")),
+    ]
+}
+
+fn kind(of: &str) -> Value {
+    json!({"const": of})
+}
+
+fn content() -> Value {
+    let kinds = json!({"enum": ["text", "input_text", "output_text"]});
+    let part = vec![("type", kinds), ("text", text("")), ("annotations", ignored()), ("logprobs", ignored())];
+    json!({"anyOf": [{"type": "string"}, list(object(part, &["type", "text"]), "Parts, one after the other")]})
+}
+
+/// A format, in whichever protocol: `more` is what it has beside its type where it is a schema.
+fn format(more: Fields, required: &[&str]) -> Value {
+    let plain = object(vec![("type", json!({"enum": ["text", "json_object"]}))], &["type"]);
+    let schema = [vec![("type", kind("json_schema"))], more].concat();
+    json!({"anyOf": [plain, object(schema, required)]})
+}
+
+fn schema() -> Fields {
+    vec![
+        ("name", ignored()),
+        ("description", ignored()),
+        ("schema", json!({"description": "A JSON Schema", "type": ["object", "boolean"]})),
+        ("strict", ignored()),
+    ]
+}
+
+/// The schemas of what can be asked for, by their names.
+pub(super) fn schemas() -> Vec<(String, Value)> {
+    let tokens = list(json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}), "Ids of tokens");
+    let call = vec![
+        ("id", text("What the answer of the tool names")),
+        ("type", kind("function")),
+        (
+            "function",
+            object(
+                vec![
+                    ("name", text("")),
+                    ("arguments", text("A JSON object, as text")),
+                    ("parsed_arguments", ignored()),
+                ],
+                &["name", "arguments"],
+            ),
+        ),
+        ("index", ignored()),
+    ];
+    let message = vec![
+        ("role", json!({"enum": ["system", "developer", "user", "assistant", "tool"]})),
+        ("content", content()),
+        ("tool_calls", list(object(call, &["id", "function"]), "What the model has called")),
+        ("tool_call_id", text("The call that a tool answers")),
+        ("name", ignored()),
+        ("refusal", ignored()),
+        ("annotations", ignored()),
+        ("parsed", ignored()),
+    ];
+    let messages = json!({"type": "array", "minItems": 1, "items": named("Message")});
+    let chat = [
+        vec![
+            ("messages", messages.clone()),
+            ("max_tokens", count(1, None, "The older name of max_completion_tokens")),
+            ("max_completion_tokens", count(1, None, "The most tokens, up to the server's own bound")),
+            ("logprobs", flag("Logarithms of the probabilities of all tokens")),
+            ("top_logprobs", count(0, Some(20), "So many of the likeliest tokens beside each")),
+            ("metadata", ignored()),
+            ("store", ignored()),
+        ],
+        of_tools("Tool", "ToolChoice"),
+        of_streams(),
+        of_texts(),
+    ];
+    let prompt = json!({"anyOf": [
+        {"type": "string"}, {"type": "array", "minItems": 1, "maxItems": 128, "items": {"type": "string"}}, tokens,
+        {"type": "array", "minItems": 1, "maxItems": 128, "items": tokens},
+    ]});
+    let completion = [
+        vec![
+            ("prompt", prompt),
+            ("max_tokens", count(1, None, "The most tokens, up to the server's own bound")),
+            ("logprobs", count(0, Some(20), "So many of the likeliest tokens beside each")),
+            ("echo", flag("The prompt before the text")),
+        ],
+        of_streams(),
+        of_texts(),
+    ];
+    let included = json!({"enum": ["message.output_text.logprobs", "reasoning.encrypted_content"]});
+    let text_field = vec![("format", named("TextFormat"))];
+    let response = [
+        vec![
+            (
+                "input",
+                json!({"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": named("InputItem")}]}),
+            ),
+            ("instructions", text("What the model is told to be")),
+            ("max_output_tokens", count(1, None, "The most tokens, up to the server's own bound")),
+            ("text", object(text_field, &[])),
+            ("include", list(included, "What else the answer holds")),
+            ("top_logprobs", count(0, Some(20), "So many of the likeliest tokens beside each")),
+            ("stream", flag("As it is written, in events")),
+            ("stream_options", object(vec![("include_obfuscation", ignored())], &[])),
+            ("metadata", ignored()),
+            ("store", json!({"const": false, "description": "Nothing is stored"})),
+            ("background", json!({"const": false})),
+            ("previous_response_id", json!({"type": "null"})),
+            ("conversation", json!({"type": "null"})),
+            ("prompt", json!({"type": "null"})),
+            ("truncation", kind("disabled")),
+        ],
+        of_tools("FlatTool", "FlatToolChoice"),
+        of_texts(),
+    ];
+    let input_message = vec![
+        ("type", kind("message")),
+        ("role", json!({"enum": ["system", "developer", "user", "assistant"]})),
+        ("content", content()),
+        ("id", ignored()),
+        ("status", ignored()),
+        ("phase", ignored()),
+    ];
+    let input_call = vec![
+        ("type", kind("function_call")),
+        ("call_id", text("What the answer of the tool names")),
+        ("name", text("")),
+        ("arguments", text("A JSON object, as text")),
+        ("parsed_arguments", ignored()),
+        ("id", ignored()),
+        ("status", ignored()),
+    ];
+    let input_output = vec![
+        ("type", kind("function_call_output")),
+        ("call_id", text("The call that a tool answers")),
+        ("output", content()),
+        ("id", ignored()),
+        ("status", ignored()),
+    ];
+    let structured = vec![
+        ("json", json!({"description": "A JSON Schema, or one as text"})),
+        ("regex", text("A regular expression, in the syntax of the crate regex")),
+        ("choice", list(json!({"type": "string"}), "One of these")),
+        ("json_object", flag("Any JSON object")),
+    ];
+    let tokenize = [
+        vec![
+            ("model", text("The name of the model")),
+            ("prompt", text("A text")),
+            ("add_special_tokens", flag("As for a prompt; true unless told otherwise")),
+            ("messages", messages),
+        ],
+        of_tools("Tool", "ToolChoice"),
+    ];
+    let detect = vec![
+        ("text", text("What is looked at")),
+        ("token_ids", tokens.clone()),
+        ("texts", list(json!({"type": "string"}), "Several texts")),
+        ("key_id", text("The key to look with")),
+        ("level", number(1e-300, 0.5, "The p-value at which a text counts as marked")),
+        ("windows", flag("Look for marked passages")),
+    ];
+    let flat = [vec![("type", kind("function"))], function()].concat();
+    let tool = vec![("type", kind("function")), ("function", object(function(), &["name"]))];
+    let named_nested = object(
+        vec![("type", kind("function")), ("function", object(vec![("name", text(""))], &["name"]))],
+        &["type", "function"],
+    );
+    let named_flat = object(vec![("type", kind("function")), ("name", text(""))], &["type", "name"]);
+    let in_object = vec![("json_schema", object(schema(), &["schema"]))];
+    let schemas = [
+        ("ChatRequest", object(chat.concat(), &["messages"])),
+        ("CompletionRequest", object(completion.concat(), &["prompt"])),
+        ("ResponseRequest", object(response.concat(), &["input"])),
+        ("TokenizeRequest", object(tokenize.concat(), &[])),
+        ("DetokenizeRequest", object(vec![("model", text("The name of the model")), ("tokens", tokens)], &["tokens"])),
+        // What else there is to detect with, docs/serve.md says.
+        ("DetectRequest", json!({"type": "object", "properties": object(detect, &[])["properties"]})),
+        ("Message", object(message, &["role"])),
+        (
+            "InputItem",
+            json!({"anyOf": [
+                object(input_message, &["role", "content"]),
+                object(input_call, &["type", "call_id", "name", "arguments"]),
+                object(input_output, &["type", "call_id", "output"]),
+            ]}),
+        ),
+        ("Tool", object(tool, &["type", "function"])),
+        ("FlatTool", object(flat, &["type", "name"])),
+        ("ToolChoice", choice(named_nested)),
+        ("FlatToolChoice", choice(named_flat)),
+        ("ResponseFormat", format(in_object, &["type", "json_schema"])),
+        ("TextFormat", format(schema(), &["type", "schema"])),
+        ("StructuredOutputs", object(structured, &[])),
+    ];
+    schemas.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect()
+}

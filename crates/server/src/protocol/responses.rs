@@ -1,0 +1,278 @@
+//! `/v1/responses`: the same questions in OpenAI's newer words. Nothing is stored.
+
+use serde_json::{Map, Value, json};
+use verdigris::{Message, Prompt};
+
+use crate::protocol::ask::{Ask, Stream, TOP_LOGPROBS};
+use crate::protocol::fields::Fields;
+use crate::protocol::form::Form;
+use crate::protocol::messages::{Called, text};
+use crate::protocol::refusal::Refusal;
+use crate::protocol::tools::{ToolShape, Tools, arguments};
+
+/// What an answer repeats of its request, and what stands there where the request says nothing.
+fn repeated() -> [(&'static str, Value); 14] {
+    [
+        ("instructions", Value::Null),
+        ("max_output_tokens", Value::Null),
+        ("metadata", json!({})),
+        ("parallel_tool_calls", json!(true)),
+        ("prompt_cache_key", Value::Null),
+        ("reasoning", json!({"effort": null, "summary": null})),
+        ("safety_identifier", Value::Null),
+        ("temperature", json!(1.0)),
+        ("text", json!({"format": {"type": "text"}})),
+        ("tool_choice", json!("auto")),
+        ("tools", json!([])),
+        ("top_logprobs", json!(0)),
+        ("top_p", json!(1.0)),
+        ("user", Value::Null),
+    ]
+}
+
+/// What is asked for, and what the answer repeats of it.
+pub(crate) fn take(body: Value) -> Result<(Ask, Map<String, Value>), Refusal> {
+    let mut asked = Map::new();
+    for (name, usual) in repeated() {
+        let said = body.get(name).filter(|value| !value.is_null()).cloned();
+        asked.insert(name.into(), said.unwrap_or(usual));
+    }
+    asked.insert("truncation".into(), json!("disabled"));
+    let mut body = Fields::of(body, "")?;
+    refuse_what_is_stored(&mut body)?;
+    let mut messages = Vec::new();
+    messages.extend(body.take::<String>("instructions")?.map(Message::system));
+    input(&mut body, &mut messages)?;
+    let max_tokens = body.count("max_output_tokens", 1, usize::MAX)?;
+    let form = match body.object("text")? {
+        None => None,
+        Some(mut text) => {
+            let form = Form::of_text(&mut text)?;
+            text.end()?;
+            form
+        }
+    };
+    let tools = Tools::take(&mut body, ToolShape::Flat)?;
+    let logprobs = logprobs(&mut body)?;
+    let stream = body.take("stream")?.unwrap_or(false).then_some(Stream { include_usage: true });
+    if let Some(mut options) = body.object("stream_options")? {
+        options.ignore(&["include_obfuscation"]);
+        options.end()?;
+    }
+    // There is one answer.
+    body.count("n", 1, 1)?;
+    body.ignore(&["metadata"]);
+    let mut ask = Ask::whole(body, vec![Prompt::from(messages)], max_tokens)?;
+    if let (Some(_), Some(form)) = (&ask.form, &form) {
+        let message = format!("{} and structured_outputs both say what the text must look like: use one", form.path());
+        return Err(Refusal::field("structured_outputs", "two_constraints", message));
+    }
+    ask.form = ask.form.or(form);
+    Ok((Ask { tools, logprobs, stream, conversation: "input", ..ask }, asked))
+}
+
+/// What goes on from an answer that would have to be stored, or what this server does not do.
+fn refuse_what_is_stored(body: &mut Fields) -> Result<(), Refusal> {
+    for (name, usual) in [("store", false), ("background", false)] {
+        if body.take::<bool>(name)?.unwrap_or(usual) != usual {
+            let message = format!("{name} is true, but this server stores nothing: leave it out, or say false");
+            return Err(Refusal::field(name, "nothing_is_stored", message));
+        }
+    }
+    for name in ["previous_response_id", "conversation", "prompt"] {
+        if body.value(name).is_some() {
+            let message =
+                format!("{name} names what is stored, but this server stores nothing: send all of it as input");
+            return Err(Refusal::field(name, "nothing_is_stored", message));
+        }
+    }
+    match body.take::<String>("truncation")?.as_deref() {
+        None | Some("disabled") => Ok(()),
+        Some(other) => {
+            let message = format!("truncation is {other:?}, but this server leaves nothing out: say disabled");
+            Err(Refusal::field("truncation", "invalid_value", message))
+        }
+    }
+}
+
+/// The likeliest tokens beside each, where logarithms of probabilities are to be included.
+fn logprobs(body: &mut Fields) -> Result<Option<usize>, Refusal> {
+    let mut is_included = false;
+    for (path, item) in body.items("include")?.unwrap_or_default() {
+        match item.as_str() {
+            Some("message.output_text.logprobs") => is_included = true,
+            // There is none of it in any answer.
+            Some("reasoning.encrypted_content") => (),
+            _ => {
+                let message = format!("{path} is nothing that an answer here could include");
+                return Err(Refusal::field(path, "invalid_value", message));
+            }
+        }
+    }
+    match (is_included, body.count("top_logprobs", 0, TOP_LOGPROBS)?) {
+        (false, None | Some(0)) => Ok(None),
+        (false, Some(_)) => {
+            let message = "top_logprobs goes with message.output_text.logprobs in include: ask for that too";
+            Err(Refusal::field("top_logprobs", "invalid_value", message))
+        }
+        (true, top) => Ok(Some(top.unwrap_or(0))),
+    }
+}
+
+/// A text, or items of a conversation.
+fn input(body: &mut Fields, messages: &mut Vec<Message>) -> Result<(), Refusal> {
+    let path = body.path("input");
+    match body.value("input").ok_or_else(|| body.missing("input"))? {
+        Value::String(text) => messages.push(Message::user(text)),
+        Value::Array(items) if !items.is_empty() => {
+            let mut called = Called::default();
+            for (at, item) in items.into_iter().enumerate() {
+                take_item(Fields::of(item, format!("{path}[{at}]"))?, &mut called, messages)?;
+            }
+        }
+        _ => {
+            let message = format!("{path} must be a text, or an array of at least one item");
+            return Err(Refusal::field(path, "invalid_type", message));
+        }
+    }
+    Ok(())
+}
+
+fn take_item(mut item: Fields, called: &mut Called, messages: &mut Vec<Message>) -> Result<(), Refusal> {
+    let kind: Option<String> = item.take("type")?;
+    // What answers name their items by, and say of them.
+    item.ignore(&["id", "status"]);
+    match kind.as_deref() {
+        None | Some("message") => {
+            let role: String = item.need("role")?;
+            let role = match role.as_str() {
+                "developer" => "system",
+                "system" | "user" | "assistant" => &role,
+                _ => {
+                    let path = item.path("role");
+                    let message = format!("{path} is {role:?}, but must be system, developer, user or assistant");
+                    return Err(Refusal::field(path, "invalid_value", message));
+                }
+            };
+            let path = item.path("content");
+            let content = item.value("content").ok_or_else(|| item.missing("content"))?;
+            messages.push(Message::new(role, text(content, path)?));
+            item.ignore(&["phase"]);
+        }
+        Some("function_call") => {
+            let (id, name): (String, String) = (item.need("call_id")?, item.need("name")?);
+            let arguments = arguments(&item.need::<String>("arguments")?, item.path("arguments"))?;
+            item.ignore(&["parsed_arguments"]);
+            let call = called.call(id, name, arguments);
+            // What the model says and calls at once is one message.
+            let calls = messages.last_mut().filter(|message| message.role == "assistant");
+            match calls.map(|message| message.more.entry("tool_calls").or_insert_with(|| json!([]))) {
+                Some(Value::Array(calls)) => calls.push(call),
+                _ => messages.push(Message::assistant("").with("tool_calls", json!([call]))),
+            }
+        }
+        Some("function_call_output") => {
+            let id: String = item.need("call_id")?;
+            let path = item.path("output");
+            let output = item.value("output").ok_or_else(|| item.missing("output"))?;
+            messages.push(called.result(&id, text(output, path)?, item.path("call_id"))?);
+        }
+        Some(other) => {
+            let path = item.path("type");
+            let message =
+                format!("{path} is {other:?}, but this server reads message, function_call and function_call_output");
+            return Err(Refusal::field(path, "unsupported_content", message));
+        }
+    }
+    item.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(body: Value) -> Vec<Message> {
+        match &take(body).unwrap().0.prompts[0] {
+            Prompt::Chat(conversation) => conversation.messages.clone(),
+            _ => panic!("a conversation"),
+        }
+    }
+
+    #[test]
+    fn items_are_a_conversation() {
+        assert_eq!(messages(json!({"input": "Hi"})), [Message::user("Hi")]);
+        let call =
+            |id: &str| json!({"type": "function_call", "id": "fc", "call_id": id, "name": "add", "arguments": "{}"});
+        let told = |id: &str| json!({"id": id, "type": "function", "function": {"name": "add", "arguments": {}}});
+        let got = messages(json!({"instructions": "Be brief.", "input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "Add."}]},
+            {"type": "message", "id": "msg", "status": "completed", "role": "assistant", "content": [
+                {"type": "output_text", "text": "Yes.", "annotations": [], "logprobs": []},
+            ]},
+            call("c1"), call("c2"),
+            {"type": "function_call_output", "call_id": "c2", "output": "2"},
+            call("c3"),
+        ]}));
+        let expected = [
+            Message::system("Be brief."),
+            Message::user("Add."),
+            Message::assistant("Yes.").with("tool_calls", json!([told("c1"), told("c2")])),
+            Message::new("tool", "2").with("tool_call_id", json!("c2")).with("name", json!("add")),
+            Message::assistant("").with("tool_calls", json!([told("c3")])),
+        ];
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn what_it_asks_for_is_what_chats_ask_for() {
+        let (ask, asked) = take(json!({
+            "model": "m", "input": "x", "max_output_tokens": 5, "text": {"format": {
+                "type": "json_schema", "name": "n", "strict": true, "schema": {"type": "integer"},
+            }},
+            "tools": [{"type": "function", "name": "f", "parameters": {}}], "tool_choice": "required", "store": false,
+            "include": ["message.output_text.logprobs"], "top_logprobs": 2, "stream": true, "temperature": 0.5,
+            "watermarking": true, "truncation": "disabled",
+        }))
+        .unwrap();
+        assert_eq!((ask.max_tokens, ask.logprobs, ask.choices), (Some(5), Some(2), 1));
+        assert_eq!(ask.form, Some(Form::json_schema(json!({"type": "integer"}), "text.format.schema")));
+        assert!(ask.stream.is_some() && ask.tools.unwrap().tools.len() == 1);
+        assert_eq!((&asked["temperature"], &asked["top_p"]), (&json!(0.5), &json!(1.0)));
+        assert_eq!((&asked["tool_choice"], &asked["instructions"]), (&json!("required"), &json!(null)));
+    }
+
+    #[test]
+    fn what_it_cannot_do_is_refused() {
+        for (body, param) in [
+            (json!({}), "input"),
+            (json!({"input": []}), "input"),
+            (json!({"input": 3}), "input"),
+            (json!({"input": [{"role": "robot", "content": "x"}]}), "input[0].role"),
+            (json!({"input": [{"type": "reasoning", "summary": []}]}), "input[0].type"),
+            (json!({"input": [{"type": "function_call_output", "call_id": "c", "output": ""}]}), "input[0].call_id"),
+            (
+                json!({"input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "["}]}),
+                "input[0].arguments",
+            ),
+            (json!({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}), "input[0].content[0].type"),
+            (json!({"input": "x", "previous_response_id": "resp_1"}), "previous_response_id"),
+            (json!({"input": "x", "store": true}), "store"),
+            (json!({"input": "x", "background": true}), "background"),
+            (json!({"input": "x", "truncation": "auto"}), "truncation"),
+            (json!({"input": "x", "n": 2}), "n"),
+            (json!({"input": "x", "top_logprobs": 2}), "top_logprobs"),
+            (json!({"input": "x", "include": ["web"]}), "include[0]"),
+            (json!({"input": "x", "reasoning": {"effort": "high"}}), "reasoning"),
+            (json!({"input": "x", "text": {"format": {"type": "grammar"}}}), "text.format.type"),
+            (json!({"input": "x", "text": {"verbosity": "high"}}), "text.verbosity"),
+            (json!({"input": "x", "max_tokens": 5}), "max_tokens"),
+            (
+                json!({"input": "x", "text": {"format": {"type": "json_object"}}, "structured_outputs": {"regex": "a"}}),
+                "structured_outputs",
+            ),
+        ] {
+            let refusal = take(body.clone()).unwrap_err();
+            assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some(param)), "{body}");
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The tools that a model may call, and whether it must: `tools`, `tool_choice` and `parallel_tool_calls`.
+//!
+//! `/v1/chat/completions` has what is said of a tool in an object `function`, `/v1/responses` beside its type.
+
+use serde_json::{Map, Value, json};
+
+use crate::protocol::fields::{Fields, read};
+use crate::protocol::refusal::Refusal;
+
+/// The most tools of one request, as many as OpenAI takes.
+const TOOLS: usize = 128;
+
+/// The longest name of a tool.
+const LONGEST_NAME: usize = 64;
+
+/// A tool that may be called.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tool {
+    pub(crate) name: String,
+    description: Option<String>,
+    /// The schema of its arguments, as it is told to the model.
+    parameters: Value,
+    /// Where that schema stands in the body.
+    pub(crate) path: String,
+}
+
+/// Whether tools are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolChoice {
+    /// As the model likes.
+    Auto,
+    /// At least one.
+    Required,
+    /// The one of this number.
+    Named(usize),
+}
+
+/// The tools of a request: at least one, and they may be called.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tools {
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) choice: ToolChoice,
+    /// Whether one answer may have several calls.
+    pub(crate) several: bool,
+}
+
+/// Which protocol describes a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolShape {
+    /// In an object `function`.
+    Nested,
+    /// Beside its type.
+    Flat,
+}
+
+impl Tool {
+    /// As templates of models read it: as OpenAI's chats have it.
+    pub(crate) fn told(&self) -> Value {
+        let mut function = Map::from_iter([("name".to_owned(), json!(self.name))]);
+        function.extend(self.description.iter().map(|text| ("description".to_owned(), json!(text))));
+        function.insert("parameters".into(), self.parameters.clone());
+        json!({"type": "function", "function": function})
+    }
+
+    /// The schema of its arguments, which are an object.
+    pub(crate) fn schema(&self) -> Value {
+        let mut schema = self.parameters.clone();
+        if let Value::Object(keywords) = &mut schema {
+            keywords.entry("type").or_insert_with(|| json!("object"));
+        }
+        schema
+    }
+}
+
+impl Tools {
+    /// The bytes of their schemas.
+    pub(crate) fn bytes(&self) -> usize {
+        self.tools.iter().map(|tool| tool.parameters.to_string().len()).sum()
+    }
+
+    /// Takes their fields; nothing where no tool may be called.
+    pub(crate) fn take(body: &mut Fields, shape: ToolShape) -> Result<Option<Self>, Refusal> {
+        let path = body.path("tools");
+        let items = body.items("tools")?.unwrap_or_default();
+        if items.len() > TOOLS {
+            let message = format!("{path} has {} tools, but must have at most {TOOLS}", items.len());
+            return Err(Refusal::field(path, "invalid_value", message));
+        }
+        let mut tools: Vec<Tool> = Vec::new();
+        for (path, item) in items {
+            let tool = tool(Fields::of(item, path.clone())?, shape)?;
+            if tools.iter().any(|known| known.name == tool.name) {
+                let message = format!("{path}: there is a tool {:?} before it: give each a name of its own", tool.name);
+                return Err(Refusal::field(path, "invalid_value", message));
+            }
+            tools.push(tool);
+        }
+        let choice = choice(body, &tools, shape)?;
+        let several = body.take("parallel_tool_calls")?.unwrap_or(true);
+        Ok(choice.filter(|_| !tools.is_empty()).map(|choice| Self { tools, choice, several }))
+    }
+}
+
+fn tool(mut item: Fields, shape: ToolShape) -> Result<Tool, Refusal> {
+    kind(&mut item)?;
+    match shape {
+        ToolShape::Flat => function(item),
+        ToolShape::Nested => {
+            let about = item.object("function")?.ok_or_else(|| item.missing("function"))?;
+            item.end()?;
+            function(about)
+        }
+    }
+}
+
+/// Refuses what is no function.
+fn kind(item: &mut Fields) -> Result<(), Refusal> {
+    let kind: String = item.need("type")?;
+    if kind == "function" {
+        return Ok(());
+    }
+    let path = item.path("type");
+    let message = format!("{path} is {kind:?}, but this server knows tools of the type function alone");
+    Err(Refusal::field(path, "unsupported_tool", message))
+}
+
+fn function(mut about: Fields) -> Result<Tool, Refusal> {
+    let name: String = about.need("name")?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(fits) {
+        let path = about.path("name");
+        let message = format!("{path} is not 1 to {LONGEST_NAME} of the letters a-z and A-Z, digits, _ and -");
+        return Err(Refusal::field(path, "invalid_value", message));
+    }
+    let description = about.take("description")?;
+    let path = about.path("parameters");
+    let parameters = about.value("parameters").unwrap_or_else(|| json!({"type": "object", "properties": {}}));
+    let is_of_objects = match parameters.as_object() {
+        Some(keywords) => keywords.get("type").is_none_or(|kind| kind == "object"),
+        None => false,
+    };
+    if !is_of_objects {
+        let message = format!("{path} is no schema of an object: arguments are one, so its type must be object");
+        return Err(Refusal::field(path, "invalid_json_schema", message));
+    }
+    // A schema is obeyed in any case.
+    about.ignore(&["strict"]);
+    about.end()?;
+    Ok(Tool { name, description, parameters, path })
+}
+
+/// Whether tools are called; nothing where they are not to be.
+fn choice(body: &mut Fields, tools: &[Tool], shape: ToolShape) -> Result<Option<ToolChoice>, Refusal> {
+    let path = body.path("tool_choice");
+    let choice = match body.value("tool_choice") {
+        None => return Ok(Some(ToolChoice::Auto)),
+        Some(Value::String(word)) => match word.as_str() {
+            "none" => return Ok(None),
+            "auto" => return Ok(Some(ToolChoice::Auto)),
+            "required" => ToolChoice::Required,
+            _ => {
+                let message = format!("{path} is {word:?}, but must be auto, required, none, or name a function");
+                return Err(Refusal::field(path, "invalid_value", message));
+            }
+        },
+        Some(named) => {
+            let mut named = Fields::of(named, path.clone())?;
+            kind(&mut named)?;
+            let mut about = match shape {
+                ToolShape::Flat => named,
+                ToolShape::Nested => {
+                    let about = named.object("function")?.ok_or_else(|| named.missing("function"))?;
+                    named.end()?;
+                    about
+                }
+            };
+            let name: String = about.need("name")?;
+            let path = about.path("name");
+            about.end()?;
+            let number = tools.iter().position(|tool| tool.name == name).ok_or_else(|| {
+                Refusal::field(&path, "invalid_value", format!("{path} is {name:?}, which is none of tools"))
+            })?;
+            ToolChoice::Named(number)
+        }
+    };
+    if tools.is_empty() {
+        let message = format!("{path} wants a tool to be called, and there is none: give tools");
+        return Err(Refusal::field(path, "missing_field", message));
+    }
+    Ok(Some(choice))
+}
+
+/// The arguments of a call that was made before: an object, written as text.
+pub(crate) fn arguments(text: &str, path: String) -> Result<Value, Refusal> {
+    // A tool without parameters is called with nothing by some.
+    let text = if text.trim().is_empty() { "{}" } else { text };
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| Refusal::field(&path, "invalid_value", format!("{path} is no JSON: {error}")))?;
+    read::<Map<String, Value>>(value, path).map(Value::Object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(body: Value, shape: ToolShape) -> Result<Option<Tools>, Refusal> {
+        let mut fields = Fields::of(body, "").unwrap();
+        let tools = Tools::take(&mut fields, shape)?;
+        fields.end()?;
+        Ok(tools)
+    }
+
+    #[test]
+    fn both_shapes_say_the_same() {
+        let about = json!({"name": "add", "description": "Sums.", "strict": true, "parameters": {
+            "properties": {"a": {"type": "integer"}},
+        }});
+        let mut flat = about.clone();
+        flat["type"] = json!("function");
+        let nested = json!({
+            "tools": [{"type": "function", "function": about}],
+            "tool_choice": {"type": "function", "function": {"name": "add"}}, "parallel_tool_calls": false,
+        });
+        let flat = json!({
+            "tools": [flat], "tool_choice": {"type": "function", "name": "add"}, "parallel_tool_calls": false,
+        });
+        let (nested, flat) = (taken(nested, ToolShape::Nested), taken(flat, ToolShape::Flat));
+        let (nested, flat) = (nested.unwrap().unwrap(), flat.unwrap().unwrap());
+        assert_eq!(nested.tools[0].told(), flat.tools[0].told());
+        assert_eq!((nested.choice, nested.several), (ToolChoice::Named(0), false));
+        assert_eq!((flat.choice, flat.several), (ToolChoice::Named(0), false));
+        assert_eq!(
+            (&*nested.tools[0].path, &*flat.tools[0].path),
+            ("tools[0].function.parameters", "tools[0].parameters")
+        );
+        assert_eq!(nested.tools[0].schema()["type"], "object");
+        assert_eq!(nested.tools[0].told()["function"]["description"], "Sums.");
+    }
+
+    #[test]
+    fn tools_that_are_not_to_be_called_are_none() {
+        let clock = json!([{"type": "function", "function": {"name": "clock"}}]);
+        let auto = taken(json!({"tools": clock}), ToolShape::Nested).unwrap().unwrap();
+        assert_eq!((auto.choice, auto.several), (ToolChoice::Auto, true));
+        for body in
+            [json!({}), json!({"tools": clock, "tool_choice": "none"}), json!({"tools": [], "tool_choice": "auto"})]
+        {
+            assert_eq!(taken(body, ToolShape::Nested), Ok(None));
+        }
+    }
+
+    #[test]
+    fn what_is_no_tool_is_refused() {
+        let tool = |about: Value| json!([{"type": "function", "function": about}]);
+        let clock = tool(json!({"name": "clock"}));
+        let two = json!([clock[0], clock[0]]);
+        for (body, param) in [
+            (json!({"tools": {}}), "tools"),
+            (json!({"tools": [{"type": "web_search"}]}), "tools[0].type"),
+            (json!({"tools": [{"type": "function"}]}), "tools[0].function"),
+            (json!({"tools": [{"type": "function", "name": "f", "function": {"name": "f"}}]}), "tools[0].name"),
+            (json!({"tools": tool(json!({}))}), "tools[0].function.name"),
+            (json!({"tools": tool(json!({"name": "a b"}))}), "tools[0].function.name"),
+            (json!({"tools": tool(json!({"name": "x".repeat(65)}))}), "tools[0].function.name"),
+            (json!({"tools": tool(json!({"name": "f", "parameters": []}))}), "tools[0].function.parameters"),
+            (
+                json!({"tools": tool(json!({"name": "f", "parameters": {"type": "string"}}))}),
+                "tools[0].function.parameters",
+            ),
+            (json!({"tools": tool(json!({"name": "f", "code": 1}))}), "tools[0].function.code"),
+            (json!({"tools": two}), "tools[1]"),
+            (json!({"tools": clock, "tool_choice": "always"}), "tool_choice"),
+            (json!({"tools": clock, "tool_choice": {"type": "function"}}), "tool_choice.function"),
+            (
+                json!({"tools": clock, "tool_choice": {"type": "function", "function": {"name": "cl"}}}),
+                "tool_choice.function.name",
+            ),
+            (json!({"tool_choice": "required"}), "tool_choice"),
+            (json!({"tools": vec![clock[0].clone(); 129]}), "tools"),
+            (json!({"tools": clock, "parallel_tool_calls": "yes"}), "parallel_tool_calls"),
+        ] {
+            let refusal = taken(body.clone(), ToolShape::Nested).unwrap_err();
+            assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some(param)), "{body}");
+        }
+    }
+
+    #[test]
+    fn arguments_are_objects() {
+        assert_eq!(arguments("", "a".into()), Ok(json!({})));
+        assert_eq!(arguments("{\"b\": 1}", "a".into()), Ok(json!({"b": 1})));
+        for bad in ["{", "[]", "null", "b"] {
+            assert_eq!(arguments(bad, "a".into()).unwrap_err().param.as_deref(), Some("a"), "{bad}");
+        }
+    }
+}
