@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""The OpenAPI document of the built server, held against the standard and against what the server does.
+
+    tests/scripts/openapi.py [EXAMPLES]
+
+openapi-spec-validator judges the document; schemathesis makes requests after it, good ones and bad ones, and judges
+statuses and bodies by it. Needs `pip install openapi-spec-validator schemathesis`, and target/release/verdigris.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+from openapi_spec_validator import validate
+
+HERE = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target")) / "release/verdigris"
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: "
+# A request may be good by its fields, and yet be refused for what they mean together; so bad is what is judged.
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+CHECKS += ",negative_data_rejection"
+
+
+def main():
+    examples = sys.argv[1] if len(sys.argv) > 1 else "20"
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        shutil.copytree(HERE / "fixtures/models/tale-small", folder / "teller")
+        (folder / "teller/chat_template.jinja").write_text(TEMPLATE)
+        key = [PROGRAM, "key", "new", "my.key", "--model", "teller"]
+        subprocess.run(key, cwd=folder, check=True, capture_output=True)
+        options = ["--port", "0", "--model", "teller", "--key", "my.key", "--max-tokens", "8"]
+        server = subprocess.Popen([PROGRAM, "serve", *options], cwd=folder, stderr=subprocess.PIPE, text=True)
+        try:
+            url = next(line for line in server.stderr if line.startswith("listening at ")).split()[-1]
+            document = json.load(urllib.request.urlopen(f"{url}/openapi.json", timeout=10))
+            validate(document)
+            print(f"the document is one of OpenAPI {document['openapi']}, with {len(document['paths'])} addresses")
+            run = ["schemathesis", "run", f"{url}/openapi.json", "--checks", CHECKS, "--max-examples", examples]
+            run += ["--phases", "coverage,fuzzing", "--seed", "1", "--request-timeout", "60", "--warnings", "off"]
+            run += ["--suppress-health-check", "all", "--continue-on-failure"]
+            status = subprocess.run([pathlib.Path(sys.executable).parent / run[0], *run[1:]], cwd=folder).returncode
+        finally:
+            server.terminate()
+            server.wait(30)
+        sys.exit(status)
+
+
+main()
