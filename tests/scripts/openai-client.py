@@ -47,6 +47,8 @@ class Weather(pydantic.BaseModel):
 
 
 class Person(pydantic.BaseModel):
+    # Without this a text may go on with other properties for as long as it likes.
+    model_config = pydantic.ConfigDict(extra="forbid")
     name: str = pydantic.Field(max_length=20)
     age: int = pydantic.Field(ge=0, le=120)
     likes: list[Literal["tea", "ships", "rain"]] = pydantic.Field(max_length=2)

@@ -134,7 +134,8 @@ fn function(mut about: Fields) -> Result<Tool, Refusal> {
     }
     let description = about.take("description")?;
     let path = about.path("parameters");
-    let parameters = about.value("parameters").unwrap_or_else(|| json!({"type": "object", "properties": {}}));
+    let nothing = || json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let parameters = about.value("parameters").unwrap_or_else(nothing);
     let is_of_objects = match parameters.as_object() {
         Some(keywords) => keywords.get("type").is_none_or(|kind| kind == "object"),
         None => false,
