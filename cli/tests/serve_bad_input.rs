@@ -297,7 +297,8 @@ fn every_bad_request_has_its_own_refusal() {
     let header =
         |name: &str, bytes: usize| with_key(&format!("GET /v1/models HTTP/1.1\r\n{name}: {}", "x".repeat(bytes)));
     refuses(&server, "a long header", &header("X-Long", 20_000), 431, "headers_too_large");
-    refuses(&server, "a far longer header", &header("X-Long", 300_000), 431, "");
+    // How much of what is far too long is read, and so whether there are words, is for the connection to say.
+    assert_eq!(server.raw(&header("X-Long", 300_000)).map(|answer| answer.status), Some(431));
     let path = format!("GET /v1/models/{} HTTP/1.1", "x".repeat(20_000));
     refuses(&server, "a long address", &with_key(&path), 431, "headers_too_large");
     let all: String = (0..600).map(|number| format!("\r\nX-{number}: x")).collect();
