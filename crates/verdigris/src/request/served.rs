@@ -24,7 +24,7 @@ pub enum Piece {
 /// The end of a text that a [`Service`] has written.
 #[must_use = "it becomes the text by Ending::written"]
 pub struct Ending {
-    text: AtEnd,
+    text: Box<AtEnd>,
     form: Option<Constraint>,
 }
 
@@ -88,7 +88,7 @@ impl Request<'_> {
                     if !rest.is_empty() {
                         let _ = reader(Piece::Text(rest));
                     }
-                    reader(Piece::End(Ending { text, form: form.clone() }))
+                    reader(Piece::End(Ending { text: Box::new(text), form: form.clone() }))
                 }
                 Told::Failed(fault) => reader(Piece::Failed(Error::of_text(fault, form.as_ref(), &guides))),
             };
