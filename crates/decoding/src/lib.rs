@@ -52,7 +52,7 @@ pub use draft_length::{DraftLength, DraftMemory};
 pub use drafter::{Coupling, DraftModel, Drafter, FeatureDrafter, Lookup, LookupOr, Medusa};
 pub use guide::{ClassScorer, Guide, RewardScorer, ScoreKind, Scorer, TextClass};
 pub use limits::{Limits, Stop};
-pub use pass::{BatchedText, BoxedDrafter, Drafting, Part, pass};
+pub use pass::{BatchedText, BoxedDrafter, Drafting, Part, pass, pass_in_turn};
 pub use perplexity::{Perplexity, perplexity};
 pub use plain::Plain;
 pub use rules::Rule;

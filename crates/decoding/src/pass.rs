@@ -1,6 +1,6 @@
 //! Several texts in one call of a model: what a pass has of each of them is said from outside.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use verdigris_kernels::each;
 use verdigris_logits::TokenId;
@@ -130,13 +130,56 @@ impl<C: Chance> BatchedText<C> {
 }
 
 /// One call of a model, for these texts, which must be its own or those of models that are steered as it is. What is
-/// wrong with one of them alone comes back in its place, and does not touch the others.
+/// wrong with one of them alone comes back in its place, and does not touch the others. What is done with the rows of
+/// one text is nothing to the others, so several threads do it at a time.
 ///
 /// # Errors
 /// The model's. All texts are as before.
 pub fn pass<C: Chance + Send>(
     model: &dyn LanguageModel,
     texts: &mut [(&mut BatchedText<C>, Part)],
+) -> Result<Vec<Result<(), DecodeError>>, ModelError> {
+    passed(model, texts, |read| each(read, Settling::settle))
+}
+
+/// As [`pass`], with one text after the other: for a chance that stays on its thread.
+///
+/// # Errors
+/// As [`pass`].
+pub fn pass_in_turn<C: Chance>(
+    model: &dyn LanguageModel,
+    texts: &mut [(&mut BatchedText<C>, Part)],
+) -> Result<Vec<Result<(), DecodeError>>, ModelError> {
+    passed(model, texts, |read| read.iter_mut().for_each(Settling::settle))
+}
+
+/// A text that the model has read for.
+struct Settling<'p, C> {
+    text: &'p mut Speculative<BoxedDrafter, C>,
+    part: Part,
+    /// What the model drew, if it did.
+    drawn: Option<Vec<Option<TokenId>>>,
+    /// The time of the call that this text is charged with: by its tokens.
+    charged: Duration,
+    outcome: &'p mut Result<(), DecodeError>,
+}
+
+impl<C: Chance> Settling<'_, C> {
+    fn settle(&mut self) {
+        *self.outcome = match self.part {
+            Part::Read(_) => self.text.settle_part(),
+            Part::Write => {
+                let since = self.text.now().saturating_sub(self.charged);
+                self.text.settle(self.drawn.take(), since)
+            }
+        };
+    }
+}
+
+fn passed<C: Chance>(
+    model: &dyn LanguageModel,
+    texts: &mut [(&mut BatchedText<C>, Part)],
+    settle: impl FnOnce(&mut [Settling<'_, C>]),
 ) -> Result<Vec<Result<(), DecodeError>>, ModelError> {
     let laid_out = texts.iter_mut().map(|(BatchedText { text, .. }, part)| match part {
         Part::Read(tokens) => {
@@ -156,18 +199,13 @@ pub fn pass<C: Chance + Send>(
     let tokens: usize = reading(texts, &outcomes).map(|(text, _)| text.reads()).sum();
     let mut drawn = drawn.into_iter().flatten();
     let read = texts.iter_mut().zip(&mut outcomes).filter(|(_, outcome)| outcome.is_ok());
-    let mut read: Vec<_> = read.map(|((text, part), outcome)| (text, *part, drawn.next(), outcome)).collect();
-    // What is done with the rows of one text is nothing to the others.
-    each(&mut read, |(BatchedText { text, .. }, part, drawn, outcome)| {
-        **outcome = match part {
-            Part::Read(_) => text.settle_part(),
-            Part::Write => {
-                // Each text is charged by its tokens.
-                let since = text.now().saturating_sub(passed.mul_f64(text.reads() as f64 / tokens as f64));
-                text.settle(drawn.take(), since)
-            }
-        };
-    });
+    let mut read: Vec<_> = read
+        .map(|((BatchedText { text, .. }, part), outcome)| {
+            let charged = passed.mul_f64(text.reads() as f64 / tokens as f64);
+            Settling { text, part: *part, drawn: drawn.next(), charged, outcome }
+        })
+        .collect();
+    settle(&mut read);
     Ok(outcomes)
 }
 

@@ -232,7 +232,9 @@ mod tests {
             each(&mut items, |(i, text)| {
                 // What asks the pool again inside is done too.
                 let sum = AtomicUsize::new(0);
-                run(3, &|task| drop(sum.fetch_add(task, SeqCst)));
+                run(3, &|task| {
+                    sum.fetch_add(task, SeqCst);
+                });
                 text.push_str(&format!("{i} {}", sum.into_inner()));
             });
             for (i, (number, text)) in items.iter().enumerate() {

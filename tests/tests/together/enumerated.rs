@@ -7,7 +7,7 @@ use std::sync::Arc;
 use verdigris::Key;
 use verdigris::decoding::drafter::Undrafted;
 use verdigris::decoding::enumerate::{Branch, law};
-use verdigris::decoding::pass::{BatchedText, BoxedDrafter, Drafting, Part, pass};
+use verdigris::decoding::pass::{BatchedText, BoxedDrafter, Drafting, Part, pass_in_turn};
 use verdigris::decoding::search::Draws;
 use verdigris::decoding::tree::{DraftTree, Origin};
 use verdigris::decoding::{
@@ -228,7 +228,7 @@ impl<'w> Setup<'w> {
             if goes_on.is_empty() {
                 break;
             }
-            if pass(&*self.model, &mut goes_on).unwrap().iter().any(Result::is_err) {
+            if pass_in_turn(&*self.model, &mut goes_on).unwrap().iter().any(Result::is_err) {
                 let rest = batched.iter_mut().map(|text| std::iter::from_fn(|| text.pop()).map(|(token, _)| token));
                 texts.iter_mut().zip(rest).for_each(|(tokens, rest)| tokens.extend(rest));
                 break;
