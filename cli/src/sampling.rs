@@ -13,9 +13,10 @@ pub(crate) struct SamplingOptions {
     /// Draw from the K most probable tokens, 1 or more
     #[arg(long, value_name = "K", value_parser = whole::<usize>)]
     top_k: Option<usize>,
-    /// Draw from the most probable tokens that together have this probability: above 0, and 1 is all
-    #[arg(long, value_name = "P", default_value_t = Request::TOP_P)]
-    top_p: f64,
+    /// Draw from the most probable tokens that together have this probability: above 0, and 1 is all [default: 0.95, and
+    /// 1 with --mirostat-tau]
+    #[arg(long, value_name = "P")]
+    top_p: Option<f64>,
     /// Draw from the tokens with at least this share of the best token's probability, 0 to 1
     #[arg(long, value_name = "P")]
     min_p: Option<f64>,
@@ -44,6 +45,13 @@ pub(crate) struct SamplingOptions {
     /// For --xtc-probability: from which probability on tokens are left out
     #[arg(long, value_name = "P", default_value_t = Request::XTC_THRESHOLD)]
     xtc_threshold: f64,
+    /// Aim at so many bits of surprise a token, such as 5 (mirostat 2): leaves out what is more surprising than a bound
+    /// that follows the text
+    #[arg(long, value_name = "BITS")]
+    mirostat_tau: Option<f64>,
+    /// For --mirostat-tau: how fast the bound follows the text
+    #[arg(long, value_name = "RATE", requires = "mirostat_tau", default_value_t = Request::MIROSTAT_ETA)]
+    mirostat_eta: f64,
     /// Divide the logits of tokens that came before by this (or multiply, below 0): 0.01 to 100, and 1 is none
     #[arg(long, value_name = "R", default_value_t = 1.0)]
     repetition_penalty: f64,
@@ -64,14 +72,20 @@ impl SamplingOptions {
     pub(crate) fn apply<'a>(&self, request: Request<'a>) -> Request<'a> {
         let mut request = request
             .temperature(self.temperature)
-            .top_p(self.top_p)
             .repetition_penalty(self.repetition_penalty)
             .presence_penalty(self.presence_penalty)
             .frequency_penalty(self.frequency_penalty)
             .dynatemp_range(self.dynatemp_range)
             .dynatemp_exponent(self.dynatemp_exp)
             .xtc_probability(self.xtc_probability)
-            .xtc_threshold(self.xtc_threshold);
+            .xtc_threshold(self.xtc_threshold)
+            .mirostat_eta(self.mirostat_eta);
+        if let Some(p) = self.top_p {
+            request = request.top_p(p);
+        }
+        if let Some(tau) = self.mirostat_tau {
+            request = request.mirostat_tau(tau);
+        }
         if let Some(k) = self.top_k {
             request = request.top_k(k);
         }

@@ -72,6 +72,47 @@ fn what_is_drawn_is_not_cut_away() {
     assert_eq!(written(&greedy)["tokens"], written(&[&greedy[..], &["--typical-p", "0.1"]].concat())["tokens"]);
 }
 
+/// By its definition: the bound follows the surprises of the text, and what is left of the model's law is below it.
+#[test]
+fn mirostat_follows_what_was_written() {
+    let (tau, eta) = (3.0, 0.4);
+    let asked = ["--temperature", "1", "--max-tokens", "40", "--logprobs", "4096", "--mirostat-tau", "3"];
+    let asked = [&asked[..], &["--mirostat-eta", "0.4"]].concat();
+    let raw = written(&asked);
+    let processed = logprobs(&written(&[&asked[..], &["--logprobs-mode", "processed"]].concat()));
+    let bits = |logprob: f64| -logprob / std::f64::consts::LN_2;
+    let (mut bound, mut cut) = (2.0 * tau, 0);
+    for (at, ((_, _, law), (own, _, left))) in logprobs(&raw).iter().zip(&processed).enumerate() {
+        let within = |slack: f64| law.iter().filter(|&&l| bits(l) <= bound + slack).count().max(1);
+        assert!((within(-1e-3)..=within(1e-3)).contains(&left.len()), "place {at}: {} below {bound}", left.len());
+        cut += usize::from(left.len() < 100);
+        bound -= eta * (bits(*own) - tau);
+    }
+    assert!(processed.len() == 40 && cut > 4, "{cut}");
+    // A text is that of its seed, whoever drafts and whatever is written beside it.
+    let few = ["--temperature", "1", "--max-tokens", "40", "--mirostat-tau", "3", "--mirostat-eta", "0.4"];
+    assert_eq!(raw["tokens"], written(&few)["tokens"]);
+    assert_eq!(raw["tokens"], written(&[&few[..], &["--lookup"]].concat())["tokens"]);
+    assert_ne!(raw["tokens"], written(&few[..few.len() - 4])["tokens"], "it changes nothing");
+    for (bad, why) in [
+        (&["--mirostat-tau", "0"][..], "mirostat tau is 0, but must be above 0"),
+        (&["--mirostat-tau", "3", "--mirostat-eta", "-1"], "mirostat eta is -1, but must be 0 or more"),
+        (
+            &["--mirostat-tau", "3", "--beams", "2"],
+            "mirostat does not go with beams: it follows the surprises of one text",
+        ),
+        (&["--mirostat-tau", "3", "--penalty-alpha", "0.6", "--top-k", "4"], "does not go with contrastive search"),
+    ] {
+        let folder = Folder::new();
+        folder.run(&[&["generate", "A", "--model", TALE_SMALL], bad].concat()).fails(why);
+    }
+    let folder = Folder::new();
+    let new = ["key", "new", "noise.key", "--model", TALE_SMALL, "--dialect", "native-gumbel"];
+    assert_eq!(folder.run(&new).status, 0);
+    let noise = ["generate", "A", "--model", TALE_SMALL, "--mirostat-tau", "3", "--key", "noise.key"];
+    folder.run(&noise).fails("mirostat does not go with keys of noise");
+}
+
 #[test]
 fn no_run_of_tokens_comes_twice() {
     let repeats = |arguments: &[&str]| {

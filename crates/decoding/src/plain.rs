@@ -108,16 +108,17 @@ impl Plain {
         Ok(token)
     }
 
-    /// The next token, by a call of the model.
-    fn computed(&mut self) -> Result<TokenId, DecodeError> {
+    /// The next token, by a call of the model; and whether it was drawn from `self.row`, not by the model.
+    fn computed(&mut self) -> Result<(TokenId, bool), DecodeError> {
         if let Some(token) = self.sampled_by_model()? {
             self.unseen.clear();
-            return Ok(token);
+            return Ok((token, false));
         }
         self.sequence.forward(&Batch::chain(&self.unseen, Wanted::Last), &mut self.rows)?;
         self.unseen.clear();
         self.row.load(self.rows.last());
-        self.target.draw(&self.state, &mut self.row, self.sequence.len())
+        let token = self.target.draw(&self.state, &mut self.row, self.sequence.len())?;
+        Ok((token, true))
     }
 
     /// Writes the next token, if there is one.
@@ -125,16 +126,24 @@ impl Plain {
         if self.is_over() {
             return Ok(None);
         }
-        let (token, provenance) = match self.target.decided(&self.state, &mut self.row) {
-            Some(token) => (token, Provenance::Decided),
-            None => (self.computed()?, Provenance::Computed),
+        let (token, is_from_row) = match self.target.decided(&self.state, &mut self.row) {
+            Some(token) => {
+                self.provenance = Provenance::Decided;
+                (token, false)
+            }
+            None => {
+                self.provenance = Provenance::Computed;
+                self.computed()?
+            }
         };
-        self.provenance = provenance;
         if self.limits.end.contains(&token) {
             self.stop = Some(Stop::End);
             return Ok(None);
         }
-        self.target.transforms.advance(&mut self.state, token);
+        match is_from_row {
+            true => self.target.transforms.advance_from(&mut self.state, &self.row, token),
+            false => self.target.transforms.advance(&mut self.state, token),
+        }
         self.unseen.push(token);
         self.written += 1;
         Ok(Some(token))

@@ -236,9 +236,10 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
                 return false;
             }
             let Some(token) = self.target.decided(&self.state, &mut self.row) else { return true };
-            if !self.push(token, Provenance::Decided) {
+            if !self.write(token, Provenance::Decided) {
                 return false;
             }
+            self.target.transforms.advance(&mut self.state, token);
         }
     }
 
@@ -431,7 +432,8 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
                 self.sequence.truncate(held);
                 self.sequence.forward(&self.reading.batch(), &mut self.rows)?;
             }
-            let (token, child) = match sampled.as_ref().and_then(|tokens| tokens[row]) {
+            let drawn = sampled.as_ref().and_then(|tokens| tokens[row]);
+            let (token, child) = match drawn {
                 Some(token) => (token, matching(tree, at, token)),
                 None => {
                     self.load_row(at);
@@ -442,8 +444,12 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
                 Some(_) => self.as_draft(),
                 None => computed(tree.children(at).next().is_some()),
             };
-            if !self.push(token, provenance) {
+            if !self.write(token, provenance) {
                 return Ok(());
+            }
+            match drawn {
+                Some(_) => self.target.transforms.advance(&mut self.state, token),
+                None => self.target.transforms.advance_from(&mut self.state, &self.row, token),
             }
             let Some(child) = child else { return Ok(()) };
             self.accept(child);
@@ -484,6 +490,8 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
             })
             .collect();
         let mut state = self.state.clone();
+        // After each draft.
+        let mut states = Vec::with_capacity(drafts.len());
         let mut laws = Vec::with_capacity(drafts.len() + 1);
         for i in 0..=drafts.len() {
             if i > readable {
@@ -494,7 +502,8 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
             self.target.transforms.apply(&state, &mut self.row);
             laws.push(self.target.sampler.distribution(&self.row));
             if let Some(draft) = drafts.get(i) {
-                self.target.transforms.advance(&mut state, draft.token);
+                self.target.transforms.advance_from(&mut state, &self.row, draft.token);
+                states.push(state.clone());
             }
         }
         let prefixes = block::prefixes(&laws, &drafts);
@@ -502,15 +511,18 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         // Coins are told apart by where the call begins, for those past what stands are no longer looked at.
         let standing = (0..drafts.len()).rev().find(|&i| self.chance.accept(prefixes[i].stands, begun, i));
         let standing = standing.map_or(0, |last| last + 1);
-        for (node, draft) in drafts[..standing].iter().enumerate() {
-            if !self.push(draft.token, self.as_draft()) {
+        for (node, (draft, state)) in drafts[..standing].iter().zip(states).enumerate() {
+            if !self.write(draft.token, self.as_draft()) {
                 return Ok(());
             }
+            self.state = state;
             self.accept(node);
         }
         let (law, position) = (&mut laws[standing], self.text.len());
-        let token = if law::is_dead(law) {
+        if standing < drafts.len() {
             self.load_row(standing.checked_sub(1));
+        }
+        let token = if law::is_dead(law) {
             return Err(DecodeError::no_token(&self.row, position));
         } else if let Some(next) = drafts.get(standing) {
             let weight = standing.checked_sub(1).map_or(1.0, |last| prefixes[last].weight);
@@ -519,18 +531,18 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         } else {
             self.draw()?
         };
-        self.push(token, computed(standing < drafts.len()));
+        self.finish(token, computed(standing < drafts.len()));
         Ok(())
     }
 
     /// Takes the longest path of which every draft is typical, of several the likeliest, and draws one token more.
     fn judge_typical(&mut self, tree: &DraftTree, typical: Typical) -> Result<(), DecodeError> {
-        let mut best = (0, 0.0, None);
+        let mut best = (0, 0.0, None, self.state.clone());
         let mut open = vec![(None, self.state.clone(), 0.0)];
         while let Some((at, state, score)) = open.pop() {
             let depth = at.map_or(0, |at: usize| tree.nodes()[at].depth);
             if (depth, score) > (best.0, best.1) || at.is_none() {
-                best = (depth, score, at);
+                best = (depth, score, at, state.clone());
             }
             if tree.children(at).next().is_none() {
                 continue;
@@ -543,22 +555,24 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
                 let p = self.law.get(node.token as usize).copied().unwrap_or(0.0);
                 if p > threshold {
                     let mut state = state.clone();
-                    self.target.transforms.advance(&mut state, node.token);
+                    self.target.transforms.advance_from(&mut state, &self.row, node.token);
                     open.push((Some(child), state, score + p.ln()));
                 }
             }
         }
-        let mut path: Vec<usize> = std::iter::successors(best.2, |&node| tree.nodes()[node].parent).collect();
+        let (_, _, end, state) = best;
+        let mut path: Vec<usize> = std::iter::successors(end, |&node| tree.nodes()[node].parent).collect();
         path.reverse();
         for &node in &path {
-            if !self.push(tree.nodes()[node].token, self.as_draft()) {
+            if !self.write(tree.nodes()[node].token, self.as_draft()) {
                 return Ok(());
             }
             self.accept(node);
         }
-        self.load_row(best.2);
+        self.state = state;
+        self.load_row(end);
         let token = self.draw()?;
-        self.push(token, computed(tree.children(best.2).next().is_some()));
+        self.finish(token, computed(tree.children(end).next().is_some()));
         Ok(())
     }
 
@@ -588,13 +602,19 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         Provenance::Drafted { way: self.way as u8 }
     }
 
-    /// Goes on by a token; `false` if that is the end.
-    fn push(&mut self, token: TokenId, provenance: Provenance) -> bool {
+    /// Goes on by the last token of a call, which was chosen from `self.row`.
+    fn finish(&mut self, token: TokenId, provenance: Provenance) {
+        if self.write(token, provenance) {
+            self.target.transforms.advance_from(&mut self.state, &self.row, token);
+        }
+    }
+
+    /// Writes a token, of which the state is yet to learn; `false` if that is the end.
+    fn write(&mut self, token: TokenId, provenance: Provenance) -> bool {
         if self.limits.end.contains(&token) {
             self.stop = Some(Stop::End);
             return false;
         }
-        self.target.transforms.advance(&mut self.state, token);
         self.text.push(token);
         self.ready.push_back(Ok((token, provenance)));
         true

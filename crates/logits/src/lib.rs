@@ -10,7 +10,7 @@
 //! | [`row`] | one row of logits with the workspace that transforms share |
 //! | [`token_set`] | a bitset over a vocabulary |
 //! | [`transform`] | the contract of a step, and chains of steps |
-//! | [`warp`] | temperature, fixed or dynamic, top-k, top-p, min-p, typical, epsilon, eta, top-a, XTC |
+//! | [`warp`] | temperature, fixed or dynamic, top-k, top-p, min-p, typical, epsilon, eta, top-a, XTC, mirostat |
 //! | [`penalty`] | tokens that came before become less probable |
 //! | [`sequence_bias`] | tokens that are favoured, or never complete a sequence |
 //! | [`dry`] | runs of tokens that cost more to repeat the longer they are |

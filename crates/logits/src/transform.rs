@@ -26,8 +26,14 @@ pub trait Transform {
     /// Changes the row of the token that follows.
     fn apply(&self, state: &Self::State, row: &mut Row);
 
-    /// Takes one more token into the state.
+    /// Takes one more token into the state. For a step that asks how probable tokens were, it was certain.
     fn advance(&self, state: &mut Self::State, token: TokenId);
+
+    /// As [`Transform::advance`], of a token that was chosen from a row: the one that all steps of the law have left. A
+    /// step whose state depends on how probable tokens were looks at it; all others need not.
+    fn advance_from(&self, state: &mut Self::State, _row: &Row, token: TokenId) {
+        self.advance(state, token);
+    }
 
     /// The token that `apply` leaves alone, where it does so whatever the row is: a token that is decided need not be
     /// computed. `None` where there is a choice, or where it is not known.
@@ -53,6 +59,10 @@ impl<T: Transform> Transform for Arc<T> {
 
     fn advance(&self, state: &mut T::State, token: TokenId) {
         T::advance(self, state, token);
+    }
+
+    fn advance_from(&self, state: &mut T::State, row: &Row, token: TokenId) {
+        T::advance_from(self, state, row, token);
     }
 
     fn decided(&self, state: &T::State) -> Option<TokenId> {
@@ -146,6 +156,12 @@ impl Transform for Chain {
         }
     }
 
+    fn advance_from(&self, state: &mut ChainState, row: &Row, token: TokenId) {
+        for (link, state) in self.links.iter().zip(&mut state.0) {
+            link.step.advance_from_erased(&mut **state, row, token);
+        }
+    }
+
     /// What one of the steps decides; another may forbid it.
     fn decided(&self, state: &ChainState) -> Option<TokenId> {
         self.decided_by(state).map(|(_, token)| token)
@@ -157,6 +173,7 @@ trait ErasedTransform: Send + Sync {
     fn start_erased(&self, prompt: &[TokenId]) -> Box<dyn ErasedState>;
     fn apply_erased(&self, state: &dyn ErasedState, row: &mut Row);
     fn advance_erased(&self, state: &mut dyn ErasedState, token: TokenId);
+    fn advance_from_erased(&self, state: &mut dyn ErasedState, row: &Row, token: TokenId);
     fn decided_erased(&self, state: &dyn ErasedState) -> Option<TokenId>;
 }
 
@@ -173,6 +190,11 @@ impl<T: Transform + Send + Sync> ErasedTransform for T {
     fn advance_erased(&self, state: &mut dyn ErasedState, token: TokenId) {
         let state = state.as_any_mut().downcast_mut().expect("a chain pairs each step with its own state");
         Transform::advance(self, state, token);
+    }
+
+    fn advance_from_erased(&self, state: &mut dyn ErasedState, row: &Row, token: TokenId) {
+        let state = state.as_any_mut().downcast_mut().expect("a chain pairs each step with its own state");
+        Transform::advance_from(self, state, row, token);
     }
 
     fn decided_erased(&self, state: &dyn ErasedState) -> Option<TokenId> {

@@ -63,6 +63,20 @@ pub(crate) const ASIDE: &[Aside] = &[
         },
     },
     Aside {
+        what: "mirostat",
+        with: "marks of noise",
+        cause: "it asks how surprising a token was, and their noise leaves none that could be",
+        cure: "use a key of green lists",
+        ask: || ask(Combination { mark: Mark::Gumbel, ..PLAIN }, |request| request.mirostat_tau(3.0)),
+    },
+    Aside {
+        what: "mirostat",
+        with: "beams of all kinds, contrastive search",
+        cause: "it follows the surprises of one text that is drawn",
+        cure: "leave it out",
+        ask: || ask(Combination { run: Run::Beams, ..PLAIN }, |request| request.mirostat_tau(3.0)),
+    },
+    Aside {
         what: "an entropy threshold",
         with: "marks of noise",
         cause: "goes with a key of green lists alone",

@@ -40,9 +40,14 @@ impl Children {
         self.transforms.decided(state)
     }
 
-    /// Moves a state past a token.
+    /// Moves a state past a token that was decided.
     pub(crate) fn advance(&self, state: &mut ChainState, token: TokenId) {
         self.transforms.advance(state, token);
+    }
+
+    /// Moves a state past a token that was drafted from the last row.
+    pub(crate) fn advance_drafted(&self, state: &mut ChainState, token: TokenId) {
+        self.transforms.advance_from(state, &self.row, token);
     }
 
     /// Drafts at most `count` children of a node whose state this is, from the row that `load` loads; their indices, by

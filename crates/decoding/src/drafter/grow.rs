@@ -63,7 +63,10 @@ fn chain(
     while tree.len() < length {
         let parent = tree.len().checked_sub(1);
         let node = match children.decided(&state) {
-            Some(token) => tree.guess(parent, token),
+            Some(token) => {
+                children.advance(&mut state, token);
+                tree.guess(parent, token)
+            }
             None => {
                 if network.len() + unseen.len() > network.capacity() {
                     break;
@@ -74,11 +77,11 @@ fn chain(
                 }
                 let drafted = children.draft(|row| network.load(0, row), &state, parent, 1, chance, tree);
                 let Some(&node) = drafted.first() else { break };
+                children.advance_drafted(&mut state, tree.nodes()[node].token);
                 node
             }
         };
         let token = tree.nodes()[node].token;
-        children.advance(&mut state, token);
         if !network.reads(token) {
             break;
         }
@@ -145,7 +148,7 @@ fn levels(
             let of_node = of_node.to_vec();
             for (child, asked) in of_node.into_iter().zip(asked) {
                 let mut state = state.clone();
-                children.advance(&mut state, tree.nodes()[child].token);
+                children.advance_drafted(&mut state, tree.nodes()[child].token);
                 drafted[asked] = Some((child, state));
             }
         }

@@ -78,7 +78,7 @@ impl Drafter for Medusa {
             let of_node = children.draft(load, &state, parent, asked.len(), chance, tree).to_vec();
             for (child, asked) in of_node.into_iter().zip(asked) {
                 let mut state = state.clone();
-                children.advance(&mut state, tree.nodes()[child].token);
+                children.advance_drafted(&mut state, tree.nodes()[child].token);
                 drafted[asked] = Some((child, state));
             }
         }

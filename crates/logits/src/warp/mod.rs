@@ -1,6 +1,7 @@
 //! Warpers: steps that reshape a row whatever the text before it.
 //!
-//! Each keeps at least the most probable token, but for [`TypicalP`] and [`Xtc`], which keep another then. Their rules are those
+//! All but [`Mirostat`] depend on the row alone. Each keeps at least the most probable token, but for [`TypicalP`] and
+//! [`Xtc`], which keep another then. Their rules are those
 //! of Hugging Face `transformers` 5 (`generation/logits_process.py`), where it has them, so a pipeline can be compared
 //! with it row by row.
 
@@ -8,6 +9,7 @@ mod dynamic_temperature;
 mod epsilon;
 mod eta;
 mod min_p;
+mod mirostat;
 mod temperature;
 mod top_a;
 mod top_k;
@@ -23,6 +25,7 @@ pub use dynamic_temperature::DynamicTemperature;
 pub use epsilon::EpsilonCutoff;
 pub use eta::EtaCutoff;
 pub use min_p::MinP;
+pub use mirostat::Mirostat;
 pub use temperature::Temperature;
 pub use top_a::TopA;
 pub use top_k::TopK;

@@ -149,7 +149,12 @@ impl Request<'_> {
                     Stage::Warped if greedy => {
                         return Err(Error::NoChance { id: key.id().to_owned(), dialect: key.dialect().name() });
                     }
-                    Stage::Warped => after = Some(embed),
+                    Stage::Warped => {
+                        let why = "it asks how surprising a token was, and their noise leaves none that could be; use a \
+                                   key of green lists";
+                        self.surprises_are_drawn("keys of noise", why)?;
+                        after = Some(embed);
+                    }
                 }
             }
             None if self.payload.is_some() => {
@@ -165,7 +170,7 @@ impl Request<'_> {
         if let Some(k) = self.top_k {
             warpers.push_named("top_k", TopK::new(k)?);
         }
-        warpers.push_named("top_p", TopP::new(self.top_p)?);
+        warpers.push_named("top_p", TopP::new(self.mass())?);
         if let Some(p) = self.min_p {
             warpers.push_named("min_p", MinP::new(p)?);
         }

@@ -66,8 +66,8 @@ use crate::request::warpers::Warpers;
 /// [`Request::sequence_bias`], [`Request::bad_words`]); penalties; [`Request::dry_multiplier`];
 /// [`Request::no_repeat_ngram_size`], [`Request::min_tokens`] and forced tokens; one's own steps ([`Request::transform`]); the form (as
 /// [`Request::regex`]); judges ([`Request::guide`]), which so score nothing that cannot come and are part of what the
-/// mark is put on; a watermark of green lists; temperature, top-k, top-p, min-p, typical, epsilon, eta, top-a and
-/// XTC; and a watermark of noise, which keeps the law that all these leave. Then the token is drawn.
+/// mark is put on; a watermark of green lists; temperature, top-k, top-p, min-p, typical, epsilon, eta, top-a, XTC
+/// and mirostat; and a watermark of noise, which keeps the law that all these leave. Then the token is drawn.
 #[must_use = "a request does nothing until its text is asked for"]
 #[derive(Clone)]
 pub struct Request<'a> {
@@ -84,7 +84,7 @@ pub struct Request<'a> {
     stops: Vec<String>,
     temperature: f64,
     top_k: Option<usize>,
-    top_p: f64,
+    top_p: Option<f64>,
     min_p: Option<f64>,
     repetition_penalty: Option<f64>,
     presence_penalty: f64,
@@ -195,7 +195,7 @@ impl<'a> Request<'a> {
             stops: Vec::new(),
             temperature: Self::TEMPERATURE,
             top_k: None,
-            top_p: Self::TOP_P,
+            top_p: None,
             min_p: None,
             repetition_penalty: None,
             presence_penalty: 0.0,
@@ -365,9 +365,9 @@ impl<'a> Request<'a> {
     }
 
     /// Draws from the smallest set of tokens whose mass reaches `p`; [`Request::TOP_P`] unless told otherwise, and 1
-    /// is all.
+    /// is all (as it is with [`Request::mirostat_tau`]).
     pub fn top_p(mut self, p: f64) -> Self {
-        self.top_p = p;
+        self.top_p = Some(p);
         self
     }
 

@@ -59,7 +59,7 @@ impl Request<'_> {
                     None => target.transforms.apply(&state, &mut row),
                 }
                 expect(&mut row, LogprobsMode::Processed)?;
-                target.transforms.advance(&mut state, token);
+                target.transforms.advance_from(&mut state, &row, token);
             }
             at += 1;
             Ok::<(), Error>(())

@@ -163,6 +163,8 @@ impl<'a> Request<'a> {
             let why = "a draft guesses at the draws of one text, and here there are none; leave it out";
             return Err(Error::Apart { what: "drafting".into(), with, why });
         }
+        let why = "it follows the surprises of one text that is drawn, and here none is; leave it out";
+        self.surprises_are_drawn(with, why)?;
         let Some(key) = self.key else { return Ok(()) };
         match key.embed().is_ok_and(|embed| embed.stage() == Stage::Warped) {
             true => Err(Error::Apart {

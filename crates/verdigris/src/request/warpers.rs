@@ -1,6 +1,8 @@
 //! From which tokens is drawn, beyond temperature, top-k, top-p and min-p.
 
-use verdigris_logits::warp::{DynamicTemperature, EpsilonCutoff, EtaCutoff, Temperature, TopA, TypicalP, Xtc};
+use verdigris_logits::warp::{
+    DynamicTemperature, EpsilonCutoff, EtaCutoff, Mirostat, Temperature, TopA, TypicalP, Xtc,
+};
 use verdigris_logits::{Chain, Random};
 
 use crate::error::Error;
@@ -17,6 +19,8 @@ pub(super) struct Warpers {
     dynatemp_exponent: f64,
     xtc_probability: f64,
     xtc_threshold: f64,
+    mirostat_tau: Option<f64>,
+    mirostat_eta: f64,
 }
 
 impl Default for Warpers {
@@ -30,6 +34,8 @@ impl Default for Warpers {
             dynatemp_exponent: 1.0,
             xtc_probability: 0.0,
             xtc_threshold: Request::XTC_THRESHOLD,
+            mirostat_tau: None,
+            mirostat_eta: Request::MIROSTAT_ETA,
         }
     }
 }
@@ -37,6 +43,9 @@ impl Default for Warpers {
 impl Request<'_> {
     /// The probability from which on XTC leaves tokens out, unless told otherwise.
     pub const XTC_THRESHOLD: f64 = 0.1;
+
+    /// The share of what is missed by which mirostat's bound moves, unless told otherwise.
+    pub const MIROSTAT_ETA: f64 = 0.1;
 
     /// Draws from the tokens whose information is nearest to the entropy, as many as it takes until their mass reaches
     /// `p` ([`TypicalP`]).
@@ -89,6 +98,34 @@ impl Request<'_> {
         self
     }
 
+    /// Aims at so many bits of surprise a token: what is more surprising than a bound is left out, and the bound follows
+    /// the text ([`Mirostat`], version 2; 5 is usual). The cuts before it act as ever, but [`Request::top_p`] is 1 unless
+    /// told otherwise.
+    #[doc(alias = "mirostat")]
+    pub fn mirostat_tau(mut self, tau: f64) -> Self {
+        self.warpers.mirostat_tau = Some(tau);
+        self
+    }
+
+    /// How fast mirostat's bound follows the text; [`Request::MIROSTAT_ETA`] unless told otherwise.
+    pub fn mirostat_eta(mut self, eta: f64) -> Self {
+        self.warpers.mirostat_eta = eta;
+        self
+    }
+
+    /// Refuses mirostat where tokens are not drawn one after the other from the law that it leaves.
+    pub(super) fn surprises_are_drawn(&self, with: &'static str, why: &'static str) -> Result<(), Error> {
+        match self.warpers.mirostat_tau {
+            Some(_) => Err(Error::Apart { what: "mirostat".into(), with, why }),
+            None => Ok(()),
+        }
+    }
+
+    /// The mass that is drawn from.
+    pub(super) fn mass(&self) -> f64 {
+        self.top_p.unwrap_or(if self.warpers.mirostat_tau.is_some() { 1.0 } else { Self::TOP_P })
+    }
+
     /// The temperature, fixed or not. That of a text where nothing is drawn is 0, which is none for a step.
     pub(super) fn push_temperature(&self, warpers: &mut Chain, is_greedy: bool) -> Result<(), Error> {
         let temperature = if is_greedy { 1.0 } else { self.temperature };
@@ -120,6 +157,16 @@ impl Request<'_> {
         let xtc = Xtc::new(asked.xtc_probability, asked.xtc_threshold, random)?;
         if asked.xtc_probability > 0.0 {
             warpers.push_named("xtc_probability", xtc);
+        }
+        // The last, for it asks how probable a token was in the law that it leaves.
+        let eta = asked.mirostat_eta;
+        match asked.mirostat_tau {
+            Some(tau) => warpers.push_named("mirostat_tau", Mirostat::new(tau, eta)?),
+            None if eta != Self::MIROSTAT_ETA => {
+                let needs = "an aim for it (mirostat_tau)";
+                return Err(Error::Unused { what: "a learning rate of mirostat", needs });
+            }
+            None => (),
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ use crate::table::Table;
 use crate::tree::{DraftNode, TreeShape};
 use verdigris_constrain::{Constraint, Lexicon};
 use verdigris_logits::warp::{
-    DynamicTemperature, EpsilonCutoff, EtaCutoff, MinP, Temperature, TopA, TopK, TopP, TypicalP, Xtc,
+    DynamicTemperature, EpsilonCutoff, EtaCutoff, MinP, Mirostat, Temperature, TopA, TopK, TopP, TypicalP, Xtc,
 };
 use verdigris_logits::{
     Chain, CountPenalty, Dry, ForcedToken, MinTokens, NoRepeatNgram, Random, RepetitionPenalty, Sampler, SequenceBias,
@@ -37,8 +37,17 @@ type Law = BTreeMap<Vec<u32>, f64>;
 /// Whether a model that draws did so as often as it should: a hard mark has to know whether a green token is possible,
 /// some warpers what the law is, and noise is added to logits, except where it marked a context before.
 fn draws_where_it_can(name: &str, drawn: usize) -> bool {
-    const LOOKING: [&str; 7] =
-        ["hard watermark", "typical", "epsilon", "eta", "top-a", "XTC always", "dynamic temperature"];
+    const LOOKING: [&str; 9] = [
+        "hard watermark",
+        "typical",
+        "epsilon",
+        "eta",
+        "top-a",
+        "XTC always",
+        "dynamic temperature",
+        "mirostat",
+        "constraint and mirostat",
+    ];
     ["noise watermark", "XTC"].contains(&name) || (drawn == 0) == LOOKING.contains(&name)
 }
 
@@ -102,6 +111,8 @@ fn chains() -> Vec<(&'static str, Chain)> {
         ("dynamic temperature", Chain::new().then(DynamicTemperature::new(1.0, 0.7, 0.5).unwrap())),
         ("XTC", Chain::new().then(Xtc::new(0.5, 0.1, Random::new(4)).unwrap())),
         ("XTC always", Chain::new().then(Xtc::new(1.0, 0.2, Random::new(4)).unwrap())),
+        ("mirostat", Chain::new().then(Mirostat::new(1.1, 1.0).unwrap())),
+        ("constraint and mirostat", Chain::new().then(constraint("(ab|b)*a?b")).then(Mirostat::new(0.9, 0.8).unwrap())),
         ("soft watermark", Chain::new().then(soft())),
         ("hard watermark", Chain::new().then(watermark(Strength::Hard))),
         ("noise watermark", Chain::new().then(Temperature::new(1.4).unwrap()).then(noise())),
@@ -143,7 +154,7 @@ fn plain_law(model: &Arc<Table>, target: &Target, n: usize) -> Law {
                 continue;
             }
             let mut state = state.clone();
-            target.transforms.advance(&mut state, token);
+            target.transforms.advance_from(&mut state, &row, token);
             go(model, target, &state, &[text, &[token]].concat(), p * share, left - 1, law);
         }
     }

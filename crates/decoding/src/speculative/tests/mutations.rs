@@ -285,6 +285,32 @@ impl Sequence for Misread {
     }
 }
 
+/// A step that is not told how probable tokens were.
+struct Deaf(Mirostat);
+
+impl Transform for Deaf {
+    type State = f64;
+    fn start(&self, prompt: &[TokenId]) -> f64 {
+        self.0.start(prompt)
+    }
+    fn apply(&self, state: &f64, row: &mut Row) {
+        self.0.apply(state, row);
+    }
+    fn advance(&self, state: &mut f64, token: TokenId) {
+        self.0.advance(state, token);
+    }
+}
+
+#[test]
+fn a_bound_that_hears_of_no_surprise_is_seen() {
+    let model = Table::noise(TOKENS, 1);
+    let hearing = || Mirostat::new(1.1, 1.0).unwrap();
+    let law = |chain| plain_law(&model, &target(chain, Sampler::Categorical), 3);
+    let (right, wrong) = (law(Chain::new().then(hearing())), law(Chain::new().then(Deaf(hearing()))));
+    assert!(distance(&right, &wrong) > 0.05, "{}", distance(&right, &wrong));
+    assert!(distance(&right, &law(Chain::new())) > 0.05, "it cuts nothing");
+}
+
 #[test]
 fn rows_of_another_prefix_are_seen() {
     let model = Table::noise(TOKENS, 1);
