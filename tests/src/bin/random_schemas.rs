@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use rayon::prelude::*;
+use serde::Deserialize;
 use serde_json::Value;
 use verdigris::logits::{Purpose, Random};
 use verdigris::{Engine, Error, Grammar, Key, Marking, Style};
@@ -88,7 +89,7 @@ impl Writer {
                 return Fate::Invalid;
             }
         };
-        let is_valid = serde_json::from_str(&written.text).is_ok_and(|value: Value| judge.is_valid(&value));
+        let is_valid = read(&written.text).is_ok_and(|value| judge.is_valid(&value));
         match written.complete {
             Some(true) if is_valid => Fate::Valid,
             // The last token may end in the middle of a character.
@@ -99,6 +100,14 @@ impl Writer {
             }
         }
     }
+}
+
+/// JSON as deep as a text of some hundred tokens can be; a reader's usual limit is 128.
+fn read(text: &str) -> serde_json::Result<Value> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.disable_recursion_limit();
+    let value = Value::deserialize(&mut reader)?;
+    reader.end().map(|()| value)
 }
 
 fn main() -> ExitCode {
