@@ -10,3 +10,10 @@ pub(crate) fn whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, St
         _ => "it must be a whole number, 0 or more".into(),
     })
 }
+
+/// As [`whole`], of a number of texts to measure with: what would never end is a slip of the finger.
+pub(crate) fn samples<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    const MOST: u64 = 1_000_000;
+    let count = whole::<u64>(text)?;
+    T::try_from(count).ok().filter(|_| count <= MOST).ok_or_else(|| format!("it must be at most {MOST}"))
+}

@@ -71,6 +71,15 @@ fn numbers_that_are_too_large() {
             "{run:?}"
         );
     }
+    for bench in ["detection", "power", "price", "robustness", "speculation", "strength"] {
+        let run = folder.run(&["bench", bench, "--samples", "18446744073709551615"]);
+        assert!(run.status == 2 && run.err.contains("'--samples <N>': it must be at most 1000000"), "{run:?}");
+    }
+    let price = ["bench", "price", "--model", TALE_SMALL, "--samples", "1", "--tokens", "2"];
+    let of = |rest: &[&str]| folder.run(&[&price, rest].concat());
+    of(&["--temperature", "nan"]).fails("temperature is NaN, but must be above 0");
+    of(&["--top-p", "2"]).fails("top-p is 2, but must be above 0 and at most 1");
+    of(&["--temperature", "0", "--only", "synthid"]).fails("which needs a temperature above 0");
     let run = folder.run(&["generate", "A", "--seed", "-1"]);
     assert!(run.status == 2 && run.err.contains("it must be a whole number, 0 or more"), "{run:?}");
 }
@@ -83,6 +92,21 @@ fn green_shares_that_are_none() {
         let run = folder.run(&["identify", "text.txt", "--key", "my.key", "--gammas", shares]);
         run.fails("but a green share is above 0 and below 1");
     }
+}
+
+#[test]
+fn fields_of_texts_that_have_none() {
+    let folder = Folder::with_key();
+    folder.write("text.txt", "Some text.");
+    folder.write("lines.jsonl", "{\"id\": 7, \"text\": \"Some text.\"}\n");
+    for option in ["--id-field", "--column"] {
+        for files in [&["text.txt"][..], &["text.txt", "text.txt"], &["-"], &["lines.jsonl", "--format", "text"]] {
+            let run = folder.run(&[&["detect", "--key", "my.key", option, "name"], files].concat());
+            run.fails(&format!("{option} is about the fields of JSON records and the columns of Parquet files"));
+        }
+    }
+    let run = folder.run(&["detect", "--key", "my.key", "--id-field", "id", "--json", "text.txt", "lines.jsonl"]);
+    assert!(run.err.is_empty() && run.out.contains("\"id\":7"), "{run:?}");
 }
 
 #[test]

@@ -132,3 +132,37 @@ fn texts_come_and_go() {
     let last_of_first = order.iter().rposition(|&line| line <= 64).unwrap();
     assert!(order[..last_of_first].iter().any(|&line| line > 64), "{order:?}");
 }
+
+/// What keeps a batch from beginning leaves no file behind, and one that was there as it was.
+#[test]
+fn a_batch_that_does_not_begin_leaves_nothing() {
+    let folder = Folder::new();
+    ask(&folder, 2);
+    let begin = || folder.run(&["batch", "in.jsonl", "out.jsonl", "--model", "none"]);
+    begin().fails("none is not a model folder");
+    assert!(!folder.path("out.jsonl").exists());
+    folder.write("out.jsonl", "");
+    begin().fails("none is not a model folder");
+    assert!(folder.path("out.jsonl").exists());
+    let unguided = ["--class-model", TALE_SMALL];
+    fs::remove_file(folder.path("out.jsonl")).unwrap();
+    folder.run(&[&BATCH[..], &unguided].concat()).fails("one class is no choice");
+    assert!(!folder.path("out.jsonl").exists());
+}
+
+/// Classes have their say in every answer as in a text alone.
+#[test]
+fn answers_are_guided() {
+    const EXPERT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
+    let folder = Folder::new();
+    ask(&folder, 3);
+    let classes = ["--class-model", EXPERT, "--class-model", TALE_SMALL, "--seed", "5"];
+    let run = folder.run(&[&BATCH[..], &classes].concat());
+    assert_eq!((run.status, run.err.as_str()), (0, ""));
+    let guided = answers(&folder);
+    let alone = ["generate", "The captain had 1", "--model", TALE_SMALL, "--max-tokens", "12", "--json"];
+    let alone =
+        |rest: &[&str]| -> Value { serde_json::from_str(&folder.run(&[&alone[..], rest].concat()).out).unwrap() };
+    assert_eq!(guided[&1]["tokens"], alone(&classes)["tokens"]);
+    assert_ne!(guided[&1]["tokens"], alone(&["--seed", "5"])["tokens"]);
+}

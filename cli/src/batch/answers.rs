@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -55,23 +55,32 @@ pub(super) struct Answers {
     there: BTreeMap<usize, Value>,
     /// Bytes of whole lines.
     whole: u64,
+    /// Whether the file was not there, and nothing has begun: then it goes with whatever keeps that from beginning.
+    is_new: bool,
 }
 
 impl Answers {
     /// Opens a file of answers, or makes one; with `anew` nothing of it is gone on with.
     pub(super) fn open(path: &Path, anew: bool) -> Result<Self, Failure> {
         let fault = |source| Failure::Write { path: path.into(), source };
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fault)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let (file, is_new) = match options.clone().create_new(true).open(path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => (options.open(path), false),
+            file => (file, true),
+        };
+        let file = file.map_err(fault)?;
         // Two of them would answer everything twice.
         if file.try_lock().is_err() {
             return Err(Failure::Usage(format!("{} is being written by another process", path.display())));
         }
         let (there, whole) = if anew { Default::default() } else { whole_lines(&file, path)? };
-        Ok(Self { path: path.into(), file, there, whole })
+        Ok(Self { path: path.into(), file, there, whole, is_new })
     }
 
     /// Takes away what is gone on without. Until then nothing is given up.
     pub(super) fn begin(&mut self) -> Result<(), Failure> {
+        self.is_new = false;
         let cut = self.file.set_len(self.whole).and_then(|()| self.file.seek(SeekFrom::Start(self.whole)));
         cut.map(drop).map_err(|source| Failure::Write { path: self.path.clone(), source })
     }
@@ -118,6 +127,15 @@ impl Answers {
         let mut line = serde_json::to_vec(&line).expect("an answer serialises");
         line.push(b'\n');
         self.file.write_all(&line).map_err(|source| Failure::Write { path: self.path.clone(), source })
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        if self.is_new {
+            // What cannot be taken away is empty.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

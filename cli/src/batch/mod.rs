@@ -18,6 +18,7 @@ use verdigris::{Event, Prompt, Request, Written};
 use crate::error::Failure;
 use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
+use crate::generate::guides::GuideOptions;
 use crate::model::EngineOptions;
 use crate::output::OutputFile;
 use crate::proof::{Proof, is_proof};
@@ -68,6 +69,8 @@ pub(crate) struct Batch {
     form: WrittenForm,
     #[command(flatten, next_help_heading = "Drafts")]
     drafts: DraftOptions,
+    #[command(flatten, next_help_heading = "Guides")]
+    guides: GuideOptions,
     #[command(flatten, next_help_heading = "Sampling")]
     sampling: SamplingOptions,
     #[command(flatten, next_help_heading = "Tokens")]
@@ -139,6 +142,9 @@ impl Batch {
         let request = self.member_prompts.apply(request, self.asked.chat, None)?;
         let request = self.tokens.apply(self.sampling.apply(request));
         let request = self.form.apply(self.drafts.apply(request, drafter.as_ref(), self.asked.seed))?;
+        let judges = self.guides.judges(&self.engine)?;
+        let classes = judges.classes();
+        let request = self.guides.apply(request, &judges, &classes);
         if answers.len() > 0 && !self.run.quiet {
             crate::terminal::say!(
                 "{} has {} of {asked} answers; {} are left",

@@ -13,6 +13,7 @@ use crate::demo::secret;
 use crate::error::Failure;
 use crate::key::{Function, marking};
 use crate::model::{DeviceOption, ModelOption};
+use crate::number::samples;
 
 /// Write many texts, marked and not, and count how many are found
 #[derive(Args)]
@@ -29,7 +30,7 @@ pub(crate) struct Detection {
     #[command(flatten)]
     device: DeviceOption,
     /// Texts of each kind
-    #[arg(long, value_name = "N", default_value_t = 500)]
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = samples::<u64>)]
     samples: u64,
     /// Tokens of each text
     #[arg(long, value_name = "N", default_value_t = 200)]

@@ -16,6 +16,7 @@ use super::progress::progress;
 use crate::error::Failure;
 use crate::form::FormOptions;
 use crate::model::{DeviceOption, ModelOption};
+use crate::number::samples;
 
 /// Count the tokens that a verdict takes, by scheme and strength
 #[derive(Args)]
@@ -35,7 +36,7 @@ pub(crate) struct Power {
     #[command(flatten)]
     device: DeviceOption,
     /// Texts of each way
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = samples::<u32>)]
     samples: u32,
     /// Lengths at which texts are judged; the last one is written
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "25,50,100,200,400")]
@@ -134,7 +135,7 @@ impl Power {
             .map(|i| {
                 let seed = self.seed << 32 | u64::from(i);
                 // A few more, for reading can join tokens.
-                let request = engine.request("").max_tokens(tokens + tokens / 10).seed(seed);
+                let request = engine.request("").max_tokens(tokens.saturating_add(tokens / 10)).seed(seed);
                 let request = match form {
                     Some(form) => request.constraint(form),
                     None => request.through_end(),

@@ -16,6 +16,7 @@ use super::progress::progress;
 use super::prompts;
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
+use crate::number::samples;
 
 /// Texts that share a key, which are written side by side.
 const OF_ONE_KEY: usize = 16;
@@ -52,7 +53,7 @@ pub(crate) struct Price {
     #[arg(long)]
     chat: bool,
     /// Texts of each way; prompts are taken in turn
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = samples::<usize>)]
     samples: usize,
     /// The most tokens of a text
     #[arg(long, value_name = "N", default_value_t = 200)]
@@ -102,6 +103,11 @@ impl Price {
             return Err(Failure::Usage(format!("no way has {:?} in its name", self.only)));
         }
         let engine = self.model.engine(None, &self.device.device()?)?;
+        // What cannot be written is told before anything is shown.
+        for way in std::iter::once(None).chain(ways.iter().map(Some)) {
+            let key = way.map(|way| way.key(&engine, self.seed, 0)).transpose()?;
+            self.write(&engine, key.as_ref(), 1, 0, prompts.first().cloned())?;
+        }
         let bar = progress((self.samples * (ways.len() + 1)) as u64);
         let mut out = anstream::stdout();
         if !self.json {

@@ -12,6 +12,7 @@ use super::marks::by_robustness;
 use super::progress::progress;
 use crate::error::Failure;
 use crate::model::{DeviceOption, ModelOption};
+use crate::number::samples;
 
 const STRENGTHS: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 
@@ -31,7 +32,7 @@ pub(crate) struct Robustness {
     #[command(flatten)]
     device: DeviceOption,
     /// Texts of each context function
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = samples::<u32>)]
     samples: u32,
     /// Tokens of each text
     #[arg(long, value_name = "N", default_value_t = 200)]

@@ -21,6 +21,7 @@ use crate::demo::secret;
 use crate::error::Failure;
 use crate::form::FormOptions;
 use crate::model::{DraftSource, EngineOptions};
+use crate::number::samples;
 
 /// Measure what drafting costs and gains, and what it should gain
 #[derive(Args)]
@@ -59,7 +60,7 @@ pub(crate) struct Speculation {
     #[arg(long)]
     repeatable: bool,
     /// Texts of each kind; of a file at most as many as it has prompts of that kind
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = samples::<usize>)]
     samples: usize,
     /// Tokens of each text
     #[arg(long, value_name = "N", default_value_t = 300)]

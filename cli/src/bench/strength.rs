@@ -13,6 +13,7 @@ use super::progress::progress;
 use crate::demo::secret;
 use crate::error::Failure;
 use crate::model::{DraftSource, EngineOptions};
+use crate::number::samples;
 
 /// Compare the strength of a mark on texts that are written plainly, speculatively, under constraints, and steered
 #[derive(Args)]
@@ -31,7 +32,7 @@ pub(crate) struct Strength {
     #[arg(long, value_name = "PATTERN", default_value = "[a-z ,.]*")]
     regex: String,
     /// Texts of each kind
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = samples::<u64>)]
     samples: u64,
     /// Tokens of each text
     #[arg(long, value_name = "N", default_value_t = 200)]

@@ -73,6 +73,15 @@ impl Detect {
             let arrays = sources.iter_mut().filter(|source| source.format == Format::Json);
             arrays.for_each(|source| source.format = Format::Text);
         }
+        let named = [("--column", &self.column), ("--id-field", &self.id_field)];
+        if let Some((option, _)) = named.iter().find(|(_, name)| name.is_some())
+            && sources.iter().all(|source| source.format == Format::Text)
+        {
+            return Err(Failure::Usage(format!(
+                "{option} is about the fields of JSON records and the columns of Parquet files, and these texts have none: \
+                 leave it out, or say with --format what is read"
+            )));
+        }
         let inputs: Vec<&Path> = sources.iter().map(|source| source.path.as_path()).collect();
         let report = self.html.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
         let single = matches!(&sources[..], [one] if one.format == Format::Text && !files[0].is_dir());
@@ -94,7 +103,8 @@ impl Detect {
     }
 
     fn fields(&self) -> Fields {
-        Fields { text: self.column.clone(), id: self.id_field.clone() }
+        let or = |name: &Option<String>, usual: &str| name.clone().unwrap_or_else(|| usual.into());
+        Fields { text: or(&self.column, "text"), id: or(&self.id_field, "id") }
     }
 
     /// One text, with everything that can be said of it.

@@ -56,12 +56,12 @@ pub(crate) struct Detect {
     /// What the files that are named, or standard input, hold [default: by their names]
     #[arg(long, value_enum)]
     pub(super) format: Option<Format>,
-    /// The field of JSON records, or the column of Parquet files, that holds the text
-    #[arg(long, value_name = "NAME", default_value = "text")]
-    pub(super) column: String,
-    /// The field, or the column, that holds what the text is called; --json passes it on
-    #[arg(long, value_name = "NAME", default_value = "id")]
-    pub(super) id_field: String,
+    /// The field of JSON records, or the column of Parquet files, that holds the text [default: text]
+    #[arg(long, value_name = "NAME")]
+    pub(super) column: Option<String>,
+    /// The field, or the column, that holds what the text is called; --json passes it on [default: id]
+    #[arg(long, value_name = "NAME")]
+    pub(super) id_field: Option<String>,
     /// What counts as the same evidence again, and is counted once
     #[arg(long, value_enum, default_value_t = RepeatsName::Context)]
     pub(super) repeats: RepeatsName,

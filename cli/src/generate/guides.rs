@@ -11,7 +11,7 @@ use crate::model::{EngineOptions, load};
 use crate::number::whole;
 
 #[derive(Args)]
-pub(super) struct GuideOptions {
+pub(crate) struct GuideOptions {
     /// Let this reward model have its say about every token: the likeliest tokens gain what it thinks of the text with
     /// them, and all others are left out
     #[arg(long, value_name = "PATH|NAME")]
@@ -35,7 +35,7 @@ pub(super) struct GuideOptions {
 }
 
 /// Who judges, loaded.
-pub(super) struct Judges {
+pub(crate) struct Judges {
     guide: Option<Reward>,
     /// Of each class its model, by its number among those that are loaded, and what it reads first.
     classes: Vec<(usize, String)>,
@@ -43,7 +43,7 @@ pub(super) struct Judges {
 }
 
 impl GuideOptions {
-    pub(super) fn judges(&self, engine: &EngineOptions) -> Result<Judges, Failure> {
+    pub(crate) fn judges(&self, engine: &EngineOptions) -> Result<Judges, Failure> {
         let (models, prompts) = (self.class_model.len(), self.class_prompt.len());
         if self.guide.is_none() && models == 0 {
             let unused =
@@ -82,7 +82,7 @@ impl GuideOptions {
     }
 
     /// The same request with its judges; the classes are those of [`Judges::classes`].
-    pub(super) fn apply<'r>(&self, request: Request<'r>, judges: &'r Judges, classes: &'r Classes<'r>) -> Request<'r> {
+    pub(crate) fn apply<'r>(&self, request: Request<'r>, judges: &'r Judges, classes: &'r Classes<'r>) -> Request<'r> {
         let (weight, top_k) = if judges.classes.is_empty() { (1.0, 10) } else { (30.0, 200) };
         let (weight, top_k) = (self.guide_weight.unwrap_or(weight), self.guide_top_k.unwrap_or(top_k));
         match &judges.guide {
@@ -95,7 +95,7 @@ impl GuideOptions {
 }
 
 impl Judges {
-    pub(super) fn classes(&self) -> Classes<'_> {
+    pub(crate) fn classes(&self) -> Classes<'_> {
         let mut classes = Classes::new();
         for (model, prompt) in &self.classes {
             classes = classes.class(&self.models[*model], prompt);

@@ -2,7 +2,7 @@
 
 pub(crate) mod drafts;
 mod explain;
-mod guides;
+pub(crate) mod guides;
 mod prompt;
 mod rewards;
 mod search;
