@@ -59,6 +59,19 @@ fn nothing_where_something_is_meant() {
     }
 }
 
+/// A folder that is there and takes no files.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_cannot_be_made() {
+    let folder = Folder::with_key();
+    let generate = ["generate", "A", "--model", TALE_SMALL, "-n", "3", "--output", "/proc/a.txt"];
+    folder.run(&generate).fails("cannot write /proc/a.txt: No such file or directory");
+    folder.write("text.txt", "Some text that somebody has written, long enough to be judged by a reader with the key.");
+    let detect = ["detect", "text.txt", "--key", "my.key", "--html", "/proc/a.html"];
+    folder.run(&detect).fails("cannot write /proc/a.html: No such file or directory");
+    folder.run(&["key", "new", "/proc/a.key"]).fails("cannot write the key file /proc/a.key");
+}
+
 #[test]
 fn numbers_that_are_too_large() {
     let folder = Folder::new();

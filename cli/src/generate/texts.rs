@@ -181,19 +181,17 @@ impl Generate {
         };
         let texts = match file {
             Some(file) => {
-                let mut written = Err(Failure::Usage("nothing was written".into()));
-                let saved = file.write(|out| {
-                    written = write(Paper { out, terminal: false });
-                    match &mut written {
-                        Err(Failure::Output(fault)) => Err(std::mem::replace(fault, io::ErrorKind::Other.into())),
-                        Err(_) => Err(io::Error::other("the text could not be written to its end")),
-                        Ok(_) => Ok(()),
-                    }
+                let mut written = None;
+                let saved = file.write(|out| match written.insert(write(Paper { out, terminal: false })) {
+                    Err(Failure::Output(fault)) => Err(std::mem::replace(fault, io::ErrorKind::Other.into())),
+                    Err(_) => Err(io::Error::other("the text could not be written to its end")),
+                    Ok(_) => Ok(()),
                 });
-                match written {
+                match (saved, written) {
+                    (_, Some(Err(failure))) if !matches!(failure, Failure::Output(_)) => return Err(failure),
                     // What the file says of itself has its name.
-                    Err(Failure::Output(_)) | Ok(_) => saved.and(written)?,
-                    Err(failure) => return Err(failure),
+                    (Err(failure), _) => return Err(failure),
+                    (Ok(()), written) => written.expect("a file that is saved was filled")?,
                 }
             }
             None if io::stdout().is_terminal() => write(Paper { out: &mut anstream::stdout(), terminal: true })?,
