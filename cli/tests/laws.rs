@@ -96,7 +96,7 @@ fn mirostat_follows_what_was_written() {
     assert_ne!(raw["tokens"], written(&few[..few.len() - 4])["tokens"], "it changes nothing");
     for (bad, why) in [
         (&["--mirostat-tau", "0"][..], "mirostat tau is 0, but must be above 0"),
-        (&["--mirostat-tau", "3", "--mirostat-eta", "-1"], "mirostat eta is -1, but must be 0 or more"),
+        (&["--mirostat-tau", "3", "--mirostat-eta=-1"], "mirostat eta is -1, but must be 0 or more"),
         (
             &["--mirostat-tau", "3", "--beams", "2"],
             "mirostat does not go with beams: it follows the surprises of one text",
