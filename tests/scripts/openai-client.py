@@ -501,13 +501,16 @@ def serve(folder, model):
     run("key", "new", "my.key", "--model", model)
     (folder / "keys.txt").write_text("client 0123456789abcdef\n")
     options = ["--key", "my.key", "--api-key-file", "keys.txt", "--max-requests", "2", "--max-body", "900000"]
-    server = subprocess.Popen(
-        [PROGRAM, "serve", "--port", "0", "--model", model, "--served-model-name", "teller", *options],
-        cwd=folder, stderr=subprocess.PIPE, text=True,
-    )
-    for line in server.stderr:
-        if line.startswith("listening at "):
-            return server, line.split()[-1]
+    # A file, for nobody reads a pipe meanwhile.
+    with open(folder / "log", "w") as log:
+        command = [PROGRAM, "serve", "--port", "0", "--model", model, "--served-model-name", "teller", *options]
+        server = subprocess.Popen(command, cwd=folder, stderr=log)
+    for _ in range(600):
+        for line in (folder / "log").read_text().splitlines():
+            if line.startswith("listening at "):
+                return server, line.split()[-1]
+        time.sleep(0.1)
+    server.kill()
     raise SystemExit("the server did not start")
 
 

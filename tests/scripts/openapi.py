@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The OpenAPI document of the built server, held against the standard and against what the server does.
 
-    tests/scripts/openapi.py [EXAMPLES]
+    tests/scripts/openapi.py [EXAMPLES [SECONDS]]
 
 openapi-spec-validator judges the document; schemathesis makes requests after it, good ones and bad ones, and judges
 statuses and bodies by it. Needs `pip install openapi-spec-validator schemathesis`, and target/release/verdigris.
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 
 from openapi_spec_validator import validate
@@ -26,8 +27,18 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 CHECKS += ",negative_data_rejection"
 
 
+def address(log):
+    """Where the server listens, once it does."""
+    for _ in range(600):
+        for line in log.read_text().splitlines():
+            if line.startswith("listening at "):
+                return line.split()[-1]
+        time.sleep(0.1)
+    raise SystemExit("the server did not start")
+
+
 def main():
-    examples = sys.argv[1] if len(sys.argv) > 1 else "20"
+    examples, seconds = (*sys.argv[1:], *["20", "120"][len(sys.argv) - 1 :])
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         shutil.copytree(HERE / "fixtures/models/tale-small", folder / "teller")
@@ -35,15 +46,17 @@ def main():
         key = [PROGRAM, "key", "new", "my.key", "--model", "teller"]
         subprocess.run(key, cwd=folder, check=True, capture_output=True)
         options = ["--port", "0", "--model", "teller", "--key", "my.key", "--max-tokens", "8"]
-        server = subprocess.Popen([PROGRAM, "serve", *options], cwd=folder, stderr=subprocess.PIPE, text=True)
+        # A file, for nobody reads a pipe meanwhile.
+        with open(folder / "log", "w") as log:
+            server = subprocess.Popen([PROGRAM, "serve", *options], cwd=folder, stderr=log)
         try:
-            url = next(line for line in server.stderr if line.startswith("listening at ")).split()[-1]
+            url = address(folder / "log")
             document = json.load(urllib.request.urlopen(f"{url}/openapi.json", timeout=10))
             validate(document)
             print(f"the document is one of OpenAPI {document['openapi']}, with {len(document['paths'])} addresses")
             run = ["schemathesis", "run", f"{url}/openapi.json", "--checks", CHECKS, "--max-examples", examples]
             run += ["--phases", "coverage,fuzzing", "--seed", "1", "--request-timeout", "60", "--warnings", "off"]
-            run += ["--suppress-health-check", "all", "--continue-on-failure"]
+            run += ["--suppress-health-check", "all", "--max-time", seconds]
             status = subprocess.run([pathlib.Path(sys.executable).parent / run[0], *run[1:]], cwd=folder).returncode
         finally:
             server.terminate()
