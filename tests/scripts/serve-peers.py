@@ -45,13 +45,18 @@ class Verdigris:
     def __init__(self, folder):
         key = os.path.join(folder, "bench.key")
         if not os.path.exists(key):
-            subprocess.run([PROGRAM, "key", "new", key, "--model", args.model, "--quiet"], check=True)
+            subprocess.run([PROGRAM, "key", "new", key, "--model", args.model], check=True, stdout=subprocess.DEVNULL)
         command = [PROGRAM, "serve", "--model", args.model, "--key", key, "--port", "0", "--kv-cache-tokens", "131072"]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        said = self.process.stderr.readline()
-        if "listening at http://" not in said:
-            sys.exit(f"no server: {said}{self.process.stderr.read()}")
-        self.address = said.split("http://")[1].strip()
+        # Its log is a file: nobody reads a pipe.
+        log = os.path.join(folder, "log.txt")
+        self.process = subprocess.Popen(command, stderr=open(log, "w", encoding="utf-8"))
+        said = ""
+        while "listening at http://" not in said:
+            if self.process.poll() is not None:
+                sys.exit(f"no server: {said}")
+            time.sleep(0.1)
+            said = open(log, encoding="utf-8").read()
+        self.address = said.split("listening at http://")[1].split()[0]
 
     def stop(self):
         self.process.terminate()
