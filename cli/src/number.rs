@@ -11,6 +11,13 @@ pub(crate) fn whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, St
     })
 }
 
+/// A finite number that is not below 0.
+#[cfg(feature = "serve")]
+pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "it must be a number, 0 or more".into())
+}
+
 /// As [`whole`], of a number of texts to measure with: what would never end is a slip of the finger.
 pub(crate) fn samples<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     const MOST: u64 = 1_000_000;

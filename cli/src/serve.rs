@@ -17,7 +17,7 @@ use crate::error::Failure;
 use crate::generate::drafts::DraftOptions;
 use crate::log::LogFormat;
 use crate::model::{DraftSource, EngineOptions};
-use crate::number::whole;
+use crate::number::{not_negative, whole};
 use crate::run::RunOptions;
 use crate::serve::limits::LimitOptions;
 
@@ -52,6 +52,9 @@ pub(crate) struct Serve {
     /// Refuse requests that want no mark
     #[arg(long, requires = "marks")]
     enforce_all: bool,
+    /// Let requests set the weight of the experts themselves, from 0 to this: their field "alpha"
+    #[arg(long, value_name = "ALPHA", requires = "anti", value_parser = not_negative)]
+    max_alpha: Option<f64>,
     /// Put every answer on record here before it ends: a line of JSON with ids and counts, without text
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
@@ -159,6 +162,7 @@ impl Serve {
             ring,
             audit_log: self.audit_log,
             allow_anyone: self.allow_anyone,
+            max_alpha: self.max_alpha,
             enforce_all: self.enforce_all,
             max_tokens: self.max_tokens,
             capacity,

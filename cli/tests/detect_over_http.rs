@@ -16,9 +16,7 @@ struct World {
 }
 
 fn world() -> World {
-    let folder = Folder::new();
-    folder.run(&["key", "new", "my.key", "--id", "tale-key"]);
-    let server = Server::start(&folder, &["--key", "my.key"]);
+    let (folder, server) = Server::marking(&[]);
     let write = |watermarking: bool| {
         let body = json!({
             "prompt": "The captain", "max_tokens": 250, "ignore_eos": true, "seed": 5, "watermarking": watermarking,

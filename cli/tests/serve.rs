@@ -11,14 +11,6 @@ use support::Folder;
 use support::server::Server;
 
 /// What the answers below share: the built-in storyteller, and a key.
-fn server(more: &[&str]) -> (Folder, Server) {
-    let folder = Folder::new();
-    let made = folder.run(&["key", "new", "my.key", "--id", "tale-key"]);
-    assert_eq!(made.status, 0, "{made:?}");
-    let server = Server::start(&folder, &[&["--key", "my.key"], more].concat());
-    (folder, server)
-}
-
 fn completion(more: Value) -> Value {
     let mut body = json!({"model": "tale", "prompt": "The captain", "max_tokens": 40, "seed": 3});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -27,7 +19,7 @@ fn completion(more: Value) -> Value {
 
 #[test]
 fn an_answer_is_marked_and_found() {
-    let (_folder, server) = server(&[]);
+    let (_folder, server) = Server::marking(&[]);
     let answer = server.post("/v1/completions", &completion(json!({"max_tokens": 300, "ignore_eos": true})));
     assert_eq!(answer.status, 200, "{answer:?}");
     let body = answer.json();
@@ -36,7 +28,7 @@ fn an_answer_is_marked_and_found() {
     assert_eq!(body["usage"]["completion_tokens"], 300);
     assert_eq!(
         (&body["watermark"]["status"], &body["watermark"]["key_id"]),
-        (&json!("watermarked"), &json!("tale-key"))
+        (&json!("watermarked"), &json!("vg-c0ffee00"))
     );
     let text = body["choices"][0]["text"].as_str().unwrap();
     let found = server.post("/detect", &json!({"text": text})).json();
@@ -55,7 +47,7 @@ fn an_answer_is_marked_and_found() {
 /// What is streamed is what comes whole, under one seed.
 #[test]
 fn pieces_are_the_whole() {
-    let (_folder, server) = server(&[]);
+    let (_folder, server) = Server::marking(&[]);
     let whole = server.post("/v1/completions", &completion(json!({"n": 2, "logprobs": 2, "return_token_ids": true})));
     let whole = whole.json();
     let options = json!({
@@ -81,7 +73,7 @@ fn pieces_are_the_whole() {
 
 #[test]
 fn json_obeys_its_schema() {
-    let (_folder, server) = server(&[]);
+    let (_folder, server) = Server::marking(&[]);
     let schema = json!({
         "type": "object", "additionalProperties": false, "required": ["name", "age"],
         "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0, "maximum": 99}},
@@ -103,7 +95,7 @@ fn json_obeys_its_schema() {
 /// Each is refused with a status that is documented and an error as OpenAI writes them.
 #[test]
 fn bad_requests_are_refused() {
-    let (_folder, server) = server(&["--enforce-all", "--max-body", "20000"]);
+    let (_folder, server) = Server::marking(&["--enforce-all", "--max-body", "20000"]);
     let format = |schema: Value| json!({"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}});
     let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
     for (body, status, param, code) in [
@@ -160,7 +152,7 @@ fn bad_requests_are_refused() {
 
 #[test]
 fn what_else_is_there() {
-    let (_folder, server) = server(&["--served-model-name", "teller"]);
+    let (_folder, server) = Server::marking(&["--served-model-name", "teller"]);
     assert_eq!(server.get("/v1/models").json()["data"][0]["id"], "teller");
     assert_eq!(server.get("/v1/models/teller").json()["max_model_len"], 2048);
     let tokens = server.post("/tokenize", &json!({"prompt": "The captain"})).json();
@@ -200,7 +192,7 @@ fn who_has_no_key_is_not_answered() {
 #[cfg(unix)]
 #[test]
 fn a_stop_waits_for_what_has_begun() {
-    let (_folder, server) = server(&[]);
+    let (_folder, server) = Server::marking(&[]);
     let body = completion(json!({"max_tokens": 400, "ignore_eos": true, "stream": true}));
     let mut running = server.ask("/v1/completions", &body);
     let mut first = [0; 100];
@@ -220,7 +212,7 @@ fn a_stop_waits_for_what_has_begun() {
 #[test]
 fn a_stop_need_not_wait() {
     for (drain, tell_again) in [("60", true), ("0", false)] {
-        let (_folder, server) = server(&["--drain", drain]);
+        let (_folder, server) = Server::marking(&["--drain", drain]);
         let body = completion(json!({"max_tokens": 1900, "ignore_eos": true, "stream": true, "n": 50}));
         let mut running = server.ask("/v1/completions", &body);
         running.read_exact(&mut [0; 100]).unwrap();

@@ -10,18 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use support::Folder;
-use support::server::Server;
+use support::server::{Answer, Server};
 
 /// The built-in storyteller, and a key.
-fn server(more: &[&str]) -> (Folder, Server) {
-    let folder = Folder::new();
-    let made = folder.run(&["key", "new", "my.key", "--id", "tale-key"]);
-    assert_eq!(made.status, 0, "{made:?}");
-    let server = Server::start(&folder, &[&["--key", "my.key"], more].concat());
-    (folder, server)
-}
-
 /// A value of `/metrics`.
 #[track_caller]
 fn metric(server: &Server, name: &str) -> f64 {
@@ -100,7 +91,7 @@ fn said(server: &Server, (path, body): &(&str, Value)) -> Value {
 /// 200 requests, one after the other and sixteen at a time in another order: every byte is the same.
 #[test]
 fn company_changes_nothing() {
-    let (_folder, server) = server(&["--max-num-seqs", "12"]);
+    let (_folder, server) = Server::marking(&["--max-num-seqs", "12"]);
     let requests: Vec<_> = (0..200).map(by_chance).collect();
     let alone: Vec<Value> = requests.iter().map(|request| said(&server, request)).collect();
     let next = AtomicUsize::new(0);
@@ -132,7 +123,7 @@ fn company_changes_nothing() {
 /// With drafts a seed still repeats its text, which is the one without drafts.
 #[test]
 fn drafts_change_no_text_whose_seed_is_given() {
-    let (folder, plain) = server(&[]);
+    let (folder, plain) = Server::marking(&[]);
     let drafted = Server::start(&folder, &["--key", "my.key", "--draft", "tale-small", "--lookup"]);
     for number in 0..40 {
         let request = by_chance(number);
@@ -144,17 +135,63 @@ fn drafts_change_no_text_whose_seed_is_given() {
 
 #[test]
 fn steered_answers_are_marked() {
-    let (_folder, server) = server(&["--expert", "tale-expert", "--anti", "tale-small", "--alpha", "1.5"]);
+    let (_folder, server) = Server::marking(&["--expert", "tale-expert", "--anti", "tale-small", "--alpha", "1.5"]);
     let body = json!({"prompt": "My dear,", "max_tokens": 200, "ignore_eos": true, "seed": 1});
     let answer = server.post("/v1/completions", &body).json();
     let found = server.post("/detect", &json!({"text": answer["choices"][0]["text"]})).json();
     assert_eq!(found["is_watermarked"], true, "{found}");
 }
 
+/// A request may give its own weight of experts where the operator says so, up to the operator's limit.
+#[test]
+fn a_request_may_weigh_experts() {
+    let steering = ["--expert", "tale-expert", "--anti", "tale-small", "--alpha", "1.5"];
+    let (folder, fixed) = Server::marking(&steering);
+    let key = ["--key", "my.key"];
+    let free = Server::start(&folder, &[&key, &steering[..], &["--max-alpha", "2"]].concat());
+    let plain = Server::start(&folder, &key);
+    let asked = |server: &Server, alpha: Option<f64>| {
+        let mut body = json!({"prompt": "My dear,", "max_tokens": 40, "ignore_eos": true, "seed": 1});
+        alpha.iter().for_each(|&alpha| body["alpha"] = alpha.into());
+        server.post("/v1/completions", &body)
+    };
+    let text = |answer: Answer| answer.json()["choices"][0]["text"].as_str().unwrap().to_owned();
+    let usual = text(asked(&fixed, None));
+    assert_eq!(text(asked(&free, None)), usual);
+    assert_eq!(text(asked(&free, Some(1.5))), usual);
+    assert_ne!(text(asked(&free, Some(0.5))), usual);
+    assert_eq!(text(asked(&free, Some(0.0))), text(asked(&plain, None)));
+    for (server, alpha) in [(&free, 2.5), (&fixed, 1.5), (&plain, 0.0)] {
+        let answer = asked(server, Some(alpha));
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!("alpha_not_allowed")));
+    }
+    let unsteered = folder.run(&["serve", "--max-alpha", "1"]);
+    assert!(unsteered.status == 2 && unsteered.err.contains("--anti"), "{unsteered:?}");
+    let bad = folder.run(&["serve", "--anti", "tale-small", "--max-alpha", "nan"]);
+    assert!(bad.status == 2 && bad.err.contains("0 or more"), "{bad:?}");
+}
+
+/// Waiting for one's turn and reading the prompt are told apart.
+#[test]
+fn waiting_is_measured_apart_from_reading() {
+    let (_folder, server) = Server::marking(&["--max-num-seqs", "1"]);
+    let long = json!({"prompt": "The captain", "max_tokens": 400, "ignore_eos": true, "stream": true});
+    let mut running = server.ask("/v1/completions", &long);
+    running.read_exact(&mut [0; 400]).unwrap();
+    let of = |name: &str| metric(&server, &format!("verdigris_request_{name}_time_seconds_sum"));
+    let alone = of("queue");
+    server.post("/v1/completions", &json!({"prompt": "The", "max_tokens": 1}));
+    running.read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!(metric(&server, "verdigris_request_queue_time_seconds_count"), 2.0);
+    assert_eq!(metric(&server, "verdigris_request_prefill_time_seconds_count"), 2.0);
+    let waited = of("queue") - alone;
+    assert!(waited > 10.0 * of("prefill"), "it waited for 400 tokens and read one: {waited} {}", of("prefill"));
+}
+
 /// The memory of a text whose reader has gone is free for others at once; that of a text which waits, too.
 #[test]
 fn who_goes_away_gives_memory_back() {
-    let (_folder, server) = server(&["--max-num-seqs", "3"]);
+    let (_folder, server) = Server::marking(&["--max-num-seqs", "3"]);
     let body = json!({"prompt": "The captain", "max_tokens": 1900, "ignore_eos": true, "stream": true, "n": 20});
     let mut running = server.ask("/v1/completions", &body);
     running.read_exact(&mut [0; 400]).unwrap();
@@ -172,7 +209,7 @@ fn who_goes_away_gives_memory_back() {
 /// What prompts begin with in common is read once.
 #[test]
 fn beginnings_are_read_once() {
-    let (_folder, server) = server(&[]);
+    let (_folder, server) = Server::marking(&[]);
     let system = "The captain told the men what they should do when the storm came. ".repeat(60);
     let ask = |end: &str| {
         let body = json!({"prompt": format!("{system}{end}"), "max_tokens": 4, "seed": 1});

@@ -2,7 +2,7 @@
 """`verdigris serve` beside llama.cpp's server, on one file of one model, in one run.
 
     pip install xllamacpp
-    tests/scripts/serve-peers.py MODEL.gguf PROMPTS.jsonl [--clients 1 4 16 64] [--tokens 128] [--rounds 2] [--without llama.cpp]
+    tests/scripts/serve-peers.py MODEL.gguf PROMPTS.jsonl [--clients 1 4 16 64] [--tokens 128] [--rounds 2] [--ways plain llama.cpp]
 
 The program is target/release/verdigris. So many clients send chats of the file to a server, each its next one when an answer has
 ended, as streams of so many tokens; all servers take turns. Printed for each server and number of clients: tokens a second of all
@@ -102,8 +102,10 @@ async def stream(address, body):
     return times, tokens
 
 
-def asked(way, number, system=None, tokens=args.tokens):
-    messages = [{"role": "user", "content": PROMPTS[number % len(PROMPTS)]}]
+def asked(way, number, system=None, tokens=args.tokens, turn="0"):
+    # No server has read this before: what a conversation begins with is kept for those that begin alike.
+    mark = "" if system else f"({args.ways.index(way)}.{turn}.{number}) "
+    messages = [{"role": "user", "content": mark + PROMPTS[number % len(PROMPTS)]}]
     if system:
         messages.insert(0, {"role": "system", "content": system})
     body = {"messages": messages, "max_tokens": tokens, "temperature": 0.8, "top_p": 0.95, "seed": number, "stream": True,
@@ -117,10 +119,11 @@ def asked(way, number, system=None, tokens=args.tokens):
     return body | {"watermarking": way == "marked"}
 
 
-async def clients(address, way, count, first):
+async def clients(address, way, count, turn):
     """What so many clients see, and the seconds that all took."""
     async def one(client):
-        return [await stream(address, asked(way, first + client * args.requests + i)) for i in range(args.requests)]
+        numbers = [client * args.requests + i for i in range(args.requests)]
+        return [await stream(address, asked(way, number, turn=turn)) for number in numbers]
     begun = time.perf_counter()
     answers = await asyncio.gather(*[one(client) for client in range(count)])
     return [answer for of_one in answers for answer in of_one], time.perf_counter() - begun
@@ -152,7 +155,7 @@ with tempfile.TemporaryDirectory() as folder:
             seen = {way: ([], [], []) for way in servers}
             for turn in range(args.rounds):
                 for way, server in servers.items():
-                    answers, seconds = asyncio.run(clients(server.address, way, count, 1000 * turn))
+                    answers, seconds = asyncio.run(clients(server.address, way, count, f"{count}.{turn}"))
                     speeds, firsts, between = seen[way]
                     speeds.append(sum(tokens for _, tokens in answers) / seconds)
                     firsts += [times[0] for times, _ in answers]

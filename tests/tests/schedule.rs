@@ -133,9 +133,12 @@ struct Heard(BTreeMap<TextId, (Vec<TokenId>, Option<Stop>)>);
 
 impl Heard {
     fn hears(&mut self, id: TextId, told: Told) -> ControlFlow<Stop> {
+        let known = self.0.contains_key(&id);
+        assert_eq!(known, !matches!(told, Told::Begun), "a text begins once, before all else");
         let (text, stop) = self.0.entry(id).or_default();
         assert!(stop.is_none(), "nothing comes behind the end");
         match told {
+            Told::Begun => (),
             Told::Token(token, _) => text.push(token),
             Told::Ended(ended) => *stop = ended.stop,
             Told::Failed(error) => panic!("{error}"),
@@ -305,6 +308,7 @@ fn a_service_waits_for_nobody() {
                 let mut text = Vec::new();
                 for told in told {
                     match told {
+                        Told::Begun => assert!(text.is_empty(), "it begins before it goes on"),
                         Told::Token(token, _) => text.push(token),
                         Told::Ended(ended) => assert_eq!(ended.stop, Some(Stop::Length)),
                         Told::Failed(error) => panic!("{error}"),
@@ -319,6 +323,7 @@ fn a_service_waits_for_nobody() {
     let mut heard = 0;
     loop {
         match waiting.recv_timeout(Duration::from_secs(60)) {
+            Ok(Told::Begun) => (),
             Ok(Told::Token(..)) => heard += 1,
             Ok(_) => break,
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => panic!("{heard} tokens and no end"),
@@ -331,5 +336,5 @@ fn a_service_waits_for_nobody() {
     // One that goes on ends with the service.
     let (_late, told) = service.stream(ask(&[5, 6], 500, 3)).unwrap();
     drop(service);
-    assert!(told.iter().all(|told| matches!(told, Told::Token(..))), "it has no end");
+    assert!(told.iter().all(|told| matches!(told, Told::Begun | Told::Token(..))), "it has no end");
 }

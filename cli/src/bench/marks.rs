@@ -14,6 +14,8 @@ pub(super) struct Way {
     dialect: Dialect,
     pub(super) delta: f64,
     bytes: usize,
+    /// Only places of more choice than this are marked, in nats.
+    pub(super) entropy: Option<f64>,
 }
 
 impl Way {
@@ -48,7 +50,7 @@ pub(super) fn by_power() -> Vec<Way> {
     let kgw =
         Dialect::Kgw(kgw::Parameters { seeding: "simple_1".parse().expect("a name"), gamma: GreenShare::QUARTER });
     let sbw = Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: GreenShare::QUARTER });
-    let way = |name, dialect, delta, bytes| Way { name, dialect, delta, bytes };
+    let way = |name, dialect, delta, bytes| Way { name, dialect, delta, bytes, entropy: None };
     vec![
         way("native min 4, .25, delta 1", min(0.25), 1.0, 32),
         way("native min 4, .25, delta 2", min(0.25), 2.0, 32),
@@ -67,7 +69,7 @@ pub(super) fn by_power() -> Vec<Way> {
 /// The rows of the table of prices.
 pub(super) fn by_price() -> Vec<Way> {
     let min = |gamma| native(ContextFunction::Min, 4, gamma);
-    let way = |name, dialect, delta, bytes| Way { name, dialect, delta, bytes };
+    let way = |name, dialect, delta, bytes| Way { name, dialect, delta, bytes, entropy: None };
     let selfhash =
         Dialect::Kgw(kgw::Parameters { seeding: "selfhash".parse().expect("a name"), gamma: GreenShare::QUARTER });
     let sbw = Dialect::Sbw(sbw::Parameters { seeding: sbw::Seeding::Simple4, gamma: GreenShare::QUARTER });
@@ -80,6 +82,8 @@ pub(super) fn by_price() -> Vec<Way> {
         way("native .25, delta 2", min(0.25), 2.0, 32),
         way("native .25, delta 3", min(0.25), 3.0, 32),
         way("native .25, delta 4", min(0.25), 4.0, 32),
+        Way { entropy: Some(0.4), ..way("native .25, delta 2 above .4 nats", min(0.25), 2.0, 32) },
+        Way { entropy: Some(0.4), ..way("native .25, delta 3 above .4 nats", min(0.25), 3.0, 32) },
         way("native-gumbel", gumbel(), 2.0, 32),
         way("synthid hash, weighted", synthid(), 2.0, 240),
         way("kgw selfhash, .25, delta 2", selfhash, 2.0, 8),
@@ -89,7 +93,7 @@ pub(super) fn by_price() -> Vec<Way> {
 
 /// The columns of the robustness table.
 pub(super) fn by_robustness() -> Vec<Way> {
-    let way = |name, dialect, bytes| Way { name, dialect, delta: 2.0, bytes };
+    let way = |name, dialect, bytes| Way { name, dialect, delta: 2.0, bytes, entropy: None };
     let native = |function, width| native(function, width, 0.25);
     vec![
         way("all 1", native(ContextFunction::All, 1), 32),

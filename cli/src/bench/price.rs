@@ -64,9 +64,9 @@ pub(crate) struct Price {
     /// The sampling top-p
     #[arg(long, value_name = "P", default_value_t = Request::TOP_P)]
     top_p: f64,
-    /// Only ways with this in their name
-    #[arg(long, value_name = "WORD", default_value = "", hide_default_value = true)]
-    only: String,
+    /// Only ways with this in their name; several times: with one of these
+    #[arg(long, value_name = "WORD")]
+    only: Vec<String>,
     /// The seed of all texts and keys
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -98,7 +98,9 @@ impl Price {
             return Err(Failure::Usage("--samples and --tokens must be at least 1".into()));
         }
         let prompts = self.asked()?;
-        let ways: Vec<_> = by_price().into_iter().filter(|way| way.name.contains(&self.only)).collect();
+        let is_asked =
+            |way: &Way| self.only.is_empty() || self.only.iter().any(|word| way.name.contains(word.as_str()));
+        let ways: Vec<_> = by_price().into_iter().filter(is_asked).collect();
         if ways.is_empty() {
             return Err(Failure::Usage(format!("no way has {:?} in its name", self.only)));
         }
@@ -106,7 +108,7 @@ impl Price {
         // What cannot be written is told before anything is shown.
         for way in std::iter::once(None).chain(ways.iter().map(Some)) {
             let key = way.map(|way| way.key(&engine, self.seed, 0)).transpose()?;
-            self.write(&engine, key.as_ref(), 1, 0, prompts.first().cloned())?;
+            self.write(&engine, way, key.as_ref(), 1, 0, prompts.first().cloned())?;
         }
         let bar = progress((self.samples * (ways.len() + 1)) as u64);
         let mut out = anstream::stdout();
@@ -150,7 +152,7 @@ impl Price {
         for (group, samples) in all.chunks(OF_ONE_KEY).enumerate() {
             let key = way.map(|way| way.key(engine, self.seed, group as u32)).transpose()?;
             let asked = samples.iter().map(|&i| prompts[i % prompts.len()].clone());
-            let texts = self.write(engine, key.as_ref(), self.tokens, samples[0] as u64, asked)?;
+            let texts = self.write(engine, way, key.as_ref(), self.tokens, samples[0] as u64, asked)?;
             for text in &texts {
                 bar.inc(1);
                 lengths += text.tokens.len();
@@ -183,7 +185,7 @@ impl Price {
         let again = &prompts[..prompts.len().min(PROMPTS_AGAIN)];
         let mut different = 0;
         for prompt in again {
-            let texts = self.write(engine, key.as_ref(), tokens, 0, vec![prompt.clone(); copies])?;
+            let texts = self.write(engine, way, key.as_ref(), tokens, 0, vec![prompt.clone(); copies])?;
             different += texts.iter().map(|text| &text.tokens).collect::<HashSet<_>>().len();
         }
         Ok(different as f64 / again.len() as f64)
@@ -193,6 +195,7 @@ impl Price {
     fn write(
         &self,
         engine: &Engine,
+        way: Option<&Way>,
         key: Option<&Key>,
         tokens: usize,
         seed: u64,
@@ -202,6 +205,10 @@ impl Price {
         let request = request.temperature(self.temperature).top_p(self.top_p);
         let request = match key {
             Some(key) => request.watermark(key),
+            None => request,
+        };
+        let request = match way.and_then(|way| way.entropy) {
+            Some(nats) => request.entropy_threshold(nats),
             None => request,
         };
         Ok(request.prompts(prompts)?)

@@ -10,28 +10,28 @@ use crate::number::whole;
 #[derive(Args)]
 pub(super) struct LimitOptions {
     /// The most bytes of an address and its headers
-    #[arg(long, value_name = "BYTES", default_value_t = 16 << 10, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().header, value_parser = whole::<usize>)]
     max_header: usize,
     /// The most tokens of a prompt [default: as the model's context has it]
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     max_prompt_tokens: Option<usize>,
     /// The most bytes of a JSON Schema, a regular expression, or choices
-    #[arg(long, value_name = "BYTES", default_value_t = 256 << 10, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().form, value_parser = whole::<usize>)]
     max_schema: usize,
-    /// How many seconds a request may wait for the first token of its answer
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = whole::<u64>)]
+    /// How many seconds a request may wait for its turn, that its prompt is read
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().queue.as_secs(), value_parser = whole::<u64>)]
     max_queue_seconds: u64,
     /// How many seconds an answer may take as a whole
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = whole::<u64>)]
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().request.as_secs(), value_parser = whole::<u64>)]
     max_request_seconds: u64,
     /// How many seconds a request may take to come, and a connection lie idle
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = whole::<u64>)]
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().read.as_secs(), value_parser = whole::<u64>)]
     max_read_seconds: u64,
     /// How many seconds who asks may read nothing of an answer that is there; then the connection is closed
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = whole::<u64>)]
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().stall.as_secs(), value_parser = whole::<u64>)]
     max_stall_seconds: u64,
     /// Connections at the same time; more wait to be taken
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections, value_parser = whole::<usize>)]
     max_connections: usize,
 }
 

@@ -55,6 +55,14 @@ impl Answer {
 }
 
 impl Server {
+    /// A server with a key that is always the same, and its folder.
+    #[track_caller]
+    pub fn marking(more: &[&str]) -> (Folder, Self) {
+        let folder = Folder::with_key();
+        let server = Self::start(&folder, &[&["--key", "my.key"], more].concat());
+        (folder, server)
+    }
+
     #[track_caller]
     pub fn start(folder: &Folder, arguments: &[&str]) -> Self {
         let mut command = folder.command(&[&["serve", "--port", "0"], arguments].concat());

@@ -76,6 +76,8 @@ pub enum Refused {
 /// What comes of a text.
 #[derive(Debug)]
 pub enum Told {
+    /// Its prompt is read from now on: it has waited for its turn and for memory. Told once, before all else.
+    Begun,
     /// Its next token, and how it came.
     Token(TokenId, Provenance),
     /// Its end. Nothing comes after it.
@@ -265,7 +267,16 @@ impl Schedule {
                 Step::Read { text, tokens, writes } => {
                     parts.insert(text, if writes { Part::Write } else { Part::Read(tokens) });
                 }
-                step => self.arrange(step)?,
+                step => {
+                    let begins = match step {
+                        Step::Begin(id, _) => Some(id).filter(|id| self.waits(*id)),
+                        _ => None,
+                    };
+                    self.arrange(step)?;
+                    if let Some(id) = begins {
+                        let _ = tell(id, Told::Begun);
+                    }
+                }
             }
         }
         // Of no tokens at all nothing is read.
@@ -367,6 +378,11 @@ impl Schedule {
             self.remove(id);
             let _ = tell(id, Told::Ended(ended));
         }
+    }
+
+    /// Whether a text that is there has not begun.
+    fn waits(&self, id: TextId) -> bool {
+        matches!(self.texts[&id].stage, Stage::Waits(_))
     }
 
     fn remove(&mut self, id: TextId) {

@@ -169,7 +169,7 @@ impl Loop {
             *lock(&shared.statistics) = self.schedule.statistics();
             let Self { schedule, numbers, readers } = &mut self;
             let passed = schedule.pass(&mut |id, told| {
-                let is_end = !matches!(told, Told::Token(..));
+                let is_end = matches!(told, Told::Ended(_) | Told::Failed(_));
                 let Some((number, reader)) = readers.get_mut(&id) else { return ControlFlow::Break(Stop::StopString) };
                 let goes_on = reader(told);
                 if is_end {

@@ -41,6 +41,11 @@ mod serve;
 mod service;
 mod writer;
 
+// So that its program stays one that compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub use access::{AccessError, ApiKeys};
 pub use limits::Limits;
 pub use protocol::Refusal;

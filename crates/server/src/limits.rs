@@ -15,7 +15,7 @@ pub struct Limits {
     pub stall: Duration,
     /// Connections at the same time; more wait to be taken.
     pub connections: usize,
-    /// How long a request may wait for the first token of its answer.
+    /// How long a request may wait for its turn, that its prompt is read.
     pub queue: Duration,
     /// How long an answer may take as a whole.
     pub request: Duration,
@@ -23,6 +23,22 @@ pub struct Limits {
     pub prompt_tokens: usize,
     /// The most bytes of a schema, an expression, or choices.
     pub form: usize,
+}
+
+/// As `verdigris serve` has them unless told otherwise.
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            header: 16 << 10,
+            read: Duration::from_secs(30),
+            stall: Duration::from_secs(60),
+            connections: 1024,
+            queue: Duration::from_secs(60),
+            request: Duration::from_secs(600),
+            prompt_tokens: usize::MAX,
+            form: 256 << 10,
+        }
+    }
 }
 
 /// Until when something of an answer must come.
@@ -39,8 +55,8 @@ impl Deadline {
         Self { begun: Instant::now(), queue: limits.queue, request: limits.request, has_begun: false }
     }
 
-    /// Something was written.
-    pub(crate) fn piece(&mut self) {
+    /// Its turn has come.
+    pub(crate) fn begun(&mut self) {
         self.has_begun = true;
     }
 
@@ -61,7 +77,8 @@ impl Deadline {
                 format!("the answer took longer than {} seconds: ask for fewer tokens", self.request.as_secs());
             return Refusal::new(504, "request_timeout", message);
         }
-        let message = format!("nothing was written within {} seconds: come again", self.queue.as_secs());
+        let message =
+            format!("the turn of this request did not come within {} seconds: come again", self.queue.as_secs());
         Refusal::new(503, "queue_timeout", message).retry_after(self.queue.as_secs().clamp(1, 60))
     }
 }
@@ -75,7 +92,7 @@ mod tests {
     fn after(queue: Duration, request: Duration, has_begun: bool) -> Result<u8, Refusal> {
         let mut deadline = Deadline { begun: Instant::now(), queue, request, has_begun: false };
         if has_begun {
-            deadline.piece();
+            deadline.begun();
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(deadline.wait(async {

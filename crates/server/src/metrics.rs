@@ -46,6 +46,8 @@ pub(crate) struct Metrics {
     rejected: Family<Rejected, Counter>,
     prompt_tokens: Counter,
     generation_tokens: Counter,
+    queue: Histogram,
+    prefill: Histogram,
     first_token: Histogram,
     between_pieces: Histogram,
     per_token: Histogram,
@@ -108,7 +110,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let times = || Histogram::new(SECONDS);
         let (first_token, between_pieces, whole) = (times(), times(), times());
-        let (per_token, writing) = (times(), times());
+        let (queue, prefill, per_token, writing) = (times(), times(), times(), times());
         let (requests, marks, finished, rejected) =
             (Family::default(), Family::default(), Family::default(), Family::default());
         let (prompt_tokens, generation_tokens) = (Counter::default(), Counter::default());
@@ -124,6 +126,9 @@ impl Default for Metrics {
         registry.register("request_decode_time_seconds", "From the first piece of a text to its end", writing.clone());
         registry.register("prompt_tokens", "Tokens of prompts", prompt_tokens.clone());
         registry.register("generation_tokens", "Tokens written", generation_tokens.clone());
+        registry.register("request_queue_time_seconds", "From a request to the turn of a text of it", queue.clone());
+        let help = "From the turn of a request's first text to its first piece";
+        registry.register("request_prefill_time_seconds", help, prefill.clone());
         registry.register("time_to_first_token_seconds", "From a request to its first piece", first_token.clone());
         registry.register("inter_token_latency_seconds", "From a piece to the next", between_pieces.clone());
         registry.register("e2e_request_latency_seconds", "From a request to its end", whole.clone());
@@ -136,6 +141,8 @@ impl Default for Metrics {
             rejected,
             prompt_tokens,
             generation_tokens,
+            queue,
+            prefill,
             first_token,
             between_pieces,
             per_token,
@@ -184,7 +191,7 @@ impl Metrics {
     /// The clock of an answer that begins now; it runs until it is dropped.
     pub(crate) fn clock(self: &Arc<Self>) -> Clock {
         let now = Instant::now();
-        Clock { metrics: self.clone(), begun: now, first: now, last: now, pieces: 0 }
+        Clock { metrics: self.clone(), begun: now, turn: None, first: now, last: now, pieces: 0 }
     }
 }
 
@@ -192,12 +199,21 @@ impl Metrics {
 pub(crate) struct Clock {
     metrics: Arc<Metrics>,
     begun: Instant,
+    /// When the first of its texts had its turn.
+    turn: Option<Instant>,
     first: Instant,
     last: Instant,
     pieces: u64,
 }
 
 impl Clock {
+    /// A text of it has waited for its turn.
+    pub(crate) fn text_begins(&mut self) {
+        let now = Instant::now();
+        self.metrics.queue.observe(now.duration_since(self.begun).as_secs_f64());
+        self.turn.get_or_insert(now);
+    }
+
     /// A piece has come.
     pub(crate) fn piece(&mut self) {
         let (since, now) = (self.last, Instant::now());
@@ -205,6 +221,7 @@ impl Clock {
         to.observe(now.duration_since(since).as_secs_f64());
         if self.pieces == 0 {
             self.first = now;
+            self.turn.iter().for_each(|turn| self.metrics.prefill.observe(now.duration_since(*turn).as_secs_f64()));
         }
         (self.last, self.pieces) = (now, self.pieces + 1);
     }

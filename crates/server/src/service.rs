@@ -18,6 +18,7 @@ use crate::metrics::Metrics;
 use crate::operator::Operator;
 use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
+use crate::protocol::form::Form;
 use crate::protocol::mark::MarkStatus;
 use crate::writer::Writer;
 
@@ -36,6 +37,8 @@ pub struct Options {
     pub audit_log: Option<PathBuf>,
     /// Whether an address that others reach may do without keys.
     pub allow_anyone: bool,
+    /// The largest weight that a request may give to experts; where there is none, it may give none.
+    pub max_alpha: Option<f64>,
     /// Whether a request that wants no mark is refused.
     pub enforce_all: bool,
     /// The most tokens of an answer.
@@ -126,6 +129,17 @@ impl Service {
         Err(Refusal { param: Some("model".into()), ..Refusal::new(404, "model_not_found", message) })
     }
 
+    /// Refuses a weight of experts that a request may not give.
+    pub(crate) fn check_alpha(&self, ask: &Ask) -> Result<(), Refusal> {
+        let message = match (ask.alpha, self.options.max_alpha) {
+            (None, _) => return Ok(()),
+            (Some(alpha), Some(most)) if alpha <= most => return Ok(()),
+            (Some(alpha), Some(most)) => format!("alpha is {alpha}, and this server takes up to {most}"),
+            (Some(_), None) => "this server takes no weight of experts from a request: leave the field out".into(),
+        };
+        Err(Refusal::field("alpha", "alpha_not_allowed", message))
+    }
+
     /// Whether prompts must be counted: there is a limit, and by their bytes alone they may be longer.
     pub(crate) fn must_count(&self, ask: &Ask) -> bool {
         let most = self.options.limits.prompt_tokens;
@@ -155,17 +169,23 @@ impl Service {
         Ok(())
     }
 
-    /// Refuses a form that is too long.
-    pub(crate) fn check_form(&self, ask: &Ask) -> Result<(), Refusal> {
-        let limits = &self.options.limits;
-        if let Some(form) = ask.form.as_ref().filter(|form| form.bytes() > limits.form) {
-            let message = format!("{} has {} bytes, but may have {}", form.path(), form.bytes(), limits.form);
-            return Err(Refusal::field(form.path(), "constraint_too_large", message));
-        }
-        let tools = ask.tools.as_ref().map_or(0, |tools| tools.bytes());
-        if tools > limits.form {
-            let message = format!("the schemas of tools have {tools} bytes, but may have {}", limits.form);
+    /// Refuses forms of a request that are too long.
+    pub(crate) fn check_forms(&self, ask: &Ask) -> Result<(), Refusal> {
+        ask.form.iter().try_for_each(|form| self.check_form(form))?;
+        let (tools, most) = (ask.tools.as_ref().map_or(0, |tools| tools.bytes()), self.options.limits.form);
+        if tools > most {
+            let message = format!("the schemas of tools have {tools} bytes, but may have {most}");
             return Err(Refusal::field("tools", "constraint_too_large", message));
+        }
+        Ok(())
+    }
+
+    /// Refuses a form that is too long.
+    pub(crate) fn check_form(&self, form: &Form) -> Result<(), Refusal> {
+        let (bytes, most) = (form.bytes(), self.options.limits.form);
+        if bytes > most {
+            let message = format!("{} has {bytes} bytes, but may have {most}", form.path());
+            return Err(Refusal::field(form.path(), "constraint_too_large", message));
         }
         Ok(())
     }

@@ -17,6 +17,8 @@ use crate::service::Drafts;
 
 /// What comes of an answer.
 pub(crate) enum Piece {
+    /// A text of it has waited long enough: its prompt is read.
+    Begun,
     /// It is taken, and written as long as this is kept.
     Taken(Handle),
     /// What comes next of it: never empty, and whole characters.
@@ -84,6 +86,7 @@ impl Writer {
             let (to, of) = (pieces.clone(), ask.clone());
             let reader = move |piece| {
                 let piece = match piece {
+                    verdigris::Piece::Begun => Piece::Begun,
                     verdigris::Piece::Text(text) => Piece::Text(text),
                     verdigris::Piece::End(ending) => Piece::End(ending),
                     verdigris::Piece::Failed(error) => Piece::Failed(of.refusal(error)),

@@ -178,6 +178,23 @@ impl Steered {
         Ok(self)
     }
 
+    /// The same with another weight of all its pairs; weights for some tokens stay. A pair that counted for nothing is not
+    /// there to be weighed.
+    #[must_use]
+    pub fn weighed(&self, alpha: Alpha) -> Self {
+        let term = |term: &Term| match term.kind {
+            Kind::Pair(_) => Term { pair: Pair { alpha, ..term.pair.clone() }, ..term.clone() },
+            Kind::Guidance => term.clone(),
+        };
+        let terms = self.terms.iter().map(term).filter(|term| !term.pair.is_nothing());
+        Self { terms: terms.collect(), ..self.clone() }
+    }
+
+    /// Whether it has a pair that counts.
+    pub fn has_pairs(&self) -> bool {
+        self.terms.iter().any(|term| term.kind != Kind::Guidance)
+    }
+
     /// Leaves out what the base finds improbable before anything is added.
     #[must_use]
     pub fn filtered(self, filter: BaseFilter) -> Self {

@@ -42,6 +42,22 @@ fn alpha_zero_and_twins_change_no_bit() {
     }
 }
 
+#[test]
+fn another_weight_is_that_of_all_pairs() {
+    let (base, expert, anti) = (Table::noise(4, 1), Table::noise(4, 2), Table::noise(4, 3));
+    let of = |alpha: f64| {
+        let pairs = vec![pair(expert.clone(), anti.clone(), alpha), pair(anti.clone(), base.clone(), alpha)];
+        Steered::new(base.clone(), pairs).guided(1.5).unwrap()
+    };
+    let weighed = |alpha: f64| of(0.25).weighed(Alpha::constant(alpha).unwrap());
+    let all = |steered: Steered| rows(Arc::new(steered), &[0, 3, 1]);
+    for alpha in [0.25, 1.5, 0.0] {
+        assert_eq!(all(weighed(alpha)), all(of(alpha)), "{alpha}");
+    }
+    assert_ne!(all(weighed(1.5)), all(of(0.25)));
+    assert!(of(0.25).has_pairs() && !weighed(0.0).has_pairs() && weighed(0.0).is_guided());
+}
+
 /// Padding differs between models of one tokenizer: a row is as long as the base's, and what an expert could not
 /// read is not written.
 #[test]

@@ -61,6 +61,7 @@ fn of_texts() -> Fields {
         ("frequency_penalty", number(-2.0, 2.0, "For each time that a token stands in the text")),
         ("repetition_penalty", number(0.01, 10.0, "For tokens that stand in the prompt or the text; 1 is none")),
         ("logit_bias", object_of(bias)),
+        ("alpha", number(0.0, f64::from(f32::MAX), "The weight of experts, where the server takes one")),
         ("min_tokens", count(0, None, "The text does not end before")),
         ("ignore_eos", flag("The text does not end by itself")),
         (

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use verdigris::logits::TokenId;
-use verdigris::{Engine, Error, Key, Message, Prompt, Request};
+use verdigris::{Alpha, Engine, Error, Key, Message, Prompt, Request};
 
 use crate::calls::syntax::Syntax;
 use crate::calls::{self, Calls};
@@ -33,6 +33,8 @@ pub(crate) struct Ask {
     /// Answers to each prompt.
     pub(crate) choices: usize,
     pub(crate) sampling: Sampling,
+    /// The weight of experts, where it is not the server's.
+    pub(crate) alpha: Option<f64>,
     pub(crate) form: Option<Form>,
     /// The tools that may be called.
     pub(crate) tools: Option<Tools>,
@@ -103,6 +105,7 @@ impl Ask {
             prompts,
             choices: body.count("n", 1, CHOICES)?.unwrap_or(1),
             sampling: Sampling::take(&mut body)?,
+            alpha: body.number("alpha", 0.0, f64::from(f32::MAX))?,
             form: Form::take(&mut body)?,
             tools: None,
             calls: None,
@@ -177,6 +180,9 @@ impl Ask {
         let max_tokens = self.max_tokens.unwrap_or(most).min(most);
         let mut request = engine.request("").prompt(self.prompt(number).clone()).max_tokens(max_tokens);
         request = self.sampling.onto(request, number as u64);
+        if let Some(alpha) = self.alpha {
+            request = request.alpha(Alpha::constant(alpha).expect("a number of f32"));
+        }
         if let Some(top) = self.logprobs {
             request = request.logprobs(top);
         }

@@ -46,6 +46,22 @@ impl Form {
         Ok(form)
     }
 
+    /// Takes the form that texts were written in, of which a detector is told.
+    pub(crate) fn of_detection(body: &mut Fields) -> Result<Option<Self>, Refusal> {
+        let schema = body.value("schema").map(|schema| parsed(schema, "schema")).transpose()?;
+        let form = match (schema, body.take("regex")?, body.take("choice")?) {
+            (None, None, None) => return Ok(None),
+            (Some(schema), None, None) => Self::json_schema(schema, "schema"),
+            (None, Some(pattern), None) => Self { kind: Kind::Regex(pattern), path: "regex".into() },
+            (None, None, Some(texts)) => Self { kind: Kind::Choice(texts), path: "choice".into() },
+            (schema, ..) => {
+                let param = if schema.is_some() { "schema" } else { "regex" };
+                return Err(Refusal::field(param, "two_constraints", "give one of schema, regex and choice"));
+            }
+        };
+        Ok(Some(form))
+    }
+
     /// JSON that obeys a schema, which stands at `path`.
     pub(crate) fn json_schema(schema: Value, path: impl Into<String>) -> Self {
         Self { kind: Kind::JsonSchema(schema), path: path.into() }
@@ -127,17 +143,21 @@ fn schema(about: &mut Fields) -> Result<Form, Refusal> {
     Ok(Form::json_schema(schema, path))
 }
 
+/// A schema, which may be written as text, as vLLM takes it.
+fn parsed(schema: Value, path: &str) -> Result<Value, Refusal> {
+    match schema {
+        Value::String(text) => serde_json::from_str(&text)
+            .map_err(|error| Refusal::field(path, "invalid_json_schema", format!("{path} is no JSON: {error}"))),
+        other => Ok(other),
+    }
+}
+
 fn structured_outputs(mut outputs: Fields) -> Result<Form, Refusal> {
     let mut forms = Vec::new();
     let mut form = |kind, path| forms.push(Form { kind, path });
     let path = outputs.path("json");
     if let Some(schema) = outputs.value("json") {
-        // vLLM takes a schema as text too.
-        let schema = match schema {
-            Value::String(text) => serde_json::from_str(&text)
-                .map_err(|error| Refusal::field(&path, "invalid_json_schema", format!("{path} is no JSON: {error}")))?,
-            other => other,
-        };
+        let schema = parsed(schema, &path)?;
         form(Kind::JsonSchema(schema), path);
     }
     if let Some(pattern) = outputs.take("regex")? {

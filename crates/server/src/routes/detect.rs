@@ -10,14 +10,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use verdigris::logits::TokenId;
 use verdigris::watermark::DEFAULT_LEVEL;
-use verdigris::{
-    DetectError, Error, Evidence, Grammar, Hint, Judgement, Key, Look, Mark, Outcome, Reader, Report, Style,
-};
+use verdigris::{DetectError, Error, Evidence, Hint, Judgement, Key, Look, Mark, Outcome, Reader, Report};
 
 use super::{computed, json as body_of};
 use crate::caller::Caller;
 use crate::protocol::Refusal;
 use crate::protocol::fields::{Fields, read};
+use crate::protocol::form::Form;
 use crate::service::Service;
 
 /// The version of the fields, those of `verdigris detect --json`.
@@ -45,14 +44,8 @@ struct Wanted {
     windows: bool,
     tokens: bool,
     course: bool,
+    /// The form that the texts were written in.
     form: Option<Form>,
-}
-
-/// The form that the texts were written in.
-enum Form {
-    Schema(Value),
-    Regex(String),
-    Choice(Vec<String>),
 }
 
 pub(super) async fn detect(
@@ -64,6 +57,7 @@ pub(super) async fn detect(
     let wanted = Wanted::take(&mut body)?;
     let (texts, are_several) = texts(&mut body)?;
     body.end()?;
+    wanted.form.iter().try_for_each(|form| service.check_form(form))?;
     let keys = service.keys_named(&caller, wanted.key_id.as_deref())?;
     let place = service.place()?;
     let work = move || {
@@ -119,7 +113,7 @@ impl Wanted {
             windows: body.take("windows")?.unwrap_or(false),
             tokens: body.take("tokens")?.unwrap_or(false),
             course: body.take("course")?.unwrap_or(false),
-            form: Form::take(body)?,
+            form: Form::of_detection(body)?,
         })
     }
 
@@ -178,38 +172,6 @@ impl Wanted {
             num_scored_tokens: judgement.evidence.scored,
             is_watermarked: outcome.is_marked(),
         }
-    }
-}
-
-impl Form {
-    fn take(body: &mut Fields) -> Result<Option<Self>, Refusal> {
-        let schema = match body.value("schema") {
-            // As text too, as with `structured_outputs`.
-            Some(Value::String(text)) => Some(serde_json::from_str(&text).map_err(|error| {
-                Refusal::field("schema", "invalid_json_schema", format!("schema is no JSON: {error}"))
-            })?),
-            schema => schema,
-        };
-        match (schema, body.take("regex")?, body.take("choice")?) {
-            (None, None, None) => Ok(None),
-            (Some(schema), None, None) => Ok(Some(Self::Schema(schema))),
-            (None, Some(pattern), None) => Ok(Some(Self::Regex(pattern))),
-            (None, None, Some(texts)) => Ok(Some(Self::Choice(texts))),
-            (schema, ..) => {
-                let param = if schema.is_some() { "schema" } else { "regex" };
-                Err(Refusal::field(param, "two_constraints", "give one of schema, regex and choice"))
-            }
-        }
-    }
-
-    /// As a grammar, in the style that the server writes in.
-    fn grammar(&self) -> Result<Grammar, Refusal> {
-        let (grammar, param) = match self {
-            Self::Schema(schema) => (Grammar::json_schema(schema, Style::default()).map_err(Error::from), "schema"),
-            Self::Regex(pattern) => (Grammar::regex(pattern).map_err(Error::from), "regex"),
-            Self::Choice(texts) => (Grammar::choice(texts).map_err(Error::from), "choice"),
-        };
-        grammar.map_err(|error| Refusal { param: Some(param.into()), ..Refusal::from(error) })
     }
 }
 

@@ -89,7 +89,8 @@ impl Texts {
     async fn begin(service: Arc<Service>, caller: Caller, ask: Ask, voice: Box<dyn Voice>) -> Result<Self, Refusal> {
         ask.model.iter().try_for_each(|model| service.check_model(model))?;
         let key = service.key_for(&ask, &caller)?;
-        service.check_form(&ask)?;
+        service.check_forms(&ask)?;
+        service.check_alpha(&ask)?;
         let place = service.place()?;
         let ask = Arc::new(if ask.is_open() { service.writer.settled(ask).await? } else { ask });
         if service.must_count(&ask) {
@@ -125,12 +126,15 @@ impl Texts {
 
     /// Waits until it is known whether the first text is written. A piece of it may come sooner than that it is taken.
     async fn begun(&mut self) -> Result<Option<(usize, Piece)>, Refusal> {
-        match self.deadline.wait(self.pieces.recv()).await? {
-            Some((_, Piece::Taken(handle))) => {
-                self.taken.push(handle);
-                Ok(None)
+        loop {
+            match self.deadline.wait(self.pieces.recv()).await? {
+                Some((_, Piece::Taken(handle))) => {
+                    self.taken.push(handle);
+                    return Ok(None);
+                }
+                Some((_, Piece::Begun)) => self.text_begins(),
+                other => return self.read(other).map(Some),
             }
-            other => self.read(other).map(Some),
         }
     }
 
@@ -139,9 +143,16 @@ impl Texts {
         loop {
             match self.deadline.wait(self.pieces.recv()).await? {
                 Some((_, Piece::Taken(handle))) => self.taken.push(handle),
+                Some((_, Piece::Begun)) => self.text_begins(),
                 other => return self.read(other),
             }
         }
+    }
+
+    /// A text has waited for its turn.
+    fn text_begins(&mut self) {
+        self.clock.text_begins();
+        self.deadline.begun();
     }
 
     fn read(&mut self, received: Option<(usize, Piece)>) -> Result<(usize, Piece), Refusal> {
@@ -150,7 +161,6 @@ impl Texts {
             Some(piece) => {
                 self.clock.piece();
                 self.record.piece();
-                self.deadline.piece();
                 Ok(piece)
             }
             None => Err(Refusal::new(500, "internal_error", "the text could not be written")),
@@ -260,7 +270,7 @@ impl Streaming {
                 reader.push(&text, &mut parts);
                 parts.into_iter().for_each(|part| self.texts.voice.part(number, part, told));
             }
-            Piece::Taken(_) => unreachable!("these are no pieces of a text"),
+            Piece::Taken(_) | Piece::Begun => unreachable!("these are no pieces of a text"),
             Piece::End(ending) => {
                 // Of a call that is cut short all is told that there is.
                 reader.finish(&mut parts);

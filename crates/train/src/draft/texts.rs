@@ -160,7 +160,7 @@ fn side_by_side(model: &LoadedModel, mut texts: Vec<Text>, max_tokens: usize) ->
                     return ControlFlow::Break(Stop::End);
                 }
             }
-            Told::Ended(_) => (),
+            Told::Begun | Told::Ended(_) => (),
             Told::Failed(error) => fault = Some(error),
         }
         ControlFlow::Continue(())

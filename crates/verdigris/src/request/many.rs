@@ -253,6 +253,7 @@ impl<'r> SideBySide<'r> {
         let passed = schedule.pass(&mut |id, told| {
             let is_over = !matches!(outcome, Ok(ControlFlow::Continue(())));
             match told {
+                Told::Begun => (),
                 Told::Token(..) if is_over => return ControlFlow::Break(Stop::StopString),
                 Told::Token(token, provenance) => {
                     let (number, text) = open.get_mut(&id).expect("a text has no token behind its end");

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use verdigris_constrain::{Constraint, ForcedText, Registry, Style};
-use verdigris_decoding::{Acceptance, Coupling, DraftLength, Provenance, Rule, Stop, TreeShape};
+use verdigris_decoding::{Acceptance, Alpha, Coupling, DraftLength, Provenance, Rule, Stop, TreeShape};
 use verdigris_logits::{Chain, TokenId, Transform};
 use verdigris_models::DraftHead;
 use verdigris_watermark::Key;
@@ -92,6 +92,7 @@ pub struct Request<'a> {
     processors: Processors,
     warpers: Warpers,
     penalty_alpha: Option<f64>,
+    alpha: Option<Alpha>,
     logprobs: Option<usize>,
     logprobs_mode: LogprobsMode,
     explain: bool,
@@ -203,6 +204,7 @@ impl<'a> Request<'a> {
             processors: Processors::default(),
             warpers: Warpers::default(),
             penalty_alpha: None,
+            alpha: None,
             logprobs: None,
             logprobs_mode: LogprobsMode::Raw,
             explain: false,

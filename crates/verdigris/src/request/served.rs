@@ -13,6 +13,8 @@ use crate::service::Service;
 
 /// What comes of a text that a [`Service`] writes.
 pub enum Piece {
+    /// It has waited for its turn and for memory, and its prompt is read from now on. Told once, before all else.
+    Begun,
     /// What comes next of it: never empty, and always whole characters.
     Text(String),
     /// Its end. Nothing comes after it.
@@ -49,6 +51,7 @@ impl Request<'_> {
     /// })?;
     /// for piece in pieces {
     ///     match piece {
+    ///         Piece::Begun => (),
     ///         Piece::Text(text) => print!("{text}"),
     ///         Piece::End(ending) => println!("\n{} tokens", ending.written(&request)?.tokens.len()),
     ///         Piece::Failed(error) => return Err(error),
@@ -71,6 +74,10 @@ impl Request<'_> {
         let (mut begun, mut is_over) = (Some(begun), false);
         service.submit(self.engine, ask, move |told| {
             let goes_on = match told {
+                Told::Begun => {
+                    is_over = reader(Piece::Begun).is_break();
+                    ControlFlow::Continue(())
+                }
                 Told::Token(..) if is_over => ControlFlow::Break(()),
                 Told::Token(token, provenance) => {
                     let text = begun.as_mut().expect("a text has no token behind its end");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use verdigris_decoding::{OwnPrompts, Steered};
+use verdigris_decoding::{Alpha, OwnPrompts, Steered};
 use verdigris_logits::TokenId;
 use verdigris_models::LanguageModel;
 use verdigris_text::Message;
@@ -109,6 +109,14 @@ impl Request<'_> {
         self
     }
 
+    /// Another weight of all pairs than the [steered](crate::Engine::steered_by) model has, in this text; weights for some
+    /// tokens stay. Beside others in a [`Service`](crate::Service) the text reads all of its prompt: what others have read
+    /// was moved otherwise.
+    pub fn alpha(mut self, alpha: Alpha) -> Self {
+        self.alpha = Some(alpha);
+        self
+    }
+
     /// What [guidance](crate::Steering::guidance_scale) leads away from: what the model would write after this prompt.
     /// Unless told otherwise it is the last token of the request's prompt, as in `transformers`.
     #[doc(alias = "negative_prompt_ids")]
@@ -122,6 +130,7 @@ impl Request<'_> {
         let MemberPrompts { experts, antis, negative } = &self.member_prompts;
         let Some((steered, members)) = &self.engine.steered else {
             let what = match (experts.is_nothing(), antis.is_nothing(), negative) {
+                (true, true, None) if self.alpha.is_some() => "a weight of experts",
                 (true, true, None) => return Ok(TextModel::Plain(self.engine.model.clone())),
                 (false, ..) => "a prompt for experts",
                 (_, false, _) => "a prompt for anti-experts",
@@ -129,6 +138,14 @@ impl Request<'_> {
             };
             return Err(Error::Unused { what, needs: "a model that is steered" });
         };
+        let weighed = match self.alpha {
+            Some(_) if !steered.has_pairs() => {
+                return Err(Error::Unused { what: "a weight of experts", needs: "a pair whose weight is not 0" });
+            }
+            Some(alpha) => Some(Arc::new(steered.weighed(alpha))),
+            None => None,
+        };
+        let steered = weighed.as_ref().unwrap_or(steered);
         if negative.is_some() && !steered.is_guided() {
             return Err(Error::Unused { what: "a negative prompt", needs: "a guidance scale other than 1" });
         }
