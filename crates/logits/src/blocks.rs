@@ -1,7 +1,9 @@
 //! Passes over logits, some of them at a time: compilers make SIMD of a block, and a block without a token is skipped.
-//! Most of what a step on 128,000 logits costs is such passes, not what it does to the few tokens that count.
+//! Most of what a step on 128,000 logits costs is such passes, not what it does to the few tokens that count. They are
+//! compiled for [several processors](dispatch).
 
 use crate::TokenId;
+use crate::dispatch::dispatch;
 
 /// How many logits are looked at together.
 pub(crate) const BLOCK: usize = 64;
@@ -11,6 +13,11 @@ const LANES: usize = 16;
 
 /// The largest logit; infinite where one is infinite above or NaN.
 pub(crate) fn largest(logits: &[f32]) -> f32 {
+    dispatch(|| largest_of(logits))
+}
+
+#[inline(always)]
+fn largest_of(logits: &[f32]) -> f32 {
     let larger = |a: f32, b: f32| if a > b { a } else { b };
     // Of a number 0, and NaN of what is none. Minus infinity does not count here.
     let rest_of = |z: f32| {
@@ -30,38 +37,67 @@ pub(crate) fn largest(logits: &[f32]) -> f32 {
     if rest.is_nan() { f32::INFINITY } else { largest }
 }
 
-/// Four bits as masks of four logits.
-const MASKS: [[u32; 4]; 16] = {
-    let (mut masks, mut bits) = ([[0; 4]; 16], 0);
-    while bits < 64 {
-        if ((bits / 4) >> (bits % 4)) & 1 == 1 {
-            masks[bits / 4][bits % 4] = u32::MAX;
+/// Leaves the tokens whose bits are set in the words of a set, and forbids the others.
+pub(crate) fn restrict(logits: &mut [f32], words: &[u64]) {
+    dispatch(|| {
+        let mut words = words.iter();
+        for block in logits.chunks_mut(BLOCK) {
+            match words.next().copied().unwrap_or(0) {
+                0 => block.fill(f32::NEG_INFINITY),
+                u64::MAX => (),
+                word => with_masks(block, word, |logit, mask| {
+                    f32::from_bits((logit.to_bits() & mask) | (f32::NEG_INFINITY.to_bits() & !mask))
+                }),
+            }
         }
-        bits += 1;
-    }
-    masks
-};
+    });
+}
+
+/// Adds to the logits whose bits are set in the words of a set.
+pub(crate) fn bias(logits: &mut [f32], words: &[u64], delta: f32) {
+    dispatch(|| {
+        for (block, &word) in logits.chunks_mut(BLOCK).zip(words) {
+            with_masks(block, word, |logit, mask| logit + f32::from_bits(delta.to_bits() & mask));
+        }
+    });
+}
+
+/// Divides all logits.
+pub(crate) fn divide(logits: &mut [f32], by: f32) {
+    dispatch(|| logits.iter_mut().for_each(|z| *z /= by));
+}
+
+/// Forbids the tokens with smaller logits than this.
+pub(crate) fn forbid_below(logits: &mut [f32], least: f32) {
+    dispatch(|| logits.iter_mut().for_each(|z| *z = if *z < least { f32::NEG_INFINITY } else { *z }));
+}
 
 /// Changes each logit of a block by its bit of a word, which comes as a mask: all ones, or all zeros.
-pub(crate) fn with_masks(block: &mut [f32], word: u64, change: impl Fn(f32, u32) -> f32) {
-    let (fours, rest) = block.as_chunks_mut::<4>();
+#[inline(always)]
+fn with_masks(block: &mut [f32], word: u64, change: impl Fn(f32, u32) -> f32) {
+    let (chunks, tail) = block.as_chunks_mut::<LANES>();
     let mut left = word;
-    for four in fours {
-        let masks = &MASKS[(left & 15) as usize];
-        four.iter_mut().zip(masks).for_each(|(logit, &mask)| *logit = change(*logit, mask));
-        left >>= 4;
+    let mask = |bits: u64, at: usize| if bits as u32 & (1 << at) == 0 { 0 } else { u32::MAX };
+    for chunk in chunks {
+        chunk.iter_mut().enumerate().for_each(|(at, logit)| *logit = change(*logit, mask(left, at)));
+        left >>= LANES;
     }
-    rest.iter_mut().zip(&MASKS[(left & 15) as usize]).for_each(|(logit, &mask)| *logit = change(*logit, mask));
+    tail.iter_mut().enumerate().for_each(|(at, logit)| *logit = change(*logit, mask(left, at)));
 }
 
 /// Whether some logits forbid all their tokens.
+#[inline(always)]
 pub(crate) fn is_forbidden(block: &[f32]) -> bool {
     block.iter().fold(true, |forbidden, &z| forbidden & (z == f32::NEG_INFINITY))
 }
 
 /// Appends the ids of the tokens with at least this logit, in their order; of all that are allowed, for minus infinity.
 pub(crate) fn collect(logits: &[f32], least: f32, to: &mut Vec<TokenId>) {
-    let least = least.max(f32::MIN);
+    dispatch(|| collect_from(logits, least.max(f32::MIN), to));
+}
+
+#[inline(always)]
+fn collect_from(logits: &[f32], least: f32, to: &mut Vec<TokenId>) {
     for (number, block) in logits.chunks(BLOCK).enumerate() {
         if !block.iter().fold(false, |any, &z| any | (z >= least)) {
             continue;
@@ -81,7 +117,7 @@ pub(crate) fn collect(logits: &[f32], least: f32, to: &mut Vec<TokenId>) {
 /// are infinite where a logit is infinite above or NaN.
 pub(crate) fn reached_by(count: usize, logits: &[f32], maxima: &mut Vec<f32>) -> (f32, f32) {
     maxima.clear();
-    maxima.extend(logits.chunks(BLOCK).map(largest));
+    dispatch(|| maxima.extend(logits.chunks(BLOCK).map(largest_of)));
     let largest = maxima.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let reached = match count {
         _ if largest == f32::INFINITY => f32::INFINITY,
@@ -97,6 +133,11 @@ pub(crate) const SUM_ERROR: f64 = 1e-6;
 
 /// The sum of `exp(z - max)`, nearly.
 pub(crate) fn sum_of_weights(logits: &[f32], max: f32) -> f64 {
+    dispatch(|| sum_of(logits, max))
+}
+
+#[inline(always)]
+fn sum_of(logits: &[f32], max: f32) -> f64 {
     let mut total = 0.0;
     for block in logits.chunks(BLOCK) {
         let mut lanes = [0f32; LANES];
@@ -111,6 +152,7 @@ pub(crate) fn sum_of_weights(logits: &[f32], max: f32) -> f64 {
 }
 
 /// `exp` of a number up to 0, nearly, without a branch; what is below -87 counts as -87.
+#[inline(always)]
 fn exp(x: f32) -> f32 {
     /// A sum with it is a whole number, whose lowest bits are that number's.
     const WHOLE: f32 = 12_582_912.0;
@@ -123,6 +165,22 @@ fn exp(x: f32) -> f32 {
     let power = 1.0 / 120.0 + r * (1.0 / 720.0);
     let power = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * power))));
     power * f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23))
+}
+
+/// What all passes make of a row, for a comparison of how they are compiled.
+#[cfg(test)]
+#[inline(always)]
+pub(crate) fn bits_of_all_passes(logits: &[f32]) -> (Vec<u32>, Vec<TokenId>, u64) {
+    let (mut changed, mut ids) = (logits.to_vec(), Vec::new());
+    for (number, block) in changed.chunks_mut(BLOCK).enumerate() {
+        let word = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        with_masks(block, word, |logit, mask| logit + f32::from_bits(1.5f32.to_bits() & mask));
+        block.iter_mut().for_each(|z| *z /= 0.7);
+    }
+    collect_from(&changed, -4.0, &mut ids);
+    let max = largest_of(&changed);
+    let sum = sum_of(&changed, max).to_bits();
+    (changed.iter().chain(&[max]).map(|z| z.to_bits()).collect(), ids, sum)
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod dispatch;
 pub mod dry;
 pub mod forbid;
 pub mod forced_token;

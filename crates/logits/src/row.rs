@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::blocks::{BLOCK, collect, is_forbidden, largest, reached_by, with_masks};
+use crate::blocks::{self, BLOCK, collect, is_forbidden, largest, reached_by};
 use crate::steps::{Step, Steps, Words};
 use crate::{TokenId, TokenSet};
 
@@ -104,16 +104,7 @@ impl Row {
         if let Some(steps) = self.recorded() {
             return steps.restrict(set);
         }
-        let mut words = set.words().iter();
-        for block in self.logits.chunks_mut(BLOCK) {
-            match words.next().copied().unwrap_or(0) {
-                0 => block.fill(f32::NEG_INFINITY),
-                u64::MAX => (),
-                word => with_masks(block, word, |logit, mask| {
-                    f32::from_bits((logit.to_bits() & mask) | (f32::NEG_INFINITY.to_bits() & !mask))
-                }),
-            }
-        }
+        blocks::restrict(&mut self.logits, set.words());
     }
 
     /// Adds `delta` to every token of `set`.
@@ -121,9 +112,7 @@ impl Row {
         if let Some(steps) = self.recorded() {
             return steps.bias(set, delta);
         }
-        for (block, &word) in self.logits.chunks_mut(BLOCK).zip(set.words()) {
-            with_masks(block, word, |logit, mask| logit + f32::from_bits(delta.to_bits() & mask));
-        }
+        blocks::bias(&mut self.logits, set.words(), delta);
     }
 
     /// Lends the row's scratch set, emptied and with the capacity asked for, beside the row itself.

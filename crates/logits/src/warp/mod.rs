@@ -19,7 +19,7 @@ mod xtc;
 
 use std::cmp::Ordering;
 
-use crate::{Row, TokenId};
+use crate::{Row, TokenId, blocks};
 
 pub use dynamic_temperature::DynamicTemperature;
 pub use epsilon::EpsilonCutoff;
@@ -99,7 +99,7 @@ impl Row {
         let near = bound as f32;
         // The smallest logit that is not below it.
         let least = if f64::from(near) < bound { near.next_up() } else { near };
-        self.logits_mut().iter_mut().for_each(|z| *z = if *z < least { f32::NEG_INFINITY } else { *z });
+        blocks::forbid_below(self.logits_mut(), least);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Temperature: how much the likelier token is preferred.
 
 use crate::Row;
+use crate::blocks;
 use crate::steps::Step;
 use crate::warp::{OutOfRange, check, stateless};
 
@@ -32,6 +33,6 @@ impl Row {
         if let Some(steps) = self.recorded() {
             return steps.push(Step::Divide(by));
         }
-        self.logits_mut().iter_mut().for_each(|z| *z /= by);
+        blocks::divide(self.logits_mut(), by);
     }
 }
