@@ -1,0 +1,55 @@
+//! Sets of tokens in a caller's memory: packed 32 to a word, as xgrammar has them. Token `i` is bit `i % 32` of word
+//! `i / 32`. That memory is an array of `int32`, such as numpy's or `tensor.numpy()`, with one row or several.
+
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+
+use crate::error;
+
+/// Writes a set of so many tokens into a row; what is past them is cleared.
+pub(crate) fn write_row(
+    py: Python<'_>,
+    bitmask: &Bound<'_, PyAny>,
+    row: usize,
+    set: &[u64],
+    tokens: usize,
+) -> PyResult<()> {
+    let buffer = PyBuffer::<i32>::get(bitmask)?;
+    match *buffer.shape() {
+        [words] if row == 0 => buffer.copy_from_slice(py, &packed(set, words, tokens)?),
+        [rows, words] if row < rows => {
+            // The row alone, which is a view of the caller's memory.
+            let view = PyBuffer::<i32>::get(&bitmask.get_item(row)?)?;
+            view.copy_from_slice(py, &packed(set, words, tokens)?)
+        }
+        [_] => Err(error::argument(format!("there is no row {row} in a bitmask of 1"))),
+        [rows, _] => Err(error::argument(format!("there is no row {row} in a bitmask of {rows}"))),
+        _ => Err(error::argument("a bitmask has one row of words, or several: one or two dimensions")),
+    }
+}
+
+/// Writes a set into each row.
+pub(crate) fn write_all(py: Python<'_>, bitmask: &Bound<'_, PyAny>, sets: &[Vec<u64>], tokens: usize) -> PyResult<()> {
+    let buffer = PyBuffer::<i32>::get(bitmask)?;
+    let &[rows, words] = buffer.shape() else {
+        return Err(error::argument("a bitmask of several texts has two dimensions: a row of words for each"));
+    };
+    if rows != sets.len() {
+        return Err(error::argument(format!("there are {} texts, but the bitmask has {rows} rows", sets.len())));
+    }
+    let mut all = Vec::with_capacity(rows * words);
+    for set in sets {
+        all.extend(packed(set, words, tokens)?);
+    }
+    buffer.copy_from_slice(py, &all)
+}
+
+/// A set in so many words.
+fn packed(set: &[u64], words: usize, tokens: usize) -> PyResult<Vec<i32>> {
+    let least = tokens.div_ceil(32);
+    if words < least {
+        return Err(error::argument(format!("a row of {words} words is too short: {tokens} tokens need {least}")));
+    }
+    let halves = set.iter().flat_map(|&word| [word as i32, (word >> 32) as i32]);
+    Ok(halves.chain(std::iter::repeat(0)).take(words).collect())
+}

@@ -1,0 +1,196 @@
+//! Rules in every token: regular expressions, choices and JSON Schemas over a tokenizer.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use verdigris_detector::constrain::{Constraint as Inner, ForcedText, NumberForms, Order, Whitespace};
+use verdigris_detector::{Grammar, Style};
+use verdigris_logits::TokenId;
+
+use crate::error;
+use crate::matcher::Matcher;
+use crate::tokenizer::{Tokenizer, tokenizer};
+
+/// A rule for texts, over a tokenizer. It is compiled once and serves any number of texts.
+#[pyclass(frozen, module = "verdigris")]
+pub(crate) struct Constraint {
+    inner: Inner,
+    grammar: Arc<Grammar>,
+    tokenizer: Py<Tokenizer>,
+    description: String,
+}
+
+impl Constraint {
+    fn compile<E: std::fmt::Display + Send>(
+        py: Python<'_>,
+        given: Option<&Bound<'_, PyAny>>,
+        end: Option<Vec<TokenId>>,
+        description: String,
+        grammar: impl FnOnce() -> Result<Grammar, E> + Send,
+    ) -> PyResult<Self> {
+        let tokenizer = tokenizer(py, given)?;
+        let end = end.unwrap_or_else(|| if given.is_none() { vec![0] } else { Vec::new() });
+        let size = tokenizer.get().size();
+        if let Some(token) = end.iter().find(|&&token| token as usize >= size) {
+            return Err(error::argument(format!("end has token {token}, but there are {size} tokens")));
+        }
+        let grammar = Arc::new(py.detach(grammar).map_err(error::constraint)?);
+        let inner = py.detach(|| Inner::new(grammar.clone(), &tokenizer.get().lexicon(&end)));
+        Ok(Self { inner, grammar, tokenizer, description })
+    }
+
+    /// The rule without a tokenizer.
+    pub(crate) fn grammar(&self) -> Arc<Grammar> {
+        self.grammar.clone()
+    }
+}
+
+/// How JSON is written.
+fn style(closed: bool, any_order: bool, whitespace: &str, numbers: &str) -> PyResult<Style> {
+    let mut style = Style::default();
+    if closed {
+        style = style.closed();
+    }
+    if any_order {
+        style.order = Order::Any;
+    }
+    style.whitespace = match whitespace {
+        "compact" => Whitespace::Compact,
+        "spaced" => Whitespace::Spaced,
+        "optional" => Whitespace::Optional,
+        "free" => Whitespace::Free { most: 16 },
+        other => {
+            return Err(error::argument(format!(
+                "whitespace is {other:?}, but must be compact, spaced, optional or free"
+            )));
+        }
+    };
+    style.numbers = match numbers {
+        "plain" => NumberForms::Plain,
+        "full" => NumberForms::Full,
+        other => return Err(error::argument(format!("numbers is {other:?}, but must be plain or full"))),
+    };
+    Ok(style)
+}
+
+#[pymethods]
+impl Constraint {
+    /// Texts that match a regular expression as a whole, in the syntax of Rust's crate `regex`. `end` are the tokens
+    /// that end a text.
+    #[staticmethod]
+    #[pyo3(signature = (pattern, tokenizer=None, *, end=None))]
+    fn regex(
+        py: Python<'_>,
+        pattern: &str,
+        tokenizer: Option<&Bound<'_, PyAny>>,
+        end: Option<Vec<TokenId>>,
+    ) -> PyResult<Self> {
+        Self::compile(py, tokenizer, end, format!("regex {pattern:?}"), || Grammar::regex(pattern))
+    }
+
+    /// One of some texts.
+    #[staticmethod]
+    #[pyo3(signature = (texts, tokenizer=None, *, end=None))]
+    fn choice(
+        py: Python<'_>,
+        texts: Vec<String>,
+        tokenizer: Option<&Bound<'_, PyAny>>,
+        end: Option<Vec<TokenId>>,
+    ) -> PyResult<Self> {
+        Self::compile(py, tokenizer, end, format!("one of {} texts", texts.len()), || Grammar::choice(&texts))
+    }
+
+    /// JSON that obeys a schema: a string of JSON, a dictionary, or a model of pydantic.
+    #[staticmethod]
+    #[pyo3(signature = (schema, tokenizer=None, *, end=None, closed=false, any_order=false, whitespace="optional",
+                        numbers="plain"))]
+    #[allow(clippy::too_many_arguments, reason = "Python's callers name them")]
+    fn json_schema(
+        py: Python<'_>,
+        schema: &Bound<'_, PyAny>,
+        tokenizer: Option<&Bound<'_, PyAny>>,
+        end: Option<Vec<TokenId>>,
+        closed: bool,
+        any_order: bool,
+        whitespace: &str,
+        numbers: &str,
+    ) -> PyResult<Self> {
+        let style = style(closed, any_order, whitespace, numbers)?;
+        let text: String = match schema.extract() {
+            Ok(text) => text,
+            Err(_) => {
+                let schema = match schema.getattr_opt("model_json_schema")? {
+                    Some(method) => method.call0()?,
+                    None => schema.clone(),
+                };
+                py.import("json")?.call_method1("dumps", (schema,))?.extract()?
+            }
+        };
+        let schema = serde_json::from_str(&text)
+            .map_err(|error| error::constraint(format!("the schema is not JSON: {error}")))?;
+        Self::compile(py, tokenizer, end, "a JSON Schema".into(), || Grammar::json_schema(&schema, style))
+    }
+
+    /// The same constraint, for texts of at most so many tokens: they come to their end in time.
+    fn within(&self, py: Python<'_>, tokens: usize) -> PyResult<Self> {
+        let inner = py.detach(|| {
+            let inner = self.inner.within(tokens);
+            inner.check().map(|()| inner)
+        });
+        let inner = inner.map_err(error::constraint)?;
+        Ok(Self { inner, ..self.copy(py) })
+    }
+
+    /// The same constraint, which writes what is forced with the tokens that the tokenizer writes it with.
+    fn canonical(&self, py: Python<'_>) -> Self {
+        Self { inner: self.inner.forced_text(ForcedText::Canonical), ..self.copy(py) }
+    }
+
+    /// A text under this constraint, which follows a prompt.
+    #[pyo3(signature = (prompt=Vec::new()))]
+    fn matcher(&self, prompt: Vec<TokenId>) -> Matcher {
+        Matcher::new(&self.inner, self.vocabulary_size_of(), &prompt)
+    }
+
+    /// The number of tokens of its tokenizer.
+    #[getter]
+    fn vocabulary_size(&self) -> usize {
+        self.vocabulary_size_of()
+    }
+
+    /// How many words of 32 bits a row of a bitmask has.
+    #[getter]
+    fn bitmask_words(&self) -> usize {
+        self.vocabulary_size_of().div_ceil(32)
+    }
+
+    /// The tokens that end a text.
+    #[getter]
+    fn end(&self) -> Vec<TokenId> {
+        self.inner.lexicon().end().to_vec()
+    }
+
+    /// A constraint never changes, so a copy is the same one.
+    fn __copy__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __deepcopy__(this: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        this
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Constraint({}, {} tokens)", self.description, self.vocabulary_size_of())
+    }
+}
+
+impl Constraint {
+    fn vocabulary_size_of(&self) -> usize {
+        self.tokenizer.get().size()
+    }
+
+    fn copy(&self, py: Python<'_>) -> Self {
+        let (inner, grammar, description) = (self.inner.clone(), self.grammar.clone(), self.description.clone());
+        Self { inner, grammar, tokenizer: self.tokenizer.clone_ref(py), description }
+    }
+}

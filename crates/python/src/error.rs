@@ -1,0 +1,47 @@
+//! Exceptions, with the words of Rust's errors.
+
+use std::fmt::Display;
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use verdigris_detector::DetectError;
+
+create_exception!(verdigris, Error, PyValueError, "Anything that Verdigris cannot do; one line that says why.");
+create_exception!(verdigris, BadKey, Error, "A key, or a ring of keys, that cannot be used.");
+create_exception!(verdigris, BadTokenizer, Error, "A tokenizer that cannot be read.");
+create_exception!(verdigris, BadText, Error, "A text that cannot be judged.");
+create_exception!(verdigris, BadConstraint, Error, "A constraint that is not understood, or that a text cannot obey.");
+
+/// Adds the exceptions to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("Error", py.get_type::<Error>())?;
+    module.add("BadKey", py.get_type::<BadKey>())?;
+    module.add("BadTokenizer", py.get_type::<BadTokenizer>())?;
+    module.add("BadText", py.get_type::<BadText>())?;
+    module.add("BadConstraint", py.get_type::<BadConstraint>())
+}
+
+/// Of a key.
+pub(crate) fn key(error: impl Display) -> PyErr {
+    BadKey::new_err(error.to_string())
+}
+
+/// Of a constraint.
+pub(crate) fn constraint(error: impl Display) -> PyErr {
+    BadConstraint::new_err(error.to_string())
+}
+
+/// Of an argument that is out of range.
+pub(crate) fn argument(message: impl Into<String>) -> PyErr {
+    Error::new_err(message.into())
+}
+
+/// Of a judgement.
+pub(crate) fn detect(error: DetectError) -> PyErr {
+    match error {
+        DetectError::Key(_) | DetectError::NoKey | DetectError::ForeignKey { .. } => key(error),
+        error => BadText::new_err(error.to_string()),
+    }
+}

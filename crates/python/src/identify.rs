@@ -1,0 +1,112 @@
+//! Which key wrote a text, if any did.
+
+use pyo3::prelude::*;
+use verdigris_detector::Key as Inner;
+use verdigris_detector::watermark::KeyError;
+use verdigris_detector::watermark::dialect::BadDialect;
+
+use crate::error;
+use crate::keys::Keys;
+use crate::look;
+use crate::tokenizer::tokenizer;
+
+/// A key that a text may have been written with; its p-value pays for all that were tried.
+#[pyclass(frozen, get_all, module = "verdigris")]
+pub(crate) struct Candidate {
+    /// All that it is, as a phrase.
+    candidate: String,
+    /// The key's id.
+    key_id: String,
+    /// Its dialect.
+    dialect: &'static str,
+    /// The vocabulary size that was tried.
+    vocabulary_size: usize,
+    /// The green share that was tried; `None` where the dialect has none.
+    gamma: Option<f64>,
+    /// Tokens that were counted.
+    scored: u64,
+    /// By how many standard deviations their score is above the expected one.
+    z: f64,
+    /// How often the best of all candidates would look as good in an unmarked text, at most.
+    p: f64,
+    /// The logarithm of `p` to base 10.
+    log10_p: f64,
+    /// Whether `p` is at or under the level.
+    marked: bool,
+}
+
+#[pymethods]
+impl Candidate {
+    fn __repr__(&self) -> String {
+        format!("Candidate({:?}, p={:.3e}, z={:.2})", self.candidate, self.p, self.z)
+    }
+}
+
+/// Tries keys with their own vocabulary sizes and green shares, and others; the best candidates come first. Other systems
+/// do not say which vocabulary size they split: the tokenizer's, the model's, or the width of the logits.
+#[pyfunction]
+#[pyo3(signature = (text, keys, tokenizer=None, *, vocabulary_sizes=Vec::new(), gammas=Vec::new(), repeats="context",
+                    level=None))]
+#[allow(clippy::too_many_arguments, reason = "Python's callers name them")]
+pub(crate) fn identify(
+    py: Python<'_>,
+    text: &str,
+    keys: &Bound<'_, PyAny>,
+    tokenizer: Option<&Bound<'_, PyAny>>,
+    vocabulary_sizes: Vec<usize>,
+    gammas: Vec<f64>,
+    repeats: &str,
+    level: Option<f64>,
+) -> PyResult<Vec<Candidate>> {
+    let (level, repeats) = (look::level(level)?, look::repeats(repeats)?);
+    if let Some(share) = gammas.iter().find(|&&share| !(share > 0.0 && share < 1.0)) {
+        return Err(error::argument(format!("gammas has {share}, but a green share is above 0 and below 1")));
+    }
+    let reader = self::tokenizer(py, tokenizer)?.get().reader();
+    let mut candidates = Vec::new();
+    for key in Keys::all(keys)? {
+        candidates.extend(variants(&key, &vocabulary_sizes, &gammas)?);
+    }
+    let found = py.detach(|| reader.identify(&candidates, text, repeats)).map_err(error::detect)?;
+    let candidate = |finding: &verdigris_detector::Finding| {
+        let evidence = &finding.evidence;
+        let (_, key) = candidates.iter().find(|(label, _)| *label == finding.label)?;
+        Some(Candidate {
+            candidate: finding.label.clone(),
+            key_id: key.id().into(),
+            dialect: key.dialect().name(),
+            vocabulary_size: key.vocabulary().size(),
+            gamma: key.dialect().gamma(),
+            scored: evidence.scored,
+            z: evidence.z,
+            p: evidence.p(),
+            log10_p: evidence.ln_p_corrected() / std::f64::consts::LN_10,
+            marked: evidence.ln_p_corrected() <= level.ln(),
+        })
+    };
+    Ok(found.iter().filter_map(candidate).collect())
+}
+
+/// A key with every vocabulary size and every share.
+fn variants(key: &Inner, sizes: &[usize], gammas: &[f64]) -> PyResult<Vec<(String, Inner)>> {
+    let own = key.vocabulary().size();
+    let name = |key: &Inner| {
+        let id = if key.id() == key.dialect().name() { String::new() } else { format!("{}: ", key.id()) };
+        format!("{id}{}, {} tokens", key.dialect(), key.vocabulary().size())
+    };
+    let mut variants = Vec::new();
+    for size in std::iter::once(own).chain(sizes.iter().copied().filter(|&size| size != own)) {
+        let key = key.with_vocabulary_size(size).map_err(error::key)?;
+        let gamma = key.dialect().gamma();
+        for &other in gammas.iter().filter(|&&other| Some(other) != gamma) {
+            match key.with_gamma(other) {
+                Ok(key) => variants.push((name(&key), key)),
+                // It has no colours, or its lists know no such share.
+                Err(KeyError::Dialect(BadDialect::NoColours(_) | BadDialect::Gamma(_))) => {}
+                Err(error) => return Err(error::key(error)),
+            }
+        }
+        variants.push((name(&key), key));
+    }
+    Ok(variants)
+}

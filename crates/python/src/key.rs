@@ -1,0 +1,134 @@
+//! A key: who has it can read what it marks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use verdigris_detector::watermark::dialects::native::Parameters;
+use verdigris_detector::watermark::key::{random_id, random_secret};
+use verdigris_detector::watermark::{Context, ContextFunction};
+use verdigris_detector::{Dialect, Gamma, Key as Inner, Strength};
+
+use crate::error;
+use crate::tokenizer::tokenizer;
+
+/// A key. It shows its name and what it marks with, and its secret to nobody; it cannot be pickled.
+#[pyclass(frozen, module = "verdigris")]
+pub(crate) struct Key(pub(crate) Arc<Inner>);
+
+#[pymethods]
+impl Key {
+    /// Reads a key file, which nobody else may be able to read (mode 0600).
+    #[staticmethod]
+    fn load(path: PathBuf) -> PyResult<Self> {
+        Ok(Self(Arc::new(Inner::load(&path).map_err(error::key)?)))
+    }
+
+    /// A new key of the native scheme for a tokenizer, with a secret from the operating system. `delta` is what is
+    /// added to the logits of green tokens; `None` forbids all others.
+    #[staticmethod]
+    #[pyo3(signature = (tokenizer=None, *, id=None, gamma=0.25, delta=Some(2.0), context="min", width=4,
+                        payload_bits=None, model=None))]
+    #[allow(clippy::too_many_arguments, reason = "Python's callers name them")]
+    fn generate(
+        py: Python<'_>,
+        tokenizer: Option<&Bound<'_, PyAny>>,
+        id: Option<String>,
+        gamma: f64,
+        delta: Option<f64>,
+        context: &str,
+        width: usize,
+        payload_bits: Option<u8>,
+        model: Option<&str>,
+    ) -> PyResult<Self> {
+        let function = match context {
+            "all" => ContextFunction::All,
+            "min" => ContextFunction::Min,
+            "self-salted" => ContextFunction::SelfSalted,
+            other => return Err(error::argument(format!("context is {other:?}, but must be all, min or self-salted"))),
+        };
+        let gamma = Gamma::new(gamma).map_err(error::key)?;
+        let context = Context::new(function, width).map_err(error::key)?;
+        let strength = delta.map_or(Ok(Strength::Hard), Strength::soft).map_err(error::key)?;
+        let dialect = Dialect::Native(Parameters { gamma, context, payload_bits });
+        let name = model.or(tokenizer.is_none().then_some("tale"));
+        let mut vocabulary = self::tokenizer(py, tokenizer)?.get().reader().vocabulary();
+        if let Some(name) = name {
+            vocabulary = vocabulary.with_model(name);
+        }
+        let id = id.unwrap_or_else(|| random_id("vg"));
+        let key = Inner::new(random_secret(), id, dialect, Some(strength), vocabulary);
+        Ok(Self(Arc::new(key.map_err(error::key)?)))
+    }
+
+    /// Writes a new file that its owner alone can read. One that is there stays as it is, and is an error.
+    fn save(&self, path: PathBuf) -> PyResult<()> {
+        self.0.save(&path).map_err(error::key)
+    }
+
+    /// The public name of the key.
+    #[getter]
+    fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    /// Whose key it is; empty for none in particular.
+    #[getter]
+    fn tenant(&self) -> &str {
+        self.0.tenant()
+    }
+
+    /// The dialect by its name, such as `native`.
+    #[getter]
+    fn dialect(&self) -> &'static str {
+        self.0.dialect().name()
+    }
+
+    /// The dialect in words, such as `native, gamma 0.25, minimum over 4 tokens`.
+    #[getter]
+    fn description(&self) -> String {
+        self.0.describe()
+    }
+
+    /// The share of tokens that are green; `None` where there are no colours.
+    #[getter]
+    fn gamma(&self) -> Option<f64> {
+        self.0.dialect().gamma()
+    }
+
+    /// How many bits of a number its mark carries; `None` where it carries none.
+    #[getter]
+    fn payload_bits(&self) -> Option<u8> {
+        self.0.payload_bits()
+    }
+
+    /// The number of tokens of the vocabulary that it was made for.
+    #[getter]
+    fn vocabulary_size(&self) -> usize {
+        self.0.vocabulary().size()
+    }
+
+    /// What it knows the tokenizer by that it was made for.
+    #[getter]
+    fn fingerprint(&self) -> &str {
+        self.0.vocabulary().fingerprint()
+    }
+
+    /// Whether another key marks alike.
+    fn marks_as(&self, other: &Self) -> bool {
+        self.0.marks_as(&other.0)
+    }
+
+    /// A key never changes, so a copy is the same one.
+    fn __copy__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __deepcopy__(this: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        this
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Key(id={:?}, {})", self.id(), self.description())
+    }
+}

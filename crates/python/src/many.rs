@@ -1,0 +1,186 @@
+//! Many texts at a time, and what they came to as Arrow.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, StringArray, StructArray, UInt32Array, UInt64Array};
+use arrow_schema::{DataType, Field, Fields};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use pyo3_arrow::ffi::{to_array_pycapsules, to_schema_pycapsule};
+use rayon::prelude::*;
+
+use crate::constraint::Constraint;
+use crate::detection::{Detection, Figures, Judge};
+use crate::error::BadText;
+use crate::look::Options;
+use crate::texts::Texts;
+
+/// Texts that are judged before Python is asked whether somebody has interrupted.
+const BATCH: usize = 4096;
+
+/// What became of many texts, in their order: a sequence, and a table for whoever reads Arrow
+/// (`pyarrow.table(found)`, `polars.from_arrow(found)`).
+#[pyclass(frozen, module = "verdigris")]
+pub(crate) struct Detections(Vec<Found>);
+
+/// What became of one text.
+enum Found {
+    /// There was none.
+    Missing,
+    Judged(Box<Detection>),
+    /// It could not be judged, and why.
+    Fault(String),
+}
+
+impl Detections {
+    fn column<A: FromIterator<Option<T>> + Array + 'static, T>(
+        &self,
+        value: impl Fn(&Figures<'_>) -> Option<T>,
+    ) -> ArrayRef {
+        let value = |found: &Found| match found {
+            Found::Judged(detection) => value(&detection.figures()),
+            _ => None,
+        };
+        Arc::new(self.0.iter().map(value).collect::<A>())
+    }
+
+    fn table(&self) -> StructArray {
+        let verdicts = self.0.iter().map(|found| match found {
+            Found::Missing => None,
+            Found::Judged(detection) => Some(detection.figures().verdict),
+            Found::Fault(_) => Some("error"),
+        });
+        let faults = self.0.iter().map(|found| match found {
+            Found::Missing => None,
+            Found::Judged(detection) => detection.figures().error,
+            Found::Fault(fault) => Some(&**fault),
+        });
+        let columns: [ArrayRef; 14] = [
+            Arc::new(verdicts.collect::<StringArray>()),
+            self.column::<BooleanArray, _>(|figures| Some(figures.marked)),
+            self.column::<Float64Array, _>(|figures| Some(figures.p)),
+            self.column::<Float64Array, _>(|figures| Some(figures.log10_p)),
+            self.column::<Float64Array, _>(|figures| Some(figures.z)),
+            self.column::<UInt64Array, _>(|figures| Some(figures.tokens)),
+            self.column::<UInt64Array, _>(|figures| Some(figures.scored)),
+            self.column::<Float64Array, _>(|figures| Some(figures.score)),
+            self.column::<Float64Array, _>(|figures| Some(figures.expected)),
+            self.column::<Float64Array, _>(|figures| Some(figures.looks)),
+            self.column::<StringArray, _>(|figures| Some(figures.key_id.to_owned())),
+            self.column::<StringArray, _>(|figures| Some(figures.dialect)),
+            self.column::<UInt32Array, _>(|figures| figures.payload),
+            Arc::new(faults.collect::<StringArray>()),
+        ];
+        StructArray::new(fields(), columns.into(), None)
+    }
+}
+
+fn fields() -> Fields {
+    let of = |name: &str, kind| Field::new(name, kind, true);
+    Fields::from(vec![
+        of("verdict", DataType::Utf8),
+        of("marked", DataType::Boolean),
+        of("p", DataType::Float64),
+        of("log10_p", DataType::Float64),
+        of("z", DataType::Float64),
+        of("tokens", DataType::UInt64),
+        of("scored", DataType::UInt64),
+        of("score", DataType::Float64),
+        of("expected", DataType::Float64),
+        of("looks", DataType::Float64),
+        of("key_id", DataType::Utf8),
+        of("dialect", DataType::Utf8),
+        of("payload", DataType::UInt32),
+        of("error", DataType::Utf8),
+    ])
+}
+
+#[pymethods]
+impl Detections {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What became of a text: a `Detection`, or `None` where there was no text. Raises `BadText` where it could not be
+    /// judged.
+    fn __getitem__(&self, index: isize) -> PyResult<Option<Detection>> {
+        let place = if index < 0 { index + self.0.len() as isize } else { index };
+        let found = usize::try_from(place).ok().and_then(|place| self.0.get(place));
+        match found.ok_or_else(|| PyIndexError::new_err(format!("there are {} texts", self.0.len())))? {
+            Found::Missing => Ok(None),
+            Found::Judged(detection) => Ok(Some((**detection).clone())),
+            Found::Fault(fault) => Err(BadText::new_err(fault.clone())),
+        }
+    }
+
+    /// Why texts could not be judged, by their places.
+    #[getter]
+    fn errors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let faults = PyDict::new(py);
+        for (place, found) in self.0.iter().enumerate() {
+            if let Found::Fault(fault) = found {
+                faults.set_item(place, fault)?;
+            }
+        }
+        Ok(faults)
+    }
+
+    /// The table's schema, for whoever reads Arrow.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        Ok(to_schema_pycapsule(py, DataType::Struct(fields()))?)
+    }
+
+    /// The table, for whoever reads Arrow.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let table = py.detach(|| self.table());
+        let field = Arc::new(Field::new("", DataType::Struct(fields()), false));
+        Ok(to_array_pycapsules(py, field, &table, requested_schema)?)
+    }
+
+    fn __repr__(&self) -> String {
+        let marked = self.0.iter().filter(|found| matches!(found, Found::Judged(one) if one.figures().marked)).count();
+        format!("Detections({} texts, {marked} marked)", self.0.len())
+    }
+}
+
+/// Judges many texts as `detect` judges one, on all cores. Texts are a list of strings, or anything that gives strings
+/// as Arrow (a column of pyarrow, polars or DuckDB); a text may be missing. One that cannot be judged does not stop the
+/// others.
+#[pyfunction]
+#[pyo3(signature = (texts, key, tokenizer=None, *, level=None, repeats="context", windows=false, repair=true, offsets=1,
+                    form=None))]
+#[allow(clippy::too_many_arguments, reason = "Python's callers name them")]
+pub(crate) fn detect_many(
+    py: Python<'_>,
+    texts: &Bound<'_, PyAny>,
+    key: &Bound<'_, PyAny>,
+    tokenizer: Option<&Bound<'_, PyAny>>,
+    level: Option<f64>,
+    repeats: &str,
+    windows: bool,
+    repair: bool,
+    offsets: usize,
+    form: Option<&Bound<'_, Constraint>>,
+) -> PyResult<Detections> {
+    let options = Options::new(level, repeats, windows, repair, offsets, form.is_some())?;
+    let judge = Judge::new(py, key, tokenizer, form, options)?;
+    let texts = Texts::of(texts)?;
+    let views = texts.views();
+    let one = |text: &Option<&str>| match text.map(|text| judge.judge(text)) {
+        None => Found::Missing,
+        Some(Ok(detection)) => Found::Judged(Box::new(detection)),
+        Some(Err(fault)) => Found::Fault(Python::attach(|py| fault.value(py).to_string())),
+    };
+    let mut found = Vec::with_capacity(views.len());
+    for batch in views.chunks(BATCH) {
+        py.detach(|| found.par_extend(batch.par_iter().map(one)));
+        py.check_signals()?;
+    }
+    Ok(Detections(found))
+}

@@ -1,0 +1,170 @@
+//! One text under a constraint, token by token.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use verdigris_detector::constrain::{Constraint, Cursor};
+use verdigris_logits::steps::Step;
+use verdigris_logits::{Row, Steps, TokenId, Transform};
+
+use crate::bitmask;
+use crate::error;
+
+/// A text under a constraint as far as it is written.
+#[pyclass(module = "verdigris")]
+pub(crate) struct Matcher {
+    constraint: Constraint,
+    vocabulary: usize,
+    at: Place,
+    /// Where it stood before each token.
+    before: Vec<Place>,
+    /// What masks are worked out with.
+    scratch: Mutex<(Row, Steps)>,
+}
+
+/// Where a text stands. Copies are cheap.
+#[derive(Clone)]
+struct Place {
+    cursor: Cursor,
+    /// As the cursor, and knows for how many tokens there is room.
+    state: <Constraint as Transform>::State,
+    ended: bool,
+}
+
+impl Matcher {
+    pub(crate) fn new(constraint: &Constraint, vocabulary: usize, prompt: &[TokenId]) -> Self {
+        let (cursor, state) = (constraint.cursor(prompt), constraint.start(prompt));
+        let at = Place { cursor, state, ended: false };
+        let scratch = Mutex::default();
+        Self { constraint: constraint.clone(), vocabulary, at, before: Vec::new(), scratch }
+    }
+
+    /// The words of the tokens that may come next.
+    fn allowed(&mut self) -> PyResult<Vec<u64>> {
+        let mut words = vec![0; self.vocabulary.div_ceil(64)];
+        if self.at.ended {
+            for &token in self.constraint.lexicon().end() {
+                words[token as usize / 64] |= 1 << (token % 64);
+            }
+            return Ok(words);
+        }
+        let Self { constraint, vocabulary, at, scratch, .. } = self;
+        let (row, steps) = scratch.get_mut().unwrap_or_else(PoisonError::into_inner);
+        row.record(*vocabulary, steps, |row| constraint.apply(&at.state, row));
+        for step in steps.steps() {
+            if let Step::Restrict(set) = *step {
+                let set = &steps.words()[set.from..][..set.count];
+                words.fill(0);
+                let shared = set.len().min(words.len());
+                words[..shared].copy_from_slice(&set[..shared]);
+            }
+        }
+        if words.iter().all(|&word| word == 0)
+            && !at.cursor.is_accepting()
+            && let Some(fault) = constraint.fault()
+        {
+            return Err(error::constraint(fault));
+        }
+        Ok(words)
+    }
+}
+
+#[pymethods]
+impl Matcher {
+    /// Writes which tokens may come next into a row of a bitmask: an array of `int32`, in which token `i` is bit
+    /// `i % 32` of word `i / 32`. After its end a text may only end.
+    #[pyo3(signature = (bitmask, row=0))]
+    fn fill_bitmask(&mut self, py: Python<'_>, bitmask: &Bound<'_, PyAny>, row: usize) -> PyResult<()> {
+        let words = py.detach(|| self.allowed())?;
+        bitmask::write_row(py, bitmask, row, &words, self.vocabulary)
+    }
+
+    /// The tokens that may come next.
+    fn allowed_tokens(&mut self) -> PyResult<Vec<TokenId>> {
+        let words = self.allowed()?;
+        let tokens = 0..self.vocabulary as TokenId;
+        Ok(tokens.filter(|&token| words[token as usize / 64] >> (token % 64) & 1 == 1).collect())
+    }
+
+    /// Goes on by one token. `False`, and nothing is changed, where it may not come.
+    fn accept(&mut self, token: TokenId) -> bool {
+        let ends = self.constraint.lexicon().end().contains(&token);
+        let goes_on =
+            !self.at.ended && (token as usize) < self.vocabulary && self.at.cursor.mask().tokens.contains(token);
+        if !goes_on && !(ends && (self.at.ended || self.at.cursor.is_accepting())) {
+            return false;
+        }
+        self.before.push(self.at.clone());
+        if goes_on {
+            self.at.cursor.advance(token);
+            self.constraint.advance(&mut self.at.state, token);
+        } else {
+            self.at.ended = true;
+        }
+        true
+    }
+
+    /// Takes the last tokens back.
+    #[pyo3(signature = (tokens=1))]
+    fn rollback(&mut self, tokens: usize) -> PyResult<()> {
+        let Some(left) = self.before.len().checked_sub(tokens) else {
+            let written = self.before.len();
+            return Err(error::argument(format!("{tokens} tokens cannot be taken back: there are {written}")));
+        };
+        if tokens > 0 {
+            self.at = self.before[left].clone();
+            self.before.truncate(left);
+        }
+        Ok(())
+    }
+
+    /// Whether the text may end here.
+    fn is_accepting(&self) -> bool {
+        self.at.ended || self.at.cursor.is_accepting()
+    }
+
+    /// Whether it has ended, or can only end here.
+    fn is_finished(&self) -> bool {
+        let mask = self.at.cursor.mask();
+        self.at.ended || (mask.accepts && mask.tokens.is_empty())
+    }
+
+    /// The tokens that must come next, as the tokenizer writes them; none where there is a choice.
+    fn forced(&self) -> Vec<TokenId> {
+        if self.at.ended { Vec::new() } else { self.at.cursor.forced() }
+    }
+
+    /// Why a token may come next, or may not.
+    fn explain(&self, token: TokenId) -> PyResult<String> {
+        if token as usize >= self.vocabulary {
+            return Err(error::argument(format!("there is no token {token} among {}", self.vocabulary)));
+        }
+        Ok(self.at.cursor.explain(token).to_string())
+    }
+
+    /// The number of tokens that were accepted.
+    fn __len__(&self) -> usize {
+        self.before.len()
+    }
+
+    /// A second text that goes on from here.
+    fn __copy__(&self) -> Self {
+        let (constraint, at, before) = (self.constraint.clone(), self.at.clone(), self.before.clone());
+        Self { constraint, vocabulary: self.vocabulary, at, before, scratch: Mutex::default() }
+    }
+
+    fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Self {
+        self.__copy__()
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.is_finished() {
+            "finished"
+        } else if self.is_accepting() {
+            "may end"
+        } else {
+            "goes on"
+        };
+        format!("Matcher({} tokens, {state})", self.before.len())
+    }
+}

@@ -1,0 +1,97 @@
+//! Several keys.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use verdigris_detector::watermark::KeyError;
+use verdigris_detector::watermark::ring::Skipped;
+use verdigris_detector::{Key as Inner, KeyRing, Reader};
+
+use crate::error;
+use crate::key::Key;
+
+/// Several keys, each of which a detection looks for and pays for.
+#[pyclass(frozen, module = "verdigris")]
+pub(crate) struct Ring {
+    path: Option<PathBuf>,
+    keys: Vec<(PathBuf, Arc<Inner>)>,
+    skipped: Vec<Skipped>,
+}
+
+impl Ring {
+    /// The keys for a tokenizer, and the files of those that are for another, or are none.
+    pub(crate) fn fitting(&self, reader: &Reader) -> PyResult<(Vec<Arc<Inner>>, Vec<String>)> {
+        let (mut keys, mut skipped) = (Vec::new(), self.skipped.clone());
+        for (file, key) in &self.keys {
+            match reader.fits(key) {
+                Ok(()) => keys.push(key.clone()),
+                Err(error) => skipped.push(Skipped { file: file.clone(), why: error.to_string() }),
+            }
+        }
+        skipped.sort_by(|a, b| a.file.cmp(&b.file));
+        if let (true, Some(first)) = (keys.is_empty(), skipped.first()) {
+            let path = self.path.clone().unwrap_or_else(|| "Ring".into());
+            return Err(error::key(KeyError::EmptyRing { path, wanted: format!("that can be used; {first}") }));
+        }
+        Ok((keys, skipped.iter().map(|skipped| skipped.file.display().to_string()).collect()))
+    }
+}
+
+#[pymethods]
+impl Ring {
+    /// A ring of keys that are at hand.
+    #[new]
+    fn new(keys: Vec<Bound<'_, Key>>) -> PyResult<Self> {
+        if keys.is_empty() {
+            return Err(error::key("there is no key to judge by: give at least one"));
+        }
+        let keys = keys.iter().map(|key| (PathBuf::from(key.get().0.id()), key.get().0.clone())).collect();
+        Ok(Self { path: None, keys, skipped: Vec::new() })
+    }
+
+    /// Reads the keys of a folder: its files that end in `.key` or `.json`.
+    #[staticmethod]
+    fn load(path: PathBuf) -> PyResult<Self> {
+        let ring = KeyRing::load(&path).map_err(error::key)?;
+        let files: Vec<PathBuf> = ring.files().map(|(file, _)| file.into()).collect();
+        let skipped = ring.skipped().to_vec();
+        let keys = files.into_iter().zip(ring.into_keys().into_iter().map(Arc::new)).collect();
+        Ok(Self { path: Some(path), keys, skipped })
+    }
+
+    /// The files of the folder that are no keys, with why.
+    #[getter]
+    fn skipped(&self) -> Vec<String> {
+        self.skipped.iter().map(ToString::to_string).collect()
+    }
+
+    /// The folder; `None` for keys that were given.
+    #[getter]
+    fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// All keys.
+    #[getter]
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        self.keys.iter().map(|(_, key)| Key(key.clone())).collect()
+    }
+
+    fn __len__(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The key of an id.
+    fn __getitem__(&self, id: &str) -> PyResult<Key> {
+        let found = self.keys.iter().find(|(_, key)| key.id() == id);
+        found.map(|(_, key)| Key(key.clone())).ok_or_else(|| PyKeyError::new_err(id.to_owned()))
+    }
+
+    fn __repr__(&self) -> String {
+        let ids: Vec<&str> = self.keys.iter().take(4).map(|(_, key)| key.id()).collect();
+        let more = if self.keys.len() > ids.len() { ", .." } else { "" };
+        format!("Ring({} keys: {}{more})", self.keys.len(), ids.join(", "))
+    }
+}

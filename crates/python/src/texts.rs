@@ -1,0 +1,52 @@
+//! Columns of texts, out of lists and Arrow.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3_arrow::input::AnyArray;
+
+/// Texts, some of which may be missing. Strings stay where they are.
+pub(crate) enum Texts {
+    /// Of Python.
+    List(Vec<Option<PyBackedStr>>),
+    /// Of Arrow, in chunks of any length.
+    Arrow(Vec<ArrayRef>),
+}
+
+impl Texts {
+    /// Of a list of strings, or of anything that gives Arrow's strings.
+    pub(crate) fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let gives = |method| given.hasattr(method);
+        if !gives("__arrow_c_array__")? && !gives("__arrow_c_stream__")? {
+            if given.is_instance_of::<pyo3::types::PyString>() {
+                return Err(PyTypeError::new_err("this is one text: give a list of texts, or call detect"));
+            }
+            let texts = given.try_iter()?.map(|text| text?.extract::<Option<PyBackedStr>>());
+            return Ok(Self::List(texts.collect::<PyResult<_>>()?));
+        }
+        let (chunks, _) = given.extract::<AnyArray>()?.into_chunked_array()?.into_inner();
+        if let Some(other) = chunks.iter().find(|chunk| column(chunk).is_none()) {
+            let found = other.data_type();
+            return Err(PyTypeError::new_err(format!("a column of {found} has no texts: give one of strings")));
+        }
+        Ok(Self::Arrow(chunks))
+    }
+
+    /// All texts, in order.
+    pub(crate) fn views(&self) -> Vec<Option<&str>> {
+        match self {
+            Self::List(texts) => texts.iter().map(|text| text.as_deref()).collect(),
+            Self::Arrow(chunks) => chunks.iter().flat_map(|chunk| column(chunk).unwrap_or_default()).collect(),
+        }
+    }
+}
+
+/// The texts of a chunk; nothing where it has no strings.
+fn column(chunk: &ArrayRef) -> Option<Vec<Option<&str>>> {
+    let small = || chunk.as_string_opt::<i32>().map(|texts| texts.iter().collect());
+    let large = || chunk.as_string_opt::<i64>().map(|texts| texts.iter().collect());
+    let views = || chunk.as_string_view_opt().map(|texts| texts.iter().collect());
+    small().or_else(large).or_else(views)
+}

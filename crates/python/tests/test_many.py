@@ -1,0 +1,86 @@
+"""Many texts at a time: each is what it is alone, and Arrow goes in and comes out."""
+
+import threading
+
+import pytest
+import verdigris
+
+FIELDS = ("verdict", "marked", "p", "log10_p", "z", "tokens", "scored", "score", "expected", "looks", "key_id", "dialect",
+          "payload", "error")
+
+
+@pytest.fixture(scope="module")
+def mine():
+    return verdigris.Key.generate(id="many", width=1)
+
+
+TEXTS = [f"The captain number {i} came on deck at dawn, and the crew stood there. " * (i % 5) for i in range(300)]
+
+
+def test_each_text_is_what_it_is_alone(mine):
+    found = verdigris.detect_many([*TEXTS, None], mine)
+    assert len(found) == len(TEXTS) + 1 and found[-1] is None and found.errors == {}
+    for text, one in zip(TEXTS, found):
+        assert one.to_dict() == verdigris.detect(text, mine).to_dict()
+    with pytest.raises(IndexError):
+        found[301]
+
+
+def test_arrow_goes_in_and_comes_out(mine):
+    pyarrow = pytest.importorskip("pyarrow", reason="SKIPPED: pyarrow is not there, so nothing is known of Arrow")
+    texts = [*TEXTS, None, "caf\u00e9 \U0001f40b"]
+    alone = verdigris.detect_many(texts, mine)
+    want = [{name: getattr(one, name) for name in FIELDS} if one else dict.fromkeys(FIELDS) for one in alone]
+    plain = pyarrow.array(texts)
+    columns = [plain, plain.cast(pyarrow.large_string()), plain.cast(pyarrow.string_view()),
+               pyarrow.chunked_array([plain[:7], plain[7:7], plain[7:]]), pyarrow.array([None, *texts])[1:]]
+    for column in columns:
+        found = verdigris.detect_many(column, mine)
+        table = pyarrow.record_batch(found)
+        table.validate(full=True)
+        assert table.schema.names == list(FIELDS)
+        assert table.to_pylist() == want
+        assert pyarrow.table(found).num_rows == len(texts)
+    empty = pyarrow.record_batch(verdigris.detect_many(pyarrow.array([], pyarrow.string()), mine))
+    assert empty.num_rows == 0
+    with pytest.raises(TypeError, match="give one of strings"):
+        verdigris.detect_many(pyarrow.array([1, 2]), mine)
+
+
+def test_a_text_that_cannot_be_judged_does_not_stop_the_others(mine):
+    form = verdigris.Constraint.regex("[a-z ]*")
+    found = verdigris.detect_many(["a quiet sea", "A LOUD SEA", "another"], mine, form=form)
+    assert found[0] is not None and found[2] is not None
+    assert list(found.errors) == [1] and "form" in found.errors[1]
+    with pytest.raises(verdigris.BadText) as alone:
+        found[1]
+    assert str(alone.value) == found.errors[1]
+    pyarrow = pytest.importorskip("pyarrow", reason="SKIPPED: pyarrow is not there, so nothing is known of Arrow")
+    row = pyarrow.record_batch(found).to_pylist()[1]
+    assert row["verdict"] == "error" and row["error"] == found.errors[1] and row["p"] is None
+
+
+def test_other_threads_of_python_go_on_meanwhile(mine):
+    """While texts are judged, another thread counts: it could not if the interpreter were held."""
+    counted, stop = [0], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            counted[0] += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        before = counted[0]
+        verdigris.detect("The captain came on deck at dawn, and the crew stood there. " * 20000, mine)
+        assert counted[0] - before > 1000
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_what_is_no_column_of_texts_is_refused(mine):
+    for wrong in ("one text", [1], [b"bytes"], 7):
+        with pytest.raises(TypeError):
+            verdigris.detect_many(wrong, mine)
+    assert len(verdigris.detect_many([], mine)) == 0
