@@ -22,25 +22,33 @@ def program():
     def run(*arguments, text=""):
         command = [path, *map(str, arguments)]
         done = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", timeout=300)
-        assert done.returncode in (0, 1, 2), done.stderr
-        assert done.stdout, done.stderr
+        assert done.returncode in (0, 1) or done.stdout, done.stderr
         return done.stdout
 
     return run
 
 
+def known_key(path, **options):
+    """A key whose secret is the same in every run, so that texts are; and its file."""
+    verdigris.Key.generate(**{"id": "a", **options}).save(path)
+    fields = json.loads(path.read_text())
+    fields["secret"] = "5a" * 32
+    path.write_text(json.dumps(fields))
+    return verdigris.Key.load(path)
+
+
 @pytest.fixture(scope="session")
 def key(tmp_path_factory):
-    """The path of a new key, made by the wheel."""
+    """The path of a key."""
     path = tmp_path_factory.mktemp("keys") / "my.key"
-    verdigris.Key.generate(id="a").save(path)
+    known_key(path)
     return path
 
 
 @pytest.fixture(scope="session")
 def texts(program, key):
     """Texts that the program has marked, and some that are not."""
-    lines = program("generate", "The captain", "--key", key, "--texts", 6, "--max-tokens", 150, "--json")
+    lines = program("generate", "The captain", "--key", key, "--texts", 6, "--max-tokens", 150, "--seed", 1, "--json")
     marked = [json.loads(line)["text"] for line in lines.splitlines()]
-    plain = program("generate", "The captain", "--texts", 3, "--max-tokens", 150, "--json")
+    plain = program("generate", "The captain", "--texts", 3, "--max-tokens", 150, "--seed", 2, "--json")
     return marked + [json.loads(line)["text"] for line in plain.splitlines()]

@@ -1,0 +1,49 @@
+"""A constraint on what transformers writes."""
+
+import copy
+
+import numpy
+import torch
+from transformers import LogitsProcessor
+
+from verdigris import BadConstraint, Constraint, Error, Matcher
+
+from .bits import expand
+
+
+class ConstraintProcessor(LogitsProcessor):
+    """Forbids every token after which no text of a constraint could come. Make one for each call of `generate`.
+
+    Beams may fork: each text is known by its tokens. The texts of a batch end on their own; what comes after an end is
+    padding. Continuous batching shows no texts, so there it raises `Error`.
+    """
+
+    supports_continuous_batching = True
+
+    def __init__(self, constraint: Constraint) -> None:
+        self.constraint = constraint
+        # Where each text stood at the last step.
+        self._at: dict[tuple[int, ...], Matcher] = {}
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        if input_ids.dim() == 1:
+            raise Error("continuous batching shows no texts, so they cannot be constrained there: call generate")
+        texts = [tuple(tokens) for tokens in input_ids.tolist()]
+        bitmask = numpy.zeros((len(texts), self.constraint.bitmask_words), numpy.int32)
+        at = {}
+        for row, text in enumerate(texts):
+            at[text] = matcher = self._follow(text)
+            matcher.fill_bitmask(bitmask, row)
+        self._at = at
+        allowed = expand(torch.from_numpy(bitmask).to(scores.device), scores.shape[1])
+        return scores.masked_fill(~allowed, -torch.inf)
+
+    def _follow(self, text: tuple[int, ...]) -> Matcher:
+        *before, last = text
+        matcher = copy.copy(self._at.get(tuple(before)))
+        if matcher is None:
+            # All that is there is the prompt.
+            return self.constraint.matcher(text)
+        if not matcher.accept(last) and not matcher.is_finished():
+            raise BadConstraint(f"token {last} was written, which may not come there: {matcher.explain(last)}")
+        return matcher
