@@ -42,8 +42,8 @@ impl Candidate {
     }
 }
 
-/// Tries keys with their own vocabulary sizes and green shares, and others; the best candidates come first. Other systems
-/// do not say which vocabulary size they split: the tokenizer's, the model's, or the width of the logits.
+/// Tries keys with their own vocabulary sizes and green shares, and others; the best candidates come first. Other
+/// systems do not say which vocabulary size they split: the tokenizer's, the model's, or the width of the logits.
 #[pyfunction]
 #[pyo3(signature = (text, keys, tokenizer=None, *, vocabulary_sizes=Vec::new(), gammas=Vec::new(), repeats="context",
                     level=None))]

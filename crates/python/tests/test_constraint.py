@@ -14,7 +14,8 @@ numpy = pytest.importorskip("numpy", reason="SKIPPED: numpy is not there, so mas
 TALE = verdigris.Tokenizer.tale()
 EXPRESSIONS = ["[0-9]{4}", "(yes|no|perhaps)", r"\w{1,20}( \w+)*\.", "[a-z]+", r"She was born in (18|19)[0-9]{2}\."]
 SCHEMA = {"type": "object", "required": ["name", "age"], "additionalProperties": False, "properties": {
-    "name": {"type": "string", "pattern": "^[A-Z][a-z]{2,9}$"}, "age": {"type": "integer", "minimum": 16, "maximum": 99}}}
+    "name": {"type": "string", "pattern": "^[A-Z][a-z]{2,9}$"},
+    "age": {"type": "integer", "minimum": 16, "maximum": 99}}}
 
 
 def bits(row, size):

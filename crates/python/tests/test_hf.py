@@ -10,7 +10,7 @@ import verdigris
 from conftest import TALE, known_key
 
 torch = pytest.importorskip("torch", reason="SKIPPED: torch is not there, so nothing is known of transformers")
-transformers = pytest.importorskip("transformers", reason="SKIPPED: transformers is not there, so nothing is known of it")
+transformers = pytest.importorskip("transformers", reason="SKIPPED: transformers is not there")
 
 from verdigris.hf import ConstraintProcessor, WatermarkConfig, WatermarkProcessor  # noqa: E402
 
@@ -144,8 +144,8 @@ def test_a_batch_is_what_its_texts_are_alone(model, tokenizer):
     batch = tokenizer(prompts, padding=True, return_tensors="pt")
     assert (batch.attention_mask == 0).any()
     with torch.inference_mode():
-        made = model.generate(batch.input_ids, attention_mask=batch.attention_mask, max_new_tokens=LENGTH, do_sample=False,
-                              watermarking_config=WatermarkConfig(key))
+        made = model.generate(batch.input_ids, attention_mask=batch.attention_mask, max_new_tokens=LENGTH,
+                              do_sample=False, watermarking_config=WatermarkConfig(key))
     assert made[:, batch.input_ids.shape[1] :].tolist() == alone
 
 
@@ -165,7 +165,8 @@ def test_lists_are_the_same_by_bits_and_by_logits():
 def continuously(tokenizer, prompts, **options):
     """What continuous batching writes after prompts, greedily."""
     model = transformers.AutoModelForCausalLM.from_pretrained(TALE, dtype=torch.float32).eval()
-    config = transformers.GenerationConfig(max_new_tokens=12, do_sample=False, eos_token_id=-1, pad_token_id=0, **options)
+    config = transformers.GenerationConfig(max_new_tokens=12, do_sample=False, eos_token_id=-1, pad_token_id=0,
+                                           **options)
     batching = transformers.ContinuousBatchingConfig(use_async_batching=False, max_memory_percent=0.02)
     ids = [tokenizer(prompt).input_ids for prompt in prompts]
     made = model.generate_batch(ids, generation_config=config, continuous_batching_config=batching)
@@ -214,7 +215,8 @@ def test_a_constraint_follows_beams_and_batches(model, tokenizer):
     batch = tokenizer(PROMPTS[:3], padding=True, return_tensors="pt")
     for options in ({"num_beams": 4}, {"do_sample": True}, {"do_sample": False}):
         with torch.inference_mode():
-            made = model.generate(**batch, max_new_tokens=12, logits_processor=[ConstraintProcessor(constraint)], **options)
+            made = model.generate(**batch, max_new_tokens=12, logits_processor=[ConstraintProcessor(constraint)],
+                                  **options)
         for row in made[:, batch.input_ids.shape[1] :]:
             assert re.fullmatch(ANSWER, tokenizer.decode(row, skip_special_tokens=True))
 

@@ -14,7 +14,7 @@ from .bits import expand
 
 
 class WatermarkProcessor(LogitsProcessor):
-    """Prefers what is green under a key, after each text of a batch: native keys, and those of other dialects of colours.
+    """Prefers what is green under a key, after each text of a batch: native keys, and other dialects of colours.
 
     A text that is shorter than a key's context stays as it is there; tokens that pad a batch on the left count as text.
 
@@ -65,8 +65,8 @@ class WatermarkConfig(BaseWatermarkingConfig):
         processor = WatermarkProcessor(self.key, self.payload)
         if processor.mark.vocabulary_size > vocab_size:
             raise BadKey(
-                f"the key {self.key.id} is for {processor.mark.vocabulary_size} tokens, but the model has {vocab_size}: "
-                "choose the model that goes with the key"
+                f"the key {self.key.id} is for {processor.mark.vocabulary_size} tokens, but the model has {vocab_size}"
+                ": choose the model that goes with the key"
             )
         return processor
 
