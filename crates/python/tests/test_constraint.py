@@ -96,6 +96,10 @@ def test_tokens_are_taken_back():
     assert fork.accept(0) and fork.is_finished() and fork.allowed_tokens() == [0]
     fork.rollback()
     assert not fork.is_finished() and fork.allowed_tokens() == matcher.allowed_tokens()
+    all_at_once = copy.copy(matcher)
+    all_at_once.rollback(len(states))
+    assert all_at_once.allowed_tokens() == states[0] and len(all_at_once) == 0
+    all_at_once.rollback(0)
     while states:
         matcher.rollback(1)
         assert matcher.allowed_tokens() == states.pop()

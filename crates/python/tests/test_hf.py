@@ -24,7 +24,8 @@ ANSWER = r" (no|yes|perhaps)( indeed| not)?\."
 
 @pytest.fixture(scope="module")
 def model():
-    torch.manual_seed(0)
+    # Threads wait for each other longer than they compute a model this small.
+    torch.set_num_threads(1)
     loaded = transformers.AutoModelForCausalLM.from_pretrained(TALE, dtype=torch.float32).eval()
     loaded.generation_config.pad_token_id = 0
     return loaded
@@ -120,7 +121,7 @@ def test_texts_are_those_of_the_program_token_for_token(program, model, tokenize
 def test_each_finds_the_others_mark(program, model, tokenizer, tmp_path):
     path = tmp_path / "my.key"
     key = known_key(path)
-    prompts = PROMPTS[:12]
+    prompts = PROMPTS[:8]
     torch.manual_seed(1)
     options = {"do_sample": True, "top_k": 0, "length": 200, "min_new_tokens": 200}
     for processors, extra in ((lambda: [WatermarkProcessor(key)], {}),
