@@ -11,6 +11,7 @@ use crate::constraint::Constraint;
 use crate::error::{self, BadText};
 use crate::keys::Keys;
 use crate::look::Options;
+use crate::pool;
 use crate::tokenizer::tokenizer;
 
 /// A longer text is read once, in bounded memory, as a whole: as `verdigris detect` does.
@@ -346,5 +347,5 @@ pub(crate) fn detect(
 ) -> PyResult<Detection> {
     let options = Options::new(level, repeats, windows, repair, offsets, form.is_some())?;
     let judge = Judge::new(py, key, tokenizer, form, options)?;
-    py.detach(|| judge.judge(text))
+    pool::work(py, || judge.judge(text))?
 }

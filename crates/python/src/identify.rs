@@ -8,6 +8,7 @@ use verdigris_detector::watermark::dialect::BadDialect;
 use crate::error;
 use crate::keys::Keys;
 use crate::look;
+use crate::pool;
 use crate::tokenizer::tokenizer;
 
 /// A key that a text may have been written with; its p-value pays for all that were tried.
@@ -67,7 +68,7 @@ pub(crate) fn identify(
     for key in Keys::all(keys)? {
         candidates.extend(variants(&key, &vocabulary_sizes, &gammas)?);
     }
-    let found = py.detach(|| reader.identify(&candidates, text, repeats)).map_err(error::detect)?;
+    let found = pool::work(py, || reader.identify(&candidates, text, repeats))?.map_err(error::detect)?;
     let candidate = |finding: &verdigris_detector::Finding| {
         let evidence = &finding.evidence;
         let (_, key) = candidates.iter().find(|(label, _)| *label == finding.label)?;

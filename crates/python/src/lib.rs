@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `error` | exceptions, with the words of Rust's errors |
+//! | `pool` | the threads that work while the interpreter is released |
 //! | `tokenizer`, `key`, `ring` | what texts are read with |
 //! | `keys` | what may be given as a key |
 //! | `look` | how a text is looked at |
@@ -27,6 +28,7 @@ mod many;
 mod mark;
 mod matcher;
 mod payload;
+mod pool;
 mod ring;
 mod texts;
 mod tokenizer;

@@ -14,6 +14,7 @@ use crate::constraint::Constraint;
 use crate::detection::{Detection, Figures, Judge};
 use crate::error::BadText;
 use crate::look::Options;
+use crate::pool;
 use crate::texts::Texts;
 
 /// Texts that are judged before Python is asked whether somebody has interrupted.
@@ -179,7 +180,7 @@ pub(crate) fn detect_many(
     };
     let mut found = Vec::with_capacity(views.len());
     for batch in views.chunks(BATCH) {
-        py.detach(|| found.par_extend(batch.par_iter().map(one)));
+        pool::work(py, || found.par_extend(batch.par_iter().map(one)))?;
         py.check_signals()?;
     }
     Ok(Detections(found))

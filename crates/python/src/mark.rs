@@ -14,6 +14,7 @@ use verdigris_logits::{Row, Steps, TokenId, Transform};
 use crate::bitmask;
 use crate::error;
 use crate::key::Key;
+use crate::pool;
 
 /// What a key does to rows of logits: for engines that run a model themselves. Colours alone: schemes of noise take the
 /// place of the sampler, which those engines keep.
@@ -140,13 +141,13 @@ impl Mark {
         }
         let contexts = Contexts::of(py, tokens)?;
         let (rows, size) = (contexts.rows, self.scheme.vocabulary_size());
-        let lists: Vec<Vec<u64>> = py.detach(|| {
+        let lists: Vec<Vec<u64>> = pool::work(py, || {
             let scratch = || (Row::default(), Steps::default());
             let made = (0..rows).into_par_iter().map_init(scratch, |(row, steps), text| {
                 list(&self.lists, size, contexts.row(text), row, steps).unwrap_or_default()
             });
             made.collect()
-        });
+        })?;
         bitmask::write_all(py, bitmask, &lists, size)
     }
 
@@ -161,13 +162,13 @@ impl Mark {
             return Err(error::argument(format!("there are {} texts, but {rows} rows of logits", contexts.rows)));
         }
         let mut all = buffer.to_vec(py)?;
-        py.detach(|| {
+        pool::work(py, || {
             all.par_chunks_mut(columns.max(1)).enumerate().for_each_init(Row::default, |row, (text, logits)| {
                 row.load(logits);
                 self.embed.apply(&self.embed.start(contexts.row(text)), row);
                 logits.copy_from_slice(row.logits());
             });
-        });
+        })?;
         buffer.copy_from_slice(py, &all)
     }
 

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use crate::error::{self, BadText};
 use crate::key::Key;
 use crate::look;
+use crate::pool;
 use crate::tokenizer::tokenizer;
 
 /// The number that a text's mark carries, and how sure that is.
@@ -52,7 +53,7 @@ pub(crate) fn payload(
     let (key, reader) = (&key.get().0, self::tokenizer(py, tokenizer)?.get().reader());
     reader.fits(key).map_err(error::detect)?;
     let mut payloads = key.payload_reader().map_err(error::key)?;
-    py.detach(|| {
+    pool::work(py, || {
         let tokens = reader.tokenizer().encode_long(text).map_err(|error| BadText::new_err(error.to_string()))?;
         payloads.push(&tokens);
         let read = payloads.read();
@@ -74,5 +75,5 @@ pub(crate) fn payload(
             log10_p: read.ln_p / std::f64::consts::LN_10,
             doubt: read.doubt,
         })
-    })
+    })?
 }

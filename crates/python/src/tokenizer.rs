@@ -9,6 +9,7 @@ use verdigris_detector::{Reader, Tokenizer as Inner, text::TokenizerError};
 use verdigris_logits::TokenId;
 
 use crate::error::{BadText, BadTokenizer};
+use crate::pool;
 
 /// That of the models that are built into the program.
 const TALE: &[u8] = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
@@ -99,7 +100,7 @@ impl Tokenizer {
 
     /// The tokens of a text.
     fn encode(&self, py: Python<'_>, text: &str) -> PyResult<Vec<TokenId>> {
-        py.detach(|| self.inner.encode_long(text)).map_err(|error| BadText::new_err(error.to_string()))
+        pool::work(py, || self.inner.encode_long(text))?.map_err(|error| BadText::new_err(error.to_string()))
     }
 
     /// The text of some tokens.

@@ -1,5 +1,6 @@
 """Many texts at a time: each is what it is alone, and Arrow goes in and comes out."""
 
+import multiprocessing
 import threading
 import time
 
@@ -84,6 +85,19 @@ def test_other_threads_of_python_go_on_meanwhile(mine, judge):
         stop.set()
         thread.join()
     assert longest[0] < took / 2, (longest, took)
+
+
+def test_a_forked_process_has_threads_of_its_own(mine):
+    """As `multiprocessing` and the workers of Spark fork: those threads that have worked before are not there."""
+    want = verdigris.detect_many(TEXTS, mine)[1].p
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    child = context.Process(target=lambda: results.put(verdigris.detect_many(TEXTS, mine)[1].p))
+    child.start()
+    child.join(60)
+    hangs = child.is_alive()
+    child.kill()
+    assert not hangs and results.get(timeout=10) == want
 
 
 def test_what_is_no_column_of_texts_is_refused(mine):
