@@ -175,3 +175,11 @@ def test_stubs_name_what_is_there():
             there = {member for member in vars(real) if not member.startswith("_")}
             assert {member for member in told if not member.startswith("_")} == there, name
             assert all(getattr(real, member).__doc__ for member in there), name
+
+
+def test_stubs_are_what_is_there():
+    pytest.importorskip("mypy", reason="SKIPPED: mypy is not there, so types are not looked at")
+    import subprocess
+    import sys
+    done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "verdigris._verdigris"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
