@@ -1,6 +1,6 @@
 //! Passes over logits, some of them at a time: compilers make SIMD of a block, and a block without a token is skipped.
 //! Most of what a step on 128,000 logits costs is such passes, not what it does to the few tokens that count. They are
-//! compiled for [several processors](dispatch).
+//! compiled for [several processors](dispatch) where that makes them faster.
 
 use crate::TokenId;
 use crate::dispatch::dispatch;
@@ -39,27 +39,23 @@ fn largest_of(logits: &[f32]) -> f32 {
 
 /// Leaves the tokens whose bits are set in the words of a set, and forbids the others.
 pub(crate) fn restrict(logits: &mut [f32], words: &[u64]) {
-    dispatch(|| {
-        let mut words = words.iter();
-        for block in logits.chunks_mut(BLOCK) {
-            match words.next().copied().unwrap_or(0) {
-                0 => block.fill(f32::NEG_INFINITY),
-                u64::MAX => (),
-                word => with_masks(block, word, |logit, mask| {
-                    f32::from_bits((logit.to_bits() & mask) | (f32::NEG_INFINITY.to_bits() & !mask))
-                }),
-            }
+    let mut words = words.iter();
+    for block in logits.chunks_mut(BLOCK) {
+        match words.next().copied().unwrap_or(0) {
+            0 => block.fill(f32::NEG_INFINITY),
+            u64::MAX => (),
+            word => with_masks(block, word, |logit, mask| {
+                f32::from_bits((logit.to_bits() & mask) | (f32::NEG_INFINITY.to_bits() & !mask))
+            }),
         }
-    });
+    }
 }
 
 /// Adds to the logits whose bits are set in the words of a set.
 pub(crate) fn bias(logits: &mut [f32], words: &[u64], delta: f32) {
-    dispatch(|| {
-        for (block, &word) in logits.chunks_mut(BLOCK).zip(words) {
-            with_masks(block, word, |logit, mask| logit + f32::from_bits(delta.to_bits() & mask));
-        }
-    });
+    for (block, &word) in logits.chunks_mut(BLOCK).zip(words) {
+        with_masks(block, word, |logit, mask| logit + f32::from_bits(delta.to_bits() & mask));
+    }
 }
 
 /// Divides all logits.
@@ -72,17 +68,29 @@ pub(crate) fn forbid_below(logits: &mut [f32], least: f32) {
     dispatch(|| logits.iter_mut().for_each(|z| *z = if *z < least { f32::NEG_INFINITY } else { *z }));
 }
 
-/// Changes each logit of a block by its bit of a word, which comes as a mask: all ones, or all zeros.
-#[inline(always)]
-fn with_masks(block: &mut [f32], word: u64, change: impl Fn(f32, u32) -> f32) {
-    let (chunks, tail) = block.as_chunks_mut::<LANES>();
-    let mut left = word;
-    let mask = |bits: u64, at: usize| if bits as u32 & (1 << at) == 0 { 0 } else { u32::MAX };
-    for chunk in chunks {
-        chunk.iter_mut().enumerate().for_each(|(at, logit)| *logit = change(*logit, mask(left, at)));
-        left >>= LANES;
+/// Four bits as masks of four logits.
+const MASKS: [[u32; 4]; 16] = {
+    let (mut masks, mut bits) = ([[0; 4]; 16], 0);
+    while bits < 64 {
+        if ((bits / 4) >> (bits % 4)) & 1 == 1 {
+            masks[bits / 4][bits % 4] = u32::MAX;
+        }
+        bits += 1;
     }
-    tail.iter_mut().enumerate().for_each(|(at, logit)| *logit = change(*logit, mask(left, at)));
+    masks
+};
+
+/// Changes each logit of a block by its bit of a word, which comes as a mask: all ones, or all zeros. Four masks are one
+/// load from the table, as wide as every processor can; wider registers have to gather them, and are slower.
+fn with_masks(block: &mut [f32], word: u64, change: impl Fn(f32, u32) -> f32) {
+    let (fours, rest) = block.as_chunks_mut::<4>();
+    let mut left = word;
+    for four in fours {
+        let masks = &MASKS[(left & 15) as usize];
+        four.iter_mut().zip(masks).for_each(|(logit, &mask)| *logit = change(*logit, mask));
+        left >>= 4;
+    }
+    rest.iter_mut().zip(&MASKS[(left & 15) as usize]).for_each(|(logit, &mask)| *logit = change(*logit, mask));
 }
 
 /// Whether some logits forbid all their tokens.
@@ -167,16 +175,12 @@ fn exp(x: f32) -> f32 {
     power * f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23))
 }
 
-/// What all passes make of a row, for a comparison of how they are compiled.
+/// What the passes that are compiled so make of a row, for a comparison.
 #[cfg(test)]
 #[inline(always)]
-pub(crate) fn bits_of_all_passes(logits: &[f32]) -> (Vec<u32>, Vec<TokenId>, u64) {
+pub(crate) fn bits_of_passes(logits: &[f32]) -> (Vec<u32>, Vec<TokenId>, u64) {
     let (mut changed, mut ids) = (logits.to_vec(), Vec::new());
-    for (number, block) in changed.chunks_mut(BLOCK).enumerate() {
-        let word = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        with_masks(block, word, |logit, mask| logit + f32::from_bits(1.5f32.to_bits() & mask));
-        block.iter_mut().for_each(|z| *z /= 0.7);
-    }
+    changed.iter_mut().for_each(|z| *z /= 0.7);
     collect_from(&changed, -4.0, &mut ids);
     let max = largest_of(&changed);
     let sum = sum_of(&changed, max).to_bits();

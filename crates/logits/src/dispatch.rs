@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn all_compilations_have_the_same_bits() {
         let logits: Vec<f32> = (0..10_007u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 9) as f32 * -1e-6).collect();
-        let pass = || crate::blocks::bits_of_all_passes(&logits);
+        let pass = || crate::blocks::bits_of_passes(&logits);
         let plain = Pass(pass).with_simd(pulp::Scalar);
         assert_eq!(dispatch(pass), plain);
         #[cfg(target_arch = "x86_64")]
