@@ -348,10 +348,8 @@ fn texts_that_seeds_do_not_tell_apart() {
     let several = ["The captain of the ship", "--texts", "3", "--max-tokens", "12"];
     let run = generate(&folder, &[&several[..], &["--key", "noise.key", "--temperature", "1"]].concat());
     assert_eq!(run.status, 0);
-    assert!(
-        run.err.starts_with("warning: of 3 texts 1 are different: the key ") && run.err.lines().count() == 1,
-        "{run:?}"
-    );
+    // Whether so short a text proves its mark depends on the key, which is another each time, and is told as well.
+    assert!(run.err.starts_with("warning: of 3 texts 1 are different: the key "), "{run:?}");
     let run = generate(&folder, &[&several[..], &["--temperature", "0"]].concat());
     assert!(run.err.contains("at temperature 0 no seed matters"), "{run:?}");
     assert_eq!(generate(&folder, &[&several[..], &["--temperature", "0", "--quiet"]].concat()).err, "");
