@@ -13,11 +13,6 @@ const LANES: usize = 16;
 
 /// The largest logit; infinite where one is infinite above or NaN.
 pub(crate) fn largest(logits: &[f32]) -> f32 {
-    dispatch(|| largest_of(logits))
-}
-
-#[inline(always)]
-fn largest_of(logits: &[f32]) -> f32 {
     let larger = |a: f32, b: f32| if a > b { a } else { b };
     // Of a number 0, and NaN of what is none. Minus infinity does not count here.
     let rest_of = |z: f32| {
@@ -60,12 +55,22 @@ pub(crate) fn bias(logits: &mut [f32], words: &[u64], delta: f32) {
 
 /// Divides all logits.
 pub(crate) fn divide(logits: &mut [f32], by: f32) {
-    dispatch(|| logits.iter_mut().for_each(|z| *z /= by));
+    dispatch(|| divide_by(logits, by));
+}
+
+#[inline(always)]
+fn divide_by(logits: &mut [f32], by: f32) {
+    logits.iter_mut().for_each(|z| *z /= by);
 }
 
 /// Forbids the tokens with smaller logits than this.
 pub(crate) fn forbid_below(logits: &mut [f32], least: f32) {
-    dispatch(|| logits.iter_mut().for_each(|z| *z = if *z < least { f32::NEG_INFINITY } else { *z }));
+    dispatch(|| forbid_from(logits, least));
+}
+
+#[inline(always)]
+fn forbid_from(logits: &mut [f32], least: f32) {
+    logits.iter_mut().for_each(|z| *z = if *z < least { f32::NEG_INFINITY } else { *z });
 }
 
 /// Four bits as masks of four logits.
@@ -94,7 +99,6 @@ fn with_masks(block: &mut [f32], word: u64, change: impl Fn(f32, u32) -> f32) {
 }
 
 /// Whether some logits forbid all their tokens.
-#[inline(always)]
 pub(crate) fn is_forbidden(block: &[f32]) -> bool {
     block.iter().fold(true, |forbidden, &z| forbidden & (z == f32::NEG_INFINITY))
 }
@@ -125,7 +129,7 @@ fn collect_from(logits: &[f32], least: f32, to: &mut Vec<TokenId>) {
 /// are infinite where a logit is infinite above or NaN.
 pub(crate) fn reached_by(count: usize, logits: &[f32], maxima: &mut Vec<f32>) -> (f32, f32) {
     maxima.clear();
-    dispatch(|| maxima.extend(logits.chunks(BLOCK).map(largest_of)));
+    maxima.extend(logits.chunks(BLOCK).map(largest));
     let largest = maxima.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let reached = match count {
         _ if largest == f32::INFINITY => f32::INFINITY,
@@ -141,11 +145,6 @@ pub(crate) const SUM_ERROR: f64 = 1e-6;
 
 /// The sum of `exp(z - max)`, nearly.
 pub(crate) fn sum_of_weights(logits: &[f32], max: f32) -> f64 {
-    dispatch(|| sum_of(logits, max))
-}
-
-#[inline(always)]
-fn sum_of(logits: &[f32], max: f32) -> f64 {
     let mut total = 0.0;
     for block in logits.chunks(BLOCK) {
         let mut lanes = [0f32; LANES];
@@ -160,7 +159,6 @@ fn sum_of(logits: &[f32], max: f32) -> f64 {
 }
 
 /// `exp` of a number up to 0, nearly, without a branch; what is below -87 counts as -87.
-#[inline(always)]
 fn exp(x: f32) -> f32 {
     /// A sum with it is a whole number, whose lowest bits are that number's.
     const WHOLE: f32 = 12_582_912.0;
@@ -178,13 +176,12 @@ fn exp(x: f32) -> f32 {
 /// What the passes that are compiled so make of a row, for a comparison.
 #[cfg(test)]
 #[inline(always)]
-pub(crate) fn bits_of_passes(logits: &[f32]) -> (Vec<u32>, Vec<TokenId>, u64) {
+pub(crate) fn bits_of_passes(logits: &[f32]) -> (Vec<u32>, Vec<TokenId>) {
     let (mut changed, mut ids) = (logits.to_vec(), Vec::new());
-    changed.iter_mut().for_each(|z| *z /= 0.7);
+    divide_by(&mut changed, 0.7);
     collect_from(&changed, -4.0, &mut ids);
-    let max = largest_of(&changed);
-    let sum = sum_of(&changed, max).to_bits();
-    (changed.iter().chain(&[max]).map(|z| z.to_bits()).collect(), ids, sum)
+    forbid_from(&mut changed, -5.0);
+    (changed.iter().map(|z| z.to_bits()).collect(), ids)
 }
 
 #[cfg(test)]

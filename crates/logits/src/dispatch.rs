@@ -1,6 +1,6 @@
 //! Passes compiled several times, of which the one for the processor at hand runs.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Arch;
 
 /// Runs a pass with the widest registers that the processor has (AVX-512, AVX2, NEON, or what every processor of its
 /// kind has). What is to be compiled for them must be inlined into the pass. Its results have the same bits with all of
@@ -8,18 +8,7 @@ use pulp::{Arch, Simd, WithSimd};
 /// so a pass should be over a row, not over a block.
 #[doc(alias = "multiversioning")]
 pub(crate) fn dispatch<R>(pass: impl FnOnce() -> R) -> R {
-    Arch::new().dispatch(Pass(pass))
-}
-
-struct Pass<F>(F);
-
-impl<R, F: FnOnce() -> R> WithSimd for Pass<F> {
-    type Output = R;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> R {
-        (self.0)()
-    }
+    Arch::new().dispatch(pass)
 }
 
 #[cfg(test)]
@@ -31,13 +20,13 @@ mod tests {
     fn all_compilations_have_the_same_bits() {
         let logits: Vec<f32> = (0..10_007u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 9) as f32 * -1e-6).collect();
         let pass = || crate::blocks::bits_of_passes(&logits);
-        let plain = Pass(pass).with_simd(pulp::Scalar);
+        let plain = pass();
         assert_eq!(dispatch(pass), plain);
         #[cfg(target_arch = "x86_64")]
         {
             let compiled = [
-                pulp::x86::V3::try_new().map(|simd| Simd::vectorize(simd, Pass(pass))),
-                pulp::x86::V4::try_new().map(|simd| Simd::vectorize(simd, Pass(pass))),
+                pulp::x86::V3::try_new().map(|simd| simd.vectorize(pass)),
+                pulp::x86::V4::try_new().map(|simd| simd.vectorize(pass)),
             ];
             assert!(compiled.into_iter().flatten().all(|bits| bits == plain));
         }

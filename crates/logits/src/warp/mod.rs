@@ -1,9 +1,8 @@
 //! Warpers: steps that reshape a row whatever the text before it.
 //!
 //! All but [`Mirostat`] depend on the row alone. Each keeps at least the most probable token, but for [`TypicalP`] and
-//! [`Xtc`], which keep another then. Their rules are those
-//! of Hugging Face `transformers` 5 (`generation/logits_process.py`), where it has them, so a pipeline can be compared
-//! with it row by row.
+//! [`Xtc`], which keep another then. Their rules are those of Hugging Face `transformers` 5
+//! (`generation/logits_process.py`), where it has them, so a pipeline can be compared with it row by row.
 
 mod dynamic_temperature;
 mod epsilon;
