@@ -6,9 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use verdigris::watermark::dialect::BadDialect;
-use verdigris::watermark::{DEFAULT_LEVEL, KeyError};
-use verdigris::{Finding, Key, Verdict};
+use verdigris::watermark::DEFAULT_LEVEL;
+use verdigris::{Finding, Key, Verdict, detector};
 
 use crate::detect::RepeatsName;
 use crate::error::Failure;
@@ -112,7 +111,7 @@ impl Identify {
         let reader = self.model.reader()?;
         let mut candidates = Vec::new();
         for key in self.keys.load()?.all().0 {
-            candidates.extend(self.variants(key)?);
+            candidates.extend(detector::candidates(&key, &self.vocabulary_sizes, &self.gammas)?);
         }
         let tried = candidates.len();
         let name = text::name(&self.file);
@@ -167,32 +166,5 @@ impl Identify {
         }
         verdict.map_err(verdigris::Error::from)?;
         Ok(status)
-    }
-
-    /// A key with every vocabulary size and every share.
-    fn variants(&self, key: Key) -> Result<Vec<(String, Key)>, Failure> {
-        let own = key.vocabulary().size();
-        let mut sizes = vec![own];
-        sizes.extend(self.vocabulary_sizes.iter().copied().filter(|&size| size != own));
-        let mut variants = Vec::new();
-        for size in sizes {
-            let key = key.with_vocabulary_size(size)?;
-            let gamma = key.dialect().gamma();
-            let name = |key: &Key| {
-                // Keys of other systems were once called by the dialect alone.
-                let id = if key.id() == key.dialect().name() { String::new() } else { format!("{}: ", key.id()) };
-                format!("{id}{}, {size} tokens", key.dialect())
-            };
-            for &other in self.gammas.iter().filter(|&&other| Some(other) != gamma) {
-                match key.with_gamma(other) {
-                    Ok(key) => variants.push((name(&key), key)),
-                    // It has no colours, or its lists know no such share.
-                    Err(KeyError::Dialect(BadDialect::NoColours(_) | BadDialect::Gamma(_))) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            variants.push((name(&key), key));
-        }
-        Ok(variants)
     }
 }

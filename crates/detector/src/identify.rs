@@ -1,7 +1,8 @@
 //! Which of many keys marked a text.
 
 use rayon::prelude::*;
-use verdigris_watermark::{Evidence, Key, Repeats};
+use verdigris_watermark::dialect::BadDialect;
+use verdigris_watermark::{Evidence, Key, KeyError, Repeats};
 
 use crate::error::DetectError;
 use crate::evidence::evidence;
@@ -15,6 +16,35 @@ pub struct Finding {
     pub label: String,
     /// Its evidence, which pays for everything that was tried.
     pub evidence: Evidence,
+}
+
+/// What [`Reader::identify`] can try of a key: its own vocabulary size and some others, each with its own green share and
+/// some others, but for shares that its dialect does not know.
+///
+/// # Errors
+/// As [`Key::with_vocabulary_size`] and [`Key::with_gamma`].
+pub fn candidates(key: &Key, sizes: &[usize], gammas: &[f64]) -> Result<Vec<(String, Key)>, KeyError> {
+    let own = key.vocabulary().size();
+    let label = |key: &Key| {
+        // Keys of other systems were once called by the dialect alone.
+        let id = if key.id() == key.dialect().name() { String::new() } else { format!("{}: ", key.id()) };
+        format!("{id}{}, {} tokens", key.dialect(), key.vocabulary().size())
+    };
+    let mut candidates = Vec::new();
+    for size in std::iter::once(own).chain(sizes.iter().copied().filter(|&size| size != own)) {
+        let key = key.with_vocabulary_size(size)?;
+        let gamma = key.dialect().gamma();
+        for &other in gammas.iter().filter(|&&other| Some(other) != gamma) {
+            match key.with_gamma(other) {
+                Ok(key) => candidates.push((label(&key), key)),
+                // It has no colours, or its lists know no such share.
+                Err(KeyError::Dialect(BadDialect::NoColours(_) | BadDialect::Gamma(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        candidates.push((label(&key), key));
+    }
+    Ok(candidates)
 }
 
 impl Reader {

@@ -39,7 +39,7 @@ mod tokens;
 
 pub use error::DetectError;
 pub use hint::Hint;
-pub use identify::Finding;
+pub use identify::{Finding, candidates};
 pub use judge::{Judgement, Look, MarkedPassage};
 pub use reader::Reader;
 pub use report::{Outcome, Report};

@@ -1,9 +1,6 @@
 //! Which key wrote a text, if any did.
 
 use pyo3::prelude::*;
-use verdigris_detector::Key as Inner;
-use verdigris_detector::watermark::KeyError;
-use verdigris_detector::watermark::dialect::BadDialect;
 
 use crate::error;
 use crate::keys::Keys;
@@ -66,7 +63,7 @@ pub(crate) fn identify(
     let reader = self::tokenizer(py, tokenizer)?.get().reader();
     let mut candidates = Vec::new();
     for key in Keys::all(keys)? {
-        candidates.extend(variants(&key, &vocabulary_sizes, &gammas)?);
+        candidates.extend(verdigris_detector::candidates(&key, &vocabulary_sizes, &gammas).map_err(error::key)?);
     }
     let found = pool::work(py, || reader.identify(&candidates, text, repeats))?.map_err(error::detect)?;
     let candidate = |finding: &verdigris_detector::Finding| {
@@ -86,28 +83,4 @@ pub(crate) fn identify(
         })
     };
     Ok(found.iter().filter_map(candidate).collect())
-}
-
-/// A key with every vocabulary size and every share.
-fn variants(key: &Inner, sizes: &[usize], gammas: &[f64]) -> PyResult<Vec<(String, Inner)>> {
-    let own = key.vocabulary().size();
-    let name = |key: &Inner| {
-        let id = if key.id() == key.dialect().name() { String::new() } else { format!("{}: ", key.id()) };
-        format!("{id}{}, {} tokens", key.dialect(), key.vocabulary().size())
-    };
-    let mut variants = Vec::new();
-    for size in std::iter::once(own).chain(sizes.iter().copied().filter(|&size| size != own)) {
-        let key = key.with_vocabulary_size(size).map_err(error::key)?;
-        let gamma = key.dialect().gamma();
-        for &other in gammas.iter().filter(|&&other| Some(other) != gamma) {
-            match key.with_gamma(other) {
-                Ok(key) => variants.push((name(&key), key)),
-                // It has no colours, or its lists know no such share.
-                Err(KeyError::Dialect(BadDialect::NoColours(_) | BadDialect::Gamma(_))) => {}
-                Err(error) => return Err(error::key(error)),
-            }
-        }
-        variants.push((name(&key), key));
-    }
-    Ok(variants)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, StringArray, StructArray, UInt32Array, UInt64Array};
-use arrow_schema::{DataType, Field, Fields};
+use arrow_schema::Field;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
@@ -57,44 +57,25 @@ impl Detections {
             Found::Judged(detection) => detection.figures().error,
             Found::Fault(fault) => Some(&**fault),
         });
-        let columns: [ArrayRef; 14] = [
-            Arc::new(verdicts.collect::<StringArray>()),
-            self.column::<BooleanArray, _>(|figures| Some(figures.marked)),
-            self.column::<Float64Array, _>(|figures| Some(figures.p)),
-            self.column::<Float64Array, _>(|figures| Some(figures.log10_p)),
-            self.column::<Float64Array, _>(|figures| Some(figures.z)),
-            self.column::<UInt64Array, _>(|figures| Some(figures.tokens)),
-            self.column::<UInt64Array, _>(|figures| Some(figures.scored)),
-            self.column::<Float64Array, _>(|figures| Some(figures.score)),
-            self.column::<Float64Array, _>(|figures| Some(figures.expected)),
-            self.column::<Float64Array, _>(|figures| Some(figures.looks)),
-            self.column::<StringArray, _>(|figures| Some(figures.key_id.to_owned())),
-            self.column::<StringArray, _>(|figures| Some(figures.dialect)),
-            self.column::<UInt32Array, _>(|figures| figures.payload),
-            Arc::new(faults.collect::<StringArray>()),
+        let columns: [(&str, ArrayRef); 14] = [
+            ("verdict", Arc::new(verdicts.collect::<StringArray>())),
+            ("marked", self.column::<BooleanArray, _>(|figures| Some(figures.marked))),
+            ("p", self.column::<Float64Array, _>(|figures| Some(figures.p))),
+            ("log10_p", self.column::<Float64Array, _>(|figures| Some(figures.log10_p))),
+            ("z", self.column::<Float64Array, _>(|figures| Some(figures.z))),
+            ("tokens", self.column::<UInt64Array, _>(|figures| Some(figures.tokens))),
+            ("scored", self.column::<UInt64Array, _>(|figures| Some(figures.scored))),
+            ("score", self.column::<Float64Array, _>(|figures| Some(figures.score))),
+            ("expected", self.column::<Float64Array, _>(|figures| Some(figures.expected))),
+            ("looks", self.column::<Float64Array, _>(|figures| Some(figures.looks))),
+            ("key_id", self.column::<StringArray, _>(|figures| Some(figures.key_id.to_owned()))),
+            ("dialect", self.column::<StringArray, _>(|figures| Some(figures.dialect))),
+            ("payload", self.column::<UInt32Array, _>(|figures| figures.payload)),
+            ("error", Arc::new(faults.collect::<StringArray>())),
         ];
-        StructArray::new(fields(), columns.into(), None)
+        let field = |name, column: &ArrayRef| Arc::new(Field::new(name, column.data_type().clone(), true));
+        StructArray::from(Vec::from(columns.map(|(name, column)| (field(name, &column), column))))
     }
-}
-
-fn fields() -> Fields {
-    let of = |name: &str, kind| Field::new(name, kind, true);
-    Fields::from(vec![
-        of("verdict", DataType::Utf8),
-        of("marked", DataType::Boolean),
-        of("p", DataType::Float64),
-        of("log10_p", DataType::Float64),
-        of("z", DataType::Float64),
-        of("tokens", DataType::UInt64),
-        of("scored", DataType::UInt64),
-        of("score", DataType::Float64),
-        of("expected", DataType::Float64),
-        of("looks", DataType::Float64),
-        of("key_id", DataType::Utf8),
-        of("dialect", DataType::Utf8),
-        of("payload", DataType::UInt32),
-        of("error", DataType::Utf8),
-    ])
 }
 
 #[pymethods]
@@ -129,7 +110,7 @@ impl Detections {
 
     /// The table's schema, for whoever reads Arrow.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        Ok(to_schema_pycapsule(py, DataType::Struct(fields()))?)
+        Ok(to_schema_pycapsule(py, Self(Vec::new()).table().data_type().clone())?)
     }
 
     /// The table, for whoever reads Arrow.
@@ -140,7 +121,7 @@ impl Detections {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let table = py.detach(|| self.table());
-        let field = Arc::new(Field::new("", DataType::Struct(fields()), false));
+        let field = Arc::new(Field::new("", table.data_type().clone(), false));
         Ok(to_array_pycapsules(py, field, &table, requested_schema)?)
     }
 
