@@ -126,33 +126,36 @@ impl Texts {
 
     /// Waits until it is known whether the first text is written. A piece of it may come sooner than that it is taken.
     async fn begun(&mut self) -> Result<Option<(usize, Piece)>, Refusal> {
-        loop {
-            match self.deadline.wait(self.pieces.recv()).await? {
-                Some((_, Piece::Taken(handle))) => {
-                    self.taken.push(handle);
-                    return Ok(None);
-                }
-                Some((_, Piece::Begun)) => self.text_begins(),
-                other => return self.read(other).map(Some),
+        match self.received().await? {
+            Some((_, Piece::Taken(handle))) => {
+                self.taken.push(handle);
+                Ok(None)
             }
+            other => self.read(other).map(Some),
         }
     }
 
     /// What comes next, of whichever text.
     async fn next(&mut self) -> Result<(usize, Piece), Refusal> {
         loop {
-            match self.deadline.wait(self.pieces.recv()).await? {
+            match self.received().await? {
                 Some((_, Piece::Taken(handle))) => self.taken.push(handle),
-                Some((_, Piece::Begun)) => self.text_begins(),
                 other => return self.read(other),
             }
         }
     }
 
-    /// A text has waited for its turn.
-    fn text_begins(&mut self) {
-        self.clock.text_begins();
-        self.deadline.begun();
+    /// What the writer says next, but for texts whose turn has come: those are noted.
+    async fn received(&mut self) -> Result<Option<(usize, Piece)>, Refusal> {
+        loop {
+            match self.deadline.wait(self.pieces.recv()).await? {
+                Some((_, Piece::Begun)) => {
+                    self.clock.text_begins();
+                    self.deadline.begun();
+                }
+                other => return Ok(other),
+            }
+        }
     }
 
     fn read(&mut self, received: Option<(usize, Piece)>) -> Result<(usize, Piece), Refusal> {
