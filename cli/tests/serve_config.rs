@@ -180,7 +180,9 @@ fn what_takes_too_long_or_is_too_much_is_refused() {
     assert_eq!(events.last().unwrap()["error"]["code"], "request_timeout");
 
     // Two are answered at a time; the third is told to come again.
-    let running: Vec<_> = (0..4).map(|_| server.ask("/v1/completions", &streamed)).collect();
+    let mut running: Vec<_> = (0..4).map(|_| server.ask("/v1/completions", &streamed)).collect();
+    // Who has begun to be answered has a place, or was refused one.
+    running.iter_mut().for_each(|answer| answer.read_exact(&mut [0; 12]).unwrap());
     let begun = Instant::now();
     let refused = loop {
         let answer = post(&json!({"prompt": "a", "max_tokens": 1}));
