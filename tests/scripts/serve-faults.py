@@ -42,8 +42,9 @@ class Server:
         subprocess.run([program, "key", "new", "my.key"], cwd=folder, check=True, capture_output=True)
         self.log = open(self.folder / "log.txt", "w+")
         arguments = [program, "serve", "--port", "0", "--key", "my.key", "--enforce-all", "--audit-log", "audit.jsonl"]
-        # As the unit of docs/deploy has it: otherwise what glibc keeps for each thread hides what the program keeps.
+        # As the unit of docs/deploy has it: otherwise what glibc keeps of what is free hides what the program keeps.
         environment = os.environ | {"MALLOC_ARENA_MAX": "2"}
+        environment |= {f"MALLOC_{what}_THRESHOLD_": "131072" for what in ("TRIM", "MMAP")}
         self.process = subprocess.Popen(
             [*arguments, *options], cwd=folder, stdout=subprocess.DEVNULL, stderr=self.log, env=environment
         )
@@ -298,8 +299,9 @@ class Faults:
         print(f"  {dict(self.count)}; memory {before:.0f} MiB at a quarter, {after:.0f} at the end")
 
 
-async def loaded(server, seconds, then):
-    """Asks with many clients, does something to the server after some seconds, and says what came of the answers."""
+async def loaded(server, then):
+    """Asks with many clients, does something to the server when each has had an answer or so, and says what came of the
+    answers."""
     came, on_the_way = collections.Counter(), []
     ids, stop = [], asyncio.Event()
 
@@ -330,7 +332,10 @@ async def loaded(server, seconds, then):
                     ids.append(answered[0])
 
     clients = [asyncio.create_task(client(number)) for number in range(CLIENTS)]
-    await asyncio.sleep(seconds)
+    for _ in range(600):
+        if len(ids) >= CLIENTS:
+            break
+        await asyncio.sleep(0.1)
     await then()
     stop.set()
     await asyncio.wait_for(asyncio.gather(*clients), 120)
@@ -346,7 +351,7 @@ async def drain(server):
             faults.append(status)
 
     faults = []
-    came, _, failed = await loaded(server, 5, then)
+    came, _, failed = await loaded(server, then)
     print(f"  {dict(came)}")
     for why in failed[:10]:
         print(f"  FAULT: {why}")
@@ -358,7 +363,7 @@ async def kill(server):
         server.process.kill()
         await asyncio.to_thread(server.process.wait)
 
-    came, ids, _ = await loaded(server, 5, then)
+    came, ids, _ = await loaded(server, then)
     records = collections.Counter(r["answer_id"] for r in server.records())
     lost = [name for name in ids if records[name] != 1]
     print(f"  {dict(came)}; {len(lost)} of {len(ids)} whole answers are not on record once")
