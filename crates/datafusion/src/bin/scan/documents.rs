@@ -1,0 +1,182 @@
+//! Files as one table: all columns that any of them has, and the name of the file.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use datafusion::catalog::Session;
+use datafusion::common::ScalarValue;
+use datafusion::datasource::TableProvider;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::Result;
+use datafusion::logical_expr::{TableType, cast, lit};
+use datafusion::logical_expr_common::type_coercion::binary::type_union_coercion;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::{DataFrame, Expr, SessionContext, ident};
+
+use crate::error::{Failure, line};
+use crate::inputs::Input;
+
+/// A file and the columns that it has.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    pub(crate) input: Input,
+    schema: SchemaRef,
+    /// How many rows it has, where it says so.
+    pub(crate) rows: Option<u64>,
+}
+
+impl Opened {
+    /// Reads what there is to know of a file before its rows are read.
+    pub(crate) async fn new(context: &SessionContext, input: Input) -> Result<Self, Failure> {
+        let state = context.state();
+        let store = context.runtime_env().object_store(&input.store)?;
+        let format = input.format.reader();
+        let cannot = |error| Failure::Usage(format!("cannot read {}: {}", input.name, line(&error)));
+        let schema = format.infer_schema(&state, &store, std::slice::from_ref(&input.meta)).await.map_err(cannot)?;
+        let cannot = |error| Failure::Usage(format!("cannot read {}: {}", input.name, line(&error)));
+        let known = format.infer_stats(&state, &store, schema.clone(), &input.meta).await.map_err(cannot)?;
+        let rows = known.num_rows.get_value().map(|&rows| rows as u64);
+        Ok(Self { input, schema, rows })
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.schema.fields().iter().map(|field| field.name().as_str())
+    }
+
+    /// The type of a column, where the file has it.
+    pub(crate) fn kind(&self, name: &str) -> Option<&DataType> {
+        self.schema.column_with_name(name).map(|(_, field)| field.data_type())
+    }
+}
+
+/// The columns of all files together.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns {
+    fields: Fields,
+    /// What the column is called that names the file: `file`, unless a file has that.
+    pub(crate) file: String,
+}
+
+impl Columns {
+    /// # Errors
+    /// Where a column has types in two files that have nothing in common.
+    pub(crate) fn of(files: &[Opened]) -> Result<Self, Failure> {
+        let mut fields: Vec<FieldRef> = Vec::new();
+        for file in files {
+            for field in file.schema.fields() {
+                let Some(place) = fields.iter().position(|known| known.name() == field.name()) else {
+                    fields.push(Arc::new(field.as_ref().clone().with_nullable(true)));
+                    continue;
+                };
+                let known = fields[place].data_type();
+                let Some(kind) = common(known, field.data_type()) else {
+                    return Err(Failure::Usage(format!(
+                        "the column {:?} is of type {} in {}, and of type {known} before: scan these files apart",
+                        field.name(),
+                        field.data_type(),
+                        file.input.name
+                    )));
+                };
+                fields[place] = Arc::new(Field::new(field.name(), kind, true));
+            }
+        }
+        let taken = fields.iter().any(|field| field.name() == "file");
+        Ok(Self { fields: fields.into(), file: if taken { "verdigris_file" } else { "file" }.into() })
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|field| field.name().as_str())
+    }
+
+    /// The columns of a table of some files, in the types of all.
+    fn select(&self, schema: &Schema) -> Vec<Expr> {
+        let of = |field: &FieldRef| match schema.column_with_name(field.name()) {
+            Some((_, own)) if own.data_type() == field.data_type() => ident(field.name()),
+            Some(_) => cast(ident(field.name()), field.data_type().clone()).alias(field.name()),
+            None => cast(lit(ScalarValue::Null), field.data_type().clone()).alias(field.name()),
+        };
+        self.fields.iter().map(of).chain([ident(&self.file)]).collect()
+    }
+}
+
+fn common(one: &DataType, other: &DataType) -> Option<DataType> {
+    if one == other { Some(one.clone()) } else { type_union_coercion(one, other) }
+}
+
+/// The documents of some files.
+pub(crate) fn documents(context: &SessionContext, columns: &Columns, files: &[Opened]) -> Result<DataFrame> {
+    let mut tables: Vec<Table> = Vec::new();
+    for file in files {
+        match tables.iter_mut().find(|table| table.is_like(file)) {
+            Some(table) => table.files.push(file.clone()),
+            None => tables.push(Table { columns: columns.clone(), files: vec![file.clone()] }),
+        }
+    }
+    let mut all: Option<DataFrame> = None;
+    for table in tables {
+        let select = columns.select(&table.files[0].schema);
+        let frame = context.read_table(Arc::new(table))?.select(select)?;
+        all = Some(match all {
+            Some(others) => others.union(frame)?,
+            None => frame,
+        });
+    }
+    all.map_or_else(|| context.read_empty(), Ok)
+}
+
+/// Files that are read alike: of one format, in one place, with the same columns. There is at least one.
+#[derive(Debug)]
+struct Table {
+    columns: Columns,
+    files: Vec<Opened>,
+}
+
+impl Table {
+    fn is_like(&self, file: &Opened) -> bool {
+        let first = &self.files[0];
+        let same = first.input.format == file.input.format && first.input.store == file.input.store;
+        same && first.schema.fields() == file.schema.fields()
+    }
+
+    fn table_schema(&self) -> TableSchema {
+        let file = Arc::new(Field::new(&self.columns.file, DataType::Utf8, false));
+        TableSchema::builder(self.files[0].schema.clone()).with_table_partition_cols(vec![file]).build()
+    }
+}
+
+#[async_trait]
+impl TableProvider for Table {
+    fn schema(&self) -> SchemaRef {
+        self.table_schema().table_schema().clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Input { format, store, .. } = &self.files[0].input;
+        let reader = format.reader();
+        let files = self.files.iter().map(|file| {
+            let name = ScalarValue::Utf8(Some(file.input.name.clone()));
+            PartitionedFile::new_from_meta(file.input.meta.clone()).with_partition_values(vec![name])
+        });
+        let groups = FileGroup::new(files.collect()).split_files(state.config().target_partitions());
+        let config = FileScanConfigBuilder::new(store.clone(), reader.file_source(self.table_schema()))
+            .with_file_groups(groups)
+            .with_file_compression_type(format.compression.into())
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .build();
+        reader.create_physical_plan(state, config).await
+    }
+}

@@ -1,0 +1,49 @@
+//! Why a scan failed: one line that names the cause and the cure.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use datafusion::error::DataFusionError;
+use verdigris_datafusion::JudgeError;
+use verdigris_detector::watermark::KeyError;
+
+/// Any failure. All of them end the program with status 2.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error(transparent)]
+    Judge(#[from] JudgeError),
+    #[error("{}", line(.0))]
+    Query(#[from] DataFusionError),
+    #[error("cannot read {path}: {source}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write {path}: {source}")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Failure {
+    pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Read { path: path.into(), source }
+    }
+
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Write { path: path.into(), source }
+    }
+}
+
+/// What the engine says, without the names of its layers.
+pub(crate) fn line(error: &DataFusionError) -> String {
+    let told = match error.find_root() {
+        DataFusionError::External(root) => root.to_string(),
+        DataFusionError::ArrowError(root, _) => root.to_string(),
+        DataFusionError::ParquetError(root) => root.to_string(),
+        DataFusionError::ObjectStore(root) => root.to_string(),
+        root => root.strip_backtrace(),
+    };
+    told.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,179 @@
+//! The folder that parts are written to. A part is there whole or not at all, under a name that says what it is.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::arrow::arrow_writer::ArrowWriterOptions;
+use datafusion::parquet::basic::{Compression, ZstdLevel};
+use datafusion::parquet::errors::ParquetError;
+use datafusion::parquet::file::properties::WriterProperties;
+
+use crate::error::Failure;
+use crate::manifest::Manifest;
+
+/// Readers of folders of Parquet pass over names that begin so.
+const MANIFEST: &str = "_manifest.json";
+const SUMMARY: &str = "_summary.json";
+
+/// A folder of parts, which nobody else writes to meanwhile.
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Held as long as this is, also by a process that is killed.
+    _lock: File,
+    parts: BTreeMap<(usize, usize), bool>,
+}
+
+impl Folder {
+    /// A new folder, or that of the same scan, which goes on.
+    pub(crate) fn open(path: &Path, manifest: &Manifest) -> Result<Self, Failure> {
+        if path.is_file() {
+            return Err(Failure::Usage(format!(
+                "{} is a file, and a scan is written to a folder: name another one",
+                path.display()
+            )));
+        }
+        fs::create_dir_all(path).map_err(Failure::write(path))?;
+        let lock = File::open(path).map_err(Failure::write(path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::Usage(format!("another scan is writing to {}: let it end first", path.display())));
+            }
+            Err(TryLockError::Error(error)) => return Err(Failure::write(path)(error)),
+        }
+        let mut parts = BTreeMap::new();
+        let mut names = Vec::new();
+        for entry in path.read_dir().map_err(Failure::read(path))? {
+            names.push(entry.map_err(Failure::read(path))?.file_name().to_string_lossy().into_owned());
+        }
+        // What a scan was about to write when it was killed.
+        for name in names.extract_if(.., |name| name.starts_with(".tmp-")) {
+            fs::remove_file(path.join(&name)).map_err(Failure::write(&path.join(name)))?;
+        }
+        let file = path.join(MANIFEST);
+        if names.iter().any(|name| name == MANIFEST) {
+            let json = fs::read(&file).map_err(Failure::read(&file))?;
+            let began: Manifest = serde_json::from_slice(&json)
+                .map_err(|error| Failure::Usage(format!("{}: {error}: write to a new folder", file.display())))?;
+            if let Some(departure) = manifest.departure(&began) {
+                return Err(Failure::Usage(format!(
+                    "{} holds another scan: {departure}; go on with what it was begun with, or write to a new folder",
+                    path.display()
+                )));
+            }
+            parts.extend(names.iter().filter_map(|name| parse(name)));
+        } else if !names.is_empty() {
+            return Err(Failure::Usage(format!(
+                "{} is no folder of a scan, and it is not empty: write to a new one",
+                path.display()
+            )));
+        } else {
+            let json = serde_json::to_vec_pretty(manifest).expect("a manifest serialises");
+            whole(&file, |file| Ok(file.write_all(&json)?))?;
+        }
+        Ok(Self { path: path.into(), _lock: lock, parts })
+    }
+
+    /// The parts of a file that are there.
+    pub(crate) fn parts(&self, file: usize) -> impl Iterator<Item = (usize, PathBuf)> {
+        let of = self.parts.range((file, 0)..(file + 1, 0));
+        of.map(|(&(file, index), &last)| (index, self.path.join(name(file, index, last))))
+    }
+
+    /// Whether all parts of a file are there.
+    pub(crate) fn is_finished(&self, file: usize) -> bool {
+        let of: Vec<_> = self.parts.range((file, 0)..(file + 1, 0)).collect();
+        of.last().is_some_and(|&(&(_, index), &last)| last && of.len() == index + 1)
+    }
+
+    /// Whether a part is there.
+    pub(crate) fn has(&self, file: usize, index: usize) -> bool {
+        self.parts.contains_key(&(file, index))
+    }
+
+    /// Where a part belongs.
+    pub(crate) fn place(&self, file: usize, index: usize, last: bool) -> PathBuf {
+        self.path.join(name(file, index, last))
+    }
+
+    pub(crate) fn write_summary(&self, json: &str) -> Result<(), Failure> {
+        whole(&self.path.join(SUMMARY), |file| Ok(file.write_all(json.as_bytes())?))
+    }
+}
+
+fn name(file: usize, index: usize, last: bool) -> String {
+    format!("part-{file:06}-{index:06}{}.parquet", if last { "-last" } else { "" })
+}
+
+fn parse(name: &str) -> Option<((usize, usize), bool)> {
+    let stem = name.strip_prefix("part-")?.strip_suffix(".parquet")?;
+    let (stem, last) = stem.strip_suffix("-last").map_or((stem, false), |stem| (stem, true));
+    let (file, index) = stem.split_once('-')?;
+    Some(((file.parse().ok()?, index.parse().ok()?), last))
+}
+
+/// Writes rows to a Parquet file, which is there when all of them are.
+pub(crate) struct Writer<'f>(ArrowWriter<&'f mut File>);
+
+impl Writer<'_> {
+    pub(crate) fn push(&mut self, rows: &RecordBatch) -> Result<(), ParquetError> {
+        self.0.write(rows)
+    }
+}
+
+/// Lets `fill` write a file of Parquet under another name, which it then loses.
+pub(crate) fn parquet(
+    path: &Path,
+    schema: SchemaRef,
+    fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let cannot = |error: ParquetError| Failure::Write { path: path.into(), source: io::Error::other(error) };
+    whole(path, |file| {
+        let level = Compression::ZSTD(ZstdLevel::try_new(1).expect("it is a level"));
+        let properties = WriterProperties::builder().set_compression(level).build();
+        // Without Arrow's own schema, others read plain strings, whatever layout they had here.
+        let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+        let mut writer = Writer(ArrowWriter::try_new_with_options(file, schema, options).map_err(cannot)?);
+        fill(&mut writer)?;
+        writer.0.close().map_err(cannot)?;
+        Ok(())
+    })
+}
+
+/// Lets `fill` write a file that is there whole or not at all, also after the power has failed.
+fn whole(path: &Path, fill: impl FnOnce(&mut File) -> Result<(), Failure>) -> Result<(), Failure> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = folder.join(format!(".tmp-{}-{name}", std::process::id()));
+    let written = File::create(&temporary).map_err(Failure::write(path)).and_then(|mut file| {
+        fill(&mut file)?;
+        file.sync_all().and_then(|()| fs::rename(&temporary, path)).map_err(Failure::write(path))
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_what_a_part_is() {
+        for part in [((0, 0), false), ((7, 1_000_000), true)] {
+            let ((file, index), last) = part;
+            assert_eq!(parse(&name(file, index, last)), Some(part));
+        }
+        assert_eq!(parse("part-1.parquet"), None);
+        assert_eq!(parse(MANIFEST), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! `verdigris-scan`: are the texts of a lake marked?
+//!
+//! | module | holds |
+//! |---|---|
+//! | `options` | what is asked |
+//! | `keys` | keys and tokenizers |
+//! | `inputs` | which files there are, and what is in them |
+//! | `documents` | files as one table |
+//! | `query` | a question to that table |
+//! | `scan` | a verdict for each document |
+//! | `parts` | a file in parts |
+//! | `folder` | where parts are written, and found again |
+//! | `manifest` | which scan a folder is of |
+//! | `tally` | what all documents come to |
+//! | `print`, `progress` | the terminal |
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a program has no public items")]
+
+mod documents;
+mod error;
+mod folder;
+mod inputs;
+mod keys;
+mod manifest;
+mod options;
+mod parts;
+mod print;
+mod progress;
+mod query;
+#[cfg(feature = "s3")]
+mod s3;
+mod scan;
+mod tally;
+
+use std::io;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::thread::available_parallelism;
+
+use clap::Parser;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures_util::future::{Either, select};
+
+use crate::error::Failure;
+use crate::keys::Keys;
+use crate::options::Options;
+
+/// Rows that are read and judged together.
+const BATCH: usize = 1024;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(&options) {
+        Ok(status) => status,
+        // Whoever reads has seen enough.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let between = |name: &str, value: f64| match value > 0.0 && value < 1.0 {
+        true => Ok(()),
+        false => Err(Failure::Usage(format!("{name} is {value}, but must be above 0 and below 1"))),
+    };
+    between("--level", options.level)?;
+    between("--fdr", options.fdr)?;
+    let threads = options.threads.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from);
+    let started = |error: &dyn std::fmt::Display| Failure::Usage(format!("cannot start {threads} threads: {error}"));
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|error| started(&error))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    runtime.map_err(|error| started(&error))?.block_on(async {
+        match select(pin!(ask(options, threads)), pin!(tokio::signal::ctrl_c())).await {
+            Either::Left((done, _)) => done,
+            Either::Right(_) => {
+                let rest =
+                    if options.sql.is_none() && options.output.is_some() { ": the same command goes on" } else { "" };
+                Err(Failure::Usage(format!("stopped{rest}")))
+            }
+        }
+    })
+}
+
+async fn ask(options: &Options, threads: usize) -> Result<ExitCode, Failure> {
+    let keys = Keys::load(options)?;
+    if !options.quiet {
+        keys.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    }
+    // Documents of a scan come in their order, so one file is read at a time; a query needs none.
+    let readers = if options.sql.is_some() { threads } else { 1 };
+    let config = SessionConfig::new().with_batch_size(BATCH).with_target_partitions(readers);
+    let context = SessionContext::new_with_config(config);
+    let output = options.output.as_deref().filter(|_| options.sql.is_none());
+    let inputs = inputs::inputs(&context, &options.inputs, output).await?;
+    match &options.sql {
+        Some(sql) => query::query(options, sql, &context, keys, inputs).await,
+        None => scan::scan(options, &context, keys, inputs).await,
+    }
+}

@@ -1,0 +1,100 @@
+//! A file in parts, each of which is judged, written and, after a kill, found again as a whole.
+
+use std::panic::AssertUnwindSafe;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use futures_util::{FutureExt, Stream, StreamExt, stream};
+
+/// A part ends with the batch that brings it to so many rows, or to so many bytes of text. Which rows are in a part must
+/// depend on the file alone: a scan that goes on counts on that.
+const ROWS: usize = 16 << 10;
+const BYTES: usize = 32 << 20;
+
+/// Rows that follow each other in a file.
+pub(crate) struct Part {
+    pub(crate) index: usize,
+    /// Whether the file ends with it.
+    pub(crate) last: bool,
+    pub(crate) batches: Vec<RecordBatch>,
+}
+
+/// The parts of a stream of rows, at least one. `bytes` says how much text there is in a batch. Where a row cannot be
+/// read, the rows before it are a part, and the error comes after that.
+pub(crate) fn parts(
+    rows: SendableRecordBatchStream,
+    bytes: impl Fn(&RecordBatch) -> usize,
+) -> impl Stream<Item = Result<Part>> {
+    let reading = Reading { rows, next: None, index: 0, done: false, fault: None };
+    stream::unfold((reading, bytes), async |(mut reading, bytes)| {
+        let part = reading.part(&bytes).await?;
+        Some((part, (reading, bytes)))
+    })
+}
+
+struct Reading {
+    rows: SendableRecordBatchStream,
+    /// The first batch of the next part.
+    next: Option<RecordBatch>,
+    index: usize,
+    done: bool,
+    fault: Option<DataFusionError>,
+}
+
+impl Reading {
+    /// The next batch that has rows. Libraries that panic on a damaged file have failed, and nothing more.
+    async fn batch(&mut self) -> Option<RecordBatch> {
+        if self.fault.is_some() {
+            return None;
+        }
+        loop {
+            let next = AssertUnwindSafe(self.rows.next()).catch_unwind().await;
+            match next {
+                Ok(Some(Ok(batch))) if batch.num_rows() == 0 => {}
+                Ok(Some(Ok(batch))) => return Some(batch),
+                Ok(None) => return None,
+                Ok(Some(Err(fault))) => self.fault = Some(fault),
+                Err(_) => self.fault = Some(DataFusionError::Execution("the file is damaged".into())),
+            }
+            if self.fault.is_some() {
+                return None;
+            }
+        }
+    }
+
+    async fn part(&mut self, bytes: &impl Fn(&RecordBatch) -> usize) -> Option<Result<Part>> {
+        if let Some(fault) = self.fault.take() {
+            self.done = true;
+            return Some(Err(fault));
+        }
+        if self.done {
+            return None;
+        }
+        let mut next = match self.next.take() {
+            Some(batch) => Some(batch),
+            None => self.batch().await,
+        };
+        let (mut batches, mut size, mut rows) = (Vec::new(), 0, 0);
+        while let Some(batch) = next {
+            size += bytes(&batch);
+            rows += batch.num_rows();
+            batches.push(batch);
+            next = self.batch().await;
+            if size >= BYTES || rows >= ROWS {
+                break;
+            }
+        }
+        if batches.is_empty()
+            && let Some(fault) = self.fault.take()
+        {
+            self.done = true;
+            return Some(Err(fault));
+        }
+        self.next = next;
+        let last = self.next.is_none() && self.fault.is_none();
+        self.done = last;
+        self.index += 1;
+        Some(Ok(Part { index: self.index - 1, last, batches }))
+    }
+}

@@ -1,0 +1,294 @@
+//! `verdigris_combine`: the texts of a group, such as those of one author, as one evidence.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `pool` | observations of many texts, each once |
+//! | `group` | the texts of one group |
+//! | `state` | groups as columns, from one executor to another |
+
+mod group;
+mod pool;
+mod state;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, StringArray, StructArray, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use datafusion::common::ScalarValue;
+use datafusion::common::utils::take_function_args;
+use datafusion::error::Result;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
+};
+use rayon::prelude::*;
+use verdigris_detector::watermark::Scheme;
+use verdigris_detector::{Evidence, Judgement};
+
+use crate::error::JudgeError;
+use crate::judges::{Asked, Judge, Judges};
+use crate::texts::{Texts, check};
+use crate::verdict::Figures;
+use group::{Addition, Group, scheme};
+
+const NAME: &str = "verdigris_combine";
+
+pub(crate) fn function(judges: &Arc<Judges>) -> AggregateUDF {
+    // Types are checked in `return_type`: a cast of texts would copy them.
+    AggregateUDF::from(Combine { asked: Asked(judges.clone()), signature: Signature::any(2, Volatility::Immutable) })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Combine {
+    asked: Asked,
+    signature: Signature,
+}
+
+impl AggregateUDFImpl for Combine {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        check(NAME, arguments)?;
+        Ok(DataType::Struct(combined_fields()))
+    }
+
+    fn state_fields(&self, _: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        Ok(state::fields())
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(Alone(Groups::new(self.asked.clone(), 1))))
+    }
+
+    fn groups_accumulator_supported(&self, _: AccumulatorArgs<'_>) -> bool {
+        true
+    }
+
+    fn create_groups_accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(Box::new(Groups::new(self.asked.clone(), 0)))
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+}
+
+/// Groups by their indices.
+struct Groups {
+    asked: Asked,
+    groups: Vec<Group>,
+}
+
+impl Groups {
+    fn new(asked: Asked, groups: usize) -> Self {
+        let mut new = Self { asked, groups: Vec::new() };
+        new.resize(groups);
+        new
+    }
+
+    fn resize(&mut self, groups: usize) {
+        self.groups.resize_with(groups, Group::default);
+    }
+
+    /// Reads texts on all cores, and adds what they say to the group of each row.
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        group: impl Fn(usize) -> usize,
+        takes: impl Fn(usize) -> bool,
+    ) -> Result<()> {
+        let [texts, ids] = take_function_args(NAME, values)?;
+        let (texts, ids) = (Texts::of(texts, NAME)?, Texts::of(ids, NAME)?);
+        let mut judges: HashMap<&str, (Arc<Judge>, Arc<dyn Scheme>)> = HashMap::new();
+        let mut rows = Vec::with_capacity(texts.len());
+        for row in (0..texts.len()).filter(|&row| takes(row)) {
+            let (Some(text), Some(id)) = (texts.get(row), ids.get(row)) else { continue };
+            let id = id.map_err(|_| JudgeError::NotAnId { function: NAME.into(), kind: DataType::Binary })?;
+            if !judges.contains_key(id) {
+                let judge = self.asked.0.of(id)?;
+                judges.insert(id, (judge.clone(), scheme(judge)?));
+            }
+            rows.push((group(row), id, text));
+        }
+        let read: Vec<Addition> = rows
+            .par_iter()
+            .map(|&(_, id, text)| {
+                let (judge, scheme) = &judges[id];
+                Addition::of(judge, &**scheme, text)
+            })
+            .collect();
+        for ((group, id, _), read) in rows.into_iter().zip(read) {
+            let group = &mut self.groups[group];
+            group.under(&judges[id].0)?;
+            group.add(read);
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], group: impl Fn(usize) -> usize) -> Result<()> {
+        for (row, one) in state::read(states, &self.asked.0)?.into_iter().enumerate() {
+            self.groups[group(row)].merge(one)?;
+        }
+        Ok(())
+    }
+}
+
+impl GroupsAccumulator for Groups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total: usize,
+    ) -> Result<()> {
+        self.resize(total);
+        let takes = |row| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
+        self.update(values, |row| groups[row], takes)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
+        self.resize(total);
+        self.merge(states, |row| groups[row])
+    }
+
+    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        Ok(Arc::new(combined(emit.take_needed(&mut self.groups))?))
+    }
+
+    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
+        Ok(state::write(&mut emit.take_needed(&mut self.groups)))
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        let rows = values.first().map_or(0, |texts| texts.len());
+        let each: Vec<usize> = (0..rows).collect();
+        let mut alone = Self::new(self.asked.clone(), rows);
+        alone.update_batch(values, &each, filter, rows)?;
+        alone.state(EmitTo::All)
+    }
+
+    fn size(&self) -> usize {
+        self.groups.iter().map(Group::size).sum()
+    }
+}
+
+/// One group, where a query has no others.
+struct Alone(Groups);
+
+impl std::fmt::Debug for Alone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(NAME)
+    }
+}
+
+impl Accumulator for Alone {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.update(values, |_| 0, |_| true)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.0.merge(states, |_| 0)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let found = combined(std::mem::take(&mut self.0.groups))?;
+        self.0.resize(1);
+        ScalarValue::try_from_array(&found, 0)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let columns = state::write(&mut self.0.groups);
+        columns.iter().map(|column| ScalarValue::try_from_array(column, 0)).collect()
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+}
+
+/// The columns of a group's verdict. All are null where the group has no text.
+pub fn combined_fields() -> Fields {
+    let of = |name: &str, kind| Field::new(name, kind, true);
+    Fields::from(vec![
+        of("documents", DataType::UInt64),
+        of("faulty", DataType::UInt64),
+        of("verdict", DataType::Utf8),
+        of("marked", DataType::Boolean),
+        of("p", DataType::Float64),
+        of("log10_p", DataType::Float64),
+        of("z", DataType::Float64),
+        of("tokens", DataType::UInt64),
+        of("scored", DataType::UInt64),
+        of("score", DataType::Float64),
+        of("expected", DataType::Float64),
+        of("sampled", DataType::Float64),
+        of("key_id", DataType::Utf8),
+        of("dialect", DataType::Utf8),
+        of("error", DataType::Utf8),
+    ])
+}
+
+/// What became of a group.
+struct Combined {
+    group: Group,
+    found: Option<(Arc<Judge>, Evidence)>,
+}
+
+impl Combined {
+    /// What is told of it; a group of which no text could be judged has no figures.
+    fn figures(&self) -> Option<Figures<'_>> {
+        let (judge, evidence) = self.found.as_ref().filter(|_| self.group.documents > 0)?;
+        Some(Figures::of(&Judgement::of(judge.key(), *evidence), judge.level()))
+    }
+}
+
+fn combined(groups: Vec<Group>) -> Result<StructArray> {
+    let found = |mut group: Group| Ok(Combined { found: group.evidence()?, group });
+    let all: Vec<Combined> = groups.into_iter().map(found).collect::<Result<_, JudgeError>>()?;
+    let figures: Vec<Option<Figures<'_>>> = all.iter().map(Combined::figures).collect();
+    let is_there = |one: &Combined| one.found.is_some();
+    let verdicts = all.iter().zip(&figures).map(|(one, figures)| match figures {
+        Some(figures) => Some(figures.verdict),
+        None => is_there(one).then_some("error"),
+    });
+    let errors = all.iter().zip(&figures).map(|(one, figures)| {
+        let short = figures.as_ref().and_then(|figures| figures.error.as_deref());
+        short.or(one.group.error.as_deref())
+    });
+    let numbers = |value: fn(&Figures<'_>) -> f64| -> ArrayRef {
+        Arc::new(figures.iter().map(|figures| figures.as_ref().map(value)).collect::<Float64Array>())
+    };
+    let counts = |value: fn(&Figures<'_>) -> u64| -> ArrayRef {
+        Arc::new(figures.iter().map(|figures| figures.as_ref().map(value)).collect::<UInt64Array>())
+    };
+    let of_groups = |value: fn(&Group) -> u64| -> ArrayRef {
+        Arc::new(all.iter().map(|one| is_there(one).then(|| value(&one.group))).collect::<UInt64Array>())
+    };
+    let columns: [ArrayRef; 15] = [
+        of_groups(|group| group.documents),
+        of_groups(|group| group.faulty),
+        Arc::new(verdicts.collect::<StringArray>()),
+        Arc::new(figures.iter().map(|figures| figures.as_ref().map(|one| one.marked)).collect::<BooleanArray>()),
+        numbers(|figures| figures.p),
+        numbers(|figures| figures.log10_p),
+        numbers(|figures| figures.z),
+        counts(|figures| figures.tokens),
+        counts(|figures| figures.scored),
+        numbers(|figures| figures.score),
+        numbers(|figures| figures.expected),
+        numbers(|figures| figures.sampled),
+        Arc::new(figures.iter().map(|figures| figures.as_ref().map(|one| one.key_id)).collect::<StringArray>()),
+        Arc::new(figures.iter().map(|figures| figures.as_ref().map(|one| one.dialect)).collect::<StringArray>()),
+        Arc::new(errors.collect::<StringArray>()),
+    ];
+    let there = all.iter().map(is_there).collect();
+    Ok(StructArray::new(combined_fields(), columns.into(), Some(there)))
+}

@@ -1,0 +1,180 @@
+//! Keys by their ids, each with the tokenizer that it was made for.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use verdigris_detector::watermark::DEFAULT_LEVEL;
+use verdigris_detector::{DetectError, Key, Look, Reader};
+
+use crate::error::JudgeError;
+use crate::texts::{NotUtf8, Texts};
+use crate::verdict::{Figures, Found};
+
+/// The longest text that is judged, in bytes: 16 MiB. Judging takes some thirty times as much memory.
+pub const LONGEST: usize = 16 << 20;
+
+/// Who judges a text: a tokenizer, and keys for it, all of which are looked for and paid for.
+pub struct Judge {
+    reader: Reader,
+    keys: Vec<Key>,
+    level: f64,
+}
+
+impl Judge {
+    /// A judge that calls a text marked at a p-value of at most `level`.
+    ///
+    /// # Errors
+    /// [`JudgeError::Key`] without a key, and where one cannot be used; [`JudgeError::NoTokenizer`] where one was made
+    /// for another tokenizer.
+    pub fn new(reader: Reader, keys: impl IntoIterator<Item = Key>, level: f64) -> Result<Self, JudgeError> {
+        let keys: Vec<Key> = keys.into_iter().collect();
+        for key in &keys {
+            reader.fits(key).map_err(JudgeError::NoTokenizer)?;
+            match key.payload_bits() {
+                Some(_) => drop(key.payload_reader().map_err(DetectError::from)?),
+                None => drop(key.scheme().map_err(DetectError::from)?),
+            }
+        }
+        if keys.is_empty() {
+            return Err(DetectError::NoKey.into());
+        }
+        Ok(Self { reader, keys, level })
+    }
+
+    /// What becomes of a text. It is looked at as `verdigris detect` does unless it is told otherwise.
+    pub fn text(&self, text: &str) -> Found<'_> {
+        if text.len() > LONGEST {
+            let (bytes, most) = (text.len(), LONGEST);
+            return Found::Fault(format!(
+                "it has {bytes} bytes, and at most {most} are judged in a table: cut it, or give it to `verdigris detect`"
+            ));
+        }
+        let keys: Vec<&Key> = self.keys.iter().collect();
+        let look = Look { tokens: false, ..Look::default() };
+        match self.reader.judge(&keys, text, &look) {
+            Ok(judgement) => Found::Judged(Figures::of(&judgement, self.level)),
+            Err(fault) => Found::Fault(fault.to_string()),
+        }
+    }
+
+    /// What becomes of the texts of a column, on all cores.
+    ///
+    /// # Errors
+    /// [`JudgeError::NotText`] where the column holds none; `asked` is who wants to know.
+    pub fn column(
+        &self,
+        texts: &dyn datafusion::arrow::array::Array,
+        asked: &str,
+    ) -> Result<Vec<Found<'_>>, JudgeError> {
+        let texts = Texts::of(texts, asked)?;
+        Ok((0..texts.len()).into_par_iter().map(|row| self.cell(texts.get(row))).collect())
+    }
+
+    pub(crate) fn cell(&self, text: Option<Result<&str, NotUtf8>>) -> Found<'_> {
+        match text {
+            None => Found::Missing,
+            Some(Ok(text)) => self.text(text),
+            Some(Err(fault)) => Found::Fault(fault.to_string()),
+        }
+    }
+
+    pub(crate) fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Its key: the first, where there are several.
+    pub(crate) fn key(&self) -> &Key {
+        &self.keys[0]
+    }
+
+    pub(crate) fn level(&self) -> f64 {
+        self.level
+    }
+}
+
+/// Judges by the ids of their keys. Neither `Debug` nor any error shows more of a key than its id.
+pub struct Judges(BTreeMap<String, Arc<Judge>>);
+
+impl Judges {
+    /// A judge for each key, at the usual level (1e-5): with that of the tokenizers which the key was made for.
+    ///
+    /// # Errors
+    /// [`JudgeError::NoTokenizer`] where none was, [`JudgeError::TwoKeys`] where two keys have one id, and
+    /// [`JudgeError::Key`] without a key.
+    pub fn new(
+        readers: impl IntoIterator<Item = Reader>,
+        keys: impl IntoIterator<Item = Key>,
+    ) -> Result<Self, JudgeError> {
+        Self::at_level(readers, keys, DEFAULT_LEVEL)
+    }
+
+    /// As [`Judges::new`], at another level.
+    ///
+    /// # Errors
+    /// As [`Judges::new`].
+    pub fn at_level(
+        readers: impl IntoIterator<Item = Reader>,
+        keys: impl IntoIterator<Item = Key>,
+        level: f64,
+    ) -> Result<Self, JudgeError> {
+        let readers: Vec<Reader> = readers.into_iter().collect();
+        let mut judges = BTreeMap::new();
+        for key in keys {
+            let fitting = readers.iter().find(|reader| reader.fits(&key).is_ok()).or(readers.first());
+            let reader = fitting.ok_or(DetectError::NoKey)?.clone();
+            let judge = Judge::new(reader, [key], level)?;
+            match judges.entry(judge.key().id().to_owned()) {
+                Entry::Vacant(free) => drop(free.insert(Arc::new(judge))),
+                Entry::Occupied(taken) if taken.get().key().marks_as(judge.key()) => {}
+                Entry::Occupied(taken) => return Err(JudgeError::TwoKeys(taken.key().clone())),
+            }
+        }
+        if judges.is_empty() {
+            return Err(DetectError::NoKey.into());
+        }
+        Ok(Self(judges))
+    }
+
+    /// The judge of a key's id.
+    ///
+    /// # Errors
+    /// [`JudgeError::UnknownKey`], which lists the ids that there are.
+    pub fn of(&self, id: &str) -> Result<&Arc<Judge>, JudgeError> {
+        let unknown = || JudgeError::UnknownKey { id: id.to_owned(), ids: self.ids().map(str::to_owned).collect() };
+        self.0.get(id).ok_or_else(unknown)
+    }
+
+    /// The ids of all keys.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+/// The ids alone.
+impl fmt::Debug for Judges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Judges").field(&self.0.keys()).finish()
+    }
+}
+
+/// The judges that a function asks. Functions are the same where these are: DataFusion compares expressions.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked(pub(crate) Arc<Judges>);
+
+impl PartialEq for Asked {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Asked {}
+
+impl Hash for Asked {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}

@@ -1,0 +1,63 @@
+//! Is a text marked? As functions of [DataFusion](datafusion), over columns of any size.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use datafusion::prelude::SessionContext;
+//! use verdigris_datafusion::{Judges, register};
+//! use verdigris_detector::{Key, Marking, Reader, Tokenizer};
+//!
+//! # tokio::runtime::Runtime::new()?.block_on(async {
+//! let tokenizer = Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json"))?;
+//! let reader = Reader::new(tokenizer);
+//! let key = Key::generate(Marking::default(), reader.vocabulary()).with_id("mine")?;
+//!
+//! let context = SessionContext::new();
+//! register(&context, &Arc::new(Judges::new([reader], [key])?));
+//! let found = context.sql("SELECT verdigris_p('Nobody has marked this text.', 'mine') AS p").await?;
+//! assert_eq!(found.count().await?, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | function | gives |
+//! |---|---|
+//! | `verdigris_p(text, key_id)` | the p-value, null where there is none |
+//! | `verdigris_detect(text, key_id)` | everything about the text: a struct of [`verdict_fields`] |
+//! | `verdigris_combine(text, key_id)` | an aggregate: the texts of a group as one evidence, a struct of [`combined_fields`] |
+//!
+//! A query names keys by their ids. The keys themselves are with whoever executes it, in [`Judges`]: they stand in no
+//! plan, no message, and no `Debug`.
+//!
+//! Texts are judged on rayon's threads, those of a batch side by side; DataFusion's own threads wait meanwhile.
+#![forbid(unsafe_code)]
+
+mod combine;
+mod error;
+mod judges;
+mod scalar;
+mod texts;
+mod verdict;
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::prelude::SessionContext;
+
+pub use combine::combined_fields;
+pub use error::JudgeError;
+pub use judges::{Judge, Judges, LONGEST};
+pub use texts::{check_text, text_bytes};
+pub use verdict::{Found, verdict_fields, verdicts};
+
+/// The functions, for a registry of one's own, such as those of executors far away.
+pub fn functions(judges: &Arc<Judges>) -> (Vec<ScalarUDF>, Vec<AggregateUDF>) {
+    (scalar::functions(judges), vec![combine::function(judges)])
+}
+
+/// Makes the functions known to a context, with the keys that they may use.
+pub fn register(context: &SessionContext, judges: &Arc<Judges>) {
+    let (scalars, aggregates) = functions(judges);
+    scalars.into_iter().for_each(|function| context.register_udf(function));
+    aggregates.into_iter().for_each(|function| context.register_udaf(function));
+}

@@ -1,0 +1,131 @@
+//! A column of texts, in whatever layout it comes: nothing is copied.
+
+use std::str;
+
+use datafusion::arrow::array::{
+    Array, AsArray, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringArray, StringViewArray,
+};
+use datafusion::arrow::datatypes::DataType;
+
+use crate::error::JudgeError;
+
+/// Bytes of a column without a type of text that are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is not UTF-8: it goes wrong at byte {0}; convert it first")]
+pub(crate) struct NotUtf8(usize);
+
+/// Texts by their rows.
+pub(crate) enum Texts<'a> {
+    /// A column of nothing.
+    Null(usize),
+    Short(&'a StringArray),
+    Long(&'a LargeStringArray),
+    View(&'a StringViewArray),
+    /// As old writers of Parquet leave it.
+    Bytes(&'a BinaryArray),
+    LongBytes(&'a LargeBinaryArray),
+    BytesView(&'a BinaryViewArray),
+    Dictionary {
+        keys: Vec<usize>,
+        rows: &'a dyn Array,
+        values: Box<Texts<'a>>,
+    },
+}
+
+impl<'a> Texts<'a> {
+    /// Texts of a column; `asked` is who wants to know.
+    pub(crate) fn of(column: &'a dyn Array, asked: &str) -> Result<Self, JudgeError> {
+        Ok(match column.data_type() {
+            DataType::Null => Self::Null(column.len()),
+            DataType::Utf8 => Self::Short(column.as_string()),
+            DataType::LargeUtf8 => Self::Long(column.as_string()),
+            DataType::Utf8View => Self::View(column.as_string_view()),
+            DataType::Binary => Self::Bytes(column.as_binary()),
+            DataType::LargeBinary => Self::LongBytes(column.as_binary()),
+            DataType::BinaryView => Self::BytesView(column.as_binary_view()),
+            DataType::Dictionary(_, values) if is_text(values) => {
+                let dictionary = column.as_any_dictionary();
+                let values = Box::new(Self::of(&**dictionary.values(), asked)?);
+                // Of nothing but nulls there are no values, and then no keys.
+                let keys = if values.len() == 0 { vec![0; column.len()] } else { dictionary.normalized_keys() };
+                Self::Dictionary { keys, rows: dictionary.keys(), values }
+            }
+            kind => return Err(JudgeError::NotText { function: asked.to_owned(), kind: kind.clone() }),
+        })
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Null(rows) => *rows,
+            Self::Short(texts) => texts.len(),
+            Self::Long(texts) => texts.len(),
+            Self::View(texts) => texts.len(),
+            Self::Bytes(texts) => texts.len(),
+            Self::LongBytes(texts) => texts.len(),
+            Self::BytesView(texts) => texts.len(),
+            Self::Dictionary { rows, .. } => rows.len(),
+        }
+    }
+
+    /// The text of a row, if it has one.
+    pub(crate) fn get(&self, row: usize) -> Option<Result<&str, NotUtf8>> {
+        let utf8 = |bytes| str::from_utf8(bytes).map_err(|error| NotUtf8(error.valid_up_to()));
+        match self {
+            Self::Null(_) => None,
+            Self::Short(texts) => texts.is_valid(row).then(|| Ok(texts.value(row))),
+            Self::Long(texts) => texts.is_valid(row).then(|| Ok(texts.value(row))),
+            Self::View(texts) => texts.is_valid(row).then(|| Ok(texts.value(row))),
+            Self::Bytes(texts) => texts.is_valid(row).then(|| utf8(texts.value(row))),
+            Self::LongBytes(texts) => texts.is_valid(row).then(|| utf8(texts.value(row))),
+            Self::BytesView(texts) => texts.is_valid(row).then(|| utf8(texts.value(row))),
+            Self::Dictionary { keys, rows, values } => {
+                if rows.is_valid(row) {
+                    values.get(keys[row])
+                } else {
+                    None
+                }
+            }
+        }
+    }
+}
+
+/// Whether columns of a type hold texts.
+fn is_text(kind: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, Dictionary, LargeBinary, LargeUtf8, Null, Utf8, Utf8View};
+    match kind {
+        Null | Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView => true,
+        Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+/// Refuses a type whose columns hold no texts; `asked` is who wants to know.
+///
+/// # Errors
+/// [`JudgeError::NotText`].
+pub fn check_text(kind: &DataType, asked: &str) -> Result<(), JudgeError> {
+    match is_text(kind) {
+        true => Ok(()),
+        false => Err(JudgeError::NotText { function: asked.to_owned(), kind: kind.clone() }),
+    }
+}
+
+/// How many bytes the texts of a column have.
+///
+/// # Errors
+/// [`JudgeError::NotText`] where it holds none.
+pub fn text_bytes(column: &dyn Array) -> Result<usize, JudgeError> {
+    let texts = Texts::of(column, "this")?;
+    Ok((0..texts.len()).filter_map(|row| texts.get(row)?.ok()).map(str::len).sum())
+}
+
+/// Refuses what is no pair of texts and ids of keys.
+pub(crate) fn check(function: &str, arguments: &[DataType]) -> Result<(), JudgeError> {
+    let [text, id] = arguments else { return Ok(()) };
+    check_text(text, function)?;
+    if !is_text(id) {
+        return Err(JudgeError::NotAnId { function: function.to_owned(), kind: id.clone() });
+    }
+    Ok(())
+}

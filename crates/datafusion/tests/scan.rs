@@ -1,0 +1,355 @@
+//! The program, run as users run it, on files as they have them.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::datatypes::{Float64Type, Int64Type};
+use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::Value;
+
+use common::{SECRET, judged_by_program, key, marked, plain, write_parquet};
+
+/// A folder with a key, and what to do in it.
+struct Lake {
+    folder: tempfile::TempDir,
+}
+
+impl Lake {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        key("mine").save(&folder.path().join("my.key")).unwrap();
+        std::fs::create_dir(folder.path().join("lake")).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), contents).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_verdigris-scan"));
+        command.current_dir(self.folder.path()).args(arguments);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(&[arguments, &["--key", "my.key"]].concat()).output().unwrap()
+    }
+
+    /// What is printed where all goes well.
+    fn lines(&self, arguments: &[&str]) -> Vec<Value> {
+        let done = self.run(arguments);
+        assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
+        let out = String::from_utf8(done.stdout).unwrap();
+        out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The one line that is said where it does not.
+    fn fault(&self, arguments: &[&str]) -> String {
+        let done = self.run(arguments);
+        let told = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{told}");
+        assert_eq!(told.trim_end().lines().count(), 1, "one line: {told}");
+        assert!(!told.contains(SECRET));
+        told
+    }
+}
+
+fn some(texts: impl IntoIterator<Item = String>) -> Vec<Option<String>> {
+    texts.into_iter().map(Some).collect()
+}
+
+/// All rows of a folder of parts, in their order.
+fn rows(folder: &Path) -> Vec<RecordBatch> {
+    let mut parts: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    parts.retain(|part| part.extension().is_some_and(|kind| kind == "parquet"));
+    parts.sort();
+    let read = |part: &PathBuf| ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(part).unwrap()).unwrap();
+    let all = parts.iter().flat_map(|part| read(part).with_batch_size(1 << 20).build().unwrap());
+    all.map(Result::unwrap).collect()
+}
+
+/// Rows as one table.
+fn table(folder: &Path) -> RecordBatch {
+    let rows = rows(folder);
+    datafusion::arrow::compute::concat_batches(&rows[0].schema(), &rows).unwrap()
+}
+
+#[test]
+fn every_format_gives_what_the_main_program_gives_to_the_last_digit() {
+    let lake = Lake::new();
+    let mut texts: Vec<String> = marked(&lake.path("my.key"), 5).into_iter().chain((0..15).map(plain)).collect();
+    texts.push("with \"quotes\",\nlines, and caf\u{65}\u{301}".into());
+    let want = judged_by_program(&lake.path("my.key"), &texts);
+    let json: String =
+        texts.iter().map(|text| serde_json::json!({"text": text, "n": 1.5}).to_string() + "\n").collect();
+    let csv: String = texts.iter().map(|text| format!("1,\"{}\"\n", text.replace('"', "\"\""))).collect();
+    let csv = format!("id,text\n{csv}");
+    write_parquet(&lake.path("lake/a.parquet"), &some(texts.clone()), 7);
+    lake.write("lake/b.jsonl", &json);
+    lake.write("lake/c.csv", &csv);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(json.as_bytes()).unwrap();
+    lake.write("lake/d.jsonl.gz", gzip.finish().unwrap());
+    lake.write("lake/e.ndjson.zst", zstd::encode_all(json.as_bytes(), 1).unwrap());
+    let mut bzip = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    bzip.write_all(csv.as_bytes()).unwrap();
+    lake.write("lake/f.csv.bz2", bzip.finish().unwrap());
+    let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    xz.write_all(json.as_bytes()).unwrap();
+    lake.write("lake/g.json.xz", xz.finish().unwrap());
+    lake.write("lake/h.tsv", format!("text\tid\n{}\t5\n", texts[0]));
+    lake.write("lake/notes.txt", "not a document");
+    lake.write("lake/_manifest.json", "{}");
+    let names = ["a.parquet", "b.jsonl", "c.csv", "d.jsonl.gz", "e.ndjson.zst", "f.csv.bz2", "g.json.xz"];
+    let found = lake.lines(&["lake", "--json", "--quiet"]);
+    assert_eq!(found.len(), 7 * texts.len() + 1);
+    for (file, found) in names.iter().zip(found.chunks(texts.len())) {
+        for ((text, want), found) in texts.iter().zip(&want).zip(found) {
+            assert_eq!(found["text"], text.as_str());
+            assert!(found["file"].as_str().unwrap().ends_with(file));
+            for field in [
+                "p", "log10_p", "z", "tokens", "scored", "score", "expected", "looks", "key_id", "dialect", "verdict",
+                "error",
+            ] {
+                assert_eq!(found[field], want[field], "{field} of {text:?} in {file}");
+            }
+        }
+    }
+    // A part of the lake by a pattern, and nothing twice.
+    let some = lake.lines(&["lake/*.csv", "lake/c.csv", "lake/b.jsonl", "--json", "--quiet"]);
+    assert_eq!(some.len(), 2 * texts.len());
+    // As one table in a query, whatever columns each file has.
+    let sql = "SELECT count(*) AS documents, count(DISTINCT file) AS files, count(n) AS n, \
+               sum(CASE WHEN verdigris_p(text, 'mine') <= 1e-5 THEN 1 ELSE 0 END) AS marked FROM documents";
+    let counted = lake.lines(&["lake", "--json", "--quiet", "--sql", sql]);
+    let marked = want.iter().filter(|line| line["verdict"] == "marked").count();
+    let documents = 7 * texts.len() + 1;
+    assert_eq!(
+        counted[0],
+        serde_json::json!({"documents": documents, "files": 8, "n": 4 * texts.len(),
+                                              "marked": 7 * marked + 1})
+    );
+}
+
+#[test]
+fn names_of_files_are_taken_as_they_are() {
+    let lake = Lake::new();
+    for name in ["a b.jsonl", "c[1].jsonl", "d%20é.jsonl", "e#?.jsonl"] {
+        lake.write(&format!("lake/{name}"), format!("{{\"text\": \"{name}\"}}\n"));
+        let found = lake.lines(&[&format!("lake/{name}"), "--json", "--quiet"]);
+        assert_eq!(found[0]["text"], name);
+        assert!(found[0]["file"].as_str().unwrap().ends_with(name), "{found:?}");
+    }
+    assert_eq!(lake.lines(&["lake/", "--json", "--quiet"]).len(), 4);
+}
+
+#[test]
+fn a_scan_that_is_killed_goes_on_without_a_doubled_or_lost_row() {
+    let lake = Lake::new();
+    let marked = marked(&lake.path("my.key"), 3);
+    let texts: Vec<Option<String>> = (0..50_000)
+        .map(|i| match i {
+            _ if i % 5000 == 17 => Some(marked[i % 3].clone()),
+            _ if i % 700 == 1 => None,
+            _ => Some(plain(i)),
+        })
+        .collect();
+    write_parquet(&lake.path("lake/a.parquet"), &texts[..40_000], 10_000);
+    write_parquet(&lake.path("lake/b.parquet"), &texts[40_000..], 3000);
+    let whole = lake.lines(&["lake", "--json", "-o", "whole"]);
+    assert_eq!((&whole[0]["documents"], &whole[0]["resumed"]), (&50_000.into(), &0.into()));
+    assert_eq!(whole[0]["marked_at_level"], 10);
+
+    let arguments = ["lake", "--key", "my.key", "--quiet", "-o", "killed"];
+    let parts = || {
+        let names = lake.path("killed").read_dir().map(|all| all.map(|one| one.unwrap().file_name()).collect());
+        let names: Vec<std::ffi::OsString> = names.unwrap_or_default();
+        names.iter().filter(|name| name.to_string_lossy().starts_with("part-")).count()
+    };
+    let mut kills = 0;
+    for wanted in [1, 2] {
+        let mut child = lake.command(&arguments).spawn().unwrap();
+        let began = Instant::now();
+        while parts() < wanted && began.elapsed() < Duration::from_secs(120) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        kills += usize::from(!child.wait().unwrap().success());
+        assert!(parts() >= wanted);
+    }
+    assert_eq!(kills, 2, "it was at work when it was killed");
+    assert!(parts() < 4, "it was not about to end");
+    // What a kill in the middle of a file leaves.
+    lake.write("killed/.tmp-1-part-000000-000001.parquet", "half a part");
+    let rest = lake.lines(&["lake", "--json", "-o", "killed"]);
+    assert!(rest[0]["resumed"].as_u64().unwrap() >= 16_384, "{rest:?}");
+    for same in ["documents", "judged", "missing", "marked_at_fdr", "p_at_fdr", "marked_at_level"] {
+        assert_eq!(rest[0][same], whole[0][same], "{same}");
+    }
+    let (killed, whole) = (table(&lake.path("killed")), table(&lake.path("whole")));
+    assert_eq!(killed, whole, "row for row");
+    let ids = whole.column_by_name("id").unwrap().as_primitive::<Int64Type>();
+    assert!(ids.values().iter().copied().eq((0..40_000).chain(0..10_000)));
+    let texts_there = whole.column_by_name("text").unwrap().as_string::<i32>();
+    assert!(texts_there.iter().eq(texts.iter().map(Option::as_deref)));
+    assert!(!std::fs::exists(lake.path("killed/.tmp-1-part-000000-000001.parquet")).unwrap());
+
+    // Once more: nothing is left to do. With anything changed: nothing is mixed.
+    let again = lake.lines(&["lake", "--json", "-o", "killed"]);
+    assert_eq!(again[0]["resumed"], 50_000);
+    assert!(
+        lake.fault(&["lake", "-o", "killed", "--level", "1e-3"]).contains("holds another scan: its --level is 0.00001")
+    );
+    assert!(lake.fault(&["lake/a.parquet", "-o", "killed"]).contains("b.parquet has changed since, or is not read"));
+    write_parquet(&lake.path("lake/b.parquet"), &texts[..10], 10);
+    assert!(lake.fault(&["lake", "-o", "killed"]).contains("b.parquet has changed since"));
+    assert!(lake.fault(&["lake", "-o", "lake"]).contains("no folder of a scan, and it is not empty"));
+}
+
+#[test]
+fn false_finds_are_bounded_and_counted_over_all_documents() {
+    let lake = Lake::new();
+    let marked = marked(&lake.path("my.key"), 8);
+    let texts = (0..2000).map(|i| if i < 8 { marked[i].clone() } else { plain(i) });
+    write_parquet(&lake.path("lake/a.parquet"), &some(texts), 500);
+    let summary = lake.lines(&["lake", "--json", "-o", "out", "--fdr", "0.1"]).remove(0);
+    let p = table(&lake.path("out"));
+    let mut p: Vec<f64> = p.column_by_name("p").unwrap().as_primitive::<Float64Type>().values().to_vec();
+    assert!(p[..8].iter().all(|&p| p < 1e-5));
+    p.sort_by(f64::total_cmp);
+    let finds = (1..=p.len()).rev().find(|&k| p[k - 1] <= 0.1 * k as f64 / p.len() as f64).unwrap();
+    assert_eq!((&summary["marked_at_fdr"], &summary["p_at_fdr"]), (&finds.into(), &p[finds - 1].into()));
+    assert!(finds >= 8);
+    let kept: Value = serde_json::from_slice(&std::fs::read(lake.path("out/_summary.json")).unwrap()).unwrap();
+    assert_eq!(kept, summary);
+}
+
+#[test]
+fn a_damaged_page_loses_nothing_before_it_and_nothing_else() {
+    let lake = Lake::new();
+    write_parquet(&lake.path("lake/a.parquet"), &some((0..40_000).map(plain)), 4000);
+    write_parquet(&lake.path("lake/b.parquet"), &some((0..50).map(plain)), 50);
+    let mut bytes = std::fs::read(lake.path("lake/a.parquet")).unwrap();
+    let end = bytes.len() * 8 / 10;
+    bytes[end - 60_000..end].fill(0xff);
+    lake.write("lake/a.parquet", &bytes);
+    let done = lake.run(&["lake", "--json", "-o", "out"]);
+    let told = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2));
+    let line = told.lines().find(|line| line.starts_with("error: ")).unwrap();
+    assert!(line.contains("a.parquet cannot be read beyond its first ") && line.contains("; repair it, and scan it"));
+    let summary: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let before = summary["unreadable"][0]["documents"].as_u64().unwrap();
+    assert!((24_000..36_000).contains(&before), "{before}");
+    assert_eq!(summary["documents"], before + 50);
+    let all = table(&lake.path("out"));
+    assert_eq!(all.num_rows() as u64, before + 50);
+    let told = lake.fault(&["lake", "--sql", "SELECT max(verdigris_p(text, 'mine')) FROM documents"]);
+    assert!(told.starts_with("error: "), "{told}");
+    // A file that is none at all.
+    lake.write("lake/a.parquet", "not Parquet at all, whatever its name says");
+    let done = lake.run(&["lake", "--json", "-o", "out2"]);
+    let summary: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((done.status.code(), &summary["documents"]), (Some(2), &50.into()));
+    assert!(summary["unreadable"][0]["error"].as_str().unwrap().contains("cannot read"));
+}
+
+#[test]
+fn what_cannot_be_judged_is_told_in_its_row() {
+    let lake = Lake::new();
+    let texts = vec![None, Some(plain(1)), Some("a ".repeat(9 << 20)), Some(String::new()), None];
+    write_parquet(&lake.path("lake/a.parquet"), &texts, 2);
+    let found = lake.lines(&["lake", "--json", "--quiet"]);
+    let verdicts: Vec<&Value> = found.iter().map(|row| &row["verdict"]).collect();
+    assert_eq!(verdicts, [&Value::Null, &"not marked".into(), &"error".into(), &"too short".into(), &Value::Null]);
+    assert!(found[2]["error"].as_str().unwrap().starts_with("it has 18874368 bytes, and at most 16777216"));
+    let summary = lake.lines(&["lake", "--json", "-o", "out"]).remove(0);
+    let counts = ["documents", "judged", "missing", "faulty"].map(|name| summary[name].as_u64().unwrap());
+    assert_eq!(counts, [5, 2, 2, 1]);
+}
+
+#[test]
+fn what_is_asked_wrongly_is_told_with_its_cure() {
+    let lake = Lake::new();
+    write_parquet(&lake.path("lake/a.parquet"), &some((0..5).map(plain)), 5);
+    lake.write("other.jsonl", "{\"text\": 7}\n");
+    let other = verdigris_detector::watermark::VocabularyId::new(9, "other").unwrap();
+    verdigris_detector::Key::generate(Default::default(), other).save(&lake.path("foreign.key")).unwrap();
+    let exact: BTreeMap<&str, Vec<&str>> = BTreeMap::from([
+        ("no file of documents at nowhere/*.parquet: names end in .parquet", vec!["nowhere/*.parquet"]),
+        ("no file of documents at my.key", vec!["my.key"]),
+        (
+            "has no column \"body\": name one of its own with --text-column (id, text)",
+            vec!["lake", "--text-column", "body"],
+        ),
+        ("column \"id\": a scan judges texts, and this column is of type Int64", vec!["lake", "--text-column", "id"]),
+        ("column \"text\": a scan judges texts, and this column is of type Int64", vec!["other.jsonl"]),
+        ("foreign.key: the key", vec!["lake", "--key", "foreign.key"]),
+        ("cannot read nothing.json: No such file", vec!["lake", "--tokenizer", "nothing.json"]),
+        (
+            "there is no key with the id \"his\" here: there is \"mine\"",
+            vec!["lake", "--sql", "SELECT verdigris_p(text, 'his') FROM documents"],
+        ),
+        ("--fdr is 1.5, but must be above 0 and below 1", vec!["lake", "--fdr", "1.5"]),
+        ("DDL not supported", vec!["lake", "--sql", "CREATE TABLE x AS SELECT 1"]),
+        ("DML not supported", vec!["lake", "--sql", "COPY documents TO 'x.csv'"]),
+        ("is a file, and a scan is written to a folder", vec!["lake", "-o", "my.key"]),
+        ("my.key exists already", vec!["lake", "-o", "my.key", "--sql", "SELECT 1"]),
+    ]);
+    for (want, arguments) in exact {
+        let told = lake.fault(&arguments);
+        assert!(told.contains(want), "{want}\n{told}");
+    }
+    assert!(lake.fault(&["lake", "--sql", "SELECT * FROM documents WHERE"]).contains("error"));
+}
+
+#[test]
+fn columns_keep_their_names_and_a_query_is_written_whole() {
+    let lake = Lake::new();
+    lake.write("lake/a.jsonl", format!("{{\"p\": 1, \"file\": \"x\", \"text\": {:?}}}\n", plain(1)));
+    let found = lake.lines(&["lake", "--json", "--quiet"]).remove(0);
+    assert_eq!((&found["p"], &found["file"]), (&1.into(), &"x".into()));
+    assert!(found["verdigris_p"].as_f64().unwrap() > 1e-4);
+    assert!(found["verdigris_file"].as_str().unwrap().ends_with("a.jsonl"));
+    lake.lines(&["lake", "-o", "out", "--quiet"]);
+    assert_eq!(lake.lines(&["lake", "-o", "out", "--json"])[0]["resumed"], 1);
+    let sql = "SELECT file, verdigris_detect(text, 'mine') AS found FROM documents";
+    lake.lines(&["lake", "-o", "answer.parquet", "--sql", sql, "--quiet"]);
+    let read = lake.lines(&["answer.parquet", "--json", "--quiet", "--sql", "SELECT found['p'] AS p FROM documents"]);
+    assert_eq!(read[0]["p"], found["verdigris_p"]);
+    // Where a table is printed, a line a document and the summary.
+    let done = lake.run(&["lake"]);
+    let out = String::from_utf8(done.stdout).unwrap();
+    assert!(out.contains("verdict        document") && out.contains("a.jsonl:1"), "{out}");
+    assert!(out.contains("1 documents: 1 judged, 0 without a text, 0 faulty"), "{out}");
+}
+
+#[test]
+fn several_keys_are_all_looked_for_and_a_ring_skips_what_is_not_for_it() {
+    let lake = Lake::new();
+    let ring = lake.path("ring");
+    std::fs::create_dir(&ring).unwrap();
+    for id in ["mine", "theirs"] {
+        key("mine").with_tenant(id).unwrap().with_id(id).unwrap().save(&ring.join(format!("{id}.key"))).unwrap();
+    }
+    std::fs::write(ring.join("stray.key"), "none").unwrap();
+    let texts = marked(&ring.join("theirs.key"), 2);
+    write_parquet(&lake.path("lake/a.parquet"), &some(texts), 2);
+    let done = lake.command(&["lake", "--ring", "ring", "--json"]).output().unwrap();
+    let told = String::from_utf8(done.stderr).unwrap();
+    assert!(told.contains("note: ") && told.contains("stray.key is skipped"), "{told}");
+    let out = String::from_utf8(done.stdout).unwrap();
+    let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.iter().all(|row| row["key_id"] == "theirs" && row["looks"] == 2.0 && row["verdict"] == "marked"));
+}
