@@ -33,6 +33,7 @@ impl Lake {
     }
 
     fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        std::fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
         std::fs::write(self.path(name), contents).unwrap();
     }
 
@@ -108,7 +109,7 @@ fn every_format_gives_what_the_main_program_gives_to_the_last_digit() {
     let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
     xz.write_all(json.as_bytes()).unwrap();
     lake.write("lake/g.json.xz", xz.finish().unwrap());
-    lake.write("lake/h.tsv", format!("text\tid\n{}\t5\n", texts[0]));
+    lake.write("lake/h.tsv", format!("text\tid\n\"{}\"\t5\n", texts[0].replace('"', "\"\"")));
     lake.write("lake/notes.txt", "not a document");
     lake.write("lake/_manifest.json", "{}");
     let names = ["a.parquet", "b.jsonl", "c.csv", "d.jsonl.gz", "e.ndjson.zst", "f.csv.bz2", "g.json.xz"];
@@ -214,7 +215,8 @@ fn a_scan_that_is_killed_goes_on_without_a_doubled_or_lost_row() {
     assert!(lake.fault(&["lake/a.parquet", "-o", "killed"]).contains("b.parquet has changed since, or is not read"));
     write_parquet(&lake.path("lake/b.parquet"), &texts[..10], 10);
     assert!(lake.fault(&["lake", "-o", "killed"]).contains("b.parquet has changed since"));
-    assert!(lake.fault(&["lake", "-o", "lake"]).contains("no folder of a scan, and it is not empty"));
+    lake.write("full/a", "");
+    assert!(lake.fault(&["lake", "-o", "full"]).contains("no folder of a scan, and it is not empty"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{Field, FieldRef, Float64Type, Schema, SchemaRef};
@@ -12,7 +12,8 @@ use datafusion::error::DataFusionError;
 use datafusion::parquet::arrow::ProjectionMask;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use datafusion::prelude::SessionContext;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use indicatif::ProgressBar;
 use verdigris_datafusion::{Judge, check_text, text_bytes, verdict_fields, verdicts};
 
 use crate::documents::{Columns, Opened, documents};
@@ -39,8 +40,6 @@ struct Work {
     text: usize,
     verdict: usize,
     fdr: f64,
-    /// Whether rows are wanted once they are judged.
-    shown: bool,
 }
 
 /// What became of a part.
@@ -48,6 +47,7 @@ struct Done {
     tally: Tally,
     bytes: u64,
     resumed: bool,
+    /// Where they are shown.
     rows: Vec<RecordBatch>,
 }
 
@@ -59,90 +59,118 @@ pub(crate) async fn scan(
 ) -> Result<ExitCode, Failure> {
     let began = Instant::now();
     let manifest = Manifest::new(options, &keys, &inputs)?;
-    let (files, mut unreadable) = open(context, inputs).await;
+    let (files, unreadable) = open(context, inputs).await;
     let readable: Vec<Opened> = files.iter().map(|(_, file)| file.clone()).collect();
     if let (true, Some(first)) = (readable.is_empty(), unreadable.first()) {
         return Err(Failure::Usage(first.error.clone()));
     }
     let columns = Columns::of(&readable)?;
     let text = find_text(&options.text_column, &columns, &readable)?;
-    let folder = options.output.as_deref().map(|path| Folder::open(path, &manifest)).transpose()?;
-    let total = readable.iter().map(|file| file.rows).sum();
-    let bar = progress(options.quiet, total);
     let schema = schema(context, &columns, &readable)?;
     let verdict = schema.fields().len() - verdict_fields().len();
-    let shown = folder.is_none();
     let judge = keys.judge(options.level)?;
-    let work = Arc::new(Work { judge, folder, schema: schema.clone(), text, verdict, fdr: options.fdr, shown });
-    let mut printer = shown.then(|| Printer::new(options.json, &columns.file, verdict));
+    let folder = options.output.as_deref().map(|path| Folder::open(path, &manifest)).transpose()?;
+    let printer = folder.is_none().then(|| Printer::new(options.json, &columns.file, verdict));
+    let work = Arc::new(Work { judge, folder, schema, text, verdict, fdr: options.fdr });
 
-    let (mut tally, mut resumed, mut bytes) = (Tally::default(), 0, 0);
-    let (finished, todo): (Vec<_>, Vec<_>) =
-        files.into_iter().partition(|(index, _)| work.folder.as_ref().is_some_and(|folder| folder.is_finished(*index)));
-    for (index, _) in &finished {
-        let (work, index) = (work.clone(), *index);
-        let before = blocking(move || work.before(index)).await?;
-        resumed += before.documents;
-        bar.inc(before.documents);
-        tally.add(before);
+    let bar = progress(options.quiet, readable.iter().map(|file| file.rows).sum());
+    let (tally, at) = (Tally::default(), (String::new(), 0));
+    let mut so_far = SoFar { bar, printer, tally, resumed: 0, bytes: 0, at, unreadable };
+    let is_finished = |file| work.folder.as_ref().is_some_and(|folder| folder.is_finished(file));
+    let (finished, todo): (Vec<_>, Vec<_>) = files.into_iter().partition(|&(file, _)| is_finished(file));
+    for (file, _) in finished {
+        let work = work.clone();
+        so_far.before(blocking(move || work.before(file)).await?);
     }
-    let names: Vec<(usize, String)> = todo.iter().map(|(index, file)| (*index, file.input.name.clone())).collect();
-    let mut jobs = stream::iter(todo)
-        .then(async |(index, file)| (index, rows(context, &columns, &file).await))
-        .flat_map(|(index, rows)| {
-            let parts = match rows {
-                Ok(rows) => parts(rows, move |batch| text_bytes(batch.column(text)).unwrap_or(0)).left_stream(),
-                Err(fault) => stream::once(async { Err(fault) }).right_stream(),
-            };
-            parts.map(move |part| (index, part))
-        })
-        .map(|(index, part)| {
-            let work = work.clone();
-            async move {
-                let done = match part {
-                    Ok(part) => Ok(blocking(move || work.part(index, part)).await?),
-                    Err(fault) => Err(fault),
-                };
-                Ok::<_, Failure>((index, done))
-            }
-        })
-        .boxed_local()
-        .buffered(AT_A_TIME);
-    let mut of_file = (0, 0);
-    while let Some((index, done)) = jobs.try_next().await? {
-        if of_file.0 != index {
-            of_file = (index, 0);
-        }
-        match done {
-            Ok(done) => {
-                let documents = done.tally.documents;
-                of_file.1 += documents;
-                resumed += if done.resumed { documents } else { 0 };
-                bytes += done.bytes;
-                tally.add(done.tally);
-                if let Some(printer) = &mut printer {
-                    bar.suspend(|| printer.rows(&done.rows))?;
-                }
-                bar.inc(documents);
-            }
-            Err(fault) => {
-                let (_, file) = names.iter().find(|(known, _)| *known == index).expect("it is one of the files");
-                unreadable.push(cut_short(file, of_file.1, &fault));
-            }
-        }
+    let mut jobs = jobs(context, &columns, &work, &todo).boxed_local();
+    while let Some((file, done)) = jobs.try_next().await? {
+        so_far.take(&file.input.name, done)?;
     }
-    drop(jobs);
-    bar.finish_and_clear();
-    let run = Run { resumed, bytes, took: began.elapsed(), unreadable: unreadable.clone() };
-    let summary = Summary::new(tally, options.fdr, options.level, run);
+    let summary = so_far.summary(options, began.elapsed());
     if let Some(folder) = &work.folder {
         folder.write_summary(&summary.json())?;
     }
     report(options, &summary)?;
-    for file in &unreadable {
-        eprintln!("error: {}", file.error);
+    summary.unreadable.iter().for_each(|file| eprintln!("error: {}", file.error));
+    Ok(ExitCode::from(if summary.unreadable.is_empty() { 0 } else { 2 }))
+}
+
+/// What becomes of each part of each file, in their order; where a file cannot be read to its end, that comes last of it.
+fn jobs<'a>(
+    context: &'a SessionContext,
+    columns: &'a Columns,
+    work: &'a Arc<Work>,
+    files: &'a [(usize, Opened)],
+) -> impl Stream<Item = Result<(&'a Opened, datafusion::error::Result<Done>), Failure>> {
+    let text = work.text;
+    let opened =
+        stream::iter(files).then(async move |(index, file)| (*index, file, rows(context, columns, file).await));
+    let parts = opened.flat_map(move |(index, file, rows)| {
+        let parts = match rows {
+            Ok(rows) => parts(rows, move |batch| text_bytes(batch.column(text)).unwrap_or(0)).left_stream(),
+            Err(fault) => stream::once(async { Err(fault) }).right_stream(),
+        };
+        parts.map(move |part| (index, file, part))
+    });
+    let done = parts.map(move |(index, file, part)| {
+        let work = work.clone();
+        async move {
+            let done = match part {
+                Ok(part) => Ok(blocking(move || work.part(index, part)).await?),
+                Err(fault) => Err(fault),
+            };
+            Ok((file, done))
+        }
+    });
+    done.boxed_local().buffered(AT_A_TIME)
+}
+
+/// What a run has come to so far.
+struct SoFar {
+    bar: ProgressBar,
+    printer: Option<Printer>,
+    tally: Tally,
+    resumed: u64,
+    bytes: u64,
+    /// The file that is being read, and its documents so far.
+    at: (String, u64),
+    unreadable: Vec<Unreadable>,
+}
+
+impl SoFar {
+    /// A file that an earlier run has finished.
+    fn before(&mut self, tally: Tally) {
+        self.resumed += tally.documents;
+        self.bar.inc(tally.documents);
+        self.tally.add(tally);
     }
-    Ok(ExitCode::from(if unreadable.is_empty() { 0 } else { 2 }))
+
+    /// A part of a file, or why it ends too early.
+    fn take(&mut self, file: &str, done: datafusion::error::Result<Done>) -> Result<(), Failure> {
+        if self.at.0 != file {
+            self.at = (file.to_owned(), 0);
+        }
+        match done {
+            Ok(Done { tally, bytes, resumed, rows }) => {
+                self.at.1 += tally.documents;
+                self.resumed += if resumed { tally.documents } else { 0 };
+                self.bytes += bytes;
+                if let Some(printer) = &mut self.printer {
+                    self.bar.suspend(|| printer.rows(&rows))?;
+                }
+                self.bar.inc(tally.documents);
+                self.tally.add(tally);
+            }
+            Err(fault) => self.unreadable.push(cut_short(file, self.at.1, &fault)),
+        }
+        Ok(())
+    }
+
+    fn summary(self, options: &Options, took: Duration) -> Summary {
+        self.bar.finish_and_clear();
+        let run = Run { resumed: self.resumed, bytes: self.bytes, took, unreadable: self.unreadable };
+        Summary::new(self.tally, options.fdr, options.level, run)
+    }
 }
 
 /// To standard output where that is free for it.
@@ -268,7 +296,7 @@ impl Work {
                 judged.iter().try_for_each(|batch| writer.push(batch)).map_err(write)
             })?;
         }
-        Ok(Done { tally, bytes, resumed: false, rows: if self.shown { judged } else { Vec::new() } })
+        Ok(Done { tally, bytes, resumed: false, rows: if self.folder.is_none() { judged } else { Vec::new() } })
     }
 
     /// A batch with its verdicts.

@@ -59,7 +59,7 @@ impl Tally {
 #[derive(Serialize)]
 pub(crate) struct Summary {
     format: &'static str,
-    pub(crate) documents: u64,
+    documents: u64,
     judged: u64,
     missing: u64,
     faulty: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Summary {
     seconds: f64,
     documents_per_second: f64,
     megabytes_per_second: f64,
-    unreadable: Vec<Unreadable>,
+    pub(crate) unreadable: Vec<Unreadable>,
 }
 
 /// A file that could not be read to its end.
