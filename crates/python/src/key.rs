@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use verdigris_detector::watermark::dialects::native::Parameters;
 use verdigris_detector::watermark::key::{random_id, random_secret};
 use verdigris_detector::watermark::{Context, ContextFunction};
 use verdigris_detector::{Dialect, Gamma, Key as Inner, Strength};
+use zeroize::Zeroizing;
 
 use crate::error;
 use crate::tokenizer::tokenizer;
@@ -94,6 +96,39 @@ impl Key {
     #[getter]
     fn gamma(&self) -> Option<f64> {
         self.0.dialect().gamma()
+    }
+
+    /// How the tokens before a position choose its list, and how many they are, such as `("min", 4)`; `None` for the
+    /// dialects of others.
+    #[getter]
+    fn context(&self) -> Option<(&'static str, usize)> {
+        let Dialect::Native(Parameters { context, .. }) = self.0.dialect() else { return None };
+        let name = match context.function() {
+            ContextFunction::All => "all",
+            ContextFunction::Min => "min",
+            ContextFunction::SelfSalted => "self-salted",
+        };
+        Some((name, context.width()))
+    }
+
+    /// Writes the two AES keys that make green lists, for contexts and for lists, into an array of `int32`, `[2, 4]`:
+    /// little-endian words. **They are as secret as the key**, whose lists they make on another device: overwrite the
+    /// array when it has been copied there, and never show or store it. Native keys alone have them.
+    fn write_sub_keys(&self, py: Python<'_>, into: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Some(keys) = self.0.sub_keys() else {
+            return Err(error::key(format!(
+                "the key {} marks by {}, whose lists cannot be made from two AES keys: use a native one",
+                self.id(),
+                self.dialect()
+            )));
+        };
+        let buffer = PyBuffer::<i32>::get(into)?;
+        if buffer.shape() != [2, 4] {
+            return Err(error::argument("sub-keys go into an array of int32 of two rows of four words"));
+        }
+        let words = keys.each_ref().map(|key| key.as_chunks::<4>().0.iter().map(|&word| i32::from_le_bytes(word)));
+        let words: Zeroizing<Vec<i32>> = Zeroizing::new(words.into_iter().flatten().collect());
+        buffer.copy_from_slice(py, &words)
     }
 
     /// How many bits of a number its mark carries; `None` where it carries none.

@@ -19,6 +19,7 @@ use aes::cipher::{
 };
 use serde::{Deserialize, Serialize};
 use verdigris_logits::{Row, TokenId, TokenSet};
+use zeroize::Zeroizing;
 
 use super::error::{BITS, BadDialect, BadPayload};
 use super::spec::{Secret, Spec, tokens};
@@ -82,6 +83,11 @@ impl Prf {
         self.list_key.encrypt_block(&mut block);
         value(&block)
     }
+}
+
+/// The keys of both functions, as [`Prf`] has them for lists.
+pub(crate) fn sub_keys(secret: &[u8], id: &str, tenant: &str) -> [Zeroizing<[u8; 16]>; 2] {
+    [Purpose::Context, Purpose::List].map(|purpose| kdf::derive(secret, purpose, id, tenant))
 }
 
 /// Green lists out of AES, as key files have them.

@@ -260,6 +260,14 @@ impl Key {
         Ok((Native::new(secret, &self.id, &self.tenant, gamma, context, self.vocabulary.size()), bits))
     }
 
+    /// The two AES-128 keys of the native scheme, of contexts and of lists: for an implementation on another device,
+    /// where a green list is made of them. They are as secret as the key: whoever has them can write its mark and read
+    /// it. `None` for other dialects.
+    pub fn sub_keys(&self) -> Option<[Zeroizing<[u8; 16]>; 2]> {
+        let native = matches!(self.dialect, Dialect::Native(_));
+        native.then(|| native::sub_keys(&self.secret, &self.id, &self.tenant))
+    }
+
     /// The scheme that writes a payload.
     ///
     /// # Errors
