@@ -353,6 +353,21 @@ mod tests {
         Key::from_secret([0xab; 32], id, Marking::default(), vocabulary()).unwrap()
     }
 
+    /// What another device makes lists of is what the scheme here has: of each key its own, and of a tenant's too.
+    #[test]
+    fn sub_keys_are_those_of_the_lists() {
+        let key = |id: &str| Key::from_secret([7; 32], id, Marking::default(), vocabulary()).unwrap();
+        let [context, list] = key("a").sub_keys().unwrap();
+        assert_eq!(*context, *kdf::derive(&[7; 32], kdf::Purpose::Context, "a", ""));
+        assert_eq!(*list, *kdf::derive(&[7; 32], kdf::Purpose::List, "a", ""));
+        for other in [key("b"), key("a").with_tenant("t").unwrap()] {
+            let [their_context, their_list] = other.sub_keys().unwrap();
+            assert!(context != their_context && list != their_list);
+        }
+        let theirs = Dialect::Tgi(tgi::Parameters { gamma: crate::GreenShare::HALF });
+        assert!(Key::new(vec![0; 8], "a", theirs, None, vocabulary()).unwrap().sub_keys().is_none());
+    }
+
     #[test]
     fn ids_and_tenants_have_their_own_lists() {
         let lists = |id: &str, tenant: &str| judge(&key(id).with_tenant(tenant).unwrap());

@@ -8,7 +8,7 @@ from transformers import LogitsProcessor
 
 from verdigris import BadConstraint, Constraint, Error, Matcher
 
-from .bits import expand
+from ..bits import expand
 
 
 class ConstraintProcessor(LogitsProcessor):

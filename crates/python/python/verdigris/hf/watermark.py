@@ -10,7 +10,7 @@ from transformers.generation.configuration_utils import BaseWatermarkingConfig
 
 from verdigris import BadKey, Error, Key, Mark
 
-from .bits import expand
+from ..bits import expand
 
 
 class WatermarkProcessor(LogitsProcessor):

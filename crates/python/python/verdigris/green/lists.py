@@ -1,0 +1,206 @@
+"""Green lists of native keys, out of the tokens before a position, where these tokens are: on any device of torch.
+
+Everything is integers, so each device makes the lists that the program makes, bit for bit (docs/watermark.md, "The
+native scheme"). Nothing waits for the device: rows with different keys go through the same operations.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import torch
+
+from verdigris import BadKey, Key, Mark
+
+from ..bits import expand
+from ..serving import why_not
+from . import aes
+
+# Tokens that a self-salted list judges at a time, each in blocks of its own.
+_PIECE = 1 << 14
+_PACKED = 4
+_MOST = 8
+
+
+class GreenLists:
+    """The green lists of some native keys, which share a device and a batch; each row has a key of its own.
+
+    With `triton` a kernel of Triton's makes them, in one launch; it has not run on a GPU yet.
+
+    What is kept on the device are the round keys of AES, 704 bytes for a key, as long as this object lives. Whoever
+    can read that memory can write and read the marks of the keys, as with the memory of the process itself. They are
+    shown by nothing here, and cannot be pickled.
+    """
+
+    def __init__(self, keys: Sequence[Key], device: torch.device | str = "cpu", *, triton: bool = False) -> None:
+        self.device = torch.device(device)
+        self._triton = triton
+        self.ids = tuple(key.id for key in keys)
+        for key in keys:
+            if (why := why_not(key)) is not None:
+                raise BadKey(why)
+        marks = [Mark(key) for key in keys]
+        contexts = [key.context or ("all", 1) for key in keys]
+        self.width = max((width for _, width in contexts), default=1)
+        self.vocabulary_size = max((mark.vocabulary_size for mark in marks), default=0)
+        ratios = [(key.gamma or 0.0).as_integer_ratio() for key in keys]
+        self._planes = max((below.bit_length() - 1 for _, below in ratios), default=0)
+        self._functions = frozenset(name for name, _ in contexts)
+        self._salted_width = max((width for name, width in contexts if name == "self-salted"), default=0)
+        self._hard = any(mark.delta is None for mark in marks)
+        self._rounds = self._round_keys(keys)
+        # Of each key: `gamma = m / 2^k` as m and k, and what else its rows need.
+        self._m = self._column([m for m, _ in ratios])
+        self._k = self._column([below.bit_length() - 1 for _, below in ratios])
+        self._widths = self._column([width for _, width in contexts])
+        self._is_min = self._column([name == "min" for name, _ in contexts])
+        self._is_salted = self._column([name == "self-salted" for name, _ in contexts])
+        self._sizes = self._column([mark.vocabulary_size for mark in marks])
+        self._deltas = self._column([mark.delta or 0.0 for mark in marks])
+        self._is_hard = self._column([mark.delta is None for mark in marks])
+
+    def green(self, which: torch.Tensor, contexts: torch.Tensor, columns: int | None = None) -> torch.Tensor:
+        """Which tokens are green after each context: `[rows, columns]`, true for green; by default a column a token.
+
+        `which` (`[rows]`) is the place of a row's key in the list that was given, -1 for none. `contexts` (`[rows,
+        at least width]`) are the tokens before the position, the newest last, -1 where there is none or it is not
+        known. Where one that a key looks at is missing, nothing is green, as the program leaves the beginning of a
+        text; nor is what a row has past the vocabulary of its key.
+        """
+        columns = self.vocabulary_size if columns is None else columns
+        which = which.to(self.device, torch.int64)
+        keys = which.clamp(min=0)
+        widths = self._widths[keys].unsqueeze(1)
+        # From the left, the oldest first; what is behind the newest is a copy of it until it is taken away.
+        places = torch.arange(_MOST, device=self.device)
+        taken = places < widths
+        given = contexts.shape[1]
+        tokens = contexts.to(self.device).gather(1, (given - widths + places).clamp(0, given - 1))
+        whole = (which >= 0) & (tokens >= 0).all(dim=1) & (widths[:, 0] <= given)
+        tokens = torch.where(taken, tokens, 0).to(torch.int32)
+        rounds = self._rounds[keys]
+        if self._functions == {"self-salted"}:
+            green = self._salted(rounds, keys, tokens, taken, columns)
+        else:
+            green = expand(self._expanded(rounds[:, 1], keys, self._seeds(rounds[:, 0], keys, tokens, taken)), columns)
+            if "self-salted" in self._functions:
+                salted = self._salted(rounds, keys, tokens, taken, columns)
+                green = torch.where(self._is_salted[keys].unsqueeze(1), salted, green)
+        within = torch.arange(columns, device=self.device) < self._sizes[keys].unsqueeze(1)
+        return green & within & whole.unsqueeze(1)
+
+    def mark(self, logits: torch.Tensor, which: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
+        """Marks rows of logits (`[rows, columns]`) in place, as `Mark.apply` does, and gives them back."""
+        green = self.green(which, contexts, logits.shape[1])
+        keys = which.to(self.device, torch.int64).clamp(min=0)
+        deltas = self._deltas[keys].unsqueeze(1).to(logits.dtype)
+        marked = torch.where(green, logits + deltas, logits)
+        if self._hard:
+            # Where no green token is allowed, all stay.
+            some = (green & (logits > -torch.inf)).any(dim=1, keepdim=True)
+            forbidden = self._is_hard[keys].unsqueeze(1) & some & ~green
+            marked = marked.masked_fill(forbidden, -torch.inf)
+        return logits.copy_(marked)
+
+    def _seeds(
+        self, rounds: torch.Tensor, keys: torch.Tensor, tokens: torch.Tensor, taken: torch.Tensor
+    ) -> torch.Tensor:
+        """The block that a context comes to: `[rows, 4]`."""
+        seeds = tokens.new_zeros((len(tokens), 4))
+        if "all" in self._functions:
+            for start in range(0, self.width, _PACKED):
+                part = tokens[:, start : start + _PACKED]
+                chained = aes.encrypt(rounds, (seeds ^ part).unsqueeze(1)).squeeze(1)
+                seeds = torch.where(taken[:, start, None], chained, seeds)
+        if "min" in self._functions:
+            blocks = torch.nn.functional.pad(tokens[:, : self.width, None], (0, 3))
+            smallest = _smallest(aes.encrypt(rounds, blocks), taken)
+            seeds = torch.where(self._is_min[keys].unsqueeze(1), smallest, seeds)
+        return seeds
+
+    def _expanded(self, rounds: torch.Tensor, keys: torch.Tensor, seeds: torch.Tensor) -> torch.Tensor:
+        """The words of a list out of its seed: `[rows, words]`.
+
+        Compares numbers of k bits with m from the lowest plane up: a plane where m has a one decides for every zero,
+        one where it has a zero against every one.
+        """
+        count = -(-self.vocabulary_size // 128)
+        if self._triton:
+            from . import kernel
+
+            return kernel.expand(rounds, seeds, self._m[keys], self._k[keys], count, self._planes)
+        blocks = torch.arange(count, device=self.device, dtype=torch.int32)
+        m, k = self._m[keys, None, None], self._k[keys, None, None]
+        below = seeds.new_zeros((len(seeds), len(blocks), 4))
+        for plane in range(self._planes):
+            counters = torch.stack([blocks, torch.full_like(blocks, plane), *[torch.zeros_like(blocks)] * 2], dim=1)
+            zeros = ~aes.encrypt(rounds, seeds.unsqueeze(1) ^ counters)
+            compared = torch.where((m >> plane & 1).bool(), zeros | below, zeros & below)
+            below = torch.where(plane < k, compared, below)
+        return below.flatten(1)
+
+    def _salted(
+        self, rounds: torch.Tensor, keys: torch.Tensor, tokens: torch.Tensor, taken: torch.Tensor, columns: int
+    ) -> torch.Tensor:
+        """Lists of which each token has its own: the smallest of its blocks with each token before it, and itself."""
+        m, k = self._m[keys].unsqueeze(1), self._k[keys].unsqueeze(1)
+        always = taken.new_ones((len(taken), 1))
+        pieces = []
+        for piece in torch.arange(columns, device=self.device, dtype=torch.int32).split(_PIECE):
+            candidates = piece.expand(len(tokens), -1)
+            smallest = None
+            for at in [*range(self._salted_width), None]:
+                other = candidates if at is None else tokens[:, at, None].expand_as(candidates)
+                words = [other, candidates, torch.full_like(candidates, -1), torch.zeros_like(candidates)]
+                block = aes.encrypt(rounds[:, 0], torch.stack(words, dim=-1))
+                use = always if at is None else taken[:, at, None]
+                # The first of a context is always there.
+                smallest = block if smallest is None else torch.where(
+                    (use & _is_below(block, smallest)).unsqueeze(-1), block, smallest
+                )
+            assert smallest is not None
+            pieces.append((smallest[..., 0] & ((1 << k) - 1)) < m)
+        return torch.cat(pieces, dim=1)
+
+    def _round_keys(self, keys: Sequence[Key]) -> torch.Tensor:
+        """The round keys for contexts and for lists, `[keys, 2, 11, 4]`: the secret."""
+        given = torch.zeros((max(len(keys), 1), 2, 4), dtype=torch.int32)
+        for key, into in zip(keys, given):
+            key.write_sub_keys(into.numpy())
+        expanded = aes.expand_keys(given)
+        made = expanded.to(self.device, copy=True)
+        given.zero_()
+        expanded.zero_()
+        return made
+
+    def _column(self, values: Sequence[Any]) -> torch.Tensor:
+        return torch.tensor(values or [0], device=self.device)
+
+    def __repr__(self) -> str:
+        return f"GreenLists({len(self.ids)} keys on {self.device})"
+
+    def __reduce__(self) -> NoReturn:
+        raise BadKey("green lists hold what keys keep secret, and are not pickled: make them where they are used")
+
+
+def _is_below(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Whether blocks are smaller as numbers of 128 bits without sign, of which the last word is the highest."""
+    (low_a, high_a), (low_b, high_b) = _halves(a), _halves(b)
+    return (high_a < high_b) | ((high_a == high_b) & (low_a < low_b))
+
+
+def _halves(block: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both halves of a block, moved so that comparing them with sign is comparing them without."""
+    words = block.to(torch.int64)
+    low, high = (
+        ((words[..., at + 1] << 32) | (words[..., at] & 0xFFFFFFFF)) ^ torch.iinfo(torch.int64).min for at in (0, 2)
+    )
+    return low, high
+
+
+def _smallest(blocks: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
+    """The smallest of the blocks that are taken, of which the first always is: `[rows, 4]` of `[rows, blocks, 4]`."""
+    smallest = blocks[:, 0]
+    for at in range(1, blocks.shape[1]):
+        use = taken[:, at] & _is_below(blocks[:, at], smallest)
+        smallest = torch.where(use.unsqueeze(1), blocks[:, at], smallest)
+    return smallest

@@ -1,0 +1,160 @@
+"""Green lists on a device are those of the program, bit for bit."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy
+import pytest
+import verdigris
+
+torch = pytest.importorskip("torch", reason="SKIPPED: torch is not there, so nothing is known of lists on devices")
+
+from verdigris.bits import expand  # noqa: E402
+from verdigris.green import GreenLists, aes  # noqa: E402
+
+# Threads wait for each other longer than they compute lists this small.
+torch.set_num_threads(1)
+
+CASES = [
+    {"context": "min", "width": 4},
+    {"context": "all", "width": 1, "gamma": 0.5, "delta": None},
+    {"context": "all", "width": 4, "gamma": 0.5, "delta": 0.7},
+    {"context": "all", "width": 5, "gamma": 1 / 256},
+    {"context": "all", "width": 8, "gamma": 0.375, "delta": 1.3},
+    {"context": "min", "width": 1, "gamma": 0.75},
+    {"context": "min", "width": 8, "gamma": 255 / 256, "delta": None},
+    {"context": "self-salted", "width": 1, "gamma": 0.625},
+    {"context": "self-salted", "width": 4, "delta": 3.0},
+]
+EDGES = [0, 1, 127, 128, 255, 4095, 4096, 65535, 2**24, 2**31 - 1]
+
+
+@pytest.fixture(scope="module")
+def keys():
+    return [verdigris.Key.generate(id=f"k{at}", **case) for at, case in enumerate(CASES)]
+
+
+def contexts(rows, width=8, seed=1):
+    """Ends of texts, one in four of whose tokens is at an edge."""
+    chance = numpy.random.default_rng(seed)
+    tokens = chance.integers(0, 4096, (rows, width))
+    at_edges = chance.random((rows, width)) < 0.25
+    return torch.from_numpy(numpy.where(at_edges, chance.choice(EDGES, (rows, width)), tokens))
+
+
+def of_the_program(key, tokens):
+    mark = verdigris.Mark(key)
+    mask = numpy.zeros((len(tokens), mark.bitmask_words), numpy.int32)
+    mark.fill_bitmask(tokens.numpy(), mask)
+    return expand(torch.from_numpy(mask), mark.vocabulary_size)
+
+
+def test_blocks_are_those_of_the_standard():
+    """FIPS 197, appendices A.1 and C.1."""
+    words = lambda text: torch.from_numpy(numpy.frombuffer(bytes.fromhex(text), "<i4").copy())  # noqa: E731
+    expanded = aes.expand_keys(words("2b7e151628aed2a6abf7158809cf4f3c"))
+    assert expanded[10].numpy().tobytes().hex() == "d014f9a8c9ee2589e13f0cc8b6630ca6"
+    rounds = aes.expand_keys(words("000102030405060708090a0b0c0d0e0f")).unsqueeze(0)
+    block = aes.encrypt(rounds, words("00112233445566778899aabbccddeeff").view(1, 1, 4))
+    assert block.numpy().tobytes().hex() == "69c4e0d86a7b0430d8cdb78070b4c55a"
+
+
+def test_a_million_answers_are_those_of_the_program(keys):
+    """Rows of all keys go together; each has the answers that its key has alone in the program."""
+    rows = 280
+    tokens, which = contexts(rows), torch.arange(rows) % len(keys)
+    green = GreenLists(keys).green(which, tokens)
+    assert green.numel() == rows * 4096 > 1_000_000
+    for place, key in enumerate(keys):
+        mine = which == place
+        want = of_the_program(key, tokens[mine])
+        assert torch.equal(green[mine], want), key
+        assert abs(float(want.float().mean()) - key.gamma) < 0.02
+
+
+def test_an_answer_does_not_depend_on_its_batch(keys):
+    tokens = contexts(len(keys), seed=2)
+    together = GreenLists(keys).green(torch.arange(len(keys)), tokens)
+    for place, key in enumerate(keys):
+        alone = GreenLists([key])
+        green = alone.green(torch.tensor([0]), tokens[place : place + 1, -alone.width :])
+        assert torch.equal(green[0], together[place])
+
+
+def test_the_beginning_of_a_text_stays(keys):
+    """Nothing is green where a token is missing that the key looks at, and where a row has no key."""
+    lists, which = GreenLists(keys), torch.arange(len(keys))
+    widths = torch.tensor([key.context[1] for key in keys])
+    for missing in range(8):
+        tokens = contexts(len(keys), seed=missing)
+        tokens[:, :missing] = -1
+        assert torch.equal(lists.green(which, tokens).any(dim=1), widths <= 8 - missing)
+        assert torch.equal(lists.green(which, tokens[:, missing:]).any(dim=1), widths <= 8 - missing)
+    assert not lists.green(torch.full_like(which, -1), contexts(len(keys))).any()
+
+
+def test_logits_are_those_of_the_program(keys):
+    """Soft and hard keys, rows with nothing green left, and columns that pad the vocabulary."""
+    rows = 4 * len(keys)
+    tokens, which = contexts(rows, seed=3), torch.arange(rows) % len(keys)
+    logits = torch.randn(rows, 4160)
+    logits[:, 4096:] = -1.0
+    for row in range(rows // 2):
+        logits[row, torch.randperm(4160)[:4000]] = -torch.inf
+    logits[: len(keys), :4096] = -torch.inf
+    want = logits.numpy().copy()
+    for row in range(rows):
+        verdigris.Mark(keys[int(which[row])]).apply(tokens[row : row + 1].numpy(), want[row : row + 1])
+    got = GreenLists(keys).mark(logits, which, tokens)
+    assert got is logits and numpy.array_equal(got.numpy(), want)
+
+
+def test_the_kernel_is_torchs_operations(tmp_path):
+    """Triton's interpreter runs the kernel on the CPU; it reads its variable where the kernel is made."""
+    pytest.importorskip("triton", reason="SKIPPED: triton is not there, so the kernel is not looked at")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch, verdigris\n"
+        "from verdigris.green import GreenLists\n"
+        "torch.set_num_threads(1)\n"
+        "cases = [('min', 4, .25), ('all', 5, .375), ('all', 1, .5)]\n"
+        "keys = [verdigris.Key.generate(context=c, width=w, gamma=g) for c, w, g in cases]\n"
+        "which, tokens = torch.tensor([0, 1, 2, 0]), torch.randint(0, 4096, (4, 8))\n"
+        "a, b = (GreenLists(keys, triton=t).green(which, tokens) for t in (False, True))\n"
+        "assert torch.equal(a, b) and 0 < int(a.sum()) < a.numel()\n"
+        "print(a.numel())\n"
+    )
+    done = subprocess.run([sys.executable, program], env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True,
+                          text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "16384"
+
+
+def test_lists_tell_nothing(keys):
+    lists = GreenLists(keys)
+    assert repr(lists) == f"GreenLists({len(keys)} keys on cpu)"
+    for store in (pickle.dumps, copy.deepcopy, lambda it: torch.save(it, os.devnull)):
+        with pytest.raises(verdigris.BadKey, match="not pickled"):
+            store(lists)
+
+
+def test_other_keys_are_refused(program, tmp_path):
+    path, secret = tmp_path / "theirs.key", tmp_path / "secret.txt"
+    secret.write_text("15485863")
+    program("key", "new", path, "--dialect", "kgw", "--import", secret)
+    theirs = verdigris.Key.load(path)
+    for key in (theirs, verdigris.Key.generate(payload_bits=8)):
+        with pytest.raises(verdigris.BadKey, match="use a native key that carries no number"):
+            GreenLists([key])
+    assert theirs.context is None
+    with pytest.raises(verdigris.BadKey, match="kgw"):
+        theirs.write_sub_keys(numpy.zeros((2, 4), numpy.int32))
+    mine = verdigris.Key.generate()
+    for wrong in (numpy.zeros(8, numpy.int32), numpy.zeros((4, 2), numpy.int32)):
+        with pytest.raises(verdigris.Error, match="two rows of four words"):
+            mine.write_sub_keys(wrong)
+    with pytest.raises(BufferError):
+        mine.write_sub_keys(numpy.zeros((2, 4), numpy.int64))
