@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 import verdigris
@@ -54,3 +55,10 @@ def texts(program, key):
     marked = [json.loads(line)["text"] for line in lines.splitlines()]
     plain = program("generate", "The captain", "--texts", 3, "--max-tokens", 150, "--seed", 2, "--json")
     return marked + [json.loads(line)["text"] for line in plain.splitlines()]
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Says what plug-ins were tested against."""
+    engines = sys.modules.get("engines")
+    for name, what in sorted(engines.USED.items() if engines else ()):
+        terminalreporter.write_line(f"{name}: {what}")

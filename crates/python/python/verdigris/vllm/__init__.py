@@ -1,0 +1,88 @@
+"""The mark in what vLLM writes, which finds it by itself (``vllm.logits_processors``): set ``VERDIGRIS_KEYS``.
+
+``verdigris.serving`` says which variables and which options of requests (``vllm_xargs``) there are.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .. import Error
+from ..serving import policy
+
+if TYPE_CHECKING:
+    import torch
+
+    from .batch import Batch
+    from .slots import Slots
+
+    _Interface: Any = object
+else:
+    try:
+        from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as _Interface
+    except ImportError:
+        from vllm.v1.sample.logits_processor import LogitsProcessor as _Interface
+
+
+class LogitsProcessor(_Interface):
+    """Marks the logits of requests, each under its own key.
+
+    vLLM has two runners with two interfaces for plug-ins, and makes what it finds of either. The second refuses classes
+    of the first, so this is one of the second where that is there; the first asks for no class, only for the methods.
+    Which of them calls shows in what it is made with.
+    """
+
+    def __init__(self, vllm_config: Any, *given: Any) -> None:
+        ours = policy()
+        if _is_named_twice(vllm_config):
+            raise Error("vLLM finds verdigris by itself, and would mark twice: leave it out of --logits-processors")
+        ours.check(vllm_config.model_config.get_vocab_size(), vllm_config.model_config.tokenizer)
+        # Here, for the process that only validates needs no torch of ours.
+        from .batch import Batch
+        from .slots import Slots
+
+        self._requests: Slots | Batch
+        match given:
+            case (state,):
+                self._requests = Slots(ours, state)
+            case (device, _is_pin_memory):
+                self._requests = Batch(ours, device, vllm_config)
+            case _:
+                raise Error("this vLLM makes plug-ins in a way that verdigris does not know: use 0.33")
+
+    @classmethod
+    def validate_params(cls, sampling_params: Any) -> None:
+        """Refuses a request whose options cannot be followed; vLLM answers it with status 400."""
+        policy().choose(sampling_params.extra_args)
+
+    def apply(self, logits: "torch.Tensor", ctx: Any = None) -> "torch.Tensor":
+        """Marks a step's rows in place."""
+        return self._requests.apply(logits, ctx)
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
+        """Second interface: a request enters a slot. Whether it is marked."""
+        return self._slots().add(req_idx, sampling_params)
+
+    def apply_staged_writes(self) -> None:
+        """Second interface: what entered is sent to the device."""
+        self._slots().send()
+
+    def update_state(self, batch_update: Any) -> None:
+        """First interface: rows go, come and move."""
+        from .batch import Batch
+
+        assert isinstance(self._requests, Batch)
+        self._requests.update(batch_update)
+
+    def is_argmax_invariant(self) -> bool:
+        """First interface: a mark changes which token is the most probable."""
+        return False
+
+    def _slots(self) -> "Slots":
+        from .slots import Slots
+
+        assert isinstance(self._requests, Slots)
+        return self._requests
+
+
+def _is_named_twice(vllm_config: Any) -> bool:
+    named = vllm_config.model_config.logits_processors or ()
+    return any(getattr(name, "__module__", str(name)).startswith("verdigris.") for name in named)

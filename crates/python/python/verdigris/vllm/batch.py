@@ -1,0 +1,81 @@
+"""Requests in rows, as vLLM's first runner has them: it tells of rows that go, come and move."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .. import Error
+from ..green import GreenLists
+from ..serving import Policy
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Request:
+    key: int
+    # The end of its prompt; empty where that is no tokens.
+    prompt: list[int]
+    # A list that vLLM goes on writing.
+    output: list[int]
+
+    def context(self, width: int) -> list[int]:
+        tokens = self.output[-width:]
+        missing = width - len(tokens)
+        before = self.prompt[-missing:] if missing else []
+        return [-1] * (missing - len(before)) + before + tokens
+
+
+class Batch:
+    """Which request is in each row."""
+
+    def __init__(self, policy: Policy, device: torch.device, vllm_config: Any) -> None:
+        # Without a processor that was named, this runner does not say which token was sampled last where it schedules
+        # ahead: there stands -1.
+        is_ahead = vllm_config.scheduler_config.async_scheduling and not vllm_config.model_config.logits_processors
+        if policy.keys and is_ahead:
+            raise Error(
+                "vLLM's first runner does not show plug-ins the last token where it schedules ahead: start it with "
+                "--no-async-scheduling, or with VLLM_USE_V2_MODEL_RUNNER=1"
+            )
+        self._policy = policy
+        self._lists = GreenLists(policy.keys, device, triton=policy.triton)
+        self._requests: dict[int, _Request] = {}
+        self._has_warned = False
+
+    def update(self, update: Any) -> None:
+        """In the order that vLLM asks for: what goes, what comes, what moves."""
+        if update is None:
+            return
+        for row in update.removed:
+            self._requests.pop(row, None)
+        for row, params, prompt, output in update.added:
+            self._requests.pop(row, None)
+            key = self._policy.choose(params.extra_args)
+            if key is not None:
+                self._requests[row] = _Request(key, list(prompt or [])[-self._lists.width :], output)
+        for source, target, direction in update.moved:
+            moved, displaced = self._requests.pop(source, None), self._requests.pop(target, None)
+            if moved is not None:
+                self._requests[target] = moved
+            if displaced is not None and direction.name == "SWAP":
+                self._requests[source] = displaced
+
+    def apply(self, logits: torch.Tensor, _ctx: None = None) -> torch.Tensor:
+        if not self._requests:
+            return logits
+        contexts = [request.context(self._lists.width) for request in self._requests.values()]
+        if not self._has_warned and any(r.output and r.output[-1] < 0 for r in self._requests.values()):
+            # A placeholder is no token: lists made of it would be found by nobody.
+            self._has_warned = True
+            _log.warning("vLLM shows no token where one was sampled: what comes next is not marked")
+        given = [[row, request.key, *context] for (row, request), context in zip(self._requests.items(), contexts)]
+        sent = torch.tensor(given)
+        if logits.is_cuda:
+            sent = sent.pin_memory()
+        sent = sent.to(logits.device, non_blocking=True)
+        rows = sent[:, 0]
+        marked = self._lists.mark(logits.index_select(0, rows), sent[:, 1], sent[:, 2:])
+        return logits.index_copy_(0, rows, marked)
