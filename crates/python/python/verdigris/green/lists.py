@@ -26,9 +26,10 @@ class GreenLists:
 
     With `triton` a kernel of Triton's makes them, in one launch; it has not run on a GPU yet.
 
-    What is kept on the device are the round keys of AES, 704 bytes for a key, as long as this object lives. Whoever
-    can read that memory can write and read the marks of the keys, as with the memory of the process itself. They are
-    shown by nothing here, and cannot be pickled.
+    What is kept on the device are the round keys of AES, 352 bytes for a key, as long as this object lives, and a copy
+    for each row while it is marked, which torch does not overwrite when it has done. Whoever can read that memory can
+    write and read the marks of the keys, as with the memory of the process itself. They are shown by nothing here, and
+    cannot be pickled.
     """
 
     def __init__(self, keys: Sequence[Key], device: torch.device | str = "cpu", *, triton: bool = False) -> None:
