@@ -1,5 +1,5 @@
 //! How fast rows attend to a cache: `cargo bench -p verdigris-kernels --bench attention -- [HEADS/KV_HEADS/HEAD_DIM]
-//! [FORMAT] [near]`; the heads are those of SmolLM2-135M, 9/3/64, where none are said.
+//! [FORMAT] [near] [ROWS@TOKENS]`; the heads are those of SmolLM2-135M, 9/3/64, where none are said.
 //!
 //! For each format, number of rows and number of tokens (the rows' own among them): milliseconds a call, GFLOP/s (four
 //! operations for each element of a key that a row sees), and GB/s (keys and values, once a call). Calls take turns on
@@ -49,7 +49,9 @@ fn main() {
     let named = |format: &Format| arguments.iter().any(|name| *name == format!("{format:?}"));
     let chosen = formats.iter().any(named);
     for format in formats.into_iter().filter(|format| !chosen || named(format)) {
-        for (m, t) in SIZES {
+        let only = |(m, t): &(usize, usize)| arguments.contains(&format!("{m}@{t}"));
+        let some = SIZES.iter().any(only);
+        for (m, t) in SIZES.into_iter().filter(|size| !some || only(size)) {
             let count = t * kv_heads * head_dim;
             let mut bytes = vec![0; format.bytes(count)];
             format.encode(&noise(count, 1), &mut bytes);

@@ -5,14 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Heads;
+use super::rows::Stored;
 use crate::bytewise::{Body, Bytewise};
 use crate::decode::{self, Decode};
 use crate::format::{self, Format};
-use crate::simd::LINE;
+use crate::simd::{LINE, Simd};
 use crate::weights::decode_row;
-
-/// Memory is asked for so many tokens before it is read.
-const AHEAD: usize = 32;
 
 /// Keys or values of one layer: `t x kv_heads x head_dim`, as they are stored, in one piece or in pages.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +62,54 @@ impl<'a> Cached<'a> {
         }
     }
 
+    /// What one head has for some tokens as it is stored, if it lies in one page.
+    #[inline(always)]
+    pub(super) fn stored(
+        &self,
+        shape: Heads,
+        head: usize,
+        tokens: &Tokens<'_>,
+        some: &Range<usize>,
+    ) -> Option<Stored<'a>> {
+        let Tokens::Following { first, .. } = *tokens else { return None };
+        let row = self.format.bytes(shape.head_dim);
+        let token = shape.kv_heads * row;
+        let page = self.tokens_a_page(token);
+        let first = first + some.start;
+        if !Stored::fits(shape.head_dim) || first % page + some.len() > page {
+            return None;
+        }
+        let bytes = &self.page(first / page)[first % page * token + head * row..][..(some.len() - 1) * token + row];
+        Some(Stored { format: self.format, bytes, stride: token })
+    }
+
+    /// Asks for what some heads have for some tokens, before one head after the other is read: what one has lies apart,
+    /// so processors would not see what comes next.
+    #[inline(always)]
+    pub(super) fn prefetch<S: Simd>(
+        &self,
+        unit: S,
+        shape: Heads,
+        heads: &Range<usize>,
+        tokens: &Tokens<'_>,
+        some: &Range<usize>,
+    ) {
+        let row = self.format.bytes(shape.head_dim);
+        let token = shape.kv_heads * row;
+        let page = self.tokens_a_page(token);
+        let mut at = some.start;
+        while at < some.end {
+            let (first, count) = tokens.run(at, some.end);
+            let count = count.min(page - first % page);
+            let from = &self.page(first / page)[first % page * token + heads.start * row..];
+            for i in 0..count {
+                let lines = from[i * token..][..heads.len() * row].as_ptr();
+                (0..heads.len() * row).step_by(LINE).for_each(|line| unit.prefetch(lines.wrapping_add(line)));
+            }
+            at += count;
+        }
+    }
+
     fn page(&self, page: usize) -> &'a [u8] {
         match self.memory {
             Memory::Contiguous(bytes) => bytes,
@@ -81,7 +127,7 @@ impl<'a> Cached<'a> {
         shape: Heads,
         head: usize,
         tokens: &Tokens<'_>,
-        some: Range<usize>,
+        some: &Range<usize>,
         width: usize,
         out: &mut [f32],
     ) {
@@ -102,7 +148,7 @@ struct RowsOf<'a> {
     shape: Heads,
     head: usize,
     tokens: &'a Tokens<'a>,
-    some: Range<usize>,
+    some: &'a Range<usize>,
     width: usize,
     out: &'a mut [f32],
 }
@@ -129,11 +175,6 @@ impl<F: Decode> Body for DecodedRows<'_, F> {
             let count = count.min(page - first % page);
             let of_page = &cached.page(first / page)[first % page * token + head * row..];
             for (i, out) in rows.by_ref().take(count).enumerate() {
-                // Rows lie apart, so processors do not see what comes next.
-                let soon = of_page.as_ptr().wrapping_add((i + AHEAD) * token);
-                for line in (0..row).step_by(LINE) {
-                    unit.prefetch(soon.wrapping_add(line));
-                }
                 decode_row::<S, F>(unit, &of_page[i * token..][..row], &mut out[..shape.head_dim]);
             }
             at += count;

@@ -1,21 +1,33 @@
 //! Values of a block, added to rows with their weights: one key after the other, so what has no weight changes no bit.
 
 use super::BLOCK;
+use super::rows::Rows;
 use crate::bytewise::{Body, Bytewise};
 use crate::simd::LANES;
 
-/// Adds the weighted values of some keys to rows. Values are rows of `width`, weights rows of [`BLOCK`], and what they
-/// are added to rows of `stride`, of which the first `width` are written.
+/// Rows that share the loads of a value.
+const ROWS: usize = 6;
+
+/// Adds the weighted values of `keys` keys to rows. Values are `width` elements, weights rows of [`BLOCK`], and what
+/// they are added to rows of `stride`, of which the first `width` are written.
 #[inline(always)]
-pub(super) fn mix<S: Bytewise>(unit: S, weights: &[f32], values: &[f32], width: usize, out: &mut [f32], stride: usize) {
+pub(super) fn mix<S: Bytewise, R: Rows>(
+    unit: S,
+    weights: &[f32],
+    values: R,
+    keys: usize,
+    width: usize,
+    out: &mut [f32],
+    stride: usize,
+) {
     let rows = out.len().div_ceil(stride);
-    let (mut row, most) = (0, if S::IS_WIDE { 6 } else { 2 });
+    let (mut row, most) = (0, if S::IS_WIDE { ROWS } else { 2 });
     while row < rows {
         let count = most.min(rows - row);
         let (weights, mut from) = (&weights[row * BLOCK..], 0);
         while from < width {
-            let (values, out) = (&values[from..], &mut out[row * stride + from..]);
-            let part = Part { weights, values, width, out, stride };
+            let out = &mut out[row * stride + from..];
+            let part = Part { weights, values, keys, from, out, stride };
             let lanes = match (width - from) / LANES {
                 4.. if S::IS_WIDE => part.of_rows::<S, 4>(unit, count),
                 2.. => part.of_rows::<S, 2>(unit, count),
@@ -27,44 +39,46 @@ pub(super) fn mix<S: Bytewise>(unit: S, weights: &[f32], values: &[f32], width: 
     }
 }
 
-/// Some elements of the values, from those that the slices begin with.
-struct Part<'a> {
+/// Some elements of the values, from one on.
+struct Part<'a, R> {
     weights: &'a [f32],
-    values: &'a [f32],
-    width: usize,
+    values: R,
+    keys: usize,
+    from: usize,
     out: &'a mut [f32],
     stride: usize,
 }
 
-impl Part<'_> {
+impl<R: Rows> Part<'_, R> {
     #[inline(always)]
     fn of_rows<S: Bytewise, const N: usize>(self, unit: S, rows: usize) -> usize {
         match rows {
-            1 => unit.run(Tile::<1, N>(self)),
-            2 => unit.run(Tile::<2, N>(self)),
-            3 => unit.run(Tile::<3, N>(self)),
-            4 => unit.run(Tile::<4, N>(self)),
-            5 => unit.run(Tile::<5, N>(self)),
-            _ => unit.run(Tile::<6, N>(self)),
+            1 => unit.run(Tile::<R, 1, N>(self)),
+            2 => unit.run(Tile::<R, 2, N>(self)),
+            3 => unit.run(Tile::<R, 3, N>(self)),
+            4 => unit.run(Tile::<R, 4, N>(self)),
+            5 => unit.run(Tile::<R, 5, N>(self)),
+            _ => unit.run(Tile::<R, ROWS, N>(self)),
         }
         N
     }
 }
 
 /// `M` rows of weights by `N` lanes of values, whose sums stay in registers.
-struct Tile<'a, const M: usize, const N: usize>(Part<'a>);
+struct Tile<'a, R, const M: usize, const N: usize>(Part<'a, R>);
 
-impl<const M: usize, const N: usize> Body for Tile<'_, M, N> {
+impl<R: Rows, const M: usize, const N: usize> Body for Tile<'_, R, M, N> {
     #[inline(always)]
     fn run<S: Bytewise>(self, unit: S) {
-        let Self(Part { weights, values, width, out, stride }) = self;
-        let keys = values.len().div_ceil(width);
+        let Self(Part { weights, values, keys, from, out, stride }) = self;
         if keys == 0 {
             return;
         }
-        assert!(values.len() >= (keys - 1) * width + N * LANES, "values of {keys} keys");
+        assert!(N.is_multiple_of(R::LANES) && from.is_multiple_of(R::LANES * LANES), "whole parts");
+        assert!(values.reach(keys, from + N * LANES), "values of {keys} keys");
         assert!(weights.len() >= (M - 1) * BLOCK + keys, "weights of {M} rows");
         assert!(out.len() >= (M - 1) * stride + N * LANES, "{M} rows");
+        let first = from / (R::LANES * LANES);
         let mut sums = [[unit.zero(); N]; M];
         for (row, sums) in sums.iter_mut().enumerate() {
             for (i, sum) in sums.iter_mut().enumerate() {
@@ -74,9 +88,9 @@ impl<const M: usize, const N: usize> Body for Tile<'_, M, N> {
         }
         for key in 0..keys {
             let mut lanes = [unit.zero(); N];
-            for (i, lanes) in lanes.iter_mut().enumerate() {
+            for (part, lanes) in lanes.chunks_exact_mut(R::LANES).enumerate() {
                 // SAFETY: as above.
-                *lanes = unit.load(unsafe { &*values.as_ptr().add(key * width + i * LANES).cast() });
+                lanes.copy_from_slice(unsafe { values.part(unit, key, first + part) }.as_ref());
             }
             for (row, sums) in sums.iter_mut().enumerate() {
                 // SAFETY: as above.

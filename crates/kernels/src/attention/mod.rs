@@ -8,6 +8,7 @@ mod cached;
 mod mask;
 mod mix;
 mod partial;
+mod rows;
 mod scores;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,9 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use crate::bytewise::Bytewise;
+use crate::decode;
 use crate::dispatch::dispatch;
+use crate::format::Format;
 use crate::out::Out;
 use crate::pool;
 use crate::simd::{LANES, Simd};
@@ -25,12 +28,16 @@ pub use cached::Cached;
 use cached::Tokens;
 pub use mask::AttentionMask;
 use mask::Sight;
+use rows::{Numbers, with_format};
 
 /// Keys whose scores are known before one of them has its weight.
-const BLOCK: usize = if cfg!(miri) { 4 * LANES } else { 128 };
+const BLOCK: usize = if cfg!(miri) { 4 * LANES } else { 256 };
 
 /// Values that are decoded before they are used.
 const VALUES: usize = 32;
+
+/// Rows that read keys and values as they are stored.
+const FEW: usize = 6;
 
 /// Rows of queries that one task computes.
 const ROWS: usize = 64;
@@ -106,11 +113,11 @@ struct Task<'a> {
     t: usize,
 }
 
-/// Some rows of one head of keys, and some blocks of those keys. The query heads of a token follow each other, then the
-/// next token's.
+/// Some rows of some heads of keys, and some blocks of those keys. In the rows of a head the query heads of a token
+/// follow each other, then the next token's.
 #[derive(Clone)]
 struct Share {
-    head: usize,
+    heads: Range<usize>,
     rows: Range<usize>,
     blocks: Range<usize>,
 }
@@ -145,9 +152,9 @@ impl Task<'_> {
         self.width() + LANES
     }
 
-    /// The token and the query head of a row.
-    fn token_and_head(&self, share: &Share, row: usize) -> (usize, usize) {
-        (row / self.group(), share.head * self.group() + row % self.group())
+    /// The token and the query head of a row of a head of keys.
+    fn token_and_head(&self, head: usize, row: usize) -> (usize, usize) {
+        (row / self.group(), head * self.group() + row % self.group())
     }
 
     /// The blocks that some rows see.
@@ -165,15 +172,13 @@ impl Task<'_> {
         let blocks = self.blocks(&(0..rows));
         let parts = kv_heads * rows * blocks.len();
         if threads > 1 && kv_heads * sets < 4 * threads && blocks.len() > 1 && parts * self.part() <= APART {
-            // Several tasks a thread, so that one that is held up does not hold up all.
-            let step = (kv_heads * sets * blocks.len()).div_ceil(8 * threads);
-            return self.apart(step, blocks, &out);
+            return self.apart(threads, blocks, &out);
         }
         let run = |index: usize| {
             // Those that see most come first.
             let (set, head) = (sets - 1 - index / kv_heads, index % kv_heads);
             let rows = set * ROWS..((set + 1) * ROWS).min(rows);
-            let share = Share { head, blocks: self.blocks(&rows), rows };
+            let share = Share { heads: head..head + 1, blocks: self.blocks(&rows), rows };
             // SAFETY: tasks have rows and heads that do not meet.
             unsafe { some_rows(self, &share, To::Whole(&out)) };
         };
@@ -184,24 +189,35 @@ impl Task<'_> {
     }
 
     /// Tasks for each few blocks, whose parts become one at the end.
-    fn apart(&self, step: usize, blocks: Range<usize>, out: &Out<'_>) {
+    fn apart(&self, threads: usize, blocks: Range<usize>, out: &Out<'_>) {
         thread_local!(static PARTS: Cell<Vec<f32>> = const { Cell::new(Vec::new()) });
         let (kv_heads, rows) = (self.shape.kv_heads, self.m * self.group());
-        let (sets, steps) = (rows.div_ceil(ROWS), blocks.len().div_ceil(step));
+        let sets = rows.div_ceil(ROWS);
+        // Several tasks a thread, so that one that is held up does not hold up all; with all heads where that gives
+        // enough of them, so that memory is read as it lies.
+        let heads = if sets * blocks.len() < 4 * threads { 1 } else { kv_heads };
+        let step = (kv_heads / heads * sets * blocks.len()).div_ceil(8 * threads);
+        let steps = blocks.len().div_ceil(step);
         let mut parts = PARTS.take();
         parts.resize(kv_heads * rows * blocks.len() * self.part(), 0.0);
         let to = Out::new(&mut parts, blocks.len() * self.part());
-        pool::run(kv_heads * sets * steps, &|index| {
-            let (head, set, from) = (index / steps / sets, index / steps % sets, blocks.start + index % steps * step);
-            let rows = set * ROWS..((set + 1) * ROWS).min(rows);
-            let share = Share { head, rows, blocks: from..(from + step).min(blocks.end) };
+        pool::run(kv_heads / heads * sets * steps, &|index| {
+            let (head, set) = (index / steps / sets * heads, index / steps % sets);
+            let from = blocks.start + index % steps * step;
+            let share = Share {
+                heads: head..head + heads,
+                rows: set * ROWS..((set + 1) * ROWS).min(rows),
+                blocks: from..(from + step).min(blocks.end),
+            };
             // SAFETY: tasks have rows, heads and blocks that do not meet.
             unsafe { some_rows(self, &share, To::Parts(&to, blocks.start)) };
         });
         for head in 0..kv_heads {
             let parts = &parts[head * rows * blocks.len() * self.part()..];
             // SAFETY: all tasks have ended.
-            unsafe { join_parts(self, &Share { head, rows: 0..rows, blocks: blocks.clone() }, parts, out) };
+            unsafe {
+                join_parts(self, &Share { heads: head..head + 1, rows: 0..rows, blocks: blocks.clone() }, parts, out)
+            };
         }
         PARTS.set(parts);
     }
@@ -238,7 +254,7 @@ dispatch! {
 /// No other thread writes these rows of this head, or their parts of these blocks.
 #[inline(always)]
 unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, to: To<'_>) {
-    let (width, part, rows) = (task.width(), task.part(), share.rows.len());
+    let (width, part, rows) = (task.width(), task.part(), share.heads.len() * share.rows.len());
     // In a closure it would not be compiled for the unit.
     let mut scratch = SCRATCH.take();
     prepare(task, share, &mut scratch);
@@ -252,19 +268,25 @@ unsafe fn some_rows_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, t
                 }
             }
             To::Parts(to, first) => {
-                let row = share.head * task.m * task.group() + share.rows.start;
-                for (row, numbers) in (row..).zip(parts.chunks_exact(part)) {
-                    // SAFETY: the caller's promise.
-                    unsafe { to.set_some(row, (block - first) * part, numbers) };
+                let mut parts = parts.chunks_exact(part);
+                for head in share.heads.clone() {
+                    let row = head * task.m * task.group() + share.rows.start;
+                    for (row, numbers) in (row..row + share.rows.len()).zip(&mut parts) {
+                        // SAFETY: the caller's promise.
+                        unsafe { to.set_some(row, (block - first) * part, numbers) };
+                    }
                 }
             }
         }
     }
     if let To::Whole(out) = to {
         debug_assert_eq!(scratch.sums.len(), rows * part);
-        for (row, sum) in share.rows.clone().zip(scratch.sums.chunks_exact_mut(part)) {
-            // SAFETY: the caller's promise.
-            unsafe { write_row(unit, task, share, row, sum, out) };
+        let mut sums = scratch.sums.chunks_exact_mut(part);
+        for head in share.heads.clone() {
+            for (row, sum) in share.rows.clone().zip(&mut sums) {
+                // SAFETY: the caller's promise.
+                unsafe { write_row(unit, task, head, row, sum, out) };
+            }
         }
     }
     SCRATCH.set(scratch);
@@ -292,7 +314,7 @@ unsafe fn join_parts_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, 
             partial::merge(unit, sum, part, width);
         }
         // SAFETY: the caller's promise.
-        unsafe { write_row(unit, task, share, row, sum, out) };
+        unsafe { write_row(unit, task, share.heads.start, row, sum, out) };
     }
     SCRATCH.set(scratch);
 }
@@ -300,9 +322,9 @@ unsafe fn join_parts_body<S: Bytewise>(unit: S, task: &Task<'_>, share: &Share, 
 /// # Safety
 /// No other thread writes this row of this head.
 #[inline(always)]
-unsafe fn write_row<S: Simd>(unit: S, task: &Task<'_>, share: &Share, row: usize, sum: &mut [f32], out: &Out<'_>) {
+unsafe fn write_row<S: Simd>(unit: S, task: &Task<'_>, head: usize, row: usize, sum: &mut [f32], out: &Out<'_>) {
     partial::normalize(unit, sum, task.width());
-    let (token, head) = task.token_and_head(share, row);
+    let (token, head) = task.token_and_head(head, row);
     let head_dim = task.shape.head_dim;
     // SAFETY: the caller's promise.
     unsafe { out.set_some(token, head * head_dim, &sum[..head_dim]) };
@@ -312,12 +334,15 @@ unsafe fn write_row<S: Simd>(unit: S, task: &Task<'_>, share: &Share, row: usize
 #[inline(always)]
 fn prepare(task: &Task<'_>, share: &Share, scratch: &mut Scratch) {
     let Heads { heads, head_dim, .. } = task.shape;
-    let (width, part, rows) = (task.width(), task.part(), share.rows.len());
+    let (width, part, rows) = (task.width(), task.part(), share.heads.len() * share.rows.len());
     scratch.queries.clear();
     scratch.queries.resize(rows * width, 0.0);
-    for (row, query) in share.rows.clone().zip(scratch.queries.chunks_exact_mut(width)) {
-        let (token, head) = task.token_and_head(share, row);
-        query[..head_dim].copy_from_slice(&task.q[(token * heads + head) * head_dim..][..head_dim]);
+    let mut queries = scratch.queries.chunks_exact_mut(width);
+    for head in share.heads.clone() {
+        for (row, query) in share.rows.clone().zip(&mut queries) {
+            let (token, head) = task.token_and_head(head, row);
+            query[..head_dim].copy_from_slice(&task.q[(token * heads + head) * head_dim..][..head_dim]);
+        }
     }
     // What fills up the lanes of keys and values is zero.
     scratch.numbers.clear();
@@ -370,6 +395,8 @@ fn of_tokens<S: Bytewise>(
     let Task { k, v, shape, mask, m, .. } = *task;
     let (width, part, held, count) = (task.width(), task.part(), task.held(), tokens.len());
     let Scratch { queries, numbers, turned, scores, parts, positions, .. } = scratch;
+    // So many rows take keys and values as they are stored: for more, what is read several times is decoded once.
+    let few = if S::IS_WIDE { FEW } else { 0 };
     // In a chain the first rows do not see the last keys.
     let first_row = |at: usize| match (mask.visible, tokens) {
         (None, Tokens::Following { first, .. }) => {
@@ -378,25 +405,45 @@ fn of_tokens<S: Bytewise>(
         }
         _ => rows.start,
     };
+    // The rows of one head, from one on, among those of all.
+    let of_head = |head: usize, row: usize| {
+        let before = (head - share.heads.start) * share.rows.len();
+        before + row..before + rows.end
+    };
     for at in (0..count).step_by(LANES) {
         let row = first_row(at);
         if row == rows.end {
             break;
         }
-        k.decode(unit, shape, share.head, tokens, at..(at + LANES).min(count), width, numbers);
-        let queries = &queries[row * width..rows.end * width];
-        scores::score(unit, queries, numbers, width, turned, &mut scores[row * BLOCK + at..]);
+        let some_keys = at..(at + LANES).min(count);
+        k.prefetch(unit, shape, &share.heads, tokens, &some_keys);
+        for head in share.heads.clone() {
+            let rows = of_head(head, row);
+            let (queries, scores) =
+                (&queries[rows.start * width..rows.end * width], &mut scores[rows.start * BLOCK + at..]);
+            if rows.len() <= few
+                && some_keys.len() == LANES
+                && let Some(keys) = k.stored(shape, head, tokens, &some_keys)
+            {
+                with_format!(keys, keys => scores::score_few(unit, queries, keys, width, scores));
+            } else {
+                k.decode(unit, shape, head, tokens, &some_keys, width, numbers);
+                scores::score(unit, queries, numbers, width, turned, scores);
+            }
+        }
     }
     if mask.is_by_position() {
         positions.clear();
         positions.extend((0..count).map(|at| mask.position(tokens.get(at), held)));
     }
-    for row in rows.clone() {
-        let (token, head) = task.token_and_head(share, share.rows.start + row);
-        let scores = &mut scores[row * BLOCK..][..count.next_multiple_of(LANES)];
-        adjust(unit, task, token, head, positions, scores);
-        let sight = Sight::of(&mask, token, m, held, tokens);
-        partial::weigh(unit, scores, sight, &mut parts[row * part..][..part], width);
+    for head in share.heads.clone() {
+        for (row, at) in of_head(head, rows.start).zip(rows.clone()) {
+            let (token, head) = task.token_and_head(head, share.rows.start + at);
+            let scores = &mut scores[row * BLOCK..][..count.next_multiple_of(LANES)];
+            adjust(unit, task, token, head, positions, scores);
+            let sight = Sight::of(&mask, token, m, held, tokens);
+            partial::weigh(unit, scores, sight, &mut parts[row * part..][..part], width);
+        }
     }
     for at in (0..count).step_by(VALUES) {
         let row = first_row(at);
@@ -404,10 +451,20 @@ fn of_tokens<S: Bytewise>(
             break;
         }
         let some_values = at..(at + VALUES).min(count);
-        let numbers = &mut numbers[..some_values.len() * width];
-        v.decode(unit, shape, share.head, tokens, some_values, width, numbers);
-        let parts = &mut parts[row * part..rows.end * part];
-        mix::mix(unit, &scores[row * BLOCK + at..], numbers, width, parts, part);
+        v.prefetch(unit, shape, &share.heads, tokens, &some_values);
+        for head in share.heads.clone() {
+            let rows = of_head(head, row);
+            let (weights, keys) = (&scores[rows.start * BLOCK + at..], some_values.len());
+            let parts = &mut parts[rows.start * part..rows.end * part];
+            if rows.len() <= few
+                && let Some(values) = v.stored(shape, head, tokens, &some_values)
+            {
+                with_format!(values, values => mix::mix(unit, weights, values, keys, width, parts, part));
+            } else {
+                v.decode(unit, shape, head, tokens, &some_values, width, numbers);
+                mix::mix(unit, weights, Numbers { numbers, width }, keys, width, parts, part);
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! sums need not be folded, and are added in the same order.
 
 use super::BLOCK;
+use super::rows::{Numbers, Rows};
 use crate::bytewise::{Body, Bytewise};
 use crate::simd::{LANES, Simd};
 
@@ -29,8 +30,7 @@ pub(super) fn score<S: Bytewise>(
     turned: &mut [f32],
     out: &mut [f32],
 ) {
-    let rows = queries.len() / width;
-    let mut row = 0;
+    let (rows, mut row) = (queries.len() / width, 0);
     if rows >= MANY {
         transpose(unit, keys, width, turned);
         while row < rows {
@@ -42,15 +42,22 @@ pub(super) fn score<S: Bytewise>(
         }
         return;
     }
+    score_few(unit, queries, Numbers { numbers: keys, width }, width, out);
+}
+
+/// The same of keys wherever they are read, which are read anew for each [`FEW_ROWS`] rows.
+#[inline(always)]
+pub(super) fn score_few<S: Bytewise, R: Rows>(unit: S, queries: &[f32], keys: R, width: usize, out: &mut [f32]) {
+    let (rows, mut row) = (queries.len() / width, 0);
     while row < rows {
         let (queries, out) = (&queries[row * width..], &mut out[row * BLOCK..]);
         row += match (rows - row, S::IS_WIDE) {
-            (1, _) | (_, false) => run(unit, Folded::<1> { queries, keys, width, out }, 1),
-            (2, true) => run(unit, Folded::<2> { queries, keys, width, out }, 2),
-            (3, true) => run(unit, Folded::<3> { queries, keys, width, out }, 3),
-            (4, true) => run(unit, Folded::<4> { queries, keys, width, out }, 4),
-            (5, true) => run(unit, Folded::<5> { queries, keys, width, out }, 5),
-            (_, true) => run(unit, Folded::<FEW_ROWS> { queries, keys, width, out }, FEW_ROWS),
+            (1, _) | (_, false) => run(unit, Folded::<R, 1> { queries, keys, width, out }, 1),
+            (2, true) => run(unit, Folded::<R, 2> { queries, keys, width, out }, 2),
+            (3, true) => run(unit, Folded::<R, 3> { queries, keys, width, out }, 3),
+            (4, true) => run(unit, Folded::<R, 4> { queries, keys, width, out }, 4),
+            (5, true) => run(unit, Folded::<R, 5> { queries, keys, width, out }, 5),
+            (_, true) => run(unit, Folded::<R, FEW_ROWS> { queries, keys, width, out }, FEW_ROWS),
         };
     }
 }
@@ -101,34 +108,41 @@ unsafe fn load<S: Simd>(unit: S, from: &[f32], at: usize) -> S::Lanes {
 }
 
 /// `M` rows against sixteen keys.
-struct Folded<'a, const M: usize> {
+struct Folded<'a, R, const M: usize> {
     queries: &'a [f32],
-    keys: &'a [f32],
+    keys: R,
     width: usize,
     out: &'a mut [f32],
 }
 
-impl<const M: usize> Body for Folded<'_, M> {
+impl<R: Rows, const M: usize> Body for Folded<'_, R, M> {
     #[inline(always)]
     fn run<S: Bytewise>(self, unit: S) {
         let Self { queries, keys, width, out } = self;
-        assert!(queries.len() >= M * width && keys.len() >= LANES * width && width.is_multiple_of(LANES));
+        assert!(queries.len() >= M * width && keys.reach(LANES, width), "{M} rows, sixteen keys");
         let mut fours = [[unit.zero(); 4]; M];
         // In this order folding leaves the keys in theirs.
         let orders = [[0, 8, 4, 12], [2, 10, 6, 14], [1, 9, 5, 13], [3, 11, 7, 15]];
         for (at, order) in orders.into_iter().enumerate() {
             let mut sums = [[unit.zero(); 4]; M];
-            for step in (0..width).step_by(LANES) {
-                let mut lanes = [unit.zero(); 4];
-                for (lanes, key) in lanes.iter_mut().zip(order) {
-                    // SAFETY: there are sixteen keys of `width`, which is whole lanes.
-                    *lanes = unsafe { load(unit, keys, key * width + step) };
-                }
-                for (row, sums) in sums.iter_mut().enumerate() {
-                    // SAFETY: there are `M` rows of `width`.
-                    let query = unsafe { load(unit, queries, row * width + step) };
-                    for (sum, lanes) in sums.iter_mut().zip(lanes) {
-                        *sum = unit.fma(query, lanes, *sum);
+            for part in 0..width / (R::LANES * LANES) {
+                let [a, b, c, d] = order;
+                // SAFETY: there are sixteen keys of `width`, which is whole parts.
+                let parts = unsafe {
+                    [
+                        keys.part(unit, a, part),
+                        keys.part(unit, b, part),
+                        keys.part(unit, c, part),
+                        keys.part(unit, d, part),
+                    ]
+                };
+                for i in 0..R::LANES {
+                    for (row, sums) in sums.iter_mut().enumerate() {
+                        // SAFETY: there are `M` rows of `width`.
+                        let query = unsafe { load(unit, queries, row * width + (part * R::LANES + i) * LANES) };
+                        for (sum, part) in sums.iter_mut().zip(&parts) {
+                            *sum = unit.fma(query, part.as_ref()[i], *sum);
+                        }
                     }
                 }
             }

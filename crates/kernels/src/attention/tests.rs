@@ -201,9 +201,15 @@ fn a_branch_has_the_bits_that_it_has_alone() {
 /// Pages of any length, with something else before and behind in each.
 #[test]
 fn pages_change_no_bit() {
-    let shape = Heads { heads: 6, kv_heads: 2, head_dim: 40 };
-    let (m, t) = (3, BLOCK + 50);
-    let (q, k, v) = (noise(m * 240, 1), noise(t * 80, 2), noise(t * 80, 3));
+    let heads_of = |head_dim| Heads { heads: 6, kv_heads: 2, head_dim };
+    for (shape, m) in [(heads_of(40), 3), (heads_of(64), 3), (heads_of(64), 1)] {
+        in_pages(shape, m);
+    }
+}
+
+fn in_pages(shape: Heads, m: usize) {
+    let (t, of_q, of_k) = (BLOCK + 50, shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
+    let (q, k, v) = (noise(m * of_q, 1), noise(t * of_k, 2), noise(t * of_k, 3));
     for format in [Format::F32, Format::F16] {
         let stored = [&k, &v].map(|numbers| {
             let mut bytes = vec![0; format.bytes(numbers.len())];
@@ -214,7 +220,7 @@ fn pages_change_no_bit() {
         let [k, v] = [0, 1].map(|i: usize| Cached::new(format, &stored[i]));
         attend(&q, k, v, shape, AttentionMask::default(), 0.2, &mut whole);
         for page in [1, 4, 7, 16, 49, 50, 64, BLOCK, t - 1, t, t + 20] {
-            let bytes = page * format.bytes(80);
+            let bytes = page * format.bytes(of_k);
             let paged = [0, 1].map(|i: usize| {
                 let around = |some: &[u8]| {
                     let mut all = vec![0xA5; 12 + bytes + 8];
@@ -275,7 +281,7 @@ fn on_unit(unit: impl Bytewise, task: &Task<'_>) -> Vec<f32> {
     let to = Out::new(&mut out, of_row);
     for head in 0..task.shape.kv_heads {
         let rows = 0..task.m * task.group();
-        let share = Share { head, blocks: task.blocks(&rows), rows };
+        let share = Share { heads: head..head + 1, blocks: task.blocks(&rows), rows };
         // SAFETY: there is one thread.
         unsafe { some_rows_body(unit, task, &share, To::Whole(&to)) };
     }
