@@ -1,6 +1,7 @@
 """Which key marks a request of a server, and what is refused."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -100,6 +101,7 @@ def test_keys_of_another_model_are_refused(keys, tmp_path):
 
 def test_the_package_is_typed():
     pytest.importorskip("mypy", reason="SKIPPED: mypy is not there, so types are not looked at")
-    command = [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--follow-imports=silent", "-p", "verdigris"]
+    options = ["--ignore-missing-imports", "--follow-imports=silent", "--cache-dir", os.devnull]
+    command = [sys.executable, "-m", "mypy", *options, "-p", "verdigris"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
