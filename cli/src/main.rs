@@ -32,6 +32,7 @@ mod report;
 mod request;
 mod run;
 mod sampling;
+mod scan;
 #[cfg(feature = "serve")]
 mod serve;
 mod steering;
@@ -79,6 +80,7 @@ enum Command {
     #[cfg(not(feature = "serve"))]
     Serve(left_out::LeftOut),
     Detect(detect::Detect),
+    Scan(scan::Scan),
     Identify(identify::Identify),
     Payload(payload::Payload),
     Attack(attack::AttackCommand),
@@ -147,6 +149,7 @@ fn main() -> ExitCode {
         #[cfg(not(feature = "serve"))]
         Command::Serve(serve) => serve.run("serve", "serve"),
         Command::Detect(detect) => detect.run(),
+        Command::Scan(scan) => scan.run(),
         Command::Identify(identify) => identify.run(),
         Command::Payload(payload) => payload.run(),
         Command::Attack(attack) => attack.run(),
