@@ -57,7 +57,7 @@ def loop(file, found, tokenizer, key):
     secret = int(json.loads(pathlib.Path(key).read_text())["secret"], 16)
     config = WatermarkingConfig(greenlist_ratio=0.25, bias=2.0, hashing_key=secret, seeding_scheme="lefthash",
                                 context_width=1)
-    model = LlamaConfig(vocab_size=len(tokenizer), bos_token_id=None)
+    model = LlamaConfig(vocab_size=len(tokenizer), bos_token_id=-1)
     detector = WatermarkDetector(model, "cpu", config, ignore_repeated_ngrams=True)
     texts = pyarrow.parquet.read_table(file, columns=["text"])["text"].to_pylist()
     wall, cpu, tokens = time.perf_counter(), time.process_time(), []

@@ -210,7 +210,7 @@ mod tests {
             let name = |salt: u64| {
                 (i ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
             };
-            Observation { context: name(1), identity: name(2), score: f32::from(u8::from(i % 4 == 0)) }
+            Observation { context: name(1), identity: name(2), score: f32::from(u8::from(i.is_multiple_of(4))) }
         };
         let of = |range: std::ops::Range<u64>| {
             let mut pool = Pool::default();
