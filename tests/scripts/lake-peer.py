@@ -53,11 +53,12 @@ def loop(file, found, tokenizer, key):
     from transformers import LlamaConfig, PreTrainedTokenizerFast, WatermarkDetector, WatermarkingConfig
 
     torch.set_num_threads(1)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=tokenizer)
+    # Names of control tokens in a text are text here, too.
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=tokenizer, split_special_tokens=True)
     secret = int(json.loads(pathlib.Path(key).read_text())["secret"], 16)
     config = WatermarkingConfig(greenlist_ratio=0.25, bias=2.0, hashing_key=secret, seeding_scheme="lefthash",
                                 context_width=1)
-    model = LlamaConfig(vocab_size=len(tokenizer), bos_token_id=-1)
+    model = LlamaConfig(vocab_size=len(tokenizer), bos_token_id=tokenizer.convert_tokens_to_ids("<|endoftext|>"))
     detector = WatermarkDetector(model, "cpu", config, ignore_repeated_ngrams=True)
     texts = pyarrow.parquet.read_table(file, columns=["text"])["text"].to_pylist()
     wall, cpu, tokens = time.perf_counter(), time.process_time(), []
@@ -67,9 +68,11 @@ def loop(file, found, tokenizer, key):
         tokens.append(ids.shape[-1])
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     line("the loop", len(texts), sum(len(text.encode()) for text in texts) / 1e6, wall, cpu)
-    ours = pyarrow.dataset.dataset(found).to_table(columns=["tokens"])["tokens"].to_pylist()
-    assert ours == tokens, "the same texts have other tokens"
-    print(f"           both read the same {sum(tokens):,} tokens")
+    ours = pyarrow.dataset.dataset(found).to_table(columns=["tokens", "looks"]).to_pylist()
+    # A text whose characters were repaired was read twice, and told of is one of the readings.
+    once = [(row["tokens"], theirs) for row, theirs in zip(ours, tokens, strict=True) if row["looks"] == 1]
+    assert all(one == other for one, other in once), "the same texts have other tokens"
+    print(f"           {sum(tokens):,} tokens; in {len(once)} documents, those without a repair, both counted the same")
 
 
 {"run": run, "sample": sample, "loop": loop}[sys.argv[1]](*sys.argv[2:])

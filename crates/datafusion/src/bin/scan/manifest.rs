@@ -1,6 +1,6 @@
 //! What a scan was asked: a folder of its parts holds nothing of any other scan.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ impl Manifest {
             text_column: options.text_column.clone(),
             level: options.level,
             keys: described,
-            key_files: keys.files.iter().map(stamp).collect::<Result<_, _>>()?,
+            key_files: keys.files.iter().map(|file| stamp(file)).collect::<Result<_, _>>()?,
             tokenizers,
             inputs: inputs.collect(),
         })
@@ -81,7 +81,7 @@ impl Manifest {
     }
 }
 
-fn stamp(file: &PathBuf) -> Result<Stamp, Failure> {
+fn stamp(file: &Path) -> Result<Stamp, Failure> {
     let about = file.metadata().map_err(Failure::read(file))?;
     let modified = about.modified().map_err(Failure::read(file))?.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(Stamp { name: file.display().to_string(), bytes: about.len(), modified: modified.as_micros() as u64 })
