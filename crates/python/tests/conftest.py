@@ -11,6 +11,9 @@ import verdigris
 
 ROOT = pathlib.Path(os.environ.get("VERDIGRIS_ROOT") or pathlib.Path(__file__).resolve().parents[3])
 TALE = ROOT / "fixtures" / "models" / "tale"
+# What engines are asked, each to be marked in its own way.
+PROMPTS = ["The captain and the doctor were seen near the harbour", "A letter came to the widow in the winter, and",
+           "The soldier stood at the window while the storm", "In the morning the road to the river was"]
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +30,15 @@ def program():
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def model():
+    """`tale` as transformers computes it; who asks for it has seen that torch is there."""
+    import torch
+    import transformers
+
+    return transformers.AutoModelForCausalLM.from_pretrained(TALE, dtype=torch.float32).eval()
 
 
 def known_key(path, **options):

@@ -7,10 +7,10 @@ import types
 import numpy
 import pytest
 import verdigris
-from conftest import TALE
+from conftest import PROMPTS, TALE
 
 torch = pytest.importorskip("torch", reason="SKIPPED: torch is not there, so nothing is known of SGLang")
-transformers = pytest.importorskip("transformers", reason="SKIPPED: transformers is not there")
+pytest.importorskip("transformers", reason="SKIPPED: transformers is not there")
 
 import engines  # noqa: E402
 import verdigris.sglang as plugin  # noqa: E402
@@ -21,13 +21,6 @@ sglang = engines.sglang()
 torch.set_num_threads(1)
 COLUMNS = 4160
 SLOTS = 6
-PROMPTS = ["The captain and the doctor were seen near the harbour", "A letter came to the widow in the winter, and",
-           "The soldier stood at the window while the storm", "In the morning the road to the river was"]
-
-
-@pytest.fixture(scope="module")
-def model():
-    return transformers.AutoModelForCausalLM.from_pretrained(TALE, dtype=torch.float32).eval()
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import types
 import numpy
 import pytest
 import verdigris
-from conftest import TALE
+from conftest import PROMPTS, TALE
 
 torch = pytest.importorskip("torch", reason="SKIPPED: torch is not there, so nothing is known of vLLM")
-transformers = pytest.importorskip("transformers", reason="SKIPPED: transformers is not there")
+pytest.importorskip("transformers", reason="SKIPPED: transformers is not there")
 
 import engines  # noqa: E402
 from verdigris import serving  # noqa: E402
@@ -22,13 +22,6 @@ torch.set_num_threads(1)
 # As wide as a padded model.
 COLUMNS = 4160
 SLOTS = 8
-PROMPTS = ["The captain and the doctor were seen near the harbour", "A letter came to the widow in the winter, and",
-           "The soldier stood at the window while the storm", "In the morning the road to the river was"]
-
-
-@pytest.fixture(scope="module")
-def model():
-    return transformers.AutoModelForCausalLM.from_pretrained(TALE, dtype=torch.float32).eval()
 
 
 @pytest.fixture(scope="module")
