@@ -12,6 +12,10 @@
 //! each place). A tree grows by the most probable node that can be added, which is the best tree of each size where
 //! places are independent (Cai et al., *Medusa*, section 2.3.3; Li et al., *EAGLE-2*), and the best size may be 0, which
 //! is plain decoding. Of several ways to draft the one is taken whose best tree gives most tokens a second.
+//!
+//! A drafter that has not read the text must read it first. That is paid once and gains as long as the text goes on, so
+//! it is spread over the tokens that are still to be expected: no more than the limit of the text, and no more than
+//! texts have had on the mean.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -74,8 +78,17 @@ pub(crate) const TRIALS: [usize; 5] = [0, 0, 3, 0, 2];
 /// The same for another way of drafting, when plain decoding is known.
 const MORE_TRIALS: [usize; 2] = [3, 2];
 
+/// The same after an experiment without drafts.
+const PLAIN_AGAIN: [usize; 1] = [0];
+
 /// The first experiment comes after so many calls; each that changes nothing doubles the time to the next.
 const FIRST_EXPERIMENT: usize = 128;
+
+/// Of the time since the last experiment, what may be spent on reading for the next one.
+const FOR_EXPERIMENTS: f64 = 0.02;
+
+/// With more tokens to read than these, a draft tells what reading costs, and with fewer what drafting does.
+const MANY: usize = 16;
 
 /// A draft that was decided, for it followed the text or drafts that stood.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +100,15 @@ pub(crate) struct Judged {
     pub(crate) stood: bool,
 }
 
+/// Where in a text a call is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The most tokens that are still to be written.
+    pub(crate) left: usize,
+    /// For each way, how many tokens are to be read before a draft.
+    pub(crate) unread: [usize; WAYS],
+}
+
 /// How one call went.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
@@ -96,6 +118,8 @@ pub(crate) struct Call<'a> {
     pub(crate) is_usual: bool,
     /// The depth of what was drafted.
     pub(crate) depth: usize,
+    /// How many tokens were read before that.
+    pub(crate) unread: usize,
     pub(crate) judged: &'a [Judged],
     pub(crate) drafting: Duration,
     pub(crate) verifying: Duration,
@@ -125,12 +149,18 @@ pub(crate) struct Chooser {
     learned: Learned,
     /// Where that is kept for the next text.
     memory: Option<DraftMemory>,
+    /// Tokens of this text.
+    written: usize,
+    /// Whether the last call had no drafts: one between drafts takes longer than one among its like.
+    is_plain: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Learned {
     /// Seconds for a call, by the drafts that it read.
     verifying: [Option<f64>; MAX_AUTO + 1],
+    /// The mean length of texts.
+    length: Option<f64>,
     ways: [Way; WAYS],
 }
 
@@ -143,12 +173,13 @@ struct Way {
     rates: [[Rate; MAX_RANKS]; MAX_AUTO],
     /// Seconds for a level of drafts.
     drafting: Option<f64>,
-    /// Whether that is what a draft took that read the prompt.
+    /// Whether that is what a draft took that read many tokens.
     is_rough: bool,
-    /// Whether the next draft reads the prompt.
-    reads_prompt: bool,
+    /// Seconds for a token that is read before a draft.
+    reading: Option<f64>,
     /// Calls in which it could draft, and had no trials to make.
     calls: usize,
+    last_experiment: usize,
     next_experiment: usize,
     wait: usize,
     /// What it last drafted where it promised most of all ways, and nothing where it did not.
@@ -162,8 +193,9 @@ impl Default for Way {
             rates: Default::default(),
             drafting: None,
             is_rough: false,
-            reads_prompt: true,
+            reading: None,
             calls: 0,
+            last_experiment: 0,
             next_experiment: FIRST_EXPERIMENT,
             wait: FIRST_EXPERIMENT,
             best: TreeShape::EMPTY,
@@ -177,21 +209,28 @@ impl Way {
         for rate in self.rates.iter_mut().flatten().filter(|rate| rate.tried > REMEMBERED) {
             (rate.tried, rate.stood) = (REMEMBERED, REMEMBERED * rate.stood / rate.tried);
         }
-        self.reads_prompt = true;
     }
 
-    /// Counts a call for which this is best; at times it asks for something else than that.
-    fn experiment(&mut self, best: TreeShape, ranks: usize) -> Option<TreeShape> {
+    /// The seconds for which it would read so many tokens; 0 as long as nothing is known of that.
+    fn entry(&self, unread: usize) -> f64 {
+        unread as f64 * self.reading.unwrap_or(0.0)
+    }
+
+    /// Counts a call for which this is best; at times it asks for something else than that. To draft would take so many
+    /// seconds of reading before, as multiples of a plain call.
+    fn experiment(&mut self, best: TreeShape, ranks: usize, entry: f64) -> Option<TreeShape> {
         if best.is_empty() != self.best.is_empty() {
             self.wait = FIRST_EXPERIMENT;
             self.next_experiment = self.next_experiment.min(self.calls + self.wait);
         }
         self.best = best;
-        let is_due = self.calls >= self.next_experiment;
+        let since = self.calls - self.last_experiment;
+        let is_due = self.calls >= self.next_experiment && entry <= FOR_EXPERIMENTS * since as f64;
         self.calls += 1;
         if !is_due {
             return None;
         }
+        self.last_experiment = self.calls;
         self.wait = (2 * self.wait).min(1024);
         self.next_experiment = self.calls + self.wait;
         // A little drafting for one who does without, plain decoding for others, or drafts side by side for those who
@@ -200,18 +239,29 @@ impl Way {
         Some(match (best.is_empty(), is_narrow) {
             (true, _) => TreeShape::chain(3),
             (false, true) => TreeShape::levels(&[2, 1, 1]),
-            (false, false) => TreeShape::EMPTY,
+            (false, false) => {
+                // The second of two plain calls tells what they cost.
+                self.trials = &PLAIN_AGAIN;
+                TreeShape::EMPTY
+            }
         })
     }
 
-    /// Takes in the seconds that a draft took for each level.
-    fn took(&mut self, each: f64) {
-        // The first draft of a text reads the prompt, which says nothing about those that come after it.
-        match (std::mem::take(&mut self.reads_prompt), self.drafting) {
-            (true, Some(_)) => (),
-            (true, None) => (self.drafting, self.is_rough) = (Some(each), true),
-            (false, _) if std::mem::take(&mut self.is_rough) => self.drafting = Some(each),
-            (false, _) => blend(&mut self.drafting, each),
+    /// Takes in the seconds that so many levels of drafts took, with the tokens that were read before.
+    fn took(&mut self, seconds: f64, depth: usize, unread: usize) {
+        let levels = depth as f64;
+        if unread > MANY {
+            let drafting = if self.is_rough { 0.0 } else { levels * self.drafting.unwrap_or(0.0) };
+            blend(&mut self.reading, (seconds - drafting).max(0.0) / unread as f64);
+            if self.drafting.is_none() {
+                (self.drafting, self.is_rough) = (Some(seconds / levels), true);
+            }
+            return;
+        }
+        let each = (seconds - self.entry(unread)).max(0.0) / levels;
+        match std::mem::take(&mut self.is_rough) {
+            true => self.drafting = Some(each),
+            false => blend(&mut self.drafting, each),
         }
     }
 }
@@ -220,7 +270,7 @@ impl Chooser {
     /// For a drafter that gives a node so many children at most.
     pub(crate) fn new(length: DraftLength, most_children: usize) -> Self {
         let ranks = most_children.clamp(1, MAX_RANKS);
-        Self { length, ranks, learned: Learned::default(), memory: None }
+        Self { length, ranks, learned: Learned::default(), memory: None, written: 0, is_plain: false }
     }
 
     /// Goes on from what earlier texts have taught, and keeps it for the next one; to be called before the first call.
@@ -237,15 +287,15 @@ impl Chooser {
     }
 
     /// In which of some ways to draft for the next call, and what.
-    pub(crate) fn choose(&mut self, ways: &[usize]) -> (usize, TreeShape) {
+    pub(crate) fn choose(&mut self, ways: &[usize], place: Place) -> (usize, TreeShape) {
         match self.length {
-            DraftLength::Auto => self.promising(ways),
+            DraftLength::Auto => self.promising(ways, place),
             DraftLength::Fixed(length) => (ways[0], TreeShape::chain(length)),
             DraftLength::Tree(shape) => (ways[0], shape),
         }
     }
 
-    fn promising(&mut self, ways: &[usize]) -> (usize, TreeShape) {
+    fn promising(&mut self, ways: &[usize], place: Place) -> (usize, TreeShape) {
         let is_plain_known = self.learned.verifying[0].is_some();
         for &number in ways {
             let way = &mut self.learned.ways[number];
@@ -258,18 +308,21 @@ impl Chooser {
             }
         }
         let mut best = (ways[0], TreeShape::EMPTY, 0.0);
+        let left = self.learned.length.unwrap_or(f64::INFINITY).min(place.left as f64).max(1.0);
         for &number in ways {
-            let (shape, speed) = self.solve(number);
+            let (shape, speed) = self.solve(number, self.learned.ways[number].entry(place.unread[number]) / left);
             if speed > best.2 {
                 best = (number, shape, speed);
             }
         }
         let (chosen, shape, _) = best;
         let mut experiment = None;
+        let plain = self.learned.verifying[0];
         for &number in ways {
             let way = &mut self.learned.ways[number];
             let best = if number == chosen { shape } else { TreeShape::EMPTY };
-            experiment = experiment.or(way.experiment(best, self.ranks).map(|shape| (number, shape)));
+            let entry = plain.map_or(0.0, |plain| way.entry(place.unread[number]) / plain);
+            experiment = experiment.or(way.experiment(best, self.ranks, entry).map(|shape| (number, shape)));
         }
         experiment.unwrap_or((chosen, shape))
     }
@@ -279,6 +332,8 @@ impl Chooser {
         if self.length != DraftLength::Auto {
             return;
         }
+        let stood = call.judged.iter().filter(|judged| judged.stood).count();
+        self.written += stood + 1;
         let way = &mut self.learned.ways[way];
         for judged in call.judged.iter().filter(|judged| judged.above < MAX_AUTO && judged.rank < MAX_RANKS) {
             let rate = &mut way.rates[judged.above][judged.rank];
@@ -286,17 +341,17 @@ impl Chooser {
             rate.stood = rate.stood * KEPT + f64::from(u8::from(judged.stood));
         }
         // An experiment that went well is worth another one soon.
-        let stood = call.judged.iter().filter(|judged| judged.stood).count();
         if way.best.is_empty() && call.depth > 0 && stood == call.depth {
             (way.wait, way.next_experiment) = (FIRST_EXPERIMENT, way.calls + 2);
         }
         if call.depth > 0 {
-            let each = call.drafting.as_secs_f64() / call.depth as f64;
-            way.took(each);
+            way.took(call.drafting.as_secs_f64(), call.depth, call.unread);
         }
+        let was_plain = std::mem::replace(&mut self.is_plain, call.depth == 0);
         // A call that read a prompt says nothing about one that did not.
         if call.is_usual
             && let Some(known) = self.learned.verifying.get_mut(call.read)
+            && (call.depth > 0 || was_plain || known.is_none())
         {
             blend(known, call.verifying.as_secs_f64());
         }
@@ -334,8 +389,9 @@ impl Chooser {
         rates
     }
 
-    /// The shape with the most tokens a second in a way, and how many; 0 where nothing is drafted.
-    fn solve(&self, way: usize) -> (TreeShape, f64) {
+    /// The shape with the most tokens a second in a way, and how many; 0 where nothing is drafted. Each token takes so
+    /// many seconds more.
+    fn solve(&self, way: usize, more: f64) -> (TreeShape, f64) {
         let known = (self.verifying(0), self.learned.ways[way].drafting);
         let (Some(plain), Some(drafting)) = known else { return (TreeShape::EMPTY, 0.0) };
         let rates = self.rates(way);
@@ -356,7 +412,7 @@ impl Chooser {
                 open.push((of_parent * rates[depth - 1][rank + 1], parent, rank + 1, of_parent));
             }
             let Some(verifying) = self.verifying(shape.len()) else { break };
-            let speed = expected / (verifying + shape.depth() as f64 * drafting);
+            let speed = expected / (verifying + shape.depth() as f64 * drafting + expected * more);
             if speed > best_speed {
                 (best, best_speed) = (shape, speed);
             }
@@ -368,6 +424,9 @@ impl Chooser {
 impl Drop for Chooser {
     fn drop(&mut self) {
         if let Some(memory) = &self.memory {
+            if self.written > 0 {
+                blend(&mut self.learned.length, self.written as f64);
+            }
             *memory.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::mem::take(&mut self.learned));
         }
     }
@@ -386,11 +445,14 @@ mod tests {
     use super::*;
     use verdigris_logits::{Purpose, Random};
 
+    /// In a long text that the drafter has read.
+    const ANYWHERE: Place = Place { left: 1_000_000, unread: [0; WAYS] };
+
     /// A call that read a chain of drafts, of which the first ones stood.
     fn observe_chain(chooser: &mut Chooser, read: usize, stood: usize, drafting: Duration, verifying: Duration) {
         let judge = |above| Judged { above, rank: 0, stood: above < stood };
         let judged: Vec<Judged> = (0..read.min(stood + 1)).map(judge).collect();
-        chooser.observe(0, Call { read, is_usual: true, depth: read, judged: &judged, drafting, verifying });
+        chooser.observe(0, Call { read, is_usual: true, depth: read, unread: 0, judged: &judged, drafting, verifying });
     }
 
     /// A world in which rows cost little and a level of drafts much, and the first, second and third draft of a token
@@ -410,7 +472,7 @@ mod tests {
         let chains = (0..=MAX_AUTO).map(|length| speed(&TreeShape::chain(length))).fold(0.0, f64::max);
         let (mut chooser, random) = (Chooser::new(DraftLength::Auto, 3), Random::new(2));
         for call in 0..6000 {
-            let shape = chooser.choose(&[0]).1;
+            let shape = chooser.choose(&[0], ANYWHERE).1;
             let (mut judged, mut at, mut above) = (Vec::new(), None, 0);
             loop {
                 let mut number = random.uniform_of(call, Purpose::Accept, above as u32);
@@ -427,9 +489,9 @@ mod tests {
             let seconds = [0.1 * shape.depth() as f64, 1.0 + 0.01 * shape.len() as f64];
             let [drafting, verifying] = seconds.map(Duration::from_secs_f64);
             let (read, depth) = (shape.len(), shape.depth());
-            chooser.observe(0, Call { read, is_usual: true, depth, judged: &judged, drafting, verifying });
+            chooser.observe(0, Call { read, is_usual: true, depth, unread: 0, judged: &judged, drafting, verifying });
         }
-        let found = chooser.solve(0).0;
+        let found = chooser.solve(0, 0.0).0;
         assert!(!found.is_chain(), "{found:?}");
         assert!(speed(&found) > 1.05 * chains, "{found:?}: {} and {chains}", speed(&found));
     }
@@ -440,7 +502,7 @@ mod tests {
         let (mut chooser, random) = (Chooser::new(DraftLength::Auto, 1), Random::new(1));
         let (mut written, mut seconds) = (0, 0.0);
         while written < tokens {
-            let drafted = chooser.choose(&[0]).1.len();
+            let drafted = chooser.choose(&[0], ANYWHERE).1.len();
             let coin = |i: usize| random.uniform((written + i) as u64, Purpose::Accept) < acceptance;
             let accepted = (0..drafted).take_while(|&i| coin(i)).count();
             let noise = 1.0 + 0.1 * random.uniform(written as u64, Purpose::Weight);
@@ -449,7 +511,7 @@ mod tests {
             let [drafting, verifying] = [drafting, verifying].map(Duration::from_secs_f64);
             observe_chain(&mut chooser, drafted, accepted, drafting, verifying);
         }
-        (chooser.solve(0).0.len(), seconds / (written as f64 * verify_cost(1) * 1.05))
+        (chooser.solve(0, 0.0).0.len(), seconds / (written as f64 * verify_cost(1) * 1.05))
     }
 
     /// The table of the best lengths for calls that cost the same however many rows they have.
@@ -477,52 +539,107 @@ mod tests {
         }
     }
 
-    /// A drafter whose first draft takes as long as 400 others, for it reads a long prompt.
-    #[test]
-    fn the_prompt_is_no_price_of_drafts() {
-        let mut chooser = Chooser::new(DraftLength::Auto, 1);
-        for call in 0..=TRIALS.len() {
-            let drafted = chooser.choose(&[0]).1.len();
-            let seconds = if drafted == 3 && call == 2 { 60.0 } else { 0.05 * drafted as f64 };
-            observe_chain(&mut chooser, drafted, drafted, Duration::from_secs_f64(seconds), Duration::from_secs(1));
+    /// A world in which a draft takes a twentieth of a call, a token that is read before it a tenth, all drafts stand,
+    /// and calls cost nothing more with them. Returns how many tokens it drafted, call by call.
+    fn live_with_prompts(chooser: &mut Chooser, prompt: usize, tokens: usize, limit: usize, good: bool) -> Vec<usize> {
+        let (mut written, mut held, mut drafted) = (0, 0, Vec::new());
+        while written < tokens {
+            let unread = prompt + written - held;
+            let shape = chooser.choose(&[0], Place { left: limit - written, unread: [unread; WAYS] }).1;
+            let read = shape.len().min(limit - written - 1);
+            let stood = if good { read } else { 0 };
+            let judged: Vec<Judged> =
+                (0..read.min(stood + 1)).map(|above| Judged { above, rank: 0, stood: above < stood }).collect();
+            let seconds = if read > 0 { 0.05 * read as f64 + 0.1 * unread as f64 } else { 0.0 };
+            let [drafting, verifying] = [seconds, 1.0].map(Duration::from_secs_f64);
+            chooser
+                .observe(0, Call { read, is_usual: true, depth: read, unread, judged: &judged, drafting, verifying });
+            written += stood + 1;
+            held = if read > 0 { prompt + written - 1 } else { held };
+            drafted.push(read);
         }
-        assert!(chooser.solve(0).0.len() > 3, "{:?}", chooser.solve(0).0);
+        drafted
     }
 
-    /// What one text has found out the next one knows from its first call on, whose first draft reads a prompt again.
+    #[test]
+    fn a_prompt_is_no_price_of_drafts() {
+        let mut chooser = Chooser::new(DraftLength::Auto, 1);
+        live_with_prompts(&mut chooser, 600, 20, 10_000, true);
+        assert!(chooser.solve(0, 0.0).0.len() > 3, "{:?}", chooser.solve(0, 0.0).0);
+        let drafting = chooser.learned.ways[0].drafting.unwrap();
+        assert!((drafting - 0.05).abs() < 0.01, "{drafting}");
+    }
+
+    /// A prompt is read for drafts where what is left of the text pays for it: for 600 tokens, which take as long as 60
+    /// calls, not where there are but 40 to be saved.
+    #[test]
+    fn a_prompt_is_read_where_the_text_is_long_enough() {
+        let memory = DraftMemory::default();
+        live_with_prompts(&mut Chooser::new(DraftLength::Auto, 1).remembering(&memory), 10, 2000, 2000, true);
+        let begin = |prompt: usize, limit: usize| {
+            let mut chooser = Chooser::new(DraftLength::Auto, 1).remembering(&memory);
+            live_with_prompts(&mut chooser, prompt, limit, limit, true)
+        };
+        assert!(begin(600, 2000)[0] > 3);
+        assert!(begin(600, 40).iter().all(|&drafted| drafted == 0));
+        assert!(begin(10, 40).iter().any(|&drafted| drafted > 3));
+        // And where texts have been short, whatever their limit allows.
+        for _ in 0..40 {
+            begin(10, 30);
+        }
+        assert!(begin(600, 2000).iter().all(|&drafted| drafted == 0));
+    }
+
+    /// Where drafts do not stand, long prompts are read for experiments only as time allows.
+    #[test]
+    fn experiments_take_their_share_and_no_more() {
+        let memory = DraftMemory::default();
+        let [mut plain, mut spent] = [0.0; 2];
+        for text in 0..200 {
+            let mut chooser = Chooser::new(DraftLength::Auto, 1).remembering(&memory);
+            let drafted = live_with_prompts(&mut chooser, 300, 64, 64, false);
+            if text > 0 {
+                plain += drafted.len() as f64;
+                spent += drafted.iter().map(|&read| 0.05 * read as f64).sum::<f64>();
+                spent += if drafted.iter().any(|&read| read > 0) { 30.0 } else { 0.0 };
+            }
+        }
+        assert!(spent > 0.0 && spent < 0.025 * plain, "{spent} of {plain}");
+    }
+
+    /// What one text has found out the next one knows from its first call on.
     #[test]
     fn texts_learn_from_those_before_them() {
         let memory = DraftMemory::default();
-        let live = |calls: usize, first: f64| {
+        let live = |calls: usize| {
             let mut chooser = Chooser::new(DraftLength::Auto, 1).remembering(&memory);
             let mut lengths = Vec::new();
             for _ in 0..calls {
-                let drafted = chooser.choose(&[0]).1.len();
-                let seconds = if lengths.iter().all(|&length| length == 0) { first } else { 0.05 };
-                let drafting = Duration::from_secs_f64(seconds * drafted as f64);
+                let drafted = chooser.choose(&[0], ANYWHERE).1.len();
+                let drafting = Duration::from_secs_f64(0.05 * drafted as f64);
                 observe_chain(&mut chooser, drafted, drafted.min(6), drafting, Duration::from_secs(1));
                 lengths.push(drafted);
             }
             lengths
         };
-        let of_first = live(100, 0.05);
+        let of_first = live(100);
         assert_eq!(of_first[..5], TRIALS);
         let usual = *of_first.last().unwrap();
         assert!((5..=7).contains(&usual), "{of_first:?}");
-        let of_second = live(30, 60.0);
+        let of_second = live(30);
         assert!(of_second.iter().all(|length| length.abs_diff(usual) <= 1), "{of_second:?} after {usual}");
         // A text that teaches nothing takes nothing away, and fixed lengths are not concerned.
         drop(Chooser::new(DraftLength::Fixed(2), 1).remembering(&memory));
-        assert_eq!(live(1, 0.05), [usual]);
+        assert_eq!(live(1), [usual]);
         // Where drafts stand no more that is seen soon.
         let mut chooser = Chooser::new(DraftLength::Auto, 1).remembering(&memory);
-        assert_eq!(chooser.choose(&[0]).1.len(), usual);
+        assert_eq!(chooser.choose(&[0], ANYWHERE).1.len(), usual);
         for _ in 0..200 {
-            let drafted = chooser.choose(&[0]).1.len();
+            let drafted = chooser.choose(&[0], ANYWHERE).1.len();
             let drafting = Duration::from_secs_f64(0.05 * drafted as f64);
             observe_chain(&mut chooser, drafted, 0, drafting, Duration::from_secs(1));
         }
-        assert!(chooser.solve(0).0.is_empty(), "{:?}", chooser.solve(0).0);
+        assert!(chooser.solve(0, 0.0).0.is_empty(), "{:?}", chooser.solve(0, 0.0).0);
     }
 
     #[test]
@@ -530,12 +647,12 @@ mod tests {
         let mut chooser = Chooser::new(DraftLength::Auto, 1);
         let mut go = |calls: usize, good: bool| {
             for _ in 0..calls {
-                let drafted = chooser.choose(&[0]).1.len();
+                let drafted = chooser.choose(&[0], ANYWHERE).1.len();
                 let accepted = if good { drafted } else { 0 };
                 let [drafting, verifying] = [0.1 * drafted as f64, 1.0].map(Duration::from_secs_f64);
                 observe_chain(&mut chooser, drafted, accepted, drafting, verifying);
             }
-            chooser.solve(0).0.len()
+            chooser.solve(0, 0.0).0.len()
         };
         assert!(go(200, true) > 8);
         assert_eq!(go(200, false), 0);
@@ -551,7 +668,7 @@ mod tests {
             let mut counts = [[0; 2]; 2];
             for call in 0..6000u64 {
                 let ways: &[usize] = if call % 3 == 0 { &[2, 0] } else { &[1] };
-                let (way, shape) = chooser.choose(ways);
+                let (way, shape) = chooser.choose(ways, ANYWHERE);
                 assert!(ways.contains(&way));
                 let late = call >= 3000;
                 let rates = if late { changed } else { rates };
@@ -564,7 +681,10 @@ mod tests {
                 let drafting = Duration::from_secs_f64(0.02 * shape.len() as f64);
                 let verifying = Duration::from_secs_f64(1.0 + 0.02 * shape.len() as f64);
                 let (read, depth) = (shape.len(), shape.depth());
-                chooser.observe(way, Call { read, is_usual: true, depth, judged: &judged, drafting, verifying });
+                chooser.observe(
+                    way,
+                    Call { read, is_usual: true, depth, unread: 0, judged: &judged, drafting, verifying },
+                );
                 if way != 1 && !shape.is_empty() {
                     counts[usize::from(late)][usize::from(way == 0)] += 1;
                 }
@@ -587,6 +707,6 @@ mod tests {
     fn a_fixed_length_stays() {
         let mut chooser = Chooser::new(DraftLength::Fixed(5), 1);
         observe_chain(&mut chooser, 5, 0, Duration::from_secs(9), Duration::ZERO);
-        assert_eq!(chooser.choose(&[0]).1, TreeShape::chain(5));
+        assert_eq!(chooser.choose(&[0], ANYWHERE).1, TreeShape::chain(5));
     }
 }

@@ -19,7 +19,7 @@ use verdigris_models::{BatchItem, LanguageModel, Rows, SampleRequest, Sequence};
 
 use crate::chance::Chance;
 use crate::device_sampling::DeviceSampling;
-use crate::draft_length::{Call, Chooser, DraftLength, DraftMemory, Judged};
+use crate::draft_length::{Call, Chooser, DraftLength, DraftMemory, Judged, Place};
 use crate::drafter::Drafter;
 use crate::law;
 use crate::limits::{Limits, Stop};
@@ -56,8 +56,9 @@ pub struct Speculative<D, C> {
     drafter: D,
     chance: C,
     length: Chooser,
-    /// The way in which the drafter drafts for this call.
+    /// The way in which the drafter drafts for this call, and how many tokens it reads before.
     way: usize,
+    unread: usize,
     rule: Rule,
     sequence: Box<dyn Sequence>,
     /// How many tokens of the text a drafter that reads what the target computes has been shown.
@@ -132,6 +133,7 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
             limits,
             length: Chooser::new(length, drafter.most_children()),
             way: 0,
+            unread: 0,
             drafter,
             chance,
             rule: Rule::default(),
@@ -256,9 +258,10 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         // The last token of a call needs no draft: it comes from the row after the last draft. Near the end of what the
         // sequence has room for, trees get smaller.
         let (left, room) = self.left();
-        let (way, shape) = self.length.choose(self.drafter.ways(&self.text));
+        let unread = std::array::from_fn(|way| self.drafter.unread(way, &self.text));
+        let (way, shape) = self.length.choose(self.drafter.ways(&self.text), Place { left, unread });
         let shape = shape.within(room - 1, left - 1);
-        self.way = way;
+        (self.way, self.unread) = (way, unread[way]);
         let begun = (self.clock)();
         self.tree.clear(self.text.len());
         if !shape.is_empty() {
@@ -374,6 +377,7 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
             read: self.reading.rows() - 1,
             is_usual: self.reading.unseen == 1 && !self.reading.is_second,
             depth: self.tree.depth(),
+            unread: self.unread,
             judged: &self.judged,
             drafting: self.drafting,
             verifying: (self.clock)().saturating_sub(since),

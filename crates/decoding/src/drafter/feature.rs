@@ -158,6 +158,10 @@ impl Drafter for FeatureDrafter {
         grow(network, children, without, state, shape, chance, tree)
     }
 
+    fn unread(&self, _: usize, _: &[TokenId]) -> usize {
+        (self.features.len() / self.network.width).saturating_sub(1)
+    }
+
     fn most_children(&self) -> usize {
         MOST_CHILDREN
     }

@@ -46,6 +46,10 @@ impl<D: Drafter> Drafter for LookupOr<D> {
         [&[OTHER] as &[_], &[OTHER, 1], &[2, OTHER], &[3, OTHER]][self.lookup.class(text)]
     }
 
+    fn unread(&self, way: usize, text: &[TokenId]) -> usize {
+        if way == OTHER { self.other.unread(way, text) } else { 0 }
+    }
+
     fn most_children(&self) -> usize {
         self.lookup.most_children().max(self.other.most_children())
     }

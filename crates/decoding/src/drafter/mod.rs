@@ -63,6 +63,12 @@ pub trait Drafter {
         &[0]
     }
 
+    /// About how many tokens of a text it would have to read before it could draft after it in one of its ways: what a
+    /// first draft costs more than those that come after it.
+    fn unread(&self, _way: usize, _text: &[TokenId]) -> usize {
+        0
+    }
+
     /// The most children that it gives one node: 1 of a drafter of chains.
     fn most_children(&self) -> usize {
         1
@@ -117,6 +123,10 @@ impl<D: Drafter + ?Sized> Drafter for Box<D> {
 
     fn ways(&mut self, text: &[TokenId]) -> &'static [usize] {
         (**self).ways(text)
+    }
+
+    fn unread(&self, way: usize, text: &[TokenId]) -> usize {
+        (**self).unread(way, text)
     }
 
     fn most_children(&self) -> usize {

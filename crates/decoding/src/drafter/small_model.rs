@@ -116,6 +116,10 @@ impl Drafter for DraftModel {
         Ok(())
     }
 
+    fn unread(&self, _: usize, text: &[TokenId]) -> usize {
+        text.len().saturating_sub(1 + self.held.len())
+    }
+
     fn most_children(&self) -> usize {
         MOST_CHILDREN
     }
