@@ -48,8 +48,9 @@ impl<'k> Proof<'k> {
         self.reader.detect(self.key, text.as_bytes()).ok()
     }
 
-    /// Says how many of some texts would not be called marked, if any.
-    pub(crate) fn warn(&self, unproved: usize, texts: usize) {
+    /// Says how many of some texts would not be called marked, if any, and what is to be expected of such a text where
+    /// that is known.
+    pub(crate) fn warn(&self, unproved: usize, texts: usize, expected: Option<Evidence>) {
         let which = match (unproved, texts) {
             (0, _) => return,
             (_, 1) => "the text does not prove its mark".into(),
@@ -57,9 +58,17 @@ impl<'k> Proof<'k> {
         };
         let whom = if self.reader.form().is_some() { " to a reader who knows its form" } else { "" };
         let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
+        let choices = expected.map(|of| {
+            format!(
+                ": with the choices it had, about z {:.1} is to be expected, with p {}",
+                of.z,
+                report::p_value(of.ln_p_corrected())
+            )
+        });
         crate::terminal::say!(
-            "{yellow}warning:{yellow:#} {which}{whom} (p is above {DEFAULT_LEVEL:e}); longer texts and texts of more \
-             choice do, and so do stronger keys (key new --strength)"
+            "{yellow}warning:{yellow:#} {which}{whom} (p is above {DEFAULT_LEVEL:e}){}; longer texts and texts of more \
+             choice do, and so do stronger keys (key new --strength)",
+            choices.unwrap_or_default()
         );
     }
 }

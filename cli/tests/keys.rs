@@ -363,6 +363,7 @@ fn a_text_says_what_its_mark_proves() {
         }
         assert_eq!(mark["log10_p"].as_f64().unwrap() <= -5.0, found, "{run:?}");
         assert_eq!(run.err.contains("does not prove its mark"), !found, "{run:?}");
+        assert_eq!(run.err.contains("with the choices it had, about z "), !found, "{run:?}");
         let quiet = folder.run(&[&write[..], &["--quiet"], &form].concat());
         assert_eq!((quiet.status, quiet.err.as_str()), (0, ""), "{quiet:?}");
     }

@@ -198,3 +198,32 @@ fn the_writer_is_identified() {
     let found = ENGINE.reader().identify(&candidates(), &write(None, 10), verdigris::Repeats::Context).unwrap();
     assert!(found[0].evidence.p() > 1e-3, "{:?}", found[0]);
 }
+
+/// What is to be expected of a text is what is found in texts of its kind, on average over keys, and a little less; with
+/// a form that leaves no choice it is nothing, and where there is no mark of colours nobody knows.
+#[test]
+fn what_is_expected_of_a_mark_is_found() {
+    let request = || ENGINE.request("The captain").max_tokens(80).through_end().temperature(1.0).top_p(1.0);
+    let [mut found, mut expected, mut spread] = [0.0; 3];
+    let texts = 60;
+    for seed in 0..texts {
+        let key =
+            Key::from_secret([seed as u8 + 1; 32], "test", Marking::default(), ENGINE.reader().vocabulary()).unwrap();
+        let request = request().watermark(&key).seed(seed);
+        let written = request.clone().text().unwrap();
+        let evidence = judge(&key, &written.text);
+        found += evidence.z;
+        spread += evidence.z.powi(2);
+        expected += request.expected_mark(&written).unwrap().unwrap().z;
+    }
+    let [found, expected, squares] = [found, expected, spread].map(|sum| sum / texts as f64);
+    let error = ((squares - found.powi(2)) / texts as f64).sqrt();
+    assert!(expected < found + 3.0 * error && expected > 0.8 * found, "{expected}, and {found} ± {error} is found");
+
+    let key = soft(0.25, ContextFunction::Min, 4);
+    let of_form = ENGINE.request("").regex("The captain and the sailor").watermark(&key).seed(1);
+    assert_eq!(of_form.expected_mark(&of_form.clone().text().unwrap()).unwrap().unwrap().z, 0.0);
+    for request in [request().seed(1), request().temperature(0.0).watermark(&key).seed(1)] {
+        assert_eq!(request.expected_mark(&request.clone().text().unwrap()).unwrap(), None);
+    }
+}

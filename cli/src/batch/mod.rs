@@ -187,7 +187,7 @@ impl Batch {
             );
         }
         if let Some(proof) = desk.proof.filter(|_| !self.run.quiet) {
-            proof.warn(*unproved, *answers);
+            proof.warn(*unproved, *answers, None);
         }
         if *cut + *failed == 0 {
             return ExitCode::SUCCESS;

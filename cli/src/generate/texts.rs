@@ -171,7 +171,7 @@ impl Generate {
         judge: Option<&Reward>,
         file: Option<OutputFile>,
     ) -> Result<ExitCode, Failure> {
-        let started = Instant::now();
+        let (started, asked) = (Instant::now(), request.clone());
         let count = self.texts.unwrap_or(1);
         let write = |mut paper: Paper<'_>| match (self.rewards.best_of, self.search.beams) {
             (Some(count), _) => Ok(vec![self.best_of(request, count, judge, prompt, proof, &mut paper, started)?]),
@@ -205,7 +205,7 @@ impl Generate {
         }
         self.warn_of_equal(&texts, proof);
         self.warn_of_lossy(&texts);
-        self.warn_of_unproved(&texts, proof);
+        self.warn_of_unproved(&texts, &asked, proof);
         Ok(self.say_whether_whole(&texts))
     }
 
@@ -440,10 +440,15 @@ impl Generate {
     }
 
     /// Says of texts that their marks would not be found.
-    fn warn_of_unproved(&self, texts: &[Written], proof: Option<&Proof<'_>>) {
+    fn warn_of_unproved(&self, texts: &[Written], request: &Request<'_>, proof: Option<&Proof<'_>>) {
         let Some(proof) = proof.filter(|_| !self.run.quiet) else { return };
         let unproved = texts.iter().filter(|written| !is_proof(proof.evidence(&written.text).as_ref())).count();
-        proof.warn(unproved, texts.len());
+        let expected = match texts {
+            // The model reads it once more, so only where that says why.
+            [written] if unproved == 1 => request.expected_mark(written).ok().flatten(),
+            _ => None,
+        };
+        proof.warn(unproved, texts.len(), expected);
     }
 
     /// The status of texts, and why it is not 0.
@@ -480,7 +485,9 @@ fn stop_name(stop: Option<Stop>) -> &'static str {
 fn report(texts: &[Written], seconds: f64, proof: Option<&Proof<'_>>) {
     let tokens: usize = texts.iter().map(|written| written.tokens.len()).sum();
     let found = |proof: &Proof<'_>| match texts {
-        [text] => proof.evidence(&text.text).map(|of| format!(": p {}", report::p_value(of.ln_p_corrected()))),
+        [text] => {
+            proof.evidence(&text.text).map(|of| format!(": z {:.1}, p {}", of.z, report::p_value(of.ln_p_corrected())))
+        }
         _ => None,
     };
     let marked = proof.map(|proof| format!(", marked with {}{}", proof.key().id(), found(proof).unwrap_or_default()));

@@ -2,6 +2,7 @@
 
 mod begun;
 mod best_of;
+mod expected_mark;
 mod explain;
 mod guide;
 mod law;

@@ -1,10 +1,12 @@
 //! What is told of a text once it is written: whether it has its form, and, for those who ask about its tokens, their rows,
 //! which are computed once more.
 
+use std::sync::Arc;
+
 use verdigris_constrain::Constraint;
 use verdigris_decoding::{DecodeError, Stop, Target};
 use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_models::{Batch, Rows, Wanted};
+use verdigris_models::{Batch, LanguageModel, Rows, Wanted};
 
 use crate::error::Error;
 use crate::request::explain::Explainer;
@@ -14,6 +16,26 @@ use crate::request::{Request, Written};
 
 /// How many tokens of a text are read in one call: so many rows are held at a time.
 const AT_A_TIME: usize = 64;
+
+/// Reads a prompt and a text once more, and hands over the row that each token of the text was drawn from.
+pub(super) fn each_row(
+    model: &Arc<dyn LanguageModel>,
+    prompt: &[TokenId],
+    tokens: &[TokenId],
+    mut each: impl FnMut(&[f32]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let Some((_, before_last)) = tokens.split_last() else { return Ok(()) };
+    let capacity = (prompt.len() + tokens.len()).min(model.context_length());
+    let mut sequence = model.clone().begin(capacity)?;
+    let mut rows = Rows::default();
+    sequence.forward(&Batch::chain(prompt, Wanted::Last), &mut rows)?;
+    each(rows.last())?;
+    for some in before_last.chunks(AT_A_TIME) {
+        sequence.forward(&Batch::chain(some, Wanted::All), &mut rows)?;
+        (0..some.len()).try_for_each(|i| each(rows.row(i)))?;
+    }
+    Ok(())
+}
 
 impl Request<'_> {
     /// Adds to a text whether it has its form, and what is asked about its tokens.
@@ -39,7 +61,7 @@ impl Request<'_> {
         let mut explainer = self.explain.then(|| Explainer::new(self, target, prompt)).transpose()?;
         let needs_law = self.explain || self.logprobs_mode == LogprobsMode::Processed;
         let (mut row, mut state, mut at) = (Row::default(), target.transforms.start(prompt), 0);
-        let mut of_row = |logits: &[f32]| {
+        let of_row = |logits: &[f32]| {
             let (token, position) = (tokens[at], prompt.len() + at);
             let mut expect = |row: &mut Row, mode| match self.logprobs.filter(|_| self.logprobs_mode == mode) {
                 None => Ok(()),
@@ -64,17 +86,7 @@ impl Request<'_> {
             at += 1;
             Ok::<(), Error>(())
         };
-        if let Some((_, before_last)) = tokens.split_last() {
-            let capacity = (prompt.len() + tokens.len()).min(model.context_length());
-            let mut sequence = model.clone().begin(capacity)?;
-            let mut rows = Rows::default();
-            sequence.forward(&Batch::chain(prompt, Wanted::Last), &mut rows)?;
-            of_row(rows.last())?;
-            for some in before_last.chunks(AT_A_TIME) {
-                sequence.forward(&Batch::chain(some, Wanted::All), &mut rows)?;
-                (0..some.len()).try_for_each(|i| of_row(rows.row(i)))?;
-            }
-        }
+        each_row(model, prompt, tokens, of_row)?;
         written.logprobs = self.logprobs.map(|_| logprobs);
         written.explained = explainer.map(Explainer::finish);
         Ok(())

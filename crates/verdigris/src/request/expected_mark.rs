@@ -1,0 +1,51 @@
+//! How much of a mark a text can carry.
+
+use verdigris_detector::DetectError;
+use verdigris_logits::{Row, Transform};
+use verdigris_watermark::weighted::{self, Surprise, Weighting, spike_modulus};
+use verdigris_watermark::{Detector, Evidence, ScoreLaw};
+
+use crate::error::Error;
+use crate::request::reread::each_row;
+use crate::request::{Request, Written};
+
+impl Request<'_> {
+    /// What would at least be found, on average over keys, in a text with the choices that this one had:
+    /// [`weighted::expected`], with all tokens that are scored of one weight. The model reads the prompt and the text
+    /// once more, with its experts and its form. `None` without a key whose lists have colours, and at temperature 0.
+    ///
+    /// # Errors
+    /// As [`Request::text`], and [`Error::Detect`] where the text is not of the form, as one that a stop string ended may
+    /// be.
+    pub fn expected_mark(&self, written: &Written) -> Result<Option<Evidence>, Error> {
+        let Some(key) = self.key.filter(|_| self.temperature > 0.0) else { return Ok(None) };
+        let scheme = self.engine.reader().scheme(key)?;
+        let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
+        let delta = key.delta() / self.temperature;
+        let (form, prompt) = (self.constraint_asked_for()?, self.prompt_tokens(&self.prompt)?);
+        let model = self.text_model(&self.prompt, &prompt)?;
+        let (modulus, tokens) = (spike_modulus(gamma, delta), &written.tokens[..]);
+        let mut state = form.as_ref().map(|form| form.start(&prompt));
+        let (mut row, mut surprises) = (Row::default(), Vec::with_capacity(tokens.len()));
+        each_row(model.model(), &prompt, tokens, |logits| {
+            let token = tokens[surprises.len()];
+            row.load(logits);
+            if let (Some(form), Some(state)) = (&form, &mut state) {
+                form.apply(state, &mut row);
+                form.advance(state, token);
+            }
+            let entropy = row.entropy().unwrap_or(0.0);
+            row.logits_mut().iter_mut().for_each(|z| *z /= self.temperature as f32);
+            surprises.push(Surprise { entropy, ..Surprise::new(&row.distribution(), token as usize, modulus) });
+            Ok(())
+        })?;
+        let mut detector = Detector::new(scheme);
+        let marks = match &form {
+            Some(form) => detector.push_choices(tokens, &form.choices(b"", tokens).map_err(DetectError::from)?),
+            None => detector.push(tokens),
+        }
+        .to_vec();
+        let weighting = Weighting::Sweet(self.entropy_threshold.unwrap_or(f64::NEG_INFINITY));
+        Ok(weighted::expected(detector.law(), &marks, &surprises, weighting, delta))
+    }
+}
