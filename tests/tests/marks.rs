@@ -199,8 +199,8 @@ fn the_writer_is_identified() {
     assert!(found[0].evidence.p() > 1e-3, "{:?}", found[0]);
 }
 
-/// What is to be expected of a text is what is found in texts of its kind, on average over keys, and a little less; with
-/// a form that leaves no choice it is nothing, and where there is no mark of colours nobody knows.
+/// What is to be expected of a text is what is found in texts of its kind, on average over keys, and a little less;
+/// with a form that leaves no choice it is nothing, and where there is no mark of colours nobody knows.
 #[test]
 fn what_is_expected_of_a_mark_is_found() {
     let request = || ENGINE.request("The captain").max_tokens(80).through_end().temperature(1.0).top_p(1.0);

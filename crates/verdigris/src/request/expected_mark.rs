@@ -15,8 +15,8 @@ impl Request<'_> {
     /// once more, with its experts and its form. `None` without a key whose lists have colours, and at temperature 0.
     ///
     /// # Errors
-    /// As [`Request::text`], and [`Error::Detect`] where the text is not of the form, as one that a stop string ended may
-    /// be.
+    /// As [`Request::text`], and [`Error::Detect`] where the text is not of the form, as one that a stop string ended
+    /// may be.
     pub fn expected_mark(&self, written: &Written) -> Result<Option<Evidence>, Error> {
         let Some(key) = self.key.filter(|_| self.temperature > 0.0) else { return Ok(None) };
         let scheme = self.engine.reader().scheme(key)?;
