@@ -5,7 +5,7 @@ use verdigris_detector::DetectError;
 use verdigris_logits::{Row, TokenId, Transform};
 use verdigris_models::{Batch, Rows, Wanted};
 use verdigris_watermark::weighted::{self, Surprise, Weighting, spike_modulus};
-use verdigris_watermark::{Detector, Evidence, Key, Repeats, ScoreLaw};
+use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, ScoreLaw};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -61,10 +61,7 @@ impl Engine {
                         if let (Some(form), Some(state)) = (form, &state) {
                             form.apply(state, &mut row);
                         }
-                        let entropy = row.entropy().unwrap_or(0.0);
-                        row.logits_mut().iter_mut().for_each(|z| *z /= temperature as f32);
-                        surprises
-                            .push(Surprise { entropy, ..Surprise::new(&row.distribution(), token as usize, modulus) });
+                        surprises.push(surprise(&mut row, token, temperature, modulus));
                     }
                 }
                 match (form, &mut state) {
@@ -97,14 +94,30 @@ impl Engine {
         let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
         let surprises = self.surprises(tokens, temperature, spike_modulus(gamma, key.delta() / temperature), form)?;
         let mut detector = Detector::new(scheme).repeats(repeats);
-        let marks = match form {
-            Some(form) => detector.push_choices(tokens, &form.choices(b"", tokens).map_err(DetectError::from)?),
-            None => detector.push(tokens),
-        }
-        .to_vec();
+        let marks = marks(&mut detector, tokens, form)?;
         let law = detector.law();
         let evidence = weighted::evidence(law, &marks, &surprises, weighting);
         let expected = weighted::expected(law, &marks, &surprises, weighting, key.delta() / temperature);
         Ok(evidence.zip(expected).map(|(evidence, expected)| Weighed { evidence, expected }))
     }
+}
+
+/// What a row, which it changes, expected of a token at a temperature.
+pub(crate) fn surprise(row: &mut Row, token: TokenId, temperature: f64, modulus: f64) -> Surprise {
+    let entropy = row.entropy().unwrap_or(0.0);
+    row.logits_mut().iter_mut().for_each(|z| *z /= temperature as f32);
+    Surprise { entropy, ..Surprise::new(&row.distribution(), token as usize, modulus) }
+}
+
+/// The marks of a text, with those left out about which its form left no choice.
+pub(crate) fn marks(
+    detector: &mut Detector,
+    tokens: &[TokenId],
+    form: Option<&Constraint>,
+) -> Result<Vec<Mark>, DetectError> {
+    Ok(match form {
+        Some(form) => detector.push_choices(tokens, &form.choices(b"", tokens)?),
+        None => detector.push(tokens),
+    }
+    .to_vec())
 }

@@ -1,13 +1,13 @@
 //! How much of a mark a text can carry.
 
-use verdigris_detector::DetectError;
 use verdigris_logits::{Row, Transform};
-use verdigris_watermark::weighted::{self, Surprise, Weighting, spike_modulus};
+use verdigris_watermark::weighted::{self, Weighting, spike_modulus};
 use verdigris_watermark::{Detector, Evidence, ScoreLaw};
 
 use crate::error::Error;
 use crate::request::reread::each_row;
 use crate::request::{Request, Written};
+use crate::surprise::{marks, surprise};
 
 impl Request<'_> {
     /// What would at least be found, on average over keys, in a text with the choices that this one had:
@@ -34,17 +34,11 @@ impl Request<'_> {
                 form.apply(state, &mut row);
                 form.advance(state, token);
             }
-            let entropy = row.entropy().unwrap_or(0.0);
-            row.logits_mut().iter_mut().for_each(|z| *z /= self.temperature as f32);
-            surprises.push(Surprise { entropy, ..Surprise::new(&row.distribution(), token as usize, modulus) });
+            surprises.push(surprise(&mut row, token, self.temperature, modulus));
             Ok(())
         })?;
         let mut detector = Detector::new(scheme);
-        let marks = match &form {
-            Some(form) => detector.push_choices(tokens, &form.choices(b"", tokens).map_err(DetectError::from)?),
-            None => detector.push(tokens),
-        }
-        .to_vec();
+        let marks = marks(&mut detector, tokens, form.as_ref())?;
         let weighting = Weighting::Sweet(self.entropy_threshold.unwrap_or(f64::NEG_INFINITY));
         Ok(weighted::expected(detector.law(), &marks, &surprises, weighting, delta))
     }
