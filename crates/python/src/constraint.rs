@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use serde_json::Value;
 use verdigris_detector::constrain::{Constraint as Inner, ForcedText, NumberForms, Order, Whitespace};
 use verdigris_detector::{Grammar, Style};
 use verdigris_logits::TokenId;
@@ -39,10 +40,30 @@ impl Constraint {
         Ok(Self { inner, grammar, tokenizer, description })
     }
 
+    /// The rule over its tokenizer.
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
     /// The rule without a tokenizer.
     pub(crate) fn grammar(&self) -> Arc<Grammar> {
         self.grammar.clone()
     }
+}
+
+/// A JSON Schema: a string of JSON, a dictionary, or a model of pydantic.
+pub(crate) fn schema(given: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let text: String = match given.extract() {
+        Ok(text) => text,
+        Err(_) => {
+            let schema = match given.getattr_opt("model_json_schema")? {
+                Some(method) => method.call0()?,
+                None => given.clone(),
+            };
+            given.py().import("json")?.call_method1("dumps", (schema,))?.extract()?
+        }
+    };
+    serde_json::from_str(&text).map_err(|error| error::constraint(format!("the schema is not JSON: {error}")))
 }
 
 /// How JSON is written.
@@ -116,18 +137,7 @@ impl Constraint {
         numbers: &str,
     ) -> PyResult<Self> {
         let style = style(closed, any_order, whitespace, numbers)?;
-        let text: String = match schema.extract() {
-            Ok(text) => text,
-            Err(_) => {
-                let schema = match schema.getattr_opt("model_json_schema")? {
-                    Some(method) => method.call0()?,
-                    None => schema.clone(),
-                };
-                py.import("json")?.call_method1("dumps", (schema,))?.extract()?
-            }
-        };
-        let schema = serde_json::from_str(&text)
-            .map_err(|error| error::constraint(format!("the schema is not JSON: {error}")))?;
+        let schema = self::schema(schema)?;
         Self::compile(py, tokenizer, end, "a JSON Schema".into(), || Grammar::json_schema(&schema, style))
     }
 

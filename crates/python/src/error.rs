@@ -11,6 +11,7 @@ create_exception!(verdigris, Error, PyValueError, "Anything that Verdigris canno
 create_exception!(verdigris, BadKey, Error, "A key, or a ring of keys, that cannot be used.");
 create_exception!(verdigris, BadTokenizer, Error, "A tokenizer that cannot be read.");
 create_exception!(verdigris, BadText, Error, "A text that cannot be judged.");
+create_exception!(verdigris, BadModel, Error, "A model that cannot be loaded, or that failed.");
 create_exception!(verdigris, BadConstraint, Error, "A constraint that is not understood, or that a text cannot obey.");
 
 /// Adds the exceptions to the module.
@@ -20,6 +21,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("BadKey", py.get_type::<BadKey>())?;
     module.add("BadTokenizer", py.get_type::<BadTokenizer>())?;
     module.add("BadText", py.get_type::<BadText>())?;
+    module.add("BadModel", py.get_type::<BadModel>())?;
     module.add("BadConstraint", py.get_type::<BadConstraint>())
 }
 
@@ -43,5 +45,22 @@ pub(crate) fn detect(error: DetectError) -> PyErr {
     match error {
         DetectError::Key(_) | DetectError::NoKey | DetectError::ForeignKey { .. } => key(error),
         error => BadText::new_err(error.to_string()),
+    }
+}
+
+/// Of a model that writes, and of what is asked of it.
+pub(crate) fn engine(error: verdigris::Error) -> PyErr {
+    let words = error.to_string();
+    match error {
+        verdigris::Error::Model(_) => BadModel::new_err(words),
+        verdigris::Error::Key(_) | verdigris::Error::NoChance { .. } => BadKey::new_err(words),
+        verdigris::Error::Detect(fault) => detect(fault),
+        verdigris::Error::Regex(_)
+        | verdigris::Error::Choice(_)
+        | verdigris::Error::Schema(_)
+        | verdigris::Error::OverBudget(_)
+        | verdigris::Error::NoRoom(_)
+        | verdigris::Error::CutShort { .. } => BadConstraint::new_err(words),
+        _ => Error::new_err(words),
     }
 }

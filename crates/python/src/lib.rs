@@ -1,4 +1,4 @@
-//! The module `verdigris._verdigris` of the wheel: detection and constraints for Python, without a model.
+//! The module `verdigris._verdigris` of the wheel: writing, detection and constraints for Python.
 //!
 //! | module | holds |
 //! |---|---|
@@ -14,11 +14,15 @@
 //! | `bitmask` | sets of tokens in a caller's memory |
 //! | `constraint`, `matcher` | rules in every token |
 //! | `mark` | the mark on rows of logits that another system has |
+//! | `engine`, `prompt` | a model that is ready to write, and what stands before a text |
+//! | `options`, `request` | what is to be written, and how |
+//! | `stream`, `written` | a text as it comes, and as it was written |
 #![forbid(unsafe_code)]
 
 mod bitmask;
 mod constraint;
 mod detection;
+mod engine;
 mod error;
 mod identify;
 mod key;
@@ -27,11 +31,16 @@ mod look;
 mod many;
 mod mark;
 mod matcher;
+mod options;
 mod payload;
 mod pool;
+mod prompt;
+mod request;
 mod ring;
+mod stream;
 mod texts;
 mod tokenizer;
+mod written;
 
 use pyo3::prelude::*;
 
@@ -51,6 +60,12 @@ fn _verdigris(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<constraint::Constraint>()?;
     module.add_class::<matcher::Matcher>()?;
     module.add_class::<mark::Mark>()?;
+    module.add_class::<engine::Engine>()?;
+    module.add_class::<request::Request>()?;
+    module.add_class::<stream::Stream>()?;
+    module.add_class::<written::Written>()?;
+    module.add_class::<written::TokenLogprobs>()?;
+    module.add_class::<written::Logprob>()?;
     module.add_function(wrap_pyfunction!(detection::detect, module)?)?;
     module.add_function(wrap_pyfunction!(many::detect_many, module)?)?;
     module.add_function(wrap_pyfunction!(identify::identify, module)?)?;

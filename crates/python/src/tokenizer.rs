@@ -23,8 +23,13 @@ pub(crate) struct Tokenizer {
 }
 
 impl Tokenizer {
+    /// One that is read already.
+    pub(crate) fn new(inner: Arc<Inner>) -> Self {
+        Self { inner, lexicon: Mutex::default() }
+    }
+
     fn of(json: &[u8]) -> Result<Self, TokenizerError> {
-        Ok(Self { inner: Arc::new(Inner::from_json(json)?), lexicon: Mutex::default() })
+        Ok(Self::new(Arc::new(Inner::from_json(json)?)))
     }
 
     /// A reader of texts.

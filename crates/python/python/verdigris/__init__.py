@@ -1,9 +1,11 @@
-"""Text that can be proved and guided: detection, constraints and marks, without a model.
+"""Text that can be proved and guided: detection, constraints and marks, and models that write so.
 
 >>> import verdigris
 >>> key = verdigris.Key.load("my.key")                 # doctest: +SKIP
 >>> found = verdigris.detect(text, key)                # doctest: +SKIP
 >>> found.marked, found.p, found.z                     # doctest: +SKIP
+>>> engine = verdigris.Engine.load("model.gguf")       # doctest: +SKIP
+>>> print(engine.chat("Who are you?", watermark=key).text())    # doctest: +SKIP
 
 ``verdigris.hf`` marks and constrains what ``transformers`` writes. It is imported by itself, for it needs torch.
 """
@@ -11,20 +13,27 @@
 from ._verdigris import (
     BadConstraint,
     BadKey,
+    BadModel,
     BadText,
     BadTokenizer,
     Candidate,
     Constraint,
     Detection,
     Detections,
+    Engine,
     Error,
     Key,
+    Logprob,
     Mark,
     Matcher,
     Passage,
     Payload,
+    Request,
     Ring,
+    Stream,
+    TokenLogprobs,
     Tokenizer,
+    Written,
     __version__,
     detect,
     detect_many,
@@ -35,20 +44,27 @@ from ._verdigris import (
 __all__ = [
     "BadConstraint",
     "BadKey",
+    "BadModel",
     "BadText",
     "BadTokenizer",
     "Candidate",
     "Constraint",
     "Detection",
     "Detections",
+    "Engine",
     "Error",
     "Key",
+    "Logprob",
     "Mark",
     "Matcher",
     "Passage",
     "Payload",
+    "Request",
     "Ring",
+    "Stream",
+    "TokenLogprobs",
     "Tokenizer",
+    "Written",
     "__version__",
     "detect",
     "detect_many",

@@ -2,26 +2,33 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, Protocol, TypeAlias, final
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, final, overload
 
 __version__: str
 __all__ = [
     "BadConstraint",
     "BadKey",
+    "BadModel",
     "BadText",
     "BadTokenizer",
     "Candidate",
     "Constraint",
     "Detection",
     "Detections",
+    "Engine",
     "Error",
     "Key",
+    "Logprob",
     "Mark",
     "Matcher",
     "Passage",
     "Payload",
+    "Request",
     "Ring",
+    "Stream",
+    "TokenLogprobs",
     "Tokenizer",
+    "Written",
     "__version__",
     "detect",
     "detect_many",
@@ -32,6 +39,7 @@ __all__ = [
 class Error(ValueError): ...
 class BadKey(Error): ...
 class BadTokenizer(Error): ...
+class BadModel(Error): ...
 class BadText(Error): ...
 class BadConstraint(Error): ...
 
@@ -41,6 +49,7 @@ class _ArrowStream(Protocol):
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
+_T = TypeVar("_T")
 _Path: TypeAlias = str | PathLike[str]
 # A tokenizer, its file or its model's folder, a fast one of `transformers`, or `None` for that of `tale`.
 _Tokenizer: TypeAlias = Tokenizer | _Path | Any | None
@@ -256,6 +265,105 @@ class Mark:
     def apply(self, tokens: _Buffer, logits: _Buffer) -> None: ...
     def __copy__(self) -> Mark: ...
     def __deepcopy__(self, _memo: object) -> Mark: ...
+
+class _Options(TypedDict, total=False):
+    max_tokens: int | None
+    min_tokens: int | None
+    stop: str | Sequence[str] | None
+    regex: str | None
+    choice: Sequence[str] | None
+    json_schema: str | Mapping[str, Any] | bool | type | None
+    constraint: Constraint | None
+    watermark: Key | None
+    payload: int | None
+    entropy_threshold: float | None
+    seed: int | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    top_a: float | None
+    typical_p: float | None
+    epsilon_cutoff: float | None
+    eta_cutoff: float | None
+    xtc_probability: float | None
+    xtc_threshold: float | None
+    dynatemp_range: float | None
+    dynatemp_exponent: float | None
+    mirostat_tau: float | None
+    mirostat_eta: float | None
+    penalty_alpha: float | None
+    repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    no_repeat_ngram_size: int | None
+    dry_multiplier: float | None
+    dry_base: float | None
+    dry_allowed_length: int | None
+    logit_bias: Mapping[int, float] | None
+    bad_words: str | Sequence[str] | None
+    suppress_tokens: Sequence[int] | None
+    draft: Engine | None
+    lookup: bool | None
+    draft_tokens: int | None
+    logprobs: int | None
+
+@final
+class Engine:
+    @staticmethod
+    def load(source: _Path) -> Engine: ...
+    def request(self, prompt: str | Sequence[int], **options: Unpack[_Options]) -> Request: ...
+    def chat(self, messages: str | Sequence[Mapping[str, Any]], **options: Unpack[_Options]) -> Request: ...
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+    @property
+    def end(self) -> list[int]: ...
+    @property
+    def context_length(self) -> int: ...
+
+@final
+class Request:
+    def text(self) -> Written: ...
+    def texts(self, count: int) -> list[Written]: ...
+    def prompts(self, prompts: Sequence[str | Sequence[int] | Sequence[Mapping[str, Any]]]) -> list[Written]: ...
+    def stream(self) -> Stream: ...
+    @overload
+    def json(self, type: type[_T]) -> _T: ...
+    @overload
+    def json(self, type: Any) -> Any: ...
+
+@final
+class Stream:
+    def __iter__(self) -> Stream: ...
+    def __next__(self) -> str: ...
+    @property
+    def written(self) -> Written | None: ...
+
+@final
+class Written:
+    text: str
+    tokens: list[int]
+    prompt_tokens: int
+    stop: Literal["end", "length", "context", "stop_string", "cancelled"]
+    stop_string: str | None
+    complete: bool | None
+    seed: int
+    calls: int | None
+    drafted: int | None
+    accepted: int | None
+    logprobs: list[TokenLogprobs] | None
+
+@final
+class TokenLogprobs:
+    chosen: Logprob
+    top: list[Logprob]
+
+@final
+class Logprob:
+    token: int
+    text: str
+    logprob: float
+    rank: int
 
 def detect(
     text: str,

@@ -1,0 +1,172 @@
+//! How a text is to be written: what may be asked for by name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde_json::Value;
+use verdigris::{Constraint as Form, Engine as Model, Key as Secret, Request, Style};
+use verdigris_logits::TokenId;
+
+use crate::constraint::{Constraint, schema};
+use crate::engine::Engine;
+use crate::error;
+use crate::key::Key;
+
+/// Declares options that hand their value to the method of Rust's `Request` of the same name.
+macro_rules! options {
+    ($($name:ident: $type:ty),* $(,)?) => {
+        /// What was asked for by name.
+        #[derive(Clone, Default)]
+        pub(crate) struct Options {
+            $($name: Option<$type>,)*
+            watermark: Option<Arc<Secret>>,
+            json_schema: Option<Value>,
+            /// Whether objects have no properties but those that the schema names.
+            closed: bool,
+            constraint: Option<Form>,
+            stop: Vec<String>,
+            bad_words: Vec<String>,
+            logit_bias: BTreeMap<TokenId, f64>,
+            draft: Option<Arc<Model>>,
+            lookup: bool,
+        }
+
+        impl Options {
+            /// Reads keyword arguments.
+            pub(crate) fn read(given: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+                let mut options = Self::default();
+                for (name, value) in given.into_iter().flatten() {
+                    let name: String = name.extract()?;
+                    if value.is_none() {
+                        continue;
+                    }
+                    options.set(&name, &value).map_err(|fault| match fault.is_instance_of::<PyTypeError>(value.py()) {
+                        true => PyTypeError::new_err(format!("{name}: {}", fault.value(value.py()))),
+                        false => fault,
+                    })?;
+                }
+                if options.forms() > 1 {
+                    return Err(error::argument("a text has one form: regex, choice, json_schema or constraint"));
+                }
+                Ok(options)
+            }
+
+            fn set(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+                match name {
+                    $(stringify!($name) => self.$name = Some(value.extract()?),)*
+                    _ => self.set_other(name, value)?,
+                }
+                Ok(())
+            }
+
+            /// The request with what was asked for.
+            fn with_values<'a>(&self, mut request: Request<'a>) -> Request<'a> {
+                $(if let Some(value) = &self.$name {
+                    request = request.$name(value.clone());
+                })*
+                request
+            }
+        }
+    };
+}
+
+options! {
+    max_tokens: usize,
+    min_tokens: usize,
+    seed: u64,
+    temperature: f64,
+    top_k: usize,
+    top_p: f64,
+    min_p: f64,
+    top_a: f64,
+    typical_p: f64,
+    epsilon_cutoff: f64,
+    eta_cutoff: f64,
+    xtc_probability: f64,
+    xtc_threshold: f64,
+    dynatemp_range: f64,
+    dynatemp_exponent: f64,
+    mirostat_tau: f64,
+    mirostat_eta: f64,
+    penalty_alpha: f64,
+    repetition_penalty: f64,
+    presence_penalty: f64,
+    frequency_penalty: f64,
+    no_repeat_ngram_size: usize,
+    dry_multiplier: f64,
+    dry_base: f64,
+    dry_allowed_length: usize,
+    suppress_tokens: Vec<TokenId>,
+    entropy_threshold: f64,
+    payload: u32,
+    regex: String,
+    choice: Vec<String>,
+    draft_tokens: usize,
+    logprobs: usize,
+}
+
+/// One text or some.
+fn texts(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    value.extract().map(|text| vec![text]).or_else(|_| value.extract())
+}
+
+impl Options {
+    fn set_other(&mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        match name {
+            "watermark" => self.watermark = Some(value.cast::<Key>()?.get().0.clone()),
+            "json_schema" => self.json_schema = Some(schema(value)?),
+            "constraint" => self.constraint = Some(value.cast::<Constraint>()?.get().inner().clone()),
+            "stop" => self.stop = texts(value)?,
+            "bad_words" => self.bad_words = texts(value)?,
+            "logit_bias" => self.logit_bias = value.extract()?,
+            "draft" => self.draft = Some(value.cast::<Engine>()?.get().model()?.clone()),
+            "lookup" => self.lookup = value.extract()?,
+            _ => {
+                return Err(PyTypeError::new_err("there is no such option; help(verdigris.Engine.request) names them"));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many forms are asked for.
+    fn forms(&self) -> usize {
+        let forms =
+            [self.regex.is_some(), self.choice.is_some(), self.json_schema.is_some(), self.constraint.is_some()];
+        forms.into_iter().filter(|&is_asked_for| is_asked_for).count()
+    }
+
+    /// The same for values of a type, whose schema this is.
+    pub(crate) fn typed(&self, schema: Value) -> PyResult<Self> {
+        if self.forms() > 0 {
+            return Err(error::argument("the type is the form: leave out regex, choice, json_schema and constraint"));
+        }
+        Ok(Self { json_schema: Some(schema), closed: true, ..self.clone() })
+    }
+
+    /// The request that this asks for.
+    pub(crate) fn of<'a>(&'a self, request: Request<'a>) -> Request<'a> {
+        let mut request = self.with_values(request);
+        if let Some(key) = &self.watermark {
+            request = request.watermark(key);
+        }
+        if let Some(schema) = &self.json_schema {
+            request = request.json_schema(schema.clone());
+        }
+        if self.closed {
+            request = request.style(Style::default().closed());
+        }
+        if let Some(form) = &self.constraint {
+            request = request.constraint(form);
+        }
+        request = self.stop.iter().fold(request, Request::stop);
+        request = self.bad_words.iter().fold(request, Request::bad_words);
+        request = self.logit_bias.iter().fold(request, |request, (&token, &bias)| request.logit_bias(token, bias));
+        if let Some(draft) = &self.draft {
+            request = request.draft(draft);
+        }
+        if self.lookup { request.lookup() } else { request }
+    }
+}

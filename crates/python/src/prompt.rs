@@ -1,0 +1,39 @@
+//! What stands before a text.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use serde_json::{Map, Value};
+use verdigris::{Message, Prompt};
+
+use crate::error;
+
+/// A text to go on from, or its tokens.
+pub(crate) fn text(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
+    if given.is_instance_of::<PyString>() {
+        return Ok(Prompt::Text(given.extract()?));
+    }
+    match given.extract() {
+        Ok(tokens) => Ok(Prompt::Tokens(tokens)),
+        Err(_) => Err(PyTypeError::new_err("a prompt is a text or a list of tokens; messages go to chat")),
+    }
+}
+
+/// What a user says, or messages.
+pub(crate) fn conversation(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
+    if given.is_instance_of::<PyString>() {
+        return Ok(vec![Message::user(given.extract::<String>()?)].into());
+    }
+    let json: String = given.py().import("json")?.call_method1("dumps", (given,))?.extract()?;
+    let messages: Vec<Map<String, Value>> = serde_json::from_str(&json)
+        .map_err(|_| error::argument("messages are a text, or a list of dictionaries with role and content"))?;
+    let messages = messages.into_iter().enumerate().map(|(number, mut fields)| {
+        let mut take = |name: &str| match fields.remove(name) {
+            Some(Value::String(text)) => Ok(text),
+            _ => Err(error::argument(format!("message {number} has no {name} that is a text"))),
+        };
+        let message = Message::new(take("role")?, take("content")?);
+        Ok(fields.into_iter().fold(message, |message, (name, value)| message.with(name, value)))
+    });
+    Ok(messages.collect::<PyResult<Vec<_>>>()?.into())
+}

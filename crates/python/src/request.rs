@@ -1,0 +1,120 @@
+//! What is to be written, and how.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use pyo3::exceptions::PyImportError;
+use pyo3::prelude::*;
+use verdigris::{Engine as Model, Error, Prompt};
+
+use crate::constraint::schema;
+use crate::engine::in_its_process;
+use crate::error;
+use crate::options::Options;
+use crate::prompt;
+use crate::stream::Stream;
+use crate::written::Written;
+
+/// A request to write. Nothing is computed before one of its methods is called, and each call writes anew. While one
+/// writes other threads of Python go on, and Ctrl-C ends it.
+#[pyclass(frozen, module = "verdigris")]
+pub(crate) struct Request {
+    model: Arc<Model>,
+    prompt: Prompt,
+    options: Options,
+}
+
+impl Request {
+    pub(crate) fn new(model: Arc<Model>, prompt: Prompt, options: Options) -> Self {
+        Self { model, prompt, options }
+    }
+
+    /// Writes, and asks now and then whether somebody wants it to end.
+    fn write<T: Send>(
+        &self,
+        py: Python<'_>,
+        options: &Options,
+        write: impl FnOnce(verdigris::Request<'_>, &mut Interrupted) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        in_its_process()?;
+        let mut interrupted = Interrupted(None);
+        let request = options.of(self.model.request("").prompt(self.prompt.clone()));
+        let written = py.detach(|| write(request, &mut interrupted));
+        match interrupted.0 {
+            Some(fault) => Err(fault),
+            None => written.map_err(error::engine),
+        }
+    }
+
+    fn one(&self, py: Python<'_>, options: &Options) -> PyResult<Written> {
+        self.write(py, options, |request, interrupted| request.stream(|_| interrupted.asked())).map(Written::from)
+    }
+}
+
+/// What a signal, such as Ctrl-C, has raised.
+struct Interrupted(Option<PyErr>);
+
+impl Interrupted {
+    fn asked(&mut self) -> ControlFlow<()> {
+        match Python::attach(|py| py.check_signals()) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(fault) => {
+                self.0 = Some(fault);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Request {
+    /// Writes the text.
+    fn text(&self, py: Python<'_>) -> PyResult<Written> {
+        self.one(py, &self.options)
+    }
+
+    /// Writes so many texts side by side, with seeds that follow one another.
+    fn texts(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Written>> {
+        let written = self
+            .write(py, &self.options, |request, interrupted| request.stream_texts(count, |_, _| interrupted.asked()))?;
+        Ok(written.into_iter().map(Written::from).collect())
+    }
+
+    /// Writes a text after each of these prompts, which take the place of the request's own, side by side.
+    fn prompts(&self, py: Python<'_>, prompts: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Written>> {
+        let read = match self.prompt {
+            Prompt::Chat(_) => prompt::conversation,
+            _ => prompt::text,
+        };
+        let prompts = prompts.iter().map(read).collect::<PyResult<Vec<_>>>()?;
+        let written = self.write(py, &self.options, |request, interrupted| {
+            request.stream_prompts(prompts, |_, _| interrupted.asked())
+        })?;
+        Ok(written.into_iter().map(Written::from).collect())
+    }
+
+    /// Writes the text and hands over its pieces as they come: an iterator of strings, whose `written` is the whole
+    /// once it has ended. A text whose iterator is dropped ends there.
+    fn stream(&self) -> PyResult<Stream> {
+        in_its_process()?;
+        Stream::start(self.model.clone(), self.prompt.clone(), self.options.clone())
+    }
+
+    /// Writes a value of a type: a model of pydantic, or whatever pydantic's `TypeAdapter` takes, such as a dataclass,
+    /// a `TypedDict` or `list[int]`. The text is JSON that obeys the type's schema in every token, and the type reads
+    /// it.
+    fn json(&self, py: Python<'_>, r#type: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let pydantic = py.import("pydantic").map_err(|fault| match fault.is_instance_of::<PyImportError>(py) {
+            true => PyImportError::new_err("typed values need pydantic: pip install pydantic"),
+            false => fault,
+        })?;
+        let adapter = pydantic.call_method1("TypeAdapter", (r#type,))?;
+        let options = self.options.typed(schema(&adapter.call_method0("json_schema")?)?)?;
+        let written = self.one(py, &options)?.into_whole()?;
+        Ok(adapter.call_method1("validate_json", (written,))?.unbind())
+    }
+
+    fn __repr__(&self) -> &'static str {
+        "Request()"
+    }
+}

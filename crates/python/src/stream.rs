@@ -1,0 +1,87 @@
+//! A text as it comes.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use verdigris::{Engine as Model, Error, Prompt};
+
+use crate::error;
+use crate::options::Options;
+use crate::written::Written;
+
+/// How many pieces may wait for their reader before the model does.
+const PIECES: usize = 64;
+
+/// How often a reader who waits for a piece looks for Ctrl-C.
+const SIGNALS: Duration = Duration::from_millis(50);
+
+/// What comes of a text.
+enum Piece {
+    Text(String),
+    End(Box<Result<verdigris::Written, Error>>),
+}
+
+/// The pieces of a text as they come, each of whole characters.
+#[pyclass(frozen, module = "verdigris")]
+pub(crate) struct Stream {
+    /// None after the end.
+    pieces: Mutex<Option<Receiver<Piece>>>,
+    written: Mutex<Option<Written>>,
+}
+
+impl Stream {
+    /// Begins to write, on a thread of its own, which ends when nobody takes its pieces any more.
+    pub(crate) fn start(model: Arc<Model>, prompt: Prompt, options: Options) -> PyResult<Self> {
+        let (sender, pieces) = sync_channel(PIECES);
+        let work = move || {
+            let request = options.of(model.request("").prompt(prompt));
+            let written = request.stream(|piece| match sender.send(Piece::Text(piece.to_owned())) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            });
+            let _ = sender.send(Piece::End(Box::new(written)));
+        };
+        thread::Builder::new().name("verdigris-stream".into()).spawn(work)?;
+        Ok(Self { pieces: Mutex::new(Some(pieces)), written: Mutex::default() })
+    }
+}
+
+#[pymethods]
+impl Stream {
+    fn __iter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        loop {
+            let piece = py.detach(|| {
+                let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+                pieces.as_ref().map(|pieces| pieces.recv_timeout(SIGNALS))
+            });
+            match piece {
+                None => return Ok(None),
+                Some(Ok(Piece::Text(text))) => return Ok(Some(text)),
+                Some(Err(RecvTimeoutError::Timeout)) => py.check_signals()?,
+                Some(ended) => {
+                    *self.pieces.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    let Ok(Piece::End(written)) = ended else {
+                        return Err(error::argument("the model failed while it wrote"));
+                    };
+                    let written = written.map_err(error::engine)?;
+                    *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(written.into());
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// The whole text and how it was written; `None` until it has ended.
+    #[getter]
+    fn written(&self) -> Option<Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

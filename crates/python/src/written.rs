@@ -1,0 +1,124 @@
+//! A text as it was written.
+
+use pyo3::prelude::*;
+use verdigris::{Error, Stop};
+use verdigris_logits::TokenId;
+
+use crate::error;
+
+/// A text, and how it was written: the fields of `verdigris generate --json`.
+#[pyclass(frozen, get_all, module = "verdigris")]
+#[derive(Clone)]
+pub(crate) struct Written {
+    /// The text, without the prompt and without a stop string.
+    text: String,
+    /// Its tokens.
+    tokens: Vec<TokenId>,
+    /// The number of tokens of the prompt.
+    prompt_tokens: usize,
+    /// What ended it: `end`, `length`, `context`, `stop_string` or, where it was interrupted, `cancelled`.
+    stop: &'static str,
+    /// The stop string that ended it.
+    stop_string: Option<String>,
+    /// Whether the text has the whole form that was asked for; `None` where none was.
+    complete: Option<bool>,
+    /// The seed of its draws.
+    seed: u64,
+    /// Calls of the model, tokens drafted and drafts that stood; `None` where nothing was drafted.
+    calls: Option<usize>,
+    /// As `calls`.
+    drafted: Option<usize>,
+    /// As `calls`.
+    accepted: Option<usize>,
+    /// What each token was expected to be; `None` where `logprobs` was not asked for.
+    logprobs: Option<Vec<TokenLogprobs>>,
+}
+
+/// What a token was expected to be.
+#[pyclass(frozen, get_all, module = "verdigris")]
+#[derive(Clone)]
+pub(crate) struct TokenLogprobs {
+    /// The token that was written.
+    chosen: Logprob,
+    /// The most probable ones, the best first.
+    top: Vec<Logprob>,
+}
+
+/// A token and its probability.
+#[pyclass(frozen, get_all, module = "verdigris")]
+#[derive(Clone)]
+pub(crate) struct Logprob {
+    /// The token.
+    token: TokenId,
+    /// Its text.
+    text: String,
+    /// The natural logarithm of its probability.
+    logprob: f64,
+    /// How many tokens were more probable, and one.
+    rank: usize,
+}
+
+impl From<verdigris::Written> for Written {
+    fn from(written: verdigris::Written) -> Self {
+        let logprobs = |of: Vec<verdigris::TokenLogprobs>| of.into_iter().map(TokenLogprobs::from).collect();
+        Self {
+            text: written.text,
+            tokens: written.tokens,
+            prompt_tokens: written.prompt_tokens,
+            stop: match written.stop {
+                Some(Stop::End) => "end",
+                Some(Stop::Length) => "length",
+                Some(Stop::Context) => "context",
+                Some(Stop::StopString) => "stop_string",
+                None => "cancelled",
+            },
+            stop_string: written.stop_string,
+            complete: written.complete,
+            seed: written.seed,
+            calls: written.acceptance.map(|acceptance| acceptance.calls),
+            drafted: written.acceptance.map(|acceptance| acceptance.drafted),
+            accepted: written.acceptance.map(|acceptance| acceptance.accepted),
+            logprobs: written.logprobs.map(logprobs),
+        }
+    }
+}
+
+impl From<verdigris::TokenLogprobs> for TokenLogprobs {
+    fn from(of: verdigris::TokenLogprobs) -> Self {
+        Self { chosen: of.chosen.into(), top: of.top.into_iter().map(Logprob::from).collect() }
+    }
+}
+
+impl From<verdigris::Logprob> for Logprob {
+    fn from(of: verdigris::Logprob) -> Self {
+        Self { token: of.token, text: of.text, logprob: of.logprob, rank: of.rank }
+    }
+}
+
+impl Written {
+    /// The text, which must have the whole form that was asked for.
+    pub(crate) fn into_whole(self) -> PyResult<String> {
+        match self.complete {
+            Some(false) => Err(error::engine(Error::CutShort { tokens: self.tokens.len() })),
+            _ => Ok(self.text),
+        }
+    }
+}
+
+#[pymethods]
+impl Written {
+    fn __str__(&self) -> &str {
+        &self.text
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Written({:?}, {} tokens, seed {})", self.text, self.tokens.len(), self.seed)
+    }
+}
+
+#[pymethods]
+impl Logprob {
+    fn __repr__(&self) -> String {
+        format!("Logprob({:?}, {:.3})", self.text, self.logprob)
+    }
+}
