@@ -12,6 +12,9 @@ use verdigris_detector::{Key as Inner, KeyRing, Reader};
 use crate::error;
 use crate::key::Key;
 
+/// How many ids are shown.
+const SHOWN: usize = 4;
+
 /// Several keys, each of which a detection looks for and pays for.
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Ring {
@@ -83,14 +86,23 @@ impl Ring {
         self.keys.len()
     }
 
-    /// The key of an id.
+    /// The key of an id. Raises `KeyError`, which names those that are there.
     fn __getitem__(&self, id: &str) -> PyResult<Key> {
         let found = self.keys.iter().find(|(_, key)| key.id() == id);
-        found.map(|(_, key)| Key(key.clone())).ok_or_else(|| PyKeyError::new_err(id.to_owned()))
+        let unknown = || {
+            let place = self.path.as_ref().map_or_else(|| "this ring".into(), |path| path.display().to_string());
+            let ids: Vec<String> = self.keys.iter().take(SHOWN).map(|(_, key)| format!("{:?}", key.id())).collect();
+            let such = if self.keys.len() > ids.len() { " ones such as" } else { "" };
+            PyKeyError::new_err(format!(
+                "there is no key with the id {id:?} in {place}, which has{such} {}: add it, or name one that is there",
+                ids.join(", ")
+            ))
+        };
+        found.map(|(_, key)| Key(key.clone())).ok_or_else(unknown)
     }
 
     fn __repr__(&self) -> String {
-        let ids: Vec<&str> = self.keys.iter().take(4).map(|(_, key)| key.id()).collect();
+        let ids: Vec<&str> = self.keys.iter().take(SHOWN).map(|(_, key)| key.id()).collect();
         let more = if self.keys.len() > ids.len() { ", .." } else { "" };
         format!("Ring({} keys: {}{more})", self.keys.len(), ids.join(", "))
     }

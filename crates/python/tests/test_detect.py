@@ -52,6 +52,8 @@ def test_several_keys_are_paid_for_and_those_of_others_are_skipped(program, key,
     (ring / "stray.key").write_text("ssh-rsa AAAA")
     loaded = verdigris.Ring.load(ring)
     assert len(loaded) == 2 and loaded["a"].id == "a" and "stray.key" in loaded.skipped[0]
+    with pytest.raises(KeyError, match=f'no key with the id "c" in {ring}, which has "a", "b": add it'):
+        loaded["c"]
     found = verdigris.detect(texts[0], loaded)
     assert as_json(found) == of_program(program, texts[0], "--ring", ring)
     assert found.looks == 2 and found.key_id == "a" and found.skipped_keys
