@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use verdigris::Key;
+use verdigris::detector::Unwrapped;
 use verdigris::watermark::DEFAULT_LEVEL;
 
 use crate::error::Failure;
@@ -60,6 +61,7 @@ impl Payload {
             Err(failure) if self.json => return report::json_error(FORMAT, &name, &failure),
             text => text?,
         };
+        let text = Unwrapped::new(&text).text;
         let tokens = reader.tokenizer().encode_long(&text).map_err(verdigris::Error::from)?;
         payloads.push(&tokens);
         let read = payloads.read();

@@ -74,6 +74,35 @@ fn utf16_and_byte_order_marks_are_read() {
     }
 }
 
+/// A C2PA manifest in a text, invisible or in a comment, is none of it.
+#[test]
+fn manifests_are_left_out() {
+    let folder = Folder::with_key();
+    let text = marked(&folder);
+    let selector = |byte: u8| char::from_u32(u32::from(byte) + if byte < 16 { 0xFE00 } else { 0xE0100 - 16 }).unwrap();
+    let framed = [b"C2PATXT\0\x01\0\0\x0f\xa0", &[7; 4000][..]].concat();
+    let wrapper: String = std::iter::once('\u{FEFF}').chain(framed.iter().map(|&byte| selector(byte))).collect();
+    let reference = format!("data:application/c2pa;base64,{}", "abcd".repeat(1000));
+    let comment = format!("<!-- -----BEGIN C2PA MANIFEST----- {reference} -----END C2PA MANIFEST----- -->\n");
+    folder.write("text.txt", &text);
+    folder.write("wrapped.txt", &format!("{text}{wrapper}"));
+    folder.write("structured.md", &format!("{comment}{text}"));
+    let plain = detect(&folder, &["text.txt", "--json"]);
+    let said = |run: Run| {
+        let mut line = lines(&run).remove(0);
+        let manifests = line.as_object_mut().unwrap().remove("manifests").unwrap_or_default();
+        line.as_object_mut().unwrap().remove("name");
+        (line, manifests)
+    };
+    let (of_plain, none) = said(plain);
+    assert_eq!((of_plain["verdict"].as_str(), none), (Some("marked"), Value::Null));
+    let (length, wrapped) = (text.len(), text.len() + wrapper.len());
+    assert_eq!(said(detect(&folder, &["wrapped.txt", "--json"])), (of_plain.clone(), json!([[length, wrapped]])));
+    assert_eq!(said(detect(&folder, &["structured.md", "--json"])), (of_plain, json!([[0, comment.len()]])));
+    let told = detect(&folder, &["wrapped.txt"]).out;
+    assert!(told.contains(&format!("left out  {} bytes of a C2PA manifest", wrapper.len())), "{told}");
+}
+
 /// What is no text is told by what it is, with what to do: alone, among others, and to other commands.
 #[test]
 fn what_is_no_text_is_refused_by_name() {

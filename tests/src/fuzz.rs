@@ -5,11 +5,13 @@
 #[path = "../../cli/src/detect/documents/column/mod.rs"]
 mod column;
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use safetensors::SafeTensors;
+use verdigris::detector::{Unwrapped, Unwrapping};
 use verdigris::models::{Batch, Device, ModelFolder, Rows, Wanted};
 use verdigris_checkpoint::{Checkpoint, ModelFiles, Pickle};
 use verdigris_constrain::{Constraint, Grammar, Lexicon, Machine, NumberForms, Style, Whitespace};
@@ -284,6 +286,31 @@ pub fn normalization(data: &[u8]) {
     }
     for (attack, ..) in Attack::ALL {
         attack.apply(text, 0.3, data.len() as u64, "Some words of somebody else.");
+    }
+}
+
+/// A text: without its manifests it is the same whole and as a stream, every range maps back into it, and what was left
+/// out has no words.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn manifest(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let unwrapped = Unwrapped::new(text);
+    let mut streamed = String::new();
+    Unwrapping::new(data).read_to_string(&mut streamed).expect("bytes that are there");
+    assert_eq!(streamed, unwrapped.text);
+    let mut last = 0;
+    for range in &unwrapped.manifests {
+        assert!(last <= range.start && range.start < range.end && text.is_char_boundary(range.start));
+        let words = text[range.clone()].split_ascii_whitespace().filter(|word| word.contains(char::is_alphanumeric));
+        // `-----BEGIN`, `C2PA`, `MANIFEST-----`, a reference, and the same at the end.
+        assert!(matches!(words.count(), 0 | 6 | 7), "{:?}", &text[range.clone()]);
+        last = range.end;
+    }
+    for (start, c) in unwrapped.text.char_indices() {
+        let range = unwrapped.origin(start..start + c.len_utf8());
+        assert_eq!(text[range].chars().collect::<Vec<_>>(), [c]);
     }
 }
 

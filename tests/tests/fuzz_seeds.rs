@@ -48,6 +48,11 @@ fn detector_inputs() {
 }
 
 #[test]
+fn manifests() {
+    run("manifest", fuzz::manifest);
+}
+
+#[test]
 fn normalizations() {
     run("normalization", fuzz::normalization);
 }

@@ -1,5 +1,6 @@
 //! Detection with the model at hand: tokens that could hardly have been others count less.
 
+use verdigris::detector::Unwrapped;
 use verdigris::watermark::weighted::Weighting;
 use verdigris::{Device, Judgement, Key, Reader};
 
@@ -26,12 +27,14 @@ pub(super) fn judge<'k>(
         Method::Sweet => Weighting::Sweet(options.weigh.entropy_threshold),
     };
     let form = options.form.grammar()?.map(|grammar| engine.constraint(grammar));
-    let text = &text[reader.extent(text)];
+    let unwrapped = Unwrapped::new(text);
+    let text = &unwrapped.text[reader.extent(&unwrapped.text)];
     let tokens = engine.reader().tokenizer().encode(text).map_err(verdigris::Error::from)?;
     let weighed = engine.weigh(key, &tokens, weighting, temperature, options.repeats.into(), form.as_ref())?;
     let Some(weighed) = weighed else {
         let message = format!("--weigh is for keys with colours, and {} is {}", key.id(), key.dialect().name());
         return Err(Failure::Usage(message));
     };
-    Ok(Judgement { expected: Some(weighed.expected), ..Judgement::of(key, weighed.evidence) })
+    let manifests = unwrapped.manifests;
+    Ok(Judgement { expected: Some(weighed.expected), manifests, ..Judgement::of(key, weighed.evidence) })
 }

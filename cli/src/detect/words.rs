@@ -48,6 +48,9 @@ pub(super) fn describe(
     if judgement.skipped > 0 {
         row("skipped", &format!("{} bytes at the beginning", judgement.skipped))?;
     }
+    if let Some(manifests) = manifests(judgement) {
+        row("left out", &manifests)?;
+    }
     if let Some(read) = judgement.payload {
         let (payload, doubt) = (read.payload, crate::payload::doubt(read.doubt));
         row("payload", &format!("{payload:#x} (if there is one, another was written with probability {doubt})"))?;
@@ -70,6 +73,13 @@ pub(super) fn describe(
         writeln!(out, "{:<LABEL$}{}", "hint", wrap(hint, width, LABEL))?;
     }
     Ok(())
+}
+
+/// How much of the text is a manifest, which nobody has marked.
+fn manifests(judgement: &Judgement<'_>) -> Option<String> {
+    let bytes: usize = judgement.manifests.iter().map(std::ops::Range::len).sum();
+    let what = if judgement.manifests.len() == 1 { "a C2PA manifest" } else { "C2PA manifests" };
+    (bytes > 0).then(|| format!("{bytes} bytes of {what}"))
 }
 
 /// A passage with its key.

@@ -6,6 +6,7 @@ use verdigris_watermark::{Evidence, Key, KeyError, Repeats};
 
 use crate::error::DetectError;
 use crate::evidence::evidence;
+use crate::manifest::Unwrapped;
 use crate::reader::Reader;
 use crate::tokens::Tokens;
 
@@ -60,7 +61,7 @@ impl Reader {
         text: &str,
         repeats: Repeats,
     ) -> Result<Vec<Finding>, DetectError> {
-        let tokens = Tokens::of(self.tokenizer(), self.form(), text)?;
+        let tokens = Tokens::of(self.tokenizer(), self.form(), &Unwrapped::new(text).text)?;
         let tried = candidates.len() as f64;
         let mut findings = candidates
             .par_iter()

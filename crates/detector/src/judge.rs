@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use verdigris_constrain::Departure;
 use verdigris_logits::TokenId;
 use verdigris_watermark::normalize::{Repair, normalize};
 use verdigris_watermark::windows::{self, Passage};
@@ -10,6 +11,7 @@ use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, TooShort, Verd
 use crate::course::course as grown;
 use crate::error::DetectError;
 use crate::evidence::{carrier, read};
+use crate::manifest::Unwrapped;
 use crate::reader::Reader;
 use crate::reading::{Reading, from_each_start};
 use crate::tokens::Tokens;
@@ -63,6 +65,8 @@ pub struct Judgement<'k> {
     pub course: Vec<Evidence>,
     /// The marked passages of all keys, in order. Those of one key do not overlap.
     pub passages: Vec<MarkedPassage<'k>>,
+    /// The bytes of the C2PA manifests in the text as it came, which were left out before it was read.
+    pub manifests: Vec<Range<usize>>,
 }
 
 /// A marked passage of a text.
@@ -85,8 +89,19 @@ pub struct MarkedPassage<'k> {
 impl<'k> Judgement<'k> {
     /// A judgement that rests on evidence alone: without the text there are no repairs, tokens or passages to tell of.
     pub fn of(key: &'k Key, evidence: Evidence) -> Self {
-        let (repairs, tokens, course, passages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { key, evidence, expected: None, payload: None, repairs, skipped: 0, tokens, course, passages }
+        let (repairs, tokens, course) = (Vec::new(), Vec::new(), Vec::new());
+        let (passages, manifests) = (Vec::new(), Vec::new());
+        Self { key, evidence, expected: None, payload: None, repairs, skipped: 0, tokens, course, passages, manifests }
+    }
+
+    /// The judgement of a text that manifests were left out of, with places in it as it came.
+    fn of_wrapped(mut self, unwrapped: Unwrapped<'_>) -> Self {
+        if !unwrapped.manifests.is_empty() {
+            self.tokens.iter_mut().for_each(|(range, _)| *range = unwrapped.origin(range.clone()));
+            self.passages.iter_mut().for_each(|passage| passage.range = unwrapped.origin(passage.range.clone()));
+            self.manifests = unwrapped.manifests;
+        }
+        self
     }
 
     /// Whether there is a mark at a level: in the whole text, or in a passage.
@@ -116,13 +131,15 @@ impl Seen {
 }
 
 impl Reader {
-    /// Judges a text under some keys, each of which looks at every reading of it.
+    /// Judges a text under some keys, each of which looks at every reading of it, without the C2PA manifests in it.
     ///
     /// # Errors
     /// [`DetectError::NoKey`] without a key, [`DetectError::ForeignKey`] where one was made for another tokenizer, and
     /// [`DetectError::Read`] where the text cannot be tokenized, and [`DetectError::Form`] where it is not of the
     /// reader's form, neither as it came nor after repair.
     pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, DetectError> {
+        let unwrapped = Unwrapped::new(text);
+        let text = &*unwrapped.text;
         let repaired = look.normalize.then(|| normalize(text)).filter(|normalized| !normalized.changes.is_empty());
         let from_each_start =
             |text, repaired| from_each_start(self.tokenizer(), self.form(), text, repaired, look.offsets);
@@ -135,10 +152,14 @@ impl Reader {
         let mut readings = match as_it_came {
             Ok(readings) => readings,
             Err(_) if repaired.as_ref().is_ok_and(|readings| !readings.is_empty()) => Vec::new(),
-            Err(departure) => return Err(departure.into()),
+            Err(Departure { at, explanation }) => {
+                return Err(Departure { at: unwrapped.origin(at..at).start, explanation }.into());
+            }
         };
         readings.extend(repaired.unwrap_or_default());
-        self.judge_readings(keys, &readings, text.len(), look)
+        let judgement = self.judge_readings(keys, &readings, text.len(), look)?;
+        drop(readings);
+        Ok(judgement.of_wrapped(unwrapped))
     }
 
     /// As [`Reader::judge`], of a text that is known by its tokens: they are looked at as they are. Bytes are those that
@@ -235,7 +256,8 @@ impl Reader {
         }
         let Seen { evidence, payload, .. } = seen;
         let (repairs, skipped) = (reading.repairs(), reading.skipped);
-        Ok(Judgement { key, evidence, expected: None, payload, repairs, skipped, tokens, course, passages })
+        let manifests = Vec::new();
+        Ok(Judgement { key, evidence, expected: None, payload, repairs, skipped, tokens, course, passages, manifests })
     }
 }
 

@@ -14,6 +14,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `reader` | a tokenizer that is ready to detect: one text, one look |
+//! | `manifest` | C2PA manifests in a text, which are left out before it is read |
 //! | `tokens` | the tokens of a text, and where its form left it a choice |
 //! | `evidence` | the evidence of tokens under one key |
 //! | `reading` | one way to read a text: after repair, from a later character |
@@ -32,6 +33,7 @@ mod evidence;
 mod hint;
 mod identify;
 mod judge;
+mod manifest;
 mod reader;
 mod reading;
 mod report;
@@ -41,6 +43,7 @@ pub use error::DetectError;
 pub use hint::Hint;
 pub use identify::{Finding, candidates};
 pub use judge::{Judgement, Look, MarkedPassage};
+pub use manifest::{Unwrapped, Unwrapping};
 pub use reader::Reader;
 pub use report::{Outcome, Report};
 

@@ -12,9 +12,11 @@ use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, Scheme, Vocabu
 
 use crate::error::DetectError;
 use crate::evidence::{evidence, read};
+use crate::manifest::Unwrapping;
 use crate::tokens::{Tokens, extent};
 
-/// Reads texts and judges them. Needs a tokenizer, but no model.
+/// Reads texts and judges them. Needs a tokenizer, but no model. C2PA manifests in a text are left out before it is
+/// read ([`Unwrapped`](crate::Unwrapped)).
 ///
 /// ```no_run
 /// use verdigris_detector::{Key, Reader, Tokenizer, Verdict};
@@ -143,14 +145,14 @@ impl Reader {
         if key.payload_bits().is_some() {
             self.fits(key)?;
             let (mut reader, mut count) = (key.payload_reader()?, 0);
-            self.tokenizer.encode_reader(text, |_, tokens| {
+            self.tokenizer.encode_reader(Unwrapping::new(text), |_, tokens| {
                 reader.push(tokens);
                 count += tokens.len() as u64;
             })?;
             return Ok(reader.evidence(count));
         }
         let mut detector = Detector::new(self.scheme(key)?).repeats(repeats);
-        self.tokenizer.encode_reader(text, |_, tokens| {
+        self.tokenizer.encode_reader(Unwrapping::new(text), |_, tokens| {
             detector.push(tokens);
         })?;
         Ok(detector.evidence())
@@ -179,7 +181,7 @@ impl Reader {
             });
             return Ok(evidence);
         }
-        self.tokenizer.encode_reader(text, |_, tokens| {
+        self.tokenizer.encode_reader(Unwrapping::new(text), |_, tokens| {
             for (&token, &mark) in tokens.iter().zip(detector.push(tokens)) {
                 each(vocabulary.bytes(token), mark);
             }
@@ -199,7 +201,7 @@ impl Reader {
     /// All that a reader holds.
     fn whole(&self, text: impl Read) -> Result<Tokens, DetectError> {
         let mut all = String::new();
-        self.tokenizer.encode_reader(text, |piece, _| all.push_str(piece))?;
+        self.tokenizer.encode_reader(Unwrapping::new(text), |piece, _| all.push_str(piece))?;
         Tokens::of(&self.tokenizer, self.form(), &all)
     }
 }

@@ -80,6 +80,8 @@ pub struct Report<'a> {
     repairs: &'a [(Repair, usize)],
     #[serde(skip_serializing_if = "Option::is_none")]
     skipped: Option<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    manifests: Vec<[usize; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     passages: Option<Vec<Passage<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,6 +125,7 @@ impl<'a> Report<'a> {
             sampled: evidence.sampled,
             repairs: &judgement.repairs,
             skipped: Some(judgement.skipped).filter(|&skipped| skipped > 0),
+            manifests: judgement.manifests.iter().map(|range| [range.start, range.end]).collect(),
             passages: None,
             forced: None,
             counted: None,

@@ -1,6 +1,8 @@
 //! The detector with nothing but a tokenizer and keys: words are chosen at random, as a key wants them, and found
 //! again.
 
+use c2pa_structured_text::{ManifestRef, embed_front_matter};
+use c2pa_unstructured_text::wrapper;
 use verdigris_detector::watermark::VocabularyId;
 use verdigris_detector::{DetectError, Grammar, Key, Look, Marking, Outcome, Reader, Repeats, Tokenizer, Verdict};
 use verdigris_logits::{Purpose, Random, Row, TokenId, Transform};
@@ -59,6 +61,44 @@ fn a_mark_is_found_under_its_key_alone() {
     let candidates = [("other".to_owned(), other), ("own".to_owned(), key)];
     let found = reader.identify(&candidates, &marked, Repeats::default()).unwrap();
     assert_eq!((&*found[0].label, found[0].evidence.tried), ("own", 2.0));
+}
+
+/// Where a text has manifests, every way to read it reads what is left, and places are those of the text as it came.
+#[test]
+fn a_text_is_read_without_its_manifests() {
+    let plain = reader();
+    let key = key(&plain, 1);
+    let text = words(&plain, Some(&key), 300, 7);
+    let block = embed_front_matter("", ManifestRef::Embedded(&[7; 5000]), "---");
+    let wrapper = wrapper::encode_padded(&[9; 5000]).unwrap();
+    let (before, after) = text.split_at(text.len() / 2);
+    let candidates = [("own".to_owned(), self::key(&plain, 1))];
+    let form = Grammar::regex("( [a-z]+)+").unwrap();
+    for reader in [&plain, &plain.clone().of_form(form)] {
+        let bare = reader.judge(&[&key], &text, &Look::default()).unwrap();
+        for wrapped in [format!("{text}{wrapper}"), format!("{block}{before}{wrapper}{after}{wrapper}")] {
+            let judgement = reader.judge(&[&key], &wrapped, &Look::default()).unwrap();
+            assert_eq!((judgement.evidence, &judgement.repairs), (bare.evidence, &bare.repairs));
+            assert_eq!(judgement.manifests.len(), 1 + 2 * usize::from(wrapped.starts_with("---")));
+            for ((there, mark), (here, of_bare)) in judgement.tokens.iter().zip(&bare.tokens) {
+                let read: String = wrapped[there.clone()].chars().filter(char::is_ascii).collect();
+                assert_eq!((&*read, mark), (&text[here.clone()], of_bare));
+            }
+            assert_eq!(reader.detect(&key, wrapped.as_bytes()).unwrap(), reader.detect(&key, text.as_bytes()).unwrap());
+            let (mut marks, mut of_bare) = (Vec::new(), Vec::new());
+            reader.detect_marked(&key, wrapped.as_bytes(), |_, mark| marks.push(mark)).unwrap();
+            reader.detect_marked(&key, text.as_bytes(), |_, mark| of_bare.push(mark)).unwrap();
+            assert_eq!(marks, of_bare);
+            let found = reader.identify(&candidates, &wrapped, Repeats::default()).unwrap();
+            assert_eq!(found[0].evidence, reader.detect(&key, text.as_bytes()).unwrap());
+        }
+    }
+    let strict = plain.of_form(Grammar::regex("( [a-z]+)+").unwrap());
+    let Err(DetectError::Form(departure)) = strict.judge(&[&key], &format!("{block}{text} NOT"), &Look::default())
+    else {
+        panic!("it is not of the form");
+    };
+    assert!(departure.at >= block.len() + text.len(), "{departure:?}");
 }
 
 #[test]

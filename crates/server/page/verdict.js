@@ -76,6 +76,10 @@ function facts(found, scheme) {
   if (found.repairs) {
     rows.push(["Repaired", [found.repairs.map(([what, times]) => `${times} ${REPAIRS[what] ?? what}`).join(", ")]]);
   }
+  if (found.manifests) {
+    const bytes = found.manifests.reduce((sum, [start, end]) => sum + end - start, 0);
+    rows.push(["Left out", [`${whole(bytes)} bytes of a C2PA manifest`]]);
+  }
   if (found.forced !== undefined) {
     rows.push(["Forced by the form", [`${whole(found.forced)} tokens, not counted`]]);
   }
