@@ -1,7 +1,7 @@
 """The picture of docs/speculation.md: tokens a second by drafter and temperature, from what the bench prints.
 
-    verdigris bench speculation ... --json > bf16.json      # and so on, a file for each panel
-    python3 docs/speculation_picture.py docs/speculation.svg "bf16=bf16.json" "q8_0=q8_0.json"
+    verdigris bench speculation ... --json > bf16.json      # and so on, one file or several for each panel
+    python3 docs/speculation_picture.py docs/speculation.svg "bf16=bf16.json" "q8_0=cold.json,warm.json"
 """
 
 import json
@@ -28,8 +28,8 @@ def speeds(rows):
 
 parts, drafters = [], []
 for number, panel in enumerate(panels):
-    name, file = panel.split("=", 1)
-    found = speeds(json.load(open(file, encoding="utf-8"))["rows"])
+    name, files = panel.split("=", 1)
+    found = speeds([row for file in files.split(",") for row in json.load(open(file, encoding="utf-8"))["rows"]])
     drafters = list(dict.fromkeys(drafters + [drafter for of in found.values() for drafter in of]))
     most = max(speed for of in found.values() for speed in of.values())
     step = next(step for step in (10, 20, 25, 50, 100, 200, 500) if most / step <= 6)
