@@ -1,0 +1,120 @@
+//! `verdigris-c2pa sign`.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use verdigris_c2pa::{C2paError, Claim, Credentials, Form, MAX_TEXT, Mark, beside, sign};
+
+use crate::error::Failure;
+use crate::files;
+
+/// Sign a text: say who vouches for it, that a model wrote it, and which key marked it
+#[derive(Args)]
+#[command(after_help = "\
+The manifest goes where the form of the text has room for it: into a comment of Markdown or code, into invisible
+characters at the end of other texts, and into FILE.c2pa beside JSON, CSV and HTML. --manifest chooses another place:
+text, sidecar, or a format by the end of its files' names, such as md or py.
+
+The text is signed byte for byte, the last line end with it, and goes to standard output or to --output. Its words stay
+what they are, so a watermark in them does, too. Nobody is asked for the time: the manifest has no trusted timestamp.
+
+Exit status: 0 when it is signed, 2 on an error.")]
+pub(crate) struct Sign {
+    /// The text; - reads it from standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+    /// The signer's certificate and those up to its root, in PEM
+    #[arg(long, value_name = "FILE")]
+    certificate: PathBuf,
+    /// The certificate's private key, as PKCS#8 in PEM
+    #[arg(long, value_name = "FILE")]
+    private_key: PathBuf,
+    /// Where the manifest goes [default: where the name of FILE or --output says]
+    #[arg(long, value_name = "PLACE")]
+    manifest: Option<String>,
+    /// The id of the key that the text is marked with
+    #[arg(long, value_name = "ID", requires = "scheme")]
+    key_id: Option<String>,
+    /// The dialect that it is marked in, such as native
+    #[arg(long, value_name = "NAME", requires = "key_id")]
+    scheme: Option<String>,
+    /// The model that wrote it
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// The name that the text is going to have, where FILE is not it: it says where the manifest goes
+    #[arg(long, value_name = "NAME", conflicts_with = "manifest")]
+    named: Option<PathBuf>,
+    /// Write to this file, or to standard output for -; with a sidecar that is the manifest alone [default: standard
+    /// output, and FILE.c2pa]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+    /// Read no text: see whether one could be signed, and say where its manifest would go
+    #[arg(long)]
+    check: bool,
+}
+
+impl Sign {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let form = match &self.manifest {
+            Some(name) => Form::from_name(name)?,
+            None => self.form(),
+        };
+        let output = self.output.as_deref().filter(|path| !files::is_stdin(path)).map(Path::to_owned);
+        let output = match (form, output) {
+            (Form::Sidecar, None) if self.output.is_none() => {
+                if files::is_stdin(&self.file) && !self.check {
+                    return Err(Failure::Usage(
+                        "a sidecar of standard input has no name: give --output FILE.c2pa, or the text as a file"
+                            .into(),
+                    ));
+                }
+                Some(beside(&self.file))
+            }
+            (_, output) => output,
+        };
+        if let Some(output) = output.as_deref().filter(|_| !self.check) {
+            // Told before anything is read.
+            files::check(output, self.force)?;
+        } else if !self.check && std::io::stdout().is_terminal() {
+            return Err(Failure::Usage(
+                "a terminal loses the invisible characters of a signed text: give --output, or a pipe".into(),
+            ));
+        }
+        let chain = files::pem(&self.certificate)?;
+        let private_key = files::pem(&self.private_key)?;
+        let credentials = Credentials::new(&chain, &private_key)?;
+        let mark = self.scheme.zip(self.key_id).map(|(scheme, key_id)| Mark { scheme, key_id });
+        let claim = Claim { model: self.model, mark };
+        let mut out = std::io::stdout().lock();
+        if self.check {
+            sign("", form, &credentials, &claim)?;
+            writeln!(out, "{}", form.name())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let text = files::text(&self.file, MAX_TEXT as u64)?;
+        let signed = sign(&text, form, &credentials, &claim).map_err(|error| match error {
+            C2paError::Signed | C2paError::BareReturn => Failure::in_file(Path::new(&files::name(&self.file)))(error),
+            error => error.into(),
+        })?;
+        let bytes = if form == Form::Sidecar { &signed.manifest } else { signed.text.as_bytes() };
+        match output {
+            Some(output) => files::write(&output, bytes, self.force, false)?,
+            None => {
+                out.write_all(bytes)?;
+                out.flush()?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Where the manifest goes by the name of the text, or of the file that it is written to.
+    fn form(&self) -> Form {
+        let output = self.output.as_deref().filter(|path| !files::is_stdin(path));
+        Form::of_file(self.named.as_deref().or(output).unwrap_or(&self.file))
+    }
+}

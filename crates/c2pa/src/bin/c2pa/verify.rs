@@ -1,0 +1,190 @@
+//! `verdigris-c2pa verify`: two verdicts on a text, side by side.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
+use verdigris_c2pa::{Anchors, Located, MAX_MANIFEST, MAX_TEXT, ManifestVerdict, beside, judge, locate};
+use verdigris_detector::{Judgement, Outcome, Report};
+
+use crate::error::Failure;
+use crate::files;
+use crate::keys::{KeyOptions, Keys};
+use crate::words;
+
+/// A text, and the longest manifest in invisible characters.
+const MAX_FILE: usize = MAX_TEXT + 4 * MAX_MANIFEST + 1024;
+
+/// Judge the manifest of a text and the mark in its words, each for itself
+#[derive(Args)]
+#[command(after_help = "\
+A manifest is in the text, in FILE.c2pa beside it, or where --manifest says. It is valid if its signature is whole, it
+is of this text and it breaks no rule; whether its signer is trusted is another question, for --trust. The mark is
+judged with --key or --ring, as by `verdigris detect`.
+
+Nothing is read from a network: no time is trusted that no anchor of time stands for, no certificate is looked up among
+those that were revoked, and a manifest at an address is not fetched.
+
+Exit status: 0 when all that was asked is so; 1 the mark is not found; 4 the manifest is absent or invalid, or with
+--trust its signer is not trusted; 5 both; 2 an error.")]
+pub(crate) struct Verify {
+    /// The texts; - reads one from standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The manifest, if it lies elsewhere than in FILE or beside it
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// Roots that are trusted to vouch for signers, in PEM
+    #[arg(long, value_name = "FILE")]
+    trust: Option<PathBuf>,
+    #[command(flatten)]
+    keys: KeyOptions,
+    /// Print a JSON object for each text
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one text is.
+pub(crate) struct Verdicts<'k> {
+    pub(crate) name: String,
+    pub(crate) manifest: ManifestVerdict,
+    /// `None` where no key was given.
+    pub(crate) mark: Option<Result<Judgement<'k>, String>>,
+    pub(crate) level: f64,
+    /// What the one says of the other.
+    pub(crate) notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    format: &'static str,
+    name: &'a str,
+    manifest: &'a ManifestVerdict,
+    mark: Value,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    notes: &'a [String],
+}
+
+impl Verify {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.manifest.is_some() && self.files.len() > 1 {
+            return Err(Failure::Usage("--manifest is that of one text: verify the others by themselves".into()));
+        }
+        let anchors = match &self.trust {
+            Some(path) => Some(Anchors::new(&files::pem(path)?).map_err(Failure::in_file(path))?),
+            None => None,
+        };
+        let keys = self.keys.load()?;
+        for note in keys.iter().flat_map(|keys| &keys.notes) {
+            eprintln!("note: {note}");
+        }
+        let mut status = 0;
+        let mut out = std::io::stdout().lock();
+        for file in &self.files {
+            let verdicts = match self.verdicts(file, keys.as_ref(), anchors.as_ref()) {
+                Ok(verdicts) => verdicts,
+                Err(error) if self.files.len() == 1 => return Err(error),
+                // No other text suffers for it.
+                Err(error) => {
+                    eprintln!("error: {error}");
+                    status |= 2;
+                    continue;
+                }
+            };
+            status |= verdicts.status(anchors.as_ref());
+            match self.json {
+                true => writeln!(out, "{}", verdicts.json())?,
+                false => out.write_all(words::verdicts(&verdicts, anchors.is_some()).as_bytes())?,
+            }
+            out.flush()?;
+        }
+        Ok(ExitCode::from(if status & 2 != 0 { 2 } else { status }))
+    }
+
+    fn verdicts<'k>(
+        &self,
+        file: &Path,
+        keys: Option<&'k Keys>,
+        anchors: Option<&Anchors>,
+    ) -> Result<Verdicts<'k>, Failure> {
+        let text = files::text(file, MAX_FILE as u64)?;
+        let mut notes = Vec::new();
+        let aside = match &self.manifest {
+            Some(path) => Some(path.clone()),
+            None => Some(beside(file)).filter(|path| !files::is_stdin(file) && path.is_file()),
+        };
+        let located = match (locate(&text), aside) {
+            (Ok(located), Some(aside)) if self.manifest.is_none() => {
+                notes.push(format!("{} is not looked at: the text has a manifest in it", aside.display()));
+                Ok(located)
+            }
+            (_, Some(aside)) => Located::sidecar(files::bytes(&aside, MAX_MANIFEST as u64)?),
+            (located, None) => located,
+        };
+        let manifest = judge(&text, located, anchors);
+        let mark = keys.map(|keys| keys.judge(&text));
+        let mut verdicts = Verdicts { name: files::name(file), manifest, mark, level: self.keys.level, notes };
+        verdicts.compare(keys);
+        Ok(verdicts)
+    }
+}
+
+impl Verdicts<'_> {
+    /// What became of the mark; `None` where nobody asked, or it could not be judged.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        let judgement = self.mark.as_ref()?.as_ref().ok()?;
+        Some(judgement.outcome(self.level))
+    }
+
+    /// Notes where the manifest names a mark that is not the one that was looked for. Neither verdict changes.
+    fn compare(&mut self, keys: Option<&Keys>) {
+        let Some(Keys { keys, .. }) = keys else { return };
+        for named in &self.manifest.soft_bindings {
+            let Some(id) = &named.key_id else { continue };
+            if !keys.iter().any(|key| key.id() == id) {
+                self.notes.push(format!(
+                    "the manifest names the key {}, which is none of those that were looked for",
+                    words::shown(id)
+                ));
+            }
+        }
+        let is_found = self.outcome().is_some_and(Outcome::is_marked);
+        match &self.manifest.watermark {
+            Some(_) if !is_found => self.notes.push("the manifest claims a watermark, and none was found".into()),
+            None if is_found && self.manifest.bytes.is_some() => {
+                self.notes.push("the manifest claims no watermark, and one was found".into());
+            }
+            _ => {}
+        }
+    }
+
+    fn status(&self, anchors: Option<&Anchors>) -> u8 {
+        let mark = match &self.mark {
+            None => 0,
+            Some(Err(_)) => 2,
+            Some(Ok(_)) => u8::from(!self.outcome().is_some_and(Outcome::is_marked)),
+        };
+        mark | if self.manifest.is_good(anchors) { 0 } else { 4 }
+    }
+
+    fn json(&self) -> String {
+        let mark = match &self.mark {
+            None => json!({ "verdict": "not asked" }),
+            Some(Err(error)) => json!({ "verdict": "error", "error": error }),
+            Some(Ok(judgement)) => {
+                let mut mark = json!({ "verdict": judgement.outcome(self.level).name() });
+                let found = serde_json::to_value(Report::new(judgement, self.level)).expect("the report serialises");
+                if let (Value::Object(mark), Value::Object(found)) = (&mut mark, found) {
+                    mark.extend(found);
+                }
+                mark
+            }
+        };
+        let Self { name, manifest, notes, .. } = self;
+        let line = Line { format: "verdigris-verify-1", name, manifest, mark, notes };
+        serde_json::to_string(&line).expect("the line serialises")
+    }
+}

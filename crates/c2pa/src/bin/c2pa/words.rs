@@ -1,0 +1,120 @@
+//! Verdicts for people: one block for the manifest, one for the mark, and nothing that adds them up.
+
+use std::fmt::Write as _;
+
+use verdigris_c2pa::{ManifestVerdict, NamedMark, Place, Validity};
+use verdigris_detector::Judgement;
+
+use crate::verify::Verdicts;
+
+/// What is said of a text. `is_trust_asked` is whether somebody has said whom to trust.
+pub(crate) fn verdicts(of: &Verdicts<'_>, is_trust_asked: bool) -> String {
+    let mut out = format!("{}\n", shown(&of.name));
+    let mut block = |head: &str, lines: Vec<String>| {
+        for (i, line) in lines.iter().enumerate() {
+            let head = if i == 0 { head } else { "" };
+            let _ = writeln!(out, "  {head:<9} {line}");
+        }
+    };
+    block("manifest", manifest(&of.manifest, is_trust_asked));
+    block("mark", vec![mark(of)]);
+    for note in &of.notes {
+        block("note", vec![note.clone()]);
+    }
+    out
+}
+
+fn manifest(of: &ManifestVerdict, is_trust_asked: bool) -> Vec<String> {
+    let place = match of.place {
+        Some(Place::Text) => " in invisible characters",
+        Some(Place::Structured) => " in a comment or front matter",
+        Some(Place::Sidecar) => " beside the text",
+        None => "",
+    };
+    let bytes = of.bytes.map(|bytes| format!(" ({bytes} bytes)")).unwrap_or_default();
+    let mut lines = vec![match of.verdict {
+        Validity::Absent => "absent".into(),
+        Validity::Elsewhere => {
+            let url = of.url.as_deref().map(shown).unwrap_or_default();
+            format!("elsewhere: it lies at {url}, which is not fetched; give it with --manifest")
+        }
+        Validity::Valid => format!("valid,{place}{bytes}"),
+        Validity::Invalid => {
+            let why = of.error.as_deref().map(shown).unwrap_or_default();
+            format!("invalid,{place}{bytes}: {why} ({})", of.codes.join(", "))
+        }
+    }];
+    if of.binding.is_none() {
+        return lines;
+    }
+    if let Some(signer) = of.signer.as_ref().or(of.organisation.as_ref()) {
+        let with = of.algorithm.as_ref().map(|algorithm| format!(" ({algorithm})")).unwrap_or_default();
+        let trust = match (of.trusted, is_trust_asked) {
+            (Some(true), _) => "who is trusted",
+            (_, true) => "who is not trusted: no anchor stands for this certificate",
+            (_, false) => "who is not trusted: no anchors were given with --trust",
+        };
+        lines.push(format!("signed by {}{with}, {trust}", shown(signer)));
+    }
+    if let Some(generator) = &of.generator {
+        lines.push(format!("made by {}: {}", shown(generator), shown(&of.actions.join(", "))));
+    }
+    lines.extend(of.soft_bindings.iter().map(soft_binding));
+    if of.watermark.is_some() && of.soft_bindings.is_empty() {
+        lines.push("claims a watermark and does not name it".into());
+    }
+    lines.push(match &of.trusted_time {
+        Some(time) => format!("signed at {}", shown(time)),
+        None => "no trusted timestamp: when it was signed is not proved".into(),
+    });
+    lines
+}
+
+fn soft_binding(of: &NamedMark) -> String {
+    match (&of.scheme, &of.key_id) {
+        (Some(scheme), Some(key)) => format!("claims a watermark: scheme {}, key {}", shown(scheme), shown(key)),
+        _ => format!("has a soft binding of another kind: {}", shown(&of.algorithm)),
+    }
+}
+
+fn mark(of: &Verdicts<'_>) -> String {
+    match &of.mark {
+        None => "not asked: give --key or --ring".into(),
+        Some(Err(error)) => format!("error: {}", shown(error)),
+        Some(Ok(judgement)) => {
+            let Judgement { evidence, key, .. } = judgement;
+            let z = if evidence.z.is_finite() { format!("z {:.1}, ", evidence.z) } else { String::new() };
+            format!(
+                "{}: key {} ({}), {} of {} tokens counted, {z}p {}",
+                judgement.outcome(of.level).name(),
+                shown(key.id()),
+                key.dialect().name(),
+                evidence.scored,
+                evidence.tokens,
+                p_value(evidence.ln_p_corrected())
+            )
+        }
+    }
+}
+
+/// A p-value from its logarithm, which may be far below what an `f64` holds.
+fn p_value(ln_p: f64) -> String {
+    let log10 = ln_p / std::f64::consts::LN_10;
+    if log10 > -4.0 {
+        return format!("{:.4}", ln_p.exp());
+    }
+    let mut exponent = log10.floor();
+    let mut mantissa = 10f64.powf(log10 - exponent);
+    if mantissa >= 9.95 {
+        (mantissa, exponent) = (1.0, exponent + 1.0);
+    }
+    format!("{mantissa:.1}e{exponent}")
+}
+
+/// On one line, without what would disturb a terminal or turn the direction of writing.
+pub(crate) fn shown(text: &str) -> String {
+    let disturbs = |c: char| {
+        c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if disturbs(c) { '\u{fffd}' } else { c }).collect()
+}

@@ -1,0 +1,127 @@
+//! A certificate for trying it out, which nobody trusts.
+//!
+//! The specification lets no certificate sign that has signed itself, so there are two: a root, whose key is thrown
+//! away as soon as it has signed the other.
+
+use c2pa::SigningAlg;
+use p256::ecdsa::signature::Signer as _;
+use p256::ecdsa::{DerSignature, SigningKey};
+use p256::pkcs8::{EncodePrivateKey as _, LineEnding};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SerialNumber, SignatureAlgorithm,
+};
+use time::{Duration, OffsetDateTime};
+use zeroize::Zeroizing;
+
+use crate::error::C2paError;
+
+/// The days that it holds.
+const DAYS: i64 = 365;
+
+/// A certificate that nobody trusts, for trying it out.
+pub struct Development {
+    /// The certificate and its root, in PEM.
+    pub chain: String,
+    /// The root alone, for those who want to see what trust looks like.
+    pub root: String,
+    /// The key, in PEM.
+    pub private_key: Zeroizing<String>,
+}
+
+impl Development {
+    /// What it signs with.
+    pub const ALGORITHM: SigningAlg = SigningAlg::Es256;
+
+    /// A certificate of this name.
+    ///
+    /// # Errors
+    /// [`C2paError::Name`] for a name that certificates cannot have, and [`C2paError::Make`] where none could be made.
+    pub fn new(name: &str) -> Result<Self, C2paError> {
+        if name.trim().is_empty() || name.chars().count() > 64 || name.chars().any(char::is_control) {
+            return Err(C2paError::Name { name: name.to_owned() });
+        }
+        let cannot = |error: &dyn std::fmt::Display| C2paError::Make(error.to_string());
+        let (root_key, own_key) = (Pair::new()?, Pair::new()?);
+
+        let mut root = params(&format!("{name}, root"), &root_key)?;
+        root.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        root.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let root_certificate = root.self_signed(&root_key).map_err(|error| cannot(&error))?;
+
+        let mut own = params(name, &own_key)?;
+        own.is_ca = IsCa::ExplicitNoCa;
+        own.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        own.extended_key_usages = vec![ExtendedKeyUsagePurpose::EmailProtection];
+        own.use_authority_key_identifier_extension = true;
+        let issuer = Issuer::from_params(&root, &root_key);
+        let certificate = own.signed_by(&own_key, &issuer).map_err(|error| cannot(&error))?;
+
+        let private_key = own_key.secret.to_pkcs8_pem(LineEnding::LF).map_err(|error| cannot(&error))?;
+        let root = root_certificate.pem();
+        Ok(Self { chain: format!("{}{root}", certificate.pem()), root, private_key })
+    }
+}
+
+fn params(name: &str, key: &Pair) -> Result<CertificateParams, C2paError> {
+    let mut params = CertificateParams::default();
+    let mut subject = DistinguishedName::new();
+    subject.push(DnType::CommonName, name);
+    subject.push(DnType::OrganizationName, "Verdigris development, not trusted");
+    params.distinguished_name = subject;
+    params.serial_number = Some(SerialNumber::from(random::<16>()?.to_vec()));
+    params.key_identifier_method = KeyIdMethod::PreSpecified(key.public[1..21].to_vec());
+    // A clock that is a little slow elsewhere must not make it a certificate of tomorrow.
+    let now = OffsetDateTime::now_utc();
+    params.not_before = now - Duration::days(1);
+    params.not_after = now + Duration::days(DAYS);
+    Ok(params)
+}
+
+fn random<const N: usize>() -> Result<[u8; N], C2paError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| C2paError::Make(format!("no random numbers: {error}")))?;
+    // A serial number is above 0.
+    bytes[0] = bytes[0] & 0x7f | 0x40;
+    Ok(bytes)
+}
+
+/// A key of P-256, which zeroizes itself.
+struct Pair {
+    secret: p256::SecretKey,
+    signing: SigningKey,
+    /// The point, uncompressed.
+    public: Vec<u8>,
+}
+
+impl Pair {
+    fn new() -> Result<Self, C2paError> {
+        loop {
+            let mut bytes = Zeroizing::new([0; 32]);
+            getrandom::fill(&mut *bytes).map_err(|error| C2paError::Make(format!("no random numbers: {error}")))?;
+            // All but one in 2^32 are below the order of the curve.
+            if let Ok(secret) = p256::SecretKey::from_slice(&*bytes) {
+                let signing = SigningKey::from(&secret);
+                let public = signing.verifying_key().to_encoded_point(false).as_bytes().to_vec();
+                return Ok(Self { secret, signing, public });
+            }
+        }
+    }
+}
+
+impl PublicKeyData for Pair {
+    fn der_bytes(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ECDSA_P256_SHA256
+    }
+}
+
+impl rcgen::SigningKey for Pair {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
+        let signature: DerSignature = self.signing.sign(message);
+        Ok(signature.as_bytes().to_vec())
+    }
+}

@@ -1,0 +1,103 @@
+//! What a manifest says of a text and its watermark.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The name of the soft binding. It is on no list of the C2PA; its version is that of what follows here.
+const ALGORITHM: &str = "verdigris.watermark.1";
+/// The label of its assertion.
+const SOFT_BINDING: &str = "c2pa.soft-binding";
+/// A mark that does not lead to this manifest: it says which key, not which text.
+const ACTION: &str = "c2pa.watermarked.unbound";
+/// The International Press Telecommunications Council's word for what a model has written.
+const GENERATED: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
+
+/// What is claimed of a text: that a model wrote it, and how it is marked.
+#[derive(Clone, Debug, Default)]
+pub struct Claim {
+    /// The model, by name.
+    pub model: Option<String>,
+    /// The watermark, if there is one.
+    pub mark: Option<Mark>,
+}
+
+/// A watermark, as a manifest names it: nothing of it is secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The name of the dialect.
+    pub scheme: String,
+    /// The id of the key.
+    pub key_id: String,
+}
+
+/// A soft binding as a manifest has it, whoever wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamedMark {
+    /// The algorithm.
+    pub algorithm: String,
+    /// The scheme, where the algorithm is ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<String>,
+    /// The key's id, where the algorithm is ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
+}
+
+impl Claim {
+    /// The manifest, as the library takes it.
+    pub(crate) fn definition(&self) -> Value {
+        let mut created = json!({ "action": "c2pa.created", "digitalSourceType": GENERATED });
+        if let Some(model) = &self.model {
+            created["softwareAgent"] = json!({ "name": model });
+        }
+        let mut actions = vec![created];
+        let mut assertions = Vec::new();
+        if let Some(Mark { scheme, key_id }) = &self.mark {
+            actions.push(json!({
+                "action": ACTION,
+                "description": "A statistical watermark of a key, which is found with that key alone",
+            }));
+            let block = json!({ "scope": {}, "value": key_id });
+            let data = json!({
+                "alg": ALGORITHM, "alg-params": scheme, "name": "scheme and key id", "blocks": [block], "pad": [],
+            });
+            assertions.push(json!({ "label": SOFT_BINDING, "data": data, "created": true }));
+        }
+        let actions = json!({ "label": "c2pa.actions.v2", "data": { "actions": actions }, "created": true });
+        assertions.insert(0, actions);
+        json!({
+            "claim_version": 2,
+            "claim_generator_info": [{ "name": "Verdigris", "version": env!("CARGO_PKG_VERSION") }],
+            "format": "text/plain",
+            "assertions": assertions,
+        })
+    }
+}
+
+impl NamedMark {
+    /// What an assertion names, if it is a soft binding.
+    pub(crate) fn from_assertion(label: &str, data: &Value) -> Option<Self> {
+        if !label.starts_with(SOFT_BINDING) {
+            return None;
+        }
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let algorithm = text(&data["alg"]).unwrap_or_default();
+        let ours = algorithm == ALGORITHM;
+        let (scheme, key_id) = (text(&data["alg-params"]), text(&data["blocks"][0]["value"]));
+        Some(Self { algorithm, scheme: scheme.filter(|_| ours), key_id: key_id.filter(|_| ours) })
+    }
+}
+
+/// The names of the actions in an assertion, if it is one of actions.
+pub(crate) fn actions(label: &str, data: &Value) -> Vec<String> {
+    if !label.starts_with("c2pa.actions") {
+        return Vec::new();
+    }
+    let actions = data["actions"].as_array().map_or(&[][..], Vec::as_slice);
+    actions.iter().filter_map(|action| action["action"].as_str()).map(str::to_owned).collect()
+}
+
+/// Whether an action is that of marking.
+pub(crate) fn is_marking(action: &str) -> bool {
+    action == "c2pa.watermarked" || action.starts_with("c2pa.watermarked.")
+}

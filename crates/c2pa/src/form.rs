@@ -1,0 +1,111 @@
+//! Where a manifest stands.
+
+use std::path::Path;
+
+use crate::error::C2paError;
+
+/// The most bytes of a text that is signed or judged.
+pub const MAX_TEXT: usize = 16 << 20;
+/// The most bytes of a manifest store. In invisible characters each takes up to four.
+pub const MAX_MANIFEST: usize = 4 << 20;
+
+/// Where a manifest stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// In invisible characters at the end of the text (A.8).
+    Text,
+    /// In a comment or in front matter (A.9).
+    Structured(Comments),
+    /// In a file of its own.
+    Sidecar,
+}
+
+/// How a format writes comments on one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comments {
+    /// What a comment begins with.
+    pub(crate) begin: &'static str,
+    /// What it ends with.
+    pub(crate) end: Option<&'static str>,
+    /// Whether the format may begin with front matter.
+    pub(crate) front_matter: bool,
+}
+
+const fn comments(begin: &'static str, end: Option<&'static str>) -> Comments {
+    Comments { begin, end, front_matter: false }
+}
+
+/// Formats by the ends of their files' names.
+const FORMATS: &[(&[&str], Comments)] = &[
+    (&["md", "markdown"], Comments { begin: "<!--", end: Some("-->"), front_matter: true }),
+    (&["xml"], comments("<!--", Some("-->"))),
+    (&["css"], comments("/*", Some("*/"))),
+    (
+        &[
+            "c", "cc", "cpp", "cs", "go", "h", "hpp", "java", "js", "json5", "jsonc", "jsx", "kt", "rs", "swift", "ts",
+            "tsx",
+        ],
+        comments("//", None),
+    ),
+    (&["bash", "jl", "pl", "py", "r", "rb", "sh", "toml", "yaml", "yml", "zsh"], comments("#", None)),
+    (&["hs", "lua", "sql"], comments("--", None)),
+    (&["erl", "tex"], comments("%", None)),
+    (&["el", "ini", "lisp", "scm"], comments(";", None)),
+];
+
+impl Form {
+    /// The form of a name: `text`, `sidecar`, or the end of a file's name that says how comments are written, such as
+    /// `md` or `py`.
+    ///
+    /// # Errors
+    /// [`C2paError::Form`] for any other name.
+    pub fn from_name(name: &str) -> Result<Self, C2paError> {
+        let lower = name.to_ascii_lowercase();
+        match &*lower {
+            "text" => Ok(Self::Text),
+            "sidecar" => Ok(Self::Sidecar),
+            _ => structured(&lower).map(Self::Structured).ok_or_else(|| C2paError::Form { name: name.to_owned() }),
+        }
+    }
+
+    /// As people and programs read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Structured(_) => "structured",
+            Self::Sidecar => "sidecar",
+        }
+    }
+
+    /// The form for a file of this name: in a comment where its format has some, beside the file where what is in it
+    /// would be damaged by either way, and else in invisible characters.
+    pub fn of_file(path: &Path) -> Self {
+        let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default().to_ascii_lowercase();
+        match &*end {
+            "csv" | "htm" | "html" | "json" | "jsonl" | "ndjson" | "svg" | "tsv" => Self::Sidecar,
+            end => structured(end).map_or(Self::Text, Self::Structured),
+        }
+    }
+}
+
+fn structured(end: &str) -> Option<Comments> {
+    FORMATS.iter().find(|(ends, _)| ends.contains(&end)).map(|(_, comments)| *comments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_files_have_their_forms() {
+        assert_eq!(Form::from_name("text").unwrap(), Form::Text);
+        assert_eq!(Form::from_name("Sidecar").unwrap(), Form::Sidecar);
+        assert_eq!(Form::from_name("PY").unwrap(), Form::of_file(Path::new("a.py")));
+        assert_eq!(Form::of_file(Path::new("a.txt")), Form::Text);
+        assert_eq!(Form::of_file(Path::new("tale")), Form::Text);
+        assert_eq!(Form::of_file(Path::new("a.JSON")), Form::Sidecar);
+        assert!(matches!(Form::of_file(Path::new("a.md")), Form::Structured(Comments { front_matter: true, .. })));
+        let error = Form::from_name("json").unwrap_err().to_string();
+        assert!(error.contains("sidecar"), "{error}");
+    }
+}

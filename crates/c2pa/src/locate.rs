@@ -1,0 +1,147 @@
+//! Where a text has its manifest.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use c2pa_structured_text::hardbinding::manifest_exclusion;
+use c2pa_structured_text::{Reference, classify_reference, extract_manifest};
+use c2pa_unstructured_text::wrapper;
+use serde::Serialize;
+
+use crate::form::MAX_MANIFEST;
+
+/// Where a manifest stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// In invisible characters (A.8).
+    Text,
+    /// In a comment or in front matter (A.9).
+    Structured,
+    /// In a file of its own.
+    Sidecar,
+}
+
+/// A manifest store, not yet judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// Where it stands.
+    pub place: Place,
+    /// Its bytes.
+    pub store: Vec<u8>,
+    /// The bytes of the text that are the manifest.
+    pub range: Option<Range<usize>>,
+}
+
+/// Why there is no manifest to judge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unlocated {
+    /// There is none.
+    Absent,
+    /// There is something that wants to be one.
+    Faulty {
+        /// Where it stands.
+        place: Place,
+        /// The specification's code, or one of ours where it has none.
+        code: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// It lies on a network, at this address.
+    Elsewhere(String),
+}
+
+impl Located {
+    /// A manifest that lies in a file of its own.
+    ///
+    /// # Errors
+    /// [`Unlocated::Faulty`] where it is too long.
+    pub fn sidecar(store: Vec<u8>) -> Result<Self, Unlocated> {
+        let range = None;
+        within_bounds(Self { place: Place::Sidecar, store, range })
+    }
+}
+
+/// Where the manifest of a file would lie that has it beside it: its name with `.c2pa` after it.
+pub fn beside(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".c2pa");
+    name.into()
+}
+
+/// The manifest in a text.
+///
+/// # Errors
+/// [`Unlocated`] where there is none, or more than one, or it is damaged.
+pub fn locate(text: &str) -> Result<Located, Unlocated> {
+    match (unstructured(text), structured(text)) {
+        (found, Err(Unlocated::Absent)) | (Err(Unlocated::Absent), found) => found,
+        _ => Err(faulty(
+            Place::Text,
+            "manifest.text.multipleWrappers",
+            "there is one in invisible characters and one in a comment: only one can be the text's",
+        )),
+    }
+}
+
+/// The one in invisible characters.
+fn unstructured(text: &str) -> Result<Located, Unlocated> {
+    use c2pa_unstructured_text::Error;
+
+    match wrapper::extract(text) {
+        Ok(found) => {
+            let range = Some(found.range());
+            within_bounds(Located { place: Place::Text, store: found.payload, range })
+        }
+        Err(Error::NotFound) => Err(Unlocated::Absent),
+        Err(Error::MultipleWrappers) => Err(faulty(
+            Place::Text,
+            "manifest.text.multipleWrappers",
+            "there is more than one: it was signed twice, or pieces of signed texts were put together",
+        )),
+        Err(_) => Err(faulty(
+            Place::Text,
+            "manifest.text.corruptedWrapper",
+            "its invisible characters are not all there: they were cut off, or changed",
+        )),
+    }
+}
+
+/// The one in a comment or in front matter.
+fn structured(text: &str) -> Result<Located, Unlocated> {
+    use c2pa_structured_text::Error;
+
+    let malformed = |why: &str| faulty(Place::Structured, "verdigris.structured.malformed", why);
+    let found = match extract_manifest(text) {
+        Ok(found) => found,
+        Err(Error::NotFound) => return Err(Unlocated::Absent),
+        // The specification takes such a text for one without a manifest, and has no code for it.
+        Err(Error::MultipleBlocks) => {
+            return Err(faulty(Place::Structured, "verdigris.structured.multiple", "there is more than one"));
+        }
+        Err(_) => return Err(malformed("there is nothing between its lines of armour")),
+    };
+    match classify_reference(&found.reference) {
+        Ok(Reference::Embedded(store)) => {
+            let excluded = manifest_exclusion(text).map_err(|_| malformed("the text has bare carriage returns"))?;
+            let range = Some(excluded.start..excluded.start + excluded.length);
+            within_bounds(Located { place: Place::Structured, store, range })
+        }
+        Ok(Reference::Url(url)) => Err(Unlocated::Elsewhere(url)),
+        Err(_) => Err(malformed("what stands between its lines of armour is no manifest and no address")),
+    }
+}
+
+fn within_bounds(found: Located) -> Result<Located, Unlocated> {
+    match found.store.len() {
+        0..=MAX_MANIFEST => Ok(found),
+        bytes => {
+            let why = format!("it has {bytes} bytes, and {MAX_MANIFEST} are the most that are read");
+            Err(Unlocated::Faulty { place: found.place, code: "verdigris.manifest.tooLong", why })
+        }
+    }
+}
+
+fn faulty(place: Place, code: &'static str, why: &str) -> Unlocated {
+    Unlocated::Faulty { place, code, why: why.to_owned() }
+}

@@ -1,0 +1,137 @@
+//! A text, a claim and credentials become a signed text.
+
+use std::sync::Arc;
+
+use c2pa::assertions::DataHash;
+use c2pa::{Builder, Context, HashRange};
+use c2pa_structured_text::hardbinding::{Algorithm as Sha, compute_data_hash};
+use c2pa_structured_text::{ManifestRef, embed_front_matter, embed_manifest, embed_manifest_at_end};
+use c2pa_unstructured_text::hardbinding::{Algorithm, Hasher as _, Normalizer as _, RustCrypto, UnicodeNfc};
+use c2pa_unstructured_text::wrapper;
+use serde_json::json;
+
+use crate::claim::Claim;
+use crate::credentials::Credentials;
+use crate::error::C2paError;
+use crate::form::{Comments, Form, MAX_MANIFEST, MAX_TEXT};
+use crate::locate::{Unlocated, locate};
+
+/// The bytes of the assertion of the hard binding, whatever numbers stand in it: so its manifest has one length.
+const BINDING: usize = 160;
+
+/// A signed text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// The text with its manifest, or as it was if that stands beside it.
+    pub text: String,
+    /// The manifest store.
+    pub manifest: Vec<u8>,
+}
+
+/// Signs a text.
+///
+/// # Errors
+/// [`C2paError`] where the text is too long or signed already, or the library does not sign.
+pub fn sign(text: &str, form: Form, credentials: &Credentials, claim: &Claim) -> Result<Signed, C2paError> {
+    if text.len() > MAX_TEXT {
+        return Err(C2paError::LongText { bytes: text.len() });
+    }
+    if !matches!(locate(text), Err(Unlocated::Absent)) {
+        return Err(C2paError::Signed);
+    }
+    let room = room(credentials, claim)?;
+    let context = context(credentials, room)?;
+    let store = |excluded: Option<(usize, usize)>, hash: Vec<u8>| store(&context, claim, excluded, hash);
+    if form == Form::Sidecar {
+        let manifest = store(None, RustCrypto.digest(Algorithm::Sha256, text.as_bytes()))?;
+        return Ok(Signed { text: text.to_owned(), manifest });
+    }
+    // Where it stands and how long it is is signed, too: so its length must be known before it is.
+    let kept = store(Some((0, 0)), vec![0; 32])?.len();
+    if kept > MAX_MANIFEST {
+        return Err(C2paError::LongManifest { bytes: kept });
+    }
+    let (start, length, hash) = binding(&framed(text, form, &vec![0; kept])?, form)?;
+    let manifest = store(Some((start, length)), hash)?;
+    if manifest.len() != kept {
+        return Err(C2paError::Length { bytes: manifest.len(), kept });
+    }
+    Ok(Signed { text: framed(text, form, &manifest)?, manifest })
+}
+
+/// What signs offline, and what was signed is looked at once more by the library.
+fn context(credentials: &Credentials, room: usize) -> Result<Arc<Context>, C2paError> {
+    let settings = json!({
+        "version": 1,
+        "verify": { "verify_after_sign": true, "remote_manifest_fetch": false, "ocsp_fetch": false },
+        "builder": { "thumbnail": { "enabled": false } },
+    });
+    Ok(Context::new().with_settings(settings)?.with_signer(credentials.signer(room)).into_shared())
+}
+
+/// The room that a signature needs beside itself and its certificates. What is too much is padding, of which each byte
+/// takes three or four in a text.
+fn room(credentials: &Credentials, claim: &Claim) -> Result<usize, C2paError> {
+    let mut room = 64;
+    loop {
+        match store(&context(credentials, room)?, claim, None, vec![0; 32]) {
+            Err(C2paError::Sign(c2pa::Error::CoseSigboxTooSmall)) if room < 8192 => room += 64,
+            done => return done.map(|_| room),
+        }
+    }
+}
+
+/// A signed manifest store with this hard binding.
+fn store(
+    context: &Arc<Context>,
+    claim: &Claim,
+    excluded: Option<(usize, usize)>,
+    hash: Vec<u8>,
+) -> Result<Vec<u8>, C2paError> {
+    let mut binding = DataHash::new("jumbf manifest", "sha256");
+    if let Some((start, length)) = excluded {
+        binding.add_exclusion(HashRange::new(start as u64, length as u64));
+    }
+    binding.set_hash(hash);
+    binding.pad_to_size(BINDING)?;
+    let mut builder = Builder::from_shared_context(context).with_definition(claim.definition())?;
+    builder.add_assertion(DataHash::LABEL, &binding)?;
+    Ok(builder.sign_embeddable("application/c2pa")?)
+}
+
+/// The text with a manifest in its place.
+fn framed(text: &str, form: Form, manifest: &[u8]) -> Result<String, C2paError> {
+    let too_long = |_| C2paError::LongManifest { bytes: manifest.len() };
+    Ok(match form {
+        Form::Sidecar => text.to_owned(),
+        // Padded, for which byte stands where decides about its length.
+        Form::Text => format!("{text}{}", wrapper::encode_padded(manifest).map_err(too_long)?),
+        Form::Structured(Comments { begin, end, front_matter }) => {
+            let fence = ["---", "+++"].into_iter().find(|fence| text.starts_with(&format!("{fence}\n")));
+            let manifest = ManifestRef::Embedded(manifest);
+            match fence.filter(|_| front_matter) {
+                Some(fence) => embed_front_matter(text, manifest, fence),
+                // A first line that the format has claimed.
+                None if text.starts_with("#!") || text.starts_with("<?") => {
+                    embed_manifest_at_end(text, manifest, begin, end)
+                }
+                None => embed_manifest(text, manifest, begin, end),
+            }
+        }
+    })
+}
+
+/// Where the manifest stands in a text, how long it is, and the hash of all else.
+fn binding(framed: &str, form: Form) -> Result<(usize, usize, Vec<u8>), C2paError> {
+    if let Form::Text = form {
+        let found = wrapper::extract(framed).map_err(|_| C2paError::Signed)?;
+        let rest = UnicodeNfc.nfc(&framed[..found.start]);
+        return Ok((found.start, found.length, RustCrypto.digest(Algorithm::Sha256, rest.as_bytes())));
+    }
+    let computed = compute_data_hash(framed, Sha::Sha256).map_err(|error| match error {
+        c2pa_structured_text::Error::BareCarriageReturn => C2paError::BareReturn,
+        _ => C2paError::Signed,
+    })?;
+    let excluded = computed.exclusions[0];
+    Ok((excluded.start, excluded.length, computed.hash))
+}

@@ -1,0 +1,143 @@
+//! What the tests share: the programs, certificates that are made as they are needed, and a marked text.
+#![allow(dead_code, unreachable_pub, reason = "each test is a crate of its own, and none needs all of it")]
+
+pub mod certificates;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What a program did.
+pub struct Done {
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Done {
+    /// What it printed, if it was content.
+    pub fn ok(self) -> String {
+        assert_eq!(self.status, 0, "{}{}", self.out, self.err);
+        self.out
+    }
+
+    /// Its one line of error.
+    pub fn error(self) -> String {
+        assert_eq!(self.status, 2, "{}{}", self.out, self.err);
+        assert_eq!(self.out, "");
+        assert_eq!(self.err.trim_end().lines().count(), 1, "{}", self.err);
+        self.err
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|_| panic!("{}{}", self.out, self.err))
+    }
+}
+
+pub fn run(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str], input: &[u8]) -> Done {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    let feeding = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let done = child.wait_with_output().unwrap();
+    feeding.join().unwrap();
+    Done {
+        status: done.status.code().expect("it was not stopped"),
+        out: String::from_utf8(done.stdout).unwrap(),
+        err: String::from_utf8(done.stderr).unwrap(),
+    }
+}
+
+/// The program that is tested.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_verdigris-c2pa");
+
+pub fn c2pa(arguments: &[&str], input: &str) -> Done {
+    run(PROGRAM, arguments, input.as_bytes())
+}
+
+/// The main program, which writes and judges marks. `tests/scripts/c2pa` sets the variable.
+pub fn main_program() -> String {
+    std::env::var("VERDIGRIS_PROGRAM").expect("VERDIGRIS_PROGRAM names the main program: run tests/scripts/c2pa")
+}
+
+pub fn verdigris(arguments: &[&str], input: &str) -> Done {
+    run(main_program(), arguments, input.as_bytes())
+}
+
+/// A folder with a certificate and a key.
+pub struct Desk {
+    pub folder: TempDir,
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        let desk = Self { folder: tempfile::tempdir().unwrap() };
+        c2pa(&["certificate", &desk.at("ada"), "--signer", "Ada"], "").ok();
+        desk
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn at(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), text).unwrap();
+        self.at(name)
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        Path::new(&self.at(name)).exists()
+    }
+
+    /// Signs a file with these options.
+    pub fn sign(&self, options: &[&str]) -> Done {
+        let (certificate, key) = (self.at("ada.cert.pem"), self.at("ada.key.pem"));
+        c2pa(&[&["sign", "--certificate", &certificate, "--private-key", &key], options].concat(), "")
+    }
+
+    /// What is said of a file, as JSON.
+    pub fn verify(&self, name: &str, options: &[&str]) -> Value {
+        c2pa(&[&["verify", &self.at(name), "--json"], options].concat(), "").json()
+    }
+
+    /// A key, and the mark of it that a manifest names.
+    pub fn key(&self) -> String {
+        let key = self.at("my.key");
+        if !self.has("my.key") {
+            verdigris(&["key", "new", &key, "--id", "my"], "").ok();
+        }
+        key
+    }
+}
+
+/// A text that is marked with a key.
+pub fn marked(key: &str) -> String {
+    verdigris(&["generate", "The captain", "--key", key, "--max-tokens", "120", "--seed", "1"], "").ok()
+}
+
+/// A text that nobody has marked, with characters that are composed.
+pub const PLAIN: &str = "The na\u{ef}ve captain went to the caf\u{e9} by the quiet sea.\nHe left a red sail there.\n";
+
+/// A manifest that says of what it is that it is signed; made once.
+pub fn shared() -> &'static Desk {
+    static DESK: OnceLock<Desk> = OnceLock::new();
+    DESK.get_or_init(Desk::new)
+}

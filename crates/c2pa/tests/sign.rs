@@ -1,0 +1,163 @@
+//! What is signed is valid, wherever its manifest stands, and says what it was told.
+
+mod common;
+
+use common::certificates::{Pair, chain};
+use common::{Desk, PLAIN, c2pa, shared};
+
+const MARK: [&str; 4] = ["--scheme", "native", "--key-id", "my"];
+
+/// Every format that has a way of its own, with what its first line is when signed.
+const FORMATS: [(&str, &str, &str); 14] = [
+    ("plain.txt", PLAIN, ""),
+    ("heading.md", "# A tale\n\nThe captain.\n", "<!-- -----BEGIN"),
+    ("matter.md", "---\ntitle: A tale\n---\nThe captain.\n", "---"),
+    ("toml-matter.md", "+++\ntitle = \"A tale\"\n+++\nThe captain.\n", "+++"),
+    ("script.py", "#!/usr/bin/env python3\nprint('captain')\n", "#!/usr"),
+    ("module.py", "print('captain')\n", "# -----BEGIN"),
+    ("main.rs", "fn main() {}\n", "// -----BEGIN"),
+    ("data.jsonc", "{\"captain\": true} // he is\n", "// -----BEGIN"),
+    ("style.css", "body {}", "/* -----BEGIN"),
+    ("feed.xml", "<?xml version=\"1.0\"?>\n<feed/>\n", "<?xml"),
+    ("query.sql", "SELECT 1;\n", "-- -----BEGIN"),
+    ("paper.tex", "\\section{A}\n", "% -----BEGIN"),
+    ("lines.yaml", "a: 1\r\nb: 2\r\n", "# -----BEGIN"),
+    ("form.ini", "[a]\nb=1\n", "; -----BEGIN"),
+];
+
+#[test]
+fn what_is_signed_is_valid_in_every_format() {
+    let desk = Desk::new();
+    for (name, text, first) in FORMATS {
+        let file = desk.write(name, text);
+        let signed = desk.sign(&[&[&*file], &MARK[..]].concat()).ok();
+        assert!(signed.starts_with(first), "{name}: {}", &signed[..60]);
+        desk.write(name, &signed);
+        let found = desk.verify(name, &[]);
+        let manifest = &found["manifest"];
+        assert_eq!(manifest["verdict"], "valid", "{name}: {found}");
+        assert_eq!(manifest["binding"], "match", "{name}");
+        assert_eq!(manifest["place"], if first.is_empty() { "text" } else { "structured" }, "{name}");
+        // Every word is there, in its place.
+        let lines: Vec<&str> = signed.lines().filter(|line| !line.contains("C2PA MANIFEST")).collect();
+        for line in text.lines() {
+            assert!(lines.iter().any(|signed| signed.starts_with(line)), "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_sidecar_lies_beside_a_file_that_stays_what_it_was() {
+    let desk = Desk::new();
+    for (name, text) in [("data.json", "{\"a\": 1}\n"), ("a.csv", "a,b\n1,2\n"), ("page.html", "<p>The captain.</p>")] {
+        let file = desk.write(name, text);
+        assert_eq!(desk.sign(&[&file]).ok(), "");
+        assert_eq!(desk.read(name), text);
+        let found = desk.verify(name, &[]);
+        assert_eq!(found["manifest"]["verdict"], "valid", "{found}");
+        assert_eq!(found["manifest"]["place"], "sidecar");
+        let again = desk.sign(&[&file]).error();
+        assert!(again.contains("exists already; --force replaces it"), "{again}");
+        desk.sign(&[&file, "--force"]).ok();
+    }
+    // Elsewhere, under another name, and through standard output.
+    let file = desk.write("tale.txt", PLAIN);
+    desk.sign(&[&file, "--manifest", "sidecar", "-o", &desk.at("other.c2pa")]).ok();
+    assert_eq!(desk.verify("tale.txt", &[])["manifest"]["verdict"], "absent");
+    assert_eq!(desk.verify("tale.txt", &["--manifest", &desk.at("other.c2pa")])["manifest"]["verdict"], "valid");
+}
+
+#[test]
+fn a_manifest_says_who_signed_and_what_marked_the_text() {
+    let desk = Desk::new();
+    let file = desk.write("tale.txt", PLAIN);
+    desk.write("signed.txt", desk.sign(&[&[&*file, "--model", "tale"], &MARK[..]].concat()).ok());
+    let found = desk.verify("signed.txt", &[]);
+    let manifest = &found["manifest"];
+    assert_eq!(found["format"], "verdigris-verify-1");
+    assert_eq!(manifest["signer"], "Ada");
+    assert_eq!(manifest["algorithm"], "Es256".to_lowercase());
+    assert_eq!(manifest["trusted"], false);
+    assert_eq!(manifest["generator"], format!("Verdigris {}", env!("CARGO_PKG_VERSION")));
+    assert_eq!(manifest["actions"], serde_json::json!(["c2pa.created", "c2pa.watermarked.unbound"]));
+    assert_eq!(manifest["watermark"], "c2pa.watermarked.unbound");
+    let named = serde_json::json!([{ "algorithm": "verdigris.watermark.1", "scheme": "native", "key_id": "my" }]);
+    assert_eq!(manifest["soft_bindings"], named);
+    assert!(manifest.get("trusted_time").is_none() && manifest.get("codes").is_none());
+    assert_eq!(found["mark"], serde_json::json!({ "verdict": "not asked" }));
+
+    // Without a mark nothing is claimed of one.
+    desk.write("signed.txt", desk.sign(&[&file]).ok());
+    let found = desk.verify("signed.txt", &[]);
+    assert_eq!(found["manifest"]["actions"], serde_json::json!(["c2pa.created"]));
+    assert!(found["manifest"].get("watermark").is_none() && found["manifest"].get("soft_bindings").is_none());
+}
+
+#[test]
+fn people_read_two_blocks() {
+    let desk = Desk::new();
+    let file = desk.write("tale.txt", PLAIN);
+    desk.write("signed.txt", desk.sign(&[&[&*file, "--model", "tale"], &MARK[..]].concat()).ok());
+    let told = c2pa(&["verify", &desk.at("signed.txt")], "").ok();
+    let lines: Vec<&str> = told.lines().skip(1).map(str::trim).collect();
+    assert!(lines[0].starts_with("manifest  valid, in invisible characters ("), "{told}");
+    assert_eq!(lines[1], "signed by Ada (es256), who is not trusted: no anchors were given with --trust");
+    assert_eq!(lines[2], "made by Verdigris 0.1.0: c2pa.created, c2pa.watermarked.unbound");
+    assert_eq!(lines[3], "claims a watermark: scheme native, key my");
+    assert_eq!(lines[4], "no trusted timestamp: when it was signed is not proved");
+    assert_eq!(lines[5], "mark      not asked: give --key or --ring");
+    assert_eq!(lines.len(), 6);
+}
+
+#[test]
+fn trust_is_asked_for_by_itself() {
+    let desk = Desk::new();
+    let file = desk.write("tale.txt", PLAIN);
+    desk.write("signed.txt", desk.sign(&[&file]).ok());
+    let status = |root: &str| c2pa(&["verify", &desk.at("signed.txt"), "--trust", root], "").status;
+    let trusted = desk.verify("signed.txt", &["--trust", &desk.at("ada.root.pem")]);
+    assert_eq!(trusted["manifest"]["trusted"], true, "{trusted}");
+    assert_eq!(status(&desk.at("ada.root.pem")), 0);
+    // Of another root: valid still, and not trusted.
+    c2pa(&["certificate", &desk.at("eve")], "").ok();
+    let other = desk.verify("signed.txt", &["--trust", &desk.at("eve.root.pem")]);
+    assert_eq!((&other["manifest"]["trusted"], &other["manifest"]["verdict"]), (&false.into(), &"valid".into()));
+    assert_eq!(status(&desk.at("eve.root.pem")), 4);
+}
+
+#[test]
+fn keys_of_other_kinds_sign_too() {
+    let desk = shared();
+    for (name, key) in [("p384", Pair::p384(7)), ("ed25519", Pair::ed25519(7)), ("p256", Pair::p256(7))] {
+        // Shown where it fails.
+        println!("{name}");
+        let (certificates, root) = chain(&key, |_| ());
+        let certificate = desk.write(&format!("{name}.pem"), certificates);
+        let root = desk.write(&format!("{name}.root"), root);
+        let private_key = desk.write(&format!("{name}.key.pem"), &key.pem);
+        let options = ["sign", "--certificate", &certificate, "--private-key", &private_key, "-"];
+        let signed = format!("{name}.txt");
+        desk.write(&signed, c2pa(&options, PLAIN).ok());
+        let found = desk.verify(&signed, &["--trust", &root]);
+        assert_eq!(found["manifest"]["verdict"], "valid", "{found}");
+        assert_eq!(found["manifest"]["trusted"], true, "{found}");
+        assert_eq!(found["manifest"]["signer"], "Grace");
+    }
+}
+
+/// What a reader must bear who has no program for it.
+#[test]
+fn a_manifest_is_small() {
+    let desk = shared();
+    let signed = c2pa(
+        &[
+            &["sign", "--certificate", &desk.at("ada.cert.pem"), "--private-key", &desk.at("ada.key.pem")],
+            &MARK[..],
+            &["--model", "tale"],
+        ]
+        .concat(),
+        PLAIN,
+    );
+    let (text, wrapped) = (PLAIN.len(), signed.ok().len());
+    assert!(wrapped - text < 22_000, "{}", wrapped - text);
+}
