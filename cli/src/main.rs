@@ -25,6 +25,7 @@ mod model;
 mod number;
 mod output;
 mod payload;
+mod program;
 mod proof;
 mod rank;
 mod ranks;
@@ -41,6 +42,7 @@ mod text;
 mod tokens;
 #[cfg(feature = "train")]
 mod train;
+mod verify;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -81,6 +83,7 @@ enum Command {
     Serve(left_out::LeftOut),
     Detect(detect::Detect),
     Scan(scan::Scan),
+    Verify(verify::Verify),
     Identify(identify::Identify),
     Payload(payload::Payload),
     Attack(attack::AttackCommand),
@@ -150,6 +153,7 @@ fn main() -> ExitCode {
         Command::Serve(serve) => serve.run("serve", "serve"),
         Command::Detect(detect) => detect.run(),
         Command::Scan(scan) => scan.run(),
+        Command::Verify(verify) => verify.run(),
         Command::Identify(identify) => identify.run(),
         Command::Payload(payload) => payload.run(),
         Command::Attack(attack) => attack.run(),

@@ -165,7 +165,6 @@ impl EngineOptions {
     }
 
     /// What people call the model.
-    #[cfg(feature = "serve")]
     pub(crate) fn model_name(&self) -> String {
         self.model.name()
     }

@@ -1,16 +1,14 @@
 //! Whole lakes of texts, which a program of its own looks at: its libraries are many, and few need it.
 
 use std::ffi::OsString;
-use std::io;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use clap::Args;
 
 use crate::error::Failure;
+use crate::program::Program;
 
-/// The program, beside this one or wherever the shell finds it.
-const PROGRAM: &str = "verdigris-scan";
+const PROGRAM: Program = Program { name: "verdigris-scan", of: "scan", folder: "crates/datafusion" };
 
 /// Judge each document of a lake, or ask about it in SQL: Parquet, JSON lines, CSV
 #[derive(Args)]
@@ -28,33 +26,8 @@ pub(crate) struct Scan {
 
 impl Scan {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let name = format!("{PROGRAM}{}", std::env::consts::EXE_SUFFIX);
-        let beside = std::env::current_exe().ok().map(|program| program.with_file_name(name));
-        let program = beside.filter(|program| program.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM));
-        let mut command = Command::new(&program);
+        let mut command = PROGRAM.command();
         command.args(self.arguments);
-        let source = match in_its_place(command) {
-            Ok(code) => return Ok(code),
-            Err(source) => source,
-        };
-        Err(match source.kind() {
-            io::ErrorKind::NotFound => Failure::Usage(format!(
-                "scan is a program of its own, {PROGRAM}, which is neither beside this one nor on the PATH: build it \
-                 with `cargo build --release` in crates/datafusion, and copy it to one of these"
-            )),
-            _ => Failure::Usage(format!("cannot start {}: {source}", program.display())),
-        })
+        PROGRAM.take_over(command)
     }
-}
-
-/// Becomes that program, so that signals reach it.
-#[cfg(unix)]
-fn in_its_place(mut command: Command) -> io::Result<ExitCode> {
-    Err(std::os::unix::process::CommandExt::exec(&mut command))
-}
-
-#[cfg(not(unix))]
-fn in_its_place(mut command: Command) -> io::Result<ExitCode> {
-    let status = command.status()?;
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }

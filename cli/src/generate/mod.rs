@@ -3,6 +3,7 @@
 pub(crate) mod drafts;
 mod explain;
 pub(crate) mod guides;
+mod manifest;
 mod prompt;
 mod rewards;
 mod search;
@@ -20,6 +21,7 @@ use crate::error::Failure;
 use crate::form::WrittenForm;
 use crate::generate::drafts::DraftOptions;
 use crate::generate::guides::GuideOptions;
+use crate::generate::manifest::ManifestOptions;
 use crate::generate::prompt::PromptOptions;
 use crate::generate::rewards::RewardOptions;
 use crate::generate::search::SearchOptions;
@@ -48,6 +50,7 @@ Examples:
   verdigris generate \"The captain\" -n 100
   verdigris generate \"The captain\" -k my.key > tale.txt
   verdigris generate -f letter.txt -k my.key -o answer.txt
+  verdigris generate -k my.key -o tale.txt --c2pa-cert try.cert.pem --c2pa-key try.key.pem
   echo \"The captain\" | verdigris generate --stop \".\"
   verdigris generate \"She was born in\" --regex \" 1[0-9]{3}\"
   verdigris generate \"Was he afraid?\" --choice \" yes, no, perhaps\"
@@ -104,6 +107,8 @@ pub(crate) struct Generate {
     member_prompts: MemberPromptOptions,
     #[command(flatten, next_help_heading = "Output format")]
     form: WrittenForm,
+    #[command(flatten, next_help_heading = "C2PA")]
+    manifest: ManifestOptions,
     #[command(flatten, next_help_heading = "Drafts")]
     drafts: DraftOptions,
     #[command(flatten, next_help_heading = "Guides")]
@@ -146,6 +151,8 @@ impl Generate {
         // Told before anything is computed.
         let inputs: Vec<_> = self.prompt.file().into_iter().chain(self.asked.key_file()).collect();
         let file = self.output.as_deref().map(|path| OutputFile::new(path, self.force, &inputs)).transpose()?;
+        let (output, model) = (self.output.as_deref(), self.engine.model_name());
+        let manifests = self.manifest.manifests(output, self.force, self.json, self.texts, model, &inputs)?;
         let prompt = self.prompt.read(self.run.quiet)?;
         if self.asked.chat && prompt.is_empty() {
             return Err(Failure::Usage("--chat needs a message: generate --chat \"What is a spar?\"".into()));
@@ -170,6 +177,7 @@ impl Generate {
         request = self.guides.apply(request, &judges, &classes);
         let form = if key.is_some() { self.form.grammar()? } else { None };
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), form));
-        self.write(request, &prompt, proof.as_ref(), judge.as_ref(), file)
+        let manifests = manifests.map(|manifests| manifests.marked(key.as_ref()));
+        self.write(request, &prompt, proof.as_ref(), judge.as_ref(), file, manifests)
     }
 }

@@ -14,6 +14,7 @@ use verdigris::{BestOf, Event, Evidence, Hypothesis, Key, Logprob, Request, Rewa
 use crate::error::Failure;
 use crate::generate::Generate;
 use crate::generate::explain::{self, ExplainedFields};
+use crate::generate::manifest::Manifests;
 use crate::output::OutputFile;
 use crate::proof::{Carried, Proof, is_proof};
 use crate::report;
@@ -27,6 +28,12 @@ struct Output<'a> {
     prompt: &'a str,
     #[serde(flatten)]
     text: TextFields<'a>,
+    /// The text with its C2PA manifest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signed: Option<String>,
+    /// Why it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    c2pa_error: Option<String>,
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<usize>,
@@ -139,6 +146,8 @@ struct Paper<'w> {
     out: &'w mut dyn Write,
     /// Whether somebody reads it there.
     terminal: bool,
+    /// What signs texts that are printed as JSON.
+    manifests: Option<&'w Manifests>,
 }
 
 impl Paper<'_> {
@@ -170,6 +179,7 @@ impl Generate {
         proof: Option<&Proof<'_>>,
         judge: Option<&Reward>,
         file: Option<OutputFile>,
+        manifests: Option<Manifests>,
     ) -> Result<ExitCode, Failure> {
         let (started, asked) = (Instant::now(), request.clone());
         let count = self.texts.unwrap_or(1);
@@ -179,14 +189,32 @@ impl Generate {
             (None, None) if count == 1 => Ok(vec![self.stream(request, prompt, proof, &mut paper, started)?]),
             (None, None) => self.side_by_side(request, count, prompt, proof, &mut paper, started),
         };
+        // A manifest is of all that the output has, the line end with it.
+        let write = |paper: Paper<'_>| match paper.manifests.filter(|_| !self.json) {
+            None => write(paper),
+            Some(manifests) => {
+                let mut unsigned = Vec::new();
+                let texts = write(Paper { out: &mut unsigned, terminal: false, manifests: None })?;
+                let unsigned = String::from_utf8(unsigned).expect("texts are UTF-8");
+                let signed = manifests.sign(&unsigned).inspect_err(|_| {
+                    // What was computed is not lost for it.
+                    crate::terminal::say!("{}", shown(&unsigned));
+                })?;
+                paper.out.write_all(signed.as_bytes())?;
+                paper.out.flush()?;
+                Ok(texts)
+            }
+        };
+        let by = manifests.as_ref();
         let texts = match file {
             Some(file) => {
                 let mut written = None;
-                let saved = file.write(|out| match written.insert(write(Paper { out, terminal: false })) {
-                    Err(Failure::Output(fault)) => Err(std::mem::replace(fault, io::ErrorKind::Other.into())),
-                    Err(_) => Err(io::Error::other("the text could not be written to its end")),
-                    Ok(_) => Ok(()),
-                });
+                let saved =
+                    file.write(|out| match written.insert(write(Paper { out, terminal: false, manifests: by })) {
+                        Err(Failure::Output(fault)) => Err(std::mem::replace(fault, io::ErrorKind::Other.into())),
+                        Err(_) => Err(io::Error::other("the text could not be written to its end")),
+                        Ok(_) => Ok(()),
+                    });
                 match (saved, written) {
                     (_, Some(Err(failure))) if !matches!(failure, Failure::Output(_)) => return Err(failure),
                     // What the file says of itself has its name.
@@ -194,9 +222,12 @@ impl Generate {
                     (Ok(()), written) => written.expect("a file that is saved was filled")?,
                 }
             }
-            None if io::stdout().is_terminal() => write(Paper { out: &mut anstream::stdout(), terminal: true })?,
-            None => write(Paper { out: &mut io::stdout(), terminal: false })?,
+            None if io::stdout().is_terminal() => {
+                write(Paper { out: &mut anstream::stdout(), terminal: true, manifests: by })?
+            }
+            None => write(Paper { out: &mut io::stdout(), terminal: false, manifests: by })?,
         };
+        manifests.map(Manifests::finish).transpose()?;
         if !self.json {
             texts.iter().for_each(|written| explain::say(written, texts.len() > 1));
         }
@@ -383,11 +414,18 @@ impl Generate {
             None => (None, None),
         };
         let evidence = proof.and_then(|proof| proof.evidence(&written.text));
+        let (signed, c2pa_error) = match paper.manifests.map(|manifests| manifests.sign(&written.text)) {
+            Some(Ok(signed)) => (Some(signed), None),
+            Some(Err(error)) => (None, Some(error.to_string())),
+            None => (None, None),
+        };
         let output = Output {
             format: "verdigris-generate-1",
             index,
             prompt,
             text: TextFields::new(written, proof.map(|proof| proof.key().id()), evidence.as_ref()),
+            signed,
+            c2pa_error,
             seconds: started.elapsed().as_secs_f64(),
             calls: written.acceptance.map(|a| a.calls),
             drafted: written.acceptance.map(|a| a.drafted),

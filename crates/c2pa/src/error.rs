@@ -57,7 +57,7 @@ pub enum C2paError {
     Make(String),
     /// The library could not sign.
     #[error("cannot sign: {0}")]
-    Sign(#[source] c2pa::Error),
+    Sign(#[source] Box<c2pa::Error>),
     /// The certificate is one that may not sign.
     #[error(
         "the certificate may not sign C2PA claims ({0}): it must hold now, be signed by another, and be meant for \
@@ -78,7 +78,7 @@ impl From<c2pa::Error> for C2paError {
     fn from(error: c2pa::Error) -> Self {
         match error {
             c2pa::Error::CertificateProfileError(why) => Self::MayNotSign(why.to_string()),
-            error => Self::Sign(error),
+            error => Self::Sign(Box::new(error)),
         }
     }
 }

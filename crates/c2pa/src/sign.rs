@@ -75,7 +75,9 @@ fn room(credentials: &Credentials, claim: &Claim) -> Result<usize, C2paError> {
     let mut room = 64;
     loop {
         match store(&context(credentials, room)?, claim, None, vec![0; 32]) {
-            Err(C2paError::Sign(c2pa::Error::CoseSigboxTooSmall)) if room < 8192 => room += 64,
+            Err(C2paError::Sign(error)) if matches!(*error, c2pa::Error::CoseSigboxTooSmall) && room < 8192 => {
+                room += 64;
+            }
             done => return done.map(|_| room),
         }
     }

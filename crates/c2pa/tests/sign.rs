@@ -128,7 +128,8 @@ fn trust_is_asked_for_by_itself() {
 #[test]
 fn keys_of_other_kinds_sign_too() {
     let desk = shared();
-    for (name, key) in [("p384", Pair::p384(7)), ("ed25519", Pair::ed25519(7)), ("p256", Pair::p256(7))] {
+    let keys = [("p384", Pair::p384(7)), ("ed25519", Pair::ed25519(7)), ("p256", Pair::p256(7)), ("rsa", Pair::rsa())];
+    for (name, key) in keys {
         // Shown where it fails.
         println!("{name}");
         let (certificates, root) = chain(&key, |_| ());

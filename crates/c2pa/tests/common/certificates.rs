@@ -3,16 +3,18 @@
 use p256::pkcs8::{EncodePrivateKey as _, LineEnding};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PublicKeyData, SerialNumber,
-    SignatureAlgorithm, SigningKey,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, PKCS_RSA_SHA256, PublicKeyData,
+    SerialNumber, SignatureAlgorithm, SigningKey,
 };
 use time::{Duration, OffsetDateTime};
+
+type Sign = Box<dyn Fn(&[u8]) -> Vec<u8>>;
 
 /// A key of one of the kinds that certificates have.
 pub struct Pair {
     public: Vec<u8>,
     algorithm: &'static SignatureAlgorithm,
-    sign: Box<dyn Fn(&[u8]) -> Vec<u8>>,
+    sign: Sign,
     pub pem: String,
 }
 
@@ -47,6 +49,18 @@ impl Pair {
             }),
             pem: secret.to_pkcs8_pem(LineEnding::LF).unwrap().to_string(),
         }
+    }
+
+    pub fn rsa() -> Self {
+        use rsa::pkcs1::EncodeRsaPublicKey as _;
+        use rsa::signature::{SignatureEncoding as _, Signer as _};
+
+        let secret = rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, 2048).unwrap();
+        let pem = secret.to_pkcs8_pem(LineEnding::LF).unwrap().to_string();
+        let public = secret.to_public_key().to_pkcs1_der().unwrap().into_vec();
+        let key = rsa::pkcs1v15::SigningKey::<rsa::sha2::Sha256>::new(secret);
+        let sign = Box::new(move |message: &[u8]| key.sign(message).to_vec());
+        Self { public, algorithm: &PKCS_RSA_SHA256, sign, pem }
     }
 
     pub fn ed25519(seed: u8) -> Self {

@@ -12,9 +12,9 @@ use crate::files;
 /// Make a certificate to try it out with, which nobody trusts
 #[derive(Args)]
 #[command(after_help = "\
-Writes NAME.cert.pem (the certificate and its root), NAME.key.pem (its private key, for your eyes only) and
-NAME.root.pem (the root, for --trust). It holds for a year. Nobody else trusts it: a certificate that others trust comes
-from an authority on the C2PA's list.")]
+Writes NAME.cert.pem (the certificate and its root), NAME.key.pem (its private key, for your eyes only) and \
+NAME.root.pem (the root, for --trust). It holds for a year. Nobody else trusts it: a certificate that others \
+trust comes from an authority on the C2PA's list.")]
 pub(crate) struct Certificate {
     /// What the files' names begin with
     #[arg(value_name = "NAME")]

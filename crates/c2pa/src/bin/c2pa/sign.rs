@@ -13,12 +13,13 @@ use crate::files;
 /// Sign a text: say who vouches for it, that a model wrote it, and which key marked it
 #[derive(Args)]
 #[command(after_help = "\
-The manifest goes where the form of the text has room for it: into a comment of Markdown or code, into invisible
-characters at the end of other texts, and into FILE.c2pa beside JSON, CSV and HTML. --manifest chooses another place:
-text, sidecar, or a format by the end of its files' names, such as md or py.
+The manifest goes where the form of the text has room for it: into a comment of Markdown or code, into \
+invisible characters at the end of other texts, and into FILE.c2pa beside JSON, CSV and HTML. --manifest \
+chooses another place: text, sidecar, or a format by the end of its files' names, such as md or py.
 
-The text is signed byte for byte, the last line end with it, and goes to standard output or to --output. Its words stay
-what they are, so a watermark in them does, too. Nobody is asked for the time: the manifest has no trusted timestamp.
+The text is signed byte for byte, the last line end with it, and goes to standard output or to --output. Its \
+words stay what they are, so a watermark in them does, too. Nobody is asked for the time: the manifest has no \
+trusted timestamp.
 
 Exit status: 0 when it is signed, 2 on an error.")]
 pub(crate) struct Sign {

@@ -21,15 +21,15 @@ const MAX_FILE: usize = MAX_TEXT + 4 * MAX_MANIFEST + 1024;
 /// Judge the manifest of a text and the mark in its words, each for itself
 #[derive(Args)]
 #[command(after_help = "\
-A manifest is in the text, in FILE.c2pa beside it, or where --manifest says. It is valid if its signature is whole, it
-is of this text and it breaks no rule; whether its signer is trusted is another question, for --trust. The mark is
-judged with --key or --ring, as by `verdigris detect`.
+A manifest is in the text, in FILE.c2pa beside it, or where --manifest says. It is valid if its signature is \
+whole, it is of this text and it breaks no rule; whether its signer is trusted is another question, for \
+--trust. The mark is judged with --key or --ring, as by `verdigris detect`.
 
-Nothing is read from a network: no time is trusted that no anchor of time stands for, no certificate is looked up among
-those that were revoked, and a manifest at an address is not fetched.
+Nothing is read from a network: no time is trusted that no anchor of time stands for, no certificate is looked \
+up among those that were revoked, and a manifest at an address is not fetched.
 
-Exit status: 0 when all that was asked is so; 1 the mark is not found; 4 the manifest is absent or invalid, or with
---trust its signer is not trusted; 5 both; 2 an error.")]
+Exit status: 0 when all that was asked is so; 1 the mark is not found; 4 the manifest is absent or invalid, or \
+with --trust its signer is not trusted; 5 both; 2 an error.")]
 pub(crate) struct Verify {
     /// The texts; - reads one from standard input
     #[arg(value_name = "FILE", required = true)]

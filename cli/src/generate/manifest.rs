@@ -1,0 +1,197 @@
+//! C2PA manifests for what is written, as options: a program of its own signs.
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use clap::Args;
+use verdigris::Key;
+
+use crate::error::Failure;
+use crate::output::OutputFile;
+use crate::verify::PROGRAM;
+
+/// Who signs, and where.
+#[derive(Args)]
+pub(super) struct ManifestOptions {
+    /// Sign what is written with this C2PA certificate: a chain in PEM, the signer's own first. verdigris-c2pa signs,
+    /// which is built in crates/c2pa
+    #[arg(long, value_name = "FILE", requires = "c2pa_key")]
+    c2pa_cert: Option<PathBuf>,
+    /// The private key of the certificate, as PKCS#8 in PEM; only its path is handed on
+    #[arg(long, value_name = "FILE", requires = "c2pa_cert")]
+    c2pa_key: Option<PathBuf>,
+    /// Where the manifest goes: text (invisible characters at the end), sidecar (FILE.c2pa beside --output), or the
+    /// comments of a format, such as md or py [default: what the name of --output says, or text]
+    #[arg(long, value_name = "PLACE", requires = "c2pa_cert")]
+    c2pa_manifest: Option<String>,
+}
+
+/// What signs, once it is known that it can.
+pub(super) struct Manifests {
+    certificate: PathBuf,
+    private_key: PathBuf,
+    place: String,
+    /// Where the manifest goes that is no part of the text.
+    sidecar: Option<OutputFile>,
+    is_sidecar: bool,
+    /// What goes there.
+    beside: Cell<Vec<u8>>,
+    model: String,
+    /// The scheme and the id of the key.
+    mark: Option<(String, String)>,
+    /// Whether a text could not be signed.
+    failed: Cell<bool>,
+}
+
+impl ManifestOptions {
+    /// Makes sure that texts can be signed before one is written. `inputs` are files that nothing may be written to.
+    pub(super) fn manifests(
+        &self,
+        output: Option<&Path>,
+        force: bool,
+        json: bool,
+        texts: Option<u16>,
+        model: String,
+        inputs: &[&Path],
+    ) -> Result<Option<Manifests>, Failure> {
+        let Some((certificate, private_key)) = self.c2pa_cert.clone().zip(self.c2pa_key.clone()) else {
+            return Ok(None);
+        };
+        if texts.is_some_and(|texts| texts > 1) && !json {
+            return Err(Failure::Usage(
+                "a manifest is of one text: with --texts give --json, which has each of them signed".into(),
+            ));
+        }
+        let mut manifests = Manifests {
+            certificate,
+            private_key,
+            place: String::new(),
+            sidecar: None,
+            is_sidecar: false,
+            beside: Cell::default(),
+            model,
+            mark: None,
+            failed: Cell::new(false),
+        };
+        let mut command = manifests.command();
+        command.arg("--check");
+        match (&self.c2pa_manifest, output) {
+            (Some(place), _) => command.arg("--manifest").arg(place),
+            (None, Some(output)) if !json => command.arg("--named").arg(output),
+            (None, _) => command.args(["--manifest", "text"]),
+        };
+        let found = said(run(command, b"")?)?;
+        manifests.is_sidecar = found.trim() == "sidecar";
+        manifests.place = match &self.c2pa_manifest {
+            Some(place) => place.clone(),
+            None => match found.trim() {
+                // The format is in the name.
+                "structured" => {
+                    output.and_then(Path::extension).map(|end| end.to_string_lossy().into_owned()).unwrap_or_default()
+                }
+                place => place.to_owned(),
+            },
+        };
+        match output {
+            Some(output) if manifests.is_sidecar && !json => {
+                let mut name = output.as_os_str().to_owned();
+                name.push(".c2pa");
+                manifests.sidecar = Some(OutputFile::new(Path::new(&name), force, inputs)?);
+            }
+            _ if manifests.is_sidecar => {
+                return Err(Failure::Usage("a sidecar lies beside a file: give --output, and no --json".into()));
+            }
+            None if !json && std::io::stdout().is_terminal() => {
+                return Err(Failure::Usage(
+                    "a terminal loses the invisible characters of a signed text: give --output, or a pipe".into(),
+                ));
+            }
+            _ => {}
+        }
+        Ok(Some(manifests))
+    }
+}
+
+impl Manifests {
+    /// Names the key that texts are marked with.
+    pub(super) fn marked(self, key: Option<&Key>) -> Self {
+        Self { mark: key.map(|key| (key.dialect().name().to_owned(), key.id().to_owned())), ..self }
+    }
+
+    /// Signs a text: what stands in its place.
+    pub(super) fn sign(&self, text: &str) -> Result<String, Failure> {
+        let mut command = self.command();
+        command.args(["--manifest", &self.place, "--model", &self.model, "--output", "-"]);
+        if let Some((scheme, id)) = &self.mark {
+            command.args(["--scheme", scheme, "--key-id", id]);
+        }
+        let signed = run(command, text.as_bytes()).and_then(|output| match self.is_sidecar {
+            true => {
+                self.beside.set(checked(output)?);
+                Ok(text.to_owned())
+            }
+            false => said(output),
+        });
+        self.failed.set(self.failed.get() || signed.is_err());
+        signed
+    }
+
+    /// Writes what stands beside the text, when that is written, and says so if a text could not be signed.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        if let Some(sidecar) = self.sidecar {
+            let manifest = self.beside.take();
+            sidecar.write(|out| out.write_all(&manifest))?;
+        }
+        match self.failed.get() {
+            true => Err(Failure::Usage("not all texts could be signed: c2pa_error says why".into())),
+            false => Ok(()),
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = PROGRAM.command();
+        let (certificate, private_key) = (self.certificate.as_os_str(), self.private_key.as_os_str());
+        let options: [&OsStr; 6] = [
+            "sign".as_ref(),
+            "-".as_ref(),
+            "--certificate".as_ref(),
+            certificate,
+            "--private-key".as_ref(),
+            private_key,
+        ];
+        command.args(options);
+        command
+    }
+}
+
+/// Runs a command with this on its standard input.
+fn run(mut command: Command, input: &[u8]) -> Result<Output, Failure> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|source| PROGRAM.not_started(&command, &source))?;
+    let mut stdin = child.stdin.take().expect("it is piped");
+    std::thread::scope(|scope| {
+        // It may end without reading all, and says itself why.
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output().map_err(|source| PROGRAM.not_started(&command, &source))
+    })
+}
+
+/// What a command has put out, or why it has not.
+fn checked(output: Output) -> Result<Vec<u8>, Failure> {
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let why = String::from_utf8_lossy(&output.stderr);
+    let why = why.trim().strip_prefix("error: ").unwrap_or(why.trim());
+    Err(Failure::Usage(match why.is_empty() {
+        true => format!("{} was stopped: {}", PROGRAM.name, output.status),
+        false => crate::terminal::shown(why).into_owned(),
+    }))
+}
+
+fn said(output: Output) -> Result<String, Failure> {
+    String::from_utf8(checked(output)?).map_err(|_| Failure::Usage(format!("{} did not write text", PROGRAM.name)))
+}

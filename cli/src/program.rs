@@ -1,0 +1,54 @@
+//! Programs of their own, which this one hands work to: their libraries are many, and few need them.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use crate::error::Failure;
+
+/// Another program of the project.
+#[derive(Clone, Copy)]
+pub(crate) struct Program {
+    /// Its name, and what needs it.
+    pub(crate) name: &'static str,
+    pub(crate) of: &'static str,
+    /// The folder that it is built in.
+    pub(crate) folder: &'static str,
+}
+
+impl Program {
+    /// A command of it: of the one beside this program, or wherever the shell finds one.
+    pub(crate) fn command(self) -> Command {
+        let name = format!("{}{}", self.name, std::env::consts::EXE_SUFFIX);
+        let beside = std::env::current_exe().ok().map(|program| program.with_file_name(name));
+        Command::new(beside.filter(|program| program.is_file()).unwrap_or_else(|| PathBuf::from(self.name)))
+    }
+
+    /// Why a command of it could not be started.
+    pub(crate) fn not_started(self, command: &Command, source: &io::Error) -> Failure {
+        let Self { name, of, folder } = self;
+        Failure::Usage(match source.kind() {
+            io::ErrorKind::NotFound => format!(
+                "{of} is a program of its own, {name}, which is neither beside this one nor on the PATH: build it with \
+                 `cargo build --release` in {folder}, and copy it to one of these"
+            ),
+            _ => format!("cannot start {}: {source}", command.get_program().display()),
+        })
+    }
+
+    /// Lets it take the place of this one, so that signals reach it.
+    pub(crate) fn take_over(self, mut command: Command) -> Result<ExitCode, Failure> {
+        in_its_place(&mut command).map_err(|source| self.not_started(&command, &source))
+    }
+}
+
+#[cfg(unix)]
+fn in_its_place(command: &mut Command) -> io::Result<ExitCode> {
+    Err(std::os::unix::process::CommandExt::exec(command))
+}
+
+#[cfg(not(unix))]
+fn in_its_place(command: &mut Command) -> io::Result<ExitCode> {
+    let status = command.status()?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}

@@ -1,0 +1,35 @@
+//! The manifest of a text and the mark in its words, which a program of its own judges side by side.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::error::Failure;
+use crate::program::Program;
+
+/// What signs and judges manifests.
+pub(crate) const PROGRAM: Program =
+    Program { name: "verdigris-c2pa", of: "what signs and judges manifests", folder: "crates/c2pa" };
+
+/// Judge the C2PA manifest of a text and the mark in its words, each for itself
+#[derive(Args)]
+#[command(after_help = "\
+All of it goes to a program of its own, verdigris-c2pa, beside this one or on the PATH; `verdigris-c2pa verify --help` \
+shows its options. It is built in crates/c2pa.
+
+Example:
+  verdigris verify tale.txt --key my.key")]
+pub(crate) struct Verify {
+    /// What verdigris-c2pa is told.
+    #[arg(value_name = "FILE|OPTION", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+impl Verify {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let mut command = PROGRAM.command();
+        command.arg("verify").args(self.arguments);
+        PROGRAM.take_over(command)
+    }
+}
