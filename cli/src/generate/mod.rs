@@ -50,7 +50,8 @@ Examples:
   verdigris generate \"The captain\" -n 100
   verdigris generate \"The captain\" -k my.key > tale.txt
   verdigris generate -f letter.txt -k my.key -o answer.txt
-  verdigris generate -k my.key -o tale.txt --c2pa-cert try.cert.pem --c2pa-key try.key.pem
+  verdigris generate -k my.key -o tale.txt --c2pa-cert try.cert.pem \\
+      --c2pa-key try.key.pem
   echo \"The captain\" | verdigris generate --stop \".\"
   verdigris generate \"She was born in\" --regex \" 1[0-9]{3}\"
   verdigris generate \"Was he afraid?\" --choice \" yes, no, perhaps\"

@@ -83,3 +83,37 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A signer could leave words out of the hash, and change them afterwards.
+    #[test]
+    fn nothing_but_the_manifest_is_left_out() {
+        let text = "# -----BEGIN C2PA MANIFEST----- urn:a -----END C2PA MANIFEST-----\nThe captain.\n";
+        let block = text.find('\n').unwrap() + 1;
+        let located = |place, range| Located { place, store: Vec::new(), range };
+        let said = |place, range, exclusions: Value| {
+            let recorded = serde_json::from_value(json!({ "exclusions": exclusions, "hash": [] })).unwrap();
+            check(text, &located(place, range), &recorded)
+        };
+        let one = |start: usize, length: usize| json!([{ "start": start, "length": length }]);
+        let within = Some(0..block);
+        assert_eq!(said(Place::Structured, within.clone(), one(0, block)), Ok(()));
+        for exclusions in [
+            json!([]),
+            one(0, block + 4),
+            one(4, block),
+            json!([{ "start": 0, "length": block }, { "start": block, "length": 3 }]),
+        ] {
+            assert_eq!(said(Place::Structured, within.clone(), exclusions.clone()), Err(MALFORMED), "{exclusions}");
+            assert_eq!(said(Place::Text, within.clone(), exclusions.clone()), Err(MALFORMED), "{exclusions}");
+        }
+        assert_eq!(said(Place::Sidecar, None, json!([])), Ok(()));
+        assert_eq!(said(Place::Sidecar, None, one(0, block)), Ok(()), "the block that names it");
+        assert_eq!(said(Place::Sidecar, None, one(block, 3)), Err(MALFORMED));
+    }
+}
