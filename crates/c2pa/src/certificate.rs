@@ -3,7 +3,6 @@
 //! The specification lets no certificate sign that has signed itself, so there are two: a root, whose key is thrown
 //! away as soon as it has signed the other.
 
-use c2pa::SigningAlg;
 use p256::ecdsa::signature::Signer as _;
 use p256::ecdsa::{DerSignature, SigningKey};
 use p256::pkcs8::{EncodePrivateKey as _, LineEnding};
@@ -30,9 +29,6 @@ pub struct Development {
 }
 
 impl Development {
-    /// What it signs with.
-    pub const ALGORITHM: SigningAlg = SigningAlg::Es256;
-
     /// A certificate of this name.
     ///
     /// # Errors

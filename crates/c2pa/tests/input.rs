@@ -151,7 +151,7 @@ fn a_private_key_is_for_its_owner_alone_and_stands_in_no_output() {
     }
 }
 
-/// Whoever reads has seen enough: that is no error.
+/// Anybody can have a certificate made out to any name.
 #[test]
 fn a_name_of_a_signer_cannot_disturb_a_terminal() {
     let desk = Desk::new();

@@ -136,7 +136,7 @@ pub fn marked(key: &str) -> String {
 /// A text that nobody has marked, with characters that are composed.
 pub const PLAIN: &str = "The na\u{ef}ve captain went to the caf\u{e9} by the quiet sea.\nHe left a red sail there.\n";
 
-/// A manifest that says of what it is that it is signed; made once.
+/// A desk for tests that do not disturb each other there; made once.
 pub fn shared() -> &'static Desk {
     static DESK: OnceLock<Desk> = OnceLock::new();
     DESK.get_or_init(Desk::new)
