@@ -1,11 +1,13 @@
 //! Why a query cannot be answered.
 
+use std::fmt;
+
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::DataFusionError;
 use verdigris_detector::DetectError;
 
 /// Why the functions cannot be made or called. Each message is one line that names the cause and the cure.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum JudgeError {
     /// A query names a key that is not there.
@@ -50,6 +52,13 @@ pub enum JudgeError {
     /// What another executor has handed over is not what this version hands over.
     #[error("the state of verdigris_combine cannot be read: run the same version of Verdigris everywhere")]
     State,
+}
+
+/// The message: what clusters carry from an executor to whoever asked is what `Debug` says.
+impl fmt::Debug for JudgeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
 }
 
 fn known(ids: &[String]) -> String {

@@ -35,6 +35,7 @@
 mod combine;
 mod error;
 mod judges;
+mod keys;
 mod scalar;
 mod texts;
 mod verdict;
@@ -47,6 +48,7 @@ use datafusion::prelude::SessionContext;
 pub use combine::combined_fields;
 pub use error::JudgeError;
 pub use judges::{Judge, Judges, LONGEST};
+pub use keys::{Keys, KeysError};
 pub use texts::{check_text, text_bytes};
 pub use verdict::{Found, verdict_fields, verdicts};
 

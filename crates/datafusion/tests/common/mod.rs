@@ -97,7 +97,12 @@ pub fn judged_by_program(key: &Path, texts: &[String]) -> Vec<serde_json::Value>
 
 /// Writes texts with their numbers as Parquet, in groups of so many rows.
 pub fn write_parquet(path: &Path, texts: &[Option<String>], group: usize) {
-    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..texts.len() as i64));
+    write_numbered(path, texts, group, 0);
+}
+
+/// As `write_parquet`, with numbers from there on.
+pub fn write_numbered(path: &Path, texts: &[Option<String>], group: usize, first: i64) {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values((first..).take(texts.len())));
     let texts: ArrayRef = Arc::new(texts.iter().collect::<StringArray>());
     let batch = RecordBatch::try_from_iter_with_nullable([("id", ids, false), ("text", texts, true)]).unwrap();
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();

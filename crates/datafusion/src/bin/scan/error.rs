@@ -4,8 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use datafusion::error::DataFusionError;
-use verdigris_datafusion::JudgeError;
-use verdigris_detector::watermark::KeyError;
+use verdigris_datafusion::{JudgeError, KeysError};
 
 /// Any failure. All of them end the program with status 2.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +12,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Keys(#[from] KeysError),
     #[error(transparent)]
     Judge(#[from] JudgeError),
     #[error("{}", line(.0))]

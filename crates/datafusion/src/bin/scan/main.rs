@@ -3,7 +3,6 @@
 //! | module | holds |
 //! |---|---|
 //! | `options` | what is asked |
-//! | `keys` | keys and tokenizers |
 //! | `inputs` | which files there are, and what is in them |
 //! | `documents` | files as one table |
 //! | `query` | a question to that table |
@@ -20,7 +19,6 @@ mod documents;
 mod error;
 mod folder;
 mod inputs;
-mod keys;
 mod manifest;
 mod options;
 mod parts;
@@ -40,9 +38,9 @@ use std::thread::available_parallelism;
 use clap::Parser;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures_util::future::{Either, select};
+use verdigris_datafusion::Keys;
 
 use crate::error::Failure;
-use crate::keys::Keys;
 use crate::options::Options;
 
 /// Rows that are read and judged together.
@@ -85,9 +83,9 @@ fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 async fn ask(options: &Options, threads: usize) -> Result<ExitCode, Failure> {
-    let keys = Keys::load(options)?;
+    let keys = Keys::load(&options.key, options.ring.as_deref(), &options.tokenizer)?;
     if !options.quiet {
-        keys.notes.iter().for_each(|note| eprintln!("note: {note}"));
+        keys.notes().iter().for_each(|note| eprintln!("note: {note}"));
     }
     // Documents of a scan come in their order, so one file is read at a time; a query needs none.
     let readers = if options.sql.is_some() { threads } else { 1 };

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
+use verdigris_datafusion::Keys;
 
 use crate::error::Failure;
 use crate::inputs::Input;
-use crate::keys::Keys;
 use crate::options::Options;
 
 pub(crate) const FORMAT: &str = "verdigris-scan-1";
@@ -49,7 +49,7 @@ impl Manifest {
             text_column: options.text_column.clone(),
             level: options.level,
             keys: described,
-            key_files: keys.files.iter().map(|file| stamp(file)).collect::<Result<_, _>>()?,
+            key_files: keys.files().iter().map(|file| stamp(file)).collect::<Result<_, _>>()?,
             tokenizers,
             inputs: inputs.collect(),
         })

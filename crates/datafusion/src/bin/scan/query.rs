@@ -15,12 +15,12 @@ use futures_util::{StreamExt, TryStreamExt};
 use indicatif::ProgressBar;
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
+use verdigris_datafusion::Keys;
 
 use crate::documents::{Columns, Opened, documents};
 use crate::error::Failure;
 use crate::folder::parquet;
 use crate::inputs::Input;
-use crate::keys::Keys;
 use crate::options::Options;
 use crate::print::json;
 use crate::progress::progress;

@@ -14,13 +14,12 @@ use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use datafusion::prelude::SessionContext;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use indicatif::ProgressBar;
-use verdigris_datafusion::{Judge, check_text, text_bytes, verdict_fields, verdicts};
+use verdigris_datafusion::{Judge, Keys, check_text, text_bytes, verdict_fields, verdicts};
 
 use crate::documents::{Columns, Opened, documents};
 use crate::error::{Failure, line};
 use crate::folder::{Folder, parquet};
 use crate::inputs::Input;
-use crate::keys::Keys;
 use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::parts::{Part, parts};
