@@ -1,6 +1,6 @@
 //! Which of many keys marked a text.
 
-use rayon::prelude::*;
+use verdigris_text::parallel::try_map;
 use verdigris_watermark::dialect::BadDialect;
 use verdigris_watermark::{Evidence, Key, KeyError, Repeats};
 
@@ -63,14 +63,11 @@ impl Reader {
     ) -> Result<Vec<Finding>, DetectError> {
         let tokens = Tokens::of(self.tokenizer(), self.form(), &Unwrapped::new(text).text)?;
         let tried = candidates.len() as f64;
-        let mut findings = candidates
-            .par_iter()
-            .map(|(label, key)| {
-                let evidence = evidence(key, &tokens, repeats)?;
-                let evidence = evidence.best_of(evidence.tried * tried);
-                Ok(Finding { label: label.clone(), evidence })
-            })
-            .collect::<Result<Vec<_>, DetectError>>()?;
+        let mut findings = try_map(candidates, |(label, key)| {
+            let evidence = evidence(key, &tokens, repeats)?;
+            let evidence = evidence.best_of(evidence.tried * tried);
+            Ok::<_, DetectError>(Finding { label: label.clone(), evidence })
+        })?;
         findings.sort_by(|a, b| a.evidence.ln_p_corrected().total_cmp(&b.evidence.ln_p_corrected()));
         Ok(findings)
     }

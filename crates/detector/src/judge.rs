@@ -5,6 +5,7 @@ use std::ops::Range;
 use verdigris_constrain::Departure;
 use verdigris_logits::TokenId;
 use verdigris_watermark::normalize::{Repair, normalize};
+use verdigris_watermark::real::ln;
 use verdigris_watermark::windows::{self, Passage};
 use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, TooShort, Verdict, payload};
 
@@ -126,7 +127,7 @@ struct Seen {
 impl Seen {
     /// The p-value's logarithm, not cut off at 1: so p-values are told apart that are 1 after all looks are paid for.
     fn rank(&self) -> f64 {
-        self.evidence.ln_p + self.evidence.tried.ln()
+        self.evidence.ln_p + ln(self.evidence.tried)
     }
 }
 
@@ -219,7 +220,7 @@ impl Reader {
                     };
                     let range = spans[passage.start].start..spans[passage.end - 1].end;
                     let Passage { scored, z, .. } = passage;
-                    let ln_p = passage.ln_p + tried.ln();
+                    let ln_p = passage.ln_p + ln(tried);
                     if part.is_none_or(|(best, _)| ln_p < best) {
                         part = Some((ln_p, seen));
                     }
@@ -231,7 +232,7 @@ impl Reader {
         passages.sort_by_key(|passage| (passage.range.start, passage.range.end));
         let mut seen = whole.ok_or(DetectError::NoKey)?;
         if let (Some(level), Some((_, of_passage))) = (look.passages, part)
-            && seen.evidence.ln_p_corrected() > level.ln()
+            && seen.evidence.ln_p_corrected() > ln(level)
         {
             seen = of_passage;
         }

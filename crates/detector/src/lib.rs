@@ -21,12 +21,14 @@
 //! | `judge` | a text under several keys and readings, each of which is paid for in the p-value |
 //! | `course` | how evidence grew along a text |
 //! | `report` | what a judgement comes to, as data |
+//! | [`answer`] | the same with tokens and course, as pages are told it |
 //! | `hint` | what else to try, where there is no mark |
 //! | `identify` | which of many keys marked a text |
 //!
 //! What a mark is, and how evidence is counted, is in [`watermark`]; how texts become tokens, in [`text`].
 #![forbid(unsafe_code)]
 
+pub mod answer;
 mod course;
 mod error;
 mod evidence;

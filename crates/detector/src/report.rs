@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 use verdigris_watermark::normalize::Repair;
+use verdigris_watermark::real::ln;
 use verdigris_watermark::{Mark, Verdict};
 
 use crate::judge::Judgement;
@@ -49,7 +50,7 @@ impl Judgement<'_> {
             // A marked passage marks the text: its p-value pays for that.
             _ if !self.passages.is_empty() => Outcome::MarkedInPart,
             Ok(Verdict::NotMarked) => match self.expected {
-                Some(expected) if expected.ln_p > level.ln() => Outcome::NotEnough,
+                Some(expected) if expected.ln_p > ln(level) => Outcome::NotEnough,
                 _ => Outcome::NotMarked,
             },
             Err(_) => Outcome::TooShort,

@@ -2,6 +2,7 @@
 
 import { html, sentence } from "./dom.js";
 import { LEFT, plot } from "./plot.js";
+import { keeping } from "./report.js";
 import { coloured, described, legend, pieces, tally } from "./tokens.js";
 import { pValue, spoken, whole, wording } from "./verdict.js";
 
@@ -20,6 +21,7 @@ export class Finding {
     this.words = html("div", { class: "words" });
     this.facts = html("dl", {});
     this.label = html("section", { class: "label", tabindex: -1, "aria-label": "The finding" }, this.kicker, this.title, this.words, this.facts);
+    this.label.append(keeping(() => ({ found: this.#found, sections: [this.label, this.evidence, this.reading] })));
 
     this.picture = html("div", { class: "picture" });
     this.slider = html("input", { type: "range", id: "walk", min: 0, value: 0, step: 1 });

@@ -1,6 +1,8 @@
 // The page of `verdigris serve`: what is typed goes to the server, what is found is shown.
 
+import { takes, textOf } from "./files.js";
 import { Finding } from "./finding.js";
+import { announce, fault as tell, skips, submits, wellFormed } from "./forms.js";
 import * as server from "./server.js";
 import { pValue, spoken, whole } from "./verdict.js";
 
@@ -17,12 +19,8 @@ const PIECES = 8;
 /** What is being done, so that it can be stopped. */
 let doing = null;
 
-function announce(words) {
-  byId("announce").textContent = words;
-}
-
 function fault(error) {
-  byId("fault").textContent = error ? `${error.message}.` : "";
+  tell(error);
   if (error?.status === 401) {
     wantKey();
   }
@@ -101,7 +99,7 @@ async function only(form, work) {
 }
 
 function examine() {
-  const text = byId("text").value.toWellFormed?.() ?? byId("text").value;
+  const text = wellFormed(byId("text").value);
   if (text.trim() === "") {
     fault({ message: "There is no text yet: paste one, or open a file" });
     byId("text").focus();
@@ -200,60 +198,23 @@ function tabs() {
 
 /** Takes the text of a file. */
 async function open(file) {
-  if (!file) {
-    return;
-  }
-  const most = about?.max_body ?? 4 << 20;
-  if (file.size > most / 2) {
-    fault({ message: `${file.name} is larger than this page takes: verdigris detect reads texts of any length` });
-    return;
-  }
   fault(null);
-  byId("text").value = await file.text();
+  try {
+    byId("text").value = await textOf(file, (about?.max_body ?? 4 << 20) / 2);
+  } catch (error) {
+    fault(error);
+    return;
+  }
   announce(`${file.name} is open.`);
   byId("text").focus();
 }
 
-function files() {
-  const area = byId("text");
-  byId("file").addEventListener("change", (event) => open(event.target.files[0]));
-  const over = (event) => {
-    if (event.dataTransfer?.types.includes("Files")) {
-      event.preventDefault();
-      area.classList.toggle("over", event.type !== "dragleave");
-    }
-  };
-  ["dragenter", "dragover", "dragleave"].forEach((type) => area.addEventListener(type, over));
-  area.addEventListener("drop", (event) => {
-    area.classList.remove("over");
-    const [file] = event.dataTransfer?.files ?? [];
-    if (file) {
-      event.preventDefault();
-      open(file);
-    }
-  });
-}
-
-function submits(id, work) {
-  const form = byId(id);
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    work();
-  });
-  // As in other programs: a line of its own is what the enter key alone makes.
-  form.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.tagName === "TEXTAREA") {
-      event.preventDefault();
-      work();
-    }
-  });
-}
-
 tabs();
-files();
-submits("examine-form", examine);
-submits("write-form", write);
-submits("access-form", async () => {
+skips();
+takes(byId("text"), byId("file"), open);
+submits(byId("examine-form"), examine);
+submits(byId("write-form"), write);
+submits(byId("access-form"), async () => {
   server.use(byId("api-key").value);
   byId("api-key").value = "";
   fault(null);
@@ -265,8 +226,4 @@ submits("access-form", async () => {
   }
 });
 byId("stop").addEventListener("click", () => doing?.abort());
-document.querySelector(".skip").addEventListener("click", (event) => {
-  event.preventDefault();
-  document.querySelector("#finding .label").focus();
-});
 meet();

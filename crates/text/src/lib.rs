@@ -8,12 +8,14 @@
 //! | [`chat`] | conversations as prompts, by a model's own template |
 //! | `controls` | control tokens by their names in a text |
 //! | [`chunks`] | cutting a long text where a tokenizer would cut it too |
+//! | [`parallel`] | work on all cores, where there are some |
 #![forbid(unsafe_code)]
 
 pub mod chat;
 pub mod chunks;
 mod controls;
 pub mod error;
+pub mod parallel;
 pub mod stream;
 pub mod tokenizer;
 pub mod vocabulary;

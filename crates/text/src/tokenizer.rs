@@ -4,7 +4,6 @@ use std::io::Read;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::Value;
 use verdigris_logits::TokenId;
@@ -12,6 +11,7 @@ use verdigris_logits::TokenId;
 use crate::chunks::{Chunks, ReadError};
 use crate::controls::{Control, Controls, Part};
 use crate::error::TokenizerError;
+use crate::parallel::try_map;
 use crate::vocabulary::Vocabulary;
 
 /// Chunks that are tokenized side by side. Bounds the memory of reading to a few MiB.
@@ -170,7 +170,7 @@ impl Tokenizer {
                     }
                 }
             }
-            let tokens: Vec<_> = texts.par_iter().map(|text| self.encode(text)).collect::<Result<_, _>>()?;
+            let tokens = try_map(&texts, |text| self.encode(text))?;
             texts.iter().zip(&tokens).for_each(|(text, tokens)| each(text, tokens));
             match fault {
                 Some(fault) => return Err(fault),

@@ -182,7 +182,7 @@ struct Dice {
 
 impl Dice {
     fn words(&self, i: usize) -> [u32; 4] {
-        philox4x32([i as u32, (i >> 32) as u32, 0x61_7474, 0], [self.seed as u32, (self.seed >> 32) as u32])
+        philox4x32([i as u32, (i as u64 >> 32) as u32, 0x61_7474, 0], [self.seed as u32, (self.seed >> 32) as u32])
     }
 
     /// A number in `[0, 1)`.

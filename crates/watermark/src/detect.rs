@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 
 use crate::distinct::Distinct;
+use crate::real::{exp, ln};
 use crate::scheme::{Observation, Scheme};
 use crate::score_law::ScoreLaw;
 use crate::statistics::ln_corrected;
@@ -328,7 +329,7 @@ impl Evidence {
 
     /// The p-value that pays for all looks; may underflow to zero, unlike its logarithm.
     pub fn p(&self) -> f64 {
-        self.ln_p_corrected().exp()
+        exp(self.ln_p_corrected())
     }
 
     /// The verdict at a level such as [`DEFAULT_LEVEL`].
@@ -336,12 +337,12 @@ impl Evidence {
     /// # Errors
     /// [`TooShort`] if no text of so many observations could reach the level.
     pub fn verdict(&self, level: f64) -> Result<Verdict, TooShort> {
-        let bound = level.ln() - self.tried.ln();
+        let bound = ln(level) - ln(self.tried);
         if self.least[0] > bound {
             let needed = (bound / self.least[1]).ceil().max(1.0) as u64;
             return Err(TooShort { scored: self.scored, needed: needed.max(self.scored + 1) });
         }
-        Ok(if self.ln_p_corrected() <= level.ln() { Verdict::Marked } else { Verdict::NotMarked })
+        Ok(if self.ln_p_corrected() <= ln(level) { Verdict::Marked } else { Verdict::NotMarked })
     }
 }
 

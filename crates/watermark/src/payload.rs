@@ -20,6 +20,7 @@ use crate::detect::Evidence;
 pub use crate::dialects::error::{BITS, BadPayload};
 use crate::dialects::native::Native;
 use crate::distinct::Distinct;
+use crate::real::{exp, ln, ln_1p};
 use crate::scheme::{Observation, Scheme, mark_list};
 use crate::score_law::ScoreLaw;
 use crate::statistics::{binomial, ln_corrected};
@@ -177,8 +178,8 @@ impl PayloadReader {
         let ln_p = ln_corrected(binomial::ln_tail(scored, green, self.native.gamma()), self.payloads());
         // Green tokens are more probable by this factor, each, than the others together.
         let share = ((green as f64 + 0.25) / (scored as f64 + 1.0)).clamp(0.25, 0.99);
-        let odds = (share / (1.0 - share) * 3.0).ln();
-        let doubt = 1.0 - (odds * green as f64 - ln_likelihoods(&self.counts, odds)).exp().min(1.0);
+        let odds = ln(share / (1.0 - share) * 3.0);
+        let doubt = 1.0 - exp(odds * green as f64 - ln_likelihoods(&self.counts, odds)).min(1.0);
         PayloadReading { payload, scored, green, expected: scored as f64 * self.native.gamma(), ln_p, doubt }
     }
 }
@@ -260,7 +261,7 @@ fn ln_likelihoods(counts: &[[u64; 4]], odds: f64) -> f64 {
 
 fn ln_add(a: f64, b: f64) -> f64 {
     let (high, low) = if a > b { (a, b) } else { (b, a) };
-    if low == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
+    if low == f64::NEG_INFINITY { high } else { high + ln_1p(exp(low - high)) }
 }
 
 #[cfg(test)]

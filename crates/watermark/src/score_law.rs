@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::real::{exp, ln, ln_1p};
 use crate::statistics::saddlepoint::{self, Cumulants, Support};
 use crate::statistics::{bernoulli, binomial, convolution, gamma, hypergeometric};
 
@@ -77,15 +78,16 @@ impl ScoreLaw {
     /// The cumulant generating function `ln E[e^(t score)]` of one observation and two derivatives. For `OneList` they
     /// are those with replacement, which bound the ones without (Hoeffding 1963, theorem 4).
     pub fn cumulants(&self, t: f64) -> Cumulants {
-        let exponential = |t: f64| [-(-t).ln_1p(), 1.0 / (1.0 - t), (1.0 - t).powi(-2)];
+        let exponential = |t: f64| [-ln_1p(-t), 1.0 / (1.0 - t), 1.0 / ((1.0 - t) * (1.0 - t))];
         match *self {
             Self::Green { gamma } => bernoulli::cumulants(gamma, t),
             Self::OneList { population, green } => bernoulli::cumulants(green as f64 / population as f64, t),
             Self::Exponential => exponential(t),
             Self::TwoKeys { share } => {
                 let (a, b) = (exponential((1.0 - share) * t), exponential(share * t));
-                let weight = |i: i32, w: f64| w.powi(i);
-                [0, 1, 2].map(|i| a[i] * weight(i as i32, 1.0 - share) + b[i] * weight(i as i32, share))
+                let powers = |w: f64| [1.0, w, w * w];
+                let (first, second) = (powers(1.0 - share), powers(share));
+                [0, 1, 2].map(|i| a[i] * first[i] + b[i] * second[i])
             }
             // Not known, but for what makes it a ratio: `K(1) = 0`, and `K <= 0` before it, which is convex.
             Self::LikelihoodRatio => [0.0, f64::NAN, f64::NAN],
@@ -93,7 +95,7 @@ impl ScoreLaw {
                 // Relative to the end that the tilt favours, so that nothing overflows; one factor a step.
                 let last = law.probabilities.len() - 1;
                 let largest = if t > 0.0 { last as f64 } else { 0.0 };
-                let (factor, mut power) = ((-t.abs()).exp(), 1.0);
+                let (factor, mut power) = (exp(-t.abs()), 1.0);
                 let [mut mass, mut first, mut second] = [0.0; 3];
                 for i in 0..=last {
                     let x = if t > 0.0 { last - i } else { i };
@@ -105,7 +107,7 @@ impl ScoreLaw {
                     power *= factor;
                 }
                 let mean = first / mass;
-                [mass.ln() + t * largest, mean, second / mass - mean * mean]
+                [ln(mass) + t * largest, mean, second / mass - mean * mean]
             }
         }
     }
@@ -118,7 +120,7 @@ impl ScoreLaw {
             Self::Green { .. } | Self::OneList { .. } => {
                 let share = self.mean();
                 let mean = mean.min(share + 0.98 * (1.0 - share));
-                (mean / (1.0 - mean) * (1.0 - share) / share).ln()
+                ln(mean / (1.0 - mean) * (1.0 - share) / share)
             }
             _ => saddlepoint::solve(&|t| self.cumulants(t), self.end(), mean),
         }
@@ -160,7 +162,7 @@ impl ScoreLaw {
                 if s <= 0.0 {
                     0.0
                 } else if s >= largest {
-                    n as f64 * law.probabilities[law.probabilities.len() - 1].ln()
+                    n as f64 * ln(law.probabilities[law.probabilities.len() - 1])
                 } else if convolution::is_short(law.probabilities.len(), n) {
                     let tilt = saddlepoint::solve(&sum, self.end(), s);
                     convolution::ln_tail(&law.probabilities, n as usize, tilt, s.ceil() as usize)
@@ -174,11 +176,11 @@ impl ScoreLaw {
     /// The least `ln p` that `n` observations can have.
     pub fn ln_least(&self, n: u64) -> f64 {
         match *self {
-            Self::Green { gamma } => n as f64 * gamma.ln(),
+            Self::Green { gamma } => n as f64 * ln(gamma),
             Self::OneList { population, green } => {
                 hypergeometric::ln_tail(population, green, n.min(population), n.min(green))
             }
-            Self::Integer(ref law) => n as f64 * law.probabilities[law.probabilities.len() - 1].ln(),
+            Self::Integer(ref law) => n as f64 * ln(law.probabilities[law.probabilities.len() - 1]),
             // A uniform number has at least 24 bits.
             Self::Exponential | Self::TwoKeys { .. } | Self::LikelihoodRatio => {
                 n as f64 * -24.0 * std::f64::consts::LN_2

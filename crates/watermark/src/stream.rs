@@ -11,6 +11,7 @@ use std::sync::Arc;
 use verdigris_logits::TokenId;
 
 use crate::detect::{Detector, Evidence, Mark};
+use crate::real::{exp, ln};
 use crate::scheme::Scheme;
 use crate::score_law::ScoreLaw;
 
@@ -83,8 +84,8 @@ impl Wealth {
     /// The logarithm of what the first stake of 1 has become.
     pub fn ln_wealth(&self) -> f64 {
         let best = self.bets.iter().map(|bet| bet[2]).fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = self.bets.iter().map(|bet| (bet[2] - best).exp()).sum();
-        best + (sum / self.bets.len() as f64).ln()
+        let sum: f64 = self.bets.iter().map(|bet| exp(bet[2] - best)).sum();
+        best + ln(sum / self.bets.len() as f64)
     }
 
     /// The logarithm of the p-value so far: it never rises, and holds whenever one stops.

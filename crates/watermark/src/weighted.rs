@@ -11,6 +11,7 @@
 //! | [`Weighting::LikelihoodRatio`] | how much the mark makes this very token likelier when it is green | Neyman and Pearson 1933, with the green share of all other tokens at its mean |
 
 use crate::detect::{Evidence, Mark};
+use crate::real::{exp, exp_m1, ln};
 use crate::score_law::ScoreLaw;
 use crate::statistics::weighted;
 
@@ -45,14 +46,14 @@ pub enum Weighting {
 
 /// `z = (1 - gamma)(a - 1) / (1 + (a - 1) gamma)` with `a = e^delta` (Kirchenbauer et al. 2023, definition 4.1).
 pub fn spike_modulus(gamma: f64, delta: f64) -> f64 {
-    let a = delta.exp_m1();
+    let a = exp_m1(delta);
     (1.0 - gamma) * a / (1.0 + a * gamma)
 }
 
 impl Surprise {
     /// Of the token `token` under a law.
     pub fn new(law: &[f64], token: usize, spike_modulus: f64) -> Self {
-        let entropy = -law.iter().filter(|&&p| p > 0.0).map(|&p| p * p.ln()).sum::<f64>();
+        let entropy = -law.iter().filter(|&&p| p > 0.0).map(|&p| p * ln(p)).sum::<f64>();
         let spike_entropy = law.iter().map(|&p| p / (1.0 + spike_modulus * p)).sum();
         Self { probability: law.get(token).copied().unwrap_or(0.0), entropy, spike_entropy }
     }
@@ -66,9 +67,9 @@ impl Weighting {
             Self::Ewd => ((at.spike_entropy - least_spike) / (1.0 - least_spike)).clamp(0.0, 1.0),
             Self::LikelihoodRatio { delta } => {
                 // ln P(token | green) - ln P(token | red), the rest of the law being green at its mean.
-                let (p, gain) = (at.probability.clamp(0.0, 1.0), delta.exp());
-                let rest = (1.0 - p) * (1.0 + gamma * delta.exp_m1());
-                let ratio = delta + ((p + rest) / (p * gain + rest)).ln();
+                let (p, gain) = (at.probability.clamp(0.0, 1.0), exp(delta));
+                let rest = (1.0 - p) * (1.0 + gamma * exp_m1(delta));
+                let ratio = delta + ln((p + rest) / (p * gain + rest));
                 (ratio / delta).clamp(0.0, 1.0)
             }
         }
@@ -79,16 +80,16 @@ impl Weighting {
 /// green one under a bias `delta`, if the ways are equally probable and each is green with probability `gamma`. 1 where
 /// there are very many, and 0 for one.
 pub fn weight_of_ways(gamma: f64, delta: f64, ways: u32) -> f64 {
-    let (n, gain) = (f64::from(ways), delta.exp());
+    let (n, gain) = (f64::from(ways), exp(delta));
     // The probability of a green token, over the number of ways that are green.
     let mut share = 0.0;
-    let mut greens = (n * (1.0 - gamma).ln()).exp();
+    let mut greens = exp(n * ln(1.0 - gamma));
     for green in 0..=ways {
         let k = f64::from(green);
         share += greens * k * gain / (n - k + k * gain);
         greens *= (n - k) / (k + 1.0) * gamma / (1.0 - gamma);
     }
-    let ratio = (share * (1.0 - gamma) / (gamma * (1.0 - share))).ln();
+    let ratio = ln(share * (1.0 - gamma) / (gamma * (1.0 - share)));
     (ratio / delta).clamp(0.0, 1.0)
 }
 
@@ -126,7 +127,7 @@ pub fn expected(
     delta: f64,
 ) -> Option<Evidence> {
     let &ScoreLaw::Green { gamma } = law else { return None };
-    let share = gamma * delta.exp() / (1.0 + gamma * delta.exp_m1());
+    let share = gamma * exp(delta) / (1.0 + gamma * exp_m1(delta));
     let least_spike = least_spike(surprises);
     let places = surprises
         .iter()
@@ -152,7 +153,7 @@ fn weighed(law: &ScoreLaw, gamma: f64, marks: &[Mark], places: impl Iterator<Ite
         }
     }
     let total: f64 = weights.iter().map(|&w| f64::from(w)).sum();
-    let squares: f64 = weights.iter().map(|&w| f64::from(w).powi(2)).sum();
+    let squares: f64 = weights.iter().map(|&w| f64::from(w) * f64::from(w)).sum();
     let deviation = (gamma * (1.0 - gamma) * squares).sqrt();
     let z = if deviation > 0.0 { (sum - gamma * total) / deviation } else { 0.0 };
     let ln_p = weighted::ln_tail(&weights, gamma, sum.round() as u64);

@@ -9,6 +9,7 @@
 //! largest likelihood ratio between the law of the window's own strength and the law of unmarked text.
 
 use crate::detect::Scored;
+use crate::real::{exp2, ln};
 use crate::score_law::ScoreLaw;
 
 /// The shortest window, in counted observations.
@@ -37,13 +38,13 @@ pub fn passages(law: &ScoreLaw, record: &[Scored], level: f64) -> Vec<Passage> {
     for &length in &lengths {
         let step = step(length);
         let windows = (record.len() - length) / step + 1;
-        let price = (windows as f64).ln() + (lengths.len() as f64).ln();
-        let least = critical(law, length, level.ln() - price);
+        let price = ln(windows as f64) + ln(lengths.len() as f64);
+        let least = critical(law, length, ln(level) - price);
         for start in (0..windows).map(|i| i * step) {
             let sum = sums[start + length] - sums[start];
             if sum >= least {
                 let ln_p = law.ln_tail(length as u64, sum) + price;
-                if ln_p <= level.ln() {
+                if ln_p <= ln(level) {
                     found.push((ln_p, start, start + length));
                 }
             }
@@ -85,7 +86,7 @@ pub fn ln_p_anywhere(law: &ScoreLaw, record: &[Scored]) -> f64 {
         // The largest sum of a length has its least p-value.
         let sums = (0..windows).map(|i| sums[i * step + length] - sums[i * step]);
         let largest = sums.fold(f64::NEG_INFINITY, f64::max);
-        law.ln_tail(length as u64, largest) + (windows as f64).ln() + (lengths.len() as f64).ln()
+        law.ln_tail(length as u64, largest) + ln(windows as f64) + ln(lengths.len() as f64)
     });
     best.fold(0.0, f64::min)
 }
@@ -101,7 +102,7 @@ fn prefix_sums(record: &[Scored]) -> Vec<f64> {
 }
 
 fn lengths(observations: usize) -> Vec<usize> {
-    let all = (0..).map(|i| (SHORTEST as f64 * 2f64.powf(f64::from(i) / 2.0)).round() as usize);
+    let all = (0..).map(|i| (SHORTEST as f64 * exp2(f64::from(i) / 2.0)).round() as usize);
     all.take_while(|&length| length <= observations).collect()
 }
 

@@ -9,6 +9,7 @@ use std::fmt::Debug;
 
 use verdigris_logits::{Row, TokenId};
 
+use crate::real::ln_1p;
 use crate::scheme::{EmbedRules, Observation, Scheme, Stage, mix, name};
 use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
@@ -37,7 +38,7 @@ pub(crate) trait Noise: Send + Sync + Debug {
 
     /// What a token says for the mark.
     fn score(&self, context: &Self::Context, token: TokenId) -> f64 {
-        -(-self.uniform(context, token)).ln_1p()
+        -ln_1p(-self.uniform(context, token))
     }
 
     /// The law of a score without a mark.
@@ -90,6 +91,7 @@ impl<N: Noise> Scheme for Gumbel<N> {
     }
 
     /// Leaves one token.
+    #[expect(clippy::disallowed_methods, reason = "it writes, and is on the way to no p-value")]
     fn mark(&self, context: &[TokenId], _: Strength, row: &mut Row) {
         let context = self.0.context(context);
         row.with_allowed(|allowed, logits| {

@@ -21,6 +21,7 @@ use verdigris_logits::{Row, TokenId};
 use zeroize::Zeroizing;
 
 use crate::random::mt19937::Mt19937;
+use crate::real::{exp, ln};
 use crate::scheme::{EmbedRules, MAX_CONTEXT, Observation, Scheme, Stage, mix, name};
 use crate::score_law::{Integer, ScoreLaw};
 use crate::strength::Strength;
@@ -265,6 +266,7 @@ impl Scheme for SynthId {
     }
 
     /// The tournament of two leaves in closed form: layer by layer `p *= 1 + g - sum(p g)`.
+    #[expect(clippy::disallowed_methods, reason = "it writes, and is on the way to no p-value")]
     fn mark(&self, context: &[TokenId], _: Strength, row: &mut Row) {
         thread_local!(static LAW: RefCell<Vec<(f64, u64)>> = const { RefCell::new(Vec::new()) });
         let h = self.hash(context);
@@ -305,9 +307,9 @@ impl Bayesian {
         (0..self.beta.len())
             .map(|layer| {
                 let latent = self.beta[layer] + (0..layer).map(|j| self.delta[layer][j] * bit(j)).sum::<f64>();
-                let two = 1.0 / (1.0 + (-latent).exp());
+                let two = 1.0 / (1.0 + exp(-latent));
                 // P(g | marked) = ((g + 1/2) two + 1 - two) / 2, against 1/2.
-                ((bit(layer) + 0.5) * two + 1.0 - two).ln()
+                ln((bit(layer) + 0.5) * two + 1.0 - two)
             })
             .sum()
     }

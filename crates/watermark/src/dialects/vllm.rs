@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use super::error::BadDialect;
 use super::gumbel::{Gumbel, Noise, RULES};
 use super::spec::{Secret, Spec, share, tokens, width};
+use crate::real::ln_1p;
 use crate::scheme::{EmbedRules, Scheme};
 use crate::score_law::ScoreLaw;
 
@@ -165,7 +166,7 @@ impl Noise for Vllm {
     }
 
     fn score(&self, (states, _): &Self::Context, token: TokenId) -> f64 {
-        let scores = self.keys.iter().zip(states).map(|(key, state)| -(-key.uniform(state, token)).ln_1p());
+        let scores = self.keys.iter().zip(states).map(|(key, state)| -ln_1p(-key.uniform(state, token)));
         match self.keys.len() {
             1 => scores.sum(),
             _ => scores.zip([1.0 - self.alpha, self.alpha]).map(|(score, weight)| score * weight).sum(),

@@ -6,6 +6,7 @@
 use std::f64::consts::PI;
 
 use super::{deviance, ln_one_minus_exp, stirling_error};
+use crate::real::{ln, ln_1p};
 
 /// `ln P(X >= green)` for `X ~ binomial(n, gamma)`.
 ///
@@ -36,17 +37,17 @@ fn ln_upper(n: u64, k: u64, p: f64) -> f64 {
             break;
         }
     }
-    ln_point(n, k, p) + sum.ln()
+    ln_point(n, k, p) + ln(sum)
 }
 
 /// `ln P(X = k)`, Loader's formula (5).
 pub(crate) fn ln_point(n: u64, k: u64, p: f64) -> f64 {
     let (nf, kf) = (n as f64, k as f64);
     if k == 0 {
-        return nf * (-p).ln_1p();
+        return nf * ln_1p(-p);
     }
     if k == n {
-        return nf * p.ln();
+        return nf * ln(p);
     }
     let rest = nf - kf;
     stirling_error(nf)
@@ -54,7 +55,7 @@ pub(crate) fn ln_point(n: u64, k: u64, p: f64) -> f64 {
         - stirling_error(rest)
         - deviance(kf, nf * p)
         - deviance(rest, nf * (1.0 - p))
-        + 0.5 * (nf / (2.0 * PI * kf * rest)).ln()
+        + 0.5 * ln(nf / (2.0 * PI * kf * rest))
 }
 
 #[cfg(test)]

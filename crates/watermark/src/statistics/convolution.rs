@@ -4,6 +4,7 @@
 //! however far out the tail.
 
 use super::ln_one_minus_exp;
+use crate::real::{exp, ln};
 
 /// The most additions that a convolution may take.
 const EXACT: u64 = 1 << 22;
@@ -26,7 +27,7 @@ pub(crate) fn ln_tail(law: &[f64], n: usize, tilt: f64, s: usize) -> f64 {
     }
     // Weights relative to the end that the tilt favours, so that none overflows.
     let anchor = if tilt > 0.0 { largest as f64 } else { 0.0 };
-    let weights: Vec<f64> = law.iter().enumerate().map(|(x, p)| p * (tilt * (x as f64 - anchor)).exp()).collect();
+    let weights: Vec<f64> = law.iter().enumerate().map(|(x, p)| p * exp(tilt * (x as f64 - anchor))).collect();
     let mass: f64 = weights.iter().sum();
     let tilted: Vec<f64> = weights.iter().map(|w| w / mass).collect();
     let mut sum = vec![1.0];
@@ -37,11 +38,11 @@ pub(crate) fn ln_tail(law: &[f64], n: usize, tilt: f64, s: usize) -> f64 {
         }
         sum = next;
     }
-    let scale = n as f64 * (mass.ln() + tilt * anchor) - tilt * s as f64;
-    let untilt = |x: usize| sum[x] * (-tilt * (x as f64 - s as f64)).exp();
+    let scale = n as f64 * (ln(mass) + tilt * anchor) - tilt * s as f64;
+    let untilt = |x: usize| sum[x] * exp(-tilt * (x as f64 - s as f64));
     if tilt > 0.0 {
-        (scale + (s..sum.len()).map(untilt).sum::<f64>().ln()).min(0.0)
+        (scale + ln((s..sum.len()).map(untilt).sum())).min(0.0)
     } else {
-        ln_one_minus_exp((scale + (0..s).map(untilt).sum::<f64>().ln()).min(-f64::EPSILON))
+        ln_one_minus_exp((scale + ln((0..s).map(untilt).sum())).min(-f64::EPSILON))
     }
 }

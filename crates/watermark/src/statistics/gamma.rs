@@ -1,6 +1,7 @@
 //! The sum of `n` exponential scores: gamma(n, 1).
 
 use super::{deviance, ln_one_minus_exp, stirling_error};
+use crate::real::ln;
 
 /// `ln P(S >= s)` for the sum `S` of `n` independent scores with the law Exp(1).
 ///
@@ -19,7 +20,7 @@ pub fn ln_tail(n: u64, s: f64) -> f64 {
                 break;
             }
         }
-        ln_poisson(n - 1, s) + sum.ln()
+        ln_poisson(n - 1, s) + ln(sum)
     } else {
         let (mut term, mut sum) = (1.0, 1.0);
         for k in n + 1.. {
@@ -29,7 +30,7 @@ pub fn ln_tail(n: u64, s: f64) -> f64 {
                 break;
             }
         }
-        ln_one_minus_exp(ln_poisson(n, s) + sum.ln())
+        ln_one_minus_exp(ln_poisson(n, s) + ln(sum))
     }
 }
 
@@ -39,7 +40,7 @@ fn ln_poisson(k: u64, s: f64) -> f64 {
         return -s;
     }
     let k = k as f64;
-    -stirling_error(k) - deviance(k, s) - 0.5 * (2.0 * std::f64::consts::PI * k).ln()
+    -stirling_error(k) - deviance(k, s) - 0.5 * ln(2.0 * std::f64::consts::PI * k)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! Watermarking* (Zhao, Ananth, Li and Wang, ICLR 2024, section 4).
 
 use super::{binomial, ln_one_minus_exp};
+use crate::real::ln;
 
 /// `ln P(X >= k)` for `k` green ones of `n` drawn without replacement out of `population`, of which `green` are.
 ///
@@ -43,7 +44,7 @@ fn ln_upper(population: u64, green: u64, n: u64, k: u64) -> f64 {
             break;
         }
     }
-    ln_point(population, green, n, k) + sum.ln()
+    ln_point(population, green, n, k) + ln(sum)
 }
 
 /// `ln P(X = k)` as a product of three binomial points with one `p`, which cancels (Loader 2000, section 4).

@@ -23,23 +23,25 @@ pub mod weighted;
 
 use std::f64::consts::PI;
 
-use statrs::function::gamma::ln_gamma;
+use statrs::function::factorial::factorial;
+
+use crate::real::{exp, exp_m1, ln, ln_1p};
 
 /// `ln(1 - e^x)` for `x <= 0`, precise near both ends (Mächler, *Accurately computing log(1 - exp(-|a|))*, 2012).
 pub(crate) fn ln_one_minus_exp(x: f64) -> f64 {
-    if x > -std::f64::consts::LN_2 { (-x.exp_m1()).ln() } else { (-x.exp()).ln_1p() }
+    if x > -std::f64::consts::LN_2 { ln(-exp_m1(x)) } else { ln_1p(-exp(x)) }
 }
 
 /// The p-value of the best of `tried` looks from that of the best one, in logs: `min(1, tried * p)`, the bound of
 /// Bonferroni, which holds whatever the looks have to do with each other.
 pub fn ln_corrected(ln_p: f64, tried: f64) -> f64 {
-    (ln_p + tried.ln()).min(0.0)
+    (ln_p + ln(tried)).min(0.0)
 }
 
 /// `ln n! - ln(sqrt(2 pi n) (n/e)^n)`.
 pub(crate) fn stirling_error(n: f64) -> f64 {
     if n < 16.0 {
-        return ln_gamma(n + 1.0) - (n + 0.5) * n.ln() + n - 0.5 * (2.0 * PI).ln();
+        return ln(factorial(n as u64)) - (n + 0.5) * ln(n) + n - 0.5 * ln(2.0 * PI);
     }
     let square = n * n;
     (1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - (1.0 / 1680.0 - 1.0 / 1188.0 / square) / square) / square) / square)
@@ -49,7 +51,7 @@ pub(crate) fn stirling_error(n: f64) -> f64 {
 /// `x ln(x / m) + m - x`, without cancellation near `x = m`.
 pub(crate) fn deviance(x: f64, m: f64) -> f64 {
     if (x - m).abs() >= 0.1 * (x + m) {
-        return x * (x / m).ln() + m - x;
+        return x * ln(x / m) + m - x;
     }
     let v = (x - m) / (x + m);
     let mut sum = (x - m) * v;

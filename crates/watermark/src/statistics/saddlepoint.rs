@@ -7,9 +7,8 @@
 
 use std::f64::consts::{PI, SQRT_2};
 
-use statrs::function::erf::erfc;
-
 use super::ln_one_minus_exp;
+use crate::real::{erfc, exp, exp_m1, ln};
 
 /// The cumulant generating function `K(t) = ln E[e^(t S)]` with its first two derivatives, all at one `t`.
 pub type Cumulants = [f64; 3];
@@ -31,9 +30,9 @@ pub fn ln_tail(k: impl Fn(f64) -> Cumulants, end: f64, support: Support, s: f64)
     // At the mean the formula is a difference of two poles: go around it, half a hundredth to each side.
     let near = 5e-3 * sd;
     if (s - mean).abs() < near {
-        let [low, high] = [mean - near, mean + near].map(|s| away_from_mean(&k, end, support, s).exp());
+        let [low, high] = [mean - near, mean + near].map(|s| exp(away_from_mean(&k, end, support, s)));
         let share = (s - mean + near) / (2.0 * near);
-        return (low + share * (high - low)).ln();
+        return ln(low + share * (high - low));
     }
     away_from_mean(&k, end, support, s)
 }
@@ -45,11 +44,11 @@ fn away_from_mean(k: &impl Fn(f64) -> Cumulants, end: f64, support: Support, s: 
     let w = (2.0 * exponent).sqrt();
     let slope = match support {
         Support::Real => t,
-        Support::Integer => -(-t).exp_m1(),
+        Support::Integer => -exp_m1(-t),
     };
     let u = (slope * curvature.sqrt()).abs();
     // The side of `s` that lies away from the mean.
-    let tail = (mills(w) + 1.0 / u - 1.0 / w).max(f64::MIN_POSITIVE).ln() - exponent - 0.5 * (2.0 * PI).ln();
+    let tail = ln((mills(w) + 1.0 / u - 1.0 / w).max(f64::MIN_POSITIVE)) - exponent - 0.5 * ln(2.0 * PI);
     if t > 0.0 { tail.min(0.0) } else { ln_one_minus_exp(tail.min(-f64::EPSILON)) }
 }
 
@@ -94,7 +93,7 @@ pub(crate) fn solve(k: &impl Fn(f64) -> Cumulants, end: f64, s: f64) -> f64 {
 /// Mills' ratio `(1 - Phi(w)) / phi(w)` for `w >= 0`.
 fn mills(w: f64) -> f64 {
     if w < 5.0 {
-        return erfc(w / SQRT_2) / 2.0 * (2.0 * PI).sqrt() * (w * w / 2.0).exp();
+        return erfc(w / SQRT_2) / 2.0 * (2.0 * PI).sqrt() * exp(w * w / 2.0);
     }
     // Laplace's continued fraction, from the inside out.
     (1..=60).rev().fold(w, |fraction, i| w + f64::from(i) / fraction).recip()

@@ -7,6 +7,7 @@
 
 use super::saddlepoint::{self, Cumulants, Support};
 use super::{bernoulli, ln_one_minus_exp};
+use crate::real::{exp, ln};
 
 /// The most additions that an exact convolution may take: some hundredths of a second.
 const EXACT: u64 = 1 << 25;
@@ -27,7 +28,7 @@ pub fn ln_tail(weights: &[u16], gamma: f64, s: u64) -> f64 {
         return ln_tail(&weights, gamma, s.div_ceil(u64::from(unit)));
     }
     if s == total {
-        return weights.iter().filter(|&&w| w > 0).count() as f64 * gamma.ln();
+        return weights.iter().filter(|&&w| w > 0).count() as f64 * ln(gamma);
     }
     let k = cumulants(weights, gamma);
     if total.saturating_mul(weights.len() as u64) > EXACT {
@@ -48,12 +49,12 @@ pub fn ln_tail(weights: &[u16], gamma: f64, s: u64) -> f64 {
         end += w;
     }
     let s = s as usize;
-    let untilt = |x: usize| law[x] * (-t * (x as f64 - s as f64)).exp();
+    let untilt = |x: usize| law[x] * exp(-t * (x as f64 - s as f64));
     let scale = k(t)[0] - t * s as f64;
     if s as f64 > mean {
-        scale + (s..=end).map(untilt).sum::<f64>().ln()
+        scale + ln((s..=end).map(untilt).sum())
     } else {
-        ln_one_minus_exp((scale + (0..s).map(untilt).sum::<f64>().ln()).min(-f64::EPSILON))
+        ln_one_minus_exp((scale + ln((0..s).map(untilt).sum())).min(-f64::EPSILON))
     }
 }
 

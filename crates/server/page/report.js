@@ -1,0 +1,61 @@
+// A finding to keep: the page's own picture of it as a file, or its data. Both are made here, and asked of nobody.
+
+import { html } from "./dom.js";
+
+/** What a saved report may do: nothing but look as it does. */
+const POLICY = "default-src 'none'; style-src 'unsafe-inline'";
+
+function save(name, kind, parts) {
+  const link = html("a", { download: name, href: URL.createObjectURL(new Blob(parts, { type: kind })) });
+  link.click();
+  // The browser has begun to copy it by then.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+function styles() {
+  const rules = [...document.styleSheets].flatMap((sheet) => [...sheet.cssRules]);
+  return rules.map((rule) => rule.cssText).join("\n");
+}
+
+/** The elements as a page of their own: without what only a living page can do. */
+function whole(sections, date) {
+  const page = document.implementation.createHTMLDocument("Verdigris: the mark in a text");
+  page.documentElement.lang = "en";
+  const add = (parent, name, attributes, ...children) => {
+    const element = page.createElement(name);
+    Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, value));
+    element.append(...children);
+    parent.append(element);
+    return element;
+  };
+  page.head.querySelector("title").before(page.createElement("meta"));
+  page.head.querySelector("meta").setAttribute("charset", "utf-8");
+  add(page.head, "meta", { "http-equiv": "Content-Security-Policy", content: POLICY });
+  add(page.head, "meta", { name: "viewport", content: "width=device-width, initial-scale=1" });
+  const main = add(page.body, "main", { class: "report" });
+  add(main, "p", { class: "note" }, `Found by Verdigris on ${date}.`);
+  for (const section of sections) {
+    const copy = page.importNode(section, true);
+    copy.querySelectorAll(".walk, .keep, .skip").forEach((element) => element.remove());
+    copy.querySelectorAll("button").forEach((button) => button.replaceWith(page.createTextNode(button.textContent)));
+    main.append(copy);
+  }
+  // As text, for this page's own policy would refuse a style within it; it is the style of this page and nothing else.
+  const style = `<style>\n${styles()}\nmain.report { display: block; } .report .text { max-height: none; }\n</style>`;
+  return `<!doctype html>\n${page.documentElement.outerHTML.replace("</head>", () => `${style}</head>`)}\n`;
+}
+
+/** The two buttons for a finding. `finding` tells what is to be kept: `found`, `text` and `sections`. */
+export function keeping(finding) {
+  const named = (kind) => `verdigris-${new Date().toISOString().slice(0, 10)}.${kind}`;
+  const report = html("button", { type: "button" }, "Save the report");
+  const data = html("button", { type: "button" }, "Save the data");
+  report.addEventListener("click", () => {
+    const date = `${new Date().toISOString().slice(0, 16).replace("T", " ")} UTC`;
+    save(named("html"), "text/html", [whole(finding().sections, date)]);
+  });
+  data.addEventListener("click", () => {
+    save(named("json"), "application/json", [JSON.stringify(finding().found, null, 1)]);
+  });
+  return html("p", { class: "buttons keep" }, report, data);
+}

@@ -1,0 +1,165 @@
+//! A tokenizer and a key, and what they say of texts.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use verdigris_detector::answer::{Answer, Asked, Judged, MOST_TOKENS};
+use verdigris_detector::{Hint, Key, Outcome, Reader, Tokenizer};
+
+use crate::fault::Fault;
+
+/// The longest text, in bytes: a page has a bounded memory, and a report of it must be shown.
+pub const MOST_TEXT: usize = 16 << 20;
+
+/// A tokenizer, and a key if there is one. The key's secret is wiped when it goes.
+pub struct Desk {
+    reader: Reader,
+    key: Option<Key>,
+}
+
+/// How to look at a text.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// The p-value at which it is called marked.
+    pub level: f64,
+    /// Whether marked passages are looked for.
+    #[serde(default)]
+    pub windows: bool,
+}
+
+impl Desk {
+    /// With the contents of a `tokenizer.json`.
+    ///
+    /// # Errors
+    /// [`Fault::Tokenizer`].
+    pub fn new(tokenizer: &[u8]) -> Result<Self, Fault> {
+        Ok(Self { reader: Reader::new(Tokenizer::from_json(tokenizer)?), key: None })
+    }
+
+    /// Takes a key in the place of the one that was there, which stays where that fails.
+    ///
+    /// # Errors
+    /// [`Fault::Key`] and [`Fault::ForeignKey`].
+    pub fn take_key(&mut self, file: &[u8]) -> Result<(), Fault> {
+        let key = Key::parse(file)?;
+        self.reader.fits(&key)?;
+        self.key = Some(key);
+        Ok(())
+    }
+
+    /// Forgets the key.
+    pub fn drop_key(&mut self) {
+        self.key = None;
+    }
+
+    /// What is at hand.
+    pub fn about(&self) -> Value {
+        let vocabulary = self.reader.tokenizer().vocabulary();
+        let key = self.key.as_ref();
+        let key = key.map(|key| json!({"id": key.id(), "dialect": key.dialect().name(), "scheme": key.describe()}));
+        json!({
+            "tokenizer": {"size": vocabulary.size(), "fingerprint": vocabulary.fingerprint()}, "key": key,
+            "version": env!("CARGO_PKG_VERSION"),
+        })
+    }
+
+    /// What a text is, as JSON in the shape of `POST /detect`. Its tokens are told of one by one where there are not
+    /// too many.
+    ///
+    /// # Errors
+    /// [`Fault::NoKey`], [`Fault::LongText`] and [`Fault::Text`].
+    pub fn judge(&self, text: &str, wanted: Wanted) -> Result<String, Fault> {
+        if text.len() > MOST_TEXT {
+            return Err(Fault::LongText(text.len()));
+        }
+        let key = self.key.as_ref().ok_or(Fault::NoKey)?;
+        let Wanted { level, windows } = wanted;
+        let mut asked = Asked { level, windows, tokens: true, course: true };
+        let judgement = self.reader.judge(&[key], text, &asked.look(false))?;
+        asked.tokens = judgement.evidence.tokens <= MOST_TOKENS;
+        let hint = match judgement.outcome(level) {
+            Outcome::NotMarked => Hint::of(text, &judgement, windows).map(told),
+            _ => None,
+        };
+        let answer = Answer::new(&self.reader, &judgement, Judged::Text(text), &asked).with_hint(hint);
+        Ok(serde_json::to_string(&answer)?)
+    }
+
+    /// The tokens of a text.
+    ///
+    /// # Errors
+    /// [`Fault::Text`].
+    pub fn ids(&self, text: &str) -> Result<Vec<u32>, Fault> {
+        Ok(self.reader.tokenizer().encode_long(text)?)
+    }
+}
+
+fn told(hint: Hint) -> String {
+    match hint {
+        Hint::ChangedCase(form) => format!(
+            "the text is {form}, which makes other tokens of its words: a mark in it is lost unless the letters are as \
+             they were written"
+        ),
+        Hint::Passages => {
+            "only the text as a whole was judged: marked passages inside it can be looked for, too".into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verdigris_detector::Marking;
+
+    const TALE: &[u8] = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+    const WANTED: Wanted = Wanted { level: 1e-5, windows: false };
+
+    fn key_file(reader: &Reader) -> Vec<u8> {
+        let folder = std::env::temp_dir().join(format!("verdigris-desk-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(format!("{:?}.key", std::thread::current().id()));
+        let _ = std::fs::remove_file(&path);
+        Key::generate(Marking::default(), reader.vocabulary()).save(&path).unwrap();
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn a_text_is_judged_in_the_shape_of_the_server() {
+        let mut desk = Desk::new(TALE).unwrap();
+        let text = "The captain stood on the deck of his ship and looked at the sea.";
+        assert_eq!(desk.judge(text, WANTED).unwrap_err().code(), "no_key");
+        desk.take_key(&key_file(&desk.reader)).unwrap();
+        let answer: Value = serde_json::from_str(&desk.judge(text, WANTED).unwrap()).unwrap();
+        assert_eq!(answer["format"], "verdigris-detect-1");
+        let marks = answer["token_marks"].as_array().unwrap();
+        assert_eq!(marks.len() as u64, answer["tokens"].as_u64().unwrap());
+        assert_eq!(marks.len(), desk.ids(text).unwrap().len());
+        assert_eq!(answer["course"].as_array().unwrap().last().unwrap()["log10_p"], answer["log10_p"]);
+        assert!(desk.about()["key"]["id"].is_string());
+        desk.drop_key();
+        assert_eq!(desk.judge(text, WANTED).unwrap_err().code(), "no_key");
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_name_and_takes_nothing_away() {
+        assert_eq!(Desk::new(b"Call me Ishmael.").unwrap_err().code(), "not_a_tokenizer");
+        let mut desk = Desk::new(TALE).unwrap();
+        let file = key_file(&desk.reader);
+        desk.take_key(&file).unwrap();
+        let id = desk.about()["key"]["id"].clone();
+        let other =
+            String::from_utf8(file).unwrap().replace(desk.reader.tokenizer().vocabulary().fingerprint(), "00ff");
+        for (bad, code) in [(other.as_str(), "not_a_key"), ("{}", "not_a_key"), ("", "not_a_key")] {
+            assert_eq!(desk.take_key(bad.as_bytes()).unwrap_err().code(), code);
+        }
+        let words = br#"{"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel",
+            "vocab": {"a": 0, "b": 1}, "unk_token": "a"}}"#;
+        let stranger = Desk::new(words).unwrap();
+        let fault = desk.take_key(&key_file(&stranger.reader)).unwrap_err();
+        assert_eq!(fault.code(), "key_of_another_tokenizer");
+        assert!(String::from(fault).contains("choose the model that goes with the key"));
+        assert_eq!(desk.about()["key"]["id"], id);
+        let long = "a ".repeat(MOST_TEXT / 2 + 1);
+        assert_eq!(desk.judge(&long, WANTED).unwrap_err().code(), "text_too_long");
+    }
+}
