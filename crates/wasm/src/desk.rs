@@ -1,5 +1,7 @@
 //! A tokenizer and a key, and what they say of texts.
 
+use std::fmt;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 use verdigris_detector::answer::{Answer, Asked, Judged, MOST_TOKENS};
@@ -25,6 +27,12 @@ pub struct Wanted {
     /// Whether marked passages are looked for.
     #[serde(default)]
     pub windows: bool,
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("key", &self.key).finish_non_exhaustive()
+    }
 }
 
 impl Desk {
