@@ -12,12 +12,7 @@ pub(super) fn hint(text: &str, judgement: &Judgement<'_>, searched: bool, fields
     if is_json_lines(text, fields) {
         return Some("the text looks like JSON lines: --format jsonl judges the text of each line".into());
     }
-    Some(match Hint::of(text, judgement, searched)? {
-        Hint::ChangedCase(form) => format!(
-            "the text is {form}, which makes other tokens of its words: a mark in it is lost unless the letters are as they were written"
-        ),
-        Hint::Passages => WINDOWS.to_owned(),
-    })
+    Some(Hint::of(text, judgement, searched)?.advice(WINDOWS))
 }
 
 /// Whether the first line is an object with a text.

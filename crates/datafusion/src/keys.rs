@@ -33,11 +33,10 @@ impl Keys {
             [] => vec![tokenizer(Path::new("tale"), TALE)?],
             paths => paths.iter().map(|path| load(path)).collect::<Result<_, _>>()?,
         };
-        let fits = |key: &Key| readers.iter().any(|reader| reader.fits(key).is_ok());
         let (mut fitting, mut files, mut notes) = (Vec::new(), Vec::new(), Vec::new());
         for file in keys {
             let key = Key::load(file)?;
-            if !fits(&key) {
+            if !readers.iter().any(|reader| reader.fits(&key).is_ok()) {
                 let fault = readers[0].fits(&key).expect_err("it fits none of them");
                 return Err(KeysError::OtherTokenizer { file: file.clone(), fault });
             }
@@ -45,20 +44,14 @@ impl Keys {
             files.push(file.clone());
         }
         if let Some(folder) = ring {
-            let ring = KeyRing::load(folder)?;
+            let vocabularies: Vec<_> = readers.iter().map(Reader::vocabulary).collect();
+            let ring = KeyRing::load(folder)?.for_vocabularies(&vocabularies)?;
             notes.extend(ring.skipped().iter().map(ToString::to_string));
-            let names: Vec<PathBuf> = ring.files().map(|(file, _)| file.into()).collect();
-            for (file, key) in names.into_iter().zip(ring.into_keys()) {
-                if fits(&key) {
-                    fitting.push(key);
-                    files.push(file);
-                } else {
-                    notes.push(format!("{} is skipped: it was made for another tokenizer", file.display()));
-                }
-            }
+            files.extend(ring.files().map(|(file, _)| file.to_owned()));
+            fitting.extend(ring.into_keys());
         }
         if fitting.is_empty() {
-            return Err(KeysError::None(notes.first().cloned().unwrap_or_default()));
+            return Err(KeysError::None);
         }
         Ok(Self { readers, keys: distinct(fitting), files, notes })
     }
@@ -129,9 +122,9 @@ pub enum KeysError {
         /// What it has instead.
         why: String,
     },
-    /// No key is left.
-    #[error("there is no key to judge by: {0}")]
-    None(String),
+    /// Nothing was named.
+    #[error("there is no key to judge by: name a key or a folder of keys")]
+    None,
     /// One verdict is asked for, and there are several tokenizers.
     #[error("without --sql there is one tokenizer: scan once for each, or name keys in a query")]
     SeveralTokenizers,

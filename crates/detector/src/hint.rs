@@ -22,6 +22,17 @@ impl Hint {
         changed_case(text).map(Self::ChangedCase).or(passages)
     }
 
+    /// The hint as a sentence without its full stop. `passages` says how passages are looked for where it is told.
+    pub fn advice(self, passages: &str) -> String {
+        match self {
+            Self::ChangedCase(form) => format!(
+                "the text is {form}, which makes other tokens of its words: a mark in it is lost unless the letters \
+                 are as they were written"
+            ),
+            Self::Passages => passages.to_owned(),
+        }
+    }
+
     /// Whether a part of a text could be marked unseen.
     pub fn may_hide_a_passage(judgement: &Judgement<'_>) -> bool {
         judgement.evidence.tokens >= LONG

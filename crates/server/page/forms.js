@@ -34,6 +34,18 @@ export function skips() {
 }
 
 /** A text as bytes can have it: halves of characters become U+FFFD. */
-export function wellFormed(text) {
+function wellFormed(text) {
   return text.toWellFormed?.() ?? text;
+}
+
+/** The text that is to be examined; without one, null, and what to do is said. */
+export function textToExamine() {
+  const area = document.getElementById("text");
+  const text = wellFormed(area.value);
+  if (text.trim() !== "") {
+    return text;
+  }
+  fault({ message: "There is no text yet: paste one, or open a file" });
+  area.focus();
+  return null;
 }

@@ -2,7 +2,7 @@
 
 import { takes, textOf } from "./files.js";
 import { Finding } from "./finding.js";
-import { announce, fault as tell, skips, submits, wellFormed } from "./forms.js";
+import { announce, fault as tell, skips, submits, textToExamine } from "./forms.js";
 import * as server from "./server.js";
 import { pValue, spoken, whole } from "./verdict.js";
 
@@ -99,10 +99,8 @@ async function only(form, work) {
 }
 
 function examine() {
-  const text = wellFormed(byId("text").value);
-  if (text.trim() === "") {
-    fault({ message: "There is no text yet: paste one, or open a file" });
-    byId("text").focus();
+  const text = textToExamine();
+  if (text === null) {
     return;
   }
   only(byId("examine-form"), async (signal) => {

@@ -3,7 +3,7 @@
 import { Detector } from "./detector.js";
 import { BadFile, takes, textOf } from "./files.js";
 import { Finding } from "./finding.js";
-import { announce, fault, skips, submits, wellFormed } from "./forms.js";
+import { announce, fault, skips, submits, textToExamine } from "./forms.js";
 import { whole } from "./verdict.js";
 
 const byId = (id) => document.getElementById(id);
@@ -132,10 +132,8 @@ function openText(file) {
 }
 
 function examine() {
-  const text = wellFormed(byId("text").value);
-  if (text.trim() === "") {
-    fault({ message: "There is no text yet: paste one, or open a file" });
-    byId("text").focus();
+  const text = textToExamine();
+  if (text === null) {
     return;
   }
   const form = byId("examine-form");

@@ -12,6 +12,8 @@ use crate::fault::Fault;
 /// The longest text, in bytes: a page has a bounded memory, and a report of it must be shown.
 pub const MOST_TEXT: usize = 16 << 20;
 
+const PASSAGES: &str = "only the text as a whole was judged: marked passages inside it can be looked for, too";
+
 /// A tokenizer, and a key if there is one. The key's secret is wiped when it goes.
 pub struct Desk {
     reader: Reader,
@@ -86,7 +88,7 @@ impl Desk {
         let judgement = self.reader.judge(&[key], text, &asked.look(false))?;
         asked.tokens = judgement.evidence.tokens <= MOST_TOKENS;
         let hint = match judgement.outcome(level) {
-            Outcome::NotMarked => Hint::of(text, &judgement, windows).map(told),
+            Outcome::NotMarked => Hint::of(text, &judgement, windows).map(|hint| hint.advice(PASSAGES)),
             _ => None,
         };
         let answer = Answer::new(&self.reader, &judgement, Judged::Text(text), &asked).with_hint(hint);
@@ -99,18 +101,6 @@ impl Desk {
     /// [`Fault::Text`].
     pub fn ids(&self, text: &str) -> Result<Vec<u32>, Fault> {
         Ok(self.reader.tokenizer().encode_long(text)?)
-    }
-}
-
-fn told(hint: Hint) -> String {
-    match hint {
-        Hint::ChangedCase(form) => format!(
-            "the text is {form}, which makes other tokens of its words: a mark in it is lost unless the letters are as \
-             they were written"
-        ),
-        Hint::Passages => {
-            "only the text as a whole was judged: marked passages inside it can be looked for, too".into()
-        }
     }
 }
 

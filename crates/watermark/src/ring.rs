@@ -91,9 +91,19 @@ impl KeyRing {
     ///
     /// # Errors
     /// [`KeyError::EmptyRing`] if no key is left.
-    pub fn for_vocabulary(mut self, vocabulary: &VocabularyId) -> Result<Self, KeyError> {
-        let theirs = |(_, key): &(PathBuf, Key)| key.vocabulary().fingerprint() == vocabulary.fingerprint();
-        let (keys, foreign): (Vec<_>, Vec<_>) = self.keys.into_iter().partition(theirs);
+    pub fn for_vocabulary(self, vocabulary: &VocabularyId) -> Result<Self, KeyError> {
+        self.for_vocabularies(std::slice::from_ref(vocabulary))
+    }
+
+    /// As [`KeyRing::for_vocabulary`], with the keys for any of several tokenizers.
+    ///
+    /// # Errors
+    /// [`KeyError::EmptyRing`] if no key is left.
+    pub fn for_vocabularies(mut self, vocabularies: &[VocabularyId]) -> Result<Self, KeyError> {
+        let fits = |(_, key): &(PathBuf, Key)| {
+            vocabularies.iter().any(|vocabulary| key.vocabulary().fingerprint() == vocabulary.fingerprint())
+        };
+        let (keys, foreign): (Vec<_>, Vec<_>) = self.keys.into_iter().partition(fits);
         self.skipped.extend(foreign.into_iter().map(|(file, key)| {
             let theirs = key.vocabulary();
             let whose = theirs.model().map_or(String::new(), |model| format!(" of {model}"));
@@ -219,7 +229,10 @@ mod tests {
         };
         let ring = KeyRing::load(folder.path()).unwrap();
         assert_eq!((ring.keys().len(), names(&ring)), (2, vec!["stray.key".into()]));
-        let ring = ring.for_vocabulary(&VocabularyId::new(100, "x").unwrap()).unwrap();
+        let [x, y] = ["x", "y"].map(|fingerprint| VocabularyId::new(100, fingerprint).unwrap());
+        let ring = ring.for_vocabularies(&[x.clone(), y]).unwrap();
+        assert_eq!((ring.keys().len(), names(&ring)), (2, vec!["stray.key".into()]));
+        let ring = ring.for_vocabulary(&x).unwrap();
         assert_eq!((ring.keys().len(), names(&ring)), (1, vec!["stray.key".into(), "theirs.key".into()]));
         assert!(ring.skipped()[1].to_string().contains("another tokenizer of theirs (100 tokens)"));
         assert!(ring.for_vocabulary(&VocabularyId::new(100, "z").unwrap()).is_err(), "no key is left");

@@ -28,6 +28,8 @@ enum Text {
     Tokens(Vec<TokenId>),
 }
 
+const PASSAGES: &str = "only the text as a whole was judged: windows: true looks for marked passages inside it, too";
+
 /// How it is looked at, and what is told.
 struct Wanted {
     key_id: Option<String>,
@@ -136,7 +138,8 @@ impl Wanted {
             Text::Plain(text) => Judged::Text(text),
             Text::Tokens(tokens) => Judged::Tokens(tokens),
         };
-        let answer = Answer::new(reader, &judgement, judged, &self.asked).with_hint(hint.map(told));
+        let answer =
+            Answer::new(reader, &judgement, judged, &self.asked).with_hint(hint.map(|hint| hint.advice(PASSAGES)));
         Ok(serde_json::to_value(answer).unwrap_or(Value::Null))
     }
 }
@@ -159,17 +162,5 @@ fn refusal(error: DetectError, text: &Text) -> Refusal {
         DetectError::Read(_) => Refusal::field(param, "invalid_value", error.to_string()),
         DetectError::Form(_) => Refusal::field(param, "another_form", error.to_string()),
         error => Error::Detect(error).into(),
-    }
-}
-
-fn told(hint: Hint) -> String {
-    match hint {
-        Hint::ChangedCase(form) => format!(
-            "the text is {form}, which makes other tokens of its words: a mark in it is lost unless the letters are \
-             as they were written"
-        ),
-        Hint::Passages => {
-            "only the text as a whole was judged: windows: true looks for marked passages inside it, too".into()
-        }
     }
 }
