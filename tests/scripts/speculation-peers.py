@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What drafts gain in llama.cpp and in transformers, on the prompts that `verdigris bench speculation --prompts` takes.
 
-    pip install xllamacpp torch transformers gguf
+    pip install xllamacpp torch transformers accelerate gguf
     tests/scripts/speculation-peers.py MODEL.gguf PROMPTS.jsonl [--draft SMALL.gguf] [--samples 2] [--tokens 200] [--temperature 0 0.7]
 
 llama.cpp: plain, n-grams of the text (ngram-simple, ngram-mod), and a draft model. transformers: plain, prompt lookup, and a draft
