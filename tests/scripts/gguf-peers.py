@@ -11,7 +11,7 @@ Each of --tokenizers is a folder with a `tokenizer.json`, a sentencepiece model,
 has some of both): files of llama.cpp are made of them with the gguf package, and read back; the reference is the tokenizers library,
 sentencepiece, or mistral_common.
 
-Needs: pip install torch transformers gguf sentencepiece protobuf tokenizers mistral_common numpy zstandard xllamacpp peft accelerate. Without the last
+Needs: pip install torch transformers gguf sentencepiece protobuf tokenizers mistral_common numpy zstandard accelerate xllamacpp peft. Without the last
 two llama.cpp and adapters are SKIPPED, loudly.
 Status 1: tokens differ where they must not, logits differ by more than rounding, or a prompt differs.
 """
