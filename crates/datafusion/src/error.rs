@@ -78,17 +78,3 @@ impl From<JudgeError> for DataFusionError {
         Self::External(Box::new(error))
     }
 }
-
-/// What an engine says of a failed query, on one line and without the names of its layers.
-pub fn error_line(error: &DataFusionError) -> String {
-    let told = match error.find_root() {
-        DataFusionError::External(root) => root.to_string(),
-        DataFusionError::ArrowError(root, _) => root.to_string(),
-        DataFusionError::ParquetError(root) => root.to_string(),
-        DataFusionError::ObjectStore(root) => root.to_string(),
-        root => root.strip_backtrace(),
-    };
-    // What an executor far away said stands within the names of all layers that it went through.
-    let told = told.rsplit_once("External(").map_or(&*told, |(_, root)| root.trim_end().trim_end_matches(')'));
-    told.split_whitespace().collect::<Vec<_>>().join(" ")
-}

@@ -27,7 +27,8 @@ impl Keys {
     /// that of `tale`. Keys of the folder that cannot be used are left out, which [`Keys::notes`] tells.
     ///
     /// # Errors
-    /// Where a file cannot be read, where a key that was named was made for another tokenizer, and without any key.
+    /// Where a file cannot be read, where a key that was named was made for another tokenizer, where the folder has no
+    /// key for any of them, and without any key.
     pub fn load(keys: &[PathBuf], ring: Option<&Path>, tokenizers: &[PathBuf]) -> Result<Self, KeysError> {
         let readers = match tokenizers {
             [] => vec![tokenizer(Path::new("tale"), TALE)?],

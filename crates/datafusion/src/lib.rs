@@ -46,7 +46,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::SessionContext;
 
 pub use combine::combined_fields;
-pub use error::{JudgeError, error_line};
+pub use error::JudgeError;
 pub use judges::{Judge, Judges, LONGEST};
 pub use keys::{Keys, KeysError};
 pub use texts::{check_text, text_bytes};

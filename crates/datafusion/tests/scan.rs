@@ -12,6 +12,8 @@ use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{Float64Type, Int64Type};
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
+use verdigris_detector::watermark::VocabularyId;
+use verdigris_detector::{Key, Marking};
 
 use common::{SECRET, judged_by_program, key, marked, plain, write_parquet};
 
@@ -346,12 +348,21 @@ fn several_keys_are_all_looked_for_and_a_ring_skips_what_is_not_for_it() {
         key("mine").with_tenant(id).unwrap().with_id(id).unwrap().save(&ring.join(format!("{id}.key"))).unwrap();
     }
     std::fs::write(ring.join("stray.key"), "none").unwrap();
+    std::fs::create_dir(lake.path("foreign")).unwrap();
+    for folder in ["ring", "foreign"] {
+        let vocabulary = VocabularyId::new(100, "another").unwrap();
+        Key::generate(Marking::default(), vocabulary).save(&lake.path(folder).join("other.key")).unwrap();
+    }
     let texts = marked(&ring.join("theirs.key"), 2);
     write_parquet(&lake.path("lake/a.parquet"), &some(texts), 2);
     let done = lake.command(&["lake", "--ring", "ring", "--json"]).output().unwrap();
     let told = String::from_utf8(done.stderr).unwrap();
     assert!(told.contains("note: ") && told.contains("stray.key is skipped"), "{told}");
+    assert!(told.contains("other.key is skipped: it was made for another tokenizer"), "{told}");
     let out = String::from_utf8(done.stdout).unwrap();
     let rows: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(rows.iter().all(|row| row["key_id"] == "theirs" && row["looks"] == 2.0 && row["verdict"] == "marked"));
+    // A folder that gives no key at all is an error, also beside a key that was named.
+    let told = lake.fault(&["lake", "--ring", "foreign"]);
+    assert!(told.contains("other.key is skipped: it was made for another tokenizer"), "{told}");
 }

@@ -15,9 +15,8 @@ use datafusion::logical_expr::{TableType, cast, lit};
 use datafusion::logical_expr_common::type_coercion::binary::type_union_coercion;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, Expr, SessionContext, ident};
-use verdigris_datafusion::error_line;
 
-use crate::error::Failure;
+use crate::error::{Failure, line};
 use crate::inputs::Input;
 
 /// A file and the columns that it has.
@@ -35,9 +34,9 @@ impl Opened {
         let state = context.state();
         let store = context.runtime_env().object_store(&input.store)?;
         let format = input.format.reader();
-        let cannot = |error| Failure::Usage(format!("cannot read {}: {}", input.name, error_line(&error)));
+        let cannot = |error| Failure::Usage(format!("cannot read {}: {}", input.name, line(&error)));
         let schema = format.infer_schema(&state, &store, std::slice::from_ref(&input.meta)).await.map_err(cannot)?;
-        let cannot = |error| Failure::Usage(format!("cannot read {}: {}", input.name, error_line(&error)));
+        let cannot = |error| Failure::Usage(format!("cannot read {}: {}", input.name, line(&error)));
         let known = format.infer_stats(&state, &store, schema.clone(), &input.meta).await.map_err(cannot)?;
         let rows = known.num_rows.get_value().map(|&rows| rows as u64);
         Ok(Self { input, schema, rows })

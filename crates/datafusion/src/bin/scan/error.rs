@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use datafusion::error::DataFusionError;
-use verdigris_datafusion::{JudgeError, KeysError, error_line};
+use verdigris_datafusion::{JudgeError, KeysError};
 
 /// Any failure. All of them end the program with status 2.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub(crate) enum Failure {
     Keys(#[from] KeysError),
     #[error(transparent)]
     Judge(#[from] JudgeError),
-    #[error("{}", error_line(.0))]
+    #[error("{}", line(.0))]
     Query(#[from] DataFusionError),
     #[error("cannot read {path}: {source}")]
     Read { path: PathBuf, source: io::Error },
@@ -33,4 +33,16 @@ impl Failure {
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Write { path: path.into(), source }
     }
+}
+
+/// What the engine says, without the names of its layers.
+pub(crate) fn line(error: &DataFusionError) -> String {
+    let told = match error.find_root() {
+        DataFusionError::External(root) => root.to_string(),
+        DataFusionError::ArrowError(root, _) => root.to_string(),
+        DataFusionError::ParquetError(root) => root.to_string(),
+        DataFusionError::ObjectStore(root) => root.to_string(),
+        root => root.strip_backtrace(),
+    };
+    told.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -14,9 +14,8 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::prelude::SessionContext;
 use futures_util::TryStreamExt;
 use object_store::ObjectMeta;
-use verdigris_datafusion::error_line;
 
-use crate::error::Failure;
+use crate::error::{Failure, line};
 
 /// A file of documents.
 #[derive(Clone, Debug)]
@@ -114,7 +113,7 @@ pub(crate) async fn inputs(
 }
 
 async fn files(context: &SessionContext, argument: &str) -> Result<Vec<Input>, Failure> {
-    let cannot = |error: &_| Failure::Usage(format!("cannot read {argument}: {}", error_line(error)));
+    let cannot = |error: &_| Failure::Usage(format!("cannot read {argument}: {}", line(error)));
     // A name that is there is no pattern, whatever is in it.
     let literal = match Path::new(argument).exists() {
         true => argument.replace('[', "[[]").replace('*', "[*]").replace('?', "[?]"),

@@ -14,10 +14,10 @@ use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use datafusion::prelude::SessionContext;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use indicatif::ProgressBar;
-use verdigris_datafusion::{Judge, Keys, check_text, error_line, text_bytes, verdict_fields, verdicts};
+use verdigris_datafusion::{Judge, Keys, check_text, text_bytes, verdict_fields, verdicts};
 
 use crate::documents::{Columns, Opened, documents};
-use crate::error::Failure;
+use crate::error::{Failure, line};
 use crate::folder::{Folder, parquet};
 use crate::inputs::Input;
 use crate::manifest::Manifest;
@@ -205,7 +205,7 @@ fn cut_short(file: &str, documents: u64, fault: &DataFusionError) -> Unreadable 
     let error = format!(
         "{file} cannot be read beyond its first {documents} documents, which are judged: {}; repair it, and scan it into \
          another folder",
-        error_line(fault)
+        line(fault)
     );
     Unreadable { file: file.to_owned(), documents, error }
 }
