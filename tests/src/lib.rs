@@ -15,6 +15,8 @@ use verdigris::constrain::Machine;
 /// The pages of the crates, whose examples are compiled.
 #[cfg(doctest)]
 mod readmes {
+    #[doc = include_str!("../../crates/checkpoint/README.md")]
+    mod checkpoint {}
     #[doc = include_str!("../../crates/constrain/README.md")]
     mod constrain {}
     #[doc = include_str!("../../crates/decoding/README.md")]
@@ -27,6 +29,8 @@ mod readmes {
     mod logits {}
     #[doc = include_str!("../../crates/models/README.md")]
     mod models {}
+    #[doc = include_str!("../../crates/schedule/README.md")]
+    mod schedule {}
     #[doc = include_str!("../../crates/text/README.md")]
     mod text {}
     #[doc = include_str!("../../crates/train/README.md")]

@@ -36,3 +36,8 @@ mod weights;
 
 pub use architectures::{has, model_types};
 pub use backend::Candle;
+
+// So that its program stays one that compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

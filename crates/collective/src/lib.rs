@@ -113,3 +113,8 @@ pub const MAX_MESSAGE: usize = 64 << 20;
 fn assert_other(rank: usize, own: usize, world: usize) {
     assert!(rank < world && rank != own, "rank {rank} is no other rank of {world} for rank {own}");
 }
+
+// So that its program stays one that compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
