@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use verdigris::decoding::{Coupling, DraftLength, DraftModel, Limits, Rule, Seeded, Speculative, Target, TreeShape};
 use verdigris::logits::warp::{Temperature, TopK};
 use verdigris::logits::{Chain, Random, Row, Sampler, TokenId, Transform};
@@ -73,7 +74,7 @@ pub fn pairs(model: &Engine, draft: &Engine, way: usize, draws: u64) -> Fit {
     let (_, levels, rule, coupling) = WAYS[way];
     let transforms =
         Chain::new().then(Temperature::new(0.9).expect("above 0")).then(TopK::new(CANDIDATES).expect("some"));
-    let mut target = Target { transforms, sampler: Sampler::Categorical, random: Random::new(0) };
+    let target = Target { transforms, sampler: Sampler::Categorical, random: Random::new(0) };
     let prompt = model.reader().tokenizer().encode_prompt("The captain").expect("a prompt of words");
     let mut expected = BTreeMap::new();
     let first = law_after(model.model(), &target, &prompt, &[]);
@@ -81,9 +82,8 @@ pub fn pairs(model: &Engine, draft: &Engine, way: usize, draws: u64) -> Fit {
         let second = law_after(model.model(), &target, &prompt, &[a]);
         expected.extend((0..).zip(second).filter(|(_, q)| *q > 0.0).map(|(b, q)| ([a, b], p * q * draws as f64)));
     }
-    let mut counts: BTreeMap<[TokenId; 2], f64> = BTreeMap::new();
-    for seed in 0..draws {
-        target.random = Random::new(seed);
+    let draw = |seed| {
+        let target = Target { random: Random::new(seed), ..target.clone() };
         let drafter = DraftModel::new(draft.model().clone(), 64, &target.transforms, target.sampler, coupling);
         // A third token leaves room for a second level of drafts.
         let limits = Limits { max_tokens: 3, end: Vec::new() };
@@ -91,7 +91,11 @@ pub fn pairs(model: &Engine, draft: &Engine, way: usize, draws: u64) -> Fit {
         let (model, drafter) = (model.model().clone(), drafter.expect("a short text fits"));
         let run = Speculative::new(model, &target, &prompt, limits, drafter, length, chance).expect("it fits too");
         let text: Vec<TokenId> = run.judged_by(rule).take(2).map(|token| token.expect("models read on")).collect();
-        *counts.entry([text[0], text[1]]).or_default() += 1.0;
+        [text[0], text[1]]
+    };
+    let mut counts: BTreeMap<[TokenId; 2], f64> = BTreeMap::new();
+    for pair in (0..draws).into_par_iter().map(draw).collect::<Vec<_>>() {
+        *counts.entry(pair).or_default() += 1.0;
     }
     assert!(counts.keys().all(|pair| expected.contains_key(pair)), "a pair that cannot come");
     let (mut chi2, mut cells, mut rare) = (0.0, 0, [0.0; 2]);
