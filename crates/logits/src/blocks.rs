@@ -1,9 +1,10 @@
 //! Passes over logits, some of them at a time: compilers make SIMD of a block, and a block without a token is skipped.
 //! Most of what a step on 128,000 logits costs is such passes, not what it does to the few tokens that count. They are
-//! compiled for [several processors](dispatch) where that makes them faster.
+//! compiled for [several processors](dispatch) where that makes them faster. Such a pass computes what it stores: a choice
+//! between a logit and something else becomes a masked store with wide registers, which takes several times as long.
 
 use crate::TokenId;
-use crate::dispatch::dispatch;
+use crate::dispatch::{Pass, dispatch};
 
 /// How many logits are looked at together.
 pub(crate) const BLOCK: usize = 64;
@@ -12,7 +13,35 @@ pub(crate) const BLOCK: usize = 64;
 const LANES: usize = 16;
 
 /// The largest logit; infinite where one is infinite above or NaN.
-pub(crate) fn largest(logits: &[f32]) -> f32 {
+pub(crate) struct Largest<'a>(pub(crate) &'a [f32]);
+
+impl Pass for Largest<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn call(self) -> f32 {
+        largest(self.0)
+    }
+}
+
+/// The largest logits of blocks, in the place of what is there; each infinite where one is infinite above or NaN.
+pub(crate) struct Maxima<'a>(pub(crate) &'a [f32], pub(crate) &'a mut Vec<f32>);
+
+impl Pass for Maxima<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.1.clear();
+        // Not `extend`, which is a function of its own.
+        for block in self.0.chunks(BLOCK) {
+            self.1.push(largest(block));
+        }
+    }
+}
+
+#[inline(always)]
+fn largest(logits: &[f32]) -> f32 {
     let larger = |a: f32, b: f32| if a > b { a } else { b };
     // Of a number 0, and NaN of what is none. Minus infinity does not count here.
     let rest_of = |z: f32| {
@@ -32,70 +61,73 @@ pub(crate) fn largest(logits: &[f32]) -> f32 {
     if rest.is_nan() { f32::INFINITY } else { largest }
 }
 
-/// Leaves the tokens whose bits are set in the words of a set, and forbids the others.
+/// Leaves the tokens whose bits are set in the words of a set, and forbids the others. Not dispatched: that is a
+/// choice, and what could be added in its place would leave NaN where a token is forbidden.
 pub(crate) fn restrict(logits: &mut [f32], words: &[u64]) {
     let mut words = words.iter();
     for block in logits.chunks_mut(BLOCK) {
         match words.next().copied().unwrap_or(0) {
             0 => block.fill(f32::NEG_INFINITY),
             u64::MAX => (),
-            word => with_masks(block, word, |logit, mask| {
-                f32::from_bits((logit.to_bits() & mask) | (f32::NEG_INFINITY.to_bits() & !mask))
-            }),
+            word => with_bits(block, word, |logit, is_set| if is_set { logit } else { f32::NEG_INFINITY }),
         }
     }
 }
 
-/// Adds to the logits whose bits are set in the words of a set.
-pub(crate) fn bias(logits: &mut [f32], words: &[u64], delta: f32) {
-    for (block, &word) in logits.chunks_mut(BLOCK).zip(words) {
-        with_masks(block, word, |logit, mask| logit + f32::from_bits(delta.to_bits() & mask));
+/// Adds a number to the logits whose bits are set in the words of a set.
+pub(crate) struct Bias<'a>(pub(crate) &'a mut [f32], pub(crate) &'a [u64], pub(crate) f32);
+
+impl Pass for Bias<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (block, &word) in self.0.chunks_mut(BLOCK).zip(self.1) {
+            with_bits(block, word, |logit, is_set| logit + if is_set { self.2 } else { 0.0 });
+        }
     }
 }
 
 /// Divides all logits.
-pub(crate) fn divide(logits: &mut [f32], by: f32) {
-    dispatch(|| divide_by(logits, by));
-}
+pub(crate) struct Divide<'a>(pub(crate) &'a mut [f32], pub(crate) f32);
 
-#[inline(always)]
-fn divide_by(logits: &mut [f32], by: f32) {
-    logits.iter_mut().for_each(|z| *z /= by);
+impl Pass for Divide<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.0.iter_mut().for_each(|z| *z /= self.1);
+    }
 }
 
 /// Forbids the tokens with smaller logits than this.
-pub(crate) fn forbid_below(logits: &mut [f32], least: f32) {
-    dispatch(|| forbid_from(logits, least));
-}
+pub(crate) struct ForbidBelow<'a>(pub(crate) &'a mut [f32], pub(crate) f32);
 
-#[inline(always)]
-fn forbid_from(logits: &mut [f32], least: f32) {
-    logits.iter_mut().for_each(|z| *z = if *z < least { f32::NEG_INFINITY } else { *z });
-}
+impl Pass for ForbidBelow<'_> {
+    type Output = ();
 
-/// Four bits as masks of four logits.
-const MASKS: [[u32; 4]; 16] = {
-    let (mut masks, mut bits) = ([[0; 4]; 16], 0);
-    while bits < 64 {
-        if ((bits / 4) >> (bits % 4)) & 1 == 1 {
-            masks[bits / 4][bits % 4] = u32::MAX;
-        }
-        bits += 1;
+    #[inline(always)]
+    fn call(self) {
+        self.0.iter_mut().for_each(|z| *z -= if *z < self.1 { f32::INFINITY } else { 0.0 });
     }
-    masks
+}
+
+/// The bits of a word of 32.
+const BITS: [u32; 32] = {
+    let (mut bits, mut at) = ([0; 32], 0);
+    while at < 32 {
+        bits[at] = 1 << at;
+        at += 1;
+    }
+    bits
 };
 
-/// Changes each logit of a block by its bit of a word, which comes as a mask: all ones, or all zeros. Four masks are one
-/// load from the table, as wide as every processor can; wider registers have to gather them, and are slower.
-fn with_masks(block: &mut [f32], word: u64, change: impl Fn(f32, u32) -> f32) {
-    let (fours, rest) = block.as_chunks_mut::<4>();
-    let mut left = word;
-    for four in fours {
-        let masks = &MASKS[(left & 15) as usize];
-        four.iter_mut().zip(masks).for_each(|(logit, &mask)| *logit = change(*logit, mask));
-        left >>= 4;
+/// Changes each logit of a block by its bit of a word. As many bits as a register has numbers are looked at together.
+#[inline(always)]
+fn with_bits(block: &mut [f32], word: u64, change: impl Fn(f32, bool) -> f32) {
+    for (half, word) in block.chunks_mut(32).zip([word as u32, (word >> 32) as u32]) {
+        half.iter_mut().zip(&BITS).for_each(|(logit, &bit)| *logit = change(*logit, word & bit != 0));
     }
-    rest.iter_mut().zip(&MASKS[(left & 15) as usize]).for_each(|(logit, &mask)| *logit = change(*logit, mask));
 }
 
 /// Whether some logits forbid all their tokens.
@@ -104,23 +136,26 @@ pub(crate) fn is_forbidden(block: &[f32]) -> bool {
 }
 
 /// Appends the ids of the tokens with at least this logit, in their order; of all that are allowed, for minus infinity.
-pub(crate) fn collect(logits: &[f32], least: f32, to: &mut Vec<TokenId>) {
-    dispatch(|| collect_from(logits, least.max(f32::MIN), to));
-}
+pub(crate) struct Collect<'a>(pub(crate) &'a [f32], pub(crate) f32, pub(crate) &'a mut Vec<TokenId>);
 
-#[inline(always)]
-fn collect_from(logits: &[f32], least: f32, to: &mut Vec<TokenId>) {
-    for (number, block) in logits.chunks(BLOCK).enumerate() {
-        if !block.iter().fold(false, |any, &z| any | (z >= least)) {
-            continue;
+impl Pass for Collect<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let least = self.1.max(f32::MIN);
+        for (number, block) in self.0.chunks(BLOCK).enumerate() {
+            if !block.iter().fold(false, |any, &z| any | (z >= least)) {
+                continue;
+            }
+            // Written whether it is kept or not, so that nothing depends on a branch.
+            let (mut kept, mut count) = ([0; BLOCK], 0);
+            for (at, &z) in block.iter().enumerate() {
+                kept[count] = (number * BLOCK + at) as TokenId;
+                count += usize::from(z >= least);
+            }
+            self.2.extend_from_slice(&kept[..count]);
         }
-        // Written whether it is kept or not, so that nothing depends on a branch.
-        let (mut kept, mut count) = ([0; BLOCK], 0);
-        for (at, &z) in block.iter().enumerate() {
-            kept[count] = (number * BLOCK + at) as TokenId;
-            count += usize::from(z >= least);
-        }
-        to.extend_from_slice(&kept[..count]);
     }
 }
 
@@ -128,8 +163,7 @@ fn collect_from(logits: &[f32], least: f32, to: &mut Vec<TokenId>) {
 /// the best of their blocks. And the largest logit. The first is minus infinity where so many blocks have no token; both
 /// are infinite where a logit is infinite above or NaN.
 pub(crate) fn reached_by(count: usize, logits: &[f32], maxima: &mut Vec<f32>) -> (f32, f32) {
-    maxima.clear();
-    maxima.extend(logits.chunks(BLOCK).map(largest));
+    dispatch(Maxima(logits, maxima));
     let largest = maxima.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let reached = match count {
         _ if largest == f32::INFINITY => f32::INFINITY,
@@ -139,26 +173,35 @@ pub(crate) fn reached_by(count: usize, logits: &[f32], maxima: &mut Vec<f32>) ->
     (reached, largest)
 }
 
-/// By how much [`sum_of_weights`] can be wrong, as a share of the sum: 1.2e-7 for the polynomial, about as much for its
+/// By how much [`SumOfWeights`] can be wrong, as a share of the sum: 1.2e-7 for the polynomial, about as much for its
 /// roundings, and less than 2e-7 for those of the sums.
 pub(crate) const SUM_ERROR: f64 = 1e-6;
 
 /// The sum of `exp(z - max)`, nearly.
-pub(crate) fn sum_of_weights(logits: &[f32], max: f32) -> f64 {
-    let mut total = 0.0;
-    for block in logits.chunks(BLOCK) {
-        let mut lanes = [0f32; LANES];
-        let (chunks, rest) = block.as_chunks::<LANES>();
-        for chunk in chunks {
-            lanes.iter_mut().zip(chunk).for_each(|(lane, &z)| *lane += exp(z - max));
+pub(crate) struct SumOfWeights<'a>(pub(crate) &'a [f32], pub(crate) f32);
+
+impl Pass for SumOfWeights<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn call(self) -> f64 {
+        let Self(logits, max) = self;
+        let mut total = 0.0;
+        for block in logits.chunks(BLOCK) {
+            let mut lanes = [0f32; LANES];
+            let (chunks, rest) = block.as_chunks::<LANES>();
+            for chunk in chunks {
+                lanes.iter_mut().zip(chunk).for_each(|(lane, &z)| *lane += exp(z - max));
+            }
+            total += lanes.iter().map(|&lane| f64::from(lane)).sum::<f64>();
+            total += rest.iter().map(|&z| f64::from(exp(z - max))).sum::<f64>();
         }
-        total += lanes.iter().map(|&lane| f64::from(lane)).sum::<f64>();
-        total += rest.iter().map(|&z| f64::from(exp(z - max))).sum::<f64>();
+        total
     }
-    total
 }
 
 /// `exp` of a number up to 0, nearly, without a branch; what is below -87 counts as -87.
+#[inline(always)]
 fn exp(x: f32) -> f32 {
     /// A sum with it is a whole number, whose lowest bits are that number's.
     const WHOLE: f32 = 12_582_912.0;
@@ -171,17 +214,6 @@ fn exp(x: f32) -> f32 {
     let power = 1.0 / 120.0 + r * (1.0 / 720.0);
     let power = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * power))));
     power * f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23))
-}
-
-/// What the passes that are compiled so make of a row, for a comparison.
-#[cfg(test)]
-#[inline(always)]
-pub(crate) fn bits_of_passes(logits: &[f32]) -> (Vec<u32>, Vec<TokenId>) {
-    let (mut changed, mut ids) = (logits.to_vec(), Vec::new());
-    divide_by(&mut changed, 0.7);
-    collect_from(&changed, -4.0, &mut ids);
-    forbid_from(&mut changed, -5.0);
-    (changed.iter().map(|z| z.to_bits()).collect(), ids)
 }
 
 #[cfg(test)]
@@ -222,7 +254,7 @@ mod tests {
         for logits in rows() {
             for least in [NO, -20.0, 0.0, 44.0, 99.0] {
                 let mut got = vec![7];
-                collect(&logits, least, &mut got);
+                Collect(&logits, least, &mut got).call();
                 let expected = (0..logits.len()).filter(|&t| logits[t] > NO && logits[t] >= least);
                 assert_eq!(got, [7].into_iter().chain(expected.map(|t| t as TokenId)).collect::<Vec<_>>());
             }
@@ -245,7 +277,7 @@ mod tests {
         for logits in rows().filter(|logits| !is_forbidden(logits)) {
             let max = largest(&logits);
             let exact: f64 = logits.iter().map(|&z| f64::from(z - max).exp()).sum();
-            assert!((sum_of_weights(&logits, max) - exact).abs() < SUM_ERROR * exact);
+            assert!((SumOfWeights(&logits, max).call() - exact).abs() < SUM_ERROR * exact);
         }
     }
 }

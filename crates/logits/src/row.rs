@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use crate::blocks::{self, BLOCK, collect, is_forbidden, largest, reached_by};
+use crate::blocks::{BLOCK, Bias, Collect, Largest, is_forbidden, reached_by, restrict};
+use crate::dispatch::dispatch;
 use crate::steps::{Step, Steps, Words};
 use crate::{TokenId, TokenSet};
 
@@ -104,7 +105,7 @@ impl Row {
         if let Some(steps) = self.recorded() {
             return steps.restrict(set);
         }
-        blocks::restrict(&mut self.logits, set.words());
+        restrict(&mut self.logits, set.words());
     }
 
     /// Adds `delta` to every token of `set`.
@@ -112,7 +113,7 @@ impl Row {
         if let Some(steps) = self.recorded() {
             return steps.bias(set, delta);
         }
-        blocks::bias(&mut self.logits, set.words(), delta);
+        dispatch(Bias(&mut self.logits, set.words(), delta));
     }
 
     /// Lends the row's scratch set, emptied and with the capacity asked for, beside the row itself.
@@ -136,7 +137,7 @@ impl Row {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         if least < f32::INFINITY {
-            collect(&self.logits, least, &mut order);
+            dispatch(Collect(&self.logits, least, &mut order));
         }
         let result = f(&mut order, &mut self.logits);
         self.order = order;
@@ -152,7 +153,7 @@ impl Row {
             return reached_by(count, &self.logits, &mut self.maxima);
         }
         // It would lie too low to be worth a pass.
-        match largest(&self.logits) {
+        match dispatch(Largest(&self.logits)) {
             f32::INFINITY => (f32::INFINITY, f32::INFINITY),
             largest => (f32::NEG_INFINITY, largest),
         }
@@ -175,14 +176,14 @@ impl Row {
     /// is drawn from it.
     pub fn is_broken(&self) -> bool {
         self.look();
-        largest(&self.logits) == f32::INFINITY
+        dispatch(Largest(&self.logits)) == f32::INFINITY
     }
 
     /// The largest logit, or `None` where no token can be drawn: all are forbidden, or the row [is
     /// broken](Row::is_broken).
     pub fn max(&self) -> Option<f32> {
         self.look();
-        Some(largest(&self.logits)).filter(|max| max.is_finite())
+        Some(dispatch(Largest(&self.logits))).filter(|max| max.is_finite())
     }
 
     /// The natural logarithm of the sum of all `exp(logit)`: what a logit is less than this is the logarithm of its

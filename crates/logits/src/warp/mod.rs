@@ -18,7 +18,9 @@ mod xtc;
 
 use std::cmp::Ordering;
 
-use crate::{Row, TokenId, blocks};
+use crate::blocks::ForbidBelow;
+use crate::dispatch::dispatch;
+use crate::{Row, TokenId};
 
 pub use dynamic_temperature::DynamicTemperature;
 pub use epsilon::EpsilonCutoff;
@@ -98,7 +100,7 @@ impl Row {
         let near = bound as f32;
         // The smallest logit that is not below it.
         let least = if f64::from(near) < bound { near.next_up() } else { near };
-        blocks::forbid_below(self.logits_mut(), least);
+        dispatch(ForbidBelow(self.logits_mut(), least));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Temperature: how much the likelier token is preferred.
 
 use crate::Row;
-use crate::blocks;
+use crate::blocks::Divide;
+use crate::dispatch::dispatch;
 use crate::steps::Step;
 use crate::warp::{OutOfRange, check, stateless};
 
@@ -33,6 +34,6 @@ impl Row {
         if let Some(steps) = self.recorded() {
             return steps.push(Step::Divide(by));
         }
-        blocks::divide(self.logits_mut(), by);
+        dispatch(Divide(self.logits_mut(), by));
     }
 }

@@ -1,7 +1,8 @@
 //! Top-p: the nucleus of the law.
 
 use crate::Row;
-use crate::blocks::{BLOCK, SUM_ERROR, sum_of_weights};
+use crate::blocks::{BLOCK, SUM_ERROR, SumOfWeights};
+use crate::dispatch::dispatch;
 use crate::row::{descending, weight};
 use crate::steps::Step;
 use crate::warp::{OutOfRange, check, first_to_reach, stateless};
@@ -57,7 +58,7 @@ impl Row {
         if least.is_infinite() {
             return false;
         }
-        let share = mass * sum_of_weights(self.logits(), max);
+        let share = mass * dispatch(SumOfWeights(self.logits(), max));
         let edge = self.with_those_from(least, |order, logits| {
             if order.len() > 8 * count {
                 return None;
