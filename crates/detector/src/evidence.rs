@@ -7,29 +7,28 @@ use verdigris_watermark::{Detector, Evidence, Key, Repeats, Scheme, payload, wei
 use crate::error::DetectError;
 use crate::tokens::Tokens;
 
-fn read_payload(key: &Key, tokens: &Tokens) -> Result<payload::PayloadReader, DetectError> {
-    let mut reader = key.payload_reader()?;
-    tokens.read_payload(&mut reader);
-    Ok(reader)
-}
-
 /// The scheme of the payload that a text under a key most likely carries, that payload, and of how many it is the best.
 pub(crate) fn carrier(
     key: &Key,
     tokens: &Tokens,
 ) -> Result<(Arc<dyn Scheme>, payload::PayloadReading, f64), DetectError> {
-    let reader = read_payload(key, tokens)?;
+    let mut reader = key.payload_reader()?;
+    tokens.read_payload(&mut reader);
     let read = reader.read();
     Ok((key.carrier(read.payload)?, read, reader.payloads()))
 }
 
-/// The evidence of some tokens under a key of whatever tokenizer.
+/// The evidence of some tokens under a key of whatever tokenizer. It pays for the payloads that are tried.
 pub(crate) fn evidence(key: &Key, tokens: &Tokens, repeats: Repeats) -> Result<Evidence, DetectError> {
-    if key.payload_bits().is_some() {
-        return Ok(read_payload(key, tokens)?.evidence(tokens.len() as u64));
-    }
-    let mut detector = Detector::new(key.scheme()?).repeats(repeats);
-    Ok(read(key, tokens, &mut detector))
+    let (scheme, payloads) = match key.payload_bits() {
+        None => (key.scheme()?, 1.0),
+        Some(_) => {
+            let (carrier, _, payloads) = carrier(key, tokens)?;
+            (carrier, payloads)
+        }
+    };
+    let mut detector = Detector::new(scheme).repeats(repeats);
+    Ok(read(key, tokens, &mut detector).best_of(payloads))
 }
 
 /// The evidence of tokens that a detector reads. Where the form of the text is known, colours are weighed by the choice

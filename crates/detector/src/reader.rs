@@ -133,7 +133,9 @@ impl Reader {
         self.detect_repeats(key, text, Repeats::default())
     }
 
-    /// As [`Reader::detect`], with another rule for repeats. Payloads are always counted by context.
+    /// As [`Reader::detect`], with another rule for repeats. Which payload a text most likely carries is always read by
+    /// context; the tokens that are green under it are then counted by the rule. Where that is not the default, the
+    /// tokens of such a text are held.
     ///
     /// # Errors
     /// As [`Reader::detect`].
@@ -144,6 +146,9 @@ impl Reader {
         }
         if key.payload_bits().is_some() {
             self.fits(key)?;
+            if repeats != Repeats::Context {
+                return evidence(key, &Tokens::new(self.tokens(text)?, None, b"")?, repeats);
+            }
             let (mut reader, mut count) = (key.payload_reader()?, 0);
             self.tokenizer.encode_reader(Unwrapping::new(text), |_, tokens| {
                 reader.push(tokens);
@@ -198,10 +203,86 @@ impl Reader {
         evidence(key, &Tokens::new(tokens.to_vec(), self.form(), b"")?, repeats)
     }
 
+    /// The tokens of a text of any length.
+    fn tokens(&self, text: impl Read) -> Result<Vec<TokenId>, DetectError> {
+        let mut all = Vec::new();
+        self.tokenizer.encode_reader(Unwrapping::new(text), |_, tokens| all.extend_from_slice(tokens))?;
+        Ok(all)
+    }
+
     /// All that a reader holds.
     fn whole(&self, text: impl Read) -> Result<Tokens, DetectError> {
         let mut all = String::new();
         self.tokenizer.encode_reader(Unwrapping::new(text), |piece, _| all.push_str(piece))?;
         Tokens::of(&self.tokenizer, self.form(), &all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use verdigris_logits::{Row, Transform};
+    use verdigris_watermark::dialects::native;
+    use verdigris_watermark::{Context, ContextFunction, Dialect, Gamma, Strength};
+
+    use super::*;
+    use crate::judge::Look;
+
+    const FEW: &str = "sea|ship|shore|land|deck|wind";
+
+    /// Words that a key wants: one of many, and two of a few.
+    fn words(reader: &Reader, key: &Key, payload: u32) -> String {
+        let vocabulary = reader.tokenizer().vocabulary();
+        let words = |is: &dyn Fn(&[u8]) -> bool| -> Vec<TokenId> {
+            let is_word = |bytes: &[u8]| bytes.len() > 2 && bytes[0] == b' ' && is(&bytes[1..]);
+            (0..vocabulary.size() as TokenId).filter(|&id| is_word(vocabulary.bytes(id))).collect()
+        };
+        let many = words(&|word| word.iter().all(u8::is_ascii_lowercase));
+        let few = words(&|word| FEW.split('|').any(|one| one.as_bytes() == word));
+        assert!(many.len() > 500 && few.len() > 2);
+        let embed = key.embed_payload(payload).unwrap();
+        let (mut state, mut text) = (embed.start(&[]), String::new());
+        for place in 0..240 {
+            let mut logits = vec![f32::NEG_INFINITY; vocabulary.size()];
+            // Others at each place are likely, and by less than the mark adds.
+            let likely = |at: usize| ((at + 37 * place) % 97) as f32 / 60.0;
+            let words = if place % 3 == 0 { &many } else { &few };
+            words.iter().enumerate().for_each(|(at, &id)| logits[id as usize] = likely(at));
+            let mut row = Row::from(logits);
+            embed.apply(&state, &mut row);
+            let best = |&a: &TokenId, &b: &TokenId| row.logits()[a as usize].total_cmp(&row.logits()[b as usize]);
+            let word = words.iter().copied().max_by(best).unwrap();
+            embed.advance(&mut state, word);
+            text += std::str::from_utf8(vocabulary.bytes(word)).unwrap();
+        }
+        text
+    }
+
+    /// However a text is asked about: with its form and without, by every rule, as a text and as tokens.
+    #[test]
+    fn a_text_with_a_payload_has_one_p_value() {
+        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        let plain = Reader::new(Tokenizer::from_json(json).unwrap());
+        let (gamma, context) = (Gamma::new(0.25).unwrap(), Context::new(ContextFunction::All, 2).unwrap());
+        let dialect = Dialect::Native(native::Parameters { gamma, context, payload_bits: Some(16) });
+        let strength = Some(Strength::soft(2.0).unwrap());
+        let key = Key::new(vec![5; 32], "p", dialect, strength, plain.vocabulary()).unwrap();
+        let text = words(&plain, &key, 0xbeef);
+        let tokens = plain.tokenizer().encode(&text).unwrap();
+        let form = Grammar::regex(&format!("( [a-z]+ ({FEW}) ({FEW}))+")).unwrap();
+        let mut seen = Vec::new();
+        for reader in [&plain.clone().of_form(form), &plain] {
+            for repeats in [Repeats::Context, Repeats::Observation, Repeats::Nothing] {
+                let look = Look { repeats, normalize: false, ..Look::default() };
+                let judgement = reader.judge(&[&key], &text, &look).unwrap();
+                assert_eq!(judgement.payload.unwrap().payload, 0xbeef);
+                let judged = judgement.evidence;
+                assert!(judged.ln_p_corrected() < -10.0 && judged.tried == 65_536.0, "{judged:?}");
+                assert_eq!(reader.evidence(&key, &tokens, repeats).unwrap(), judged, "{repeats:?}");
+                assert_eq!(reader.detect_repeats(&key, text.as_bytes(), repeats).unwrap(), judged, "{repeats:?}");
+                seen.push(judged);
+            }
+        }
+        // A form has weights, and rules count more and more.
+        assert!(seen[0].z != seen[3].z && seen[3].scored <= seen[4].scored && seen[4].scored <= seen[5].scored);
     }
 }

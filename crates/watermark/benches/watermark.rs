@@ -33,6 +33,10 @@ fn simple_1(vocabulary: usize) -> impl Scheme {
     kgw(DEFAULT_HASH_KEY, "simple_1".parse().unwrap(), 0.25, vocabulary).unwrap()
 }
 
+fn synthid_keys() -> [i64; 30] {
+    std::array::from_fn(|i| 7 + i as i64)
+}
+
 fn masks(c: &mut Criterion) {
     let mut group = c.benchmark_group("mask");
     for vocabulary in VOCABULARIES {
@@ -92,8 +96,16 @@ fn marks(c: &mut Criterion) {
             vocabulary,
         );
         bench("sbw-simple-4-all", &sbw(DEFAULT_HASH_KEY, sbw::Seeding::Simple4, 0.25, vocabulary).unwrap(), vocabulary);
-        bench("synthid-table-30-on-40", &SynthId::new(&[7; 30], Bits::Table, 5, Score::Mean, vocabulary).unwrap(), 40);
-        bench("synthid-hash-30-on-40", &SynthId::new(&[7; 30], Bits::Hash, 5, Score::Mean, vocabulary).unwrap(), 40);
+        bench(
+            "synthid-table-30-on-40",
+            &SynthId::new(&synthid_keys(), Bits::Table, 5, Score::Mean, vocabulary).unwrap(),
+            40,
+        );
+        bench(
+            "synthid-hash-30-on-40",
+            &SynthId::new(&synthid_keys(), Bits::Hash, 5, Score::Mean, vocabulary).unwrap(),
+            40,
+        );
         bench(
             "native-gumbel-on-64",
             &native_gumbel(&[1; 32], "", "", Context::new(ContextFunction::All, 4).unwrap(), vocabulary).unwrap(),
@@ -119,8 +131,8 @@ fn candidates(c: &mut Criterion) {
             });
         });
     };
-    bench("synthid-table-30/40", &SynthId::new(&[7; 30], Bits::Table, 5, Score::Mean, 40).unwrap());
-    bench("synthid-hash-30/40", &SynthId::new(&[7; 30], Bits::Hash, 5, Score::Mean, 40).unwrap());
+    bench("synthid-table-30/40", &SynthId::new(&synthid_keys(), Bits::Table, 5, Score::Mean, 40).unwrap());
+    bench("synthid-hash-30/40", &SynthId::new(&synthid_keys(), Bits::Hash, 5, Score::Mean, 40).unwrap());
     let context = Context::new(ContextFunction::All, 4).unwrap();
     bench("native-gumbel/64", &native_gumbel(&[1; 32], "", "", context, 64).unwrap());
     bench("vllm/64", &vllm(42, 4, 64));
@@ -188,7 +200,7 @@ fn detection(c: &mut Criterion) {
     );
     bench(
         "synthid-table-30/100k",
-        Arc::new(SynthId::new(&[7; 30], Bits::Table, 5, Score::Mean, 128_256).unwrap()),
+        Arc::new(SynthId::new(&synthid_keys(), Bits::Table, 5, Score::Mean, 128_256).unwrap()),
         100_000,
     );
     bench("kgw-simple-1/32k-vocabulary", Arc::new(simple_1(32_000)), 10_000);

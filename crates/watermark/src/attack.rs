@@ -15,9 +15,10 @@ use crate::normalize::LOOK_ALIKES;
 pub enum Attack {
     /// Takes out that share of the words.
     Deletion,
-    /// Exchanges that share of the words with the next one.
+    /// Exchanges neighbours until that share of the words stands elsewhere.
     Swap,
-    /// Replaces that share of the words by others, as frequent as they are in the text or a given vocabulary.
+    /// Replaces that share of the words by others, as frequent as they are in the text or a given vocabulary. Signs
+    /// that stand alone, such as dashes, are no words.
     Substitution,
     /// Mistypes that share of the words: a letter doubled, lost, or exchanged with the next.
     Typos,
@@ -57,26 +58,34 @@ impl Attack {
                 kept.map(|(_, word)| word).collect()
             }
             Self::Swap => {
-                let mut words: Vec<&str> = words(text).collect();
+                // Blanks stay where they are: the first word has none before it.
+                let pieces: Vec<&str> = words(text).collect();
+                let mut words: Vec<&str> = pieces.iter().map(|piece| piece.trim()).collect();
+                // A swap with probability q moves two words and goes on after both, so of 1 + q words 2 q are moved.
+                let q = strength / (2.0 - strength);
                 let mut i = 0;
                 while i + 1 < words.len() {
-                    // Both of a pair change inner, so half as many swaps.
-                    if random.roll(i) < strength / 2.0 {
+                    if random.roll(i) < q {
                         words.swap(i, i + 1);
                         i += 1;
                     }
                     i += 1;
                 }
-                words.concat()
+                let put = |(piece, word): (&&str, &str)| {
+                    let start = piece.len() - piece.trim_start().len();
+                    [&piece[..start], word, &piece[start + piece.trim().len()..]].concat()
+                };
+                pieces.iter().zip(words).map(put).collect()
             }
             Self::Substitution => {
                 let source: Vec<&str> = words(if human.is_empty() { text } else { human }).map(core).collect();
                 let source: Vec<&str> = source.into_iter().filter(|word| !word.is_empty()).collect();
                 each_word(text, |i, word| {
-                    if source.is_empty() || random.roll(i) >= strength {
+                    let core = core(word);
+                    if core.is_empty() || source.is_empty() || random.roll(i) >= strength {
                         return word.to_owned();
                     }
-                    word.replacen(core(word), source[random.pick(i, source.len())], 1)
+                    word.replacen(core, source[random.pick(i, source.len())], 1)
                 })
             }
             Self::Typos => each_word(text, |i, word| {
@@ -237,6 +246,26 @@ mod tests {
         before.sort_unstable();
         after.sort_unstable();
         assert_eq!(before, after);
+    }
+
+    /// Of words that are all different, so that each that stands elsewhere is seen.
+    #[test]
+    fn swaps_move_the_share_that_they_say() {
+        let words: Vec<String> = (0..20_000).map(|i| format!("word{i}")).collect();
+        let text = words.join(" ");
+        for strength in [0.05, 0.2, 0.4, 0.7, 1.0] {
+            let swapped = Attack::Swap.apply(&text, strength, 2, "");
+            let moved = words.iter().zip(swapped.split_whitespace()).filter(|(a, b)| a != b).count();
+            let share = moved as f64 / words.len() as f64;
+            assert!((share - strength).abs() < 0.01, "{share} moved at {strength}");
+        }
+        assert_eq!(Attack::Swap.apply("one two\n\nthree four. ", 1.0, 2, ""), "two one\n\nfour. three ");
+    }
+
+    #[test]
+    fn signs_that_stand_alone_are_no_words() {
+        let substituted = Attack::Substitution.apply("one -- two --, three ...", 1.0, 1, "other");
+        assert_eq!(substituted, "other -- other --, other ...");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub enum Repeats {
     /// The same token after the same context. Counts more of a text.
     Observation,
     /// Nothing: every position counts, as some other detectors do it. The p-value is then too small wherever a
-    /// text repeats itself.
+    /// text repeats itself. Colours of one list have the binomial law then, for a token may come again.
     Nothing,
 }
 
@@ -163,6 +163,8 @@ impl Detector {
         let by_context = repeats == Repeats::Context && !self.scheme.context_decides();
         self.names.contexts = by_context.then(Distinct::new);
         self.names.all = (repeats == Repeats::Nothing).then_some((0, 0.0));
+        let law = self.scheme.law();
+        self.law = if repeats == Repeats::Nothing { law.with_replacement() } else { law };
         self
     }
 
@@ -349,6 +351,7 @@ impl Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialects::hugging_face::{Seeding, hugging_face};
     use crate::dialects::kgw::kgw;
     use crate::dialects::synthid::{Bits, Score, SynthId};
     use crate::dialects::unigram::Unigram;
@@ -475,6 +478,49 @@ mod tests {
         };
         // Contexts 5, 1, 2, 3; pairs 5-1, 5-2, 5-3, 1-5, 2-5, 3-5.
         assert_eq!([Repeats::Context, Repeats::Observation, Repeats::Nothing].map(count), [4, 6, 9]);
+    }
+
+    /// What does not decide a colour makes no other context: of a window of which one token does, that token alone is
+    /// told apart.
+    #[test]
+    fn contexts_are_those_that_decide() {
+        let skipgram = |name: &str| kgw(7, name.parse().unwrap(), 0.25, 1000).unwrap();
+        // Which token before the judged one decides, and whether the scheme calls itself self-salted.
+        let one_decides: [(Arc<dyn Scheme>, usize, bool); 3] = [
+            (Arc::new(hugging_face(7, Seeding::LeftHash, 4, 0.25, 1000).unwrap()), 1, false),
+            (Arc::new(skipgram("skipgram")), 5, false),
+            // The candidate has no say in the list that judges it.
+            (Arc::new(skipgram("ff-skipgram_prf-3-True")), 2, true),
+        ];
+        let tokens: Vec<TokenId> = noise(2000, 6).iter().map(|token| token % 40).collect();
+        for (scheme, back, salted) in one_decides {
+            let width = scheme.context_width();
+            let different: std::collections::HashSet<TokenId> =
+                (width..tokens.len()).map(|at| tokens[at - back]).collect();
+            let scored = Evidence::of(scheme.clone(), &tokens).scored;
+            assert_eq!(scored, different.len() as u64, "{scheme:?}");
+            let mut observations = Vec::new();
+            scheme.observe(&tokens[..=width], &mut observations);
+            assert!(salted || observations[0].context == scheme.context_name(&tokens[..width]), "{scheme:?}");
+        }
+    }
+
+    /// A word three thousand times is a toss with one list, whose tokens are drawn once each, three thousand with
+    /// independent ones.
+    #[test]
+    fn where_every_position_counts_one_list_is_drawn_from_again_and_again() {
+        let scheme = Arc::new(Unigram::new(0, 0.5, 4096).unwrap());
+        let mut detector = Detector::new(scheme.clone()).repeats(Repeats::Nothing).recording();
+        let is_green = |token: TokenId| Evidence::of(scheme.clone(), &[token]).score == 1.0;
+        let green = (0..).find(|&token| is_green(token)).unwrap();
+        detector.push(&[green; 3000]);
+        let evidence = detector.evidence();
+        assert_eq!((evidence.scored, evidence.score), (3000, 3000.0));
+        assert!((evidence.ln_p / (3000.0 * 0.5f64.ln()) - 1.0).abs() < 1e-12, "{evidence:?}");
+        assert_eq!(evidence.verdict(1e-5), Ok(Verdict::Marked));
+        assert!(crate::windows::ln_p_anywhere(detector.law(), detector.record()).is_finite());
+        let once = Detector::new(scheme.clone()).repeats(Repeats::Nothing).repeats(Repeats::Context);
+        assert_eq!(*once.law(), scheme.law(), "a rule that is changed takes its law with it");
     }
 
     /// p-values of unmarked texts are uniform (or larger, being discrete): checked over many keys.

@@ -31,7 +31,10 @@ pub enum ScoreLaw {
     /// Whole numbers with known probabilities.
     Integer(Arc<Integer>),
     /// The logarithm of a likelihood ratio against a law of marked text: its exponential has mean one.
-    LikelihoodRatio,
+    LikelihoodRatio {
+        /// No score is larger.
+        largest: f64,
+    },
 }
 
 /// A law on the numbers `0, 1, .., n`.
@@ -45,7 +48,10 @@ pub struct Integer {
 
 impl Integer {
     /// The law with these probabilities, which sum to one. A score of 1 is shown as `unit`.
-    pub fn new(probabilities: Vec<f64>, unit: f64) -> Self {
+    pub fn new(mut probabilities: Vec<f64>, unit: f64) -> Self {
+        // The last one is that of the largest score that there is: what no text can reach is told by it.
+        let end = probabilities.iter().rposition(|&p| p > 0.0).map_or(1, |last| last + 1);
+        probabilities.truncate(end);
         Self { probabilities, unit }
     }
 }
@@ -54,6 +60,15 @@ impl ScoreLaw {
     /// The expected score of an observation.
     pub fn mean(&self) -> f64 {
         self.cumulants(0.0)[1]
+    }
+
+    /// The law of an observation where the same one may be drawn twice: where every position of a text counts.
+    #[must_use]
+    pub fn with_replacement(self) -> Self {
+        match self {
+            Self::OneList { population, green } => Self::Green { gamma: green as f64 / population as f64 },
+            law => law,
+        }
     }
 
     /// Whether scores are colours: 1 for green, 0 for red.
@@ -90,7 +105,7 @@ impl ScoreLaw {
                 [0, 1, 2].map(|i| a[i] * first[i] + b[i] * second[i])
             }
             // Not known, but for what makes it a ratio: `K(1) = 0`, and `K <= 0` before it, which is convex.
-            Self::LikelihoodRatio => [0.0, f64::NAN, f64::NAN],
+            Self::LikelihoodRatio { .. } => [0.0, f64::NAN, f64::NAN],
             Self::Integer(ref law) => {
                 // Relative to the end that the tilt favours, so that nothing overflows; one factor a step.
                 let last = law.probabilities.len() - 1;
@@ -116,7 +131,7 @@ impl ScoreLaw {
     /// family of the law. Colours stop short of a mean of 1, where it is infinite.
     pub fn tilt(&self, mean: f64) -> f64 {
         match *self {
-            Self::LikelihoodRatio => 1.0,
+            Self::LikelihoodRatio { .. } => 1.0,
             Self::Green { .. } | Self::OneList { .. } => {
                 let share = self.mean();
                 let mean = mean.min(share + 0.98 * (1.0 - share));
@@ -131,7 +146,7 @@ impl ScoreLaw {
         match *self {
             Self::Exponential => 1.0,
             Self::TwoKeys { share } => 1.0 / share.max(1.0 - share),
-            Self::LikelihoodRatio => 1.0,
+            Self::LikelihoodRatio { .. } => 1.0,
             _ => f64::INFINITY,
         }
     }
@@ -145,7 +160,7 @@ impl ScoreLaw {
         let sum = |t: f64| self.cumulants(t).map(|c| c * n as f64);
         match *self {
             Self::Green { gamma } => binomial::ln_tail(n, s.max(0.0).ceil() as u64, gamma),
-            // Where repeats are counted too, there can be more observations than tokens.
+            // Tokens from outside the vocabulary are observations too.
             Self::OneList { population, green } if n > population => {
                 binomial::ln_tail(n, s.max(0.0).ceil() as u64, green as f64 / population as f64)
             }
@@ -154,7 +169,7 @@ impl ScoreLaw {
             }
             Self::Exponential => gamma::ln_tail(n, s),
             // Markov's inequality on the product of the ratios.
-            Self::LikelihoodRatio => -s.max(0.0),
+            Self::LikelihoodRatio { .. } => -s.max(0.0),
             Self::TwoKeys { .. } if s <= 0.0 => 0.0,
             Self::TwoKeys { .. } => saddlepoint::ln_tail(sum, self.end(), Support::Real, s),
             Self::Integer(ref law) => {
@@ -175,16 +190,18 @@ impl ScoreLaw {
 
     /// The least `ln p` that `n` observations can have.
     pub fn ln_least(&self, n: u64) -> f64 {
+        if n == 0 {
+            return 0.0;
+        }
         match *self {
             Self::Green { gamma } => n as f64 * ln(gamma),
             Self::OneList { population, green } => {
                 hypergeometric::ln_tail(population, green, n.min(population), n.min(green))
             }
             Self::Integer(ref law) => n as f64 * ln(law.probabilities[law.probabilities.len() - 1]),
+            Self::LikelihoodRatio { largest } => -(n as f64 * largest.max(0.0)),
             // A uniform number has at least 24 bits.
-            Self::Exponential | Self::TwoKeys { .. } | Self::LikelihoodRatio => {
-                n as f64 * -24.0 * std::f64::consts::LN_2
-            }
+            Self::Exponential | Self::TwoKeys { .. } => n as f64 * -24.0 * std::f64::consts::LN_2,
         }
     }
 }
@@ -259,6 +276,24 @@ mod tests {
                     let got = law.ln_tail(n, s);
                     assert!((got - tail.ln()).abs() < 0.02, "{share} {n} {z}: {got} {}", tail.ln());
                 }
+            }
+        }
+    }
+
+    /// No text can have less than the least, and one with the largest scores alone has it.
+    #[test]
+    fn the_least_is_that_of_the_largest_scores() {
+        let laws = [
+            (ScoreLaw::Green { gamma: 0.25 }, 1.0),
+            (ScoreLaw::OneList { population: 100, green: 40 }, 1.0),
+            (ScoreLaw::Integer(Arc::new(Integer::new(vec![0.5, 0.0, 0.3, 0.2, 0.0, 0.0], 1.0))), 3.0),
+            (ScoreLaw::LikelihoodRatio { largest: 0.25 }, 0.25),
+        ];
+        for (law, largest) in laws {
+            assert_eq!(law.ln_least(0), 0.0, "{law:?}");
+            for n in [1, 2, 30] {
+                let (least, tail) = (law.ln_least(n), law.ln_tail(n, largest * n as f64));
+                assert!(least.is_finite() && (least - tail).abs() < 1e-9, "{law:?} {n}: {least} {tail}");
             }
         }
     }

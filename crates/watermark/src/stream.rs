@@ -66,7 +66,7 @@ impl Wealth {
         let [_, mean, variance] = law.cumulants(0.0);
         let bet = |tilt: f64| [tilt, law.cumulants(tilt)[0], 0.0];
         let bets = match law {
-            ScoreLaw::LikelihoodRatio => vec![bet(1.0)],
+            ScoreLaw::LikelihoodRatio { .. } => vec![bet(1.0)],
             _ => STRENGTHS.map(|s| bet(law.tilt(mean + s * variance.sqrt()))).to_vec(),
         };
         Self { bets, observations: 0, most: 0.0 }

@@ -46,8 +46,13 @@ pub enum Weighting {
 
 /// `z = (1 - gamma)(a - 1) / (1 + (a - 1) gamma)` with `a = e^delta` (Kirchenbauer et al. 2023, definition 4.1).
 pub fn spike_modulus(gamma: f64, delta: f64) -> f64 {
-    let a = exp_m1(delta);
-    (1.0 - gamma) * a / (1.0 + a * gamma)
+    (1.0 - gamma) * -exp_m1(-delta) / mean_gain(gamma, delta)
+}
+
+/// `(1 + (a - 1) gamma) / a` with `a = e^delta`: how a mark scales a law that is green at its mean, over how it scales
+/// a green token. By `e^-delta`, which never overflows: a bias over a low temperature is as large as one likes.
+fn mean_gain(gamma: f64, delta: f64) -> f64 {
+    exp(-delta) - gamma * exp_m1(-delta)
 }
 
 impl Surprise {
@@ -67,9 +72,9 @@ impl Weighting {
             Self::Ewd => ((at.spike_entropy - least_spike) / (1.0 - least_spike)).clamp(0.0, 1.0),
             Self::LikelihoodRatio { delta } => {
                 // ln P(token | green) - ln P(token | red), the rest of the law being green at its mean.
-                let (p, gain) = (at.probability.clamp(0.0, 1.0), exp(delta));
-                let rest = (1.0 - p) * (1.0 + gamma * exp_m1(delta));
-                let ratio = delta + ln((p + rest) / (p * gain + rest));
+                let p = at.probability.clamp(0.0, 1.0);
+                let rest = (1.0 - p) * mean_gain(gamma, delta);
+                let ratio = delta + ln((p * exp(-delta) + rest) / (p + rest));
                 (ratio / delta).clamp(0.0, 1.0)
             }
         }
@@ -80,14 +85,14 @@ impl Weighting {
 /// green one under a bias `delta`, if the ways are equally probable and each is green with probability `gamma`. 1 where
 /// there are very many, and 0 for one.
 pub fn weight_of_ways(gamma: f64, delta: f64, ways: u32) -> f64 {
-    let (n, gain) = (f64::from(ways), exp(delta));
+    let (n, loss) = (f64::from(ways), exp(-delta));
     // The probability of a green token, over the number of ways that are green.
     let mut share = 0.0;
     let mut greens = exp(n * ln(1.0 - gamma));
-    for green in 0..=ways {
-        let k = f64::from(green);
-        share += greens * k * gain / (n - k + k * gain);
-        greens *= (n - k) / (k + 1.0) * gamma / (1.0 - gamma);
+    for green in 0..ways {
+        greens *= (n - f64::from(green)) / (f64::from(green) + 1.0) * gamma / (1.0 - gamma);
+        let k = f64::from(green) + 1.0;
+        share += greens * k / ((n - k) * loss + k);
     }
     let ratio = ln(share * (1.0 - gamma) / (gamma * (1.0 - share)));
     (ratio / delta).clamp(0.0, 1.0)
@@ -127,7 +132,7 @@ pub fn expected(
     delta: f64,
 ) -> Option<Evidence> {
     let &ScoreLaw::Green { gamma } = law else { return None };
-    let share = gamma * exp(delta) / (1.0 + gamma * exp_m1(delta));
+    let share = gamma / mean_gain(gamma, delta);
     let least_spike = least_spike(surprises);
     let places = surprises
         .iter()
@@ -271,6 +276,67 @@ mod tests {
             assert!(gaps[0] < 1e-9 && (delta > 2.0 || gaps[4] < 0.05), "{gaps:?}");
         }
         assert!(expected(&ScoreLaw::Exponential, &[], &[], Weighting::Ewd, 1.0).is_none());
+    }
+
+    /// With the bias over a low temperature the open places count in full, and those that are certain not at all: at
+    /// every such temperature, and for hard lists too.
+    #[test]
+    fn low_temperatures_overflow_nothing() {
+        let law = ScoreLaw::Green { gamma: 0.25 };
+        let hard = 10.0;
+        for delta in [2.0, hard, 100.0] {
+            let of = |temperature: f64| {
+                let (bias, modulus) = (delta / temperature, spike_modulus(0.25, delta / temperature));
+                let place = |i: u32| {
+                    let open = uniform(i, 9) < 0.5;
+                    let p = if open { vec![0.1; 10] } else { vec![1.0] };
+                    let green = uniform(i, 10) < if open { 0.9 } else { 0.25 };
+                    let mark = Mark::Counted { green, score: f32::from(u8::from(green)) };
+                    (mark, Surprise::new(&p, 0, modulus))
+                };
+                let (marks, surprises): (Vec<_>, Vec<_>) = (0..100).map(place).unzip();
+                assert!(surprises.iter().all(|at| at.spike_entropy.is_finite()));
+                let weightings = [Weighting::LikelihoodRatio { delta: bias }, Weighting::Ewd];
+                let found = weightings.map(|by| evidence(&law, &marks, &surprises, by).unwrap());
+                let expected = expected(&law, &marks, &surprises, Weighting::Sweet(0.5), bias).unwrap();
+                let open = surprises.iter().filter(|at| at.entropy > 0.5).count() as u64;
+                assert_eq!(found.map(|evidence| evidence.scored), [open; 2], "{delta} at {temperature}");
+                (found.map(|evidence| evidence.ln_p), expected.score)
+            };
+            let ([ratio, ewd], least) = of(0.05);
+            assert!(ratio < -20.0 && ewd < -20.0 && least > 10.0, "{ratio} {ewd} {least}");
+            for temperature in [0.014, 0.003, 0.002, 0.001, 1e-6] {
+                let ([low_ratio, low_ewd], low_least) = of(temperature);
+                assert!((low_ratio / ratio - 1.0).abs() < 0.05, "{delta} at {temperature}: {low_ratio} {ratio}");
+                assert!((low_ewd / ewd - 1.0).abs() < 0.05, "{delta} at {temperature}: {low_ewd} {ewd}");
+                assert!((low_least / least - 1.0).abs() < 1e-6, "{delta} at {temperature}: {low_least} {least}");
+            }
+        }
+        for ways in [1, 2, 10, 64] {
+            let [usual, strong] = [100.0, 800.0].map(|delta| delta * weight_of_ways(0.25, delta, ways));
+            assert!((usual - strong).abs() < 1e-6, "{ways}: the ratio has a limit: {usual} {strong}");
+        }
+    }
+
+    /// The bias by its exponential, as it is defined, where that is a number.
+    #[test]
+    fn usual_weights_are_their_definition() {
+        for delta in [0.1, 1.0, 2.0, 10.0, 100.0] {
+            let gain = f64::exp(delta);
+            for gamma in [0.25, 0.5] {
+                let modulus = (1.0 - gamma) * (gain - 1.0) / (1.0 + (gain - 1.0) * gamma);
+                assert!((spike_modulus(gamma, delta) / modulus - 1.0).abs() < 1e-12, "{gamma} {delta}");
+                for p in [0.0, 0.01, 0.3, 0.9, 0.999, 1.0] {
+                    let at = Surprise { probability: p, entropy: 1.0, spike_entropy: 0.5 };
+                    let rest = (1.0 - p) * (1.0 + gamma * (gain - 1.0));
+                    // A green token, over a red one.
+                    let ratio = (p * gain / (p * gain + rest) / (p / (p + rest))).ln();
+                    let weight = Weighting::LikelihoodRatio { delta }.weight(gamma, 0.0, &at);
+                    let expected = if p == 0.0 { 1.0 } else { ratio / delta };
+                    assert!((weight - expected).abs() < 1e-9, "{gamma} {delta} {p}: {weight} {expected}");
+                }
+            }
+        }
     }
 
     #[test]

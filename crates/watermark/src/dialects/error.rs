@@ -46,6 +46,17 @@ pub enum BadSynthId {
     /// A strange length of the n-grams.
     #[error("ngram_len is {0}, but must be 2 to {most}", most = MAX_CONTEXT + 1)]
     Ngram(usize),
+    /// Equal keys, whose layers are one layer counted twice.
+    #[error(
+        "keys {first} and {second} are the same number, and with the hash equal keys give equal bits, so that no p-value \
+         would hold: give keys that are all different"
+    )]
+    Repeated {
+        /// The place of the first, from 1.
+        first: usize,
+        /// That of its repeat.
+        second: usize,
+    },
     /// The parameters do not fit the keys.
     #[error(
         "the Bayesian score needs one beta and one row of as many deltas for each of {0} keys, and a prior between 0 and 1"

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
 
+use super::deciders::Deciders;
 use super::error::BadDialect;
 use super::kgw::{BadSplit, DEFAULT_HASH_KEY, TABLE_SIZE, fixed_table, modulo};
 use super::permutation::Permutation;
@@ -103,6 +104,13 @@ impl Seed for Seeds {
         match self.seeding {
             Seeding::LeftHash => SelfSalt::No,
             Seeding::SelfHash => SelfSalt::Best(CANDIDATES),
+        }
+    }
+
+    fn deciders(&self) -> Deciders {
+        match self.seeding {
+            Seeding::LeftHash => Deciders::Last,
+            Seeding::SelfHash => Deciders::All,
         }
     }
 

@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use verdigris_logits::TokenId;
 use zeroize::Zeroizing;
 
+use super::deciders::Deciders;
 use super::error::BadDialect;
 use super::spec::{Secret, Spec};
 
@@ -220,6 +221,10 @@ impl Seed for Seeds {
         if self.scheme.self_salt { SelfSalt::Best(CANDIDATES) } else { SelfSalt::No }
     }
 
+    fn deciders(&self) -> Deciders {
+        self.scheme.deciders()
+    }
+
     fn seed(&self, context: &[TokenId], token: TokenId) -> u64 {
         modulo(self.scheme.value(*self.key, context, token, table_hash, Width::Python))
     }
@@ -233,6 +238,24 @@ pub(crate) enum Width {
 }
 
 impl SeedingScheme {
+    /// Which of the tokens that the function sees decide what it gives.
+    pub(crate) fn deciders(self) -> Deciders {
+        match self.prf {
+            Prf::Skipgram => Deciders::First,
+            Prf::AnchoredSkipgram => Deciders::Ends,
+            Prf::SimpleSkip => Deciders::EverySecond,
+            // Where the least of several hashes decides, any of them can be it.
+            Prf::Multiplicative
+            | Prf::Additive
+            | Prf::Minfunc
+            | Prf::Minhash
+            | Prf::AnchoredMinhash
+            | Prf::Minskipgram
+            | Prf::Noncomm
+            | Prf::Position => Deciders::All,
+        }
+    }
+
     /// What the function gives for a context and, if it is self-salted, the judged token.
     pub(crate) fn value(self, key: u64, context: &[TokenId], token: TokenId, hash: HashInt, width: Width) -> i128 {
         let mut tokens = [0i64; MAX_CONTEXT];
@@ -373,6 +396,31 @@ mod tests {
             assert_eq!(HEXLOWER.encode(&digest.finalize()), case.sha3_256, "V = {}", case.vocabulary);
         }
         assert!(memberships >= 1_000_000, "{memberships}");
+    }
+
+    /// By trying: a token whose change never changes the seed has no say, and one whose change does has one.
+    #[test]
+    fn contexts_are_named_by_the_tokens_that_decide() {
+        for (name, prf) in PRFS {
+            for (width, self_salt) in [(5, false), (5, true), (4, true), (2, false), (2, true)] {
+                let seeds = Seeds { scheme: SeedingScheme { prf, width, self_salt }, key: Zeroizing::new(15_485_863) };
+                let seed = |window: &[TokenId]| {
+                    let (context, token) = window.split_at(seeds.context_width());
+                    seeds.seed(context, token.first().copied().unwrap_or(0))
+                };
+                for place in 0..width {
+                    let (mut seed_changes, mut name_changes) = (false, false);
+                    for i in 0..60 {
+                        let window: Vec<TokenId> = (0..5).map(|j| 1000 + 7919 * i + 104_729 * j).take(width).collect();
+                        let mut other = window.clone();
+                        other[place] = 3 + 31 * i;
+                        seed_changes |= seed(&window) != seed(&other);
+                        name_changes |= seeds.deciders().name(&window) != seeds.deciders().name(&other);
+                    }
+                    assert_eq!(name_changes, seed_changes, "{name} over {width}, {self_salt}: token {place}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -15,7 +15,8 @@
 //! | [`three_bricks`] | Three Bricks: colours and Gumbel scores out of one seed |
 //!
 //! Each file has the parameters of its dialect and what they mean (`spec`). Shared are `seeded` (a context becomes a
-//! seed, a seed a list), `gumbel` (noise that is added to logits), and [`error`] (why parameters make no scheme).
+//! seed, a seed a list), `deciders` (which tokens of a context do), `gumbel` (noise that is added to logits), and
+//! [`error`] (why parameters make no scheme).
 
 pub mod error;
 pub mod hugging_face;
@@ -30,6 +31,7 @@ pub mod three_bricks;
 pub mod unigram;
 pub mod vllm;
 
+mod deciders;
 #[cfg(test)]
 mod golden;
 mod gumbel;

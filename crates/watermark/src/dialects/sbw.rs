@@ -17,6 +17,7 @@ use verdigris_kernels::philox;
 use verdigris_logits::{TokenId, TokenSet};
 use zeroize::Zeroizing;
 
+use super::deciders::Deciders;
 use super::error::BadDialect;
 use super::kgw::{BadSplit, DEFAULT_HASH_KEY, Prf, SeedingScheme, Width};
 use super::seeded::{List, Seed, Seeded, SelfSalt};
@@ -135,6 +136,10 @@ impl Seed for Seeds {
             Seeding::SelfHash => SelfSalt::Best(40),
             Seeding::SelfHashFullVocab => SelfSalt::All,
         }
+    }
+
+    fn deciders(&self) -> Deciders {
+        self.scheme.deciders()
     }
 
     fn seed(&self, context: &[TokenId], token: TokenId) -> u64 {

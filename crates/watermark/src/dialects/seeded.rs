@@ -5,6 +5,7 @@ use std::fmt::Debug;
 
 use verdigris_logits::{Row, TokenId, TokenSet};
 
+use super::deciders::Deciders;
 use crate::scheme::{Observation, Scheme, mark_list, mix, name};
 use crate::score_law::ScoreLaw;
 use crate::strength::Strength;
@@ -17,6 +18,11 @@ pub(crate) trait Seed: Send + Sync + Debug {
     /// Whether the judged token takes part too.
     fn self_salt(&self) -> SelfSalt {
         SelfSalt::No
+    }
+
+    /// Which tokens decide the seed: of the context and, where the scheme is self-salted, the judged token after it.
+    fn deciders(&self) -> Deciders {
+        Deciders::All
     }
 
     /// The seed for a context of [`Seed::context_width`] tokens and, where the scheme is self-salted, the judged
@@ -112,7 +118,7 @@ impl<S: Seed, L: List> Scheme for Seeded<S, L> {
         if tokens.len() <= width {
             return;
         }
-        let salted = self.seed.self_salt() != SelfSalt::No;
+        let (salted, deciders) = (self.seed.self_salt() != SelfSalt::No, self.seed.deciders());
         SPACE.with_borrow_mut(|Space { questions, green, .. }| {
             questions.clear();
             questions.extend(tokens.windows(width + 1).map(|window| {
@@ -123,13 +129,20 @@ impl<S: Seed, L: List> Scheme for Seeded<S, L> {
             out.extend(tokens.windows(width + 1).zip(&*questions).zip(&*green).map(
                 |((window, &(seed, token)), &green)| {
                     let identity = mix(mix(seed) ^ u64::from(token));
-                    // A self-salted position whose candidate is another one is another observation: all its tokens
-                    // count.
-                    let context = if salted { name(window) } else { name(&window[..width]) };
+                    // A self-salted position whose candidate is another one is another observation, if the candidate
+                    // has a say.
+                    let context = deciders.name(if salted { window } else { &window[..width] });
                     Observation { context, identity, score: f32::from(u8::from(green)) }
                 },
             ));
         });
+    }
+
+    fn context_name(&self, context: &[TokenId]) -> u64 {
+        match self.seed.self_salt() {
+            SelfSalt::No => self.seed.deciders().name(context),
+            SelfSalt::Best(_) | SelfSalt::All => name(context),
+        }
     }
 
     fn mark(&self, context: &[TokenId], strength: Strength, row: &mut Row) {

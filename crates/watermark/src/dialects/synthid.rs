@@ -6,7 +6,8 @@
 //! `acc(h, d) = (h + d) * 6364136223846793005 + 1`.
 //!
 //! In the table dialect all bits of an n-gram follow from the low 16 bits of its hash. So there are 65,536 observations
-//! and no more: each is counted once, and the law of its score is known by looking at all of them.
+//! and no more: each is counted once, and the law of its score is known by looking at all of them. With the hash, bits
+//! of different keys are independent, and those of equal keys are equal: so its keys must all be different.
 
 use super::error::BadDialect;
 pub use super::error::{BadSynthId, MAX_DEPTH};
@@ -122,6 +123,8 @@ pub struct SynthId {
     start: u64,
     width: usize,
     score: Score,
+    /// The logarithm of the mean that ratios of the Bayesian score have before it is taken off; 0 for other scores.
+    ln_mean: f64,
     law: ScoreLaw,
     vocabulary: usize,
 }
@@ -137,7 +140,8 @@ impl SynthId {
     /// The scheme of some keys over n-grams of `ngram_len` tokens, the last of which is the judged one.
     ///
     /// # Errors
-    /// [`BadSynthId`] says which parameter is out of range or does not fit the keys.
+    /// [`BadSynthId`] says which parameter is out of range or does not fit the keys, and which keys are equal where
+    /// none may be.
     pub fn new(
         keys: &[i64],
         bits: Bits,
@@ -152,6 +156,12 @@ impl SynthId {
         if !(2..=MAX_CONTEXT + 1).contains(&ngram_len) {
             return Err(BadSynthId::Ngram(ngram_len));
         }
+        let before = |i: usize| keys[..i].iter().position(|key| *key == keys[i]);
+        if bits == Bits::Hash
+            && let Some((first, second)) = (1..depth).find_map(|i| before(i).map(|first| (first, i)))
+        {
+            return Err(BadSynthId::Repeated { first: first + 1, second: second + 1 });
+        }
         if let Score::Bayesian(Bayesian { prior, beta, delta }) = &score {
             let finite = |row: &Vec<f64>| row.len() == depth && row.iter().all(|x| x.is_finite());
             let fits = finite(beta) && delta.len() == depth && delta.iter().all(finite);
@@ -164,9 +174,12 @@ impl SynthId {
             Bits::Hash => (Arc::new([]), initial_value(keys)),
         };
         let keys = Zeroizing::new(keys.iter().map(|&key| key as u64).collect());
-        let law = ScoreLaw::Exponential;
-        let mut scheme = Self { keys, bits, table, start, width: ngram_len - 1, score, law, vocabulary };
-        scheme.law = scheme.law_of_a_score();
+        let (width, ln_mean, law) = (ngram_len - 1, 0.0, ScoreLaw::Exponential);
+        let mut scheme = Self { keys, bits, table, start, width, score, ln_mean, law, vocabulary };
+        (scheme.ln_mean, scheme.law) = match &scheme.score {
+            Score::Bayesian(model) => scheme.law_of_a_ratio(model),
+            Score::Mean | Score::WeightedMean => (0.0, scheme.law_of_a_sum()),
+        };
         Ok(scheme)
     }
 
@@ -207,14 +220,27 @@ impl SynthId {
             Score::WeightedMean => {
                 (0..self.keys.len()).filter(|l| g >> l & 1 == 1).map(|l| self.weight(l)).sum::<u32>() as f32
             }
-            Score::Bayesian(model) => model.log_likelihood_ratio(g) as f32,
+            Score::Bayesian(model) => (ln(model.likelihood_ratio(g)) - self.ln_mean) as f32,
         }
     }
 
-    fn law_of_a_score(&self) -> ScoreLaw {
-        if let Score::Bayesian(_) = self.score {
-            return ScoreLaw::LikelihoodRatio;
-        }
+    /// The logarithm of the mean that ratios have in unmarked text, and the law of a score without it: then its
+    /// exponential has mean one, on which p-values rest. The bits of the table are no tosses of a coin, so that there
+    /// the mean of the ratios is another.
+    fn law_of_a_ratio(&self, model: &Bayesian) -> (f64, ScoreLaw) {
+        let (mean, largest) = match self.bits {
+            Bits::Table => {
+                let ratios = (0..TABLE as u64).map(|h| model.likelihood_ratio(self.g_values(h)));
+                let (sum, largest) = ratios.fold((0.0, 0.0), |(sum, most), ratio: f64| (sum + ratio, ratio.max(most)));
+                (sum / TABLE as f64, largest)
+            }
+            Bits::Hash => (1.0, model.bound()),
+        };
+        // Rounded as scores are.
+        (ln(mean), ScoreLaw::LikelihoodRatio { largest: f64::from((ln(largest) - ln(mean)) as f32) })
+    }
+
+    fn law_of_a_sum(&self) -> ScoreLaw {
         let depth = self.keys.len();
         let total: u32 = (0..depth).map(|layer| self.weight(layer)).sum();
         let mut law = vec![0.0; total as usize + 1];
@@ -300,19 +326,33 @@ impl Scheme for SynthId {
 }
 
 impl Bayesian {
-    /// `ln P(g | marked) - ln P(g | not marked)` of one token. In each layer the two probabilities of a bit sum to
-    /// one, so the ratio has mean one in unmarked text, and its product over a text is rarely large.
-    fn log_likelihood_ratio(&self, g: u64) -> f64 {
+    /// `P(g | marked) / P(g | not marked)` of one token. In each layer the two probabilities of a bit sum to one, so
+    /// the ratio has mean one over independent bits, and its product over a text is rarely large.
+    fn likelihood_ratio(&self, g: u64) -> f64 {
         let bit = |l: usize| (g >> l & 1) as f64;
         (0..self.beta.len())
             .map(|layer| {
                 let latent = self.beta[layer] + (0..layer).map(|j| self.delta[layer][j] * bit(j)).sum::<f64>();
-                let two = 1.0 / (1.0 + exp(-latent));
+                let two = sigmoid(latent);
                 // P(g | marked) = ((g + 1/2) two + 1 - two) / 2, against 1/2.
-                ln((bit(layer) + 0.5) * two + 1.0 - two)
+                (bit(layer) + 0.5) * two + 1.0 - two
             })
-            .sum()
+            .product()
     }
+
+    /// No ratio is larger: that of a token whose every bit is one, under the most favourable of bits before each.
+    fn bound(&self) -> f64 {
+        (0..self.beta.len())
+            .map(|layer| {
+                let favourable = self.delta[layer][..layer].iter().map(|delta| delta.max(0.0));
+                1.0 + 0.5 * sigmoid(self.beta[layer] + favourable.sum::<f64>())
+            })
+            .product()
+    }
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + exp(-x))
 }
 
 fn pack(states: &[u64], bit: impl Fn(u64) -> u64) -> u64 {
@@ -340,6 +380,7 @@ fn initial_value(keys: &[i64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Evidence, Verdict};
 
     fn examples() -> [i64; 30] {
         EXAMPLE_KEYS.map(|key| key as i64)
@@ -381,8 +422,70 @@ mod tests {
     fn a_likelihood_ratio_has_mean_one_without_a_mark() {
         let delta = (0..6).map(|l| (0..6).map(|j| (l * j) as f64 / 9.0 - 0.4).collect()).collect();
         let model = Bayesian { prior: 0.5, beta: vec![0.3, -1.0, 2.0, 0.0, 0.7, -0.2], delta };
-        let mean: f64 = (0..64).map(|g| model.log_likelihood_ratio(g).exp() / 64.0).sum();
+        let mean: f64 = (0..64).map(|g| model.likelihood_ratio(g) / 64.0).sum();
         assert!((mean - 1.0).abs() < 1e-12, "{mean}");
+        let largest = (0..64).map(|g| model.likelihood_ratio(g)).fold(0.0, f64::max);
+        assert!((largest..1.2 * largest).contains(&model.bound()), "{largest} {}", model.bound());
+    }
+
+    fn bayesian(beta: Vec<f64>) -> Score {
+        let delta = vec![vec![0.0; beta.len()]; beta.len()];
+        Score::Bayesian(Bayesian { prior: 0.5, beta, delta })
+    }
+
+    /// Over all that the table can give, equal keys included: what e-values and Markov's inequality rest on.
+    #[test]
+    fn scores_over_the_table_have_mean_one_and_the_largest_that_is_said() {
+        for keys in [&examples()[..], &examples()[..6], &[7, 7, 7], &[1, 2, 3, 4, 5]] {
+            for beta in [-3.0, 1.0, 4.0] {
+                let score = bayesian(vec![beta; keys.len()]);
+                let scheme = SynthId::new(keys, Bits::Table, 5, score, 1000).unwrap();
+                let scores = || (0..TABLE as u64).map(|h| f64::from(scheme.score(scheme.g_values(h))));
+                let mean = scores().map(f64::exp).sum::<f64>() / TABLE as f64;
+                assert!((mean - 1.0).abs() < 1e-6, "{} keys, {beta}: {mean}", keys.len());
+                let largest = scores().fold(f64::NEG_INFINITY, f64::max);
+                assert_eq!(scheme.law(), ScoreLaw::LikelihoodRatio { largest });
+            }
+        }
+    }
+
+    /// Equal keys give equal layers, and a sum of those has another law than that of independent ones.
+    #[test]
+    fn keys_of_the_hash_are_all_different() {
+        let new = |keys: &[i64], bits, score| SynthId::new(keys, bits, 5, score, 1000).map(|_| ());
+        for score in [Score::Mean, Score::WeightedMean, bayesian(vec![0.0; 4])] {
+            let repeated = new(&[5, 8, 3, 8], Bits::Hash, score.clone());
+            assert_eq!(repeated, Err(BadSynthId::Repeated { first: 2, second: 4 }));
+            assert_eq!(new(&[5, 8, 3, 9], Bits::Hash, score.clone()), Ok(()));
+            assert_eq!(new(&[5, 8, 3, 8], Bits::Table, score), Ok(()), "the table's law is taken from its bits");
+        }
+        let said = new(&[5; 30], Bits::Hash, Score::Mean).unwrap_err().to_string();
+        assert!(said.contains("keys 1 and 2 are the same") && said.contains("all different"), "{said}");
+    }
+
+    /// A text that could not be proved with the largest scores is no text without a mark.
+    #[test]
+    fn short_texts_are_undecided() {
+        let three = &examples()[..3];
+        for (bits, score, n) in [
+            (Bits::Table, Score::WeightedMean, 0),
+            (Bits::Table, Score::Mean, 2),
+            (Bits::Table, Score::WeightedMean, 2),
+            (Bits::Hash, Score::WeightedMean, 2),
+            (Bits::Table, bayesian(vec![-3.0; 3]), 2),
+            (Bits::Hash, bayesian(vec![-3.0; 3]), 2),
+            (Bits::Hash, bayesian(vec![-3.0; 3]), 0),
+        ] {
+            let scheme: Arc<dyn Scheme> = Arc::new(SynthId::new(three, bits, 5, score, 1000).unwrap());
+            let tokens: Vec<TokenId> = (0..4 + n).collect();
+            let short = Evidence::of(scheme.clone(), &tokens).verdict(1e-5).unwrap_err();
+            assert_eq!(short.scored, u64::from(n), "{scheme:?}");
+            // So many of the largest scores are enough, and one less is not.
+            let (law, needed) = (scheme.law(), short.needed);
+            assert!(law.ln_least(needed) <= 1e-5f64.ln() && law.ln_least(needed - 1) > 1e-5f64.ln(), "{needed}");
+            let long: Vec<TokenId> = (0..1000).collect();
+            assert_eq!(Evidence::of(scheme, &long).verdict(1e-5), Ok(Verdict::NotMarked));
+        }
     }
 
     #[test]

@@ -319,7 +319,8 @@ mod tests {
         ) {
             let Ok(vocabulary) = VocabularyId::new(size, names.0.clone()) else { return Ok(()) };
             let vocabulary = vocabulary.with_model(&names.2);
-            let secret: Vec<u8> = (0..bytes).map(|i| i as u8 ^ 0x5a).collect();
+            // No two of its numbers are the same.
+            let secret: Vec<u8> = (0..bytes).map(|i| (i + i / 256) as u8 ^ 0x5a).collect();
             let first = jiff::civil::date(2026, 1, 1);
             let after = |n: i16| first.checked_add(jiff::Span::new().days(n)).unwrap().to_string();
             let day = |n: Option<i16>| n.map(after);
@@ -418,6 +419,22 @@ mod tests {
         }
         let shown = format!("{:?}", Key::parse(good.as_bytes()).unwrap());
         assert!(shown.contains("redacted") && !shown.contains(&secret[..8]), "{shown}");
+    }
+
+    /// A file of numbers that no p-value could count, which nobody but a person or another program can have written.
+    #[test]
+    fn a_file_whose_keys_repeat_is_refused() {
+        let table = synthid::Parameters { bits: Bits::Table, ngram_len: 5, score: Score::Mean };
+        let key = Key::new(vec![0xab; 24], "k", Dialect::Synthid(table), None, vocabulary()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.key");
+        key.save(&path).unwrap();
+        assert!(Key::load(&path).is_ok(), "the table may have them");
+        let hash = text(&key).replace("\"table\"", "\"hash\"");
+        std::fs::write(&path, &hash).unwrap();
+        let said = Key::load(&path).unwrap_err().to_string();
+        assert!(said.contains("a.key") && said.contains("keys 1 and 2 are the same number"), "{said}");
+        assert!(said.contains("give keys that are all different") && !said.contains("abab"), "{said}");
     }
 
     /// A key that was damaged finds nothing, which looks like a text without a mark.

@@ -405,7 +405,7 @@ mod tests {
         assert!(!key("a").marks_as(&key("a").with_gamma(0.5).unwrap()));
         let synthid = |id| {
             let dialect = Dialect::Synthid(synthid::Parameters { bits: Bits::Hash, ngram_len: 5, score: Score::Mean });
-            Key::new(vec![3; 80], id, dialect, None, vocabulary()).unwrap()
+            Key::new((0..80).collect::<Vec<_>>(), id, dialect, None, vocabulary()).unwrap()
         };
         assert!(synthid("a").marks_as(&synthid("b")), "the name of another system's key is ours alone");
     }
