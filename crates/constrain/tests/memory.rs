@@ -122,6 +122,115 @@ fn many_walks_for_one_mask_are_given_up_too() {
     assert!(many.goes_on(many.next(inside(&many), b"cd\"}")), "what is asked in other ways is still answered");
 }
 
+/// Such strings beside properties that are no work.
+fn with_much_work() -> serde_json::Value {
+    let code = (0..3000).map(|i| json!({"type": "string", "pattern": "^([a-z][a-z])*$", "maxLength": 1000 + i}));
+    json!({"properties": {"name": {"type": "string"}, "code": {"anyOf": code.collect::<Vec<_>>()},
+        "ship": {"enum": ["sloop", "brig"]}, "year": {"type": "integer"}}})
+}
+
+/// Texts that could not be followed say so, and say nothing of others.
+#[test]
+fn what_is_too_much_for_one_text_is_nothing_to_another() {
+    let tokens = |text: &str| LEXICON.tokenizer().encode(text).unwrap();
+    let [short, long] = [r#"{"name":"x","ship":"brig","year":1851}"#, r#"{"name":"x","code":"abcd"}"#].map(tokens);
+    let constraint = || Constraint::json_schema(&LEXICON, &with_much_work(), Style::default()).unwrap();
+    let alone = constraint().choices(b"", &short).unwrap();
+    let both = constraint();
+    for _ in 0..2 {
+        let departure = both.choices(b"", &long).unwrap_err();
+        assert_eq!(departure.explanation.over_budget, Some(OverBudget::Work { path: "#/properties/code".into() }));
+        let said = departure.to_string();
+        assert!(said.contains("the form cannot be followed from byte ") && said.contains("too much work"), "{said}");
+        assert_eq!(both.choices(b"", &short).unwrap(), alone);
+    }
+    assert!(alone.contains(&1) && alone.iter().any(|&ways| ways > 1), "{alone:?}");
+    // Nor where texts are written: one that cannot go on leaves the masks of others as they are.
+    let (mut row, mut dead) = (Row::default(), both.start(&[]));
+    let mut allowed = |state: &_| {
+        row.load(&[0.0; 4096]);
+        both.apply(state, &mut row);
+        row.logits().iter().filter(|logit| logit.is_finite()).count()
+    };
+    for token in tokens(r#"{"name":"x","code":"ab"#) {
+        both.advance(&mut dead, token);
+    }
+    assert_eq!(allowed(&dead), 0);
+    assert_eq!(both.fault(), Some(OverBudget::Work { path: "#/properties/code".into() }));
+    let mut state = both.start(&[]);
+    for &token in &short {
+        assert!(allowed(&state) > 0);
+        both.advance(&mut state, token);
+    }
+}
+
+/// What a mask costs does not depend on which of its parts are known.
+#[test]
+fn what_is_known_already_is_paid_for() {
+    let machine = |schema: &serde_json::Value| {
+        Machine::new(Grammar::json_schema(schema, Style::default()).unwrap(), LEXICON.index().clone())
+    };
+    let schema = with_much_work();
+    let places = [r#"{"code":"ab"#, r#"{"name":"x","code":"ab"#, r#"{"name":"y","code":"abcd"#];
+    let one = machine(&schema);
+    for _ in 0..3 {
+        for place in places {
+            let state = one.next(one.start(), place.as_bytes());
+            assert!(one.mask(state).tokens.is_empty() && one.fault_at(state).is_some(), "{place}");
+        }
+    }
+    // Fewer are not too much, however often their parts come.
+    let mut fewer = schema.clone();
+    fewer["properties"]["code"]["anyOf"].as_array_mut().unwrap().truncate(300);
+    let one = machine(&fewer);
+    for place in places {
+        let fresh = machine(&fewer);
+        let [warm, cold] = [&one, &fresh].map(|machine| machine.next(machine.start(), place.as_bytes()));
+        assert_eq!(one.mask(warm), fresh.mask(cold), "{place}");
+        assert!(one.fault_at(warm).is_none() && !one.mask(warm).tokens.is_empty(), "{place}");
+    }
+}
+
+/// The states of texts are those of all of a machine: a text that would have room by itself is read by itself.
+#[test]
+fn a_text_is_read_whatever_others_have_left_of_the_memory() {
+    const BYTES: usize = 8 << 20;
+    let schema = json!({"type": "array", "items": {"type": "integer"}, "uniqueItems": true});
+    let constraint = || {
+        let constraint = Constraint::json_schema(&LEXICON, &schema, Style::default()).unwrap();
+        constraint.with_memory(BYTES).with_text_memory(BYTES)
+    };
+    let tokens = |begin: u32, count: u32| {
+        let numbers: Vec<String> = (begin..begin + count).map(|i| (i * 7919 % 100_000).to_string()).collect();
+        LEXICON.tokenizer().encode(&format!("[{}]", numbers.join(","))).unwrap()
+    };
+    let states = |tokens: &[TokenId]| {
+        let constraint = constraint();
+        let machine = constraint.machine();
+        let choices = constraint.choices(b"", tokens);
+        (choices, machine.states_memory())
+    };
+    assert!(matches!(
+        states(&tokens(0, 3000)).0.unwrap_err().explanation.over_budget,
+        Some(OverBudget::Memory { path, most: BYTES }) if path == "#"
+    ));
+    // One text that takes most of what there is, after some that take less than half of it.
+    let large = (1..).map(|tens| tokens(0, 10 * tens)).find(|tokens| states(tokens).1 > BYTES * 5 / 8).unwrap();
+    let (alone, bytes) = states(&large);
+    assert!(alone.is_ok() && bytes < BYTES, "{bytes}");
+    let shared = constraint();
+    let machine = shared.machine();
+    for text in 1.. {
+        shared.choices(b"", &tokens(1000 * text, 5)).unwrap();
+        if machine.states_memory() > BYTES * 3 / 8 {
+            break;
+        }
+    }
+    assert!(Arc::ptr_eq(&machine, &shared.machine()), "{}", machine.states_memory());
+    assert_eq!(shared.choices(b"", &large), alone);
+    assert!(machine.states_memory() > BYTES, "it had no room there");
+}
+
 /// A new machine for each text, or one for all: the texts are the same.
 #[test]
 fn what_is_forgotten_changes_no_text() {

@@ -2,6 +2,7 @@
 
 use verdigris_text::parallel::try_map;
 use verdigris_watermark::dialect::BadDialect;
+use verdigris_watermark::normalize::{Repair, normalize};
 use verdigris_watermark::{Evidence, Key, KeyError, Repeats};
 
 use crate::error::DetectError;
@@ -15,32 +16,28 @@ use crate::tokens::Tokens;
 pub struct Finding {
     /// What was tried, such as a key's id with the vocabulary size.
     pub label: String,
+    /// Its place among the candidates, of which several may have one label.
+    pub candidate: usize,
+    /// The repairs that its best look needed; empty where the text was read as it came.
+    pub repairs: Vec<(Repair, usize)>,
     /// Its evidence, which pays for everything that was tried.
     pub evidence: Evidence,
 }
 
 /// What [`Reader::identify`] can try of a key: its own vocabulary size and some others, each with its own green share and
-/// some others, but for shares that its dialect does not know.
+/// some others, but for sizes and shares that its dialect does not know.
 ///
 /// # Errors
 /// As [`Key::with_vocabulary_size`] and [`Key::with_gamma`].
 pub fn candidates(key: &Key, sizes: &[usize], gammas: &[f64]) -> Result<Vec<(String, Key)>, KeyError> {
     let own = key.vocabulary().size();
-    let label = |key: &Key| {
-        // Keys of other systems were once called by the dialect alone.
-        let id = if key.id() == key.dialect().name() { String::new() } else { format!("{}: ", key.id()) };
-        format!("{id}{}, {} tokens", key.dialect(), key.vocabulary().size())
-    };
     let mut candidates = Vec::new();
     for size in std::iter::once(own).chain(sizes.iter().copied().filter(|&size| size != own)) {
-        let key = key.with_vocabulary_size(size)?;
+        let Some(key) = known(key.with_vocabulary_size(size))? else { continue };
         let gamma = key.dialect().gamma();
         for &other in gammas.iter().filter(|&&other| Some(other) != gamma) {
-            match key.with_gamma(other) {
-                Ok(key) => candidates.push((label(&key), key)),
-                // It has no colours, or its lists know no such share.
-                Err(KeyError::Dialect(BadDialect::NoColours(_) | BadDialect::Gamma(_))) => {}
-                Err(error) => return Err(error),
+            if let Some(key) = known(key.with_gamma(other))? {
+                candidates.push((label(&key), key));
             }
         }
         candidates.push((label(&key), key));
@@ -48,27 +45,168 @@ pub fn candidates(key: &Key, sizes: &[usize], gammas: &[f64]) -> Result<Vec<(Str
     Ok(candidates)
 }
 
+/// All that a candidate is, as a phrase.
+fn label(key: &Key) -> String {
+    // Keys of other systems were once called by the dialect alone.
+    let id = if key.id() == key.dialect().name() { "" } else { key.id() };
+    let tenant = if key.tenant().is_empty() { String::new() } else { format!("tenant {}", key.tenant()) };
+    let names: Vec<&str> = [id, &tenant].into_iter().filter(|name| !name.is_empty()).collect();
+    let whose = if names.is_empty() { String::new() } else { names.join(", ") + ": " };
+    format!("{whose}{}, {} tokens", key.dialect(), key.vocabulary().size())
+}
+
+/// Nothing where a key cannot have such a share or size: it has no colours or other shares, carries a payload, or would
+/// have lists of one colour.
+fn known(key: Result<Key, KeyError>) -> Result<Option<Key>, KeyError> {
+    use BadDialect::{Gamma, NoColours, Payload, Split};
+    match key {
+        Err(KeyError::Dialect(NoColours(_) | Gamma(_) | Payload(_) | Split(_))) => Ok(None),
+        key => key.map(Some),
+    }
+}
+
+/// A way to read the text, with the repairs that it needs.
+type Reading = (Tokens, Vec<(Repair, usize)>);
+
 impl Reader {
-    /// Tries keys that may differ in dialect, vocabulary size and green share; the best come first. Keys here need
-    /// not know this tokenizer: the text is tokenized by it all the same.
+    /// Tries keys that may differ in dialect, vocabulary size and green share; the best come first. Each looks at the
+    /// text as it came, and where its characters need repair once more after that. Keys here need not know this
+    /// tokenizer: the text is tokenized by it all the same, which is for those to know who give a key of another one.
     ///
     /// # Errors
     /// [`DetectError::Read`] where the text cannot be tokenized, [`DetectError::Form`] where it is not of the reader's
-    /// form, and [`DetectError::Key`] where a key cannot be used.
+    /// form, neither as it came nor after repair, and [`DetectError::Key`] where a key cannot be used.
     pub fn identify(
         &self,
         candidates: &[(String, Key)],
         text: &str,
         repeats: Repeats,
     ) -> Result<Vec<Finding>, DetectError> {
-        let tokens = Tokens::of(self.tokenizer(), self.form(), &Unwrapped::new(text).text)?;
-        let tried = candidates.len() as f64;
-        let mut findings = try_map(candidates, |(label, key)| {
-            let evidence = evidence(key, &tokens, repeats)?;
-            let evidence = evidence.best_of(evidence.tried * tried);
-            Ok::<_, DetectError>(Finding { label: label.clone(), evidence })
+        let readings = self.readings(&Unwrapped::new(text).text)?;
+        let looks = (candidates.len() * readings.len()) as f64;
+        let places: Vec<usize> = (0..candidates.len()).collect();
+        let mut findings = try_map(&places, |&candidate| {
+            let (label, key) = &candidates[candidate];
+            let mut best: Option<Finding> = None;
+            for (tokens, repairs) in &readings {
+                let evidence = evidence(key, tokens, repeats)?;
+                if best.as_ref().is_none_or(|best| evidence.ln_p < best.evidence.ln_p) {
+                    let evidence = evidence.best_of(evidence.tried * looks);
+                    best = Some(Finding { label: label.clone(), candidate, repairs: repairs.clone(), evidence });
+                }
+            }
+            Ok::<_, DetectError>(best.expect("a text is read in some way"))
         })?;
         findings.sort_by(|a, b| a.evidence.ln_p_corrected().total_cmp(&b.evidence.ln_p_corrected()));
         Ok(findings)
+    }
+
+    /// A text as it came and after repair, where it needs any; of these what is of the reader's form.
+    fn readings(&self, text: &str) -> Result<Vec<Reading>, DetectError> {
+        let read = |text: &str, repairs| Ok((Tokens::of(self.tokenizer(), self.form(), text)?, repairs));
+        let as_it_came: Result<Reading, DetectError> = read(text, Vec::new());
+        let repaired = Some(normalize(text)).filter(|repaired| !repaired.changes.is_empty());
+        let repaired = repaired.map(|repaired| read(&repaired.text, repaired.summary()));
+        // Repair may bring a text to its form, or take it from there.
+        Ok(match (as_it_came, repaired) {
+            (as_it_came, None | Some(Err(DetectError::Form(_)))) => vec![as_it_came?],
+            (Err(DetectError::Form(_)), Some(repaired)) => vec![repaired?],
+            (as_it_came, Some(repaired)) => vec![as_it_came?, repaired?],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use verdigris_logits::{Row, TokenId, Transform};
+    use verdigris_text::Tokenizer;
+    use verdigris_watermark::attack::Attack;
+    use verdigris_watermark::dialects::{native, tgi};
+    use verdigris_watermark::{Context, Dialect, Gamma, GreenShare, Marking, Verdict};
+
+    use super::*;
+
+    fn reader() -> Reader {
+        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        Reader::new(Tokenizer::from_json(json).unwrap())
+    }
+
+    fn key(reader: &Reader) -> Key {
+        Key::from_secret([3; 32], "k", Marking::default(), reader.vocabulary()).unwrap()
+    }
+
+    /// Words of one token each, as a key wants them.
+    fn marked(reader: &Reader, key: &Key) -> String {
+        let vocabulary = reader.tokenizer().vocabulary();
+        let is_word =
+            |bytes: &[u8]| bytes.len() > 2 && bytes[0] == b' ' && bytes[1..].iter().all(u8::is_ascii_lowercase);
+        let words: Vec<TokenId> =
+            (0..vocabulary.size() as TokenId).filter(|&id| is_word(vocabulary.bytes(id))).collect();
+        let embed = key.embed().unwrap();
+        let (mut state, mut text) = (embed.start(&[]), String::new());
+        for place in 0..200 {
+            let mut logits = vec![f32::NEG_INFINITY; vocabulary.size()];
+            // Others at each place are likely, and by less than the mark adds.
+            words.iter().enumerate().for_each(|(at, &id)| logits[id as usize] = ((at + 37 * place) % 97) as f32 / 60.0);
+            let mut row = Row::from(logits);
+            embed.apply(&state, &mut row);
+            let best = |&a: &TokenId, &b: &TokenId| row.logits()[a as usize].total_cmp(&row.logits()[b as usize]);
+            let word = words.iter().copied().max_by(best).unwrap();
+            embed.advance(&mut state, word);
+            text += std::str::from_utf8(vocabulary.bytes(word)).unwrap();
+        }
+        text
+    }
+
+    #[test]
+    fn characters_are_repaired_and_the_look_is_paid_for() {
+        let reader = reader();
+        let other = Key::from_secret([4; 32], "other", Marking::default(), reader.vocabulary()).unwrap();
+        let text = marked(&reader, &key(&reader));
+        let candidates = [("other".to_owned(), other), ("own".to_owned(), key(&reader))];
+        let identify = |text: &str| reader.identify(&candidates, text, Repeats::default()).unwrap();
+        let plain = &identify(&text)[0];
+        assert_eq!((plain.candidate, plain.evidence.tried, &plain.repairs[..]), (1, 2.0, &[][..]));
+        for (attack, strength) in [(Attack::ZeroWidth, 0.5), (Attack::Homoglyphs, 0.2)] {
+            let found = identify(&attack.apply(&text, strength, 1, ""));
+            let best = &found[0];
+            assert_eq!((&*best.label, best.candidate, best.evidence.tried), ("own", 1, 4.0));
+            assert_eq!((best.evidence.verdict(1e-5), best.evidence.ln_p), (Ok(Verdict::Marked), plain.evidence.ln_p));
+            assert!(!best.repairs.is_empty() && found[1].evidence.verdict(1e-5) == Ok(Verdict::NotMarked));
+        }
+    }
+
+    #[test]
+    fn candidates_of_several_tenants_are_told_apart() {
+        let reader = reader();
+        let labels = ["", "one", "two"].map(|tenant| {
+            let key = key(&reader).with_tenant(tenant).unwrap();
+            candidates(&key, &[], &[]).unwrap().remove(0).0
+        });
+        assert!(labels[0].starts_with("k: native, gamma 0.25"), "{labels:?}");
+        assert!(labels[1].starts_with("k, tenant one: native") && labels[2].starts_with("k, tenant two: native"));
+    }
+
+    /// What one key of a ring cannot have, the others may.
+    #[test]
+    fn shares_and_sizes_that_a_key_cannot_have_are_passed_over() {
+        let reader = reader();
+        let payload = native::Parameters {
+            gamma: Gamma::new(0.25).unwrap(),
+            context: Context::default(),
+            payload_bits: Some(16),
+        };
+        let payload = Key::new(vec![3; 32], "n", Dialect::Native(payload), None, reader.vocabulary()).unwrap();
+        let shares = |key: &Key, sizes: &[usize], gammas: &[f64]| -> Vec<(usize, f64)> {
+            let candidates = candidates(key, sizes, gammas).unwrap();
+            candidates.iter().map(|(_, key)| (key.vocabulary().size(), key.dialect().gamma().unwrap())).collect()
+        };
+        assert_eq!(shares(&payload, &[], &[0.25, 0.5]), [(4096, 0.25)]);
+        assert_eq!(shares(&key(&reader), &[], &[0.25, 0.5, 0.3]), [(4096, 0.5), (4096, 0.25)]);
+        let tgi = Dialect::Tgi(tgi::Parameters { gamma: GreenShare::HALF });
+        let tgi = Key::new(vec![7; 8], "t", tgi, None, reader.vocabulary()).unwrap();
+        // One token cannot have two colours, nor can a share of fewer than one.
+        assert_eq!(shares(&tgi, &[1, 50], &[0.001]), [(4096, 0.001), (4096, 0.5), (50, 0.5)]);
+        assert!(candidates(&tgi, &[usize::MAX], &[]).is_err(), "no key has so many");
     }
 }

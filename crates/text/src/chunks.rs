@@ -1,8 +1,9 @@
 //! Cutting a long text into chunks that tokenize as the whole does.
 //!
-//! Every common pre-tokenizer starts a new word at a space that follows a letter and precedes a letter, so a
-//! cut there changes no token. A text without such a place for a whole chunk (some scripts use no spaces) is
-//! cut between two characters, which can change the few tokens around the cut.
+//! Every common tokenizer starts a new word at a space that follows a letter and precedes a letter, so a cut there
+//! changes no token. Some put a space before what they read; [`Tokenizer`](crate::Tokenizer) has them do so with the
+//! first chunk alone. A text without such a place for a whole chunk (some scripts use no spaces) is cut between two
+//! characters, which can change the few tokens around the cut.
 
 use std::io::{self, Read};
 

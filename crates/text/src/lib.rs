@@ -7,6 +7,8 @@
 //! | [`stream`] | tokens to text, one at a time |
 //! | [`chat`] | conversations as prompts, by a model's own template |
 //! | `controls` | control tokens by their names in a text |
+//! | `lead` | the space that some tokenizers put before a text |
+//! | `library` | what the library of tokenizers makes of a text |
 //! | [`chunks`] | cutting a long text where a tokenizer would cut it too |
 //! | [`parallel`] | work on all cores, where there are some |
 #![forbid(unsafe_code)]
@@ -15,6 +17,8 @@ pub mod chat;
 pub mod chunks;
 mod controls;
 pub mod error;
+mod lead;
+mod library;
 pub mod parallel;
 pub mod stream;
 pub mod tokenizer;

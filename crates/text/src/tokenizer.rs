@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,6 +11,8 @@ use verdigris_logits::TokenId;
 use crate::chunks::{Chunks, ReadError};
 use crate::controls::{Control, Controls, Part};
 use crate::error::TokenizerError;
+use crate::lead::Lead;
+use crate::library::read;
 use crate::parallel::try_map;
 use crate::vocabulary::Vocabulary;
 
@@ -23,6 +25,7 @@ pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     vocabulary: Vocabulary,
     controls: Controls,
+    lead: Lead,
 }
 
 /// The parts of a tokenizer file beside its model, each of which may be absent.
@@ -62,12 +65,19 @@ impl Tokenizer {
         };
         let controls = Controls::new(special.map(control).collect());
         let controls = controls.map_err(TokenizerError::Controls)?;
-        Ok(Self { inner, vocabulary, controls })
+        Ok(Self { inner, vocabulary, controls, lead: Lead::default() })
     }
 
     /// The bytes of all tokens.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
+    }
+
+    /// Whether the first token of a text may begin with a space that the text has not, as those of SentencePiece do.
+    #[doc(alias = "add_prefix_space")]
+    #[doc(alias = "add_dummy_prefix")]
+    pub fn adds_space(&self) -> bool {
+        self.lead.adds_space(&self.inner, &self.vocabulary)
     }
 
     /// The id of a token by its name in the tokenizer, such as `<|endoftext|>`.
@@ -97,7 +107,7 @@ impl Tokenizer {
         let (mut all, mut before) = (Vec::new(), 0);
         for chunk in Chunks::new(text.as_bytes()) {
             let chunk = chunk?;
-            let encoding = read(|| self.inner.encode(chunk.as_str(), false))?;
+            let encoding = read(|| self.of_chunk(before == 0).encode(chunk.as_str(), false))?;
             let offsets = encoding.get_offsets().iter().map(|&(start, end)| before + start..before + end.max(start));
             all.extend(encoding.get_ids().iter().copied().zip(offsets));
             before += chunk.len();
@@ -151,6 +161,11 @@ impl Tokenizer {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// What reads a chunk of a text, the first one or another.
+    fn of_chunk(&self, is_first: bool) -> &tokenizers::Tokenizer {
+        if is_first { &self.inner } else { self.lead.inside(&self.inner, &self.vocabulary) }
+    }
+
     /// Tokenizes what a reader holds, on all cores and in bounded memory, and hands the tokens to `each` in
     /// order, chunk by chunk.
     ///
@@ -158,20 +173,23 @@ impl Tokenizer {
     ///
     /// Where the reader fails, where it holds no UTF-8, and as [`Tokenizer::encode`].
     pub fn encode_reader(&self, reader: impl Read, mut each: impl FnMut(&str, &[TokenId])) -> Result<(), ReadError> {
-        let mut chunks = Chunks::new(reader);
+        let (mut chunks, mut is_first) = (Chunks::new(reader), true);
         loop {
             let (mut texts, mut fault) = (Vec::with_capacity(IN_FLIGHT), None);
             for chunk in chunks.by_ref().take(IN_FLIGHT) {
                 match chunk {
-                    Ok(text) => texts.push(text),
+                    Ok(text) => texts.push((text, std::mem::take(&mut is_first))),
                     Err(error) => {
                         fault = Some(error);
                         break;
                     }
                 }
             }
-            let tokens = try_map(&texts, |text| self.encode(text))?;
-            texts.iter().zip(&tokens).for_each(|(text, tokens)| each(text, tokens));
+            let tokens = try_map(&texts, |(text, is_first)| {
+                let encoding = read(|| self.of_chunk(*is_first).encode_fast(text.as_str(), false))?;
+                Ok::<_, ReadError>(encoding.get_ids().to_vec())
+            })?;
+            texts.iter().zip(&tokens).for_each(|((text, _), tokens)| each(text, tokens));
             match fault {
                 Some(fault) => return Err(fault),
                 None if texts.len() < IN_FLIGHT => return Ok(()),
@@ -179,17 +197,6 @@ impl Tokenizer {
             }
         }
     }
-}
-
-/// What the library makes of a text. It gives up where a model has no token for some word and none for 'unknown', and
-/// where an expression of its file goes back and forth too long; some files make it panic.
-fn read<T>(encode: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, ReadError> {
-    let fault = match catch_unwind(AssertUnwindSafe(encode)) {
-        Ok(Ok(encoding)) => return Ok(encoding),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "its file is not what the library expects".into(),
-    };
-    Err(ReadError::NoTokens { fault })
 }
 
 #[cfg(test)]

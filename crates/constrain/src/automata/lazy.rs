@@ -36,6 +36,9 @@ struct Made {
     /// About how many bytes all that takes.
     bytes: usize,
     walk: Option<Walk>,
+    /// The last walk that came to each state, and how many there have been.
+    met: Vec<u32>,
+    walks: u32,
 }
 
 /// A walk along the vocabulary, which makes a state for each of its positions, and needs none of them later.
@@ -44,11 +47,14 @@ struct Walk {
     /// How many states there were, and their bytes.
     states: usize,
     bytes: usize,
+    /// The bytes of the states that it came to, made by it or before.
+    met: usize,
     /// Whether it came to its bound.
     is_over: bool,
 }
 
-/// So many bytes of states may one walk make: that bounds its time too, to about a second.
+/// To so many bytes of states may one walk come: that bounds its time too, to about a second. Those count that were
+/// there before, so that no text decides how far the walks of others go.
 const WALK: usize = 64 << 20;
 
 /// Past so many bytes the states of a walk are forgotten when it is over.
@@ -86,7 +92,8 @@ impl Lazy {
     /// Begins a walk: until it ends no states are made past a bound.
     pub(crate) fn begin_walk(&self) {
         let made = &mut *self.made();
-        made.walk = Some(Walk { states: made.states.len(), bytes: made.bytes, is_over: false });
+        made.walk = Some(Walk { states: made.states.len(), bytes: made.bytes, met: 0, is_over: false });
+        made.walks += 1;
     }
 
     /// Ends it, after which no state is asked for that it has made; whether it came to its bound.
@@ -98,6 +105,7 @@ impl Lazy {
                 made.numbers.remove(&state);
             }
             made.next.truncate(walk.states * self.stride);
+            made.met.truncate(walk.states);
             let is_gone = |next: &&mut u32| **next < UNMADE && **next as usize >= walk.states;
             made.next.iter_mut().filter(is_gone).for_each(|next| *next = UNMADE);
             made.bytes = walk.bytes;
@@ -139,28 +147,40 @@ impl Lazy {
         let next = made.states.len() as u32;
         let number = *made.numbers.entry(state.clone()).or_insert(next);
         if number == next {
-            made.bytes += 96 + size_of_val(&*state.0) + self.stride * size_of::<u32>();
+            made.bytes += self.bytes_of(&state.0);
             made.states.push(state);
+            made.met.push(0);
             made.next.resize(made.next.len() + self.stride, UNMADE);
         }
         Some(number)
     }
 
+    /// About how many bytes a state takes.
+    fn bytes_of(&self, positions: &[u32]) -> usize {
+        96 + size_of_val(positions) + self.stride * size_of::<u32>()
+    }
+
     /// The state after one more byte, if a text can go on so.
     pub(crate) fn next(&self, state: u32, byte: u8) -> Option<u32> {
         let made = &mut *self.made();
-        let at = state as usize * self.stride + usize::from(self.nfa.byte_classes().get(byte));
-        match made.next[at] {
-            UNMADE => {}
-            NONE => return None,
-            next => return Some(next),
-        }
-        if let Some(walk) = &mut made.walk
-            && (walk.is_over || made.bytes > walk.bytes + WALK)
-        {
-            walk.is_over = true;
+        if made.walk.as_ref().is_some_and(|walk| walk.is_over) {
             return None;
         }
+        let at = state as usize * self.stride + usize::from(self.nfa.byte_classes().get(byte));
+        let next = match made.next[at] {
+            UNMADE => self.make_next(made, state, byte, at)?,
+            NONE => return None,
+            next => next,
+        };
+        let Made { states, walk: Some(walk), met, walks, .. } = made else { return Some(next) };
+        if std::mem::replace(&mut met[next as usize], *walks) != *walks {
+            walk.met += self.bytes_of(&states[next as usize].0);
+            walk.is_over = walk.met > WALK;
+        }
+        (!walk.is_over).then_some(next)
+    }
+
+    fn make_next(&self, made: &mut Made, state: u32, byte: u8, at: usize) -> Option<u32> {
         let positions = made.states[state as usize].0.clone();
         let after = |&position: &u32| match self.nfa.state(StateID::must(position as usize)) {
             State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),

@@ -12,23 +12,28 @@ use verdigris_logits::{TokenId, Transform};
 
 use super::explain::Explanation;
 use super::{Constraint, ConstraintState};
-use crate::machine::{Machine, State};
+use crate::machine::Machine;
+use crate::machine::mask::OverBudget;
 
 /// Ways are counted up to so many.
 pub const MANY: u32 = 64;
 
-/// A text that is not of the form: where it leaves it, and what could have come there.
+/// A text that is not of the form, or whose form cannot be followed: where that is, and what could have come there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// The bytes before the token after which no text of the form goes on.
+    /// The bytes before the token after which no text of the form goes on, or about which the form takes too much to be
+    /// asked.
     pub at: usize,
-    /// What that token is, and what was expected.
+    /// What that token is, and what was expected; or why that is not known ([`Explanation::over_budget`]).
     pub explanation: Explanation,
 }
 
 impl fmt::Display for Departure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the text leaves the form at byte {}: {}", self.at, self.explanation)
+        match self.explanation.over_budget {
+            None => write!(f, "the text leaves the form at byte {}: {}", self.at, self.explanation),
+            Some(_) => write!(f, "the form cannot be followed from byte {} on: {}", self.at, self.explanation),
+        }
     }
 }
 
@@ -39,42 +44,97 @@ impl Constraint {
     /// no choice. The text may be cut short anywhere; `before` is what stands before its first token.
     ///
     /// A space that the first token writes and the form does not know is passed over: tokenizers in the manner of
-    /// SentencePiece begin every text with one, and take it away again.
+    /// SentencePiece begin all that they read with one, and take it away again.
+    ///
+    /// What is said of a text does not depend on what was asked about others.
     ///
     /// # Errors
-    /// [`Departure`] where no text of the form begins so.
+    /// [`Departure`] where no text of the form begins so, and where it takes too much to find out what else could have
+    /// come.
     pub fn choices(&self, before: &[u8], tokens: &[TokenId]) -> Result<Vec<u32>, Departure> {
-        let machine = self.machine();
-        let (mut at, mut read) = (machine.next(machine.start(), before), before.len());
+        match self.choices_by(&self.machine(), before, tokens) {
+            // Memory is that of all texts of a machine: in one of its own this one may have enough.
+            Err(Departure {
+                explanation: Explanation { over_budget: Some(OverBudget::Memory { .. }), .. }, ..
+            }) => self.choices_by(&self.machines.another(self.lexicon().index()), before, tokens),
+            read => read,
+        }
+    }
+
+    fn choices_by(&self, machine: &Machine, before: &[u8], tokens: &[TokenId]) -> Result<Vec<u32>, Departure> {
+        let mut farthest: Option<Departure> = None;
+        // Where both ways to read the first token go on, what comes later tells them apart.
+        for first in self.firsts(tokens.first().copied()) {
+            match self.choices_from(machine, before, first, tokens) {
+                Err(departure) if departure.explanation.over_budget.is_none() => {
+                    if farthest.as_ref().is_none_or(|other| other.at < departure.at) {
+                        farthest = Some(departure);
+                    }
+                }
+                read => return read,
+            }
+        }
+        Err(farthest.expect("there is a way to read the first token"))
+    }
+
+    fn choices_from(
+        &self,
+        machine: &Machine,
+        before: &[u8],
+        first: First<'_>,
+        tokens: &[TokenId],
+    ) -> Result<Vec<u32>, Departure> {
+        let (mut at, mut read) = (machine.next(machine.start(), before), before.len() + first.passed_over);
         // States come again wherever a text is long.
         let mut known = HashMap::new();
         let mut choices = Vec::with_capacity(tokens.len());
         for (i, &token) in tokens.iter().enumerate() {
-            let bytes = self.lexicon().bytes(token);
-            let (next, length) = match i {
-                0 if before.is_empty() => after_first(&machine, bytes),
-                _ => (machine.advance(at, token, bytes), bytes.len()),
+            let (next, bytes) = match i {
+                0 => (machine.next(at, first.bytes), first.bytes),
+                _ => {
+                    let bytes = self.lexicon().bytes(token);
+                    (machine.advance(at, token, bytes), bytes)
+                }
             };
             if !machine.goes_on(next) {
-                return Err(Departure { at: read, explanation: Explanation::of(&machine, at, bytes) });
+                return Err(Departure { at: read, explanation: Explanation::of(machine, at, bytes) });
             }
-            // Nothing is said where masks are over their budget: a choice, for all that is known.
-            let ways = *known.entry(at).or_insert_with(|| match machine.fault() {
-                Some(_) => MANY,
-                None => machine.ways(at, MANY),
-            });
+            let ways = match known.get(&at) {
+                Some(&ways) => ways,
+                None => {
+                    if let Some(fault) = machine.fault_at(at) {
+                        return Err(Departure { at: read, explanation: Explanation::over_budget(bytes, fault) });
+                    }
+                    *known.entry(at).or_insert(machine.ways(at, MANY))
+                }
+            };
             choices.push(ways);
-            (at, read) = (next, read + length);
+            (at, read) = (next, read + bytes.len());
         }
         Ok(choices)
     }
 
-    /// A text after its first token, as [`Constraint::choices`] reads it.
+    /// A text after its first token, as [`Constraint::choices`] reads it where nothing stands before it.
     pub fn after_first(&self, token: TokenId) -> ConstraintState {
         let mut state = self.start(&[]);
-        let (at, _) = after_first(&state.machine, self.lexicon().bytes(token));
+        let machine = state.machine.clone();
+        let after = self.firsts(Some(token)).into_iter().map(|first| machine.next(machine.start(), first.bytes));
+        let at = after.reduce(|one, other| if machine.goes_on(one) { one } else { other });
         self.advance(&mut state, token);
-        ConstraintState { at, ..state }
+        ConstraintState { at: at.unwrap_or(state.at), ..state }
+    }
+
+    /// The ways to read the first token, the likelier first: without a space that the tokenizer may have put before the
+    /// text, and with it.
+    fn firsts(&self, token: Option<TokenId>) -> Vec<First<'_>> {
+        let bytes = token.map_or(&[][..], |token| self.lexicon().bytes(token));
+        let adds_space = self.lexicon().tokenizer().adds_space();
+        let with = First { bytes, passed_over: 0 };
+        let without = bytes.strip_prefix(b" ").map(|bytes| First { bytes, passed_over: usize::from(!adds_space) });
+        match without {
+            Some(without) if adds_space => vec![without, with],
+            without => std::iter::once(with).chain(without).collect(),
+        }
     }
 
     /// Whether a text is the beginning of one of the form, or one of it as a whole.
@@ -84,13 +144,13 @@ impl Constraint {
     }
 }
 
-/// Where the bytes of a first token lead, and how many of them are the text's.
-fn after_first(machine: &Machine, bytes: &[u8]) -> (State, usize) {
-    let next = machine.next(machine.start(), bytes);
-    match bytes.strip_prefix(b" ") {
-        Some(rest) if !machine.goes_on(next) => (machine.next(machine.start(), rest), rest.len()),
-        _ => (next, bytes.len()),
-    }
+/// A way to read the first token of a text.
+#[derive(Clone, Copy)]
+struct First<'a> {
+    /// The bytes that are of the form.
+    bytes: &'a [u8],
+    /// Those of the text before them.
+    passed_over: usize,
 }
 
 #[cfg(test)]
@@ -170,5 +230,62 @@ mod tests {
         assert!(constraint.choices(b"", &tokens("The old")).is_ok(), "a text may be cut short");
         assert!(constraint.choices(b"", &tokens(" The old ship")).is_ok(), "the space of a tokenizer");
         assert!(constraint.begins(b"The old sh") && !constraint.begins(b"The old shi ") && !constraint.begins(b"An"));
+    }
+
+    /// A tokenizer as Llama 2 has it: it puts a space before all that it reads.
+    fn prepending() -> Lexicon {
+        let pieces = (0x20..0x7f).map(|byte: u8| char::from(byte).to_string().replace(' ', "▁"));
+        let pieces = pieces.chain(["▁t", "▁th", "▁the", "▁s", "▁se", "▁sea", "▁sh"].map(str::to_owned));
+        let vocabulary: serde_json::Map<String, serde_json::Value> =
+            pieces.enumerate().map(|(id, piece)| (piece, id.into())).collect();
+        let replace = serde_json::json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
+        let json = serde_json::json!({
+            "version": "1.0", "added_tokens": [], "pre_tokenizer": null,
+            "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, replace]},
+            "model": {"type": "BPE", "vocab": vocabulary,
+                "merges": ["▁ t", "▁t h", "▁th e", "▁ s", "▁s e", "▁se a", "▁s h"]},
+        });
+        let tokenizer = Tokenizer::from_json(&serde_json::to_vec(&json).unwrap()).unwrap();
+        Lexicon::new(Arc::new(tokenizer), &[])
+    }
+
+    #[test]
+    fn the_space_of_a_tokenizer_is_passed_over_wherever_it_begins_to_read() {
+        let lexicon = prepending();
+        let tokenizer = lexicon.tokenizer();
+        let schema = serde_json::json!({"type": "object", "additionalProperties": false, "required": ["name"],
+            "properties": {"name": {"type": "string", "maxLength": 15}}});
+        let constraint = Constraint::json_schema(&lexicon, &schema, Style::default()).unwrap();
+        let text = r#"{"name":"the sea and sh"}"#;
+        // From inside the string, which has as many characters as it may have, too.
+        for skipped in 0..text.len() {
+            let tokens = tokenizer.encode(&text[skipped..]).unwrap();
+            assert!(lexicon.bytes(tokens[0]).starts_with(b" "));
+            let choices = constraint.choices(&text.as_bytes()[..skipped], &tokens);
+            assert_eq!(choices.map(|choices| choices.len()), Ok(tokens.len()), "from {skipped} on");
+        }
+        // A text of several chunks.
+        let constraint = Constraint::regex(&lexicon, "(the ship )+").unwrap();
+        let after = constraint.after_first(tokenizer.encode("the ship").unwrap()[0]);
+        assert_eq!(after.at, after.machine.next(after.machine.start(), b"the"));
+        let long = tokenizer.encode_long(&"the ship ".repeat(8000)).unwrap();
+        assert_eq!(constraint.choices(b"", &long).map(|choices| choices.len()), Ok(long.len()));
+        let wrong = tokenizer.encode_long(&("the ship ".repeat(8000) + "sea")).unwrap();
+        let departure = constraint.choices(b"", &wrong).unwrap_err();
+        assert_eq!(departure.at, 71_999, "{departure}");
+    }
+
+    /// A space of the text is one of its bytes, and one that both ways of reading know is told by what comes after.
+    #[test]
+    fn a_space_that_is_in_the_text_is_counted() {
+        let lexicon = lexicon();
+        let tokens = |text: &str| lexicon.tokenizer().encode(text).unwrap();
+        let constraint = Constraint::regex(&lexicon, "The [a-z]+ ship").unwrap();
+        let leaves = |text: &str| constraint.choices(b"", &tokens(text)).unwrap_err().at;
+        assert_eq!(leaves(" The 8 ships"), leaves("The 8 ships") + 1);
+        let constraint = Constraint::regex(&lexicon, "a( b|b c)").unwrap();
+        assert!(constraint.choices(b"a", &tokens(" b")).is_ok());
+        let (space, rest) = (tokens(" b"), tokens(" c"));
+        assert!(constraint.choices(b"a", &[space, rest].concat()).is_ok(), "the first space is the tokenizer's");
     }
 }

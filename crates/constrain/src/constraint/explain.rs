@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::machine::mask::OverBudget;
 use crate::machine::{Machine, State};
 use crate::terminal::Terminal;
 use crate::terminal::names::Names;
@@ -18,6 +19,9 @@ pub struct Explanation {
     pub expected: Vec<Expected>,
     /// Whether the text may end there.
     pub may_end: bool,
+    /// Why it is not known what else could have come in place of the token, where that was asked and takes too much to
+    /// find out; nothing is expected then.
+    pub over_budget: Option<OverBudget>,
 }
 
 /// One thing that can come next.
@@ -53,13 +57,22 @@ impl Explanation {
         let mut expected: Vec<Expected> = reading.filter(|expected| !expected.next.is_empty()).collect();
         expected.sort_unstable_by(|a, b| (&a.path, &a.next).cmp(&(&b.path, &b.next)));
         expected.dedup();
-        Self { token: token.to_vec(), fits, expected, may_end: machine.accepts(at) }
+        Self { token: token.to_vec(), fits, expected, may_end: machine.accepts(at), over_budget: None }
+    }
+
+    /// Of a token that can come where the others that could take too much to find out.
+    pub(crate) fn over_budget(token: &[u8], fault: OverBudget) -> Self {
+        let (fits, expected) = (token.len(), Vec::new());
+        Self { token: token.to_vec(), fits, expected, may_end: false, over_budget: Some(fault) }
     }
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));
+        if let Some(fault) = &self.over_budget {
+            return fault.fmt(f);
+        }
         let token = text(&self.token);
         match self.fits {
             _ if self.is_allowed() => return write!(f, "{token} is allowed"),

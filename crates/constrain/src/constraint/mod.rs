@@ -94,7 +94,7 @@ struct Machines {
     memory: usize,
     /// The bytes that states may take at all.
     text_memory: usize,
-    /// Why no token was allowed to some text.
+    /// Why no token was allowed to the last text to which none was.
     fault: RwLock<Option<OverBudget>>,
 }
 
@@ -112,15 +112,21 @@ impl Machines {
     /// The machine for a text that begins.
     fn current(&self) -> Arc<Machine> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if current.states_memory() <= self.memory {
+        // A text that begins has half of what there is for itself, whatever was written before.
+        if current.states_memory() <= self.memory.min(self.text_memory / 2) {
             return current;
         }
         let mut next = self.current.write().unwrap_or_else(PoisonError::into_inner);
         // Another text may have been faster.
         if Arc::ptr_eq(&next, &current) {
-            *next = Self::machine(&self.grammar, current.index(), self.memory, self.text_memory);
+            *next = self.another(current.index());
         }
         next.clone()
+    }
+
+    /// A machine that no text has been to.
+    fn another(&self, index: &Arc<TokenIndex>) -> Arc<Machine> {
+        Self::machine(&self.grammar, index, self.memory, self.text_memory)
     }
 }
 
@@ -256,7 +262,8 @@ impl Constraint {
         }
     }
 
-    /// Why no token was allowed to some text, where its machine gave up.
+    /// Why no token was allowed to the last text to which none was, where what it may go on with takes too much to find
+    /// out.
     pub fn fault(&self) -> Option<OverBudget> {
         self.machines.fault.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -283,7 +290,7 @@ impl Transform for Constraint {
         let &ConstraintState { ref machine, at, left, .. } = state;
         let mask = machine.mask(at);
         if mask.tokens.is_empty() && !mask.accepts {
-            *self.machines.fault.write().unwrap_or_else(PoisonError::into_inner) = machine.fault();
+            *self.machines.fault.write().unwrap_or_else(PoisonError::into_inner) = machine.fault_at(at);
         }
         // After the next token.
         let left = left.saturating_sub(1);

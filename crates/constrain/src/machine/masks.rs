@@ -10,7 +10,7 @@ use super::index::TokenIndex;
 use super::mask::{Mask, OverBudget};
 use super::run::{DEAD, Run, Thread};
 use super::slice::{Ends, Exit, TokenSlice};
-use super::work::{self, Work};
+use super::work::{self, Costs, Part, Work};
 use crate::grammar::step::{RETURN, Step};
 use crate::terminal::Terminal;
 use crate::terminal::any_string::AnyString;
@@ -27,23 +27,24 @@ pub(super) struct Masks {
     kept: Kept,
     /// What is left for the mask that is being made.
     pub(super) work: Work,
-    /// Whether there was too little, and where in the schema.
+    /// Why the first of them was empty that could not be made.
     fault: Option<OverBudget>,
 }
 
 /// What is kept so that it need not be made again.
 #[derive(Default)]
 struct Kept {
-    /// By state.
+    /// By state; and of those that could not be made, why.
     masks: HashMap<u32, Arc<Mask>>,
+    faults: HashMap<u32, OverBudget>,
     /// The state after each token that has been written.
     steps: HashMap<(u32, TokenId), u32>,
-    /// What each thread allows.
-    allowed: HashMap<Thread, Arc<Allowed>>,
-    /// By terminal, its state, and whether anything may follow.
-    slices: HashMap<(u32, u32, bool), Arc<TokenSlice>>,
-    /// How trees of ends go on from a state: the tokens that do, and the states that they lead to.
-    ends: HashMap<(usize, u32), Arc<Reached>>,
+    /// What each thread allows, with the work that all of it takes.
+    allowed: HashMap<Thread, (Arc<Allowed>, Costs)>,
+    /// By terminal, its state, and whether anything may follow; with its work.
+    slices: HashMap<(u32, u32, bool), (Arc<TokenSlice>, u64)>,
+    /// How trees of ends go on from a state: the tokens that do, and the states that they lead to; with its work.
+    ends: HashMap<(usize, u32), (Arc<Reached>, u64)>,
     /// The first terminal of each set of names; those that the schema does not give are a set by themselves.
     representatives: HashMap<NamesIdentity, u32>,
     /// Sets of tokens by what they are made of.
@@ -78,9 +79,14 @@ impl Masks {
         self.index.trie()
     }
 
-    /// Why a mask is empty that could not be made.
+    /// Why a mask was empty that could not be made, the first of them.
     pub(super) fn fault(&self) -> Option<&OverBudget> {
         self.fault.as_ref()
+    }
+
+    /// Why the mask of a state is empty that has been asked for and could not be made.
+    pub(super) fn fault_at(&self, state: u32) -> Option<&OverBudget> {
+        self.kept.faults.get(&state)
     }
 
     /// About how many bytes they take, with what they are made of.
@@ -88,9 +94,15 @@ impl Masks {
         self.kept.bytes + size_of::<((u32, TokenId), u32)>() * self.kept.steps.capacity()
     }
 
-    /// From here on, no mask is made that is not known yet.
-    pub(super) fn give_up(&mut self, fault: OverBudget) {
-        self.fault.get_or_insert(fault);
+    /// The mask of a state that cannot be made is empty.
+    pub(super) fn give_up(&mut self, state: u32, fault: OverBudget) -> Arc<Mask> {
+        let none = TokenSet::new(self.index.vocabulary_size());
+        self.kept.count(&[none.words()]);
+        let mask = Arc::new(Mask { tokens: Arc::new(none), accepts: false });
+        self.fault.get_or_insert_with(|| fault.clone());
+        self.kept.faults.insert(state, fault);
+        self.kept.masks.insert(state, mask.clone());
+        mask
     }
 
     /// Forgets what can be made again.
@@ -123,12 +135,8 @@ impl Masks {
         let mut parts: Vec<Arc<Allowed>> = Vec::with_capacity(threads.threads.len());
         for &thread in &threads.threads {
             parts.push(self.allowed_by_work(run, thread));
-            if self.work.is_spent() && self.fault.is_none() {
-                self.fault = Some(OverBudget::Work { path: run.grammar.path(thread.at).to_owned() });
-            }
-            if self.fault.is_some() {
-                let none = TokenSet::new(self.index.vocabulary_size());
-                return Arc::new(Mask { tokens: Arc::new(none), accepts: false });
+            if self.work.is_spent() {
+                return self.give_up(state, OverBudget::Work { path: run.grammar.path(thread.at).to_owned() });
             }
         }
         let mask = Arc::new(Mask { tokens: self.tokens(&parts), accepts: threads.accepts });
@@ -174,17 +182,29 @@ impl Masks {
     /// The tokens that a thread allows: those that stay in its segment, and those that leave it and go on outside; or
     /// some of them where the work does not suffice.
     pub(super) fn allowed_by_work(&mut self, run: &mut Run, thread: Thread) -> Arc<Allowed> {
-        if let Some(allowed) = self.kept.allowed.get(&thread) {
+        if let Some((allowed, costs)) = self.kept.allowed.get(&thread) {
+            self.work.pay(costs);
             return allowed.clone();
         }
+        let outer = self.work.begin();
+        let allowed = Arc::new(self.allowed_anew(run, thread));
+        let costs = self.work.end(thread, outer);
+        // Some of it is missing where the work did not suffice.
+        if !self.work.is_spent() {
+            self.kept.count(&[&allowed.with, &allowed.without, &allowed.reached]);
+            self.kept.count(&[&costs]);
+            self.kept.allowed.insert(thread, (allowed.clone(), costs));
+        }
+        allowed
+    }
+
+    fn allowed_anew(&mut self, run: &mut Run, thread: Thread) -> Allowed {
         let terminal = run.grammar.terminal_at(thread.at).clone();
         if let Terminal::Fresh(fresh) = &*terminal {
-            let allowed = self.fresh(run, thread, fresh);
-            return self.keep_allowed(thread, allowed);
+            return self.fresh(run, thread, fresh);
         }
         if let Terminal::Distinct(distinct) = &*terminal {
-            let allowed = self.in_distinct_item(run, thread, distinct);
-            return self.keep_allowed(thread, allowed);
+            return self.in_distinct_item(run, thread, distinct);
         }
         let any = AnyString::of(&terminal, thread.inner, self.trie().max_token_chars());
         let others = match (&*terminal, any) {
@@ -215,16 +235,6 @@ impl Masks {
         }
         allowed.reached.sort_unstable();
         allowed.reached.dedup();
-        self.keep_allowed(thread, allowed)
-    }
-
-    fn keep_allowed(&mut self, thread: Thread, allowed: Allowed) -> Arc<Allowed> {
-        if self.work.is_spent() {
-            return Arc::new(allowed);
-        }
-        self.kept.count(&[&allowed.with, &allowed.without, &allowed.reached]);
-        let allowed = Arc::new(allowed);
-        self.kept.allowed.insert(thread, allowed.clone());
         allowed
     }
 
@@ -238,9 +248,14 @@ impl Masks {
             Ends::Tree(tree) => Some((Arc::as_ptr(tree).addr(), outside)),
             Ends::Below { .. } => None,
         };
-        let reached = match key.and_then(|key| self.kept.ends.get(&key)) {
-            Some(known) => known.clone(),
+        let known = key.and_then(|key| Some((key, self.kept.ends.get(&key)?)));
+        let reached = match known {
+            Some(((tree, from), (known, cost))) => {
+                self.work.pay(&[(Part::Ends(tree, from), *cost)]);
+                known.clone()
+            }
             None => {
+                let before = self.work.left();
                 let mut reached = Reached::default();
                 let found = |token, state| reached.push(token, state);
                 let Self { index, work, .. } = self;
@@ -256,8 +271,9 @@ impl Masks {
                 }
                 let reached = Arc::new(reached);
                 if let Some(key) = key.filter(|_| !self.work.is_spent()) {
+                    let cost = self.work.made(Part::Ends(key.0, key.1), before);
                     self.kept.count(&[&reached.0, &reached.1]);
-                    self.kept.ends.insert(key, reached.clone());
+                    self.kept.ends.insert(key, (reached.clone(), cost));
                 }
                 reached
             }
@@ -320,7 +336,7 @@ impl Masks {
         let base = fresh.base_state(thread.inner);
         let slice = match AnyString::of(&fresh.terminal, base, self.trie().max_token_chars()) {
             Some(any) => self.index.slice(any),
-            None => self.slice_of(run, thread, (fresh.base, base, true), &fresh.terminal),
+            None => self.slice_of((fresh.base, base, true), &fresh.terminal),
         };
         let mut allowed = Allowed::inside(&slice, false);
         let Step::Name { state, .. } = *run.grammar.step(thread.at) else {
@@ -387,7 +403,7 @@ impl Masks {
             (&Step::Read { terminal: number, next }, _) => (number, next == RETURN),
             _ => unreachable!("threads stand at steps that read"),
         };
-        self.slice_of(run, thread, (number, thread.inner, !is_last || thread.stack != 0), terminal)
+        self.slice_of((number, thread.inner, !is_last || thread.stack != 0), terminal)
     }
 
     /// What the vocabulary does in the names that the schema does not give, which are the same at every point of an
@@ -398,7 +414,7 @@ impl Masks {
         };
         let number = self.representative(NamesIdentity::Others(others.others_identity()), terminal);
         let terminal = Terminal::Names(Quoted::new(others, Escapes::Minimal));
-        self.slice_of(run, thread, (number, thread.inner, true), &terminal)
+        self.slice_of((number, thread.inner, true), &terminal)
     }
 
     /// The number of the first terminal of a set of names.
@@ -415,26 +431,25 @@ impl Masks {
     }
 
     /// The slice of a terminal by its number, its state, and whether anything follows.
-    fn slice_of(
-        &mut self,
-        run: &Run,
-        thread: Thread,
-        (number, inner, follows): (u32, u32, bool),
-        terminal: &Terminal,
-    ) -> Arc<TokenSlice> {
+    fn slice_of(&mut self, (number, inner, follows): (u32, u32, bool), terminal: &Terminal) -> Arc<TokenSlice> {
         let inner = terminal.representative(inner, self.trie().max_token_chars());
-        if let Some(known) = self.kept.slices.get(&(number, inner, follows)) {
+        let part = Part::Slice(number, inner, follows);
+        if let Some((known, cost)) = self.kept.slices.get(&(number, inner, follows)) {
+            self.work.pay(&[(part, *cost)]);
             return known.clone();
         }
+        let before = self.work.left();
         let lazy = terminal.lazy();
         lazy.inspect(|lazy| lazy.begin_walk());
         let slice = Arc::new(TokenSlice::new(self.index.trie(), terminal, inner, follows, &mut self.work));
         if lazy.is_some_and(|lazy| lazy.end_walk()) {
-            self.fault = Some(OverBudget::Work { path: run.grammar.path(thread.at).to_owned() });
+            // A walk that made too many states has not come to all tokens.
+            self.work.spend();
         }
         if self.work.is_spent() {
             return slice;
         }
+        let cost = self.work.made(part, before);
         if let Some(many) = slice.many.as_ref().filter(|_| !slice.is_shared) {
             self.kept.count(&[many.words()]);
         }
@@ -444,7 +459,7 @@ impl Masks {
                 self.kept.count(&[nodes]);
             }
         }
-        self.kept.slices.insert((number, inner, follows), slice.clone());
+        self.kept.slices.insert((number, inner, follows), (slice.clone(), cost));
         slice
     }
 

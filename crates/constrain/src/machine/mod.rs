@@ -101,8 +101,8 @@ impl Machine {
         Self { index, known: RwLock::new(known), start: State(start), memory: bytes, most_states: STATES }
     }
 
-    /// The same machine, whose states may take about so many bytes (1 GiB else): where they take more, what may come
-    /// next is known no more, and [`Machine::fault`] says so.
+    /// The same machine, whose states may take about so many bytes (1 GiB else): where they take more, no mask is made
+    /// that is not known yet, and [`Machine::fault_at`] says so.
     #[must_use]
     pub fn with_states_memory(self, bytes: usize) -> Self {
         Self { most_states: bytes, ..self }
@@ -258,25 +258,44 @@ impl Machine {
         state != DEAD
     }
 
-    /// What a text at `state` can go on with.
+    /// What a text at `state` can go on with; nothing where that takes too much to find out, and then
+    /// [`Machine::fault_at`] says so.
     #[doc(alias = "compute_mask")]
     #[doc(alias = "fill_next_token_bitmask")]
     pub fn mask(&self, state: State) -> Arc<Mask> {
         if let Some(mask) = self.read().masks.known_mask(state.0) {
             return mask.clone();
         }
-        let Known { run, masks, endings } = &mut *self.write();
+        self.make_mask(&mut self.write(), state)
+    }
+
+    fn make_mask(&self, known: &mut Known, State(state): State) -> Arc<Mask> {
+        let Known { run, masks, endings } = known;
         if masks.bytes() > self.memory {
             masks.forget();
         }
-        if run.bytes() + endings.bytes() > self.most_states {
-            let path = run.threads(state.0).threads.first().map_or("", |thread| run.grammar.path(thread.at)).to_owned();
-            masks.give_up(OverBudget::Memory { path, most: self.most_states });
+        if masks.known_mask(state).is_none() && run.bytes() + endings.bytes() > self.most_states {
+            let path = run.threads(state).threads.first().map_or("", |thread| run.grammar.path(thread.at)).to_owned();
+            return masks.give_up(state, OverBudget::Memory { path, most: self.most_states });
         }
-        masks.mask(run, state.0)
+        masks.mask(run, state)
     }
 
-    /// Why a mask was empty that took too much to make. Then so are all that are not known yet.
+    /// Why the mask of a state is empty where it takes too much to make. Whether work is too much depends on the state
+    /// alone, and not on what has been asked before; memory is that of all texts of the machine.
+    pub fn fault_at(&self, state: State) -> Option<OverBudget> {
+        {
+            let Known { masks, .. } = &*self.read();
+            if masks.known_mask(state.0).is_some() {
+                return masks.fault_at(state.0).cloned();
+            }
+        }
+        let known = &mut *self.write();
+        self.make_mask(known, state);
+        known.masks.fault_at(state.0).cloned()
+    }
+
+    /// Why some mask was empty that took too much to make: the first one.
     pub fn fault(&self) -> Option<OverBudget> {
         self.read().masks.fault().cloned()
     }
