@@ -58,6 +58,11 @@ impl AttackCommand {
         if !(0.0..=1.0).contains(&self.strength) {
             return Err(Failure::Usage(format!("--strength is {}, but must be 0 to 1", self.strength)));
         }
+        let (_, attack, _) = Attack::ALL.into_iter().find(|(attack, ..)| *attack == self.attack).expect("of all");
+        if self.human.is_some() && !matches!(self.attack, Attack::CopyPaste | Attack::Substitution) {
+            let message = format!("--human is for copy-paste and substitution, not for {attack}: leave it out");
+            return Err(Failure::Usage(message));
+        }
         let human = self.human.as_deref().map(text::read).transpose()?;
         if self.attack == Attack::CopyPaste && human.as_ref().is_none_or(|human| human.trim().is_empty()) {
             return Err(Failure::Usage("copy-paste needs a text to paste into: --human FILE".into()));
@@ -70,7 +75,6 @@ impl AttackCommand {
         let attacked = self.attack.apply(&text, self.strength, self.seed, &human.unwrap_or_default());
         let mut out = std::io::stdout();
         if self.json {
-            let (_, attack, _) = Attack::ALL.into_iter().find(|(attack, ..)| *attack == self.attack).expect("of all");
             let json = serde_json::json!({
                 "format": FORMAT, "name": name, "attack": attack, "strength": self.strength, "seed": self.seed,
                 "text": attacked,

@@ -7,19 +7,22 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use verdigris::watermark::DEFAULT_LEVEL;
+use verdigris::watermark::normalize::Repair;
 use verdigris::{Finding, Key, Verdict, detector};
 
-use crate::detect::RepeatsName;
+use crate::detect::{RepeatsName, repairs};
 use crate::error::Failure;
 use crate::key::KeysOption;
 use crate::model::ModelOption;
+use crate::terminal::shown_line;
 use crate::{report, text};
 
 /// Find out which of some keys, vocabulary sizes and green shares a text was marked with
 #[derive(Args)]
 #[command(after_help = "\
 Other systems do not say which vocabulary size they split: the tokenizer's, the model config's, or the width of the \
-logits. Every combination that is tried is paid for: the p-value is that of the best one times their number.
+logits. Every combination that is tried is paid for: the p-value is that of the best one times their number, and times \
+two where the text is looked at once more after repair of its characters.
 
 Exit status: 0 one of them is found, 1 none is, 2 no verdict: an error, or a text too short to decide. docs/json.md says \
 what the fields of --json are.
@@ -75,27 +78,33 @@ struct Output<'a> {
 struct Candidate<'a> {
     candidate: &'a str,
     key_id: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    tenant: &'a str,
     dialect: &'static str,
     vocabulary_size: usize,
     gamma: Option<f64>,
     scored: u64,
     z: f64,
     log10_p: f64,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    repairs: &'a [(Repair, usize)],
 }
 
 impl<'a> Candidate<'a> {
     fn of(finding: &'a Finding, candidates: &'a [(String, Key)]) -> Self {
-        let (label, evidence) = (&finding.label, &finding.evidence);
-        let (_, key) = candidates.iter().find(|(other, _)| other == label).expect("it was among those tried");
+        let Finding { label, candidate, repairs, evidence } = finding;
+        let (_, key) = &candidates[*candidate];
         Self {
             candidate: label,
             key_id: key.id(),
+            tenant: key.tenant(),
             dialect: key.dialect().name(),
             vocabulary_size: key.vocabulary().size(),
             gamma: key.dialect().gamma(),
             scored: evidence.scored,
             z: evidence.z,
             log10_p: evidence.ln_p_corrected() / std::f64::consts::LN_10,
+            repairs,
         }
     }
 }
@@ -110,7 +119,7 @@ impl Identify {
         }
         let reader = self.model.reader()?;
         let mut candidates = Vec::new();
-        for key in self.keys.load()?.all().0 {
+        for key in self.keys.load()?.fitting(&reader)?.0 {
             candidates.extend(detector::candidates(&key, &self.vocabulary_sizes, &self.gammas)?);
         }
         let tried = candidates.len();
@@ -150,17 +159,21 @@ impl Identify {
         for finding in shown {
             let evidence = &finding.evidence;
             let p = report::p_value(evidence.ln_p_corrected());
-            writeln!(out, "{:>8}{:>9.2}{p:>11}  {}", evidence.scored, evidence.z, finding.label)?;
+            writeln!(out, "{:>8}{:>9.2}{p:>11}  {}", evidence.scored, evidence.z, shown_line(&finding.label))?;
         }
         match &verdict {
             Ok(verdict) => {
                 let style = report::verdict_style(*verdict);
-                let words = if found { format!("written with {}", best.label) } else { "none of them".into() };
+                let label = shown_line(&best.label);
+                let words = if found { format!("written with {label}") } else { "none of them".into() };
                 writeln!(
                     out,
                     "\nverdict   {style}{words}{style:#} (level {}, all that was tried paid for)",
                     self.level
                 )?;
+                if found && !best.repairs.is_empty() {
+                    writeln!(out, "repaired  {}", repairs(&best.repairs))?;
+                }
             }
             Err(short) => writeln!(out, "\nverdict   {short}")?,
         }

@@ -21,6 +21,7 @@ pub(crate) use crate::key::marking::{Function, marking};
 pub(crate) use crate::key::read::{KeysOption, writer_of};
 use crate::model::ModelOption;
 use crate::report;
+use crate::terminal::shown_line;
 
 /// Make a key, or see what a key is for
 #[derive(Subcommand)]
@@ -111,7 +112,8 @@ impl New {
                  bring a key of your own with --import"
             );
         }
-        writeln!(anstream::stdout(), "{} made: {} ({})", self.file.display(), key.id(), key.describe())?;
+        let (file, id) = (self.file.display().to_string(), shown_line(key.id()));
+        writeln!(anstream::stdout(), "{} made: {id} ({})", shown_line(&file), key.describe())?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -144,16 +146,17 @@ impl Show {
             writeln!(out, "{json}")?;
             return Ok(ExitCode::SUCCESS);
         }
-        writeln!(out, "id          {}", key.id())?;
+        // The file may be a stranger's: its names must not reach the terminal as commands.
+        writeln!(out, "id          {}", shown_line(key.id()))?;
         if !key.tenant().is_empty() {
-            writeln!(out, "tenant      {}", key.tenant())?;
+            writeln!(out, "tenant      {}", shown_line(key.tenant()))?;
         }
         writeln!(out, "scheme      {}", key.describe())?;
         writeln!(out, "strength    {strength}")?;
         if let Some(model) = vocabulary.model() {
-            writeln!(out, "model       {model}")?;
+            writeln!(out, "model       {}", shown_line(model))?;
         }
-        writeln!(out, "vocabulary  {} tokens, {}", vocabulary.size(), vocabulary.fingerprint())?;
+        writeln!(out, "vocabulary  {} tokens, {}", vocabulary.size(), shown_line(vocabulary.fingerprint()))?;
         if !period.is_open() {
             writeln!(out, "period      {}", days(period))?;
         }

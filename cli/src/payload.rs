@@ -5,12 +5,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use verdigris::Key;
 use verdigris::detector::Unwrapped;
 use verdigris::watermark::DEFAULT_LEVEL;
+use verdigris::watermark::normalize::{Repair, normalize};
+use verdigris::watermark::payload::PayloadReading;
+use verdigris::{Evidence, Key, Reader};
 
+use crate::detect::repairs;
 use crate::error::Failure;
 use crate::model::ModelOption;
+use crate::terminal::shown_line;
 use crate::{report, text};
 
 /// docs/json.md says what the fields are.
@@ -55,18 +59,17 @@ impl Payload {
         let key = Key::load(&self.key)?;
         let reader = self.model.reader()?;
         reader.fits(&key)?;
-        let mut payloads = key.payload_reader()?;
+        // A key that carries nothing is refused before anything is read.
+        key.payload_reader()?;
         let name = text::name(&self.file);
         let text = match text::read(&self.file) {
             Err(failure) if self.json => return report::json_error(FORMAT, &name, &failure),
             text => text?,
         };
-        let text = Unwrapped::new(&text).text;
-        let tokens = reader.tokenizer().encode_long(&text).map_err(verdigris::Error::from)?;
-        payloads.push(&tokens);
-        let read = payloads.read();
-        let found = read.ln_p <= self.level.ln();
-        let short = payloads.evidence(tokens.len() as u64).verdict(self.level).err().filter(|_| !found);
+        let Found { read, evidence, repairs: repaired } = look(&reader, &key, &Unwrapped::new(&text).text)?;
+        let ln_p = evidence.ln_p_corrected();
+        let found = ln_p <= self.level.ln();
+        let short = evidence.verdict(self.level).err().filter(|_| !found);
         let status = ExitCode::from(match (found, &short) {
             (true, _) => 0,
             (false, None) => 1,
@@ -82,9 +85,12 @@ impl Payload {
             if let Some(short) = short {
                 json["error"] = short.to_string().into();
             }
+            if !repaired.is_empty() {
+                json["repairs"] = serde_json::json!(repaired);
+            }
             let figures = serde_json::json!({
                 "key_id": key.id(), "payload": found.then_some(read.payload), "best": read.payload,
-                "scored": read.scored, "green": read.green, "log10_p": read.ln_p / std::f64::consts::LN_10,
+                "scored": read.scored, "green": read.green, "log10_p": ln_p / std::f64::consts::LN_10,
                 "doubt": read.doubt, "level": self.level,
             });
             json.as_object_mut()
@@ -100,15 +106,50 @@ impl Payload {
         let bold = anstyle::Style::new().bold();
         writeln!(out, "scored    {}", read.scored)?;
         writeln!(out, "green     {} under the best payload ({:.1} by chance)", read.green, read.expected)?;
-        writeln!(out, "p         {} that there is one by chance", report::p_value(read.ln_p))?;
+        writeln!(out, "p         {} that there is one by chance", report::p_value(ln_p))?;
+        if !repaired.is_empty() {
+            writeln!(out, "repaired  {}", repairs(&repaired))?;
+        }
+        let id = shown_line(key.id());
         if found {
             writeln!(out, "doubt     {} that it is another one", doubt(read.doubt))?;
-            writeln!(out, "payload   {bold}{:#x}{bold:#} ({}, {})", read.payload, read.payload, key.id())?;
+            writeln!(out, "payload   {bold}{:#x}{bold:#} ({}, {id})", read.payload, read.payload)?;
         } else {
-            writeln!(out, "payload   {bold}none found{bold:#} ({}, level {})", key.id(), self.level)?;
+            writeln!(out, "payload   {bold}none found{bold:#} ({id}, level {})", self.level)?;
         }
         Ok(status)
     }
+}
+
+/// What one look at a text has read.
+struct Found {
+    read: PayloadReading,
+    /// That there is a payload at all; it pays for all that there may be.
+    evidence: Evidence,
+    /// What was repaired first.
+    repairs: Vec<(Repair, usize)>,
+}
+
+/// Reads a text as it came and, where its characters need it, once more after repair: the better of the two, which
+/// pays for both.
+fn look(reader: &Reader, key: &Key, text: &str) -> Result<Found, Failure> {
+    let mut found = Vec::new();
+    let mut read = |text: &str, repairs| -> Result<(), Failure> {
+        let mut payloads = key.payload_reader()?;
+        let tokens = reader.tokenizer().encode_long(text).map_err(verdigris::Error::from)?;
+        payloads.push(&tokens);
+        found.push(Found { read: payloads.read(), evidence: payloads.evidence(tokens.len() as u64), repairs });
+        Ok(())
+    };
+    read(text, Vec::new())?;
+    let repaired = normalize(text);
+    if !repaired.changes.is_empty() {
+        read(&repaired.text, repaired.summary())?;
+    }
+    let looks = found.len() as f64;
+    let best = found.into_iter().min_by(|a, b| a.evidence.ln_p.total_cmp(&b.evidence.ln_p));
+    let best = best.expect("a text is read as it came");
+    Ok(Found { evidence: best.evidence.best_of(best.evidence.tried * looks), ..best })
 }
 
 /// The chance that another payload was written, as far down as it is known: it is what is left of 1.

@@ -666,3 +666,82 @@ fn a_form_leaves_only_choices_to_be_scored() {
     let alone = detect(&folder, &["line.txt", "--closed"]);
     assert!(alone.status == 2 && alone.err.contains("--json-schema"), "{alone:?}");
 }
+
+/// A form that takes too much to be followed is told of the text that needs it, and changes nothing for others.
+#[test]
+fn a_verdict_does_not_depend_on_the_texts_before_it() {
+    let folder = Folder::with_key();
+    let code = |i: u32| json!({"type": "string", "pattern": "^([a-z][a-z])*$", "maxLength": 1000 + i});
+    let codes: Vec<Value> = (0..3000).map(code).collect();
+    let schema = json!({"properties": {"name": {"type": "string"}, "code": {"anyOf": codes},
+        "ship": {"enum": ["sloop", "brig"]}, "year": {"type": "integer"}}});
+    folder.write("crew.schema.json", &schema.to_string());
+    let (coded, short) = (
+        r#"{"name":"x","code":"abcd"}"#,
+        r#"{"name":"The captain of the old ship and the sea","ship":"brig","year":1851}"#,
+    );
+    let judged = |texts: &[&str]| {
+        let texts: Vec<String> = texts.iter().map(|text| json!({"text": text}).to_string()).collect();
+        folder.write("texts.jsonl", &texts.join("\n"));
+        lines(&detect(&folder, &["texts.jsonl", "--json", "--json-schema", "crew.schema.json"]))
+    };
+    let fields = |line: &Value| ["verdict", "scored", "forced", "log10_p", "counted"].map(|field| line[field].clone());
+    let alone = judged(&[short]).remove(0);
+    assert!(alone["forced"].as_u64().unwrap() > 0, "{alone}");
+    for texts in [[coded, short], [short, coded]] {
+        for (text, line) in texts.iter().zip(judged(&texts)) {
+            if *text == short {
+                assert_eq!(fields(&line), fields(&alone));
+                continue;
+            }
+            let error = line["error"].as_str().unwrap_or_else(|| panic!("{line}"));
+            assert!(line["verdict"] == "error" && error.contains("cannot be followed from byte"), "{line}");
+            assert!(error.contains("at #/properties/code") && error.contains("judge it without the form"), "{line}");
+        }
+    }
+}
+
+/// With the model at hand a text is looked at in as many ways as without, and what is not looked at is refused.
+#[test]
+fn a_text_is_weighed_after_repair_too() {
+    let folder = Folder::with_key();
+    let write = ["generate", "--seed", "3", "--max-tokens", "200", "--key", "my.key"];
+    folder.write("text.txt", &folder.run(&write).out);
+    folder.write("zw.txt", &folder.run(&["attack", "zero-width", "text.txt", "--strength", "0.4"]).out);
+    for method in ["likelihood-ratio", "ewd", "sweet"] {
+        let weighed = |text: &str, rest: &[&str]| {
+            let run = detect(&folder, &[&[text, "--weigh", method, "--json"], rest].concat());
+            lines(&run).remove(0)
+        };
+        let (plain, repaired) = (weighed("text.txt", &[]), weighed("zw.txt", &[]));
+        assert_eq!((&plain["verdict"], &repaired["verdict"]), (&json!("marked"), &json!("marked")), "{repaired}");
+        assert_eq!((&plain["looks"], &repaired["looks"]), (&json!(1.0), &json!(2.0)), "{plain} {repaired}");
+        assert_eq!((plain.get("repairs"), &repaired["repairs"][0][0]), (None, &json!("invisible")), "{repaired}");
+        for field in ["log10_p", "expected_log10_p"] {
+            let [with, without] = [&repaired, &plain].map(|line| line[field].as_f64().unwrap());
+            assert!((with - without - 2f64.log10()).abs() < 1e-9, "{field}: {plain} {repaired}");
+        }
+        assert_ne!(weighed("zw.txt", &["--no-repair"])["verdict"], "marked");
+    }
+    let run = detect(&folder, &["zw.txt", "--weigh", "ewd"]);
+    assert!(run.out.contains("2 looks") && run.out.contains("repaired"), "{run:?}");
+    let weigh = |method: &str, rest: &[&str]| detect(&folder, &[&["text.txt", "--weigh", method], rest].concat());
+    for method in ["ewd", "likelihood-ratio"] {
+        weigh(method, &["--entropy-threshold", "7"]).fails("--entropy-threshold is for --weigh sweet: leave it out");
+    }
+    for nats in ["nan", "inf", "-1"] {
+        weigh("sweet", &["--entropy-threshold", nats]).fails("but must be a number, 0 or more");
+    }
+    assert_eq!(weigh("sweet", &["--entropy-threshold", "0.5"]).status, 0);
+    let offsets = weigh("ewd", &["--offsets", "6"]);
+    assert!(offsets.status == 2 && offsets.err.contains("--offsets"), "{offsets:?}");
+    folder.write_private("n.key", &support::KEY.replace("\"gamma\"", "\"payload_bits\": 8, \"gamma\""));
+    let run = folder.run(&["detect", "text.txt", "--key", "n.key", "--weigh", "ewd"]);
+    run.fails("--weigh is for keys that carry no payload, and vg-c0ffee00 carries one: leave --weigh out");
+    // What --weigh refuses is not what else to try.
+    folder.write("plain.txt", &folder.run(&["generate", "--seed", "8", "--max-tokens", "450"]).out);
+    let of = |rest: &[&str]| detect(&folder, &[&["plain.txt"], rest].concat());
+    assert!(of(&[]).out.contains("--windows"), "{:?}", of(&[]));
+    let weighed = of(&["--weigh", "ewd"]);
+    assert!(weighed.status == 1 && !weighed.out.contains("--windows"), "{weighed:?}");
+}

@@ -202,9 +202,65 @@ fn an_option_that_changes_nothing_is_refused() {
         (&["--dialect", "unigram", "--payload-bits", "8"], "--payload-bits is for native"),
         (&["--seeding", "simple_1"], "--seeding is for kgw"),
         (&["--import", "key.txt"], "our own dialects make their secrets"),
+        (&["--vocabulary-size", "300"], "--vocabulary-size is for other systems"),
+        (&["--dialect", "native-gumbel", "--vocabulary-size", "5000"], "--vocabulary-size is for other systems"),
     ] {
         folder.run(&[&["key", "new", "a.key"], arguments].concat()).fails(said);
         assert!(!folder.path("a.key").exists(), "{said}");
+    }
+}
+
+/// Whatever is named: what no key is made of is not read to its end.
+#[test]
+fn files_of_keys_have_a_longest() {
+    let folder = Folder::new();
+    let new = |arguments: &[&str]| folder.run(&[&["key", "new", "a.key", "--dialect"], arguments].concat());
+    #[cfg(unix)]
+    {
+        new(&["kgw", "--import", "/dev/zero"]).fails("/dev/zero is longer than 256 KiB");
+        new(&["synthid", "--hash-key", "1,2", "--score", "/dev/zero"]).fails("/dev/zero is longer than 256 KiB");
+    }
+    folder.write("many.txt", &"7\n".repeat(1025));
+    new(&["synthid", "--import", "many.txt"]).fails("many.txt: there are more than 1024 keys");
+    fs::write(folder.path("bytes.txt"), b"\xff\xfe7").unwrap();
+    new(&["kgw", "--import", "bytes.txt"]).fails("bytes.txt is not text");
+    folder.write("empty.txt", " \n");
+    new(&["kgw", "--import", "empty.txt"]).fails("empty.txt holds no key");
+    assert!(!folder.path("a.key").exists());
+}
+
+/// A key file may be a stranger's: nothing that it names reaches the terminal as a command, not even where colours do.
+#[test]
+fn names_in_key_files_are_no_commands() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path("ring")).unwrap();
+    let (id, tenant, model) = (r"a\u001b]0;owned\u0007", r"t\u001b[2Jx", r"m\u009b31m\u202e");
+    let key = support::KEY.replace(r#""vg-c0ffee00""#, &format!(r#""{id}", "tenant": "{tenant}""#));
+    let key = key.replace(r#""size": 4096"#, &format!(r#""size": 4096, "model": "{model}""#));
+    let numbered = key.replace("\"gamma\"", "\"payload_bits\": 8, \"gamma\"");
+    folder.write_private("ring/one.key", &key);
+    folder.write_private("n.key", &numbered);
+    folder.write_private("foreign.key", &key.replace("e106f5b2", r"e1\u001b]8;;"));
+    folder.write("ring/\u{1b}]0;stray.key", "no key");
+    folder.write("text.txt", PROSE[1]);
+    let shown = r"a\x1b]0;owned\x07";
+    for (arguments, more) in [
+        (&["key", "show", "ring/one.key"][..], &[r"t\x1b[2Jx", r"m\u{9b}31m\u{202e}"][..]),
+        (&["key", "show", "foreign.key"], &[r"e1\x1b]8;;"]),
+        (&["key", "list", "ring"], &[r"t\x1b[2Jx", r"m\u{9b}31m\u{202e}", r"\x1b]0;stray.key is skipped"]),
+        (&["identify", "text.txt", "--ring", "ring"], &[r"tenant t\x1b[2Jx: native"]),
+        (&["payload", "text.txt", "--key", "n.key"], &[]),
+        (&["detect", "text.txt", "--key", "ring/one.key"], &[]),
+    ] {
+        let mut command = folder.command(arguments);
+        command.env("CLICOLOR_FORCE", "1");
+        let run = Folder::finish(command);
+        for said in [&[shown], more].concat() {
+            assert!(run.out.contains(said), "{said} of {arguments:?}: {run:?}");
+        }
+        for raw in ["\u{1b}]", "\u{1b}[2J", "\u{7}", "\u{9b}", "\u{202e}"] {
+            assert!(!run.out.contains(raw) && !run.err.contains(raw), "{raw:?} of {arguments:?}: {run:?}");
+        }
     }
 }
 
@@ -403,6 +459,56 @@ fn what_is_identified_is_said_in_words_and_in_fields() {
     assert!(run.status == 1 && !run.out.contains("hugging-face: hugging-face"), "{run:?}");
 }
 
+/// What `detect` finds or refuses, `identify` does.
+#[test]
+fn a_key_is_identified_where_its_mark_is_detected() {
+    let folder = with_ring(2);
+    folder.write("text.txt", &marked(&folder, "ring/1.key", 1)[0]);
+    let identify = |rest: &[&str]| folder.run(&[&["identify"], rest].concat());
+    let json = |run: &support::Run| -> serde_json::Value {
+        serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{run:?}"))
+    };
+    // After repair.
+    folder.write("zw.txt", &folder.run(&["attack", "zero-width", "text.txt", "--strength", "0.4"]).out);
+    let run = identify(&["zw.txt", "--ring", "ring"]);
+    assert!(run.status == 0 && run.out.contains("written with key-1: native"), "{run:?}");
+    assert!(run.out.contains("\nrepaired  ") && run.out.contains("invisible characters"), "{run:?}");
+    let [repaired, plain] = ["zw.txt", "text.txt"].map(|text| json(&identify(&[text, "--ring", "ring", "--json"])));
+    assert_eq!((&repaired["found"]["key_id"], &repaired["tried"]), (&"key-1".into(), &2.into()));
+    assert_eq!(repaired["found"]["repairs"][0][0], "invisible");
+    assert!(plain["found"].get("repairs").is_none() && plain["found"].get("tenant").is_none(), "{plain}");
+    let log10_p = |found: &serde_json::Value| found["found"]["log10_p"].as_f64().unwrap();
+    assert!((log10_p(&repaired) - log10_p(&plain) - 2f64.log10()).abs() < 1e-9, "the look is paid for: {repaired}");
+    // A key that carries payloads has one green share, and the others of a ring have more.
+    folder.write_private("n.key", &support::KEY.replace("\"gamma\"", "\"payload_bits\": 8, \"gamma\""));
+    let run = identify(&["text.txt", "--ring", "ring", "--key", "n.key", "--gammas", "0.25,0.5", "--json"]);
+    assert_eq!((run.status, &json(&run)["tried"]), (0, &5.into()), "{run:?}");
+    // Another tokenizer's key finds nothing, which says nothing of the text.
+    folder.write_private("theirs.key", &support::KEY.replace("e106f5b2", "00000000"));
+    identify(&["text.txt", "--key", "theirs.key"]).fails("theirs.key: the key vg-c0ffee00 was made for a vocabulary");
+    folder.write_private("ring/theirs.key", &support::KEY.replace("e106f5b2", "00000000"));
+    let run = identify(&["text.txt", "--ring", "ring", "--json"]);
+    assert_eq!((run.status, &json(&run)["tried"]), (0, &2.into()), "{run:?}");
+    assert!(run.err.contains("theirs.key is skipped"), "{run:?}");
+}
+
+#[test]
+fn keys_of_several_tenants_are_told_apart() {
+    let folder = Folder::new();
+    for tenant in ["one", "two"] {
+        let run = folder.run(&["key", "new", &format!("{tenant}.key"), "--id", "k", "--tenant", tenant]);
+        assert_eq!(run.status, 0, "{run:?}");
+    }
+    folder.write("text.txt", &marked(&folder, "two.key", 1)[0]);
+    let identify = ["identify", "text.txt", "--key", "one.key", "--key", "two.key"];
+    let run = folder.run(&identify);
+    assert!(run.status == 0 && run.out.contains("written with k, tenant two: native"), "{run:?}");
+    assert!(run.out.contains("k, tenant one: native"), "{run:?}");
+    let found: serde_json::Value =
+        serde_json::from_str(&folder.run(&[&identify[..], &["--json"]].concat()).out).unwrap();
+    assert_eq!((&found["found"]["tenant"], &found["best"][1]["tenant"]), (&"two".into(), &"one".into()), "{found}");
+}
+
 /// A doubt that is not known to be zero is not called so.
 #[test]
 fn the_doubt_of_a_payload_is_bounded() {
@@ -424,4 +530,16 @@ fn the_doubt_of_a_payload_is_bounded() {
     let run = folder.run(&["payload", "text.txt", "--key", "n.key"]);
     assert!(run.status == 0 && run.out.contains("payload   0x4d"), "{run:?}");
     assert!(!run.out.contains("0.0e0") && run.out.contains("less than 1e-12"), "{run:?}");
+    // After repair, which is paid for.
+    folder.write("zw.txt", &folder.run(&["attack", "zero-width", "text.txt", "--strength", "0.4"]).out);
+    let run = folder.run(&["payload", "zw.txt", "--key", "n.key"]);
+    assert!(run.status == 0 && run.out.contains("payload   0x4d"), "{run:?}");
+    assert!(run.out.contains("\nrepaired  ") && run.out.contains("invisible characters"), "{run:?}");
+    let [repaired, plain] = ["zw.txt", "text.txt"].map(|text| {
+        let run = folder.run(&["payload", text, "--key", "n.key", "--json"]);
+        serde_json::from_str::<serde_json::Value>(&run.out).unwrap_or_else(|_| panic!("{run:?}"))
+    });
+    assert_eq!((&repaired["repairs"][0][0], plain.get("repairs")), (&"invisible".into(), None), "{repaired} {plain}");
+    let [with, without] = [&repaired, &plain].map(|found| found["log10_p"].as_f64().unwrap());
+    assert!((with - without - 2f64.log10()).abs() < 1e-9, "{repaired} {plain}");
 }

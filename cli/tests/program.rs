@@ -438,6 +438,12 @@ fn attacks_and_repairs() {
         assert_eq!(folder.run(&["detect", "attacked.txt", "--key", "my.key", "--no-repair"]).status, 1);
     }
     folder.run(&["attack", "copy-paste", "text.txt"]).fails("--human FILE");
+    for attack in ["deletion", "case", "zero-width"] {
+        let run = folder.run(&["attack", attack, "text.txt", "--human", "text.txt"]);
+        run.fails(&format!("--human is for copy-paste and substitution, not for {attack}: leave it out"));
+    }
+    let human = |attack| folder.run(&["attack", attack, "text.txt", "--human", "text.txt"]);
+    assert_eq!(["copy-paste", "substitution"].map(|attack| human(attack).status), [0, 0]);
     folder.run(&["attack", "deletion", "text.txt", "--strength", "2"]).fails("--strength is 2");
     let weighed = folder.run(&["detect", "text.txt", "--key", "my.key", "--weigh", "likelihood-ratio"]);
     assert_eq!(weighed.status, 0, "{weighed:?}");

@@ -7,9 +7,9 @@ use super::documents::Fields;
 pub(super) const WINDOWS: &str =
     "only the text as a whole was judged: --windows looks for marked passages inside it, too";
 
-/// What to try with a text that is not marked as a whole.
-pub(super) fn hint(text: &str, judgement: &Judgement<'_>, searched: bool, fields: &Fields) -> Option<String> {
-    if is_json_lines(text, fields) {
+/// What to try with a text that is not marked as a whole; with the fields of records where it may be read as some.
+pub(super) fn hint(text: &str, judgement: &Judgement<'_>, searched: bool, fields: Option<&Fields>) -> Option<String> {
+    if fields.is_some_and(|fields| is_json_lines(text, fields)) {
         return Some("the text looks like JSON lines: --format jsonl judges the text of each line".into());
     }
     Some(Hint::of(text, judgement, searched)?.advice(WINDOWS))

@@ -24,6 +24,7 @@ use crate::detect::documents::{Document, Fault, Fields, Format, Source, Text, so
 use crate::detect::judged::Judged;
 use crate::detect::options::When;
 pub(crate) use crate::detect::options::{Detect, RepeatsName};
+pub(crate) use crate::detect::words::repairs;
 use crate::error::Failure;
 use crate::output::OutputFile;
 use crate::{report, terminal};
@@ -60,6 +61,9 @@ impl Detect {
             reader = reader.of_form(grammar);
         }
         let (keys, skipped) = keys.fitting(&reader)?;
+        if let Some(method) = self.weigh.weigh {
+            weigh::check(&self, method, &keys)?;
+        }
         self.skipped = skipped.iter().map(|skipped| skipped.file.display().to_string()).collect();
         for key in &keys {
             tracing::debug!(key = key.id(), dialect = key.dialect().name(), "key to look for");
@@ -245,7 +249,11 @@ impl Detect {
         if judged.text.is_empty() {
             return None;
         }
-        hints::hint(&judged.text, judgement, self.searches(), &self.fields())
+        // With --weigh a text is judged as a whole, and one alone.
+        match self.weigh.weigh {
+            None => hints::hint(&judged.text, judgement, self.searches(), Some(&self.fields())),
+            Some(_) => hints::hint(&judged.text, judgement, true, None),
+        }
     }
 
     /// Without --color as everywhere: colours where a terminal takes them.

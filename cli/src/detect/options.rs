@@ -140,14 +140,15 @@ impl From<RepeatsName> for Repeats {
 pub(super) struct WeighOptions {
     /// Weigh tokens by what the model of --model expected, which must be the one that wrote: finds a mark in fewer
     /// tokens where the text had little choice
-    #[arg(long, value_enum, value_name = "METHOD", conflicts_with_all = ["windows", "html", "color", "ring"])]
+    #[arg(long, value_enum, value_name = "METHOD",
+          conflicts_with_all = ["windows", "html", "color", "ring", "offsets"])]
     pub(super) weigh: Option<Method>,
     /// The temperature at which the text is thought to be written
     #[arg(long, value_name = "T", default_value_t = 1.0, requires = "weigh")]
     pub(super) temperature: f64,
     /// For --weigh sweet: how much choice is enough, in nats of entropy
-    #[arg(long, value_name = "NATS", default_value_t = 0.9, hide_default_value = true, requires = "weigh")]
-    pub(super) entropy_threshold: f64,
+    #[arg(long, value_name = "NATS", requires = "weigh")]
+    pub(super) entropy_threshold: Option<f64>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

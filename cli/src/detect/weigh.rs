@@ -1,13 +1,41 @@
 //! Detection with the model at hand: tokens that could hardly have been others count less.
 
 use verdigris::detector::Unwrapped;
+use verdigris::watermark::normalize::{Repair, normalize};
 use verdigris::watermark::weighted::Weighting;
-use verdigris::{Device, Judgement, Key, Reader};
+use verdigris::{DetectError, Device, Judgement, Key, Reader, Weighed};
 
 use super::options::{Detect, Method};
 use crate::error::Failure;
 
-/// Judges one text under one key; the error does not name it.
+/// The entropy that is enough where nothing else is said, in nats.
+const ENTROPY: f64 = 0.9;
+
+/// Refuses what cannot be weighed, before anything is read.
+pub(super) fn check(options: &Detect, method: Method, keys: &[Key]) -> Result<(), Failure> {
+    let temperature = options.weigh.temperature;
+    if !(temperature > 0.0 && temperature <= 100.0) {
+        return Err(Failure::Usage(format!("--temperature is {temperature}, but must be above 0 and at most 100")));
+    }
+    if let Some(nats) = options.weigh.entropy_threshold {
+        if !matches!(method, Method::Sweet) {
+            return Err(Failure::Usage("--entropy-threshold is for --weigh sweet: leave it out".into()));
+        }
+        if !(nats.is_finite() && nats >= 0.0) {
+            return Err(Failure::Usage(format!("--entropy-threshold is {nats}, but must be a number, 0 or more")));
+        }
+    }
+    let [key] = keys else { return Err(Failure::Usage("--weigh takes one key".into())) };
+    match key.payload_bits() {
+        None => Ok(()),
+        Some(_) => Err(Failure::Usage(format!(
+            "--weigh is for keys that carry no payload, and {} carries one: leave --weigh out",
+            key.id()
+        ))),
+    }
+}
+
+/// Judges one text under one key, as it came and after repair; the error does not name it.
 pub(super) fn judge<'k>(
     options: &Detect,
     method: Method,
@@ -16,25 +44,45 @@ pub(super) fn judge<'k>(
     text: &str,
 ) -> Result<Judgement<'k>, Failure> {
     let temperature = options.weigh.temperature;
-    if !(temperature > 0.0 && temperature <= 100.0) {
-        return Err(Failure::Usage(format!("--temperature is {temperature}, but must be above 0 and at most 100")));
-    }
     let [key] = keys else { return Err(Failure::Usage("--weigh takes one key".into())) };
     let engine = options.model.engine(None, &Device::Cpu)?;
     let weighting = match method {
         Method::LikelihoodRatio => Weighting::LikelihoodRatio { delta: key.delta() / temperature },
         Method::Ewd => Weighting::Ewd,
-        Method::Sweet => Weighting::Sweet(options.weigh.entropy_threshold),
+        Method::Sweet => Weighting::Sweet(options.weigh.entropy_threshold.unwrap_or(ENTROPY)),
     };
     let form = options.form.grammar()?.map(|grammar| engine.constraint(grammar));
-    let unwrapped = Unwrapped::new(text);
-    let text = &unwrapped.text[reader.extent(&unwrapped.text)];
-    let tokens = engine.reader().tokenizer().encode(text).map_err(verdigris::Error::from)?;
-    let weighed = engine.weigh(key, &tokens, weighting, temperature, options.repeats.into(), form.as_ref())?;
-    let Some(weighed) = weighed else {
-        let message = format!("--weigh is for keys with colours, and {} is {}", key.id(), key.dialect().name());
-        return Err(Failure::Usage(message));
+    let look = |text: &str| {
+        let text = &text[reader.extent(text)];
+        let tokens = engine.reader().tokenizer().encode_long(text).map_err(verdigris::Error::from)?;
+        engine.weigh(key, &tokens, weighting, temperature, options.repeats.into(), form.as_ref())
     };
+    let unwrapped = Unwrapped::new(text);
+    let as_it_came = &*unwrapped.text;
+    let repaired = (!options.no_repair).then(|| normalize(as_it_came)).filter(|repaired| !repaired.changes.is_empty());
+    let repaired = repaired.as_ref().map(|repaired| (&*repaired.text, repaired.summary()));
+    let mut looks: Vec<(Weighed, Vec<(Repair, usize)>)> = Vec::new();
+    let mut departed = None;
+    for (text, repairs) in std::iter::once((as_it_came, Vec::new())).chain(repaired) {
+        match look(text) {
+            Ok(Some(weighed)) => looks.push((weighed, repairs)),
+            Ok(None) => {
+                let message = format!("--weigh is for keys with colours, and {} is {}", key.id(), key.dialect().name());
+                return Err(Failure::Usage(message));
+            }
+            // Repair may bring a text to its form, or take it from there.
+            Err(verdigris::Error::Detect(error @ DetectError::Form(_))) => departed = departed.or(Some(error)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let tried = looks.len() as f64;
+    let best = looks.into_iter().min_by(|(a, _), (b, _)| a.evidence.ln_p.total_cmp(&b.evidence.ln_p));
+    let Some((Weighed { evidence, mut expected }, repairs)) = best else {
+        return Err(departed.expect("a text that is of its form is looked at").into());
+    };
+    // What a marked text has would be paid for as this is.
+    expected.ln_p = expected.best_of(tried).ln_p_corrected();
     let manifests = unwrapped.manifests;
-    Ok(Judgement { expected: Some(weighed.expected), manifests, ..Judgement::of(key, weighed.evidence) })
+    let judgement = Judgement::of(key, evidence.best_of(tried));
+    Ok(Judgement { expected: Some(expected), repairs, manifests, ..judgement })
 }

@@ -118,7 +118,7 @@ fn looks(evidence: &Evidence) -> String {
 }
 
 /// `3 invisible, 1 homoglyph`.
-pub(super) fn repairs(repairs: &[(Repair, usize)]) -> String {
+pub(crate) fn repairs(repairs: &[(Repair, usize)]) -> String {
     let name = |repair: &Repair| match repair {
         Repair::Invisible => "invisible characters",
         Repair::Homoglyph => "look-alike letters",

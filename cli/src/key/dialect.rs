@@ -1,5 +1,7 @@
 //! What a new key marks with, from the options of the command line.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -7,7 +9,7 @@ use verdigris::watermark::dialects::kgw::{self, DEFAULT_HASH_KEY, Prf, SeedingSc
 use verdigris::watermark::dialects::synthid::{self, Bayesian, Bits, Score};
 use verdigris::watermark::dialects::three_bricks::{self, DEFAULT_SALT};
 use verdigris::watermark::dialects::{hugging_face, native, native_gumbel, sbw, sglang, tgi, unigram, vllm};
-use verdigris::watermark::key::{random_id, random_secret};
+use verdigris::watermark::key::{MAX_FILE, random_id, random_secret};
 use verdigris::watermark::{Context, GreenShare, VocabularyId};
 use verdigris::{Dialect, Gamma, Key};
 
@@ -16,6 +18,9 @@ use crate::error::Failure;
 
 /// Whose secrets are taken over.
 const OWN: &str = "other systems, for our own dialects make their secrets";
+
+/// What they take the size of a vocabulary to be.
+const SPLIT: &str = "other systems, for our own dialects split the vocabulary of the tokenizer";
 
 const OTHERS: &str = "Dialects of other systems";
 
@@ -185,27 +190,32 @@ impl DialectOptions {
     /// A new key of that dialect, or a key of another system taken over.
     pub(super) fn key(&self, vocabulary: VocabularyId) -> Result<Key, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
-        self.refuse_what_is_not_used()?;
-        let (dialect, named_key) = self.dialect()?;
         let vocabulary = match self.vocabulary_size {
             Some(size) => vocabulary.with_size(size).map_err(|error| usage(&error))?,
             None => vocabulary,
         };
+        self.refuse_what_is_not_used()?;
+        let (dialect, named_key) = self.dialect()?;
         let delta = self.delta.unwrap_or(self.strength.unwrap_or(Grade::Normal).delta());
         let strength = dialect.has_strength().then(|| strength(delta, self.hard)).transpose()?;
         if dialect.is_native() {
             return Ok(Key::new(random_secret(), random_id("vg"), dialect, strength, vocabulary)?);
         }
-        let mut numbers = self.numbers()?;
+        // What wipes itself when it is dropped; it holds all numbers that a file may, so that it leaves no copy behind.
+        let mut secret = random_secret();
+        secret.clear();
+        secret.reserve_exact(8 * MAX_NUMBERS);
+        self.numbers(&mut secret)?;
         if let Some(key) = named_key {
-            if !numbers.is_empty() && numbers != [key] {
+            if !secret.is_empty() && secret[..] != key.to_be_bytes() {
                 let message = "--seeding names another hash key than --hash-key or --import: give one of them";
                 return Err(Failure::Usage(message.into()));
             }
-            numbers = vec![key];
+            secret.clear();
+            secret.extend_from_slice(&key.to_be_bytes());
         }
-        if numbers.is_empty() {
-            let usual = match self.dialect {
+        if secret.is_empty() {
+            let usual: u64 = match self.dialect {
                 Name::Kgw | Name::Tgi | Name::HuggingFace | Name::Sbw => DEFAULT_HASH_KEY,
                 Name::Unigram | Name::ThreeBricksMaryland | Name::ThreeBricksOpenai => 0,
                 _ => {
@@ -215,19 +225,19 @@ impl DialectOptions {
                     )));
                 }
             };
-            numbers.push(usual);
+            secret.extend_from_slice(&usual.to_be_bytes());
         }
         if let (Name::Sbw, Dialect::Kgw(kgw::Parameters { seeding, .. })) = (self.dialect, &dialect)
-            && wraps(seeding.prf, numbers[0])
+            && let Some(first) = secret.first_chunk()
+            && wraps(seeding.prf, u64::from_be_bytes(*first))
         {
             let message =
                 format!("SBW's {seeding} wraps at 64 bits with such a key, and KGW's does not: it is not read");
             return Err(Failure::Usage(message));
         }
-        if self.dialect.is_bricks() && numbers.len() == 1 {
-            numbers.push(DEFAULT_SALT);
+        if self.dialect.is_bricks() && secret.len() == 8 {
+            secret.extend_from_slice(&DEFAULT_SALT.to_be_bytes());
         }
-        let secret: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
         let id = random_id(dialect.name());
         Key::new(secret, id, dialect, strength, vocabulary).map_err(|error| usage(&error))
     }
@@ -248,6 +258,7 @@ impl DialectOptions {
             ("--seeding", self.seeding.is_some(), name.has_seeding(), "kgw, hugging-face and sbw"),
             ("--hash-key", !self.hash_key.is_empty(), !name.is_native(), OWN),
             ("--import", self.import.is_some(), !name.is_native(), OWN),
+            ("--vocabulary-size", self.vocabulary_size.is_some(), !name.is_native(), SPLIT),
             ("--bits", self.bits.is_some(), name.is_synthid(), "synthid"),
             ("--ngram-len", self.ngram_len.is_some(), name.is_synthid(), "synthid"),
             ("--score", self.score.is_some(), name.is_synthid(), "synthid"),
@@ -329,25 +340,61 @@ impl DialectOptions {
         Ok((dialect, named_key))
     }
 
-    /// The keys of the other system that were given.
-    fn numbers(&self) -> Result<Vec<u64>, Failure> {
-        let number = |text: &str| number(text, self.dialect.is_hexadecimal());
+    /// Adds the keys of the other system that were given, eight bytes each, the highest first.
+    fn numbers(&self, secret: &mut Vec<u8>) -> Result<(), Failure> {
         let Some(file) = &self.import else {
-            let numbers = self.hash_key.iter().map(|text| number(text)).collect::<Result<_, _>>();
-            return numbers.map_err(Failure::Usage);
+            let keys = self.hash_key.iter().map(String::as_str);
+            return self.add(keys, secret).map_err(Failure::Usage);
         };
-        let open = |source| Failure::Open { path: file.clone(), source };
-        let text = match file.to_str() {
-            Some("-") => std::io::read_to_string(std::io::stdin()).map_err(open)?,
-            _ => std::fs::read_to_string(file).map_err(open)?,
-        };
-        let parts = text.split(|c: char| c.is_whitespace() || c == ',').filter(|part| !part.is_empty());
-        let numbers = parts.map(number).collect::<Result<Vec<_>, _>>();
-        let numbers = numbers.map_err(|fault| Failure::Usage(format!("{}: {fault}", file.display())))?;
-        match numbers.is_empty() {
-            true => Err(Failure::Usage(format!("{} holds no key", file.display()))),
-            false => Ok(numbers),
+        // What wipes itself, as above.
+        let mut text = random_secret();
+        text.clear();
+        match file.to_str() {
+            Some("-") => read(io::stdin(), file, &mut text)?,
+            _ => read(open(file)?, file, &mut text)?,
         }
+        let name = file.display();
+        let text = std::str::from_utf8(&text)
+            .map_err(|_| Failure::Usage(format!("{name} is not text: keys are written as numbers")))?;
+        let keys = text.split(|c: char| c.is_whitespace() || c == ',').filter(|key| !key.is_empty());
+        self.add(keys, secret).map_err(|fault| Failure::Usage(format!("{name}: {fault}")))?;
+        match secret.is_empty() {
+            true => Err(Failure::Usage(format!("{name} holds no key"))),
+            false => Ok(()),
+        }
+    }
+
+    fn add<'t>(&self, keys: impl Iterator<Item = &'t str>, secret: &mut Vec<u8>) -> Result<(), String> {
+        for key in keys {
+            if secret.len() == 8 * MAX_NUMBERS {
+                return Err(format!("there are more than {MAX_NUMBERS} keys, and no system has so many"));
+            }
+            secret.extend_from_slice(&number(key, self.dialect.is_hexadecimal())?.to_be_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// The most keys of another system, which is more than any has.
+const MAX_NUMBERS: usize = 1 << 10;
+
+fn open(path: &Path) -> Result<File, Failure> {
+    File::open(path).map_err(|source| Failure::Open { path: path.into(), source })
+}
+
+/// Reads what a file holds, if that is not more than a key file may hold.
+fn read(input: impl Read, path: &Path, into: &mut Vec<u8>) -> Result<(), Failure> {
+    // All the room at once: a buffer that grew would leave copies of a secret behind.
+    into.reserve_exact(MAX_FILE as usize + 1);
+    let read = input.take(MAX_FILE + 1).read_to_end(into);
+    read.map_err(|source| Failure::Open { path: path.into(), source })?;
+    match into.len() as u64 > MAX_FILE {
+        true => Err(Failure::Usage(format!(
+            "{} is longer than {} KiB, and such a file may be so long at most: is it another one?",
+            path.display(),
+            MAX_FILE >> 10
+        ))),
+        false => Ok(()),
     }
 }
 
@@ -366,8 +413,8 @@ fn score(text: &str) -> Result<Score, Failure> {
         "mean" => Score::Mean,
         "weighted-mean" => Score::WeightedMean,
         file => {
-            let path = Path::new(file);
-            let json = std::fs::read(path).map_err(|source| Failure::Open { path: path.into(), source })?;
+            let (path, mut json) = (Path::new(file), Vec::new());
+            read(open(path)?, path, &mut json)?;
             let parameters: Bayesian = serde_json::from_slice(&json)
                 .map_err(|error| Failure::Usage(format!("{file} does not hold prior, beta and delta: {error}")))?;
             Score::Bayesian(parameters)

@@ -9,6 +9,7 @@ use verdigris::{Key, KeyRing};
 
 use super::days::days;
 use crate::error::Failure;
+use crate::terminal::shown_line;
 
 /// List the keys of a ring; never their secrets
 #[derive(Args)]
@@ -59,7 +60,7 @@ impl List {
             writeln!(out, "{}", line(row))?;
         }
         for skipped in ring.skipped() {
-            writeln!(out, "{dim}{skipped}{dim:#}")?;
+            writeln!(out, "{dim}{}{dim:#}", shown_line(&skipped.to_string()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -71,5 +72,7 @@ fn row(file: &Path, key: &Key) -> [String; 6] {
     let model = vocabulary.model().map_or_else(|| format!("{} tokens", vocabulary.size()), str::to_owned);
     let writes = if key.period().is_open() { "always".into() } else { days(key.period()) };
     let file = file.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
+    // What strangers have named must not reach the terminal as commands.
     [file, named(key.id()), named(key.tenant()), writes, model, key.describe()]
+        .map(|cell| shown_line(&cell).into_owned())
 }

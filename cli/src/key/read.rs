@@ -7,7 +7,7 @@ use verdigris::watermark::ring::{Skipped, distinct};
 use verdigris::{Key, KeyRing, Reader};
 
 use crate::error::Failure;
-use crate::report;
+use crate::{report, terminal};
 
 /// Keys to read with: files, or a folder of them.
 #[derive(Args)]
@@ -49,7 +49,7 @@ impl Keys {
     }
 
     /// All of them, each once, with the files of the ring that are none.
-    pub(crate) fn all(self) -> (Vec<Key>, Vec<Skipped>) {
+    fn all(self) -> (Vec<Key>, Vec<Skipped>) {
         let mut keys: Vec<Key> = self.files.into_iter().map(|(_, key)| key).collect();
         let skipped = self.ring.as_ref().map_or(Vec::new(), |ring| ring.skipped().to_vec());
         note(&skipped);
@@ -61,7 +61,7 @@ impl Keys {
 fn note(skipped: &[Skipped]) {
     let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
     for skipped in skipped {
-        crate::terminal::say!("{yellow}note:{yellow:#} {skipped}");
+        crate::terminal::say!("{yellow}note:{yellow:#} {}", terminal::shown_line(&skipped.to_string()));
     }
 }
 
