@@ -1,7 +1,7 @@
 //! Functions of one's own that have their say about every token.
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use verdigris::decoding::Scorer;
 use verdigris::logits::TokenId;
@@ -51,6 +51,25 @@ fn a_function_sees_the_text_so_far() {
     tokens.sort_unstable();
     tokens.dedup();
     assert_eq!(tokens.len(), 40);
+}
+
+/// A judge is asked about the best tokens alone, once for each place.
+#[test]
+fn a_function_is_asked_once_a_token() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let notes = asked.clone();
+    let note = move |text: &[TokenId], token: TokenId| {
+        notes.lock().unwrap().push((text.len(), token));
+        0.0
+    };
+    // Those that a row without logits has for the best.
+    let written = request().max_tokens(6).suppress_tokens([0, 1, 2]).guide_by(note, 1.0, 5).text().unwrap();
+    let mut asked = asked.lock().unwrap().clone();
+    assert_eq!(asked.len(), 5 * written.tokens.len());
+    assert!(asked.iter().all(|(_, token)| *token > 2), "{asked:?}");
+    asked.sort_unstable();
+    asked.dedup();
+    assert_eq!(asked.len(), 5 * written.tokens.len());
 }
 
 /// A scorer that fails at some length of the text.

@@ -2,11 +2,14 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, mpsc};
 
 use verdigris::constrain::{ForcedText, NoRoom};
 use verdigris::logits::{Row, TokenId, Transform};
-use verdigris::{Engine, Error, Event, Key, Marking, Registry, Request, Stop, Style, Written};
+use verdigris::schedule::Capacity;
+use verdigris::{
+    Beams, Engine, Error, Event, Key, Marking, Piece, Prompt, Registry, Request, Service, Stop, Style, Written,
+};
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
     Engine::load(Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/models/tale-small")).unwrap()
@@ -213,6 +216,14 @@ fn what_is_asked_for_in_vain_is_said() {
     fails(request().payload(3), "a payload, which goes with a key that carries it");
     fails(request().stop(""), "a stop string is 0 bytes long");
     fails(request().temperature(-1.0), "temperature is -1, but must be above 0, or 0");
+    fails(request().temperature(1e39), "temperature is 1e39, but must be above 0 and at most 3e38");
+    fails(request().dynatemp_exponent(3.0), "an exponent of dynamic temperature, which goes with a range");
+    fails(request().xtc_threshold(0.3), "a threshold of XTC, which goes with how often it is to be");
+    fails(request().dry_base(3.0), "a rule of DRY, which goes with how much it takes");
+    fails(request().dry_sequence_breakers([""]), "a rule of DRY");
+    fails(request().dry_multiplier(1.0).dry_allowed_length(51), "DRY allowed length is 51, but must be from 1 to 50");
+    let drawn = request().temperature(0.0).beam_search(&Beams::new(2).unwrap().sampled()).unwrap_err().to_string();
+    assert!(drawn.contains("there is nothing to draw; raise it"), "{drawn}");
     fails(request().temperature(f64::NAN), "temperature is NaN");
     // Above nothing, but less than the numbers that rows are made of can tell: the most probable token.
     let coldest = request().temperature(1e-60).max_tokens(5).text().unwrap();
@@ -221,6 +232,43 @@ fn what_is_asked_for_in_vain_is_said() {
     let constraint = ENGINE.constraint(verdigris::Grammar::regex("(the captain|the ship)").unwrap());
     let canonical = request().constraint(&constraint).forced_text(ForcedText::Canonical).seed(1).text().unwrap();
     assert_eq!(canonical.complete, Some(true));
+}
+
+/// The last token of a text is never read, so it stands behind the context's end; forms and forced ends count on it.
+#[test]
+fn a_text_ends_one_token_behind_the_context() {
+    let context = ENGINE.context_length();
+    let word = ENGINE.reader().tokenizer().encode(" sea").unwrap()[0];
+    let prompt = || Prompt::Tokens(vec![word; context - 5]);
+    let request = || ENGINE.request("").prompt(prompt()).max_tokens(50).seed(1);
+    let plain = request().text().unwrap();
+    assert_eq!((plain.tokens.len(), plain.stop), (6, Some(Stop::Context)));
+    let forced = request().forced_eos_token_id(100).text().unwrap();
+    assert_eq!(forced.tokens.iter().position(|&token| token == 100), Some(5), "{:?}", forced.tokens);
+    let form = request().max_tokens(6).regex("QXQXQX").text().unwrap();
+    assert_eq!((form.text.as_str(), form.complete), ("QXQXQX", Some(true)));
+}
+
+/// Where a service has less memory than the model's context, forms come to their end within it.
+#[test]
+fn a_service_of_little_memory_ends_forms() {
+    let capacity = Capacity { texts: 2, tokens: 64, kept: 0, rows: 64 };
+    let service = Service::start(&ENGINE, capacity);
+    let request = ENGINE.request("The captain").regex("( [a-z]+){1,400}!").max_tokens(200).seed(2);
+    let (sender, pieces) = mpsc::channel();
+    let text = request.submit(&service, move |piece| match sender.send(piece) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    });
+    let text = text.unwrap();
+    let written = pieces.iter().find_map(|piece| match piece {
+        Piece::End(ending) => Some(ending.written(&request).unwrap()),
+        _ => None,
+    });
+    drop(text);
+    let written = written.unwrap();
+    assert!(written.tokens.len() > 30 && written.text.ends_with('!'), "{:?}", written.text);
+    assert_eq!(written.complete, Some(true));
 }
 
 /// Whether a text has its form is told, also where its last token is the last that there was.

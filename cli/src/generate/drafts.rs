@@ -23,8 +23,8 @@ pub(crate) struct DraftOptions {
     /// tokens or more did
     #[arg(long)]
     lookup: bool,
-    /// Draft just so many tokens for each call of the model [default: as many as turn out to pay, which with
-    /// --seed are fewer]
+    /// Draft just so many tokens for each call of the model, 64 at most [default: as many as turn out to pay, which
+    /// with --seed are fewer]
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     draft_tokens: Option<usize>,
     /// Draft a tree for each call of the model: so many tokens for the next place, after each of them so many for the
@@ -61,6 +61,11 @@ impl DraftOptions {
                  of time, and with this rule the text depends on it"
                     .into(),
             ));
+        }
+        if let Some(drafts) = self.draft_tokens.filter(|&drafts| drafts > MAX_NODES) {
+            return Err(Failure::Usage(format!(
+                "--draft-tokens is {drafts}, and {MAX_NODES} for each call are the most: give a smaller number"
+            )));
         }
         if self.draft_tree.contains(&0) {
             return Err(Failure::Usage(

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use verdigris_logits::TokenId;
-use verdigris_models::{Batch, LanguageModel, Rows, Wanted};
+use verdigris_logits::{Row, TokenId};
+use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Wanted};
 
 use crate::target::DecodeError;
 
@@ -31,30 +31,28 @@ impl Perplexity {
 /// Reads windows of text, each on its own: every token but the first, from those before it in its window.
 ///
 /// # Errors
-/// [`DecodeError::Model`], such as for a window that is longer than the model's context.
+/// [`DecodeError::Model`], such as for a window that is longer than the model's context or has a token that the model
+/// does not know, and [`DecodeError::NotNumbers`] for a row that is no law.
 #[doc(alias = "score")]
 pub fn perplexity<'a>(
     model: &Arc<dyn LanguageModel>,
     windows: impl IntoIterator<Item = &'a [TokenId]>,
 ) -> Result<Perplexity, DecodeError> {
-    let (mut sum, mut rows) = (Perplexity::default(), Rows::default());
+    let (mut sum, mut rows, mut row) = (Perplexity::default(), Rows::default(), Row::default());
     for window in windows {
         let Some((_, inputs)) = window.split_last() else { continue };
         let mut sequence = model.clone().begin(inputs.len())?;
         sequence.forward(&Batch::chain(inputs, Wanted::All), &mut rows)?;
         for (i, &next) in window[1..].iter().enumerate() {
-            sum.nats -= log_probability(rows.row(i), next);
+            row.load(rows.row(i));
+            let size = row.len();
+            let &logit = row.logits().get(next as usize).ok_or(ModelError::UnknownToken { token: next, size })?;
+            let total = row.log_sum_exp().ok_or_else(|| DecodeError::no_token(&row, i + 1))?;
+            sum.nats += total - f64::from(logit);
             sum.tokens += 1;
         }
     }
     Ok(sum)
-}
-
-/// `ln softmax(row)[token]`.
-fn log_probability(row: &[f32], token: TokenId) -> f64 {
-    let max = f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
-    let total: f64 = row.iter().map(|&z| (f64::from(z) - max).exp()).sum();
-    f64::from(row[token as usize]) - max - total.ln()
 }
 
 #[cfg(test)]
@@ -74,5 +72,9 @@ mod tests {
         assert_eq!(found.tokens, 3);
         assert!((found.nats - surprise(0, 3) - surprise(3, 2) - surprise(1, 1)).abs() < 1e-9);
         assert!((found.value().ln() - found.nats / 3.0).abs() < 1e-12);
+        for window in [&[0, 9][..], &[9, 0]] {
+            let unknown = perplexity(&model, [window]).unwrap_err();
+            assert!(matches!(unknown, DecodeError::Model(ModelError::UnknownToken { token: 9, .. })), "{unknown}");
+        }
     }
 }

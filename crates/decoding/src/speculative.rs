@@ -182,7 +182,8 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
 
     /// Ends the text here, for a reason that is not seen in its tokens.
     pub(crate) fn end(&mut self, reason: Stop) {
-        self.stop.get_or_insert(reason);
+        // Whatever was to end it behind the tokens that are dropped.
+        self.stop = Some(reason);
         self.ready.clear();
     }
 

@@ -30,15 +30,15 @@ impl Dry {
     /// The usual length from which on a run costs something.
     pub const ALLOWED_LENGTH: usize = 2;
 
-    /// A multiplier from 0, which is none, to 100; a base from 1 to 10; `allowed` tokens, at least 1; and the tokens
-    /// that break runs.
+    /// A multiplier from 0, which is none, to 100; a base from 1 to 10; `allowed` tokens, from 1 to [`Dry::LONGEST`],
+    /// for no longer run is told from that; and the tokens that break runs.
     ///
     /// # Errors
     /// [`OutOfRange`] for other numbers.
     pub fn new(multiplier: f64, base: f64, allowed: usize, breakers: TokenSet) -> Result<Self, OutOfRange> {
         check("DRY multiplier", multiplier, (0.0..=100.0).contains(&multiplier), "from 0 to 100")?;
         check("DRY base", base, (1.0..=10.0).contains(&base), "from 1 to 10")?;
-        check("DRY allowed length", allowed as f64, allowed >= 1, "at least 1")?;
+        check("DRY allowed length", allowed as f64, (1..=Self::LONGEST).contains(&allowed), "from 1 to 50")?;
         Ok(Self { multiplier, base, allowed, breakers })
     }
 
@@ -144,6 +144,7 @@ mod tests {
         let dry = |multiplier, base, allowed| Dry::new(multiplier, base, allowed, TokenSet::new(8));
         assert!(dry(f64::NAN, 2.0, 2).is_err() && dry(-1.0, 2.0, 2).is_err());
         assert!(dry(1.0, 0.5, 2).is_err() && dry(1.0, 2.0, 0).is_err());
+        assert!(dry(1.0, 2.0, Dry::LONGEST).is_ok() && dry(1.0, 2.0, Dry::LONGEST + 1).is_err());
         assert!(dry(100.0, 10.0, 1).unwrap().penalty(Dry::LONGEST).is_finite());
     }
 }

@@ -78,6 +78,13 @@ impl Row {
         self.looked.set(true);
     }
 
+    /// Whether the logits are here. They are not while steps are [recorded](Row::record): then a step that cannot be
+    /// said without them need do nothing, for having asked ends the record.
+    pub fn has_logits(&self) -> bool {
+        self.look();
+        self.recorded.is_none()
+    }
+
     /// The size of the vocabulary.
     pub fn len(&self) -> usize {
         self.logits.len()
@@ -327,7 +334,8 @@ mod tests {
         chain.apply(&state, &mut now);
         steps.apply(&mut later);
         assert_eq!(later.logits(), now.logits());
-        let looks: [fn(&mut Row); 8] = [
+        let looks: [fn(&mut Row); 9] = [
+            |row| assert!(!row.has_logits()),
             |row| assert!(row.max().is_some()),
             |row| assert!(!row.is_broken()),
             |row| assert_eq!(row.logits(), [0.0; 70]),

@@ -83,17 +83,6 @@ impl TokenSet {
         self.words.iter().all(|&word| word == 0)
     }
 
-    /// Keeps only what is in both sets.
-    ///
-    /// # Panics
-    /// If the two are over vocabularies of different size.
-    pub fn intersect(&mut self, other: &Self) {
-        assert_eq!(self.capacity, other.capacity, "sets over different vocabularies");
-        for (word, &mask) in self.words.iter_mut().zip(&other.words) {
-            *word &= mask;
-        }
-    }
-
     /// The tokens of the set in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = TokenId> + '_ {
         self.words.iter().enumerate().flat_map(|(at, &word)| Bits(word).map(move |bit| at as u32 * 64 + bit))
@@ -141,9 +130,6 @@ mod tests {
             assert_eq!(set.len(), tokens.len());
             assert!((0..capacity as u32 + 100).all(|t| set.contains(t) == tokens.contains(&t)));
             assert_eq!(TokenSet::full(capacity).len(), capacity);
-            let mut both = TokenSet::full(capacity);
-            both.intersect(&set);
-            assert_eq!(both, set);
             tokens.iter().for_each(|&t| set.remove(t));
             set.remove(capacity as u32 + 1000);
             assert!(set.is_empty());

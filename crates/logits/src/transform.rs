@@ -12,7 +12,8 @@ use crate::{Row, TokenId};
 ///   bit; no history hides in `self`. So a token tree can fork the state at every branch.
 /// - `start(prompt)` equals `start(&[])` followed by `advance` over the prompt, for every step whose law does
 ///   not tell prompt and output apart; a step that does says so.
-/// - `apply` and `advance` do not allocate once the row's scratch space has grown to its vocabulary.
+/// - `apply` and `advance` do not allocate once the row's scratch space has grown to its vocabulary, but for a state
+///   that grows with the text, and for a step that asks somebody else.
 /// - A step never makes a forbidden token (`-inf`) possible again.
 #[doc(alias = "LogitsProcessor")]
 #[doc(alias = "LogitsWarper")]

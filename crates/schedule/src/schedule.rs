@@ -126,6 +126,11 @@ pub(crate) struct Room {
 }
 
 impl Room {
+    /// The most tokens that a text can have.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
+    }
+
     /// The most tokens that a text may come to have, whatever memory there is.
     pub(crate) fn of(&self, ask: &Ask) -> Result<usize, Refused> {
         let model = ask.model.as_ref().unwrap_or(&self.model);

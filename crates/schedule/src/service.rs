@@ -117,6 +117,11 @@ impl Service {
         Ok((self.submit(ask, Box::new(reader))?, receiver))
     }
 
+    /// How many tokens of a text, prompt included, there is memory for. The last of a text needs none.
+    pub fn memory(&self) -> usize {
+        self.room.memory()
+    }
+
     /// What is going on, as of the last pass.
     pub fn statistics(&self) -> Statistics {
         *lock(&self.shared.statistics)

@@ -38,6 +38,11 @@ impl Service {
         self.texts.is_alive()
     }
 
+    /// How many tokens of a text, prompt included, there is memory for.
+    pub(crate) fn memory(&self) -> usize {
+        self.texts.memory()
+    }
+
     /// Hands a text of an engine to the loop.
     pub(crate) fn submit(
         &self,

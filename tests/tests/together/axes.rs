@@ -155,6 +155,13 @@ pub(crate) const REFUSALS: &[Refusal] = &[
         cure: "raise it, or search with beams",
     },
     Refusal {
+        what: "beam sampling",
+        with: "greedy",
+        of: |c| c.run == Run::SampledBeams && c.choice == Choice::Greedy,
+        cause: "there is nothing to draw",
+        cure: "raise it, or let the best go on",
+    },
+    Refusal {
         what: "drafts of the expert",
         with: "a model without one",
         of: |c| c.draft == Draft::Expert && c.steering != Steering::ProxyTuning,

@@ -39,7 +39,7 @@ pub enum DraftLength {
     /// As many as pay, from what acceptance and time are measured to be while the text is written; none where
     /// drafting does not pay.
     Auto,
-    /// This many for each call, one after the other.
+    /// This many for each call, one after the other; [`MAX_NODES`] where it is more.
     Fixed(usize),
     /// A tree of this shape for each call.
     Tree(TreeShape),

@@ -24,7 +24,8 @@ const LENGTHS: [usize; 2] = [4, 8];
 /// followed shorter suffixes. How often drafts stand hangs on the suffix's length, so there are [ways](Drafter::ways) for
 /// short, longer and long ones.
 ///
-/// A token takes constant time, amortised; 10,000 tokens take about a megabyte.
+/// A token that is new takes constant time, amortised, and a call compares the text with what it has read of it; 10,000
+/// tokens take about a megabyte.
 #[doc(alias = "prompt_lookup")]
 #[doc(alias = "ngram")]
 #[derive(Clone)]

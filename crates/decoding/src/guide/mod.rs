@@ -79,6 +79,10 @@ impl Transform for Guide {
     }
 
     fn apply(&self, state: &Vec<TokenId>, row: &mut Row) {
+        // Without the logits nobody knows whom to ask about.
+        if !row.has_logits() {
+            return;
+        }
         let mut best = row.with_best(self.top_k, |best, _| best.to_vec());
         if best.is_empty() {
             return;

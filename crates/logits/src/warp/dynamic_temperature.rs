@@ -14,13 +14,14 @@ pub struct DynamicTemperature {
 }
 
 impl DynamicTemperature {
-    /// Temperatures from `temperature - range`, but not below 0.01, to `temperature + range`; both finite, the first
-    /// above 0, the second at least 0. The exponent is from 0.01 to 100; 1 is usual.
+    /// Temperatures from `temperature - range`, but not below 0.01 or `temperature` itself, to `temperature + range`. The
+    /// temperature is above 0 and at most 3e38, the range from 0 to 100, the exponent from 0.01 to 100; 1 is usual.
     ///
     /// # Errors
     /// [`OutOfRange`] for other numbers.
     pub fn new(temperature: f64, range: f64, exponent: f64) -> Result<Self, OutOfRange> {
-        check("temperature", temperature, temperature.is_finite() && temperature as f32 > 0.0, "above 0")?;
+        let ok = (temperature as f32).is_finite() && temperature as f32 > 0.0;
+        check("temperature", temperature, ok, "above 0 and at most 3e38")?;
         check("dynamic temperature range", range, (0.0..=100.0).contains(&range), "from 0 to 100")?;
         check("dynamic temperature exponent", exponent, (0.01..=100.0).contains(&exponent), "from 0.01 to 100")?;
         let low = (temperature - range).max(temperature.min(0.01));
@@ -62,7 +63,8 @@ mod tests {
     fn it_never_comes_to_nothing() {
         let got = apply(DynamicTemperature::new(0.5, 2.0, 1.0).unwrap(), &[3.0, NO]);
         assert!((got[0] - 300.0).abs() < 1e-3, "{got:?}");
-        for (temperature, range, exponent) in [(0.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, 0.0), (1.0, f64::NAN, 1.0)]
+        for (temperature, range, exponent) in
+            [(0.0, 1.0, 1.0), (1e39, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, 0.0), (1.0, f64::NAN, 1.0)]
         {
             assert!(DynamicTemperature::new(temperature, range, exponent).is_err());
         }

@@ -17,8 +17,8 @@ impl Temperature {
     /// # Errors
     /// [`OutOfRange`] for any other number.
     pub fn new(temperature: f64) -> Result<Self, OutOfRange> {
-        let ok = temperature.is_finite() && temperature as f32 > 0.0;
-        check("temperature", temperature, ok, "above 0")?;
+        let ok = (temperature as f32).is_finite() && temperature as f32 > 0.0;
+        check("temperature", temperature, ok, "above 0 and at most 3e38")?;
         Ok(Self(temperature as f32))
     }
 }

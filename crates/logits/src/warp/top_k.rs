@@ -1,4 +1,4 @@
-//! Top-k: so many tokens and no more.
+//! Top-k: the most probable tokens, so many.
 
 use crate::Row;
 use crate::row::descending;

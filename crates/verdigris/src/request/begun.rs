@@ -49,11 +49,19 @@ struct Law {
 impl Request<'_> {
     /// Works out one text of this request.
     pub(super) fn plan(&self) -> Result<Plan, Error> {
+        self.plan_within(usize::MAX)
+    }
+
+    /// As [`Request::plan`], where there is memory for so many tokens of a text. A prompt that leaves none is not
+    /// refused here.
+    pub(super) fn plan_within(&self, memory: usize) -> Result<Plan, Error> {
         let prompt = self.prompt_tokens(&self.prompt)?;
         let (form, seed) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let guides = self.guides_asked_for(prompt.len(), 1)?;
         let model = self.text_model(&self.prompt, &prompt)?;
-        let target = self.target(self.room(&model, &prompt), form.as_ref(), &guides, seed)?;
+        let context = model.model().context_length();
+        let context = if prompt.len() < memory { context.min(memory) } else { context };
+        let target = self.target(self.most_tokens(context, &prompt), form.as_ref(), &guides, seed)?;
         Ok(Plan { planned: Planned { prompt, target, model, seed }, form, guides })
     }
 }

@@ -46,7 +46,7 @@ impl Request<'_> {
         can_be_chosen_from(count, temperature)?;
         self.engine.shares_tokens(reward.tokenizer())?;
         let prompt = self.prompt_tokens(&self.prompt)?;
-        self.fits_into(reward.model.context_length(), 0, prompt.len())?;
+        fits_into(reward.model.context_length(), self.longest(prompt.len()))?;
         let seed = self.seed_or_a_new_one()?;
         self.seed = Some(seed);
         let texts = self.stream_texts(count, |_, _| ControlFlow::Continue(()))?;
@@ -78,11 +78,15 @@ impl Request<'_> {
         Ok(chosen(texts, rewards, temperature, seed))
     }
 
-    /// Whether a judge of that context can read the longest text of this request, and so many tokens before it.
-    pub(super) fn fits_into(&self, context: usize, before: usize, prompt_tokens: usize) -> Result<(), Error> {
-        let tokens = before + prompt_tokens.saturating_add(self.max_tokens).min(self.engine.context_length());
-        if tokens > context { Err(Error::JudgeContext { tokens, context }) } else { Ok(()) }
+    /// The most tokens of a prompt and the text after it; the model never reads the last.
+    pub(super) fn longest(&self, prompt_tokens: usize) -> usize {
+        prompt_tokens.saturating_add(self.max_tokens).min(self.engine.context_length() + 1)
     }
+}
+
+/// Refuses a judge of that context who has to read so many tokens.
+pub(super) fn fits_into(context: usize, tokens: usize) -> Result<(), Error> {
+    if tokens > context { Err(Error::JudgeContext { tokens, context }) } else { Ok(()) }
 }
 
 /// Refuses what nothing can be chosen from, or by.

@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::prompt::Prompt;
 use crate::request::Request;
+use crate::request::best_of::fits_into;
 use crate::reward::Reward;
 
 /// A judge, and how much it has to say.
@@ -104,7 +105,7 @@ impl<'a> Request<'a> {
             Judge::Own(scorer) => Ok(scorer.clone()),
             Judge::Reward(reward, kind) => {
                 self.engine.shares_tokens(reward.tokenizer())?;
-                self.fits_into(reward.model.context_length(), 0, prompt_tokens)?;
+                fits_into(reward.model.context_length(), self.longest(prompt_tokens))?;
                 // The tokens that are tried stand beside each other at the end of the text.
                 let capacity = context.saturating_add(top_k);
                 let scorer = RewardScorer::new(reward.model.scorer().clone(), *kind, capacity);
@@ -118,7 +119,8 @@ impl<'a> Request<'a> {
                 let class = |(engine, prompt): &(&Engine, Prompt)| {
                     self.engine.fits(engine)?;
                     let prompt = engine.prompts.tokens(prompt)?;
-                    self.fits_into(engine.context_length(), prompt.len(), prompt_tokens)?;
+                    // What is tried is not read: its probability is asked for.
+                    fits_into(engine.context_length(), prompt.len() + self.longest(prompt_tokens) - 1)?;
                     Ok(TextClass { model: engine.model.clone(), prompt })
                 };
                 let classes = classes.iter().map(class).collect::<Result<Vec<_>, Error>>()?;

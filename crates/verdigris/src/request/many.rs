@@ -63,7 +63,7 @@ impl Request<'_> {
         let (form, first) = (self.constraint_asked_for()?, self.seed_or_a_new_one()?);
         let guides = self.guides_asked_for(prompt.len(), Self::SIDE_BY_SIDE)?;
         let model = self.text_model(&self.prompt, &prompt)?;
-        let room = self.room(&model, &prompt);
+        let room = self.most_tokens(model.model().context_length(), &prompt);
         let planned = (0..count as u64).map(|i| {
             let seed = first.wrapping_add(i);
             let target = self.target(room, form.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
@@ -121,7 +121,7 @@ impl Request<'_> {
         let guides = self.guides_asked_for(longest, Self::SIDE_BY_SIDE)?;
         let count = read.len();
         let planned = read.into_iter().map(|(prompt, model, seed)| {
-            let room = self.room(&model, &prompt);
+            let room = self.most_tokens(model.model().context_length(), &prompt);
             let target = self.target(room, form.as_ref(), &guides, seed).map_err(NoPlan::Request)?;
             Ok(Planned { prompt, target, model, seed })
         });
@@ -154,7 +154,8 @@ impl Request<'_> {
             let (model, prompt) = read().map_err(NoPlan::Prompt)?;
             let law = || {
                 let seed = seed.map_or_else(|| self.seed_or_a_new_one(), Ok)?;
-                Ok((self.target(self.room(&model, &prompt), form.as_ref(), &guides, seed)?, seed))
+                let room = self.most_tokens(model.model().context_length(), &prompt);
+                Ok((self.target(room, form.as_ref(), &guides, seed)?, seed))
             };
             let (target, seed) = law().map_err(NoPlan::Request)?;
             Ok(Planned { prompt, target, model, seed })

@@ -445,8 +445,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Drafts just so many tokens for each call of the model, where otherwise as many are drafted as turn out to
-    /// pay, or none. A seed gives one text for each number.
+    /// Drafts just so many tokens for each call of the model, and 64 where it is more. Otherwise as many are drafted as
+    /// turn out to pay, or none. A seed gives one text for each number.
     pub fn draft_tokens(mut self, tokens: usize) -> Self {
         self.draft_length = DraftLength::Fixed(tokens);
         self

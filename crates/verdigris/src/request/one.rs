@@ -150,9 +150,11 @@ impl Request<'_> {
         }
     }
 
-    /// The most tokens that a text can have after a prompt.
-    pub(super) fn room(&self, model: &TextModel, prompt: &[TokenId]) -> usize {
-        self.max_tokens.min(model.model().context_length() - prompt.len())
+    /// The most tokens that a text can have after a prompt, in this context. The last is never read, so it needs no
+    /// room; but of contrastive search, which reads each token that it tries.
+    pub(super) fn most_tokens(&self, context: usize, prompt: &[TokenId]) -> usize {
+        let unread = usize::from(self.penalty_alpha.is_none());
+        self.max_tokens.min(context + unread - prompt.len())
     }
 
     pub(super) fn limits(&self) -> Limits {

@@ -70,8 +70,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// [`Error::Apart`] with drafts, keys of noise, [`Request::penalty_alpha`], [`Request::explain`] and
-    /// [`LogprobsMode::Processed`]; else as
-    /// [`Request::text`].
+    /// [`LogprobsMode::Processed`], and at temperature 0 where hypotheses are drawn; else as [`Request::text`].
     #[doc(alias = "num_beams")]
     pub fn beam_search(mut self, beams: &Beams) -> Result<Vec<Hypothesis>, Error> {
         if self.logprobs.is_some() && self.logprobs_mode == LogprobsMode::Processed {
@@ -83,6 +82,12 @@ impl<'a> Request<'a> {
         }
         if !beams.is_sampled() {
             self.temperature = 0.0;
+        } else if self.temperature as f32 == 0.0 {
+            return Err(Error::Apart {
+                what: "temperature 0".into(),
+                with: "hypotheses that are drawn",
+                why: "there is nothing to draw; raise it, or let the best go on",
+            });
         }
         let found = |model: Arc<dyn LanguageModel>, prompt: &[TokenId], target: &Target, ends: search::Ends<'_>| {
             let found = beams.search(model, target, prompt, &self.limits(), ends)?;

@@ -69,7 +69,7 @@ impl Request<'_> {
         mut reader: impl FnMut(Piece) -> ControlFlow<()> + Send + 'static,
     ) -> Result<Handle, Error> {
         self.draws_texts()?;
-        let Plan { planned, form, guides } = self.plan()?;
+        let Plan { planned, form, guides } = self.plan_within(service.memory())?;
         let (ask, begun) = planned.begin(self)?;
         let (mut begun, mut is_over) = (Some(begun), false);
         service.submit(self.engine, ask, move |told| {

@@ -129,12 +129,14 @@ impl Request<'_> {
     /// The temperature, fixed or not. That of a text where nothing is drawn is 0, which is none for a step.
     pub(super) fn push_temperature(&self, warpers: &mut Chain, is_greedy: bool) -> Result<(), Error> {
         let temperature = if is_greedy { 1.0 } else { self.temperature };
+        let exponent = self.warpers.dynatemp_exponent;
         match self.warpers.dynatemp_range {
-            0.0 => warpers.push_named("temperature", Temperature::new(temperature)?),
-            range => {
-                let exponent = self.warpers.dynatemp_exponent;
-                warpers.push_named("dynatemp_range", DynamicTemperature::new(temperature, range, exponent)?);
+            0.0 if exponent != 1.0 => {
+                let needs = "a range of temperatures (dynatemp_range)";
+                return Err(Error::Unused { what: "an exponent of dynamic temperature", needs });
             }
+            0.0 => warpers.push_named("temperature", Temperature::new(temperature)?),
+            range => warpers.push_named("dynatemp_range", DynamicTemperature::new(temperature, range, exponent)?),
         }
         Ok(())
     }
@@ -157,6 +159,9 @@ impl Request<'_> {
         let xtc = Xtc::new(asked.xtc_probability, asked.xtc_threshold, random)?;
         if asked.xtc_probability > 0.0 {
             warpers.push_named("xtc_probability", xtc);
+        } else if asked.xtc_threshold != Self::XTC_THRESHOLD {
+            let needs = "how often it is to be (xtc_probability)";
+            return Err(Error::Unused { what: "a threshold of XTC", needs });
         }
         // The last, for it asks how probable a token was in the law that it leaves.
         let eta = asked.mirostat_eta;
