@@ -10,7 +10,7 @@ use verdigris::watermark::DEFAULT_LEVEL;
 use verdigris::watermark::normalize::Repair;
 use verdigris::{Finding, Key, Verdict, detector};
 
-use crate::detect::{RepeatsName, repairs};
+use crate::detect::{RepeatsName, hint_of_lines, repairs};
 use crate::error::Failure;
 use crate::key::KeysOption;
 use crate::model::ModelOption;
@@ -173,6 +173,9 @@ impl Identify {
                 )?;
                 if found && !best.repairs.is_empty() {
                     writeln!(out, "repaired  {}", repairs(&best.repairs))?;
+                }
+                if let Some(hint) = hint_of_lines(&text).filter(|_| !found) {
+                    writeln!(out, "hint      {hint}")?;
                 }
             }
             Err(short) => writeln!(out, "\nverdict   {short}")?,

@@ -68,7 +68,8 @@ Examples:
   verdigris generate \"The captain\" --key my.key > tale.txt
   verdigris detect tale.txt --key my.key    is it marked, and how surely?
 
-Exit status: 0 done, or marked; 1 not marked; 2 an error, or no verdict; 3 what was written was cut short.
+Exit status: 0 done, or marked; 1 not marked; 2 an error, or no verdict; 3 what was written was cut short; 141 nobody \
+read on.
 
 Set RUST_LOG=debug for a log on standard error, and NO_COLOR=1 for no colour.";
 
@@ -196,8 +197,9 @@ fn failed(failure: &Failure) -> ExitCode {
     if let Failure::Output(error) = failure
         && error.kind() == std::io::ErrorKind::BrokenPipe
     {
-        // Whoever reads the output has seen enough.
-        return ExitCode::SUCCESS;
+        // Whoever reads the output has seen enough. The status is that of a program which the signal of a closed pipe
+        // ends: 0 would be a verdict.
+        return ExitCode::from(128 + 13);
     }
     let red = report::style(anstyle::AnsiColor::Red).bold();
     let line = failure.to_string();

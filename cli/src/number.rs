@@ -11,6 +11,23 @@ pub(crate) fn whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, St
     })
 }
 
+/// As [`whole`], of what must be there at all.
+#[cfg(feature = "serve")]
+pub(crate) fn some<T: FromStr<Err = ParseIntError> + Default + PartialEq>(text: &str) -> Result<T, String> {
+    whole(text)
+        .ok()
+        .filter(|number| *number != T::default())
+        .ok_or_else(|| "it must be a whole number, 1 or more".into())
+}
+
+/// Seconds, as many as a clock can be ahead.
+#[cfg(feature = "serve")]
+pub(crate) fn seconds(text: &str) -> Result<u64, String> {
+    const MOST: u64 = 1 << 31;
+    whole(text)
+        .and_then(|seconds| if seconds <= MOST { Ok(seconds) } else { Err(format!("it must be at most {MOST}")) })
+}
+
 /// A finite number that is not below 0.
 #[cfg(feature = "serve")]
 pub(crate) fn not_negative(text: &str) -> Result<f64, String> {

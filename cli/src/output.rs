@@ -24,6 +24,11 @@ impl OutputFile {
     /// Refuses a file that exists, unless `replace` is set; one of `inputs` under any name, whatever is set; and a
     /// folder that does not exist.
     pub(crate) fn new(name: &Path, replace: bool, inputs: &[&Path]) -> Result<Self, Failure> {
+        if name == Path::new("-") {
+            let message =
+                "- is no name of a file: what goes to standard output is written without one; ./- is such a file";
+            return Err(Failure::Usage(message.into()));
+        }
         let write = |source| Failure::Write { path: name.into(), source };
         let path = name.canonicalize().unwrap_or_else(|_| name.into());
         let there = match fs::metadata(&path) {

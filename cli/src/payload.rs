@@ -11,7 +11,7 @@ use verdigris::watermark::normalize::{Repair, normalize};
 use verdigris::watermark::payload::PayloadReading;
 use verdigris::{Evidence, Key, Reader};
 
-use crate::detect::repairs;
+use crate::detect::{hint_of_lines, repairs};
 use crate::error::Failure;
 use crate::model::ModelOption;
 use crate::terminal::shown_line;
@@ -116,6 +116,9 @@ impl Payload {
             writeln!(out, "payload   {bold}{:#x}{bold:#} ({}, {id})", read.payload, read.payload)?;
         } else {
             writeln!(out, "payload   {bold}none found{bold:#} ({id}, level {})", self.level)?;
+            if let Some(hint) = hint_of_lines(&text) {
+                writeln!(out, "hint      {hint}")?;
+            }
         }
         Ok(status)
     }

@@ -17,7 +17,7 @@ use crate::error::Failure;
 use crate::generate::drafts::DraftOptions;
 use crate::log::LogFormat;
 use crate::model::{DraftSource, EngineOptions};
-use crate::number::{not_negative, whole};
+use crate::number::{not_negative, seconds, some};
 use crate::run::RunOptions;
 use crate::serve::limits::LimitOptions;
 
@@ -74,27 +74,27 @@ pub(crate) struct Serve {
     #[arg(long)]
     allow_anyone: bool,
     /// Texts that are written at the same time; others wait
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = some::<usize>)]
     max_num_seqs: usize,
     /// The most tokens whose keys and values are held in memory, of all texts together; where they are too few, the
     /// youngest text gives up its own and is read again later
-    #[arg(long, value_name = "N", default_value_t = 65536, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = 65536, value_parser = some::<usize>)]
     kv_cache_tokens: usize,
     /// The most tokens that a pass of the model reads where prompts wait [default: as many as are measured to be worth
     /// it when the server starts]
-    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
+    #[arg(long, value_name = "N", value_parser = some::<usize>)]
     max_num_batched_tokens: Option<usize>,
     /// The most tokens of an answer
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = some::<usize>)]
     max_tokens: usize,
     /// Requests that are answered or wait at the same time; one more is told to come again
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = some::<usize>)]
     max_requests: usize,
     /// The most bytes of a request
-    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = some::<usize>)]
     max_body: usize,
     /// How many seconds answers may take to end once the server is told to stop
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = whole::<u64>)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds)]
     drain: u64,
     /// Read options from a file of TOML: NAME = VALUE, by the names that they have here
     #[arg(long, value_name = "FILE")]
@@ -171,6 +171,12 @@ impl Serve {
             limits: self.limits.limits(),
             drain: Duration::from_secs(self.drain),
         };
+        if key.is_none() && options.ring.is_none() && !self.run.quiet {
+            let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
+            crate::terminal::say!(
+                "{yellow}warning:{yellow:#} without --key or --ring no answer is marked, and each says so"
+            );
+        }
         let (quiet, log) = (self.run.quiet, self.log_format);
         let drafts = Box::new(Drafting { options: self.drafts, drafter });
         verdigris_server::serve(engine, key, drafts, options, |address| match log {

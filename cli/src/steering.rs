@@ -21,7 +21,7 @@ pub(crate) struct SteerOptions {
     anti: Vec<PathBuf>,
     /// How strongly each expert counts; one for all or one for each. 0.75:100 is for the first 100 tokens, and 1..0:100
     /// a line from 1 to 0 over them
-    #[arg(long, value_name = "A", default_value = "0.75", allow_negative_numbers = true)]
+    #[arg(long, value_name = "A", requires = "anti", default_value = "0.75", allow_negative_numbers = true)]
     alpha: Vec<String>,
     /// How strongly experts count for some tokens, in the place of --alpha: digits, words, punctuation, space, /EXPRESSION/
     /// or ids as in 13,220, such as digits=0; may be given several times, and the first that a token is of counts

@@ -38,6 +38,11 @@ fn nothing_where_something_is_meant() {
         of(&["--lookup", "--draft-tree", tree]).fails("--draft-tree has a level without drafts");
     }
     of(&["--lookup", "--draft-tree", "8,8"]).fails("--draft-tree has 72 drafts for each call, and 64 are the most");
+    of(&["--alpha", "0.5"]).fails("--anti <PATH|NAME>");
+    for option in ["--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-tokens", "--max-requests", "--max-body"] {
+        folder.run(&["serve", option, "0"]).fails("it must be a whole number, 1 or more");
+    }
+    folder.run(&["serve", "--max-read-seconds", "18446744073709551615"]).fails("it must be at most 2147483648");
     of(&["--json-schema", " "]).fails("--json-schema is empty: give a file, or the schema itself");
     of(&["--json-schema", "[]"]).fails("a schema is an object, true or false");
     folder.write("a.txt", "A");

@@ -102,8 +102,12 @@ fn what_cannot_be_answered_is_said() {
     for (lines, said) in [
         ("{\"prompt\": 1}\n", "in.jsonl, line 1: invalid type"),
         ("{\"prompt\": \"A\"}\n{}\n", "in.jsonl, line 2: it needs \"prompt\", a text, or \"messages\""),
-        ("{\"id\": 3, \"prompt\": \"A\"}\n", "has answers to other prompts: line 1 was null and is 3"),
-        ("{\"messages\": [{\"role\": \"user\", \"content\": \"A\"}]}\n", "no chat template"),
+        ("{\"id\": 3, \"prompt\": \"A\"}\n", "has answers of another command: line 1 was null and is 3"),
+        ("{\"prompt\": \"A\"}\n", "2 are to lines that in.jsonl does not have"),
+        (
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"A\"}]}\n{\"prompt\": \"A\"}\n\n{\"prompt\": \"B\"}\n",
+            "no chat template",
+        ),
     ] {
         folder.write("in.jsonl", lines);
         folder.run(&BATCH[..7]).fails(said);
@@ -114,6 +118,32 @@ fn what_cannot_be_answered_is_said() {
     folder.run(&BATCH[..7]).fails("out.jsonl is no file of answers");
     folder.run(&["batch", "in.jsonl", "in.jsonl", "--force"]).fails("in.jsonl is a file that is read here");
     folder.run(&["batch", "none.jsonl", "out.jsonl"]).fails("cannot open none.jsonl");
+}
+
+/// What another command has written is not gone on with, and what went wrong before is not forgotten.
+#[test]
+fn only_the_same_command_goes_on() {
+    let folder = Folder::new();
+    folder.write_private("key.json", KEY);
+    ask(&folder, 2);
+    let asked = |more: &[&str]| folder.run(&[&BATCH[..], more].concat());
+    assert_eq!(asked(&["--seed", "1", "--key", "key.json"]).status, 0);
+    let whole = fs::read_to_string(folder.path("out.jsonl")).unwrap();
+    let first = whole.lines().next().unwrap().to_owned() + "\n";
+    folder.write("out.jsonl", &first);
+    asked(&["--seed", "1"]).fails("and now it is no key; give another name, or --force to begin anew");
+    asked(&["--seed", "2", "--key", "key.json"]).fails("and would have 2");
+    assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), first);
+    assert_eq!(asked(&["--key", "key.json"]).status, 0);
+    assert_eq!(answers(&folder).len(), 2);
+    // An answer that could not be written leaves the status what it was.
+    folder.write("in.jsonl", &format!("{}\n{{\"prompt\": \"B\"}}\n", json!({"prompt": "captain ".repeat(3000)})));
+    assert_eq!(asked(&["--force"]).status, 3);
+    assert_eq!(asked(&[]).status, 3);
+    // Answers go to files that can be read again.
+    folder.run(&["batch", "in.jsonl", "/dev/null", "--model", TALE_SMALL]).fails("/dev/null is no file that");
+    folder.run(&["batch", "in.jsonl", "-", "--model", TALE_SMALL]).fails("- is no name of a file");
+    assert!(!folder.path("-").exists());
 }
 
 /// A text that takes long does not keep those behind it waiting: of more prompts than are written at a time, one that

@@ -203,7 +203,7 @@ fn an_expert_steers_towards_what_it_knows() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
+fn nobody_is_told_of_a_reader_who_leaves_early() {
     let folder = Folder::new();
     let mut command = folder.command(&["generate", "--model", TALE_SMALL, "--max-tokens", "2000", "--seed", "1"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -211,7 +211,14 @@ fn a_reader_that_leaves_early_is_no_error() {
     child.stdout.take().unwrap().read_exact(&mut first).unwrap();
     let mut err = String::new();
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-    assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
+    assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(141), ""));
+    // What cannot be told is no verdict.
+    folder.write_private("my.key", support::KEY);
+    folder.write("plain.txt", &"The ship went out of the harbour with the tide, and nobody saw it again. ".repeat(3));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = folder.command(&["detect", "plain.txt", "--key", "my.key"]);
+    assert_eq!(command.stdout(writer).status().unwrap().code(), Some(141));
 }
 
 #[test]

@@ -46,13 +46,18 @@ struct There {
     line: usize,
     #[serde(default)]
     id: Value,
+    /// Of a text, by what it was marked.
+    key_id: Option<String>,
+    seed: Option<u64>,
+    complete: Option<bool>,
+    error: Option<Value>,
 }
 
 pub(super) struct Answers {
     path: PathBuf,
     file: File,
-    /// The ids of the prompts that have an answer, by line.
-    there: BTreeMap<usize, Value>,
+    /// The answers that are there, by the line of their prompt.
+    there: BTreeMap<usize, There>,
     /// Bytes of whole lines.
     whole: u64,
     /// Whether the file was not there, and nothing has begun: then it goes with whatever keeps that from beginning.
@@ -70,6 +75,12 @@ impl Answers {
             file => (file, true),
         };
         let file = file.map_err(fault)?;
+        if !file.metadata().map_err(fault)?.is_file() {
+            return Err(Failure::Usage(format!(
+                "{} is no file that answers can be gone on with in: give the name of a file, and read it when it is whole",
+                path.display()
+            )));
+        }
         // Two of them would answer everything twice.
         if file.try_lock().is_err() {
             return Err(Failure::Usage(format!("{} is being written by another process", path.display())));
@@ -95,15 +106,43 @@ impl Answers {
     /// Where the answer is one to another prompt.
     pub(super) fn has(&self, asked: &Asked) -> Result<bool, Failure> {
         match self.there.get(&asked.line) {
-            Some(id) if *id != asked.id => Err(Failure::Usage(format!(
-                "{} has answers to other prompts: line {} was {id} and is {}; give another name, or --force to begin \
-                 anew",
-                self.path.display(),
-                asked.line,
-                asked.id
-            ))),
+            Some(There { id, .. }) if *id != asked.id => {
+                Err(self.of_another(&format!("line {} was {id} and is {}", asked.line, asked.id)))
+            }
             there => Ok(there.is_some()),
         }
+    }
+
+    /// Refuses to go on beside answers that were marked by another key, or by none where there is one now; and those of
+    /// other seeds, where the seed of the first line is told.
+    pub(super) fn are_of(&self, key_id: Option<&str>, first_seed: Option<u64>) -> Result<(), Failure> {
+        let named = |id: Option<&str>| id.map_or("no key".to_owned(), |id| format!("the key {id}"));
+        for (&line, there) in self.there.iter().filter(|(_, there)| there.error.is_none()) {
+            if there.key_id.as_deref() != key_id {
+                let [was, is] = [there.key_id.as_deref(), key_id].map(named);
+                return Err(self.of_another(&format!("that to line {line} was written with {was}, and now it is {is}")));
+            }
+            let seed = first_seed.map(|first| first.wrapping_add(line as u64 - 1));
+            if let (Some(was), Some(is)) = (there.seed, seed)
+                && was != is
+            {
+                return Err(self.of_another(&format!("that to line {line} has the seed {was}, and would have {is}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many texts were cut short, and how many could not be written.
+    pub(super) fn flawed(&self) -> [usize; 2] {
+        let count = |is: fn(&There) -> bool| self.there.values().filter(|there| is(there)).count();
+        [count(|there| there.complete == Some(false)), count(|there| there.error.is_some())]
+    }
+
+    pub(super) fn of_another(&self, how: &str) -> Failure {
+        Failure::Usage(format!(
+            "{} has answers of another command: {how}; give another name, or --force to begin anew",
+            self.path.display()
+        ))
     }
 
     pub(super) fn write(
@@ -140,7 +179,7 @@ impl Drop for Answers {
 }
 
 /// What the whole lines of a file answer, and how many bytes they are.
-fn whole_lines(file: &File, path: &Path) -> Result<(BTreeMap<usize, Value>, u64), Failure> {
+fn whole_lines(file: &File, path: &Path) -> Result<(BTreeMap<usize, There>, u64), Failure> {
     let (mut there, mut whole, mut bytes) = (BTreeMap::new(), 0, Vec::new());
     let mut file = BufReader::new(file);
     loop {
@@ -159,7 +198,7 @@ fn whole_lines(file: &File, path: &Path) -> Result<(BTreeMap<usize, Value>, u64)
         if answer.format != FORMAT {
             return Err(foreign(path));
         }
-        there.insert(answer.line, answer.id);
+        there.insert(answer.line, answer);
         whole += length as u64;
     }
 }

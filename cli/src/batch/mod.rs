@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use verdigris::{Event, Prompt, Request, Written};
+use verdigris::{Event, Key, Prompt, Request, Written};
 
 use crate::error::Failure;
 use crate::form::WrittenForm;
@@ -132,11 +132,16 @@ impl Batch {
                 open.insert(line.line);
             }
         }
+        if asked - open.len() < answers.len() {
+            let (prompts, more) = (self.prompts.display(), answers.len() - (asked - open.len()));
+            return Err(answers.of_another(&format!("{more} are to lines that {prompts} does not have")));
+        }
         let engine = self.engine.engine()?;
         if converse {
             engine.chat_template()?;
         }
         let key = mark.key(engine.reader())?;
+        answers.are_of(key.as_ref().map(Key::id), self.asked.seed)?;
         let drafter = self.drafts.drafter(&self.engine)?;
         let request = self.asked.apply(engine.request(""), key.as_ref());
         let request = self.member_prompts.apply(request, self.asked.chat, None)?;
@@ -189,14 +194,16 @@ impl Batch {
         if let Some(proof) = desk.proof.filter(|_| !self.run.quiet) {
             proof.warn(*unproved, *answers, None);
         }
-        if *cut + *failed == 0 {
+        let [cut_before, failed_before] = desk.answers.flawed();
+        let (all, cut, failed) = (answers + failed + desk.answers.len(), cut + cut_before, failed + failed_before);
+        if cut + failed == 0 {
             return ExitCode::SUCCESS;
         }
         let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
         crate::terminal::say!(
             "{yellow}warning:{yellow:#} of {} answers {cut} were cut short and {failed} could not be written; see \
              \"complete\" and \"error\" in {}",
-            answers + failed,
+            all,
             self.answers.display()
         );
         ExitCode::from(3)

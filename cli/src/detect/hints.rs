@@ -9,17 +9,22 @@ pub(super) const WINDOWS: &str =
 
 /// What to try with a text that is not marked as a whole; with the fields of records where it may be read as some.
 pub(super) fn hint(text: &str, judgement: &Judgement<'_>, searched: bool, fields: Option<&Fields>) -> Option<String> {
-    if fields.is_some_and(|fields| is_json_lines(text, fields)) {
+    if fields.is_some_and(|fields| is_json_lines(text, &fields.text)) {
         return Some("the text looks like JSON lines: --format jsonl judges the text of each line".into());
     }
     Some(Hint::of(text, judgement, searched)?.advice(WINDOWS))
 }
 
-/// Whether the first line is an object with a text.
-fn is_json_lines(text: &str, fields: &Fields) -> bool {
+/// What to try with JSON lines where texts are read alone.
+pub(crate) fn hint_of_lines(text: &str) -> Option<&'static str> {
+    is_json_lines(text, "text")
+        .then_some("the text looks like JSON lines, and is read as one text: give that of a line")
+}
+
+/// Whether the first line is an object with a text, which has this name.
+fn is_json_lines(text: &str, name: &str) -> bool {
     let line = text.trim_start().lines().next().unwrap_or_default();
-    line.starts_with('{')
-        && serde_json::from_str::<serde_json::Value>(line).is_ok_and(|value| value[&fields.text].is_string())
+    line.starts_with('{') && serde_json::from_str::<serde_json::Value>(line).is_ok_and(|value| value[name].is_string())
 }
 
 #[cfg(test)]
@@ -28,8 +33,7 @@ mod tests {
 
     #[test]
     fn json_lines_are_seen() {
-        let fields = Fields { text: "text".into(), id: "id".into() };
-        assert!(is_json_lines("\n{\"text\": \"a\"}\n{\"text\": \"b\"}", &fields));
-        assert!(!is_json_lines("{\"name\": \"a\"}", &fields) && !is_json_lines("A text.", &fields));
+        assert!(is_json_lines("\n{\"text\": \"a\"}\n{\"text\": \"b\"}", "text"));
+        assert!(!is_json_lines("{\"name\": \"a\"}", "text") && !is_json_lines("A text.", "text"));
     }
 }

@@ -21,6 +21,7 @@ use rayon::prelude::*;
 use verdigris::{Hint, Key, Look, Outcome, Reader};
 
 use crate::detect::documents::{Document, Fault, Fields, Format, Source, Text, sources};
+pub(crate) use crate::detect::hints::hint_of_lines;
 use crate::detect::judged::Judged;
 use crate::detect::options::When;
 pub(crate) use crate::detect::options::{Detect, RepeatsName};

@@ -159,14 +159,13 @@ impl Paper<'_> {
         }
     }
 
+    /// What is no part of a text, for eyes alone.
     fn faint(&mut self, text: &str) -> io::Result<()> {
-        match self.terminal && !text.is_empty() {
-            true => {
-                let dim = anstyle::Style::new().dimmed();
-                write!(self.out, "{dim}{}{dim:#}", shown(text))
-            }
-            false => self.text(text),
+        if !self.terminal || text.is_empty() {
+            return Ok(());
         }
+        let dim = anstyle::Style::new().dimmed();
+        write!(self.out, "{dim}{}{dim:#}", shown(text))
     }
 }
 
@@ -297,8 +296,7 @@ impl Generate {
         match self.json {
             true => self.print(paper, best.index, written, prompt, proof, Some(Chosen::ByReward(&best)), started)?,
             false => {
-                let before = if paper.terminal && !self.asked.chat { prompt } else { "" };
-                paper.faint(before)?;
+                paper.faint(if self.asked.chat { "" } else { prompt })?;
                 paper.text(&written.text)?;
                 writeln!(paper.out)?;
             }
@@ -336,9 +334,7 @@ impl Generate {
             if found.len() > 1 {
                 paper.faint(&format!("score {:.3}\n", hypothesis.score))?;
             }
-            if found.len() > 1 || paper.terminal {
-                paper.faint(if self.asked.chat { "" } else { prompt })?;
-            }
+            paper.faint(if self.asked.chat { "" } else { prompt })?;
             paper.text(&written.text)?;
             paper.out.write_all(if found.len() > 1 { b"\n\n" } else { b"\n" })?;
         }

@@ -5,33 +5,33 @@ use std::time::Duration;
 use clap::Args;
 use verdigris_server::Limits;
 
-use crate::number::whole;
+use crate::number::{seconds, some};
 
 #[derive(Args)]
 pub(super) struct LimitOptions {
     /// The most bytes of an address and its headers
-    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().header, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().header, value_parser = some::<usize>)]
     max_header: usize,
     /// The most tokens of a prompt [default: as the model's context has it]
-    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
+    #[arg(long, value_name = "N", value_parser = some::<usize>)]
     max_prompt_tokens: Option<usize>,
     /// The most bytes of a JSON Schema, a regular expression, or choices
-    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().form, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().form, value_parser = some::<usize>)]
     max_schema: usize,
     /// How many seconds a request may wait for its turn, that its prompt is read
-    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().queue.as_secs(), value_parser = whole::<u64>)]
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().queue.as_secs(), value_parser = seconds)]
     max_queue_seconds: u64,
     /// How many seconds an answer may take as a whole
-    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().request.as_secs(), value_parser = whole::<u64>)]
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().request.as_secs(), value_parser = seconds)]
     max_request_seconds: u64,
     /// How many seconds a request may take to come, and a connection lie idle
-    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().read.as_secs(), value_parser = whole::<u64>)]
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().read.as_secs(), value_parser = seconds)]
     max_read_seconds: u64,
     /// How many seconds who asks may read nothing of an answer that is there; then the connection is closed
-    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().stall.as_secs(), value_parser = whole::<u64>)]
+    #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().stall.as_secs(), value_parser = seconds)]
     max_stall_seconds: u64,
     /// Connections at the same time; more wait to be taken
-    #[arg(long, value_name = "N", default_value_t = Limits::default().connections, value_parser = whole::<usize>)]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().connections, value_parser = some::<usize>)]
     max_connections: usize,
 }
 

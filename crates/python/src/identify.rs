@@ -68,8 +68,8 @@ pub(crate) fn identify(
     let found = pool::work(py, || reader.identify(&candidates, text, repeats))?.map_err(error::detect)?;
     let candidate = |finding: &verdigris_detector::Finding| {
         let evidence = &finding.evidence;
-        let (_, key) = candidates.iter().find(|(label, _)| *label == finding.label)?;
-        Some(Candidate {
+        let (_, key) = &candidates[finding.candidate];
+        Candidate {
             candidate: finding.label.clone(),
             key_id: key.id().into(),
             dialect: key.dialect().name(),
@@ -80,7 +80,7 @@ pub(crate) fn identify(
             p: evidence.p(),
             log10_p: evidence.ln_p_corrected() / std::f64::consts::LN_10,
             marked: evidence.ln_p_corrected() <= level.ln(),
-        })
+        }
     };
-    Ok(found.iter().filter_map(candidate).collect())
+    Ok(found.iter().map(candidate).collect())
 }
