@@ -1,6 +1,7 @@
 //! `verdigris demo`: the whole story in one screen.
 
 use std::io::Write;
+use std::ops::Range;
 use std::process::ExitCode;
 
 use anstyle::Style;
@@ -40,13 +41,12 @@ pub(crate) struct Demo {
 impl Demo {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let width = terminal::width().unwrap_or(WIDEST).clamp(NARROWEST, WIDEST);
-        let mut out = anstream::stdout();
+        let (mut out, colours) = (anstream::stdout(), terminal::colours(anstream::ColorChoice::Auto));
         let engine = self.model.engine(None, &Device::Cpu)?;
         let key = demo_key(&engine, self.seed, 0, "demo");
         let other = demo_key(&engine, self.seed, 1, "another key");
         let request = || engine.request("").max_tokens(self.tokens).through_end().seed(self.seed);
-        let marked = request().watermark(&key).text()?.text;
-        let plain = request().text()?.text;
+        let (marked, plain) = (request().watermark(&key).text()?, request().text()?);
 
         let (no, bold, dim) = (Style::new(), Style::new().bold(), Style::new().dimmed());
         let (green, red) = {
@@ -56,18 +56,24 @@ impl Demo {
         let made = format!(" that is made for this screen: {}", key.describe());
         wrapped(&mut out, width, &[(bold, "A key"), (no, &made)])?;
         let before = "After each few tokens the key calls a quarter of all tokens green, here ";
-        wrapped(&mut out, width, &[(no, before), (green, "blue and bold"), (no, ", and the writer prefers them.")])?;
+        let seen = if colours { "blue and bold" } else { "in brackets" };
+        wrapped(&mut out, width, &[(no, before), (green, seen), (no, ", and the writer prefers them.")])?;
         let mut rows = Vec::new();
-        for (title, text) in [("Marked", &marked), ("Not marked", &plain)] {
+        for (title, written) in [("Marked", &marked), ("Not marked", &plain)] {
             writeln!(out)?;
-            let count = format!(", {} tokens, as the key sees them", self.tokens);
+            let count = format!(", {} tokens, as the key sees them", written.tokens.len());
             wrapped(&mut out, width, &[(bold, title), (no, &count)])?;
-            rows.push(colored(&mut out, width, &engine, &key, text)?);
+            rows.push(seen_by(&key, &mut out, width, &engine, &written.text, colours)?);
         }
         let judge = |key: &Key, text: &str| engine.reader().detect(key, text.as_bytes());
         writeln!(out)?;
-        let faint = "; faint: not counted, since its context repeats or is missing";
-        wrapped(&mut out, width, &[(green, "green tokens"), (no, " and "), (red, "the others"), (dim, faint)])?;
+        match colours {
+            true => {
+                let faint = "; faint: not counted, since its context repeats or is missing";
+                wrapped(&mut out, width, &[(green, "green tokens"), (no, " and "), (red, "the others"), (dim, faint)])?;
+            }
+            false => wrapped(&mut out, width, &[(no, "[green tokens] that count, and all others")])?,
+        }
         writeln!(out)?;
         wrapped(&mut out, width, &[(bold, "What the detector says"), (no, ", from the text and the key alone")])?;
         writeln!(out)?;
@@ -76,7 +82,7 @@ impl Demo {
         }
         for (name, evidence) in [
             ("marked", rows[0]),
-            ("marked, read with another key", judge(&other, &marked)?),
+            ("marked, read with another key", judge(&other, &marked.text)?),
             ("not marked", rows[1]),
             ("Jane Austen, Pride and Prejudice", judge(&key, HUMAN)?),
         ] {
@@ -123,15 +129,30 @@ pub(crate) fn secret(seed: u64, index: u32) -> [u8; 32] {
     secret
 }
 
-/// Prints a text in the colours of its tokens.
-fn colored(out: &mut impl Write, width: usize, engine: &Engine, key: &Key, text: &str) -> Result<Evidence, Failure> {
-    let mut characters = report::Characters::default();
-    let mut pieces: Vec<(Style, String)> = Vec::new();
+/// Prints a text in the colours that its tokens have for a key, or with the green ones in brackets.
+fn seen_by(
+    key: &Key,
+    out: &mut impl Write,
+    width: usize,
+    engine: &Engine,
+    text: &str,
+    colours: bool,
+) -> Result<Evidence, Failure> {
+    let (mut characters, mut read) = (report::Characters::default(), String::new());
+    let mut tokens: Vec<(Range<usize>, Mark)> = Vec::new();
     let evidence = engine.reader().detect_marked(key, text.trim().as_bytes(), |bytes, mark| {
-        pieces.push((report::mark_style(mark), characters.push(bytes)));
+        let start = read.len();
+        read += &characters.push(bytes);
+        tokens.push((start..read.len(), mark));
     })?;
-    let pieces: Vec<(Style, &str)> = pieces.iter().map(|(style, text)| (*style, &text[..])).collect();
-    wrapped(out, width, &pieces)?;
+    if colours {
+        let piece = |(range, mark): &(Range<usize>, Mark)| (report::mark_style(*mark), &read[range.clone()]);
+        wrapped(out, width, &tokens.iter().map(piece).collect::<Vec<_>>())?;
+    } else {
+        let mut bracketed = Vec::new();
+        report::marked(&mut bracketed, &read, &tokens, false)?;
+        wrapped(out, width, &[(Style::new(), &String::from_utf8_lossy(&bracketed))])?;
+    }
     Ok(evidence)
 }
 

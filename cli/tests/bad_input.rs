@@ -241,7 +241,7 @@ fn numbers_out_of_range() {
         (&["generate", "--xtc-threshold", "0"], "XTC threshold is 0, but must be above 0 and at most 1"),
         (&["generate", "--dry-multiplier=-1"], "DRY multiplier is -1, but must be from 0 to 100"),
         (&["generate", "--dry-base", "nan"], "DRY base is NaN, but must be from 1 to 10"),
-        (&["generate", "--dry-allowed-length", "0"], "DRY allowed length is 0, but must be at least 1"),
+        (&["generate", "--dry-allowed-length", "0"], "DRY allowed length is 0, but must be from 1 to 50"),
         (&["generate", "--dynatemp-range", "nan"], "dynamic temperature range is NaN, but must be from 0 to 100"),
         (
             &["generate", "--dynatemp-range", "1", "--dynatemp-exp", "0"],

@@ -216,7 +216,7 @@ fn what_is_asked_for_in_vain_is_said() {
     fails(request().payload(3), "a payload, which goes with a key that carries it");
     fails(request().stop(""), "a stop string is 0 bytes long");
     fails(request().temperature(-1.0), "temperature is -1, but must be above 0, or 0");
-    fails(request().temperature(1e39), "temperature is 1e39, but must be above 0 and at most 3e38");
+    fails(request().temperature(1e39), "000, but must be above 0 and at most 3e38");
     fails(request().dynatemp_exponent(3.0), "an exponent of dynamic temperature, which goes with a range");
     fails(request().xtc_threshold(0.3), "a threshold of XTC, which goes with how often it is to be");
     fails(request().dry_base(3.0), "a rule of DRY, which goes with how much it takes");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use verdigris_logits::{Row, TokenId};
+use verdigris_logits::TokenId;
 use verdigris_models::{Batch, LanguageModel, ModelError, Rows, Wanted};
 
 use crate::target::DecodeError;
@@ -32,27 +32,31 @@ impl Perplexity {
 ///
 /// # Errors
 /// [`DecodeError::Model`], such as for a window that is longer than the model's context or has a token that the model
-/// does not know, and [`DecodeError::NotNumbers`] for a row that is no law.
+/// does not know.
 #[doc(alias = "score")]
 pub fn perplexity<'a>(
     model: &Arc<dyn LanguageModel>,
     windows: impl IntoIterator<Item = &'a [TokenId]>,
 ) -> Result<Perplexity, DecodeError> {
-    let (mut sum, mut rows, mut row) = (Perplexity::default(), Rows::default(), Row::default());
+    let (mut sum, mut rows) = (Perplexity::default(), Rows::default());
     for window in windows {
         let Some((_, inputs)) = window.split_last() else { continue };
         let mut sequence = model.clone().begin(inputs.len())?;
         sequence.forward(&Batch::chain(inputs, Wanted::All), &mut rows)?;
         for (i, &next) in window[1..].iter().enumerate() {
-            row.load(rows.row(i));
-            let size = row.len();
-            let &logit = row.logits().get(next as usize).ok_or(ModelError::UnknownToken { token: next, size })?;
-            let total = row.log_sum_exp().ok_or_else(|| DecodeError::no_token(&row, i + 1))?;
-            sum.nats += total - f64::from(logit);
+            let (row, size) = (rows.row(i), rows.row(i).len());
+            let &logit = row.get(next as usize).ok_or(ModelError::UnknownToken { token: next, size })?;
+            sum.nats += log_sum_exp(row) - f64::from(logit);
             sum.tokens += 1;
         }
     }
     Ok(sum)
+}
+
+/// The logarithm of the sum of `exp(logit)`. In 64 bits from the first: sums of millions of tokens are compared.
+fn log_sum_exp(row: &[f32]) -> f64 {
+    let max = f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    max + row.iter().map(|&z| (f64::from(z) - max).exp()).sum::<f64>().ln()
 }
 
 #[cfg(test)]

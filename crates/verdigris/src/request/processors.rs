@@ -155,8 +155,10 @@ impl Request<'_> {
     pub(super) fn push_repeats_and_ends(&self, transforms: &mut Chain, room: usize) -> Result<(), Error> {
         let (asked, size) = (&self.processors, self.engine.model.vocabulary_size());
         let DryAsked { multiplier, base, allowed_length, .. } = asked.dry;
+        let breakers = if multiplier == 0.0 { TokenSet::new(size) } else { self.dry_breakers()? };
+        let dry = Dry::new(multiplier, base, allowed_length, breakers)?;
         if multiplier != 0.0 {
-            transforms.push_named("dry_multiplier", Dry::new(multiplier, base, allowed_length, self.dry_breakers()?)?);
+            transforms.push_named("dry_multiplier", dry);
         } else if asked.dry != DryAsked::default() {
             let needs = "how much it takes from a repetition (dry_multiplier)";
             return Err(Error::Unused { what: "a rule of DRY", needs });

@@ -70,7 +70,7 @@ pub enum KeyError {
     /// The key writes payloads, and none is given; or the other way round.
     #[error(
         "the key {id} {}",
-        if *.carries { "carries a payload: say which one to write" }
+        if *.carries { "carries a payload: say which one to write (--payload)" }
         else { "carries no payload: make one with --payload-bits" }
     )]
     Payload {
