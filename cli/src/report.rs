@@ -117,13 +117,22 @@ impl<W: Write> Shown<W> {
         if !favoured {
             self.close()?;
         }
-        let (space, word) = piece.split_at(piece.len() - piece.trim_start().len());
+        // Brackets stand around what can be seen.
+        let (space, rest) = piece.split_at(piece.len() - piece.trim_start().len());
+        let (word, end) = rest.split_at(rest.trim_end().len());
+        if space.contains('\n') {
+            self.close()?;
+        }
         write!(self.out, "{space}")?;
-        if favoured && !self.open {
+        if favoured && !self.open && !word.is_empty() {
             write!(self.out, "[")?;
             self.open = true;
         }
-        write!(self.out, "{word}")
+        write!(self.out, "{word}")?;
+        if end.contains('\n') {
+            self.close()?;
+        }
+        write!(self.out, "{end}")
     }
 
     fn close(&mut self) -> std::io::Result<()> {
@@ -177,6 +186,9 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         assert_eq!(show(false), "[a b] c [d]\\x1be.");
+        let mut lines = Vec::new();
+        marked(&mut lines, "a.\n\nb \n", &[(0..3, yes), (3..4, yes), (4..5, yes), (5..7, yes)], false).unwrap();
+        assert_eq!(String::from_utf8(lines).unwrap(), "[a.]\n\n[b] \n");
         let colours = show(true);
         assert!(colours.contains("\x1b[38;5;33ma") && colours.contains("\x1b[38;5;166m c"), "{colours:?}");
         assert!(colours.contains("\\x1b\x1b[38;5;166me"), "{colours:?}");

@@ -18,7 +18,7 @@ use crate::generate::manifest::Manifests;
 use crate::output::OutputFile;
 use crate::proof::{Carried, Proof, is_proof};
 use crate::report;
-use crate::terminal::shown;
+use crate::terminal::{shown, shown_line};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -451,7 +451,7 @@ impl Generate {
             Some(key) => format!(
                 "the key {} chooses each token by those before it, whatever the seed: vary the prompt, or use a key of \
                  green lists",
-                key.id()
+                shown_line(key.id())
             ),
             None if self.sampling.is_greedy() => "at temperature 0 no seed matters: raise --temperature".into(),
             None => return,
@@ -524,7 +524,8 @@ fn report(texts: &[Written], seconds: f64, proof: Option<&Proof<'_>>) {
         }
         _ => None,
     };
-    let marked = proof.map(|proof| format!(", marked with {}{}", proof.key().id(), found(proof).unwrap_or_default()));
+    let by = |proof: &Proof<'_>| format!("{}{}", shown_line(proof.key().id()), found(proof).unwrap_or_default());
+    let marked = proof.map(|proof| format!(", marked with {}", by(proof)));
     let marked = marked.unwrap_or_default();
     let acceptance = texts.iter().find_map(|written| written.acceptance);
     let drafts = acceptance.map(|a| format!(", {} of {} drafts accepted", a.accepted, a.drafted)).unwrap_or_default();
