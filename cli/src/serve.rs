@@ -171,17 +171,18 @@ impl Serve {
             limits: self.limits.limits(),
             drain: Duration::from_secs(self.drain),
         };
-        if key.is_none() && options.ring.is_none() && !self.run.quiet {
-            let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
-            crate::terminal::say!(
-                "{yellow}warning:{yellow:#} without --key or --ring no answer is marked, and each says so"
-            );
-        }
+        let unmarked = key.is_none() && options.ring.is_none();
         let (quiet, log) = (self.run.quiet, self.log_format);
         let drafts = Box::new(Drafting { options: self.drafts, drafter });
         verdigris_server::serve(engine, key, drafts, options, |address| match log {
             LogFormat::Text if quiet => (),
-            LogFormat::Text => eprintln!("listening at http://{address}"),
+            LogFormat::Text => {
+                eprintln!("listening at http://{address}");
+                if unmarked {
+                    let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
+                    crate::terminal::say!("{yellow}warning:{yellow:#} without --key or --ring no answer is marked");
+                }
+            }
             LogFormat::Json => tracing::info!(%address, "listening at http://{address}"),
         })?;
         Ok(ExitCode::SUCCESS)

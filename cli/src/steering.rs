@@ -9,6 +9,9 @@ use crate::error::Failure;
 use crate::model::{Backend, load};
 use crate::number::whole;
 
+/// How strongly experts count, unless told otherwise.
+const ALPHA: &str = "0.75";
+
 /// Models that steer a larger one, and how far.
 #[derive(Args)]
 pub(crate) struct SteerOptions {
@@ -21,7 +24,7 @@ pub(crate) struct SteerOptions {
     anti: Vec<PathBuf>,
     /// How strongly each expert counts; one for all or one for each. 0.75:100 is for the first 100 tokens, and 1..0:100
     /// a line from 1 to 0 over them
-    #[arg(long, value_name = "A", requires = "anti", default_value = "0.75", allow_negative_numbers = true)]
+    #[arg(long, value_name = "A", default_value = ALPHA, allow_negative_numbers = true)]
     alpha: Vec<String>,
     /// How strongly experts count for some tokens, in the place of --alpha: digits, words, punctuation, space, /EXPRESSION/
     /// or ids as in 13,220, such as digits=0; may be given several times, and the first that a token is of counts
@@ -73,9 +76,10 @@ impl SteerOptions {
             let message = format!("{count} times --alpha for {antis} {what}: give one for all or one for each");
             return Err(Failure::Usage(message));
         }
-        if !self.alpha_of.is_empty() && antis == 0 {
-            let message = "--alpha-of needs an expert whose weight it is: --expert and --anti, or --anti alone";
-            return Err(Failure::Usage(message.into()));
+        let weights = [("--alpha-of", !self.alpha_of.is_empty()), ("--alpha", self.alpha != [ALPHA])];
+        if let Some((option, _)) = weights.iter().find(|(_, is_given)| *is_given && antis == 0) {
+            let message = format!("{option} needs an expert whose weight it is: --expert and --anti, or --anti alone");
+            return Err(Failure::Usage(message));
         }
         if self.is_none() {
             let unused = [

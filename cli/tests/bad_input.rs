@@ -38,7 +38,9 @@ fn nothing_where_something_is_meant() {
         of(&["--lookup", "--draft-tree", tree]).fails("--draft-tree has a level without drafts");
     }
     of(&["--lookup", "--draft-tree", "8,8"]).fails("--draft-tree has 72 drafts for each call, and 64 are the most");
-    of(&["--alpha", "0.5"]).fails("--anti <PATH|NAME>");
+    for alone in [&["--alpha", "0.5"][..], &["--alpha", "banana"], &["--guidance-scale", "1.5", "--alpha", "0.3"]] {
+        of(alone).fails("--alpha needs an expert whose weight it is");
+    }
     for option in ["--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-tokens", "--max-requests", "--max-body"] {
         folder.run(&["serve", option, "0"]).fails("it must be a whole number, 1 or more");
     }
