@@ -24,7 +24,8 @@ pub struct Departure {
     /// The bytes before the token after which no text of the form goes on, or about which the form takes too much to be
     /// asked.
     pub at: usize,
-    /// What that token is, and what was expected; or why that is not known ([`Explanation::over_budget`]).
+    /// What that token is, and what was expected; or why that is not known
+    /// ([`over_budget`](field@Explanation::over_budget)).
     pub explanation: Explanation,
 }
 
