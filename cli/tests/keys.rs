@@ -532,9 +532,9 @@ fn the_doubt_of_a_payload_is_bounded() {
     assert!(!run.out.contains("0.0e0") && run.out.contains("less than 1e-12"), "{run:?}");
     // After repair, which is paid for.
     folder.write("zw.txt", &folder.run(&["attack", "zero-width", "text.txt", "--strength", "0.4"]).out);
-    let prose = "The ship went out of the harbour with the tide, and nobody on the shore saw it again before spring. His \
-                 wife kept a lamp in the window all that winter, and the children asked her every evening whether it was a \
-                 star or a sail that they could see so far away above the grey water.";
+    let prose = "The ship went out of the harbour with the tide, and nobody on the shore saw it again before spring. \
+                 His wife kept a lamp in the window all that winter, and the children asked her every evening \
+                 whether it was a star or a sail that they could see so far away above the grey water.";
     folder.write("lines.jsonl", &format!("{}\n", serde_json::json!({"text": prose})));
     for command in [&["payload", "lines.jsonl", "--key", "n.key"], &["identify", "lines.jsonl", "--key", "n.key"]] {
         let run = folder.run(command);

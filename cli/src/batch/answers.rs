@@ -77,7 +77,8 @@ impl Answers {
         let file = file.map_err(fault)?;
         if !file.metadata().map_err(fault)?.is_file() {
             return Err(Failure::Usage(format!(
-                "{} is no file that answers can be gone on with in: give the name of a file, and read it when it is whole",
+                "{} is no file that answers can be gone on with in: give the name of a file, and read it when it is \
+                 whole",
                 path.display()
             )));
         }

@@ -1,7 +1,8 @@
 //! Passes over logits, some of them at a time: compilers make SIMD of a block, and a block without a token is skipped.
 //! Most of what a step on 128,000 logits costs is such passes, not what it does to the few tokens that count. They are
-//! compiled for [several processors](dispatch) where that makes them faster. Such a pass computes what it stores: a choice
-//! between a logit and something else becomes a masked store with wide registers, which takes several times as long.
+//! compiled for [several processors](dispatch) where that makes them faster. Such a pass computes what it stores: a
+//! choice between a logit and something else becomes a masked store with wide registers, which takes several times as
+//! long.
 
 use crate::TokenId;
 use crate::dispatch::{Pass, dispatch};

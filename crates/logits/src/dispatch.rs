@@ -5,9 +5,9 @@ pub(crate) use pulp::NullaryFnOnce as Pass;
 
 /// Runs a pass with the widest registers that the processor has (AVX-512, AVX2, NEON, or what every processor of its
 /// kind has). Its `call`, and what that calls, must be `#[inline(always)]`: a pass that is a function of its own is
-/// compiled once, for every processor, and so is a closure that is not small. Its results have the same bits with all of
-/// them: compilers neither reorder sums nor fuse products into them. Which registers there are is looked up each time,
-/// so a pass should be over a row, not over a block.
+/// compiled once, for every processor, and so is a closure that is not small. Its results have the same bits with all
+/// of them: compilers neither reorder sums nor fuse products into them. Which registers there are is looked up each
+/// time, so a pass should be over a row, not over a block.
 #[doc(alias = "multiversioning")]
 pub(crate) fn dispatch<P: Pass>(pass: P) -> P::Output {
     Arch::new().dispatch(pass)

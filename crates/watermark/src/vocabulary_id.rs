@@ -55,8 +55,8 @@ impl VocabularyId {
         self
     }
 
-    /// So many tokens of the same vocabulary: other systems split what they take its size to be, which may be more tokens
-    /// than it has, or fewer.
+    /// So many tokens of the same vocabulary: other systems split what they take its size to be, which may be more
+    /// tokens than it has, or fewer.
     ///
     /// # Errors
     /// [`BadVocabulary::Size`] if no key can be for so many tokens.

@@ -14,8 +14,8 @@ pub struct DynamicTemperature {
 }
 
 impl DynamicTemperature {
-    /// Temperatures from `temperature - range`, but not below 0.01 or `temperature` itself, to `temperature + range`. The
-    /// temperature is above 0 and at most 3e38, the range from 0 to 100, the exponent from 0.01 to 100; 1 is usual.
+    /// Temperatures from `temperature - range`, but not below 0.01 or `temperature` itself, to `temperature + range`.
+    /// The temperature is above 0 and at most 3e38, the range from 0 to 100, the exponent from 0.01 to 100; 1 is usual.
     ///
     /// # Errors
     /// [`OutOfRange`] for other numbers.

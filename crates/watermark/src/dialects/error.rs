@@ -48,8 +48,8 @@ pub enum BadSynthId {
     Ngram(usize),
     /// Equal keys, whose layers are one layer counted twice.
     #[error(
-        "keys {first} and {second} are the same number, and with the hash equal keys give equal bits, so that no p-value \
-         would hold: give keys that are all different"
+        "keys {first} and {second} are the same number, and with the hash equal keys give equal bits, so that no \
+         p-value would hold: give keys that are all different"
     )]
     Repeated {
         /// The place of the first, from 1.
