@@ -118,13 +118,13 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use verdigris_logits::{Row, TokenId, Transform};
     use verdigris_text::Tokenizer;
     use verdigris_watermark::attack::Attack;
     use verdigris_watermark::dialects::{native, tgi};
     use verdigris_watermark::{Context, Dialect, Gamma, GreenShare, Marking, Verdict};
 
     use super::*;
+    use crate::written::{words, written};
 
     fn reader() -> Reader {
         let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
@@ -137,25 +137,8 @@ mod tests {
 
     /// Words of one token each, as a key wants them.
     fn marked(reader: &Reader, key: &Key) -> String {
-        let vocabulary = reader.tokenizer().vocabulary();
-        let is_word =
-            |bytes: &[u8]| bytes.len() > 2 && bytes[0] == b' ' && bytes[1..].iter().all(u8::is_ascii_lowercase);
-        let words: Vec<TokenId> =
-            (0..vocabulary.size() as TokenId).filter(|&id| is_word(vocabulary.bytes(id))).collect();
-        let embed = key.embed().unwrap();
-        let (mut state, mut text) = (embed.start(&[]), String::new());
-        for place in 0..200 {
-            let mut logits = vec![f32::NEG_INFINITY; vocabulary.size()];
-            // Others at each place are likely, and by less than the mark adds.
-            words.iter().enumerate().for_each(|(at, &id)| logits[id as usize] = ((at + 37 * place) % 97) as f32 / 60.0);
-            let mut row = Row::from(logits);
-            embed.apply(&state, &mut row);
-            let best = |&a: &TokenId, &b: &TokenId| row.logits()[a as usize].total_cmp(&row.logits()[b as usize]);
-            let word = words.iter().copied().max_by(best).unwrap();
-            embed.advance(&mut state, word);
-            text += std::str::from_utf8(vocabulary.bytes(word)).unwrap();
-        }
-        text
+        let words = words(reader, |word| word.iter().all(u8::is_ascii_lowercase));
+        written(reader, &key.embed().unwrap(), 200, |_| &words)
     }
 
     #[test]

@@ -40,6 +40,8 @@ mod reader;
 mod reading;
 mod report;
 mod tokens;
+#[cfg(test)]
+mod written;
 
 pub use error::DetectError;
 pub use hint::Hint;

@@ -220,41 +220,22 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use verdigris_logits::{Row, Transform};
     use verdigris_watermark::dialects::native;
     use verdigris_watermark::{Context, ContextFunction, Dialect, Gamma, Strength};
 
     use super::*;
     use crate::judge::Look;
+    use crate::written::{words, written};
 
     const FEW: &str = "sea|ship|shore|land|deck|wind";
 
     /// Words that a key wants: one of many, and two of a few.
-    fn words(reader: &Reader, key: &Key, payload: u32) -> String {
-        let vocabulary = reader.tokenizer().vocabulary();
-        let words = |is: &dyn Fn(&[u8]) -> bool| -> Vec<TokenId> {
-            let is_word = |bytes: &[u8]| bytes.len() > 2 && bytes[0] == b' ' && is(&bytes[1..]);
-            (0..vocabulary.size() as TokenId).filter(|&id| is_word(vocabulary.bytes(id))).collect()
-        };
-        let many = words(&|word| word.iter().all(u8::is_ascii_lowercase));
-        let few = words(&|word| FEW.split('|').any(|one| one.as_bytes() == word));
+    fn marked(reader: &Reader, key: &Key, payload: u32) -> String {
+        let many = words(reader, |word| word.iter().all(u8::is_ascii_lowercase));
+        let few = words(reader, |word| FEW.split('|').any(|one| one.as_bytes() == word));
         assert!(many.len() > 500 && few.len() > 2);
-        let embed = key.embed_payload(payload).unwrap();
-        let (mut state, mut text) = (embed.start(&[]), String::new());
-        for place in 0..240 {
-            let mut logits = vec![f32::NEG_INFINITY; vocabulary.size()];
-            // Others at each place are likely, and by less than the mark adds.
-            let likely = |at: usize| ((at + 37 * place) % 97) as f32 / 60.0;
-            let words = if place % 3 == 0 { &many } else { &few };
-            words.iter().enumerate().for_each(|(at, &id)| logits[id as usize] = likely(at));
-            let mut row = Row::from(logits);
-            embed.apply(&state, &mut row);
-            let best = |&a: &TokenId, &b: &TokenId| row.logits()[a as usize].total_cmp(&row.logits()[b as usize]);
-            let word = words.iter().copied().max_by(best).unwrap();
-            embed.advance(&mut state, word);
-            text += std::str::from_utf8(vocabulary.bytes(word)).unwrap();
-        }
-        text
+        let of_place = |place: usize| if place.is_multiple_of(3) { &many[..] } else { &few };
+        written(reader, &key.embed_payload(payload).unwrap(), 240, of_place)
     }
 
     /// However a text is asked about: with its form and without, by every rule, as a text and as tokens.
@@ -266,7 +247,7 @@ mod tests {
         let dialect = Dialect::Native(native::Parameters { gamma, context, payload_bits: Some(16) });
         let strength = Some(Strength::soft(2.0).unwrap());
         let key = Key::new(vec![5; 32], "p", dialect, strength, plain.vocabulary()).unwrap();
-        let text = words(&plain, &key, 0xbeef);
+        let text = marked(&plain, &key, 0xbeef);
         let tokens = plain.tokenizer().encode(&text).unwrap();
         let form = Grammar::regex(&format!("( [a-z]+ ({FEW}) ({FEW}))+")).unwrap();
         let mut seen = Vec::new();

@@ -1,0 +1,37 @@
+//! Texts as a key wants them, for tests.
+
+use verdigris_logits::{Row, TokenId, Transform};
+use verdigris_watermark::Embed;
+
+use crate::reader::Reader;
+
+/// The tokens that are a space and a word of some kind.
+pub(crate) fn words(reader: &Reader, is: impl Fn(&[u8]) -> bool) -> Vec<TokenId> {
+    let vocabulary = reader.tokenizer().vocabulary();
+    let is_word = |bytes: &[u8]| bytes.len() > 2 && bytes[0] == b' ' && is(&bytes[1..]);
+    (0..vocabulary.size() as TokenId).filter(|&id| is_word(vocabulary.bytes(id))).collect()
+}
+
+/// So many words, each of those of its place, by what a mark makes of them.
+pub(crate) fn written<'w>(
+    reader: &Reader,
+    embed: &Embed,
+    places: usize,
+    words: impl Fn(usize) -> &'w [TokenId],
+) -> String {
+    let vocabulary = reader.tokenizer().vocabulary();
+    let (mut state, mut text) = (embed.start(&[]), String::new());
+    for place in 0..places {
+        let (words, mut logits) = (words(place), vec![f32::NEG_INFINITY; vocabulary.size()]);
+        // Others at each place are likely, and by less than the mark adds.
+        let likely = |at: usize| ((at + 37 * place) % 97) as f32 / 60.0;
+        words.iter().enumerate().for_each(|(at, &id)| logits[id as usize] = likely(at));
+        let mut row = Row::from(logits);
+        embed.apply(&state, &mut row);
+        let best = |&a: &TokenId, &b: &TokenId| row.logits()[a as usize].total_cmp(&row.logits()[b as usize]);
+        let word = words.iter().copied().max_by(best).expect("there are words");
+        embed.advance(&mut state, word);
+        text += std::str::from_utf8(vocabulary.bytes(word)).expect("words are text");
+    }
+    text
+}
