@@ -1,9 +1,9 @@
 //! Sets of tokens in a caller's memory: packed 32 to a word, as xgrammar has them. Token `i` is bit `i % 32` of word
 //! `i / 32`. That memory is an array of `int32`, such as numpy's or `tensor.numpy()`, with one row or several.
 
-use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 
+use crate::argument::{array, write};
 use crate::error;
 
 /// Writes a set of so many tokens into a row; what is past them is cleared.
@@ -14,13 +14,13 @@ pub(crate) fn write_row(
     set: &[u64],
     tokens: usize,
 ) -> PyResult<()> {
-    let buffer = PyBuffer::<i32>::get(bitmask)?;
+    let buffer = array::<i32>(bitmask, "bitmasks", "int32")?;
     match *buffer.shape() {
-        [words] if row == 0 => buffer.copy_from_slice(py, &packed(set, words, tokens)?),
+        [words] if row == 0 => write(py, &buffer, &packed(set, words, tokens)?),
         [rows, words] if row < rows => {
             // The row alone, which is a view of the caller's memory.
-            let view = PyBuffer::<i32>::get(&bitmask.get_item(row)?)?;
-            view.copy_from_slice(py, &packed(set, words, tokens)?)
+            let view = array::<i32>(&bitmask.get_item(row)?, "bitmasks", "int32")?;
+            write(py, &view, &packed(set, words, tokens)?)
         }
         [_] => Err(error::argument(format!("there is no row {row} in a bitmask of 1"))),
         [rows, _] => Err(error::argument(format!("there is no row {row} in a bitmask of {rows}"))),
@@ -30,7 +30,7 @@ pub(crate) fn write_row(
 
 /// Writes a set into each row.
 pub(crate) fn write_all(py: Python<'_>, bitmask: &Bound<'_, PyAny>, sets: &[Vec<u64>], tokens: usize) -> PyResult<()> {
-    let buffer = PyBuffer::<i32>::get(bitmask)?;
+    let buffer = array::<i32>(bitmask, "bitmasks", "int32")?;
     let &[rows, words] = buffer.shape() else {
         return Err(error::argument("a bitmask of several texts has two dimensions: a row of words for each"));
     };
@@ -41,7 +41,7 @@ pub(crate) fn write_all(py: Python<'_>, bitmask: &Bound<'_, PyAny>, sets: &[Vec<
     for set in sets {
         all.extend(packed(set, words, tokens)?);
     }
-    buffer.copy_from_slice(py, &all)
+    write(py, &buffer, &all)
 }
 
 /// A set in so many words.

@@ -7,6 +7,7 @@ use pyo3::types::PyDict;
 use verdigris_detector::watermark::normalize::Repair;
 use verdigris_detector::{DetectError, Judgement, Key as Inner, Mark, MarkedPassage, Outcome, Reader};
 
+use crate::argument::Text;
 use crate::constraint::Constraint;
 use crate::error::{self, BadText};
 use crate::keys::Keys;
@@ -335,7 +336,7 @@ impl Judge {
 #[allow(clippy::too_many_arguments, reason = "Python's callers name them")]
 pub(crate) fn detect(
     py: Python<'_>,
-    text: &str,
+    text: Text,
     key: &Bound<'_, PyAny>,
     tokenizer: Option<&Bound<'_, PyAny>>,
     level: Option<f64>,
@@ -347,5 +348,5 @@ pub(crate) fn detect(
 ) -> PyResult<Detection> {
     let options = Options::new(level, repeats, windows, repair, offsets, form.is_some())?;
     let judge = Judge::new(py, key, tokenizer, form, options)?;
-    pool::work(py, || judge.judge(text))?
+    pool::work(py, || judge.judge(&text))?
 }

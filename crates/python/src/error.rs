@@ -3,8 +3,10 @@
 use std::fmt::Display;
 
 use pyo3::create_exception;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyType};
 use verdigris_detector::DetectError;
 
 create_exception!(verdigris, Error, PyValueError, "Anything that Verdigris cannot do; one line that says why.");
@@ -14,6 +16,21 @@ create_exception!(verdigris, BadText, Error, "A text that cannot be judged.");
 create_exception!(verdigris, BadModel, Error, "A model that cannot be loaded, or that failed.");
 create_exception!(verdigris, BadConstraint, Error, "A constraint that is not understood, or that a text cannot obey.");
 
+/// An [`Error`] that is a `TypeError` too, so that code which expects Python's own finds it.
+static WRONG_TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+
+fn wrong_type_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    let class = WRONG_TYPE.get_or_try_init(py, || {
+        let fields = PyDict::new(py);
+        fields.set_item("__module__", "verdigris")?;
+        fields.set_item("__doc__", "An argument of a type that does not fit.")?;
+        let bases = (py.get_type::<Error>(), py.get_type::<PyTypeError>());
+        let class = py.get_type::<PyType>().call1(("WrongType", bases, fields))?;
+        PyResult::Ok(class.cast_into::<PyType>()?.unbind())
+    })?;
+    Ok(class.bind(py))
+}
+
 /// Adds the exceptions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
@@ -22,7 +39,14 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("BadTokenizer", py.get_type::<BadTokenizer>())?;
     module.add("BadText", py.get_type::<BadText>())?;
     module.add("BadModel", py.get_type::<BadModel>())?;
-    module.add("BadConstraint", py.get_type::<BadConstraint>())
+    module.add("BadConstraint", py.get_type::<BadConstraint>())?;
+    module.add("WrongType", wrong_type_class(py)?)
+}
+
+/// Of an argument of a type that does not fit.
+pub(crate) fn wrong_type(py: Python<'_>, message: impl Into<String>) -> PyErr {
+    let class = wrong_type_class(py);
+    class.map_or_else(|fault| fault, |class| PyErr::from_type(class.clone(), message.into()))
 }
 
 /// Of a key.

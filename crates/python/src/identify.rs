@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use crate::argument::Text;
 use crate::error;
 use crate::keys::Keys;
 use crate::look;
@@ -48,7 +49,7 @@ impl Candidate {
 #[allow(clippy::too_many_arguments, reason = "Python's callers name them")]
 pub(crate) fn identify(
     py: Python<'_>,
-    text: &str,
+    text: Text,
     keys: &Bound<'_, PyAny>,
     tokenizer: Option<&Bound<'_, PyAny>>,
     vocabulary_sizes: Vec<usize>,
@@ -65,7 +66,7 @@ pub(crate) fn identify(
     for key in Keys::all(keys)? {
         candidates.extend(verdigris_detector::candidates(&key, &vocabulary_sizes, &gammas).map_err(error::key)?);
     }
-    let found = pool::work(py, || reader.identify(&candidates, text, repeats))?.map_err(error::detect)?;
+    let found = pool::work(py, || reader.identify(&candidates, &text, repeats))?.map_err(error::detect)?;
     let candidate = |finding: &verdigris_detector::Finding| {
         let evidence = &finding.evidence;
         let (_, key) = &candidates[finding.candidate];

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use verdigris_detector::watermark::dialects::native::Parameters;
 use verdigris_detector::watermark::key::{random_id, random_secret};
@@ -122,7 +121,7 @@ impl Key {
                 self.dialect()
             )));
         };
-        let buffer = PyBuffer::<i32>::get(into)?;
+        let buffer = crate::argument::array::<i32>(into, "sub-keys", "int32")?;
         if buffer.shape() != [2, 4] {
             return Err(error::argument("sub-keys go into an array of int32 of two rows of four words"));
         }

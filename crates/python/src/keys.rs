@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
 use verdigris_detector::{Key as Inner, Reader};
 
+use crate::argument::type_name;
 use crate::error;
 use crate::key::Key;
 use crate::ring::Ring;
@@ -27,7 +29,7 @@ impl Keys {
                 keys.extend(theirs);
                 skipped.extend(left_out);
             } else {
-                let key = given.cast::<Key>()?.get();
+                let key = as_key(&given)?.get();
                 reader.fits(&key.0).map_err(error::detect)?;
                 keys.push(key.0.clone());
             }
@@ -41,7 +43,7 @@ impl Keys {
         for given in each(given)? {
             match given.cast::<Ring>() {
                 Ok(ring) => keys.extend(ring.get().keys().into_iter().map(|key| key.0)),
-                Err(_) => keys.push(given.cast::<Key>()?.get().0.clone()),
+                Err(_) => keys.push(as_key(&given)?.get().0.clone()),
             }
         }
         distinct(keys)
@@ -52,7 +54,19 @@ fn each<'py>(given: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     if given.is_instance_of::<Key>() || given.is_instance_of::<Ring>() {
         return Ok(vec![given.clone()]);
     }
-    given.try_iter()?.collect()
+    match given.try_iter() {
+        // A text is a sequence too, of keys of one character.
+        Ok(each) if !given.is_instance_of::<PyString>() && !given.is_instance_of::<PyBytes>() => each.collect(),
+        _ => as_key(given).map(|_| Vec::new()),
+    }
+}
+
+/// One key.
+fn as_key<'a, 'py>(given: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, Key>> {
+    given.cast::<Key>().map_err(|_| {
+        let found = type_name(given);
+        error::wrong_type(given.py(), format!("a key is a Key or a Ring, not {found}: read a file with Key.load(path)"))
+    })
 }
 
 fn distinct(keys: Vec<Arc<Inner>>) -> PyResult<Vec<Arc<Inner>>> {

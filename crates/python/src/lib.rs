@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `error` | exceptions, with the words of Rust's errors |
+//! | `argument` | arguments whose faults are ours to name |
 //! | `pool` | the threads that work while the interpreter is released |
 //! | `tokenizer`, `key`, `ring` | what texts are read with |
 //! | `keys` | what may be given as a key |
@@ -19,6 +20,7 @@
 //! | `stream`, `written` | a text as it comes, and as it was written |
 #![forbid(unsafe_code)]
 
+mod argument;
 mod bitmask;
 mod constraint;
 mod detection;

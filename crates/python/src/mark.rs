@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use rayon::prelude::*;
 use verdigris_detector::Strength;
@@ -11,6 +10,7 @@ use verdigris_detector::watermark::scheme::{MAX_CONTEXT, Scheme};
 use verdigris_logits::steps::Step;
 use verdigris_logits::{Row, Steps, TokenId, Transform};
 
+use crate::argument::{array, write};
 use crate::bitmask;
 use crate::error;
 use crate::key::Key;
@@ -38,7 +38,7 @@ struct Contexts {
 
 impl Contexts {
     fn of(py: Python<'_>, given: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let buffer = PyBuffer::<i64>::get(given)?;
+        let buffer = array::<i64>(given, "tokens", "int64")?;
         let &[rows, columns] = buffer.shape() else {
             return Err(error::argument("tokens have two dimensions: a row of int64 for each text"));
         };
@@ -154,12 +154,19 @@ impl Mark {
     /// Marks rows of logits in place: an array of `float32`, a row for each text. `tokens` is an array of `int64` with
     /// the ends of the texts.
     fn apply(&self, py: Python<'_>, tokens: &Bound<'_, PyAny>, logits: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (contexts, buffer) = (Contexts::of(py, tokens)?, PyBuffer::<f32>::get(logits)?);
+        let (contexts, buffer) = (Contexts::of(py, tokens)?, array::<f32>(logits, "logits", "float32")?);
         let &[rows, columns] = buffer.shape() else {
             return Err(error::argument("logits have two dimensions: a row of float32 for each text"));
         };
         if rows != contexts.rows {
             return Err(error::argument(format!("there are {} texts, but {rows} rows of logits", contexts.rows)));
+        }
+        let size = self.scheme.vocabulary_size();
+        if columns < size {
+            return Err(error::argument(format!(
+                "a row has {columns} logits, but the key {} is for {size} tokens: give whole rows",
+                self.key_id
+            )));
         }
         let mut all = buffer.to_vec(py)?;
         pool::work(py, || {
@@ -169,7 +176,7 @@ impl Mark {
                 logits.copy_from_slice(row.logits());
             });
         })?;
-        buffer.copy_from_slice(py, &all)
+        write(py, &buffer, &all)
     }
 
     /// A mark never changes, so a copy is the same one.

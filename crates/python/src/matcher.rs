@@ -7,6 +7,7 @@ use verdigris_detector::constrain::{Constraint, Cursor};
 use verdigris_logits::steps::Step;
 use verdigris_logits::{Row, Steps, TokenId, Transform};
 
+use crate::argument::Token;
 use crate::bitmask;
 use crate::error;
 
@@ -87,7 +88,8 @@ impl Matcher {
     }
 
     /// Goes on by one token. `False`, and nothing is changed, where it may not come.
-    fn accept(&mut self, token: TokenId) -> bool {
+    fn accept(&mut self, token: Token) -> bool {
+        let Some(token) = token.0 else { return false };
         let ends = self.constraint.lexicon().end().contains(&token);
         let goes_on =
             !self.at.ended && (token as usize) < self.vocabulary && self.at.cursor.mask().tokens.contains(token);
@@ -135,10 +137,10 @@ impl Matcher {
     }
 
     /// Why a token may come next, or may not.
-    fn explain(&self, token: TokenId) -> PyResult<String> {
-        if token as usize >= self.vocabulary {
-            return Err(error::argument(format!("there is no token {token} among {}", self.vocabulary)));
-        }
+    fn explain(&self, token: Token) -> PyResult<String> {
+        let Some(token) = token.0.filter(|&token| (token as usize) < self.vocabulary) else {
+            return Err(error::argument(format!("there is no such token among {}", self.vocabulary)));
+        };
         Ok(self.at.cursor.explain(token).to_string())
     }
 

@@ -44,7 +44,7 @@ macro_rules! options {
                         continue;
                     }
                     options.set(&name, &value).map_err(|fault| match fault.is_instance_of::<PyTypeError>(value.py()) {
-                        true => PyTypeError::new_err(format!("{name}: {}", fault.value(value.py()))),
+                        true => error::wrong_type(value.py(), format!("{name}: {}", fault.value(value.py()))),
                         false => fault,
                     })?;
                 }
@@ -125,7 +125,8 @@ impl Options {
             "draft" => self.draft = Some(value.cast::<Engine>()?.get().model()?.clone()),
             "lookup" => self.lookup = value.extract()?,
             _ => {
-                return Err(PyTypeError::new_err("there is no such option; help(verdigris.Engine.request) names them"));
+                let unknown = "there is no such option; help(verdigris.Engine.request) names them";
+                return Err(error::wrong_type(value.py(), unknown));
             }
         }
         Ok(())

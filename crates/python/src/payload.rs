@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+use crate::argument::Text;
 use crate::error::{self, BadText};
 use crate::key::Key;
 use crate::look;
@@ -44,7 +45,7 @@ impl Payload {
 #[pyo3(signature = (text, key, tokenizer=None, *, level=None))]
 pub(crate) fn payload(
     py: Python<'_>,
-    text: &str,
+    text: Text,
     key: &Bound<'_, Key>,
     tokenizer: Option<&Bound<'_, PyAny>>,
     level: Option<f64>,
@@ -54,7 +55,7 @@ pub(crate) fn payload(
     reader.fits(key).map_err(error::detect)?;
     let mut payloads = key.payload_reader().map_err(error::key)?;
     pool::work(py, || {
-        let tokens = reader.tokenizer().encode_long(text).map_err(|error| BadText::new_err(error.to_string()))?;
+        let tokens = reader.tokenizer().encode_long(&text).map_err(|error| BadText::new_err(error.to_string()))?;
         payloads.push(&tokens);
         let read = payloads.read();
         let marked = read.ln_p <= level.ln();

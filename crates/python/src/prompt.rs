@@ -1,28 +1,28 @@
 //! What stands before a text.
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::{Map, Value};
 use verdigris::{Message, Prompt};
 
+use crate::argument::Text;
 use crate::error;
 
 /// A text to go on from, or its tokens.
 pub(crate) fn text(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
     if given.is_instance_of::<PyString>() {
-        return Ok(Prompt::Text(given.extract()?));
+        return Ok(Prompt::Text(given.extract::<Text>()?.to_string()));
     }
     match given.extract() {
         Ok(tokens) => Ok(Prompt::Tokens(tokens)),
-        Err(_) => Err(PyTypeError::new_err("a prompt is a text or a list of tokens; messages go to chat")),
+        Err(_) => Err(error::wrong_type(given.py(), "a prompt is a text or a list of tokens; messages go to chat")),
     }
 }
 
 /// What a user says, or messages.
 pub(crate) fn conversation(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
     if given.is_instance_of::<PyString>() {
-        return Ok(vec![Message::user(given.extract::<String>()?)].into());
+        return Ok(vec![Message::user(given.extract::<Text>()?.to_string())].into());
     }
     let json: String = given.py().import("json")?.call_method1("dumps", (given,))?.extract()?;
     let messages: Vec<Map<String, Value>> = serde_json::from_str(&json)

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use verdigris_detector::watermark::KeyError;
 use verdigris_detector::watermark::ring::Skipped;
@@ -86,14 +85,14 @@ impl Ring {
         self.keys.len()
     }
 
-    /// The key of an id. Raises `KeyError`, which names those that are there.
+    /// The key of an id. Raises `BadKey`, which names those that are there.
     fn __getitem__(&self, id: &str) -> PyResult<Key> {
         let found = self.keys.iter().find(|(_, key)| key.id() == id);
         let unknown = || {
             let place = self.path.as_ref().map_or_else(|| "this ring".into(), |path| path.display().to_string());
             let ids: Vec<String> = self.keys.iter().take(SHOWN).map(|(_, key)| format!("{:?}", key.id())).collect();
             let such = if self.keys.len() > ids.len() { " ones such as" } else { "" };
-            PyKeyError::new_err(format!(
+            error::key(format!(
                 "there is no key with the id {id:?} in {place}, which has{such} {}: add it, or name one that is there",
                 ids.join(", ")
             ))

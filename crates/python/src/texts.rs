@@ -2,15 +2,16 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 use pyo3_arrow::input::AnyArray;
+
+use crate::argument::{Text, type_name};
+use crate::error;
 
 /// Texts, some of which may be missing. Strings stay where they are.
 pub(crate) enum Texts {
     /// Of Python.
-    List(Vec<Option<PyBackedStr>>),
+    List(Vec<Option<Text>>),
     /// Of Arrow, in chunks of any length.
     Arrow(Vec<ArrayRef>),
 }
@@ -21,15 +22,20 @@ impl Texts {
         let gives = |method| given.hasattr(method);
         if !gives("__arrow_c_array__")? && !gives("__arrow_c_stream__")? {
             if given.is_instance_of::<pyo3::types::PyString>() {
-                return Err(PyTypeError::new_err("this is one text: give a list of texts, or call detect"));
+                return Err(error::wrong_type(given.py(), "this is one text: give a list of texts, or call detect"));
             }
-            let texts = given.try_iter()?.map(|text| text?.extract::<Option<PyBackedStr>>());
+            let Ok(texts) = given.try_iter() else {
+                let found = type_name(given);
+                return Err(error::wrong_type(given.py(), format!("texts are a list of str or a column, not {found}")));
+            };
+            let texts = texts.map(|text| text?.extract::<Option<Text>>());
             return Ok(Self::List(texts.collect::<PyResult<_>>()?));
         }
         let (chunks, _) = given.extract::<AnyArray>()?.into_chunked_array()?.into_inner();
         if let Some(other) = chunks.iter().find(|chunk| column(chunk).is_none()) {
             let found = other.data_type();
-            return Err(PyTypeError::new_err(format!("a column of {found} has no texts: give one of strings")));
+            let wrong = format!("a column of {found} has no texts: give one of strings");
+            return Err(error::wrong_type(given.py(), wrong));
         }
         Ok(Self::Arrow(chunks))
     }

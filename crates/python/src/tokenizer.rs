@@ -8,7 +8,8 @@ use verdigris_detector::constrain::Lexicon;
 use verdigris_detector::{Reader, Tokenizer as Inner, text::TokenizerError};
 use verdigris_logits::TokenId;
 
-use crate::error::{BadText, BadTokenizer};
+use crate::argument::{Text, type_name};
+use crate::error::{self, BadText, BadTokenizer};
 use crate::pool;
 
 /// That of the models that are built into the program.
@@ -104,8 +105,8 @@ impl Tokenizer {
     }
 
     /// The tokens of a text.
-    fn encode(&self, py: Python<'_>, text: &str) -> PyResult<Vec<TokenId>> {
-        pool::work(py, || self.inner.encode_long(text))?.map_err(|error| BadText::new_err(error.to_string()))
+    fn encode(&self, py: Python<'_>, text: Text) -> PyResult<Vec<TokenId>> {
+        pool::work(py, || self.inner.encode_long(&text))?.map_err(|error| BadText::new_err(error.to_string()))
     }
 
     /// The text of some tokens.
@@ -127,5 +128,11 @@ pub(crate) fn tokenizer(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyR
     if given.getattr_opt("backend_tokenizer")?.is_some() {
         return Py::new(py, Tokenizer::from_transformers(py, given)?);
     }
-    Py::new(py, Tokenizer::load(py, given.extract()?)?)
+    match given.extract::<PathBuf>() {
+        Ok(path) => Py::new(py, Tokenizer::load(py, path)?),
+        Err(_) => {
+            let found = type_name(given);
+            Err(error::wrong_type(py, format!("a tokenizer is a Tokenizer or the path of one, not {found}")))
+        }
+    }
 }

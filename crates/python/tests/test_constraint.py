@@ -135,11 +135,17 @@ def test_rows_of_a_callers_memory():
         matcher.fill_bitmask(wide, 3)
     with pytest.raises(verdigris.Error, match="4096 tokens need 128"):
         matcher.fill_bitmask(numpy.zeros(127, numpy.int32))
-    with pytest.raises(BufferError):
+    with pytest.raises(verdigris.WrongType, match="an array of int32, such as numpy's, not ndarray of int64"):
         matcher.fill_bitmask(numpy.zeros(128, numpy.int64))
+    for token in (-1, 4096, 2**40):
+        assert matcher.accept(token) is False
+        with pytest.raises(verdigris.Error, match="no such token among 4096"):
+            matcher.explain(token)
+    with pytest.raises(verdigris.WrongType, match="a token is a whole number, not str"):
+        matcher.accept("a")
     read_only = numpy.zeros(128, numpy.int32)
     read_only.flags.writeable = False
-    with pytest.raises(BufferError):
+    with pytest.raises(verdigris.Error, match="the array is read-only"):
         matcher.fill_bitmask(read_only)
 
 

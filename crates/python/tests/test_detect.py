@@ -52,7 +52,7 @@ def test_several_keys_are_paid_for_and_those_of_others_are_skipped(program, key,
     (ring / "stray.key").write_text("ssh-rsa AAAA")
     loaded = verdigris.Ring.load(ring)
     assert len(loaded) == 2 and loaded["a"].id == "a" and "stray.key" in loaded.skipped[0]
-    with pytest.raises(KeyError, match=f'no key with the id "c" in {ring}, which has "a", "b": add it'):
+    with pytest.raises(verdigris.BadKey, match=f'no key with the id "c" in {ring}, which has "a", "b": add it'):
         loaded["c"]
     found = verdigris.detect(texts[0], loaded)
     assert as_json(found) == of_program(program, texts[0], "--ring", ring)
@@ -146,10 +146,18 @@ def test_what_cannot_be_done_is_said_in_the_words_of_rust(key, tmp_path):
     for wrong in ({"gamma": 0.0}, {"gamma": 1.0}, {"delta": -1.0}, {"width": 0}, {"payload_bits": 99}):
         with pytest.raises(verdigris.BadKey):
             verdigris.Key.generate(**wrong)
-    with pytest.raises(TypeError):
-        verdigris.detect("a", "my.key")
-    with pytest.raises(UnicodeEncodeError):
-        verdigris.detect("\ud800", mine)
+    for wrong in ("my.key", b"my.key", key, 7, ["my.key"]):
+        with pytest.raises(verdigris.WrongType, match=r"a key is a Key or a Ring, not \w+: read a file with Key.load"):
+            verdigris.detect("a", wrong)
+    with pytest.raises(verdigris.WrongType, match="a text is a str, not bytes"):
+        verdigris.detect(b"a", mine)
+    with pytest.raises(verdigris.WrongType, match="a tokenizer is a Tokenizer or the path of one, not int"):
+        verdigris.detect("a", mine, 7)
+    tale = verdigris.Tokenizer.tale()
+    for judge in (verdigris.detect, verdigris.identify, lambda text, _: tale.encode(text)):
+        with pytest.raises(verdigris.BadText, match="half of a surrogate pair"):
+            judge("\ud800", mine)
+    assert issubclass(verdigris.WrongType, verdigris.Error) and issubclass(verdigris.WrongType, TypeError)
     assert issubclass(verdigris.BadKey, verdigris.Error) and issubclass(verdigris.Error, ValueError)
 
 

@@ -102,6 +102,6 @@ def test_a_forked_process_has_threads_of_its_own(mine):
 
 def test_what_is_no_column_of_texts_is_refused(mine):
     for wrong in ("one text", [1], [b"bytes"], 7):
-        with pytest.raises(TypeError):
+        with pytest.raises(verdigris.WrongType):
             verdigris.detect_many(wrong, mine)
     assert len(verdigris.detect_many([], mine)) == 0

@@ -78,7 +78,9 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(verdigris.Error):
             mark.fill_bitmask(*wrong)
     for wrong in ((tokens, numpy.zeros((2, 4096))), (tokens.astype(numpy.int32), mask)):
-        with pytest.raises((BufferError, verdigris.Error)):
+        with pytest.raises(verdigris.WrongType):
             mark.apply(*wrong)
+    with pytest.raises(verdigris.Error, match="a row has 10 logits, but the key .* is for 4096 tokens: give whole rows"):
+        mark.apply(tokens, numpy.zeros((2, 10), numpy.float32))
     with pytest.raises(verdigris.Error):
         mark.apply(tokens, numpy.zeros((1, 4096), numpy.float32))
