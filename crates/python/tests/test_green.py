@@ -96,7 +96,8 @@ def test_the_beginning_of_a_text_stays(keys):
     assert not lists.green(torch.full_like(which, -1), contexts(len(keys))).any()
 
 
-def test_logits_are_those_of_the_program(keys):
+@pytest.mark.parametrize("by_torch", [False, True])
+def test_logits_are_those_of_the_program(keys, by_torch):
     """Soft and hard keys, rows with nothing green left, and columns that pad the vocabulary."""
     rows = 4 * len(keys)
     tokens, which = contexts(rows, seed=3), torch.arange(rows) % len(keys)
@@ -108,8 +109,35 @@ def test_logits_are_those_of_the_program(keys):
     want = logits.numpy().copy()
     for row in range(rows):
         verdigris.Mark(keys[int(which[row])]).apply(tokens[row : row + 1].numpy(), want[row : row + 1])
-    got = GreenLists(keys).mark(logits, which, tokens)
+    lists = GreenLists(keys)
+    if by_torch:
+        # As on any device but a CPU.
+        lists._marks = None
+    got = lists.mark(logits, which, tokens)
     assert got is logits and numpy.array_equal(got.numpy(), want)
+
+
+def test_rows_without_a_context_or_a_key_keep_their_logits(keys):
+    lists, width = GreenLists(keys), 8
+    tokens = contexts(3, width)
+    tokens[0, -1] = -1
+    tokens[1, :-1] = -1
+    logits = torch.randn(3, 4096)
+    kept = lists.mark(logits.clone(), torch.tensor([0, 4, -1]), tokens)
+    assert torch.equal(kept, logits)
+
+
+def test_one_self_salted_key_costs_its_own_rows_alone(keys, monkeypatch):
+    """Lists that judge each token by itself are made for the rows of such keys, and of no others."""
+    lists, which = GreenLists(keys), torch.arange(24) % len(keys)
+    rows = []
+    made = lists._salted
+    monkeypatch.setattr(lists, "_salted", lambda *given: rows.append(len(given[1])) or made(*given))
+    lists.green(which, contexts(24))
+    assert rows == [sum(CASES[place]["context"] == "self-salted" for place in which.tolist())]
+    others = which[[lists.is_salted(place) is False for place in which.tolist()]]
+    lists.green(others, contexts(len(others)), salted=False)
+    assert len(rows) == 1
 
 
 def test_the_kernel_is_torchs_operations(tmp_path):
@@ -156,5 +184,5 @@ def test_other_keys_are_refused(program, tmp_path):
     for wrong in (numpy.zeros(8, numpy.int32), numpy.zeros((4, 2), numpy.int32)):
         with pytest.raises(verdigris.Error, match="two rows of four words"):
             mine.write_sub_keys(wrong)
-    with pytest.raises(BufferError):
+    with pytest.raises(verdigris.WrongType, match="sub-keys are an array of int32"):
         mine.write_sub_keys(numpy.zeros((2, 4), numpy.int64))

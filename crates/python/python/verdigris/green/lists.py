@@ -40,6 +40,8 @@ class GreenLists:
             if (why := why_not(key)) is not None:
                 raise BadKey(why)
         marks = [Mark(key) for key in keys]
+        # On a CPU the program's own lists are some fifty times as fast as torch's operations.
+        self._marks = marks if self.device.type == "cpu" else None
         contexts = [key.context or ("all", 1) for key in keys]
         self.width = max((width for _, width in contexts), default=1)
         self.vocabulary_size = max((mark.vocabulary_size for mark in marks), default=0)
@@ -47,6 +49,8 @@ class GreenLists:
         self._planes = max((below.bit_length() - 1 for _, below in ratios), default=0)
         self._functions = frozenset(name for name, _ in contexts)
         self._salted_width = max((width for name, width in contexts if name == "self-salted"), default=0)
+        self._salted_places = frozenset(at for at, (name, _) in enumerate(contexts) if name == "self-salted")
+        self._widths_here = [width for _, width in contexts]
         self._hard = any(mark.delta is None for mark in marks)
         self._rounds = self._round_keys(keys)
         # Of each key: `gamma = m / 2^k` as m and k, and what else its rows need.
@@ -59,13 +63,19 @@ class GreenLists:
         self._deltas = self._column([mark.delta or 0.0 for mark in marks])
         self._is_hard = self._column([mark.delta is None for mark in marks])
 
-    def green(self, which: torch.Tensor, contexts: torch.Tensor, columns: int | None = None) -> torch.Tensor:
+    def green(
+        self, which: torch.Tensor, contexts: torch.Tensor, columns: int | None = None, *, salted: bool = True
+    ) -> torch.Tensor:
         """Which tokens are green after each context: `[rows, columns]`, true for green; by default a column a token.
 
         `which` (`[rows]`) is the place of a row's key in the list that was given, -1 for none. `contexts` (`[rows,
         at least width]`) are the tokens before the position, the newest last, -1 where there is none or it is not
         known. Where one that a key looks at is missing, nothing is green, as the program leaves the beginning of a
         text; nor is what a row has past the vocabulary of its key.
+
+        Lists of self-salted keys cost much more than others, and are made for the rows of such keys alone. To find
+        these rows a caller waits for the device; `salted=False`, from a caller that knows that there are none, saves
+        that.
         """
         columns = self.vocabulary_size if columns is None else columns
         which = which.to(self.device, torch.int64)
@@ -83,15 +93,26 @@ class GreenLists:
             green = self._salted(rounds, keys, tokens, taken, columns)
         else:
             green = expand(self._expanded(rounds[:, 1], keys, self._seeds(rounds[:, 0], keys, tokens, taken)), columns)
-            if "self-salted" in self._functions:
-                salted = self._salted(rounds, keys, tokens, taken, columns)
-                green = torch.where(self._is_salted[keys].unsqueeze(1), salted, green)
+            if salted and "self-salted" in self._functions:
+                own = self._is_salted[keys].nonzero().squeeze(1)
+                green[own] = self._salted(rounds[own], keys[own], tokens[own], taken[own], columns)
         within = torch.arange(columns, device=self.device) < self._sizes[keys].unsqueeze(1)
         return green & within & whole.unsqueeze(1)
 
-    def mark(self, logits: torch.Tensor, which: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
-        """Marks rows of logits (`[rows, columns]`) in place, as `Mark.apply` does, and gives them back."""
-        green = self.green(which, contexts, logits.shape[1])
+    def is_salted(self, place: int) -> bool:
+        """Whether the key at that place of the list that was given is self-salted."""
+        return place in self._salted_places
+
+    def mark(
+        self, logits: torch.Tensor, which: torch.Tensor, contexts: torch.Tensor, *, salted: bool = True
+    ) -> torch.Tensor:
+        """Marks rows of logits (`[rows, columns]`) in place, as `Mark.apply` does, and gives them back.
+
+        On a CPU, rows of `float32` are marked by `Mark.apply` itself. `salted` is that of `green`.
+        """
+        if self._marks is not None and logits.dtype == torch.float32:
+            return self._mark_here(self._marks, logits, which, contexts)
+        green = self.green(which, contexts, logits.shape[1], salted=salted)
         keys = which.to(self.device, torch.int64).clamp(min=0)
         deltas = self._deltas[keys].unsqueeze(1).to(logits.dtype)
         marked = torch.where(green, logits + deltas, logits)
@@ -101,6 +122,24 @@ class GreenLists:
             forbidden = self._is_hard[keys].unsqueeze(1) & some & ~green
             marked = marked.masked_fill(forbidden, -torch.inf)
         return logits.copy_(marked)
+
+    def _mark_here(
+        self, marks: list[Mark], logits: torch.Tensor, which: torch.Tensor, contexts: torch.Tensor
+    ) -> torch.Tensor:
+        """Marks rows on the CPU, those of one key in one call."""
+        tokens, places = contexts.to("cpu", torch.int64), which.to("cpu").tolist()
+        rows_of: dict[int, list[int]] = {}
+        for row, place in enumerate(places):
+            # A token that is missing is a context that is too short, after which nothing is green.
+            width = self._widths_here[place] if place >= 0 else 0
+            if width and width <= tokens.shape[1] and bool((tokens[row, -width:] >= 0).all()):
+                rows_of.setdefault(place, []).append(row)
+        for place, rows in rows_of.items():
+            width = self._widths_here[place]
+            made = logits[rows].contiguous()
+            marks[place].apply(tokens[rows, -width:].contiguous().numpy(), made.numpy())
+            logits[rows] = made
+        return logits
 
     def _seeds(
         self, rounds: torch.Tensor, keys: torch.Tensor, tokens: torch.Tensor, taken: torch.Tensor

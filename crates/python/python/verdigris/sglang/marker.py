@@ -48,7 +48,9 @@ class Marker:
             sent = self._send([[-1] * (width - len(end)) + end for end in ends])
             self._tails[step.slots[: len(ends)].long()] = sent
         if any(key != _NO_KEY for key in step.keys):
-            self._lists.mark(logits[: len(step.keys)], self._send(step.keys), self._tails[step.slots.long()])
+            salted = any(map(self._lists.is_salted, step.keys))
+            contexts = self._tails[step.slots.long()]
+            self._lists.mark(logits[: len(step.keys)], self._send(step.keys), contexts, salted=salted)
 
     def follow(self, tokens: torch.Tensor, step: "Step") -> None:
         slots = step.slots.long()

@@ -77,5 +77,6 @@ class Batch:
             sent = sent.pin_memory()
         sent = sent.to(logits.device, non_blocking=True)
         rows = sent[:, 0]
-        marked = self._lists.mark(logits.index_select(0, rows), sent[:, 1], sent[:, 2:])
+        salted = any(self._lists.is_salted(request.key) for request in self._requests.values())
+        marked = self._lists.mark(logits.index_select(0, rows), sent[:, 1], sent[:, 2:], salted=salted)
         return logits.index_copy_(0, rows, marked)

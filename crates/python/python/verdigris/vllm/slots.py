@@ -42,10 +42,12 @@ class Slots:
             self._there[places] = keys
 
     def apply(self, logits: torch.Tensor, ctx: Any) -> torch.Tensor:
-        if (self._here[ctx.idx_mapping_np] == _NO_KEY).all():
+        keys = set(self._here[ctx.idx_mapping_np].tolist()) - {_NO_KEY}
+        if not keys:
             return logits
         slots = ctx.expanded_idx_mapping.long()
-        return self._lists.mark(logits, self._there[slots], self._contexts(slots, ctx))
+        salted = any(map(self._lists.is_salted, keys))
+        return self._lists.mark(logits, self._there[slots], self._contexts(slots, ctx), salted=salted)
 
     def _contexts(self, slots: torch.Tensor, ctx: Any) -> torch.Tensor:
         """The tokens before each row's next one, `[rows, width]`; -1 where there is none."""
