@@ -40,6 +40,10 @@ def vllm() -> types.SimpleNamespace:
 @dataclass
 class _Parameters:
     extra_args: dict[str, Any] | None = None
+    max_tokens: int | None = 16
+    logprobs: int | None = None
+    detokenize: bool = True
+    watermarking: bool | None = None
 
 
 def _record_vllm():

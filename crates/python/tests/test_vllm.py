@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="SKIPPED: torch is not there, so not
 pytest.importorskip("transformers", reason="SKIPPED: transformers is not there")
 
 import engines  # noqa: E402
-from verdigris import serving  # noqa: E402
+from verdigris import serving, startup  # noqa: E402
 
 vllm = engines.vllm()
 # It is made of what vLLM has when it is imported.
@@ -254,6 +254,56 @@ def test_requests_are_refused_where_they_are_admitted(served, monkeypatch):
     serving.policy.cache_clear()
     with pytest.raises(ValueError, match="this server marks everything"):
         LogitsProcessor.validate_params(asks(verdigris_watermark=0))
+
+
+@pytest.mark.parametrize("name", ["Verdigris_key_id", "verdigris-key-id", "verdgris_key_id", "verdigris_keyid",
+                                  "VERDIGRIS_WATERMARK", "verdigris_seed"])
+def test_a_misspelt_option_is_refused(served, name):
+    with pytest.raises(ValueError, match=f"there is no option '{name}'"):
+        LogitsProcessor.validate_params(asks(**{name: "b"}))
+
+
+def test_beam_search_is_refused_where_there_are_keys(served, monkeypatch):
+    """The requests that it makes for itself have no options of the client, and choose without the mark."""
+    step = vllm.Parameters(max_tokens=1, logprobs=4, detokenize=False)
+    own = asks()
+    with pytest.raises(ValueError, match="leave use_beam_search out"):
+        LogitsProcessor.validate_params(step)
+    for other in (own, vllm.Parameters(max_tokens=1, logprobs=4), vllm.Parameters(max_tokens=1, detokenize=False)):
+        LogitsProcessor.validate_params(other)
+    monkeypatch.delenv("VERDIGRIS_KEYS")
+    monkeypatch.delenv("VERDIGRIS_DEFAULT_KEY")
+    serving.policy.cache_clear()
+    LogitsProcessor.validate_params(step)
+
+
+@pytest.mark.parametrize(("speculates", "second", "diffusion", "says"), [
+    (True, False, False, "drops plug-ins where it speculates"), (True, True, False, None),
+    (False, False, False, None), (False, True, True, "diffusion models"),
+])  # fmt: skip
+def test_a_configuration_that_drops_marks_does_not_start(served, monkeypatch, speculates, second, diffusion, says):
+    made = config()
+    made.speculative_config = object() if speculates else None
+    made.use_v2_model_runner, made.model_config.is_diffusion = second, diffusion
+    if says is None:
+        startup.check(made)
+        return
+    with pytest.raises(verdigris.Error, match=says):
+        startup.check(made)
+    # Without keys there is nothing to drop.
+    monkeypatch.delenv("VERDIGRIS_KEYS")
+    monkeypatch.delenv("VERDIGRIS_DEFAULT_KEY")
+    serving.policy.cache_clear()
+    startup.check(made)
+
+
+def test_a_start_says_keys_mode_and_runner(served, caplog):
+    with caplog.at_level("INFO", logger="vllm.verdigris"):
+        LogitsProcessor(config(), torch.device("cpu"), False)
+        of_slots(LogitsProcessor)
+    first, second = (record.message for record in caplog.records)
+    assert "mode default, default key a, keys a (" in first and first.endswith("; first model runner on cpu")
+    assert "b (" in first and second.endswith("; second model runner on cpu")
 
 
 def test_what_would_go_without_a_mark_does_not_start(served):

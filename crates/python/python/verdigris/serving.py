@@ -13,6 +13,7 @@
 | `verdigris_watermark` | 1 to mark, 0 not to |
 """
 
+import difflib
 import os
 from collections.abc import Mapping
 from functools import cache
@@ -25,6 +26,9 @@ _KEYS, _DEFAULT, _MODE = "VERDIGRIS_KEYS", "VERDIGRIS_DEFAULT_KEY", "VERDIGRIS_M
 _TRITON = "VERDIGRIS_TRITON"
 _KEY_ID, _WATERMARK = "verdigris_key_id", "verdigris_watermark"
 _MODES = ("default", "requested", "enforced")
+# How alike a name must be to one of ours to be taken for a misspelling of it: `verdigris-key-id` and `verdgris_key_id`
+# are, `vllm_key` is not.
+_ALIKE = 0.8
 
 
 class Policy:
@@ -71,10 +75,11 @@ class Policy:
         Raises `Error`, with what to do, for options that cannot be followed: so that no text goes out without the mark
         that was meant.
         """
-        ours = {name: value for name, value in (options or {}).items() if str(name).startswith("verdigris_")}
-        key_id, wanted = ours.pop(_KEY_ID, None), ours.pop(_WATERMARK, None)
-        if ours:
-            raise Error(f"there is no option {sorted(ours)[0]!r}: there are {_KEY_ID} and {_WATERMARK}")
+        given = dict(options or {})
+        key_id, wanted = given.pop(_KEY_ID, None), given.pop(_WATERMARK, None)
+        for name in sorted(map(str, given)):
+            if _is_meant_for_us(name):
+                raise Error(f"there is no option {name!r}: there are {_KEY_ID} and {_WATERMARK}")
         if wanted not in (None, 0, 1):
             raise Error(f"{_WATERMARK} is {wanted!r}, but must be 1, to mark, or 0, not to")
         if key_id is not None and not isinstance(key_id, str):
@@ -92,6 +97,15 @@ class Policy:
         if self._default is None:
             raise BadKey(f"the request names no key to mark with, and this server has none for it: {self._cure()}")
         return self._default
+
+    def describe(self) -> str:
+        """The keys and the mode, in one line for a log."""
+        if not self.keys and not self._refused:
+            return f"no keys ({_KEYS} is not set): nothing is marked"
+        names = ", ".join(f"{key.id} ({key.description})" for key in self.keys) or "none that an engine can write"
+        default = "none" if self._default is None else self.keys[self._default].id
+        left_out = f"; not usable here: {', '.join(sorted(self._refused))}" if self._refused else ""
+        return f"mode {self._mode}, default key {default}, keys {names}{left_out}"
 
     def check(self, vocabulary_size: int, tokenizer: str | None = None) -> None:
         """Raises `BadKey` if a key is not for a model: one of so many tokens, with a tokenizer in that folder."""
@@ -123,6 +137,12 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"Policy({len(self.keys)} keys, {self._mode})"
+
+
+def _is_meant_for_us(name: str) -> bool:
+    """Whether an option that is none of ours is a misspelling of one, or has our prefix."""
+    plain = name.lower().replace("-", "_")
+    return plain.startswith("verdigris") or bool(difflib.get_close_matches(plain, (_KEY_ID, _WATERMARK), 1, _ALIKE))
 
 
 def why_not(key: Key) -> str | None:

@@ -3,6 +3,7 @@
 ``verdigris.serving`` says which variables and which options of requests (``vllm_xargs``) there are.
 """
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from .. import Error
@@ -20,6 +21,10 @@ else:
         from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as _Interface
     except ImportError:
         from vllm.v1.sample.logits_processor import LogitsProcessor as _Interface
+
+
+# Below vLLM's own logger, so that it goes where vLLM's lines go.
+_log = logging.getLogger("vllm.verdigris")
 
 
 class LogitsProcessor(_Interface):
@@ -42,16 +47,25 @@ class LogitsProcessor(_Interface):
         self._requests: Slots | Batch
         match given:
             case (state,):
+                runner, device = "second", state.device
                 self._requests = Slots(ours, state)
             case (device, _is_pin_memory):
+                runner = "first"
                 self._requests = Batch(ours, device, vllm_config)
             case _:
                 raise Error("this vLLM makes plug-ins in a way that verdigris does not know: use 0.33")
+        _log.info("verdigris: %s; %s model runner on %s", ours.describe(), runner, device)
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
         """Refuses a request whose options cannot be followed; vLLM answers it with status 400."""
-        policy().choose(sampling_params.extra_args)
+        ours = policy()
+        ours.choose(sampling_params.extra_args)
+        if ours.keys and _is_step_of_beam_search(sampling_params):
+            raise Error(
+                "beam search chooses from probabilities without the mark, so its texts would not be marked: leave "
+                "use_beam_search out, or ask a server without keys"
+            )
 
     def apply(self, logits: "torch.Tensor", ctx: Any = None) -> "torch.Tensor":
         """Marks a step's rows in place."""
@@ -86,3 +100,16 @@ class LogitsProcessor(_Interface):
 def _is_named_twice(vllm_config: Any) -> bool:
     named = vllm_config.model_config.logits_processors or ()
     return any(getattr(name, "__module__", str(name)).startswith("verdigris.") for name in named)
+
+
+def _is_step_of_beam_search(params: Any) -> bool:
+    """Whether a request is one of those that vLLM's beam search makes for itself, a token each: it passes on none of the
+    options that the client gave, and takes the tokens from the log-probabilities, which the mark does not change."""
+    has_own_mark = getattr(params, "watermarking", False)
+    return (
+        params.max_tokens == 1
+        and not params.detokenize
+        and bool(params.logprobs)
+        and not params.extra_args
+        and not has_own_mark
+    )
