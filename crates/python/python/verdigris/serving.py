@@ -5,7 +5,7 @@
 | `VERDIGRIS_KEYS` | a key file, or a folder of them; without it nothing is marked |
 | `VERDIGRIS_DEFAULT_KEY` | the id of the key for requests that name none; of one key, that one |
 | `VERDIGRIS_MARK` | `default` marks what does not opt out, `requested` what asks, `enforced` everything |
-| `VERDIGRIS_TRITON` | 1 to make lists by a kernel of Triton's, which has not run on a GPU yet |
+| `VERDIGRIS_TRITON` | 1 to make lists by a kernel of Triton's |
 
 | option of a request | what it says |
 |---|---|

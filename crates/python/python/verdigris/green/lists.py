@@ -24,7 +24,7 @@ _MOST = 8
 class GreenLists:
     """The green lists of some native keys, which share a device and a batch; each row has a key of its own.
 
-    With `triton` a kernel of Triton's makes them, in one launch; it has not run on a GPU yet.
+    With `triton` a kernel of Triton's makes them, in one launch.
 
     What is kept on the device are the round keys of AES, 352 bytes for a key, as long as this object lives, and a copy
     for each row while it is marked, which torch does not overwrite when it has done. Whoever can read that memory can
