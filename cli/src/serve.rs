@@ -67,7 +67,7 @@ pub(crate) struct Serve {
     /// What requests call the model [default: the name of its file or folder]
     #[arg(long, value_name = "NAME")]
     served_model_name: Option<String>,
-    /// Who may ask: a file with a line NAME KEY for each
+    /// Who may ask: a file with a line NAME KEY for each, and behind it "metrics" where it may read GET /metrics
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
     /// Let everybody ask who reaches the address
@@ -80,6 +80,10 @@ pub(crate) struct Serve {
     /// youngest text gives up its own and is read again later
     #[arg(long, value_name = "N", default_value_t = 65536, value_parser = some::<usize>)]
     kv_cache_tokens: usize,
+    /// Let all API keys share what is kept of prompts and forms. Then each client can find out, token by token, how the
+    /// prompts of the others begin
+    #[arg(long)]
+    share_caches: bool,
     /// The most tokens that a pass of the model reads where prompts wait [default: as many as are measured to be worth
     /// it when the server starts]
     #[arg(long, value_name = "N", value_parser = some::<usize>)]
@@ -166,6 +170,7 @@ impl Serve {
             enforce_all: self.enforce_all,
             max_tokens: self.max_tokens,
             capacity,
+            share_caches: self.share_caches,
             max_requests: self.max_requests,
             max_body: self.max_body,
             limits: self.limits.limits(),

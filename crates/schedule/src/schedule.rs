@@ -52,12 +52,16 @@ pub struct Ask {
     pub limits: Limits,
     /// How it is drafted, if it is.
     pub drafting: Option<Drafting>,
+    /// Texts share what is kept of their prompts with those of the same salt alone. A text that begins with pages of
+    /// another one comes sooner, and is counted, so both say what the other began with.
+    #[doc(alias = "cache_salt")]
+    pub salt: Arc<str>,
 }
 
 impl Ask {
     /// A text without drafts, by the schedule's own model.
     pub fn new(prompt: Vec<TokenId>, target: Target, limits: Limits) -> Self {
-        Self { model: None, prompt, target, limits, drafting: None }
+        Self { model: None, prompt, target, limits, drafting: None, salt: "".into() }
     }
 }
 
@@ -214,7 +218,7 @@ impl Schedule {
         let (memory, prompt) = (self.room.memory, ask.prompt.len());
         // Sequences of one capacity can go on from each other's.
         let capacity = if self.shape.depends_on_capacity { own } else { model.context_length() }.min(memory);
-        let space = self.spaces.enter(&model, capacity);
+        let space = self.spaces.enter(&model, capacity, &ask.salt);
         let ahead = ask.drafting.as_ref().map_or(0, |drafting| drafting.length.most());
         // Who drafts from what is computed must see all of it.
         let reads_all = ask.drafting.as_ref().is_some_and(|drafting| drafting.drafter.reads_features());
@@ -467,7 +471,7 @@ fn first(sequence: &dyn Sequence, tokens: usize) -> Result<Box<dyn Sequence>, Mo
     fork.fork()
 }
 
-/// Which texts can go on from each other's memory: those of one model and one capacity.
+/// Which texts can go on from each other's memory: those of one model, one capacity and one salt.
 #[derive(Default)]
 struct Spaces {
     known: Vec<KnownSpace>,
@@ -478,18 +482,21 @@ struct KnownSpace {
     id: Space,
     model: Arc<dyn LanguageModel>,
     capacity: usize,
+    salt: Arc<str>,
     texts: usize,
 }
 
 impl Spaces {
-    /// The most spaces without a text: what is kept of their texts may serve another.
-    const EMPTY: usize = 16;
+    /// The most spaces without a text: what is kept of their texts may serve another. Each tenant of a server has one.
+    const EMPTY: usize = 256;
 
-    fn enter(&mut self, model: &Arc<dyn LanguageModel>, capacity: usize) -> Space {
-        let is_it = |space: &KnownSpace| Arc::ptr_eq(&space.model, model) && space.capacity == capacity;
+    fn enter(&mut self, model: &Arc<dyn LanguageModel>, capacity: usize, salt: &Arc<str>) -> Space {
+        let is_it =
+            |space: &KnownSpace| Arc::ptr_eq(&space.model, model) && space.capacity == capacity && space.salt == *salt;
         let at = self.known.iter().position(is_it).unwrap_or_else(|| {
             self.next += 1;
-            self.known.push(KnownSpace { id: self.next, model: model.clone(), capacity, texts: 0 });
+            let (model, salt) = (model.clone(), salt.clone());
+            self.known.push(KnownSpace { id: self.next, model, capacity, salt, texts: 0 });
             self.known.len() - 1
         });
         self.known[at].texts += 1;

@@ -20,8 +20,30 @@ pub struct ApiKeys {
 
 struct ApiKey {
     name: Arc<str>,
+    rights: Rights,
     /// SHA-256 of the key: so none stays in memory, and their lengths do not show in the time that comparing takes.
     digest: [u8; 32],
+}
+
+/// What a key opens besides the addresses that are open to every key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rights {
+    /// `/metrics`, which counts what all tenants do.
+    pub(crate) metrics: bool,
+}
+
+impl Rights {
+    /// Of those who need no key.
+    pub(crate) const ALL: Self = Self { metrics: true };
+
+    /// Adds the right of a name; `false` where there is none.
+    fn add(&mut self, name: &str) -> bool {
+        match name {
+            "metrics" => self.metrics = true,
+            _ => return false,
+        }
+        true
+    }
 }
 
 /// Shows names alone.
@@ -59,8 +81,8 @@ pub enum AccessError {
 }
 
 impl ApiKeys {
-    /// Reads a file: a line `NAME KEY` for each key, which has at least 16 characters; lines that begin with `#`, and
-    /// empty ones, count for nothing.
+    /// Reads a file: a line `NAME KEY` for each key, which has at least 16 characters, and behind it the names of its
+    /// rights (`metrics`), if it has any; lines that begin with `#`, and empty ones, count for nothing.
     ///
     /// # Errors
     /// [`AccessError`]; none shows a key.
@@ -75,7 +97,7 @@ impl ApiKeys {
             }
             let bad = |fault| AccessError::Line { path: path.into(), line, fault };
             let mut words = text.split_whitespace();
-            let (Some(name), Some(secret), None) = (words.next(), words.next(), words.next()) else {
+            let (Some(name), Some(secret)) = (words.next(), words.next()) else {
                 return Err(bad("it is not a name and a key"));
             };
             if secret.len() < SHORTEST {
@@ -84,7 +106,11 @@ impl ApiKeys {
             if keys.iter().any(|key| &*key.name == name) {
                 return Err(bad("the name stands before"));
             }
-            keys.push(ApiKey { name: name.into(), digest: Sha256::digest(secret).into() });
+            let mut rights = Rights::default();
+            if !words.all(|right| rights.add(right)) {
+                return Err(bad("behind a name and a key are rights, and one of these is none: a right is metrics"));
+            }
+            keys.push(ApiKey { name: name.into(), rights, digest: Sha256::digest(secret).into() });
         }
         if keys.is_empty() { Err(AccessError::Empty(path.into())) } else { Ok(Self { path: Some(path.into()), keys }) }
     }
@@ -107,8 +133,9 @@ impl ApiKeys {
         self.keys.iter().map(|key| &*key.name)
     }
 
-    /// The name of the key that a header `Authorization` carries. Each key is compared in constant time, and all are.
-    pub(crate) fn name_of(&self, header: Option<&str>) -> Option<&Arc<str>> {
+    /// The name of the key that a header `Authorization` carries, and its rights. Each key is compared in constant time,
+    /// and all are.
+    pub(crate) fn holder(&self, header: Option<&str>) -> Option<(&Arc<str>, Rights)> {
         let (scheme, given) = header.and_then(|header| header.split_once(' '))?;
         if !scheme.eq_ignore_ascii_case("bearer") {
             return None;
@@ -117,7 +144,7 @@ impl ApiKeys {
         let mut found = None;
         for key in &self.keys {
             if bool::from(key.digest.ct_eq(&given)) {
-                found = Some(&key.name);
+                found = Some((&key.name, key.rights));
             }
         }
         found
@@ -140,11 +167,14 @@ mod tests {
 
     #[test]
     fn a_key_opens_and_nothing_else_does() {
-        let keys = loaded("# team\nann 0123456789abcdef\n\nben fedcba9876543210\n").unwrap();
-        let name_of = |header| keys.name_of(header).map(|name| &**name);
+        let keys = loaded("# team\nann 0123456789abcdef\n\nben fedcba9876543210  metrics\n").unwrap();
+        let name_of = |header| keys.holder(header).map(|(name, _)| &**name);
         assert_eq!(name_of(Some("Bearer 0123456789abcdef")), Some("ann"));
         // The name of the scheme has no case: RFC 9110, section 11.1.
         assert_eq!(name_of(Some("bearer fedcba9876543210 ")), Some("ben"));
+        let may_read_metrics = |header| keys.holder(header).map(|(_, rights)| rights.metrics);
+        assert_eq!(may_read_metrics(Some("Bearer 0123456789abcdef")), Some(false));
+        assert_eq!(may_read_metrics(Some("Bearer fedcba9876543210")), Some(true));
         let others = [
             None,
             Some(""),
@@ -155,7 +185,7 @@ mod tests {
             Some("Bearer 0123456789abcde"),
             Some("Bearer 0123456789abcdef0"),
         ];
-        assert!(others.iter().all(|header| keys.name_of(*header).is_none()));
+        assert!(others.iter().all(|header| keys.holder(*header).is_none()));
         assert_eq!(format!("{keys:?}"), r#"["ann", "ben"]"#);
     }
 
@@ -164,7 +194,8 @@ mod tests {
         for (text, fault) in [
             ("", "no key"),
             ("0123456789abcdef", "line 1: it is not"),
-            ("ann 0123456789abcdef more", "line 1: it is not"),
+            ("ann 0123456789abcdef more", "line 1: behind a name"),
+            ("ann 0123456789abcdef metrics 0123456789abcdef", "line 1: behind a name"),
             ("\nann short", "line 2: the key is shorter"),
             ("a 0123456789abcdef\na fedcba9876543210", "line 2: the name stands before"),
         ] {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::HeaderMap;
 
+use crate::access::Rights;
 use crate::audit::Entry;
 
 /// The header with the name of a request, in both directions.
@@ -17,6 +18,7 @@ const LONGEST_ID: usize = 128;
 pub(crate) struct Caller {
     /// The name of the API key; empty where everybody may ask.
     pub(crate) tenant: Arc<str>,
+    pub(crate) rights: Rights,
     pub(crate) request_id: Arc<str>,
     /// The address, as it stands in the list of addresses.
     pub(crate) route: Arc<str>,

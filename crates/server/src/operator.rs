@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use verdigris::watermark::KeyError;
 use verdigris::{Error, Key, KeyRing, Reader};
 
-use crate::access::{AccessError, ApiKeys};
+use crate::access::{AccessError, ApiKeys, Rights};
 use crate::audit::{AuditLog, Entry};
 use crate::keys::Keys;
 use crate::protocol::Refusal;
@@ -76,10 +76,14 @@ impl Operator {
         self.secrets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The name of whoever sends a header `Authorization`, empty where everybody may ask; none where they may not.
-    pub(crate) fn tenant(&self, authorization: Option<&str>) -> Option<Arc<str>> {
+    /// The name and the rights of the client that sends a header `Authorization`; the name is empty where no key is
+    /// needed. None where the key is wrong.
+    pub(crate) fn holder(&self, authorization: Option<&str>) -> Option<(Arc<str>, Rights)> {
         let secrets = self.secrets();
-        if secrets.api_keys.is_open() { Some("".into()) } else { secrets.api_keys.name_of(authorization).cloned() }
+        if secrets.api_keys.is_open() {
+            return Some(("".into(), Rights::ALL));
+        }
+        secrets.api_keys.holder(authorization).map(|(name, rights)| (name.clone(), rights))
     }
 
     /// Whether answers are marked unless they are not to be.

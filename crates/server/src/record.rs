@@ -29,7 +29,7 @@ impl Record {
         is_stream: bool,
         key: Option<&Key>,
     ) -> Self {
-        let Caller { tenant, request_id, route, report } = caller;
+        let Caller { tenant, request_id, route, report, .. } = caller;
         let entry = Entry {
             time: Timestamp::now(),
             request_id: request_id.to_string(),

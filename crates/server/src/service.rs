@@ -45,6 +45,9 @@ pub struct Options {
     pub max_tokens: usize,
     /// What the texts that are written may have at a time.
     pub capacity: Capacity,
+    /// Whether tenants share what is kept of prompts and forms. Then each can find out how the others' prompts begin, and
+    /// whether they ask for a form.
+    pub share_caches: bool,
     /// Requests that are answered or wait at the same time; one more is told to come again.
     pub max_requests: usize,
     /// The most bytes of a body.
@@ -83,9 +86,8 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) fn new(engine: Engine, operator: Operator, drafts: Box<dyn Drafts>, options: Options) -> Self {
         let engine = Arc::new(engine);
-        let texts = verdigris::Service::start(&engine, options.capacity);
         Self {
-            writer: Arc::new(Writer::new(engine.clone(), texts, drafts, options.max_tokens)),
+            writer: Arc::new(Writer::new(engine.clone(), drafts, &options)),
             engine,
             operator,
             metrics: Arc::default(),

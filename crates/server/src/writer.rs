@@ -13,7 +13,7 @@ use crate::forms::Forms;
 use crate::protocol::ask::Ask;
 use crate::protocol::form::Form;
 use crate::protocol::refusal::Refusal;
-use crate::service::Drafts;
+use crate::service::{Drafts, Options};
 
 /// What comes of an answer.
 pub(crate) enum Piece {
@@ -45,40 +45,55 @@ pub(crate) struct Writer {
     planners: Semaphore,
     /// The most tokens of an answer.
     most: usize,
+    /// Whether tenants share what is kept of prompts and forms.
+    share_caches: bool,
 }
 
 impl Writer {
-    pub(crate) fn new(engine: Arc<Engine>, service: Service, drafts: Box<dyn Drafts>, most: usize) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, drafts: Box<dyn Drafts>, options: &Options) -> Self {
+        let service = Service::start(&engine, options.capacity);
+        let (most, share_caches) = (options.max_tokens, options.share_caches);
         let planners = Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from));
-        Self { engine, service, drafts, forms: Forms::default(), calls: Forms::default(), planners, most }
+        Self { engine, service, drafts, forms: Forms::default(), calls: Forms::default(), planners, most, share_caches }
+    }
+
+    /// What texts of a tenant share: prompts and forms that are kept, with those of the same salt.
+    fn salt(&self, tenant: &Arc<str>) -> Arc<str> {
+        if self.share_caches { "".into() } else { tenant.clone() }
     }
 
     /// Works out for the model what its tools make of a request's prompt and form.
-    pub(crate) async fn settled(self: &Arc<Self>, ask: Ask) -> Result<Ask, Refusal> {
+    pub(crate) async fn settled(self: &Arc<Self>, ask: Ask, tenant: &Arc<str>) -> Result<Ask, Refusal> {
         // The semaphore is never closed.
         let _planner = self.planners.acquire().await;
-        let planner = self.clone();
-        let settled = tokio::task::spawn_blocking(move || ask.settled(&planner.engine, &planner.calls)).await;
+        let (planner, salt) = (self.clone(), self.salt(tenant));
+        let settled = tokio::task::spawn_blocking(move || ask.settled(&planner.engine, &planner.calls, &salt)).await;
         settled.map_err(|_| Refusal::new(500, "internal_error", "the tools could not be read"))?
     }
 
-    /// Has all texts written that are asked for: those of the first prompt, then those of the next. Dropping what is
+    /// Has all texts written that a tenant asks for: those of the first prompt, then those of the next. Dropping what is
     /// returned ends them.
-    pub(crate) fn write(self: &Arc<Self>, ask: &Arc<Ask>, key: Option<&Arc<Key>>) -> UnboundedReceiver<(usize, Piece)> {
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        ask: &Arc<Ask>,
+        key: Option<&Arc<Key>>,
+        tenant: &Arc<str>,
+    ) -> UnboundedReceiver<(usize, Piece)> {
         let (pieces, read) = unbounded_channel();
         let (writer, ask, key) = (self.clone(), ask.clone(), key.cloned());
+        let salt = self.salt(tenant);
         tokio::spawn(async move {
             // The semaphore is never closed.
             let _planner = writer.planners.acquire().await;
             let planner = writer.clone();
             // Where it panics, the reader sees an end without a piece.
-            let _ = tokio::task::spawn_blocking(move || planner.begin(&ask, key.as_deref(), &pieces)).await;
+            let _ = tokio::task::spawn_blocking(move || planner.begin(&ask, key.as_deref(), &salt, &pieces)).await;
         });
         read
     }
 
     /// Hands the texts of a request to the model. The first that cannot be written is the last.
-    fn begin(&self, ask: &Arc<Ask>, key: Option<&Key>, pieces: &Pieces) {
+    fn begin(&self, ask: &Arc<Ask>, key: Option<&Key>, salt: &Arc<str>, pieces: &Pieces) {
         for number in 0..ask.texts() {
             if pieces.is_closed() {
                 return;
@@ -96,7 +111,7 @@ impl Writer {
                     Err(_) => ControlFlow::Break(()),
                 }
             };
-            let taken = self.request(ask, number, key).and_then(|request| request.submit(&self.service, reader));
+            let taken = self.request(ask, number, key, salt).and_then(|request| request.submit(&self.service, reader));
             let (piece, is_last) = match taken {
                 Ok(handle) => (Piece::Taken(handle), false),
                 Err(error) => (Piece::Failed(ask.refusal(error)), true),
@@ -110,15 +125,21 @@ impl Writer {
     }
 
     /// The request of one of the texts that are asked for, with its form worked out.
-    fn request<'a>(&'a self, ask: &Ask, number: usize, key: Option<&'a Key>) -> Result<Request<'a>, Error> {
-        let request = ask.request(&self.engine, number, key, self.most);
+    fn request<'a>(
+        &'a self,
+        ask: &Ask,
+        number: usize,
+        key: Option<&'a Key>,
+        salt: &Arc<str>,
+    ) -> Result<Request<'a>, Error> {
+        let request = ask.request(&self.engine, number, key, self.most).cache_salt(salt.clone());
         let request = self.drafts.onto(request, ask.sampling.seed);
         match (&ask.calls, &ask.form) {
             (Some(calls), _) => Ok(request.constraint(&calls.constraint)),
             (None, Some(form)) => {
                 let asked = || form.onto(self.engine.request("")).compiled_form();
                 let worked_out = || Ok::<_, Error>(asked()?.expect("a form was asked for"));
-                Ok(request.constraint(&self.forms.constraint(form, worked_out)?))
+                Ok(request.constraint(&self.forms.constraint(salt, form, worked_out)?))
             }
             (None, None) => Ok(request),
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use verdigris_logits::TokenId;
 
-/// The texts that may share pages: those of one model, which are begun alike.
+/// The texts that may share pages: those of one model and one salt, which are begun alike.
 pub type Space = u64;
 
 /// The number of a page that is kept, for as long as it is.

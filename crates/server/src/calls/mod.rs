@@ -10,6 +10,8 @@ pub(crate) mod reader;
 pub(crate) mod syntax;
 pub(crate) mod words;
 
+use std::sync::Arc;
+
 use verdigris::text::ChatTemplate;
 use verdigris::{Constraint, Conversation, Engine, Prompt};
 
@@ -59,10 +61,10 @@ impl Asked {
     ///
     /// # Errors
     /// A schema that cannot be used.
-    pub(crate) fn calls(self, engine: &Engine, known: &Forms<Self>) -> Result<Calls, Refusal> {
+    pub(crate) fn calls(self, engine: &Engine, known: &Forms<Self>, salt: &Arc<str>) -> Result<Calls, Refusal> {
         let Self { syntax, tools, form } = &self;
         let work_out = || form::grammar(syntax, tools, form.as_ref()).map(|grammar| engine.constraint(grammar));
-        Ok(Calls { syntax, constraint: known.constraint(&self, work_out)? })
+        Ok(Calls { syntax, constraint: known.constraint(salt, &self, work_out)? })
     }
 }
 

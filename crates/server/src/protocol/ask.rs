@@ -1,5 +1,7 @@
 //! What a request asks for, whichever of the protocols it came by.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use verdigris::logits::TokenId;
 use verdigris::{Alpha, Engine, Error, Key, Message, Prompt, Request};
@@ -139,7 +141,12 @@ impl Ask {
     ///
     /// # Errors
     /// Where there is no chat template, a tool's schema is not understood, or a token of a prompt is none.
-    pub(crate) fn settled(mut self, engine: &Engine, known: &Forms<calls::Asked>) -> Result<Self, Refusal> {
+    pub(crate) fn settled(
+        mut self,
+        engine: &Engine,
+        known: &Forms<calls::Asked>,
+        salt: &Arc<str>,
+    ) -> Result<Self, Refusal> {
         for (at, prompt) in self.prompts.iter().enumerate() {
             if let Prompt::Tokens(tokens) = prompt {
                 let size = engine.reader().tokenizer().vocabulary().size();
@@ -153,7 +160,7 @@ impl Ask {
         if let [Prompt::Chat(_)] = self.prompts[..] {
             let (prompt, syntax) = calls::prompt(engine, self.prompts.remove(0), tools)?;
             let asked = |tools: &Tools| calls::Asked { syntax, tools: tools.clone(), form: self.form.clone() };
-            self.calls = tools.map(|tools| asked(tools).calls(engine, known)).transpose()?;
+            self.calls = tools.map(|tools| asked(tools).calls(engine, known, salt)).transpose()?;
             self.prompts.push(prompt);
         }
         Ok(self)

@@ -14,6 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::{Code, page, read_body};
+use crate::access::Rights;
 use crate::caller::{Caller, REQUEST_ID, Report, request_id};
 use crate::protocol::Refusal;
 use crate::service::Service;
@@ -76,10 +77,13 @@ impl Line {
             return Err(Refusal::new(431, "headers_too_large", message));
         }
         let authorization = request.headers().get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
-        self.tenant = service.operator.tenant(authorization);
-        let tenant = match &self.tenant {
-            Some(tenant) => tenant.clone(),
-            None if request.uri().path() == "/health" || page::is_page(request.uri().path()) => "".into(),
+        let holder = service.operator.holder(authorization);
+        self.tenant = holder.as_ref().map(|(tenant, _)| tenant.clone());
+        let (tenant, rights) = match holder {
+            Some(holder) => holder,
+            None if request.uri().path() == "/health" || page::is_page(request.uri().path()) => {
+                ("".into(), Rights::default())
+            }
             None => {
                 let message = "no API key, or a wrong one: send the header Authorization: Bearer KEY";
                 return Err(Refusal::new(401, "invalid_api_key", message));
@@ -93,7 +97,7 @@ impl Line {
             request
         };
         let (request_id, route, report) = (self.request_id.clone(), self.route.clone(), self.report.clone());
-        request.extensions_mut().insert(Caller { tenant, request_id, route, report });
+        request.extensions_mut().insert(Caller { tenant, rights, request_id, route, report });
         Ok(request)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header;
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
+use crate::caller::Caller;
 use crate::protocol::Refusal;
 use crate::service::Service;
 
@@ -34,7 +35,15 @@ pub(super) async fn version() -> axum::Json<Value> {
     axum::Json(json!({"version": env!("CARGO_PKG_VERSION")}))
 }
 
-pub(super) async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
+/// What all tenants do, for those who may know it.
+pub(super) async fn metrics(
+    State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<impl IntoResponse, Refusal> {
+    if !caller.rights.metrics {
+        let message = "this API key may not read what all tenants do: use one with the right metrics";
+        return Err(Refusal::new(403, "not_allowed", message));
+    }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], service.metrics.text(&service.writer.statistics()))
+    Ok(([(header::CONTENT_TYPE, kind)], service.metrics.text(&service.writer.statistics())))
 }

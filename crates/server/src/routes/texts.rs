@@ -92,14 +92,14 @@ impl Texts {
         service.check_forms(&ask)?;
         service.check_alpha(&ask)?;
         let place = service.place()?;
-        let ask = Arc::new(if ask.is_open() { service.writer.settled(ask).await? } else { ask });
+        let ask = Arc::new(if ask.is_open() { service.writer.settled(ask, &caller.tenant).await? } else { ask });
         if service.must_count(&ask) {
             let (service, ask) = (service.clone(), ask.clone());
             computed(move || service.check_prompts(&ask)).await??;
         }
         Ok(Self {
+            pieces: service.writer.write(&ask, key.as_ref(), &caller.tenant),
             record: Record::new(service.clone(), caller, voice.id(), ask.stream.is_some(), key.as_deref()),
-            pieces: service.writer.write(&ask, key.as_ref()),
             taken: Vec::with_capacity(ask.texts()),
             voice,
             deadline: Deadline::new(&service.options.limits),

@@ -73,7 +73,8 @@ impl Planned {
         let drafter = request.drafter(&target, prompt.len().saturating_add(request.max_tokens))?;
         let drafting = drafter.map(|drafter| Drafting { drafter, length: request.draft_length, rule: request.rule });
         let (limits, own) = (request.limits(), Some(model.model().clone()));
-        let ask = Ask { model: own, prompt: prompt.clone(), target: target.clone(), limits, drafting };
+        let salt = request.cache_salt.clone();
+        let ask = Ask { model: own, prompt: prompt.clone(), target: target.clone(), limits, drafting, salt };
         Ok((ask, Begun { text: Text::new(request, prompt.len(), seed), law: Law { prompt, target, model } }))
     }
 }

@@ -107,6 +107,7 @@ pub struct Request<'a> {
     draft_length: DraftLength,
     coupling: Coupling,
     rule: Rule,
+    cache_salt: Arc<str>,
 }
 
 /// What the text must look like.
@@ -219,6 +220,7 @@ impl<'a> Request<'a> {
             draft_length: DraftLength::Auto,
             coupling: Coupling::Independent,
             rule: Rule::default(),
+            cache_salt: "".into(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A text that a service writes beside those of others.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use verdigris_constrain::Constraint;
 use verdigris_decoding::Stop;
@@ -101,6 +102,14 @@ impl Request<'_> {
             };
             goes_on.map_break(|()| Stop::StopString)
         })
+    }
+
+    /// Lets the text share what a [`Service`] keeps of prompts with texts of the same salt alone; all have the same
+    /// unless told otherwise. A text that begins as another one did comes sooner, which tells its client how the other one
+    /// began: give each tenant a salt of its own.
+    pub fn cache_salt(mut self, salt: impl Into<Arc<str>>) -> Self {
+        self.cache_salt = salt.into();
+        self
     }
 
     /// The constraint of the form that is asked for, worked out: [`Request::constraint`] of other requests takes it.

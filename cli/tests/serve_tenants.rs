@@ -1,0 +1,80 @@
+//! The program as a server of several tenants: none learns what another asks, and none holds another up.
+#![cfg(feature = "serve")]
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use support::Folder;
+use support::server::Server;
+
+const ACME: &str = "0123456789abcdef-acme";
+const RIVAL: &str = "0123456789abcdef-rival";
+const OPERATOR: &str = "0123456789abcdef-operator";
+
+/// A server with two tenants and an operator.
+fn of_tenants(more: &[&str]) -> (Folder, Server) {
+    let folder = Folder::with_key();
+    folder.write("keys.txt", &format!("acme {ACME}\nrival {RIVAL}\noperator {OPERATOR} metrics\n"));
+    let server = Server::start(&folder, &[&["--key", "my.key", "--api-key-file", "keys.txt"], more].concat());
+    (folder, server)
+}
+
+/// A value of `/metrics`.
+#[track_caller]
+fn metric(server: &Server, name: &str) -> f64 {
+    let text = server.get_as("/metrics", &format!("Bearer {OPERATOR}")).text;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+}
+
+/// How many tokens of prompts were there already when these prompts were read.
+fn shared(server: &Server, key: &str, prompts: &Value) -> f64 {
+    let name = "verdigris_prefix_cache_hits_total";
+    let before = metric(server, name);
+    let answer = server.post_as("/v1/completions", key, &json!({"prompt": prompts, "max_tokens": 1}));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    // The loop of the model counts what has ended once it has handed it over.
+    let goes_on =
+        || metric(server, "verdigris_num_requests_running") + metric(server, "verdigris_num_requests_waiting");
+    while goes_on() > 0.0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    metric(server, name) - before
+}
+
+/// A rival who guesses the tokens of another tenant's prompt takes nothing from it: neither what is counted nor what is
+/// left to read depends on the guess.
+#[test]
+fn no_tenant_finds_out_how_the_prompts_of_another_begin() {
+    let secret = "Zebra marmalade nineteen. The captain kept a letter in the drawer of his desk. ".repeat(9);
+    let guesses = |server: &Server| {
+        let tokens = server.post_as("/tokenize", RIVAL, &json!({"prompt": secret})).json()["tokens"].clone();
+        let tokens: Vec<u64> = serde_json::from_value(tokens).unwrap();
+        assert!(tokens.len() > 130, "several pages: {}", tokens.len());
+        assert_eq!(shared(server, ACME, &json!(tokens)), 0.0);
+        assert!(shared(server, ACME, &json!(tokens)) > 100.0, "a tenant shares with itself");
+        // From nothing: each token is tried in the first place.
+        let first = (0..4096u64).collect::<Vec<_>>();
+        let batches = first.chunks(128).map(|batch| {
+            let prompts: Vec<[u64; 2]> = batch.iter().map(|&token| [token, 5]).collect();
+            (batch.contains(&tokens[0]), shared(server, RIVAL, &json!(prompts)))
+        });
+        let batches: Vec<(bool, f64)> = batches.collect();
+        // And all tokens but the last at once.
+        let known = [&tokens[..tokens.len() - 1], &[5]].concat();
+        (batches, shared(server, RIVAL, &json!([known])))
+    };
+    let (_folder, server) = of_tenants(&[]);
+    let refused = server.get_as("/metrics", &format!("Bearer {RIVAL}"));
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (403, &json!("not_allowed")));
+    let (batches, all) = guesses(&server);
+    assert!(batches.iter().all(|&(_, shared)| shared == 0.0) && all == 0.0, "{batches:?}, {all}");
+    // Where the operator lets them share, all of this is seen.
+    let (_folder, server) = of_tenants(&["--share-caches"]);
+    let (batches, all) = guesses(&server);
+    assert!(batches.iter().all(|&(is_right, shared)| (shared > 0.0) == is_right), "{batches:?}");
+    assert!(all > 100.0, "{all}");
+}
