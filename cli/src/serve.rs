@@ -76,8 +76,8 @@ pub(crate) struct Serve {
     /// Texts that are written at the same time; others wait
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = some::<usize>)]
     max_num_seqs: usize,
-    /// The most tokens whose keys and values are held in memory, of all texts together; where they are too few, the
-    /// youngest text gives up its own and is read again later
+    /// The most tokens whose keys and values are held in memory, of all texts together; where they are too few,
+    /// the youngest text of those that use most gives up its own and is read again later
     #[arg(long, value_name = "N", default_value_t = 65536, value_parser = some::<usize>)]
     kv_cache_tokens: usize,
     /// Let all API keys share what is kept of prompts and forms. Then each client can find out, token by token, how the

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::Read;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -77,4 +78,28 @@ fn no_tenant_finds_out_how_the_prompts_of_another_begin() {
     let (batches, all) = guesses(&server);
     assert!(batches.iter().all(|&(is_right, shared)| (shared > 0.0) == is_right), "{batches:?}");
     assert!(all > 100.0, "{all}");
+}
+
+/// Texts of a request are begun as room comes, and a small request has its turn beside a large one, whoever asks.
+#[test]
+fn a_large_request_holds_up_nobody() {
+    let (_folder, server) = of_tenants(&["--max-num-seqs", "4", "--max-num-batched-tokens", "64"]);
+    // Long prompts, each the beginning of many long texts.
+    let prompts: Vec<String> = (0..8).map(|i| format!("Chapter {i}. {}", "The captain slept. ".repeat(60))).collect();
+    let large = json!({"prompt": prompts, "n": 128, "max_tokens": 500, "ignore_eos": true, "stream": true});
+    let mut running = server.ask_as("/v1/completions", ACME, &large);
+    running.read_exact(&mut [0; 400]).unwrap();
+    for round in 0..30 {
+        let key = if round % 2 == 0 { RIVAL } else { ACME };
+        let small = json!({"prompt": "Hello", "max_tokens": 1, "temperature": 0});
+        let passes = metric(&server, "verdigris_model_passes_total");
+        assert_eq!(server.post_as("/v1/completions", key, &small).status, 200);
+        // Its own takes two; others go by while requests and answers are on their way.
+        let passes = metric(&server, "verdigris_model_passes_total") - passes;
+        assert!(passes < 400.0, "{passes} passes for a text of one token");
+        let (written, waiting) =
+            (metric(&server, "verdigris_num_requests_running"), metric(&server, "verdigris_num_requests_waiting"));
+        assert!(written <= 4.0 && written + waiting <= 9.0, "{written} and {waiting} of 1,024 texts are begun");
+    }
+    drop(running);
 }

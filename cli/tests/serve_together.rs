@@ -196,7 +196,8 @@ fn who_goes_away_gives_memory_back() {
     let mut running = server.ask("/v1/completions", &body);
     running.read_exact(&mut [0; 400]).unwrap();
     comes_to(&server, "verdigris_num_requests_running", 3.0);
-    comes_to(&server, "verdigris_num_requests_waiting", 17.0);
+    // Of 20 texts as many wait as are written; the others are not begun.
+    comes_to(&server, "verdigris_num_requests_waiting", 3.0);
     assert!(metric(&server, "verdigris_kv_cache_usage_perc") > 0.0);
     drop(running);
     for name in ["num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"] {

@@ -239,7 +239,7 @@ fn what_is_asked_for_in_vain_is_said() {
 fn a_text_ends_one_token_behind_the_context() {
     let context = ENGINE.context_length();
     let word = ENGINE.reader().tokenizer().encode(" sea").unwrap()[0];
-    let prompt = || Prompt::Tokens(vec![word; context - 5]);
+    let prompt = || Prompt::from(vec![word; context - 5]);
     let request = || ENGINE.request("").prompt(prompt()).max_tokens(50).seed(1);
     let plain = request().text().unwrap();
     assert_eq!((plain.tokens.len(), plain.stop), (6, Some(Stop::Context)));

@@ -166,6 +166,15 @@ impl Server {
         stream
     }
 
+    /// As [`Server::ask`], with an API key.
+    pub fn ask_as(&self, path: &str, key: &str, body: &Value) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let body = body.to_string();
+        write!(stream, "POST {path} HTTP/1.0\r\nHost: here\r\nAuthorization: Bearer {key}\r\n").unwrap();
+        write!(stream, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        stream
+    }
+
     /// Tells it to stop, and waits for its end: its status.
     #[cfg(unix)]
     pub fn stop(mut self, meanwhile: impl FnOnce(&Self)) -> Option<i32> {

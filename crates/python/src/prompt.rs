@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::{Map, Value};
+use verdigris::logits::TokenId;
 use verdigris::{Message, Prompt};
 
 use crate::argument::Text;
@@ -13,8 +14,8 @@ pub(crate) fn text(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
     if given.is_instance_of::<PyString>() {
         return Ok(Prompt::Text(given.extract::<Text>()?.to_string()));
     }
-    match given.extract() {
-        Ok(tokens) => Ok(Prompt::Tokens(tokens)),
+    match given.extract::<Vec<TokenId>>() {
+        Ok(tokens) => Ok(tokens.into()),
         Err(_) => Err(error::wrong_type(given.py(), "a prompt is a text or a list of tokens; messages go to chat")),
     }
 }

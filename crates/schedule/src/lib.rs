@@ -19,6 +19,6 @@ pub mod rows;
 pub mod schedule;
 pub mod service;
 
-pub use policy::{TextId, TooLong};
+pub use policy::{Account, TextId, TooLong};
 pub use schedule::{Ask, Capacity, Ended, Refused, Schedule, Statistics, Told};
 pub use service::{Gone, Handle, NotTaken, Reader, Service};

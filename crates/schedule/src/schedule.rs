@@ -10,7 +10,7 @@ use verdigris_decoding::{
 use verdigris_logits::TokenId;
 use verdigris_models::{LanguageModel, ModelError, PageShape, Sequence};
 
-use crate::policy::{Asked, Bounds, Counts, Policy, PrefixId, Space, Step, TextId, TooLong};
+use crate::policy::{Account, Asked, Bounds, Counts, Policy, PrefixId, Space, Step, TextId, TooLong};
 
 /// How much a schedule may have at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +45,16 @@ pub struct Ask {
     /// The model that writes it: the schedule's own, if it is not said, else one that is steered as that is.
     pub model: Option<Arc<dyn LanguageModel>>,
     /// What it begins with.
-    pub prompt: Vec<TokenId>,
+    pub prompt: Arc<[TokenId]>,
     /// Its law.
     pub target: Target,
     /// When it ends.
     pub limits: Limits,
     /// How it is drafted, if it is.
     pub drafting: Option<Drafting>,
+    /// Whom it is written for. Where there is not enough for all, each tenant has an even part, and of that each of its
+    /// requests.
+    pub account: Account,
     /// Texts share what is kept of their prompts with those of the same salt alone. A text that begins with pages of
     /// another one comes sooner, and is counted, so both say what the other began with.
     #[doc(alias = "cache_salt")]
@@ -60,8 +63,9 @@ pub struct Ask {
 
 impl Ask {
     /// A text without drafts, by the schedule's own model.
-    pub fn new(prompt: Vec<TokenId>, target: Target, limits: Limits) -> Self {
-        Self { model: None, prompt, target, limits, drafting: None, salt: "".into() }
+    pub fn new(prompt: impl Into<Arc<[TokenId]>>, target: Target, limits: Limits) -> Self {
+        let (prompt, account, salt) = (prompt.into(), Account::default(), "".into());
+        Self { model: None, prompt, target, limits, drafting: None, account, salt }
     }
 }
 
@@ -222,8 +226,9 @@ impl Schedule {
         let ahead = ask.drafting.as_ref().map_or(0, |drafting| drafting.length.most());
         // Who drafts from what is computed must see all of it.
         let reads_all = ask.drafting.as_ref().is_some_and(|drafting| drafting.drafter.reads_features());
-        let asked =
-            Asked { prompt: ask.prompt.clone(), most: own.min(memory), ahead, space: (!reads_all).then_some(space) };
+        let (account, prompt_of) = (ask.account.clone(), ask.prompt.clone());
+        let most = own.min(memory);
+        let asked = Asked { account, prompt: prompt_of, most, ahead, space: (!reads_all).then_some(space) };
         let id = self.policy.submit(asked).inspect_err(|_| self.spaces.leave(space))?;
         let (stage, counted) = (Stage::Waits(Box::new(ask)), Acceptance::default());
         self.texts.insert(id, Entry { model, space, capacity, stage, known: prompt, counted });

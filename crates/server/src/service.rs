@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use verdigris::logits::TokenId;
 use verdigris::schedule::Capacity;
-use verdigris::{Engine, Error, Key, KeyRing, Prompt, Repeats, Request, Written};
+use verdigris::{Engine, Key, KeyRing, Prompt, Repeats, Request, Written};
 
 use crate::access::ApiKeys;
 use crate::caller::Caller;
@@ -156,13 +156,9 @@ impl Service {
 
     /// Refuses prompts of too many tokens.
     pub(crate) fn check_prompts(&self, ask: &Ask) -> Result<(), Refusal> {
-        let (most, tokenizer) = (self.options.limits.prompt_tokens, self.engine.reader().tokenizer());
+        let most = self.options.limits.prompt_tokens;
         for prompt in &ask.prompts {
-            let tokens = match prompt {
-                Prompt::Text(text) => tokenizer.encode_prompt(text).map_err(Error::Read)?,
-                Prompt::Tokens(tokens) => tokens.clone(),
-                Prompt::Chat(chat) => self.engine.chat_template()?.tokens(chat, tokenizer).map_err(Error::Chat)?,
-            };
+            let tokens = self.engine.prompt_tokens(prompt).map_err(|error| ask.refusal(error))?;
             if tokens.len() > most {
                 let message = format!("a prompt is {} tokens long, and this server reads up to {most}", tokens.len());
                 return Err(Refusal::field(ask.prompt_field(), "context_length_exceeded", message));

@@ -1,11 +1,13 @@
 //! Answers as they are written: each text is one of many that share the passes of the model.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use verdigris::schedule::{Handle, Statistics};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use verdigris::logits::TokenId;
+use verdigris::schedule::{Account, Handle, Statistics};
 use verdigris::{Ending, Engine, Error, Key, Request, Service, Written};
 
 use crate::calls;
@@ -29,9 +31,24 @@ pub(crate) enum Piece {
     Failed(Refusal),
 }
 
-/// What comes goes there, with the text's number. As many pieces wait as an answer has, so who reads slowly holds up
-/// nobody; and where nobody reads any more, the text ends.
-type Pieces = UnboundedSender<(usize, Piece)>;
+/// What comes of the texts of an answer, with their numbers. As many pieces wait as its texts that are being written
+/// have, so a client that reads slowly holds up its own texts alone; when this is dropped, they end.
+pub(crate) struct Pieces {
+    pieces: UnboundedReceiver<(usize, Piece)>,
+    /// How many more of its texts may be begun.
+    room: Arc<Semaphore>,
+}
+
+impl Pieces {
+    /// The next piece.
+    pub(crate) async fn next(&mut self) -> Option<(usize, Piece)> {
+        let next = self.pieces.recv().await;
+        if let Some((_, Piece::End(_) | Piece::Failed(_))) = next {
+            self.room.add_permits(1);
+        }
+        next
+    }
+}
 
 /// One model that writes all answers.
 pub(crate) struct Writer {
@@ -47,6 +64,10 @@ pub(crate) struct Writer {
     most: usize,
     /// Whether tenants share what is kept of prompts and forms.
     share_caches: bool,
+    /// How many texts of one answer are begun and not yet read to their ends.
+    at_a_time: usize,
+    /// How many answers there were.
+    requests: AtomicU64,
 }
 
 impl Writer {
@@ -54,7 +75,19 @@ impl Writer {
         let service = Service::start(&engine, options.capacity);
         let (most, share_caches) = (options.max_tokens, options.share_caches);
         let planners = Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from));
-        Self { engine, service, drafts, forms: Forms::default(), calls: Forms::default(), planners, most, share_caches }
+        Self {
+            engine,
+            service,
+            drafts,
+            forms: Forms::default(),
+            calls: Forms::default(),
+            planners,
+            most,
+            share_caches,
+            // As many wait as are written, so that no place is empty until the next is begun.
+            at_a_time: options.capacity.texts.saturating_mul(2),
+            requests: AtomicU64::new(0),
+        }
     }
 
     /// What texts of a tenant share: prompts and forms that are kept, with those of the same salt.
@@ -71,57 +104,23 @@ impl Writer {
         settled.map_err(|_| Refusal::new(500, "internal_error", "the tools could not be read"))?
     }
 
-    /// Has all texts written that a tenant asks for: those of the first prompt, then those of the next. Dropping what is
-    /// returned ends them.
-    pub(crate) fn write(
-        self: &Arc<Self>,
-        ask: &Arc<Ask>,
-        key: Option<&Arc<Key>>,
-        tenant: &Arc<str>,
-    ) -> UnboundedReceiver<(usize, Piece)> {
-        let (pieces, read) = unbounded_channel();
-        let (writer, ask, key) = (self.clone(), ask.clone(), key.cloned());
-        let salt = self.salt(tenant);
-        tokio::spawn(async move {
-            // The semaphore is never closed.
-            let _planner = writer.planners.acquire().await;
-            let planner = writer.clone();
-            // Where it panics, the reader sees an end without a piece.
-            let _ = tokio::task::spawn_blocking(move || planner.begin(&ask, key.as_deref(), &salt, &pieces)).await;
-        });
-        read
-    }
-
-    /// Hands the texts of a request to the model. The first that cannot be written is the last.
-    fn begin(&self, ask: &Arc<Ask>, key: Option<&Key>, salt: &Arc<str>, pieces: &Pieces) {
-        for number in 0..ask.texts() {
-            if pieces.is_closed() {
-                return;
-            }
-            let (to, of) = (pieces.clone(), ask.clone());
-            let reader = move |piece| {
-                let piece = match piece {
-                    verdigris::Piece::Begun => Piece::Begun,
-                    verdigris::Piece::Text(text) => Piece::Text(text),
-                    verdigris::Piece::End(ending) => Piece::End(ending),
-                    verdigris::Piece::Failed(error) => Piece::Failed(of.refusal(error)),
-                };
-                match to.send((number, piece)) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(_) => ControlFlow::Break(()),
-                }
-            };
-            let taken = self.request(ask, number, key, salt).and_then(|request| request.submit(&self.service, reader));
-            let (piece, is_last) = match taken {
-                Ok(handle) => (Piece::Taken(handle), false),
-                Err(error) => (Piece::Failed(ask.refusal(error)), true),
-            };
-            // Where nobody reads any more, dropping the handle ends the text.
-            let _ = pieces.send((number, piece));
-            if is_last {
-                return;
-            }
-        }
+    /// Has all texts written that a tenant asks for: those of the first prompt, then those of the next. So many of them
+    /// are begun as can be written at a time, and one more whenever one has been read to its end.
+    pub(crate) fn write(self: &Arc<Self>, ask: &Arc<Ask>, key: Option<&Arc<Key>>, tenant: &Arc<str>) -> Pieces {
+        let (sender, pieces) = unbounded_channel();
+        let room = Arc::new(Semaphore::new(self.at_a_time));
+        let request = self.requests.fetch_add(1, Ordering::Relaxed);
+        let beginning = Beginning {
+            writer: self.clone(),
+            ask: ask.clone(),
+            key: key.cloned(),
+            account: Account { tenant: tenant.clone(), request },
+            salt: self.salt(tenant),
+            pieces: sender,
+            prompt: None,
+        };
+        tokio::spawn(beginning.all(room.clone()));
+        Pieces { pieces, room }
     }
 
     /// The request of one of the texts that are asked for, with its form worked out.
@@ -129,10 +128,11 @@ impl Writer {
         &'a self,
         ask: &Ask,
         number: usize,
+        prompt: Arc<[TokenId]>,
         key: Option<&'a Key>,
         salt: &Arc<str>,
     ) -> Result<Request<'a>, Error> {
-        let request = ask.request(&self.engine, number, key, self.most).cache_salt(salt.clone());
+        let request = ask.request(&self.engine, number, prompt, key, self.most).cache_salt(salt.clone());
         let request = self.drafts.onto(request, ask.sampling.seed);
         match (&ask.calls, &ask.form) {
             (Some(calls), _) => Ok(request.constraint(&calls.constraint)),
@@ -147,7 +147,9 @@ impl Writer {
 
     /// The text that has ended so, with what is asked about it.
     pub(crate) fn written(&self, ask: &Ask, number: usize, ending: Ending) -> Result<Written, Refusal> {
-        ending.written(&ask.request(&self.engine, number, None, self.most)).map_err(|error| ask.refusal(error))
+        // The text knows its prompt.
+        let request = ask.request(&self.engine, number, "", None, self.most);
+        ending.written(&request).map_err(|error| ask.refusal(error))
     }
 
     /// What the model is doing, and has done.
@@ -158,5 +160,97 @@ impl Writer {
     /// Whether answers are written: they are until the model fails.
     pub(crate) fn is_alive(&self) -> bool {
         self.service.is_alive()
+    }
+}
+
+/// The texts of an answer that are still to be begun.
+struct Beginning {
+    writer: Arc<Writer>,
+    ask: Arc<Ask>,
+    key: Option<Arc<Key>>,
+    account: Account,
+    salt: Arc<str>,
+    pieces: UnboundedSender<(usize, Piece)>,
+    /// The prompt that was read last, with its number: its texts share it.
+    prompt: Option<(usize, Arc<[TokenId]>)>,
+}
+
+impl Beginning {
+    /// So many texts are worked out before others have their turn.
+    const AT_ONCE: usize = 16;
+
+    /// Begins one text after the other, as room comes.
+    async fn all(self, room: Arc<Semaphore>) {
+        let (pieces, texts) = (self.pieces.clone(), self.ask.texts());
+        let (mut number, mut beginning) = (0, Some(self));
+        while let Some(mut this) = beginning.take().filter(|_| number < texts) {
+            let writer = this.writer.clone();
+            // Neither semaphore is ever closed.
+            let (_planner, more) = tokio::select! {
+                () = pieces.closed() => return,
+                got = async {
+                    room.acquire().await.into_iter().for_each(SemaphorePermit::forget);
+                    let planner = writer.planners.acquire().await;
+                    let more = room.available_permits().min(Self::AT_ONCE - 1);
+                    let more = room.try_acquire_many(more as u32).map_or(0, |permits| {
+                        permits.forget();
+                        more
+                    });
+                    (planner, more)
+                } => got,
+            };
+            let some = number..texts.min(number + 1 + more);
+            number = some.end;
+            // Where it panics, the reader sees an end without a piece.
+            beginning = tokio::task::spawn_blocking(move || this.some(some).then_some(this)).await.ok().flatten();
+        }
+    }
+
+    /// Hands texts to the model; `false` where no more are to be begun: one cannot be written, or nobody reads.
+    fn some(&mut self, numbers: Range<usize>) -> bool {
+        for number in numbers {
+            if self.pieces.is_closed() {
+                return false;
+            }
+            let (piece, goes_on) = match self.one(number) {
+                Ok(handle) => (Piece::Taken(handle), true),
+                Err(error) => (Piece::Failed(self.ask.refusal(error)), false),
+            };
+            // Where nobody reads any more, dropping the handle ends the text.
+            let _ = self.pieces.send((number, piece));
+            if !goes_on {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn one(&mut self, number: usize) -> Result<Handle, Error> {
+        let (to, of) = (self.pieces.clone(), self.ask.clone());
+        let reader = move |piece| {
+            let piece = match piece {
+                verdigris::Piece::Begun => Piece::Begun,
+                verdigris::Piece::Text(text) => Piece::Text(text),
+                verdigris::Piece::End(ending) => Piece::End(ending),
+                verdigris::Piece::Failed(error) => Piece::Failed(of.refusal(error)),
+            };
+            match to.send((number, piece)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        };
+        let prompt = self.prompt(number)?;
+        let request = self.writer.request(&self.ask, number, prompt, self.key.as_deref(), &self.salt)?;
+        request.account(self.account.clone()).submit(&self.writer.service, reader)
+    }
+
+    /// The tokens of a text's prompt.
+    fn prompt(&mut self, number: usize) -> Result<Arc<[TokenId]>, Error> {
+        let of = number / self.ask.choices;
+        if let Some((_, read)) = self.prompt.as_ref().filter(|(read, _)| *read == of) {
+            return Ok(read.clone());
+        }
+        let read = self.writer.engine.prompt_tokens(&self.ask.prompts[of])?;
+        Ok(self.prompt.insert((of, read)).1.clone())
     }
 }

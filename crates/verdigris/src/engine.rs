@@ -178,6 +178,14 @@ impl Engine {
         self.prompts.chat_template()
     }
 
+    /// The tokens of a prompt, at least one: requests that go on from these share them.
+    ///
+    /// # Errors
+    /// Where the prompt cannot be read, and where it has no token and this model has none to begin with.
+    pub fn prompt_tokens(&self, prompt: &Prompt) -> Result<Arc<[TokenId]>, Error> {
+        self.prompts.tokens(prompt)
+    }
+
     /// The detector's side of this model: its tokenizer.
     pub fn reader(&self) -> &Reader {
         &self.reader

@@ -13,8 +13,8 @@ use crate::error::Error;
 pub enum Prompt {
     /// The text to go on from.
     Text(String),
-    /// The tokens to go on from, as they are.
-    Tokens(Vec<TokenId>),
+    /// The tokens to go on from, as they are. Requests that go on from the same ones can share them.
+    Tokens(Arc<[TokenId]>),
     /// A conversation whose next message is asked for.
     Chat(Conversation),
 }
@@ -51,6 +51,12 @@ impl From<Conversation> for Prompt {
 
 impl From<Vec<TokenId>> for Prompt {
     fn from(tokens: Vec<TokenId>) -> Self {
+        Self::Tokens(tokens.into())
+    }
+}
+
+impl From<Arc<[TokenId]>> for Prompt {
+    fn from(tokens: Arc<[TokenId]>) -> Self {
         Self::Tokens(tokens)
     }
 }
@@ -71,9 +77,9 @@ impl PromptReader {
     }
 
     /// The tokens of a prompt: at least one.
-    pub(crate) fn tokens(&self, prompt: &Prompt) -> Result<Vec<TokenId>, Error> {
-        let mut tokens = match prompt {
-            Prompt::Text(prompt) => self.tokenizer.encode_prompt(prompt)?,
+    pub(crate) fn tokens(&self, prompt: &Prompt) -> Result<Arc<[TokenId]>, Error> {
+        let tokens = match prompt {
+            Prompt::Text(prompt) => self.tokenizer.encode_prompt(prompt)?.into(),
             Prompt::Tokens(tokens) => {
                 let size = self.tokenizer.vocabulary().size();
                 if let Some(&token) = tokens.iter().find(|&&token| token as usize >= size) {
@@ -81,10 +87,10 @@ impl PromptReader {
                 }
                 tokens.clone()
             }
-            Prompt::Chat(conversation) => self.chat_template()?.tokens(conversation, &self.tokenizer)?,
+            Prompt::Chat(conversation) => self.chat_template()?.tokens(conversation, &self.tokenizer)?.into(),
         };
         if tokens.is_empty() {
-            tokens.push(self.begin.ok_or(Error::NoPrompt)?);
+            return Ok([self.begin.ok_or(Error::NoPrompt)?].into());
         }
         Ok(tokens)
     }

@@ -2,25 +2,30 @@
 //!
 //! | what | how |
 //! |---|---|
-//! | order | by arrival, in everything |
-//! | a pass | a call's worth of tokens of every text that has one unread; of the others what is left of the [rows](Bounds::rows), the oldest first (Sarathi-Serve, Agrawal et al., 2024, algorithm 3) |
-//! | admission | the first that waits begins when all that it is to read has pages, and each text that runs could have one more, if it may come to need it |
-//! | preemption | where a text lacks a page, the youngest loses its own, waits again and reads all of its text anew (recomputation in vLLM, Kwon et al., 2023, section 4.5) |
+//! | order | the oldest text of all is the first in everything; else places, rows and pages are shared out evenly between tenants, and what a tenant has between its requests ([`Account`]), whose texts are in the order of their arrival |
+//! | a pass | a call's worth of tokens of every text that has one unread; of the others what is left of the [rows](Bounds::rows) (Sarathi-Serve, Agrawal et al., 2024, algorithm 3), by max-min shares |
+//! | admission | a text that waits begins when all that it is to read has pages, and each text that runs could have one more, if it may come to need it; of a tenant or a request with more than its share, one gives way to it |
+//! | preemption | where a text lacks a page, the youngest of those that use most loses its own, waits again and reads all of its text anew (recomputation in vLLM, Kwon et al., 2023, section 4.5) |
 //! | sharing | a page that is full is kept for texts that begin with the same tokens, until its memory is wanted for others: that which was not used for longest goes first (RadixAttention in SGLang, Zheng et al., 2024, section 3) |
 //! | waiting for a prompt | who would read at least half as much again as somebody is reading already waits for that |
 //!
-//! So each pass has a token of the oldest text at least, which nobody takes a page from; and a text that waits is never
-//! passed by a younger one. Every text ends after as many passes as it and those before it have tokens.
+//! So each pass has a token of the oldest text at least, which nobody takes a page from: every text ends after as many
+//! passes as it and those before it have tokens, whoever asks for how much. And a text of a request that has none yet
+//! begins with the next pass, however many texts of others wait, as long as there are fewer requests than places.
 
+mod accounts;
 mod prefixes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
 
 use verdigris_logits::TokenId;
 
+use accounts::Accounts;
 use prefixes::{Found, Prefixes, in_common};
 
+pub use accounts::Account;
 pub use prefixes::{PrefixId, Space};
 
 /// What a policy has to share out.
@@ -50,8 +55,10 @@ pub struct TextId(u64);
 /// A text that is to be read and written.
 #[derive(Clone, Debug)]
 pub struct Asked {
+    /// Whom it is written for.
+    pub account: Account,
     /// What it begins with: one token at least.
-    pub prompt: Vec<TokenId>,
+    pub prompt: Arc<[TokenId]>,
     /// The most tokens that its cache may come to hold; at least those of the prompt.
     pub most: usize,
     /// The most drafts that it reads in one call. They have their memory in every call, so that how many are made does
@@ -122,7 +129,7 @@ pub struct Counts {
 pub struct Policy {
     bounds: Bounds,
     texts: BTreeMap<TextId, Text>,
-    waiting: BTreeSet<TextId>,
+    accounts: Accounts,
     running: BTreeSet<TextId>,
     prefixes: Prefixes,
     /// Pages of the texts that are not kept.
@@ -133,10 +140,40 @@ pub struct Policy {
     preempted: usize,
 }
 
+/// What is known of a text.
+#[derive(Debug)]
+enum Tokens {
+    /// The prompt alone, which the texts of one request share.
+    Prompt(Arc<[TokenId]>),
+    /// The prompt, and what is written.
+    Written(Vec<TokenId>),
+}
+
+impl std::ops::Deref for Tokens {
+    type Target = [TokenId];
+
+    fn deref(&self) -> &[TokenId] {
+        match self {
+            Self::Prompt(tokens) => tokens,
+            Self::Written(tokens) => tokens,
+        }
+    }
+}
+
+impl Tokens {
+    fn extend(&mut self, tokens: &[TokenId]) {
+        match self {
+            Self::Prompt(_) if tokens.is_empty() => (),
+            Self::Prompt(prompt) => *self = Self::Written([prompt, tokens].concat()),
+            Self::Written(all) => all.extend_from_slice(tokens),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Text {
-    /// What is known of it: the prompt, and what is written.
-    tokens: Vec<TokenId>,
+    account: Account,
+    tokens: Tokens,
     most: usize,
     ahead: usize,
     space: Option<Space>,
@@ -163,6 +200,11 @@ impl Text {
         &self.tokens[..self.tokens.len() - 1]
     }
 
+    /// How many pages it has, those that others have too among them.
+    fn pages_held(&self) -> usize {
+        self.kept + self.own
+    }
+
     /// How many pages it needs for all that is known of it, and for its drafts.
     fn pages(&self, page_tokens: usize) -> usize {
         (self.tokens.len() + self.ahead).min(self.most).div_ceil(page_tokens)
@@ -180,7 +222,7 @@ impl Policy {
         Self {
             bounds,
             texts: BTreeMap::new(),
-            waiting: BTreeSet::new(),
+            accounts: Accounts::default(),
             running: BTreeSet::new(),
             prefixes: Prefixes::new(page_tokens),
             own: 0,
@@ -199,8 +241,8 @@ impl Policy {
     /// # Panics
     /// If its prompt is empty, or more than it may hold.
     pub fn submit(&mut self, asked: Asked) -> Result<TextId, TooLong> {
-        let Asked { prompt: tokens, most, ahead, space } = asked;
-        assert!(!tokens.is_empty() && tokens.len() <= most, "{} tokens of at most {most}", tokens.len());
+        let Asked { account, prompt, most, ahead, space } = asked;
+        assert!(!prompt.is_empty() && prompt.len() <= most, "{} tokens of at most {most}", prompt.len());
         let (needs, pages) = (most.div_ceil(self.bounds.page_tokens), self.bounds.pages);
         if needs > pages {
             return Err(TooLong { needs, pages });
@@ -208,14 +250,15 @@ impl Policy {
         let id = TextId(self.next);
         self.next += 1;
         let (held, path, kept, own, is_reading, keeps) = (0, None, 0, 0, false, false);
-        self.texts.insert(id, Text { tokens, most, ahead, space, held, path, kept, own, is_reading, keeps });
-        self.waiting.insert(id);
+        self.accounts.waits(&account, id);
+        let tokens = Tokens::Prompt(prompt);
+        self.texts.insert(id, Text { account, tokens, most, ahead, space, held, path, kept, own, is_reading, keeps });
         Ok(id)
     }
 
     /// Notes that a text goes on with these tokens, which its memory need not hold yet.
     pub fn extend(&mut self, id: TextId, tokens: &[TokenId]) {
-        self.text(id).tokens.extend_from_slice(tokens);
+        self.text(id).tokens.extend(tokens);
     }
 
     /// Notes how many tokens a text's memory holds after a pass, of those that are known of it. Pages that it has filled
@@ -246,38 +289,70 @@ impl Policy {
     /// Notes that a text ends, for whatever reason, and gives up its memory.
     pub fn end(&mut self, id: TextId) {
         self.give_up(id);
-        self.texts.remove(&id);
-        self.waiting.remove(&id);
+        if let Some(text) = self.texts.remove(&id) {
+            self.accounts.ends(&text.account, id);
+        }
         self.running.remove(&id);
     }
 
     /// Says what is to be done, with the next pass at the end of it: nothing where there is no text.
     pub fn plan(&mut self, steps: &mut Vec<Step>) {
         self.make_room(steps);
+        let begun = self.admit(steps);
         while self.prefixes.unused() > self.bounds.kept {
             self.forget(steps);
         }
-        let (mut rows, mut left) = (0, Vec::new());
+        let (mut certain, mut readers) = (0, Vec::new());
         for (&id, text) in self.running.iter().map(|id| (id, &self.texts[id])) {
             match text.unread() {
-                1 => {
-                    rows += 1 + text.ahead;
+                1 if !begun.contains(&id) => {
+                    certain += 1 + text.ahead;
                     steps.push(Step::Read { text: id, tokens: 1, writes: true });
                 }
-                _ => left.push(id),
+                unread => readers.push((&text.account, id, unread)),
             }
         }
-        let mut rows = self.bounds.rows.saturating_sub(rows).max(self.bounds.rows.div_ceil(4));
-        for id in left {
-            self.read(id, &mut rows, steps);
+        for (id, tokens) in Accounts::rows(self.rows_beside(certain), &readers) {
+            let writes = tokens == self.texts[&id].unread();
+            if tokens > 0 {
+                steps.push(Step::Read { text: id, tokens, writes });
+            }
         }
-        while rows > 0
-            && self.running.len() < self.bounds.texts
-            && let Some(&id) = self.waiting.first()
-            && self.begin(id, steps)
-        {
-            self.read(id, &mut rows, steps);
+    }
+
+    /// How many rows a pass has for prompts, where texts that are being written have so many.
+    fn rows_beside(&self, certain: usize) -> usize {
+        self.bounds.rows.saturating_sub(certain).max(self.bounds.rows.div_ceil(4))
+    }
+
+    /// Begins those of the texts that wait which may, and for which there are rows; of a request that reads nothing yet
+    /// one in any case.
+    fn admit(&mut self, steps: &mut Vec<Step>) -> BTreeSet<TextId> {
+        let (mut begun, mut passed) = (BTreeSet::new(), BTreeSet::new());
+        let certain = self.running.iter().map(|id| &self.texts[id]).filter(|text| text.unread() == 1);
+        let rows = self.rows_beside(certain.map(|text| 1 + text.ahead).sum());
+        let oldest = self.oldest().filter(|id| !self.running.contains(id));
+        let mut next = oldest;
+        while let Some(id) = next.take().or_else(|| self.accounts.next(&passed)) {
+            let account = self.texts[&id].account.clone();
+            let reading = self.running.iter().map(|id| (id, &self.texts[id]));
+            let reading = reading.filter(|(id, text)| text.unread() > 1 || begun.contains(*id)).map(|(_, text)| text);
+            let (unread, of_request) = reading.fold((0, false), |(unread, of_request), text| {
+                (unread + text.unread(), of_request || text.account == account)
+            });
+            let has_rows = unread < rows || !of_request || oldest == Some(id);
+            if has_rows && self.begin(id, steps) {
+                begun.insert(id);
+            } else {
+                passed.insert(account);
+            }
         }
+        begun
+    }
+
+    /// The oldest text of all, which is the first in everything.
+    fn oldest(&self) -> Option<TextId> {
+        self.texts.first_key_value().map(|(&id, _)| id)
     }
 
     /// What is going on.
@@ -285,7 +360,7 @@ impl Policy {
         let Self { own, asked_tokens, shared_tokens, preempted, .. } = *self;
         Counts {
             running: self.running.len(),
-            waiting: self.waiting.len(),
+            waiting: self.texts.len() - self.running.len(),
             pages_used: own + self.prefixes.len() - self.prefixes.unused(),
             pages_kept: self.prefixes.unused(),
             pages: self.bounds.pages,
@@ -330,15 +405,27 @@ impl Policy {
                 next = self.running.range((Excluded(id), Unbounded)).next().copied();
                 continue;
             }
-            let youngest = self.running.pop_last().expect("this one runs");
-            self.give_up(youngest);
-            self.waiting.insert(youngest);
-            self.preempted += 1;
-            steps.push(Step::Preempt(youngest));
-            if youngest == id {
-                return;
+            let last = self.last().expect("a text that is alone has all pages");
+            self.preempt(last, steps);
+            if last == id {
+                next = self.running.range((Excluded(id), Unbounded)).next().copied();
             }
         }
+    }
+
+    /// The text that gives way where one must.
+    fn last(&self) -> Option<TextId> {
+        let oldest = self.oldest()?;
+        self.accounts.last(oldest, |id| self.texts[&id].pages_held())
+    }
+
+    /// Takes its memory from a text that runs, which waits again.
+    fn preempt(&mut self, id: TextId, steps: &mut Vec<Step>) {
+        self.give_up(id);
+        self.running.remove(&id);
+        self.accounts.waits(&self.texts[&id].account, id);
+        self.preempted += 1;
+        steps.push(Step::Preempt(id));
     }
 
     /// Gives up the memory of a text.
@@ -349,48 +436,67 @@ impl Policy {
         (text.held, text.kept, text.is_reading, text.keeps) = (0, 0, false, false);
     }
 
-    /// Reads of a text what there are rows for.
-    fn read(&self, id: TextId, rows: &mut usize, steps: &mut Vec<Step>) {
-        let unread = self.texts[&id].unread();
-        let tokens = unread.min(*rows);
-        if tokens > 0 {
-            *rows -= tokens;
-            steps.push(Step::Read { text: id, tokens, writes: tokens == unread });
-        }
-    }
-
-    /// Begins the first of the texts that wait, if it may; with what is kept of it.
+    /// Begins a text that waits, if it may; with what is kept of it.
     fn begin(&mut self, id: TextId, steps: &mut Vec<Step>) -> bool {
         let page_tokens = self.bounds.page_tokens;
         let text = &self.texts[&id];
         let found = text.space.map_or(Found::default(), |space| self.prefixes.find(space, text.begins_with()));
         let held = found.pages * page_tokens + found.part.map_or(0, |(_, tokens)| tokens);
-        if self.is_being_read(text, held) {
+        if self.oldest() != Some(id) && self.is_being_read(text, held) {
             return false;
         }
         let needs = text.pages(page_tokens) - found.pages;
-        let running = self.running.iter().map(|id| &self.texts[id]);
-        let grow = running.filter(|text| text.kept + text.own < text.most.div_ceil(page_tokens)).count();
         self.prefixes.hold(found.path);
-        if needs + grow > self.available() {
+        if !self.has_room_made(id, needs, found.pages, steps) {
             self.prefixes.release(found.path);
             return false;
         }
         if let Some((part, _)) = found.part {
             self.prefixes.touch(part);
         }
-        self.asked_tokens += text.tokens.len();
+        self.asked_tokens += self.texts[&id].tokens.len();
         self.shared_tokens += held;
         let from = found.part.map(|(part, _)| part).or(found.path);
         // Before pages are forgotten for it: what it begins with may be one of them.
         steps.push(Step::Begin(id, from.map(|from| (from, held))));
         self.take(id, needs, steps);
-        self.waiting.remove(&id);
+        self.accounts.runs(&self.texts[&id].account, id);
         self.running.insert(id);
         let text = self.text(id);
         (text.held, text.path, text.kept) = (held, found.path, found.pages);
         (text.is_reading, text.keeps) = (true, text.space.is_some());
         true
+    }
+
+    /// Whether there is a place and so many pages for a text that waits, beside those that it shares; where there are not,
+    /// texts of those who have more than their share give way. To the oldest all others do.
+    fn has_room_made(&mut self, id: TextId, needs: usize, shares: usize, steps: &mut Vec<Step>) -> bool {
+        let (oldest, account) = (self.oldest().expect("this one"), self.texts[&id].account.clone());
+        let pages = |policy: &Self, id| policy.texts[&id].pages_held();
+        let Bounds { texts, pages: all, page_tokens, .. } = self.bounds;
+        // Nobody gives way in vain: both must be had.
+        let for_place = |policy: &Self| match policy.running.len() < texts {
+            true => Some(None),
+            false if id == oldest => policy.last().map(Some),
+            false => policy.accounts.gives_way(&account, 1, texts, oldest, |_| 1).map(Some),
+        };
+        let for_pages = |policy: &Self| {
+            let running = policy.running.iter().map(|id| &policy.texts[id]);
+            let grow = running.filter(|text| text.pages_held() < text.most.div_ceil(page_tokens)).count();
+            if needs + grow <= policy.available() {
+                return Some(None);
+            }
+            if id == oldest {
+                return policy.last().map(Some);
+            }
+            let (needs, uses) = (needs + shares + grow, |id| pages(policy, id));
+            policy.accounts.gives_way(&account, needs, all, oldest, uses).map(Some)
+        };
+        loop {
+            let (Some(place), Some(memory)) = (for_place(self), for_pages(self)) else { return false };
+            let Some(last) = place.or(memory) else { return true };
+            self.preempt(last, steps);
+        }
     }
 
     /// Whether a text that runs is about to have read at least half of what this one would have to read itself.
@@ -407,10 +513,12 @@ impl Policy {
     /// there is a page for it. A text that goes on writes to a page of its own.
     fn keep_for_the_next(&mut self, id: TextId, steps: &mut Vec<Step>) {
         let page_tokens = self.bounds.page_tokens;
-        let (Some(next), text) = (self.waiting.first(), &self.texts[&id]) else { return };
-        let next = &self.texts[next];
-        let (Some(space), true) = (text.space, text.keeps && text.space == next.space) else { return };
-        let (from, to) = (text.kept * page_tokens, in_common(next.begins_with(), &text.tokens[..text.held]));
+        let text = &self.texts[&id];
+        let (Some(space), true) = (text.space, text.keeps) else { return };
+        let next = [self.accounts.first_of(&text.account), self.accounts.next(&BTreeSet::new())];
+        let next = next.into_iter().flatten().map(|next| &self.texts[&next]).filter(|next| next.space == text.space);
+        let common = next.map(|next| in_common(next.begins_with(), &text.tokens[..text.held])).max();
+        let (from, to) = (text.kept * page_tokens, common.unwrap_or(0));
         if to <= from || self.available() == 0 {
             return;
         }

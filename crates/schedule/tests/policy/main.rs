@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestRunner};
 use verdigris_logits::TokenId;
 
 use memory::{Held, Memory};
-use verdigris_schedule::policy::{Asked, Bounds, Policy, Step, TextId, TooLong};
+use verdigris_schedule::policy::{Account, Asked, Bounds, Policy, Step, TextId, TooLong};
 
 /// Tokens are few, so that texts often begin alike.
 const TOKENS: u32 = 3;
@@ -19,7 +19,7 @@ const TOKENS: u32 = 3;
 #[derive(Clone, Debug)]
 enum Happens {
     /// A text comes, with this prompt, for so many tokens.
-    Arrives { prompt: Vec<TokenId>, writes: usize, ahead: usize, space: Option<u64> },
+    Arrives { account: Account, prompt: Vec<TokenId>, writes: usize, ahead: usize, space: Option<u64> },
     /// A text comes that begins as another one that is there, with its tokens up to a share of them, and some more.
     Forks { of: usize, share: usize, more: Vec<TokenId>, writes: usize },
     /// A text that is there is ended from outside.
@@ -30,8 +30,10 @@ enum Happens {
 
 fn happenings() -> impl Strategy<Value = Vec<Happens>> {
     let space = prop_oneof![6 => Just(Some(0)), 1 => Just(Some(1)), 1 => Just(None)];
-    let arrives = (vec(0..TOKENS, 1..14), 0..9usize, 0..4usize, space)
-        .prop_map(|(prompt, writes, ahead, space)| Happens::Arrives { prompt, writes, ahead, space });
+    let account = prop_oneof![4 => Just((0, 0)), 2 => (0..2usize, 0..3u64), 1 => (0..4usize, 0..4u64)]
+        .prop_map(|(tenant, request)| account(["acme", "rival", "third", "fourth"][tenant], request));
+    let arrives = (account, vec(0..TOKENS, 1..14), 0..9usize, 0..4usize, space)
+        .prop_map(|(account, prompt, writes, ahead, space)| Happens::Arrives { account, prompt, writes, ahead, space });
     let forks = (any::<usize>(), 0..5usize, vec(0..TOKENS, 0..4), 0..9usize)
         .prop_map(|(of, share, more, writes)| Happens::Forks { of, share, more, writes });
     let happens = prop_oneof![
@@ -48,9 +50,14 @@ fn bounds() -> impl Strategy<Value = Bounds> {
     (1..6usize, 3..24usize, 0..24usize, 1..12usize, 1..7usize).prop_map(bounds)
 }
 
+fn account(tenant: &str, request: u64) -> Account {
+    Account { tenant: tenant.into(), request }
+}
+
 /// A text, as who computes knows it.
 #[derive(Debug)]
 struct Text {
+    account: Account,
     tokens: Vec<TokenId>,
     /// How many are still to be written.
     left: usize,
@@ -87,8 +94,19 @@ impl World {
     }
 
     fn arrives(&mut self, prompt: Vec<TokenId>, writes: usize, ahead: usize, space: Option<u64>) -> Option<TextId> {
+        self.arrives_for(Account::default(), prompt, writes, ahead, space)
+    }
+
+    fn arrives_for(
+        &mut self,
+        account: Account,
+        prompt: Vec<TokenId>,
+        writes: usize,
+        ahead: usize,
+        space: Option<u64>,
+    ) -> Option<TextId> {
         let most = prompt.len() + writes;
-        let asked = Asked { prompt: prompt.clone(), most, ahead, space };
+        let asked = Asked { account: account.clone(), prompt: prompt.clone().into(), most, ahead, space };
         let (needs, pages) = (most.div_ceil(self.bounds.page_tokens), self.bounds.pages);
         let id = match self.policy.submit(asked) {
             Ok(id) => id,
@@ -101,7 +119,7 @@ impl World {
         // The oldest goes on by one token with each pass at least, and once more for its end.
         let before: usize = self.texts.values().map(|text| text.most + 1).sum();
         let over_by = self.passes + before + most + 1;
-        self.texts.insert(id, Text { tokens: prompt, left: writes, most, ahead, space, over_by });
+        self.texts.insert(id, Text { account, tokens: prompt, left: writes, most, ahead, space, over_by });
         Some(id)
     }
 
@@ -111,16 +129,16 @@ impl World {
 
     fn happens(&mut self, happens: Happens) {
         match happens {
-            Happens::Arrives { prompt, writes, ahead, space } => {
-                self.arrives(prompt, writes, ahead, space);
+            Happens::Arrives { account, prompt, writes, ahead, space } => {
+                self.arrives_for(account, prompt, writes, ahead, space);
             }
             Happens::Forks { of, share, more, writes } => {
                 let Some(origin) = self.nth(of).map(|id| &self.texts[&id]) else { return };
                 let mut prompt = origin.tokens[..origin.tokens.len() * share / 4].to_vec();
                 prompt.extend(more);
-                let (ahead, space) = (origin.ahead, origin.space);
+                let (account, ahead, space) = (origin.account.clone(), origin.ahead, origin.space);
                 if !prompt.is_empty() {
-                    self.arrives(prompt, writes, ahead, space);
+                    self.arrives_for(account, prompt, writes, ahead, space);
                 }
             }
             Happens::Cancelled(n) => {
@@ -188,13 +206,20 @@ impl World {
             Step::Read { .. } => unreachable!("it is done with the others"),
             Step::Forget(prefix) => assert!(self.memory.kept.remove(&prefix).is_some()),
             Step::Preempt(id) => {
+                assert_ne!(self.texts.keys().next(), Some(&id), "nobody takes from the oldest");
+                let of_request = |(other, text): (&TextId, &Text)| {
+                    text.account == self.texts[&id].account && self.memory.texts.contains_key(other) && *other > id
+                };
+                assert!(!self.texts.iter().any(of_request), "the youngest of a request goes first");
                 assert!(self.memory.texts.remove(&id).is_some());
-                assert!(self.memory.texts.keys().all(|&other| other < id), "the youngest goes first");
             }
             Step::Begin(id, from) => {
-                let before: Vec<_> = self.texts.keys().take_while(|&&other| other < id).collect();
-                assert!(before.iter().all(|id| self.memory.texts.contains_key(id)), "nobody is passed");
                 let text = &self.texts[&id];
+                let mut before = self.texts.iter().take_while(|&(&other, _)| other < id);
+                let is_passed = |(other, before): (&TextId, &Text)| {
+                    before.account == text.account && !self.memory.texts.contains_key(other)
+                };
+                assert!(!before.any(is_passed), "no text of a request is passed by a younger one");
                 let held = from.map_or(Held::default(), |(prefix, tokens)| {
                     assert!(tokens < text.tokens.len(), "a row is to be computed");
                     self.memory.kept[&prefix].first(page_tokens, tokens)
@@ -270,7 +295,8 @@ impl World {
     }
 }
 
-/// No text starves or is passed, no page is lost or is another's, and no more are held than there are.
+/// No text starves, none of a request is passed by a younger one, no page is lost or is another's, and no more are held
+/// than there are.
 #[test]
 fn whatever_happens_all_is_in_order() {
     let config = Config { cases: 5000, failure_persistence: None, ..Config::default() };
@@ -355,6 +381,72 @@ fn the_youngest_makes_room_and_is_read_again() {
     world.finish();
     assert!(world.policy.counts().preempted > 0);
     assert!(world.read > 6 + 4 + 14 + 14, "{}", world.read);
+}
+
+/// A text of one token comes while a request of 1,000 texts fills all places, rows and pages: it has ended after few
+/// passes, whether it is another tenant's or the same one's.
+#[test]
+fn a_small_request_does_not_wait_for_a_large_one() {
+    let bounds = Bounds { page_tokens: 4, pages: 200, kept: 200, rows: 16, texts: 8 };
+    // Texts that take places; prompts that take rows; texts that take all pages.
+    for (prompt, writes, pages) in [(4, 200, 1000), (150, 1, 1000), (90, 110, 200), (1, 199, 200)] {
+        for small in [account("rival", 0), account("acme", 1)] {
+            let mut world = World::new(Bounds { pages, ..bounds });
+            for i in 0..1000 {
+                world.arrives_for(account("acme", 0), count(200 * i, prompt), writes, 0, Some(0)).unwrap();
+            }
+            (0..40).for_each(|_| world.pass());
+            for round in 0..20 {
+                let before = world.policy.counts().preempted;
+                let id = world.arrives_for(small.clone(), count(500_000 + round, 5), 1, 0, Some(1)).unwrap();
+                let passes = (1..).find(|_| {
+                    world.pass();
+                    !world.texts.contains_key(&id)
+                });
+                assert!(passes <= Some(3), "{passes:?} passes next to texts of {prompt} and {writes} tokens");
+                let preempted = world.policy.counts().preempted - before;
+                assert!(preempted <= 4, "{preempted} texts give way to one");
+            }
+            assert!(world.texts.len() > 700, "the large one is still there");
+        }
+    }
+}
+
+/// Tenants have even parts of what is written, however many requests and texts they come with; so have the requests of
+/// one tenant.
+#[test]
+fn what_there_is_is_shared_out_evenly() {
+    let bounds = Bounds { page_tokens: 4, pages: 200, kept: 0, rows: 16, texts: 8 };
+    for (prompt, writes, pages) in [(4, 30, 1000), (60, 2, 1000), (20, 30, 80)] {
+        let mut world = World::new(Bounds { pages, ..bounds });
+        // One with a request of many texts, one with many requests, one with two requests of which one is large.
+        let accounts = (0..300).map(|i| match i {
+            0..100 => account("acme", 0),
+            100..200 => account("rival", i),
+            _ => account("third", 1000 + u64::from(i % 10 == 0)),
+        });
+        let mut of = BTreeMap::new();
+        for (i, account) in (0..).zip(accounts) {
+            let id = world.arrives_for(account.clone(), count(200 * i, prompt), writes, 0, Some(0)).unwrap();
+            of.insert(id, account);
+        }
+        let there: BTreeMap<TextId, usize> = world.texts.iter().map(|(&id, text)| (id, text.left)).collect();
+        // As long as all have texts.
+        let mut done = BTreeMap::<&str, usize>::new();
+        for _ in 0..600 {
+            world.pass();
+            done.clear();
+            for (id, account) in &of {
+                let left = world.texts.get(id).map_or(0, |text| text.left);
+                *done.entry(&account.tenant).or_default() += there[id] - left;
+            }
+            if done.values().any(|&done| done > 80 * writes) {
+                break;
+            }
+        }
+        let (least, most) = (done.values().min().unwrap(), done.values().max().unwrap());
+        assert!(*least as f64 > 0.75 * *most as f64, "{done:?} next to texts of {prompt} and {writes} tokens");
+    }
 }
 
 /// What waits for its turn does not make the passes smaller.

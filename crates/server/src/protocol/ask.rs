@@ -176,16 +176,17 @@ impl Ask {
         &self.prompts[number / self.choices]
     }
 
-    /// The request of one of the texts, of at most so many tokens, without its form.
+    /// The request of one of the texts after its prompt, of at most so many tokens, without its form.
     pub(crate) fn request<'a>(
         &self,
         engine: &'a Engine,
         number: usize,
+        prompt: impl Into<Prompt>,
         key: Option<&'a Key>,
         most: usize,
     ) -> Request<'a> {
         let max_tokens = self.max_tokens.unwrap_or(most).min(most);
-        let mut request = engine.request("").prompt(self.prompt(number).clone()).max_tokens(max_tokens);
+        let mut request = engine.request("").prompt(prompt).max_tokens(max_tokens);
         request = self.sampling.onto(request, number as u64);
         if let Some(alpha) = self.alpha {
             request = request.alpha(Alpha::constant(alpha).expect("a number of f32"));
@@ -258,11 +259,11 @@ fn prompts(value: Value, path: &str) -> Result<Vec<Prompt>, Refusal> {
         other => read::<Vec<Value>>(other, path.into())?,
     };
     if items.first().is_some_and(Value::is_number) {
-        return Ok(vec![Prompt::Tokens(read::<Vec<TokenId>>(Value::Array(items), path.into())?)]);
+        return Ok(vec![read::<Vec<TokenId>>(Value::Array(items), path.into())?.into()]);
     }
     let prompt = |(at, item): (usize, Value)| match item {
         Value::String(text) => Ok(Prompt::Text(text)),
-        other => read::<Vec<TokenId>>(other, format!("{path}[{at}]")).map(Prompt::Tokens),
+        other => read::<Vec<TokenId>>(other, format!("{path}[{at}]")).map(Prompt::from),
     };
     items.into_iter().enumerate().map(prompt).collect()
 }

@@ -1,6 +1,6 @@
 //! Texts that are written: chats, completions and responses, whole or piece by piece.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,6 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::UnboundedReceiver;
 use verdigris::schedule::Handle;
 use verdigris::{Ending, Key, Prompt};
 
@@ -27,7 +26,7 @@ use crate::protocol::ask::Ask;
 use crate::protocol::responses;
 use crate::record::Record;
 use crate::service::Service;
-use crate::writer::Piece;
+use crate::writer::{Piece, Pieces};
 
 /// How long a stream may be silent before it says that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -73,9 +72,9 @@ struct Texts {
     ask: Arc<Ask>,
     key: Option<Arc<Key>>,
     voice: Box<dyn Voice>,
-    pieces: UnboundedReceiver<(usize, Piece)>,
-    /// Of the texts that were taken: they are written as long as these are kept.
-    taken: Vec<Handle>,
+    pieces: Pieces,
+    /// Of the texts that are being written: they are as long as these are kept.
+    taken: HashMap<usize, Handle>,
     /// Texts that have not ended.
     open: usize,
     usage: Usage,
@@ -100,7 +99,7 @@ impl Texts {
         Ok(Self {
             pieces: service.writer.write(&ask, key.as_ref(), &caller.tenant),
             record: Record::new(service.clone(), caller, voice.id(), ask.stream.is_some(), key.as_deref()),
-            taken: Vec::with_capacity(ask.texts()),
+            taken: HashMap::new(),
             voice,
             deadline: Deadline::new(&service.options.limits),
             open: ask.texts(),
@@ -127,8 +126,8 @@ impl Texts {
     /// Waits until it is known whether the first text is written. A piece of it may come sooner than that it is taken.
     async fn begun(&mut self) -> Result<Option<(usize, Piece)>, Refusal> {
         match self.received().await? {
-            Some((_, Piece::Taken(handle))) => {
-                self.taken.push(handle);
+            Some((number, Piece::Taken(handle))) => {
+                self.taken.insert(number, handle);
                 Ok(None)
             }
             other => self.read(other).map(Some),
@@ -139,7 +138,7 @@ impl Texts {
     async fn next(&mut self) -> Result<(usize, Piece), Refusal> {
         loop {
             match self.received().await? {
-                Some((_, Piece::Taken(handle))) => self.taken.push(handle),
+                Some((number, Piece::Taken(handle))) => _ = self.taken.insert(number, handle),
                 other => return self.read(other),
             }
         }
@@ -148,7 +147,7 @@ impl Texts {
     /// What the writer says next, but for texts whose turn has come: those are noted.
     async fn received(&mut self) -> Result<Option<(usize, Piece)>, Refusal> {
         loop {
-            match self.deadline.wait(self.pieces.recv()).await? {
+            match self.deadline.wait(self.pieces.next()).await? {
                 Some((_, Piece::Begun)) => {
                     self.clock.text_begins();
                     self.deadline.begun();
@@ -184,6 +183,7 @@ impl Texts {
     /// A text has ended: it is counted, and what is asked about it and what it says of its mark is looked up.
     async fn ended(&mut self, number: usize, ending: Ending) -> Result<Choice, Refusal> {
         self.open -= 1;
+        self.taken.remove(&number);
         let (service, ask, key) = (self.service.clone(), self.ask.clone(), self.key.clone());
         let echo = self.echo(number);
         let look = move || -> Result<Choice, Refusal> {

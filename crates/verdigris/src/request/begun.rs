@@ -21,7 +21,7 @@ pub(super) struct Plan {
 
 /// A text that is to begin.
 pub(super) struct Planned {
-    pub(super) prompt: Vec<TokenId>,
+    pub(super) prompt: Arc<[TokenId]>,
     pub(super) target: Target,
     pub(super) model: TextModel,
     pub(super) seed: u64,
@@ -41,7 +41,7 @@ pub(super) struct AtEnd {
 
 /// What the tokens of a text were drawn from.
 struct Law {
-    prompt: Vec<TokenId>,
+    prompt: Arc<[TokenId]>,
     target: Target,
     model: TextModel,
 }
@@ -73,8 +73,8 @@ impl Planned {
         let drafter = request.drafter(&target, prompt.len().saturating_add(request.max_tokens))?;
         let drafting = drafter.map(|drafter| Drafting { drafter, length: request.draft_length, rule: request.rule });
         let (limits, own) = (request.limits(), Some(model.model().clone()));
-        let salt = request.cache_salt.clone();
-        let ask = Ask { model: own, prompt: prompt.clone(), target: target.clone(), limits, drafting, salt };
+        let (account, salt) = (request.account.clone(), request.cache_salt.clone());
+        let ask = Ask { model: own, prompt: prompt.clone(), target: target.clone(), limits, drafting, account, salt };
         Ok((ask, Begun { text: Text::new(request, prompt.len(), seed), law: Law { prompt, target, model } }))
     }
 }

@@ -121,7 +121,7 @@ impl<'a> Request<'a> {
                     let prompt = engine.prompts.tokens(prompt)?;
                     // What is tried is not read: its probability is asked for.
                     fits_into(engine.context_length(), prompt.len() + self.longest(prompt_tokens) - 1)?;
-                    Ok(TextClass { model: engine.model.clone(), prompt })
+                    Ok(TextClass { model: engine.model.clone(), prompt: prompt.to_vec() })
                 };
                 let classes = classes.iter().map(class).collect::<Result<Vec<_>, Error>>()?;
                 let scorer = ClassScorer::new(classes, self.engine.prompts.begin, context);

@@ -20,7 +20,7 @@ impl Request<'_> {
     /// The longest stop string, in bytes.
     pub const LONGEST_STOP: usize = 1024;
 
-    pub(super) fn prompt_tokens(&self, prompt: &Prompt) -> Result<Vec<TokenId>, Error> {
+    pub(super) fn prompt_tokens(&self, prompt: &Prompt) -> Result<Arc<[TokenId]>, Error> {
         let tokens = self.engine.prompts.tokens(prompt)?;
         let context = self.engine.context_length();
         if tokens.len() >= context {

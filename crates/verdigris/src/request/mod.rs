@@ -25,6 +25,7 @@ use verdigris_constrain::{Constraint, ForcedText, Registry, Style};
 use verdigris_decoding::{Acceptance, Alpha, Coupling, DraftLength, Provenance, Rule, Stop, TreeShape};
 use verdigris_logits::{Chain, TokenId, Transform};
 use verdigris_models::DraftHead;
+use verdigris_schedule::Account;
 use verdigris_watermark::Key;
 
 pub use best_of::BestOf;
@@ -107,6 +108,7 @@ pub struct Request<'a> {
     draft_length: DraftLength,
     coupling: Coupling,
     rule: Rule,
+    account: Account,
     cache_salt: Arc<str>,
 }
 
@@ -220,6 +222,7 @@ impl<'a> Request<'a> {
             draft_length: DraftLength::Auto,
             coupling: Coupling::Independent,
             rule: Rule::default(),
+            account: Account::default(),
             cache_salt: "".into(),
         }
     }

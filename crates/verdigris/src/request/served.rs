@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use verdigris_constrain::Constraint;
 use verdigris_decoding::Stop;
-use verdigris_schedule::{Handle, Told};
+use verdigris_schedule::{Account, Handle, Told};
 
 use crate::error::Error;
 use crate::request::begun::{AtEnd, Plan};
@@ -102,6 +102,13 @@ impl Request<'_> {
             };
             goes_on.map_break(|()| Stop::StopString)
         })
+    }
+
+    /// Whom the text is written for: where not all have their turn at once, a [`Service`] shares out what it has evenly
+    /// between tenants, and what a tenant has between its requests.
+    pub fn account(mut self, account: Account) -> Self {
+        self.account = account;
+        self
     }
 
     /// Lets the text share what a [`Service`] keeps of prompts with texts of the same salt alone; all have the same

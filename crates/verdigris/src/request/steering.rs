@@ -48,7 +48,7 @@ impl Asked {
                 chat => chat.clone(),
             },
         };
-        reader.tokens(&own).map(Some)
+        reader.tokens(&own).map(|tokens| Some(tokens.to_vec()))
     }
 }
 
@@ -161,7 +161,8 @@ impl Request<'_> {
             own.experts.push(expert.flatten());
             own.antis.push(antis.tokens(number, anti, prompt)?);
         }
-        own.negative = negative.as_ref().map(|negative| self.engine.prompts.tokens(negative)).transpose()?;
+        let of_negative = |negative| self.engine.prompts.tokens(negative).map(|tokens| tokens.to_vec());
+        own.negative = negative.as_ref().map(of_negative).transpose()?;
         if !steered.depends_on_prompt() && experts.is_nothing() && antis.is_nothing() {
             return Ok(TextModel::Steered(steered.clone(), steered.clone()));
         }
