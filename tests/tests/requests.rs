@@ -8,7 +8,8 @@ use verdigris::constrain::{ForcedText, NoRoom};
 use verdigris::logits::{Row, TokenId, Transform};
 use verdigris::schedule::Capacity;
 use verdigris::{
-    Beams, Engine, Error, Event, Key, Marking, Piece, Prompt, Registry, Request, Service, Stop, Style, Written,
+    Beams, Engine, Error, Event, Key, LogprobsMode, Marking, Piece, Prompt, Registry, Request, Service, Stop, Style,
+    Written,
 };
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
@@ -269,6 +270,44 @@ fn a_service_of_little_memory_ends_forms() {
     let written = written.unwrap();
     assert!(written.tokens.len() > 30 && written.text.ends_with('!'), "{:?}", written.text);
     assert_eq!(written.complete, Some(true));
+}
+
+/// Log-probabilities of texts that a service writes are read in its own passes, within its memory; they are those that
+/// each text has alone.
+#[test]
+fn a_service_reads_log_probabilities_within_its_memory() {
+    let service = Service::start(&ENGINE, Capacity { texts: 3, tokens: 192, kept: 64, rows: 16 });
+    let requests: Vec<Request<'_>> = (0..12)
+        .map(|seed| {
+            let mode = if seed % 2 == 0 { LogprobsMode::Raw } else { LogprobsMode::Processed };
+            let request = ENGINE.request(PROMPTS[seed % 7]).max_tokens(10 + 5 * seed).seed(seed as u64);
+            let request = request.top_k(50).logprobs(3).logprobs_mode(mode);
+            if seed % 3 == 0 { request.stop("the") } else { request }
+        })
+        .collect();
+    let (sender, pieces) = mpsc::channel();
+    let submit = |(number, request): (usize, &Request<'_>)| {
+        let sender = sender.clone();
+        let reader = move |piece| match sender.send((number, piece)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        };
+        request.submit(&service, reader).unwrap()
+    };
+    let texts: Vec<_> = requests.iter().enumerate().map(submit).collect();
+    drop(sender);
+    let (mut ended, mut needed) = (0, 0);
+    for (number, piece) in pieces {
+        let Piece::End(ending) = piece else { continue };
+        let (written, alone) = (ending.written(&requests[number]).unwrap(), requests[number].clone().text().unwrap());
+        assert_eq!((&written.tokens, written.stop), (&alone.tokens, alone.stop), "text {number}");
+        assert!(written.logprobs.is_some() && written.logprobs == alone.logprobs, "text {number}");
+        (ended, needed) = (ended + 1, needed + 2 * (written.tokens.len() - 1));
+    }
+    drop(texts);
+    assert_eq!(ended, 12);
+    let statistics = service.statistics();
+    assert!(statistics.read > needed, "each token is read twice: {} of {needed}", statistics.read);
 }
 
 /// Whether a text has its form is told, also where its last token is the last that there was.

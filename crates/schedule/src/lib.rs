@@ -15,10 +15,13 @@
 #![forbid(unsafe_code)]
 
 pub mod policy;
+mod rereading;
 pub mod rows;
 pub mod schedule;
 pub mod service;
+mod spaces;
 
 pub use policy::{Account, TextId, TooLong};
+pub use rereading::RowReader;
 pub use schedule::{Ask, Capacity, Ended, Refused, Schedule, Statistics, Told};
 pub use service::{Gone, Handle, NotTaken, Reader, Service};

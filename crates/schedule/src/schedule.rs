@@ -8,9 +8,11 @@ use verdigris_decoding::{
     Acceptance, BatchedText, DecodeError, Drafter, Drafting, Limits, Part, Provenance, Stop, Target, pass,
 };
 use verdigris_logits::TokenId;
-use verdigris_models::{LanguageModel, ModelError, PageShape, Sequence};
+use verdigris_models::{LanguageModel, ModelError, PageShape, Rows, Sequence};
 
 use crate::policy::{Account, Asked, Bounds, Counts, Policy, PrefixId, Space, Step, TextId, TooLong};
+use crate::rereading::{Rereading, RowReader};
+use crate::spaces::Spaces;
 
 /// How much a schedule may have at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,9 @@ pub struct Ask {
     pub limits: Limits,
     /// How it is drafted, if it is.
     pub drafting: Option<Drafting>,
+    /// What reads the rows that its tokens were drawn from. For that the model reads the text once more at its end, as
+    /// one of the texts of the schedule.
+    pub rows: Option<RowReader>,
     /// Whom it is written for. Where there is not enough for all, each tenant has an even part, and of that each of its
     /// requests.
     pub account: Account,
@@ -65,7 +70,7 @@ impl Ask {
     /// A text without drafts, by the schedule's own model.
     pub fn new(prompt: impl Into<Arc<[TokenId]>>, target: Target, limits: Limits) -> Self {
         let (prompt, account, salt) = (prompt.into(), Account::default(), "".into());
-        Self { model: None, prompt, target, limits, drafting: None, account, salt }
+        Self { model: None, prompt, target, limits, drafting: None, rows: None, account, salt }
     }
 }
 
@@ -162,6 +167,8 @@ pub struct Schedule {
     texts: BTreeMap<TextId, Entry>,
     /// What is kept of texts for those that begin alike.
     kept: HashMap<PrefixId, Box<dyn Sequence>>,
+    /// The rows of texts that are read once more.
+    rows: Rows,
     steps: Vec<Step>,
     statistics: Statistics,
 }
@@ -177,12 +184,19 @@ struct Entry {
     known: usize,
     /// How many of its drafts are counted.
     counted: Acceptance,
+    /// How many of its tokens are the prompt, and how many were handed over.
+    prompt: usize,
+    told: usize,
+    /// Who reads its rows at its end.
+    rows: Option<RowReader>,
 }
 
 enum Stage {
     Waits(Box<Ask>),
     /// Also where it has lost its memory and waits for it.
     Runs(Box<BatchedText>),
+    /// It is written, and read once more for its rows.
+    Rereads(Box<Rereading>),
 }
 
 /// Who is told what comes of texts, by their numbers. On [`ControlFlow::Break`] at a token its text ends there, for that
@@ -206,6 +220,7 @@ impl Schedule {
             spaces: Spaces::default(),
             texts: BTreeMap::new(),
             kept: HashMap::new(),
+            rows: Rows::default(),
             steps: Vec::new(),
             statistics: Statistics { page_tokens: shape.tokens, ..Statistics::default() },
             model,
@@ -216,7 +231,7 @@ impl Schedule {
     ///
     /// # Errors
     /// [`Refused`], where it could never begin.
-    pub fn submit(&mut self, ask: Ask) -> Result<TextId, Refused> {
+    pub fn submit(&mut self, mut ask: Ask) -> Result<TextId, Refused> {
         let own = self.room.of(&ask)?;
         let model = ask.model.clone().unwrap_or_else(|| self.model.clone());
         let (memory, prompt) = (self.room.memory, ask.prompt.len());
@@ -230,8 +245,9 @@ impl Schedule {
         let most = own.min(memory);
         let asked = Asked { account, prompt: prompt_of, most, ahead, space: (!reads_all).then_some(space) };
         let id = self.policy.submit(asked).inspect_err(|_| self.spaces.leave(space))?;
-        let (stage, counted) = (Stage::Waits(Box::new(ask)), Acceptance::default());
-        self.texts.insert(id, Entry { model, space, capacity, stage, known: prompt, counted });
+        let (rows, stage, counted) = (ask.rows.take(), Stage::Waits(Box::new(ask)), Acceptance::default());
+        let entry = Entry { model, space, capacity, stage, known: prompt, counted, prompt, told: 0, rows };
+        self.texts.insert(id, entry);
         Ok(id)
     }
 
@@ -275,9 +291,10 @@ impl Schedule {
 
     /// Does what a plan says.
     fn carry_out(&mut self, steps: &[Step], tell: Tell<'_>) -> Result<(), ModelError> {
-        let mut parts = BTreeMap::new();
+        let (mut parts, mut again) = (BTreeMap::new(), Vec::new());
         for &step in steps {
             match step {
+                Step::Read { text, tokens, writes } if self.rereads(text) => again.push((text, tokens, writes)),
                 Step::Read { text, tokens, writes } => {
                     parts.insert(text, if writes { Part::Write } else { Part::Read(tokens) });
                 }
@@ -292,6 +309,9 @@ impl Schedule {
                     }
                 }
             }
+        }
+        for (id, tokens, is_last) in again {
+            self.reread(id, tokens, is_last, tell)?;
         }
         // Of no tokens at all nothing is read.
         let over: Vec<TextId> = parts.keys().copied().filter(|id| !self.running(*id).decide()).collect();
@@ -321,19 +341,57 @@ impl Schedule {
         match step {
             Step::Read { .. } => (),
             Step::Forget(prefix) => drop(self.kept.remove(&prefix)),
-            Step::Preempt(id) => {
-                let sequence = self.running(id).sequence();
-                let empty = first(&**sequence, 0)?;
-                *sequence = empty;
-            }
+            Step::Preempt(id) => match &mut self.entry(id).stage {
+                Stage::Rereads(text) => text.sequence = None,
+                _ => {
+                    let sequence = self.running(id).sequence();
+                    let empty = first(&**sequence, 0)?;
+                    *sequence = empty;
+                }
+            },
             Step::Begin(id, from) => {
                 let from = from.map(|(prefix, tokens)| first(&*self.kept[&prefix], tokens)).transpose()?;
-                let entry = self.texts.get_mut(&id).expect("a text that is there");
-                entry.begin(from)?;
+                self.entry(id).begin(from)?;
             }
             Step::Keep(prefix, id, tokens) => {
-                let kept = first(&**self.running(id).sequence(), tokens)?;
+                let kept = match &mut self.entry(id).stage {
+                    Stage::Rereads(text) => first(&**text.sequence.as_ref().expect("what reads has begun"), tokens)?,
+                    _ => first(&**self.running(id).sequence(), tokens)?,
+                };
                 self.kept.insert(prefix, kept);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a text is written and read once more.
+    fn rereads(&self, id: TextId) -> bool {
+        matches!(self.texts[&id].stage, Stage::Rereads(_))
+    }
+
+    /// Reads so many tokens of a text once more; it is over with the last of them.
+    fn reread(&mut self, id: TextId, tokens: usize, is_last: bool, tell: Tell<'_>) -> Result<(), ModelError> {
+        let Entry { stage: Stage::Rereads(text), prompt, .. } = self.texts.get_mut(&id).expect("a text that is there")
+        else {
+            return Ok(());
+        };
+        let read = text.read(*prompt, tokens, &mut self.rows)?;
+        let (held, ended) = (text.sequence.as_ref().map_or(0, |sequence| sequence.len()), text.ended);
+        self.statistics.passes += tokens.div_ceil(Rereading::AT_A_TIME);
+        self.statistics.read += tokens;
+        match (read, is_last) {
+            (Ok(()), false) => {
+                let mut steps = Vec::new();
+                self.policy.holds(id, held, &mut steps);
+                steps.into_iter().try_for_each(|step| self.arrange(step))?;
+            }
+            (Ok(()), true) => {
+                self.remove(id);
+                let _ = tell(id, Told::Ended(ended));
+            }
+            (Err(fault), _) => {
+                self.remove(id);
+                let _ = tell(id, Told::Failed(fault));
             }
         }
         Ok(())
@@ -383,15 +441,29 @@ impl Schedule {
     fn hand_over(&mut self, id: TextId, tell: Tell<'_>) {
         while let Some((token, provenance)) = self.running(id).pop() {
             self.statistics.written += 1;
+            self.entry(id).told += 1;
             if let ControlFlow::Break(reason) = tell(id, Told::Token(token, provenance)) {
                 self.running(id).end(reason);
             }
         }
-        if self.running(id).stop().is_some() {
-            let ended = self.texts[&id].ended();
+        if self.running(id).stop().is_none() {
+            return;
+        }
+        let entry = self.entry(id);
+        let ended = entry.ended();
+        let (rows, length) = (entry.rows.take().filter(|_| entry.told > 0), entry.prompt + entry.told);
+        let Some(rows) = rows else {
             self.remove(id);
             let _ = tell(id, Told::Ended(ended));
-        }
+            return;
+        };
+        let tokens = self.running(id).tokens()[..length].to_vec();
+        self.policy.again(id, &tokens, self.texts[&id].prompt);
+        self.entry(id).stage = Stage::Rereads(Box::new(Rereading { tokens, sequence: None, rows, ended }));
+    }
+
+    fn entry(&mut self, id: TextId) -> &mut Entry {
+        self.texts.get_mut(&id).expect("a text that is there")
     }
 
     /// Whether a text that is there has not begun.
@@ -410,7 +482,7 @@ impl Schedule {
     fn running(&mut self, id: TextId) -> &mut BatchedText {
         match &mut self.texts.get_mut(&id).expect("a text that is there").stage {
             Stage::Runs(text) => text,
-            Stage::Waits(_) => panic!("{id:?} has not begun"),
+            Stage::Waits(_) | Stage::Rereads(_) => panic!("{id:?} is not being written"),
         }
     }
 }
@@ -419,6 +491,10 @@ impl Entry {
     /// Begins the text, or goes on with it, from what a sequence holds of it.
     fn begin(&mut self, from: Option<Box<dyn Sequence>>) -> Result<(), ModelError> {
         match &mut self.stage {
+            Stage::Rereads(text) => {
+                let sequence = from.map_or_else(|| self.model.clone().begin(self.capacity), Ok)?;
+                text.sequence = Some(sequence);
+            }
             Stage::Runs(text) => {
                 // Otherwise it has an empty one.
                 if let Some(from) = from {
@@ -441,6 +517,7 @@ impl Entry {
     fn ended(&self) -> Ended {
         match &self.stage {
             Stage::Runs(text) => Ended { stop: text.stop(), acceptance: text.acceptance(), lossy: text.lossy() },
+            Stage::Rereads(text) => text.ended,
             Stage::Waits(ask) => {
                 Ended { acceptance: ask.drafting.as_ref().map(|_| Acceptance::default()), ..Ended::default() }
             }
@@ -474,49 +551,4 @@ fn first(sequence: &dyn Sequence, tokens: usize) -> Result<Box<dyn Sequence>, Mo
     }
     fork.truncate(tokens);
     fork.fork()
-}
-
-/// Which texts can go on from each other's memory: those of one model, one capacity and one salt.
-#[derive(Default)]
-struct Spaces {
-    known: Vec<KnownSpace>,
-    next: Space,
-}
-
-struct KnownSpace {
-    id: Space,
-    model: Arc<dyn LanguageModel>,
-    capacity: usize,
-    salt: Arc<str>,
-    texts: usize,
-}
-
-impl Spaces {
-    /// The most spaces without a text: what is kept of their texts may serve another. Each tenant of a server has one.
-    const EMPTY: usize = 256;
-
-    fn enter(&mut self, model: &Arc<dyn LanguageModel>, capacity: usize, salt: &Arc<str>) -> Space {
-        let is_it =
-            |space: &KnownSpace| Arc::ptr_eq(&space.model, model) && space.capacity == capacity && space.salt == *salt;
-        let at = self.known.iter().position(is_it).unwrap_or_else(|| {
-            self.next += 1;
-            let (model, salt) = (model.clone(), salt.clone());
-            self.known.push(KnownSpace { id: self.next, model, capacity, salt, texts: 0 });
-            self.known.len() - 1
-        });
-        self.known[at].texts += 1;
-        self.known[at].id
-    }
-
-    fn leave(&mut self, id: Space) {
-        let at = self.known.iter().position(|space| space.id == id).expect("a space that was entered");
-        let mut space = self.known.remove(at);
-        space.texts -= 1;
-        self.known.push(space);
-        if self.known.iter().filter(|space| space.texts == 0).count() > Self::EMPTY {
-            // The one that was left longest ago. Nobody finds its pages any more, so they go one after the other.
-            let oldest = self.known.iter().position(|space| space.texts == 0).expect("there are some");
-            self.known.remove(oldest);
-        }
-    }
 }

@@ -177,6 +177,8 @@ struct Text {
     most: usize,
     ahead: usize,
     space: Option<Space>,
+    /// How many of its first tokens it may have from others.
+    shares: usize,
     /// How many tokens its memory holds.
     held: usize,
     /// The last of the kept pages that it has, and how many they are: the first of the text.
@@ -197,7 +199,7 @@ impl Text {
 
     /// What of it may be had from others: the row of the last token has to be computed.
     fn begins_with(&self) -> &[TokenId] {
-        &self.tokens[..self.tokens.len() - 1]
+        &self.tokens[..self.shares.min(self.tokens.len() - 1)]
     }
 
     /// How many pages it has, those that others have too among them.
@@ -251,8 +253,9 @@ impl Policy {
         self.next += 1;
         let (held, path, kept, own, is_reading, keeps) = (0, None, 0, 0, false, false);
         self.accounts.waits(&account, id);
-        let tokens = Tokens::Prompt(prompt);
-        self.texts.insert(id, Text { account, tokens, most, ahead, space, held, path, kept, own, is_reading, keeps });
+        let (tokens, shares) = (Tokens::Prompt(prompt), usize::MAX);
+        let text = Text { account, tokens, most, ahead, space, shares, held, path, kept, own, is_reading, keeps };
+        self.texts.insert(id, text);
         Ok(id)
     }
 
@@ -284,6 +287,22 @@ impl Policy {
             text.is_reading = false;
             self.keep_for_the_next(id, steps);
         }
+    }
+
+    /// Notes that a text of these tokens is read once more, for the rows that those behind the first so many were drawn
+    /// from: it gives up its memory and waits again, and is over when it has read all of its tokens but the last.
+    ///
+    /// # Panics
+    /// If there are no tokens behind the first, or the text had fewer.
+    pub fn again(&mut self, id: TextId, tokens: &[TokenId], first: usize) {
+        self.give_up(id);
+        self.running.remove(&id);
+        let text = self.texts.get_mut(&id).expect("a text that is there");
+        let read = tokens.len() - 1;
+        assert!((1..=read).contains(&first) && read < text.tokens.len(), "{first} of {read} tokens");
+        text.tokens = Tokens::Prompt(tokens[..read].into());
+        (text.most, text.ahead, text.shares) = (read, 0, first - 1);
+        self.accounts.waits(&text.account, id);
     }
 
     /// Notes that a text ends, for whatever reason, and gives up its memory.

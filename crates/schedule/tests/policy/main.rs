@@ -64,6 +64,11 @@ struct Text {
     most: usize,
     ahead: usize,
     space: Option<u64>,
+    /// How many of its tokens are the prompt, and whether it is read once more at its end.
+    prompt: usize,
+    rereads: bool,
+    /// Whether it is being read once more.
+    is_reread: bool,
     /// Before which pass it is over at the latest.
     over_by: usize,
 }
@@ -77,6 +82,8 @@ struct World {
     passes: usize,
     /// How many tokens were read.
     read: usize,
+    /// Whether one of four texts is read once more at its end.
+    rereads: bool,
 }
 
 /// Any function: what a text goes on with.
@@ -90,13 +97,14 @@ fn mixed(tokens: &[TokenId], salt: u32) -> u32 {
 impl World {
     fn new(bounds: Bounds) -> Self {
         let (policy, memory, texts) = (Policy::new(bounds), Memory::default(), BTreeMap::new());
-        Self { bounds, policy, memory, texts, passes: 0, read: 0 }
+        Self { bounds, policy, memory, texts, passes: 0, read: 0, rereads: false }
     }
 
     fn arrives(&mut self, prompt: Vec<TokenId>, writes: usize, ahead: usize, space: Option<u64>) -> Option<TextId> {
         self.arrives_for(Account::default(), prompt, writes, ahead, space)
     }
 
+    /// As [`World::arrives`], for an account.
     fn arrives_for(
         &mut self,
         account: Account,
@@ -117,9 +125,24 @@ impl World {
         };
         assert!(needs <= pages);
         // The oldest goes on by one token with each pass at least, and once more for its end.
-        let before: usize = self.texts.values().map(|text| text.most + 1).sum();
-        let over_by = self.passes + before + most + 1;
-        self.texts.insert(id, Text { account, tokens: prompt, left: writes, most, ahead, space, over_by });
+        let before: usize = self.texts.values().map(|text| (1 + usize::from(text.rereads)) * (text.most + 1)).sum();
+        let (rereads, times) = if self.rereads && mixed(&prompt, 5) % 4 == 0 { (true, 2) } else { (false, 1) };
+        let over_by = self.passes + before + times * (most + 1);
+        self.texts.insert(
+            id,
+            Text {
+                account,
+                prompt: prompt.len(),
+                tokens: prompt,
+                left: writes,
+                most,
+                ahead,
+                space,
+                rereads,
+                is_reread: false,
+                over_by,
+            },
+        );
         Some(id)
     }
 
@@ -165,7 +188,8 @@ impl World {
         for step in steps {
             match step {
                 Step::Read { text, tokens, writes } => {
-                    let Text { tokens: all, ahead, .. } = &self.texts[&text];
+                    let Text { tokens: all, ahead, is_reread, .. } = &self.texts[&text];
+                    let ahead = if *is_reread { 0 } else { *ahead };
                     let unread = all.len() - self.memory.texts[&text].tokens(page_tokens).len();
                     assert!(1 <= tokens && tokens <= unread && writes == (tokens == unread));
                     match unread {
@@ -222,6 +246,7 @@ impl World {
                 assert!(!before.any(is_passed), "no text of a request is passed by a younger one");
                 let held = from.map_or(Held::default(), |(prefix, tokens)| {
                     assert!(tokens < text.tokens.len(), "a row is to be computed");
+                    assert!(tokens < text.prompt || !text.is_reread, "all rows behind the prompt are to be computed");
                     self.memory.kept[&prefix].first(page_tokens, tokens)
                 });
                 let tokens = held.tokens(page_tokens);
@@ -249,6 +274,9 @@ impl World {
             assert!(self.memory.pages() <= self.bounds.pages);
             self.policy.holds(id, from + count, &mut steps);
             return steps.into_iter().for_each(|step| self.done(step));
+        }
+        if text.is_reread {
+            return self.end(id);
         }
         // Some drafts stand, the others are cut off again, and a token comes behind them.
         let known = text.tokens.len();
@@ -278,8 +306,16 @@ impl World {
             text.left -= 1;
         }
         self.policy.extend(id, &text.tokens[before..]);
-        if text.left == 0 {
-            self.end(id);
+        let is_over = text.left == 0;
+        match text.rereads && text.tokens.len() > text.prompt {
+            _ if !is_over => (),
+            false => self.end(id),
+            true => {
+                self.memory.texts.remove(&id);
+                self.policy.again(id, &text.tokens, text.prompt);
+                text.tokens.pop();
+                text.is_reread = true;
+            }
         }
     }
 
@@ -301,7 +337,7 @@ impl World {
 fn whatever_happens_all_is_in_order() {
     let config = Config { cases: 5000, failure_persistence: None, ..Config::default() };
     let run = |(bounds, all)| {
-        let mut world = World::new(bounds);
+        let mut world = World { rereads: true, ..World::new(bounds) };
         Vec::into_iter(all).for_each(|happens| world.happens(happens));
         world.finish();
         Ok(())

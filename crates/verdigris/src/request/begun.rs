@@ -8,6 +8,7 @@ use verdigris_logits::TokenId;
 use verdigris_schedule::{Ask, Ended};
 
 use crate::error::Error;
+use crate::request::logprobs::{LogprobsReader, ReadLogprobs};
 use crate::request::steering::TextModel;
 use crate::request::text::Text;
 use crate::request::{Request, Written};
@@ -44,6 +45,8 @@ struct Law {
     prompt: Arc<[TokenId]>,
     target: Target,
     model: TextModel,
+    /// What is read of its rows, where that is asked for and nothing else is.
+    logprobs: Option<ReadLogprobs>,
 }
 
 impl Request<'_> {
@@ -73,9 +76,12 @@ impl Planned {
         let drafter = request.drafter(&target, prompt.len().saturating_add(request.max_tokens))?;
         let drafting = drafter.map(|drafter| Drafting { drafter, length: request.draft_length, rule: request.rule });
         let (limits, own) = (request.limits(), Some(model.model().clone()));
+        let logprobs = (!request.explain).then(|| request.logprobs_reader(&target, &prompt)).flatten();
+        let (rows, logprobs) = logprobs.map(LogprobsReader::shared).unzip();
         let (account, salt) = (request.account.clone(), request.cache_salt.clone());
-        let ask = Ask { model: own, prompt: prompt.clone(), target: target.clone(), limits, drafting, account, salt };
-        Ok((ask, Begun { text: Text::new(request, prompt.len(), seed), law: Law { prompt, target, model } }))
+        let ask =
+            Ask { model: own, prompt: prompt.clone(), target: target.clone(), limits, drafting, rows, account, salt };
+        Ok((ask, Begun { text: Text::new(request, prompt.len(), seed), law: Law { prompt, target, model, logprobs } }))
     }
 }
 
@@ -100,7 +106,10 @@ impl Begun {
 impl AtEnd {
     /// The text with what its request, which has this form, asks about it.
     pub(super) fn told(mut self, request: &Request<'_>, form: Option<&Constraint>) -> Result<Written, Error> {
-        let Law { prompt, target, model } = &self.law;
+        let Law { prompt, target, model, logprobs } = &self.law;
+        // A text that was ended from outside was not read once more.
+        let all = logprobs.as_ref().map(ReadLogprobs::take);
+        self.written.logprobs = all.filter(|all| all.len() == self.written.tokens.len());
         request.reread(model, target, prompt, form, &mut self.written)?;
         Ok(self.written)
     }

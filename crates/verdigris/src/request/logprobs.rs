@@ -1,6 +1,11 @@
 //! What the tokens of a text were expected to be.
 
-use verdigris_logits::{Row, TokenId};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use verdigris_decoding::{DecodeError, Target};
+use verdigris_logits::{Chain, Row, TokenId, Transform};
+use verdigris_schedule::RowReader;
+use verdigris_text::Tokenizer;
 
 use crate::request::Request;
 
@@ -52,6 +57,65 @@ impl Request<'_> {
     pub fn logprobs_mode(mut self, mode: LogprobsMode) -> Self {
         self.logprobs_mode = mode;
         self
+    }
+}
+
+/// Reads the rows of a text for what was expected in the place of each token.
+pub(super) struct LogprobsReader {
+    top: usize,
+    mode: LogprobsMode,
+    tokenizer: Arc<Tokenizer>,
+    target: Target,
+    state: <Chain as Transform>::State,
+    row: Row,
+    read: ReadLogprobs,
+}
+
+/// What was read so far.
+#[derive(Clone, Default)]
+pub(super) struct ReadLogprobs(Arc<Mutex<Vec<TokenLogprobs>>>);
+
+impl ReadLogprobs {
+    pub(super) fn take(&self) -> Vec<TokenLogprobs> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Request<'_> {
+    /// What reads the rows of a text after a prompt, if its log-probabilities are asked for.
+    pub(super) fn logprobs_reader(&self, target: &Target, prompt: &[TokenId]) -> Option<LogprobsReader> {
+        let (top, tokenizer) = (self.logprobs?, self.engine.reader().tokenizer().clone());
+        let (mode, state) = (self.logprobs_mode, target.transforms.start(prompt));
+        let (target, row, read) = (target.clone(), Row::default(), ReadLogprobs::default());
+        Some(LogprobsReader { top, mode, tokenizer, target, state, row, read })
+    }
+}
+
+impl LogprobsReader {
+    /// What was read.
+    pub(super) fn finish(self) -> Vec<TokenLogprobs> {
+        self.read.take()
+    }
+
+    /// As what a schedule hands rows to, and what is read of them.
+    pub(super) fn shared(mut self) -> (RowReader, ReadLogprobs) {
+        let read = self.read.clone();
+        (Box::new(move |token, position, logits: &[f32]| self.row(token, position, logits)), read)
+    }
+
+    /// Reads the row that a token was drawn from, behind so many others.
+    pub(super) fn row(&mut self, token: TokenId, position: usize, logits: &[f32]) -> Result<(), DecodeError> {
+        self.row.load(logits);
+        if self.mode == LogprobsMode::Processed {
+            self.target.transforms.apply(&self.state, &mut self.row);
+        }
+        let expected = expected_in(&mut self.row, token, self.top, |token| self.tokenizer.decode(&[token]));
+        let expected = expected.ok_or(DecodeError::NotNumbers { position })?;
+        self.read.0.lock().unwrap_or_else(PoisonError::into_inner).push(expected);
+        if self.mode == LogprobsMode::Processed {
+            self.target.transforms.advance_from(&mut self.state, &self.row, token);
+        }
+        Ok(())
     }
 }
 

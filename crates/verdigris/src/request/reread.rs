@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use verdigris_constrain::Constraint;
-use verdigris_decoding::{DecodeError, Stop, Target};
+use verdigris_decoding::{Stop, Target};
 use verdigris_logits::{Row, TokenId, Transform};
 use verdigris_models::{Batch, LanguageModel, Rows, Wanted};
 
 use crate::error::Error;
 use crate::request::explain::Explainer;
-use crate::request::logprobs::{LogprobsMode, expected_in};
 use crate::request::steering::TextModel;
 use crate::request::{Request, Written};
 
@@ -52,42 +51,31 @@ impl Request<'_> {
             written.stop == Some(Stop::End) || machine.accepts(machine.next(machine.start(), written.text.as_bytes()))
         });
         model.add_divergence(prompt, written)?;
-        if self.logprobs.is_none() && !self.explain {
+        let asks_logprobs = self.logprobs.is_some() && written.logprobs.is_none();
+        if !asks_logprobs && !self.explain {
             return Ok(());
         }
         let (tokens, provenance) = (&written.tokens[..], &written.provenance[..]);
-        let (model, tokenizer) = (model.model(), self.engine.reader().tokenizer());
-        let mut logprobs = Vec::with_capacity(if self.logprobs.is_some() { tokens.len() } else { 0 });
+        let mut logprobs = if asks_logprobs { self.logprobs_reader(target, prompt) } else { None };
         let mut explainer = self.explain.then(|| Explainer::new(self, target, prompt)).transpose()?;
-        let needs_law = self.explain || self.logprobs_mode == LogprobsMode::Processed;
         let (mut row, mut state, mut at) = (Row::default(), target.transforms.start(prompt), 0);
         let of_row = |logits: &[f32]| {
             let (token, position) = (tokens[at], prompt.len() + at);
-            let mut expect = |row: &mut Row, mode| match self.logprobs.filter(|_| self.logprobs_mode == mode) {
-                None => Ok(()),
-                Some(top) => {
-                    let expected = expected_in(row, token, top, |token| tokenizer.decode(&[token]));
-                    logprobs.push(expected.ok_or(DecodeError::NotNumbers { position })?);
-                    Ok::<(), DecodeError>(())
-                }
-            };
-            row.load(logits);
-            expect(&mut row, LogprobsMode::Raw)?;
-            if needs_law {
-                match &mut explainer {
-                    Some(explainer) => {
-                        explainer.explain(target, &state, &mut row, (token, provenance[at]), position)?;
-                    }
-                    None => target.transforms.apply(&state, &mut row),
-                }
-                expect(&mut row, LogprobsMode::Processed)?;
+            if let Some(reader) = &mut logprobs {
+                reader.row(token, position, logits)?;
+            }
+            if let Some(explainer) = &mut explainer {
+                row.load(logits);
+                explainer.explain(target, &state, &mut row, (token, provenance[at]), position)?;
                 target.transforms.advance_from(&mut state, &row, token);
             }
             at += 1;
             Ok::<(), Error>(())
         };
-        each_row(model, prompt, tokens, of_row)?;
-        written.logprobs = self.logprobs.map(|_| logprobs);
+        each_row(model.model(), prompt, tokens, of_row)?;
+        if let Some(reader) = logprobs {
+            written.logprobs = Some(reader.finish());
+        }
         written.explained = explainer.map(Explainer::finish);
         Ok(())
     }
