@@ -4,7 +4,7 @@
 mod support;
 
 use std::io::Read;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -31,6 +31,16 @@ fn metric(server: &Server, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
 }
 
+/// Waits until no text is written or waits.
+#[track_caller]
+fn comes_to_nothing(server: &Server) {
+    let begun = Instant::now();
+    while metric(server, "verdigris_num_requests_running") + metric(server, "verdigris_num_requests_waiting") > 0.0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "texts do not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// How many tokens of prompts were there already when these prompts were read.
 fn shared(server: &Server, key: &str, prompts: &Value) -> f64 {
     let name = "verdigris_prefix_cache_hits_total";
@@ -38,11 +48,7 @@ fn shared(server: &Server, key: &str, prompts: &Value) -> f64 {
     let answer = server.post_as("/v1/completions", key, &json!({"prompt": prompts, "max_tokens": 1}));
     assert_eq!(answer.status, 200, "{answer:?}");
     // The loop of the model counts what has ended once it has handed it over.
-    let goes_on =
-        || metric(server, "verdigris_num_requests_running") + metric(server, "verdigris_num_requests_waiting");
-    while goes_on() > 0.0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    comes_to_nothing(server);
     metric(server, name) - before
 }
 
@@ -102,4 +108,59 @@ fn a_large_request_holds_up_nobody() {
         assert!(written <= 4.0 && written + waiting <= 9.0, "{written} and {waiting} of 1,024 texts are begun");
     }
     drop(running);
+}
+
+/// What a request may come to is known before it is begun, and refused where it is too much.
+#[test]
+fn a_request_is_charged_for_what_it_asks() {
+    let (_folder, server) = of_tenants(&[]);
+    let asked = |body: Value| {
+        let answer = server.post_as("/v1/completions", ACME, &body);
+        let code = (answer.status != 200).then(|| answer.json()["error"]["code"].as_str().unwrap().to_owned());
+        (answer.status, code.unwrap_or_default())
+    };
+    let prompts = vec!["The captain"; 128];
+    assert_eq!(asked(json!({"prompt": prompts, "n": 128, "max_tokens": 1})), (400, "too_many_texts".into()));
+    let logprobs = json!({"prompt": "The", "n": 128, "max_tokens": 4096, "logprobs": 20});
+    assert_eq!(asked(logprobs), (400, "answer_too_large".into()));
+    assert_eq!(asked(json!({"prompt": prompts, "n": 8, "max_tokens": 1})), (200, String::new()));
+    assert_eq!(asked(json!({"prompt": "The", "max_tokens": 9, "logprobs": 20})), (200, String::new()));
+    // What all answers together may take: half of it for one of several tenants, and all is given back.
+    let (_folder, server) = of_tenants(&["--max-pending-bytes", "400000", "--max-answer-bytes", "300000"]);
+    let body = json!({"prompt": "The", "max_tokens": 1900, "ignore_eos": true, "stream": true});
+    let mut streams: Vec<_> = (0..3).map(|_| server.ask_as("/v1/completions", ACME, &body)).collect();
+    let mut statuses = streams.iter_mut().map(|stream| {
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        head[9..].to_vec()
+    });
+    assert!(statuses.any(|status| status == b"429"), "of 400,000 bytes one tenant may have half");
+    drop(streams);
+    comes_to_nothing(&server);
+    for _ in 0..20 {
+        assert_eq!(server.post_as("/v1/completions", ACME, &json!({"prompt": "The", "max_tokens": 2})).status, 200);
+    }
+}
+
+/// One tenant takes all the places that it can, and another one is answered all the same.
+#[test]
+fn no_tenant_takes_all_places() {
+    let (_folder, server) = of_tenants(&["--max-requests", "8"]);
+    let body = json!({"prompt": "The", "n": 20, "max_tokens": 1900, "ignore_eos": true, "stream": true});
+    let mut streams: Vec<_> = (0..8).map(|_| server.ask_as("/v1/completions", ACME, &body)).collect();
+    let statuses: Vec<_> = streams
+        .iter_mut()
+        .map(|stream| {
+            let mut head = [0; 12];
+            stream.read_exact(&mut head).unwrap();
+            String::from_utf8(head[9..].to_vec()).unwrap()
+        })
+        .collect();
+    assert_eq!(statuses.iter().filter(|status| *status == "200").count(), 4, "{statuses:?}");
+    let small = json!({"prompt": "Hello", "max_tokens": 1});
+    assert_eq!(server.post_as("/v1/completions", RIVAL, &small).status, 200);
+    assert_eq!(server.post_as("/v1/completions", ACME, &small).status, 429);
+    drop(streams);
+    comes_to_nothing(&server);
+    assert_eq!(server.post_as("/v1/completions", ACME, &small).status, 200);
 }

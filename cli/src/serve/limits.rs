@@ -18,6 +18,15 @@ pub(super) struct LimitOptions {
     /// The most bytes of a JSON Schema, a regular expression, or choices
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().form, value_parser = some::<usize>)]
     max_schema: usize,
+    /// The most texts of a request: its prompts times the answers to each
+    #[arg(long, value_name = "N", default_value_t = Limits::default().texts, value_parser = some::<usize>)]
+    max_texts: usize,
+    /// The most bytes that an answer may take while it is written, by its texts, max_tokens and logprobs
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().answer, value_parser = some::<usize>)]
+    max_answer_bytes: usize,
+    /// The most bytes of the bodies and answers of all requests together
+    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().pending, value_parser = some::<usize>)]
+    max_pending_bytes: usize,
     /// How many seconds a request may wait for its turn, that its prompt is read
     #[arg(long, value_name = "SECONDS", default_value_t = Limits::default().queue.as_secs(), value_parser = seconds)]
     max_queue_seconds: u64,
@@ -46,6 +55,9 @@ impl LimitOptions {
             request: Duration::from_secs(self.max_request_seconds),
             prompt_tokens: self.max_prompt_tokens.unwrap_or(usize::MAX),
             form: self.max_schema,
+            texts: self.max_texts,
+            answer: self.max_answer_bytes,
+            pending: self.max_pending_bytes,
         }
     }
 }

@@ -26,6 +26,7 @@ mod answer;
 mod audit;
 mod caller;
 mod calls;
+mod charge;
 mod connections;
 mod forms;
 mod keys;
@@ -39,6 +40,7 @@ mod record;
 mod routes;
 mod serve;
 mod service;
+mod shares;
 mod writer;
 
 // So that its program stays one that compiles.

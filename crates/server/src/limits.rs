@@ -23,6 +23,12 @@ pub struct Limits {
     pub prompt_tokens: usize,
     /// The most bytes of a schema, an expression, or choices.
     pub form: usize,
+    /// The most texts of a request: prompts times answers to each.
+    pub texts: usize,
+    /// The most bytes that an answer may take while it is written, by its texts, their tokens and log-probabilities.
+    pub answer: usize,
+    /// The most bytes of the bodies and answers of all requests together.
+    pub pending: usize,
 }
 
 /// As `verdigris serve` has them unless told otherwise.
@@ -37,6 +43,9 @@ impl Default for Limits {
             request: Duration::from_secs(600),
             prompt_tokens: usize::MAX,
             form: 256 << 10,
+            texts: 1024,
+            answer: 64 << 20,
+            pending: 1 << 30,
         }
     }
 }

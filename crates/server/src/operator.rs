@@ -86,6 +86,11 @@ impl Operator {
         secrets.api_keys.holder(authorization).map(|(name, rights)| (name.clone(), rights))
     }
 
+    /// Whether all requests are one tenant's.
+    pub(crate) fn has_one_tenant(&self) -> bool {
+        self.secrets().api_keys.names().count() < 2
+    }
+
     /// Whether answers are marked unless they are not to be.
     pub(crate) fn marks(&self) -> bool {
         !self.secrets().keys.is_empty()

@@ -13,6 +13,7 @@ use verdigris::{Engine, Key, KeyRing, Prompt, Repeats, Request, Written};
 
 use crate::access::ApiKeys;
 use crate::caller::Caller;
+use crate::charge;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::operator::Operator;
@@ -20,6 +21,7 @@ use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
 use crate::protocol::form::Form;
 use crate::protocol::mark::MarkStatus;
+use crate::shares::{Share, Shares};
 use crate::writer::Writer;
 
 /// How the server is run.
@@ -70,6 +72,12 @@ impl Drafts for () {
     }
 }
 
+/// A place among the requests that are answered.
+pub(crate) struct Place {
+    _share: Share,
+    _place: OwnedSemaphorePermit,
+}
+
 /// What all requests share.
 pub(crate) struct Service {
     pub(crate) options: Options,
@@ -80,6 +88,9 @@ pub(crate) struct Service {
     /// In seconds since 1970, for lists of models.
     pub(crate) begun: i64,
     places: Arc<Semaphore>,
+    /// Of the places, and of the bytes that bodies and answers take, what each tenant has.
+    requests: Arc<Shares>,
+    bytes: Arc<Shares>,
     draining: AtomicBool,
 }
 
@@ -93,6 +104,8 @@ impl Service {
             metrics: Arc::default(),
             begun: jiff::Timestamp::now().as_second(),
             places: Arc::new(Semaphore::new(options.max_requests)),
+            requests: Shares::new(options.max_requests),
+            bytes: Shares::new(options.limits.pending),
             draining: AtomicBool::new(false),
             options,
         }
@@ -111,15 +124,39 @@ impl Service {
         let _ = self.places.acquire_many(all).await;
     }
 
-    /// A place among the requests that are answered, which is free again when it is dropped.
-    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+    /// A place among the requests that are answered, which is free again when it is dropped. Where there are several
+    /// tenants, one that has many leaves some to the others.
+    pub(crate) fn place(&self, tenant: &Arc<str>) -> Result<Place, Refusal> {
         if self.is_draining() {
             return Err(Refusal::new(503, "draining", "the server is about to stop: ask another").retry_after(1));
         }
-        self.places.clone().try_acquire_owned().map_err(|_| {
-            let message = format!("{} requests are being answered: come again", self.options.max_requests);
+        let share = self.requests.take(tenant, 1, self.operator.has_one_tenant());
+        let place = share.zip(self.places.clone().try_acquire_owned().ok());
+        let (_share, _place) = place.ok_or_else(|| {
+            let message = format!("of {} requests yours are all being answered: come again", self.options.max_requests);
+            Refusal::new(429, "overloaded", message).retry_after(1)
+        })?;
+        Ok(Place { _share, _place })
+    }
+
+    /// So many bytes for what a tenant sends or is answered, which are free again when they are dropped.
+    pub(crate) fn bytes(&self, tenant: &Arc<str>, bytes: usize) -> Result<Share, Refusal> {
+        self.bytes.take(tenant, bytes, self.operator.has_one_tenant()).ok_or_else(|| {
+            let message = format!(
+                "this request could take {bytes} bytes, and others of yours have so many that they do not fit now: come \
+                 again, or ask for less"
+            );
             Refusal::new(429, "overloaded", message).retry_after(1)
         })
+    }
+
+    /// What an answer may take while it is written.
+    pub(crate) fn answer_bytes(&self, ask: &Ask, tenant: &Arc<str>) -> Result<Share, Refusal> {
+        let Options { max_tokens, limits, .. } = self.options;
+        charge::check_texts(ask, limits.texts)?;
+        let bytes = charge::answer_bytes(ask, max_tokens, self.writer.at_a_time());
+        charge::check_answer(bytes, limits.answer)?;
+        self.bytes(tenant, bytes)
     }
 
     /// Refuses a model that this is not.

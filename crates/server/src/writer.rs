@@ -152,6 +152,11 @@ impl Writer {
         ending.written(&request).map_err(|error| ask.refusal(error))
     }
 
+    /// How many texts of one answer are begun and not yet read to their ends.
+    pub(crate) fn at_a_time(&self) -> usize {
+        self.at_a_time
+    }
+
     /// What the model is doing, and has done.
     pub(crate) fn statistics(&self) -> Statistics {
         self.service.statistics()

@@ -126,7 +126,7 @@ impl World {
         assert!(needs <= pages);
         // The oldest goes on by one token with each pass at least, and once more for its end.
         let before: usize = self.texts.values().map(|text| (1 + usize::from(text.rereads)) * (text.most + 1)).sum();
-        let (rereads, times) = if self.rereads && mixed(&prompt, 5) % 4 == 0 { (true, 2) } else { (false, 1) };
+        let (rereads, times) = if self.rereads && mixed(&prompt, 5).is_multiple_of(4) { (true, 2) } else { (false, 1) };
         let over_by = self.passes + before + times * (most + 1);
         self.texts.insert(
             id,

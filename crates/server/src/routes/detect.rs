@@ -49,7 +49,7 @@ pub(super) async fn detect(
     body.end()?;
     wanted.form.iter().try_for_each(|form| service.check_form(form))?;
     let keys = service.keys_named(&caller, wanted.key_id.as_deref())?;
-    let place = service.place()?;
+    let place = service.place(&caller.tenant)?;
     let work = move || {
         let _place = place;
         let reader = match &wanted.form {

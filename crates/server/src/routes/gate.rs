@@ -18,6 +18,7 @@ use crate::access::Rights;
 use crate::caller::{Caller, REQUEST_ID, Report, request_id};
 use crate::protocol::Refusal;
 use crate::service::Service;
+use crate::shares::Share;
 
 /// The addresses that programs ask again and again.
 const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
@@ -34,6 +35,7 @@ pub(super) async fn gate(State(service): State<Arc<Service>>, request: Request, 
         code: None,
         report: Report::default(),
         is_whole: false,
+        body: None,
     };
     let mut response = match line.admitted(&service, request).await {
         Ok(request) => next.run(request).await,
@@ -65,6 +67,8 @@ struct Line {
     report: Report,
     /// Whether all of the answer was handed to the connection.
     is_whole: bool,
+    /// What the body takes, until all is over.
+    body: Option<Share>,
 }
 
 impl Line {
@@ -90,7 +94,9 @@ impl Line {
             }
         };
         let mut request = if request.method() == Method::POST {
-            check_body(request.headers(), options.max_body)?;
+            let length = check_body(request.headers(), options.max_body)?;
+            // Twice, for what is made of it.
+            self.body = Some(service.bytes(&tenant, length.saturating_mul(2))?);
             let read = options.limits.read;
             tokio::time::timeout(read, whole(request)).await.map_err(|_| late(read))??
         } else {
@@ -108,11 +114,11 @@ fn length(uri: &Uri, headers: &HeaderMap) -> usize {
     path + headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>()
 }
 
-/// Refuses what is no body of JSON before it is read.
+/// Refuses what is no body of JSON before it is read; how many bytes it may have.
 ///
 /// A page of another site can have a browser send anything here, though it cannot read the answer. What says that it
 /// comes from there is refused, for it would compute at the cost of whoever looks at the page.
-fn check_body(headers: &HeaderMap, most: usize) -> Result<(), Refusal> {
+fn check_body(headers: &HeaderMap, most: usize) -> Result<usize, Refusal> {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
     if matches!(text(HeaderName::from_static("sec-fetch-site")), Some("cross-site" | "same-site")) {
         let message = "a browser sends this for a page of another site: ask from a page of this one, or from a program";
@@ -127,10 +133,8 @@ fn check_body(headers: &HeaderMap, most: usize) -> Result<(), Refusal> {
         return Err(Refusal::new(415, "unsupported_media_type", message));
     }
     let length = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-    if length.is_some_and(|length| length > most as u64) {
-        return Err(super::too_large());
-    }
-    Ok(())
+    let length = length.map_or(Some(most), |length| usize::try_from(length).ok());
+    length.filter(|&length| length <= most).ok_or_else(super::too_large)
 }
 
 /// The request with its body in memory.

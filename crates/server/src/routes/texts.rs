@@ -11,7 +11,6 @@ use axum::extract::{Extension, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use tokio::sync::OwnedSemaphorePermit;
 use verdigris::schedule::Handle;
 use verdigris::{Ending, Key, Prompt};
 
@@ -25,7 +24,8 @@ use crate::protocol::Refusal;
 use crate::protocol::ask::Ask;
 use crate::protocol::responses;
 use crate::record::Record;
-use crate::service::Service;
+use crate::service::{Place, Service};
+use crate::shares::Share;
 use crate::writer::{Piece, Pieces};
 
 /// How long a stream may be silent before it says that it lives.
@@ -81,7 +81,7 @@ struct Texts {
     clock: Clock,
     record: Record,
     deadline: Deadline,
-    _place: OwnedSemaphorePermit,
+    _held: (Place, Share),
 }
 
 impl Texts {
@@ -90,7 +90,7 @@ impl Texts {
         let key = service.key_for(&ask, &caller)?;
         service.check_forms(&ask)?;
         service.check_alpha(&ask)?;
-        let place = service.place()?;
+        let (place, bytes) = (service.place(&caller.tenant)?, service.answer_bytes(&ask, &caller.tenant)?);
         let ask = Arc::new(if ask.is_open() { service.writer.settled(ask, &caller.tenant).await? } else { ask });
         if service.must_count(&ask) {
             let (service, ask) = (service.clone(), ask.clone());
@@ -105,7 +105,7 @@ impl Texts {
             open: ask.texts(),
             usage: Usage::default(),
             clock: service.metrics.clock(),
-            _place: place,
+            _held: (place, bytes),
             service,
             ask,
             key,

@@ -1,0 +1,71 @@
+//! What a request is charged for what it asks.
+
+use crate::protocol::Refusal;
+use crate::protocol::ask::Ask;
+
+/// The bytes that an answer takes for each of its texts, for each token of one, and for each log-probability: of the
+/// token itself, and of the likeliest beside it. An answer that comes whole has all of them in JSON at once.
+const TEXT: usize = 2048;
+const TOKEN: usize = 64;
+const LOGPROB: usize = 640;
+const STREAMED_LOGPROB: usize = 96;
+
+/// The most bytes that an answer may take while it is written. What is streamed is gone when a text has ended, so of
+/// that `at_a_time` texts count.
+pub(crate) fn answer_bytes(ask: &Ask, max_tokens: usize, at_a_time: usize) -> usize {
+    let (texts, each) = match ask.stream {
+        Some(_) => (ask.texts().min(at_a_time), STREAMED_LOGPROB),
+        None => (ask.texts(), LOGPROB),
+    };
+    let logprobs = ask.logprobs.map_or(0, |top| (1 + top) * each);
+    let tokens = ask.max_tokens.map_or(max_tokens, |own| own.min(max_tokens));
+    texts.saturating_mul(tokens.saturating_mul(TOKEN + logprobs).saturating_add(TEXT))
+}
+
+/// Refuses a request of too many texts.
+pub(crate) fn check_texts(ask: &Ask, most: usize) -> Result<(), Refusal> {
+    let texts = ask.texts();
+    if texts <= most {
+        return Ok(());
+    }
+    let (prompts, n) = (ask.prompts.len(), ask.choices);
+    let message = format!(
+        "{prompts} prompts with {n} answers each are {texts} texts, but a request may have {most}: send several"
+    );
+    Err(Refusal::field("n", "too_many_texts", message))
+}
+
+/// Refuses a request whose answer may take too many bytes.
+pub(crate) fn check_answer(bytes: usize, most: usize) -> Result<(), Refusal> {
+    if bytes <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "with all its texts, max_tokens and logprobs the answer may take {bytes} bytes, but may have {most}: ask for less, or \
+         in several requests"
+    );
+    Err(Refusal::new(400, "answer_too_large", message))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn all_that_is_asked_for_is_charged() {
+        let bytes = |more: serde_json::Value| {
+            let mut body = json!({"prompt": ["a", "b"]});
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            answer_bytes(&Ask::completion(body).unwrap(), 4096, 10)
+        };
+        assert_eq!(bytes(json!({"max_tokens": 10})), 2 * (TEXT + 10 * TOKEN));
+        assert_eq!(bytes(json!({"max_tokens": 10, "n": 100})), 200 * (TEXT + 10 * TOKEN));
+        assert_eq!(bytes(json!({"max_tokens": 10, "n": 100, "stream": true})), 10 * (TEXT + 10 * TOKEN));
+        assert_eq!(bytes(json!({"max_tokens": 10, "logprobs": 4})), 2 * (TEXT + 10 * (TOKEN + 5 * LOGPROB)));
+        let streamed = json!({"max_tokens": 10, "logprobs": 4, "stream": true});
+        assert_eq!(bytes(streamed), 2 * (TEXT + 10 * (TOKEN + 5 * STREAMED_LOGPROB)));
+        assert_eq!(bytes(json!({})), bytes(json!({"max_tokens": 1_000_000})));
+    }
+}
