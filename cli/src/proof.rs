@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use verdigris::watermark::DEFAULT_LEVEL;
-use verdigris::{Evidence, Grammar, Key, Reader};
+use verdigris::{Evidence, Grammar, Key, MarkCheck, Reader};
 
 use crate::report;
 
@@ -10,20 +10,27 @@ use crate::report;
 pub(crate) struct Proof<'k> {
     key: &'k Key,
     reader: Reader,
+    /// Without the form, for texts that a stop string took it from.
+    plain: Reader,
 }
 
 /// What JSON says of a mark.
 #[derive(Serialize)]
 pub(crate) struct Carried {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
     scored: u64,
     z: f64,
     log10_p: f64,
 }
 
-impl From<&Evidence> for Carried {
-    fn from(evidence: &Evidence) -> Self {
-        let log10_p = evidence.ln_p_corrected() / std::f64::consts::LN_10;
-        Self { scored: evidence.scored, z: evidence.z, log10_p }
+impl Carried {
+    /// What is found in a text that has a form or has none.
+    pub(crate) fn new(evidence: &Evidence, has_form: bool) -> Self {
+        let check = MarkCheck::of(evidence, DEFAULT_LEVEL, has_form);
+        let (status, reason) = (check.status.name(), check.reason);
+        Self { status, reason, scored: evidence.scored, z: evidence.z, log10_p: check.log10_p }
     }
 }
 
@@ -35,17 +42,19 @@ pub(crate) fn is_proof(evidence: Option<&Evidence>) -> bool {
 impl<'k> Proof<'k> {
     /// Of texts that have a form where there is one: a reader finds more who knows it.
     pub(crate) fn new(key: &'k Key, reader: &Reader, form: Option<Grammar>) -> Self {
-        let reader = reader.clone();
-        Self { key, reader: if let Some(form) = form { reader.of_form(form) } else { reader } }
+        let plain = reader.clone();
+        let reader = if let Some(form) = form { plain.clone().of_form(form) } else { plain.clone() };
+        Self { key, reader, plain }
     }
 
     pub(crate) fn key(&self) -> &'k Key {
         self.key
     }
 
-    /// What is found in a text; nothing where a stop string took its form.
+    /// What is found in a text; without its form where a stop string took that.
     pub(crate) fn evidence(&self, text: &str) -> Option<Evidence> {
-        self.reader.detect(self.key, text.as_bytes()).ok()
+        let found = self.reader.detect(self.key, text.as_bytes());
+        found.or_else(|_| self.plain.detect(self.key, text.as_bytes())).ok()
     }
 
     /// Says how many of some texts would not be called marked, if any, and what is to be expected of such a text where

@@ -17,7 +17,7 @@ use crate::error::Failure;
 use crate::generate::drafts::DraftOptions;
 use crate::log::LogFormat;
 use crate::model::{DraftSource, EngineOptions};
-use crate::number::{not_negative, seconds, some};
+use crate::number::{level, not_negative, seconds, some};
 use crate::run::RunOptions;
 use crate::serve::limits::LimitOptions;
 
@@ -52,6 +52,13 @@ pub(crate) struct Serve {
     /// Refuse requests that want no mark
     #[arg(long, requires = "marks")]
     enforce_all: bool,
+    /// What becomes of texts in which a detector could not verify the mark, such as short or forced ones: allow them, with
+    /// a status that says so, or refuse them
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t, requires = "marks")]
+    unmarkable: Unmarkable,
+    /// The p-value at which a detector calls a text of an answer watermarked
+    #[arg(long, value_name = "P", default_value_t = verdigris::MarkCheck::LEVEL, value_parser = level)]
+    mark_level: f64,
     /// Let requests set the weight of the experts themselves, from 0 to this: their field "alpha"
     #[arg(long, value_name = "ALPHA", requires = "anti", value_parser = not_negative)]
     max_alpha: Option<f64>,
@@ -67,6 +74,10 @@ pub(crate) struct Serve {
     /// What requests call the model [default: the name of its file or folder]
     #[arg(long, value_name = "NAME")]
     served_model_name: Option<String>,
+    /// Answer to this host too, a name without a port; may be given several times. At a loopback address only this
+    /// machine's own names are answered to otherwise, at others every name
+    #[arg(long, value_name = "NAME")]
+    allowed_host: Vec<String>,
     /// Who may ask: a file with a line NAME KEY for each, and behind it "metrics" where it may read GET /metrics
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
@@ -120,6 +131,16 @@ pub(crate) struct Serve {
     drafts: DraftOptions,
 }
 
+/// What becomes of texts in which the mark could not be verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Unmarkable {
+    /// They are delivered, and their status says so
+    #[default]
+    Allow,
+    /// They are refused with status 422; a stream ends with an error
+    Refuse,
+}
+
 /// Who drafts for all texts.
 struct Drafting {
     options: DraftOptions,
@@ -166,8 +187,11 @@ impl Serve {
             ring,
             audit_log: self.audit_log,
             allow_anyone: self.allow_anyone,
+            allowed_hosts: self.allowed_host,
             max_alpha: self.max_alpha,
             enforce_all: self.enforce_all,
+            refuses_unmarkable: self.unmarkable == Unmarkable::Refuse,
+            mark_level: self.mark_level,
             max_tokens: self.max_tokens,
             capacity,
             share_caches: self.share_caches,

@@ -44,7 +44,12 @@ fn a_form_that_is_cut_short_is_said_and_has_its_own_status() {
         assert_eq!((run.status, run.out.as_str(), run.err.lines().count()), (2, "", 1), "{run:?}");
         let enough = run.err.split_once("raise --max-tokens to ").expect("a cure").1.split_once(',').unwrap().0;
         let run = generate(&folder, &[&["The captain: ", "--max-tokens", enough, "--json"], form].concat());
-        assert_eq!((run.status, &json(&run)["complete"]), (0, &true.into()), "{enough}: {run:?}");
+        // A value that is open ends where the tokens do, and that is said; what is forced has no other end.
+        let is_open = form[0] == "--json-schema";
+        let (status, closed) = if is_open { (3, Value::Bool(true)) } else { (0, Value::Null) };
+        let ended = (run.status, &json(&run)["complete"], json(&run)["closed"].clone());
+        assert_eq!(ended, (status, &true.into(), closed), "{enough}: {run:?}");
+        assert_eq!(run.err.contains("closed by the form when its tokens ran out"), is_open, "{run:?}");
         // What ends before it is whole.
         let cut = ["The captain: ", "--stop", stop];
         let run = generate(&folder, &[&cut[..], form].concat());

@@ -14,9 +14,15 @@ use support::server::Server;
 const ANN: &str = "0123456789abcdef-ann";
 const BEN: &str = "0123456789abcdef-ben";
 
-fn lines(folder: &Folder, file: &str) -> Vec<Value> {
+/// All lines.
+fn all_lines(folder: &Folder, file: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.path(file)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+/// Those that say how an answer ended.
+fn lines(folder: &Folder, file: &str) -> Vec<Value> {
+    all_lines(folder, file).into_iter().filter(|line| line["outcome"] != "begun").collect()
 }
 
 fn key(folder: &Folder, file: &str, more: &[&str]) {
@@ -124,9 +130,14 @@ fn a_record_has_all_counts_and_no_text() {
         let (text, choice) = (&first["texts"][index], &whole["choices"][index]);
         assert_eq!(text["scored_tokens"], choice["watermark"]["scored_tokens"]);
         let ended = (&text["index"], &text["watermark"], &text["finish_reason"], &text["completion_tokens"]);
-        assert_eq!(ended, (&json!(index), &json!("watermarked"), &json!("length"), &json!(24)));
+        assert_eq!(ended, (&json!(index), &choice["watermark"]["status"], &json!("length"), &json!(24)));
     }
     assert_eq!((&audit[1]["stream"], &audit[1]["answer_id"]), (&json!(true), &stream[0]["id"]));
+    let all = all_lines(&folder, "audit.jsonl");
+    let begun: Vec<&Value> = all.iter().filter(|line| line["outcome"] == "begun").collect();
+    assert_eq!(begun.len(), 1, "a stream alone has a line at its beginning");
+    assert_eq!((&begun[0]["answer_id"], &begun[0]["key_id"]), (&stream[0]["id"], &json!("vg-c0ffee00")));
+    assert_eq!((&begun[0]["texts"], &begun[0]["completion_tokens"]), (&json!([]), &json!(0)));
     assert_eq!(audit[2]["texts"][0]["reason"], "the request wants none");
     let skipped = &audit[3]["texts"][0];
     assert_eq!((&skipped["watermark"], &skipped["finish_reason"]), (&json!("skipped"), &json!("stop")));
@@ -155,9 +166,9 @@ fn without_a_record_nothing_is_answered() {
     let server = Server::start(&folder, &["--key", "my.key", "--audit-log", "/dev/full"]);
     let whole = server.post("/v1/completions", &completion(json!({})));
     assert_eq!((whole.status, &whole.json()["error"]["code"]), (503, &json!("audit_unavailable")));
-    let events = server.post("/v1/completions", &completion(json!({"stream": true}))).events();
-    assert_eq!(events.last().unwrap()["error"]["code"], "audit_unavailable");
-    assert!(events.iter().all(|event| event["choices"][0]["finish_reason"].is_null()), "no text has ended");
+    // A stream's beginning is on record before its first byte, so nothing of this one is sent.
+    let stream = server.post("/v1/completions", &completion(json!({"stream": true})));
+    assert_eq!((stream.status, &stream.json()["error"]["code"]), (503, &json!("audit_unavailable")));
     folder.run(&["serve", "--audit-log", "none/audit.jsonl", "--port", "0"]).fails("none/audit.jsonl");
 }
 
@@ -185,7 +196,7 @@ fn every_answer_that_came_whole_is_on_record_whatever_happens() {
         };
         let workers: Vec<_> = (0..8).map(|worker| scope.spawn(ask(worker))).collect();
         let begun = Instant::now();
-        while std::fs::read(folder.path("audit.jsonl")).unwrap().iter().filter(|byte| **byte == b'\n').count() < 60 {
+        while std::fs::read(folder.path("audit.jsonl")).unwrap().iter().filter(|byte| **byte == b'\n').count() < 100 {
             assert!(begun.elapsed() < Duration::from_secs(120));
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -196,6 +207,7 @@ fn every_answer_that_came_whole_is_on_record_whatever_happens() {
     let on_record: Vec<String> = text
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|line| line["outcome"] != "begun")
         .map(|line| line["answer_id"].as_str().unwrap().to_owned())
         .collect();
     assert!(ids.len() >= 40, "{} answers came whole", ids.len());

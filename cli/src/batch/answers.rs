@@ -50,6 +50,8 @@ struct There {
     key_id: Option<String>,
     seed: Option<u64>,
     complete: Option<bool>,
+    #[serde(default)]
+    closed: bool,
     error: Option<Value>,
 }
 
@@ -136,7 +138,7 @@ impl Answers {
     /// How many texts were cut short, and how many could not be written.
     pub(super) fn flawed(&self) -> [usize; 2] {
         let count = |is: fn(&There) -> bool| self.there.values().filter(|there| is(there)).count();
-        [count(|there| there.complete == Some(false)), count(|there| there.error.is_some())]
+        [count(|there| there.complete == Some(false) || there.closed), count(|there| there.error.is_some())]
     }
 
     pub(super) fn of_another(&self, how: &str) -> Failure {

@@ -81,6 +81,9 @@ pub(crate) struct TextFields<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     stop_reason: Option<&'a str>,
     complete: Option<bool>,
+    /// Whether its tokens ran out inside the form, which closed it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    closed: bool,
     seed: u64,
     key_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,9 +102,10 @@ impl<'a> TextFields<'a> {
             stop: stop_name(written.stop),
             stop_reason: written.stop_string.as_deref(),
             complete: written.complete,
+            closed: written.closed,
             seed: written.seed,
             key_id,
-            mark: evidence.map(Carried::from),
+            mark: evidence.map(|evidence| Carried::new(evidence, written.complete.is_some())),
             steering_kl: written.steering_kl.as_deref().map(mean),
         }
     }
@@ -487,7 +491,8 @@ impl Generate {
 
     /// The status of texts, and why it is not 0.
     fn say_whether_whole(&self, texts: &[Written]) -> ExitCode {
-        let cut: Vec<&Written> = texts.iter().filter(|written| written.complete == Some(false)).collect();
+        let cut: Vec<&Written> =
+            texts.iter().filter(|written| written.complete == Some(false) || written.closed).collect();
         let Some(first) = cut.first() else { return ExitCode::SUCCESS };
         let which = match texts.len() {
             1 => "the text".into(),
@@ -499,7 +504,11 @@ impl Generate {
             _ => format!("{} tokens do not suffice; raise --max-tokens", self.asked.max_tokens),
         };
         let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
-        crate::terminal::say!("{yellow}cut short:{yellow:#} {which} ended before the form was whole: {why}");
+        let how = match first.closed {
+            true => "was closed by the form when its tokens ran out, so its last values may be cut or made up",
+            false => "ended before the form was whole",
+        };
+        crate::terminal::say!("{yellow}cut short:{yellow:#} {which} {how}: {why}");
         ExitCode::from(3)
     }
 }

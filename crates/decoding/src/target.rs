@@ -51,6 +51,14 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
+    /// Whether what was asked for is at fault, and not the model.
+    pub fn is_of_request(&self) -> bool {
+        match self {
+            Self::Model(_) | Self::NoHiddenStates | Self::NotNumbers { .. } => false,
+            Self::EmptyPrompt | Self::DeadEnd { .. } => true,
+        }
+    }
+
     /// Why no token could be drawn from a row.
     pub(crate) fn no_token(row: &Row, position: usize) -> Self {
         if row.is_broken() { Self::NotNumbers { position } } else { Self::DeadEnd { position } }

@@ -73,6 +73,12 @@ impl Reader {
         Self { form: Some(Constraint::new(grammar, &lexicon)), ..self }
     }
 
+    /// As [`Reader::of_form`], with a constraint over this tokenizer that is there already.
+    #[must_use]
+    pub fn of_constraint(self, form: Constraint) -> Self {
+        Self { form: Some(form), ..self }
+    }
+
     /// The form that texts are known to have.
     pub fn form(&self) -> Option<&Constraint> {
         self.form.as_ref()

@@ -22,6 +22,8 @@ pub(crate) struct Written {
     stop_string: Option<String>,
     /// Whether the text has the whole form that was asked for; `None` where none was.
     complete: Option<bool>,
+    /// Whether its tokens ran out inside the form, which closed it: its last values may be cut or made up.
+    closed: bool,
     /// The seed of its draws.
     seed: u64,
     /// Calls of the model, tokens drafted and drafts that stood; `None` where nothing was drafted.
@@ -74,6 +76,7 @@ impl From<verdigris::Written> for Written {
             },
             stop_string: written.stop_string,
             complete: written.complete,
+            closed: written.closed,
             seed: written.seed,
             calls: written.acceptance.map(|acceptance| acceptance.calls),
             drafted: written.acceptance.map(|acceptance| acceptance.drafted),
@@ -99,6 +102,7 @@ impl Written {
     /// The text, which must have the whole form that was asked for.
     pub(crate) fn into_whole(self) -> PyResult<String> {
         match self.complete {
+            _ if self.closed => Err(error::engine(Error::CutShort { tokens: self.tokens.len() })),
             Some(false) => Err(error::engine(Error::CutShort { tokens: self.tokens.len() })),
             _ => Ok(self.text),
         }

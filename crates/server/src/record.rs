@@ -18,6 +18,8 @@ pub(crate) struct Record {
     report: Report,
     entry: Entry,
     has_begun: bool,
+    /// Whether it is on record that it begins.
+    is_announced: bool,
     is_entered: bool,
 }
 
@@ -45,7 +47,7 @@ impl Record {
             completion_tokens: 0,
             texts: Vec::new(),
         };
-        Self { service, report, entry, has_begun: false, is_entered: false }
+        Self { service, report, entry, has_begun: false, is_announced: false, is_entered: false }
     }
 
     /// Something of the answer was written.
@@ -62,12 +64,32 @@ impl Record {
         (self.entry.prompt_tokens, self.entry.completion_tokens) = (usage.prompt, usage.completion);
     }
 
+    /// Puts on record that a stream is about to begin, and waits until it is there.
+    ///
+    /// # Errors
+    /// Where that cannot be done: then nothing of it may be sent.
+    pub(crate) async fn begin(&mut self) -> Result<(), Refusal> {
+        (self.entry.time, self.entry.outcome) = (Timestamp::now(), Outcome::Begun);
+        self.service.operator.enter(&self.entry).await?;
+        self.is_announced = true;
+        Ok(())
+    }
+
     /// Puts the whole answer on record, and waits until it is there.
     ///
     /// # Errors
     /// Where that cannot be done: then the answer may not end.
     pub(crate) async fn enter(&mut self) -> Result<(), Refusal> {
-        (self.entry.time, self.entry.outcome) = (Timestamp::now(), Outcome::Whole);
+        self.enter_as(Outcome::Whole).await
+    }
+
+    /// As [`Record::enter`], for an answer that is refused for one of its texts.
+    pub(crate) async fn refuse(&mut self) -> Result<(), Refusal> {
+        self.enter_as(Outcome::Refused).await
+    }
+
+    async fn enter_as(&mut self, outcome: Outcome) -> Result<(), Refusal> {
+        (self.entry.time, self.entry.outcome) = (Timestamp::now(), outcome);
         self.entry.texts.sort_by_key(|text| text.index);
         self.service.operator.enter(&self.entry).await?;
         self.is_entered = true;
@@ -82,7 +104,7 @@ impl Drop for Record {
             if self.has_begun {
                 self.service.metrics.finished("abort");
             }
-            if self.entry.stream && self.has_begun {
+            if self.is_announced || (self.entry.stream && self.has_begun) {
                 self.service.operator.note(&self.entry);
             }
         }

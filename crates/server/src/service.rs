@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use verdigris::logits::TokenId;
 use verdigris::schedule::Capacity;
-use verdigris::{Engine, Key, KeyRing, Prompt, Repeats, Request, Written};
+use verdigris::{Engine, Key, KeyRing, Prompt, Request, Written};
 
 use crate::access::ApiKeys;
 use crate::caller::Caller;
@@ -37,12 +36,19 @@ pub struct Options {
     pub ring: Option<KeyRing>,
     /// The file that holds a line for every answer.
     pub audit_log: Option<PathBuf>,
+    /// Names that it answers to at a loopback address besides those of this machine; at another address, where there are
+    /// some, the only ones.
+    pub allowed_hosts: Vec<String>,
     /// Whether an address that others reach may do without keys.
     pub allow_anyone: bool,
     /// The largest weight that a request may give to experts; where there is none, it may give none.
     pub max_alpha: Option<f64>,
     /// Whether a request that wants no mark is refused.
     pub enforce_all: bool,
+    /// Whether a text that was to be marked, and in which a detector could not verify the mark, is refused.
+    pub refuses_unmarkable: bool,
+    /// The p-value at which a text of an answer is called watermarked.
+    pub mark_level: f64,
     /// The most tokens of an answer.
     pub max_tokens: usize,
     /// What the texts that are written may have at a time.
@@ -263,23 +269,20 @@ impl Service {
     }
 
     /// What an answer says about its mark.
-    pub(crate) fn mark_of(&self, ask: &Ask, key: Option<&Key>, written: &Written) -> MarkStatus {
+    pub(crate) fn mark_of(&self, key: Option<&Key>, written: &Written) -> MarkStatus {
         let Some(key) = key else {
             let reason = if !self.operator.marks() { "the server has no key" } else { "the request wants none" };
             return MarkStatus::NotWatermarked { reason };
         };
         let (key_id, scheme) = (key.id().to_owned(), key.dialect().name());
-        let scored = self.scored(key, &written.tokens);
-        if scored > 0 {
-            return MarkStatus::Watermarked { key_id, scheme, scored_tokens: scored };
+        let Ok(check) = self.engine.mark_check(key, written, self.options.mark_level) else {
+            return MarkStatus::Skipped { key_id, reason: "the text could not be read by a detector" };
+        };
+        let (scored_tokens, reason) = (check.scored as usize, check.reason.unwrap_or_default());
+        match check.status {
+            verdigris::MarkStatus::Watermarked => MarkStatus::Watermarked { key_id, scheme, scored_tokens },
+            verdigris::MarkStatus::TooWeak => MarkStatus::TooWeak { key_id, scheme, scored_tokens, reason },
+            verdigris::MarkStatus::Skipped => MarkStatus::Skipped { key_id, reason },
         }
-        let reason = if ask.has_form() { "the form left no choice" } else { "the text is too short" };
-        MarkStatus::Skipped { key_id, reason }
-    }
-
-    /// The tokens that a detector counts.
-    fn scored(&self, key: &Key, tokens: &[TokenId]) -> usize {
-        let evidence = self.engine.reader().evidence(key, tokens, Repeats::default());
-        evidence.map_or(0, |evidence| evidence.scored as usize)
     }
 }

@@ -82,10 +82,12 @@ pub enum Error {
     #[error(transparent)]
     TooShort(#[from] TooShort),
     /// Noise that chooses tokens, where there is nothing to choose.
-    #[error(
-        "the key {id} marks by noise ({dialect}), which needs a temperature above 0: raise it, or use a key of green lists"
-    )]
+    #[error("the key {id} marks by noise ({dialect}), which needs {needs}, or use a key of green lists")]
     NoChance {
+        /// The option that leaves one token alone.
+        option: &'static str,
+        /// What it must be instead, and what to do about it.
+        needs: &'static str,
         /// The key's id.
         id: String,
         /// Its dialect.
@@ -219,6 +221,53 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the request is at fault, and not the model, the machine or whoever runs them: a server answers it with a
+    /// status of the 400s.
+    pub fn is_of_request(&self) -> bool {
+        match self {
+            Self::Model(_)
+            | Self::Key(_)
+            | Self::NoExpert
+            | Self::NoHiddenStates
+            | Self::Value { .. }
+            | Self::Detect(_)
+            | Self::ForeignExpert { .. }
+            | Self::NoSeed(_)
+            | Self::Gone(_) => false,
+            Self::Decode(fault) => fault.is_of_request(),
+            Self::InPrompt { source, .. } => source.is_of_request(),
+            Self::Chat(_)
+            | Self::NoChatTemplate
+            | Self::Parameter(_)
+            | Self::Regex(_)
+            | Self::Choice(_)
+            | Self::Schema(_)
+            | Self::OverBudget(_)
+            | Self::NoRoom(_)
+            | Self::CutShort { .. }
+            | Self::Read(_)
+            | Self::TooShort(_)
+            | Self::NoChance { .. }
+            | Self::Temperature(_)
+            | Self::EntropyThreshold(_)
+            | Self::StopString { .. }
+            | Self::UnknownToken { .. }
+            | Self::EmptyWord
+            | Self::EmptyClass(_)
+            | Self::Unused { .. }
+            | Self::Apart { .. }
+            | Self::Alpha(_)
+            | Self::GuidanceScale(_)
+            | Self::Budget(_)
+            | Self::MemberPrompts { .. }
+            | Self::Reward { .. }
+            | Self::JudgeContext { .. }
+            | Self::PromptTooLong { .. }
+            | Self::TooLong(_)
+            | Self::NoPrompt => true,
+        }
+    }
+
     /// Why a text could not go on: where no token was allowed, it may be that its constraint gave up, and where a row
     /// was no law, that a guide failed.
     pub(crate) fn of_text(fault: DecodeError, form: Option<&Constraint>, guides: &[Arc<Guide>]) -> Self {

@@ -68,6 +68,7 @@ mod classes;
 mod draft_memories;
 mod engine;
 mod error;
+mod mark_status;
 mod prompt;
 mod request;
 mod reward;
@@ -81,6 +82,7 @@ pub use backend::device;
 pub use classes::Classes;
 pub use engine::Engine;
 pub use error::Error;
+pub use mark_status::{MarkCheck, MarkStatus};
 pub use prompt::Prompt;
 pub use request::{
     BestOf, Ending, Event, Explained, Hypothesis, Logprob, LogprobsMode, Piece, Request, StepEffect, TokenLogprobs,

@@ -14,7 +14,7 @@ impl Request<'_> {
     ///
     /// The schema is what [`schemars`] derives. Objects have no properties but those of the type.
     /// If [`Request::max_tokens`] are too few for any value, this is [`Error::NoRoom`]; where that was not certain, or
-    /// a stop string came first, [`Error::CutShort`].
+    /// a stop string came first, or the tokens ran out inside a value ([`Written::closed`]), [`Error::CutShort`].
     ///
     /// ```no_run
     /// use schemars::JsonSchema;
@@ -52,6 +52,8 @@ impl Request<'_> {
         let schema: Schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
         let written = self.closed_json_schema(schema.into()).stream(each)?;
         match serde_json::from_str(&written.text) {
+            // A value that was made up so that the JSON ends is no answer.
+            _ if written.closed => Err(Error::CutShort { tokens: written.tokens.len() }),
             Ok(value) => Ok((value, written)),
             Err(_) if written.complete == Some(false) => Err(Error::CutShort { tokens: written.tokens.len() }),
             Err(source) => Err(Error::Value { json: written.text, source }),

@@ -3,12 +3,14 @@
 //! | module | holds |
 //! |---|---|
 //! | [`choices`] | where a text that is there had a choice |
+//! | `closed` | whether a text is whole only because its tokens ran out |
 //! | [`cursor`] | one text, token by token, for those who run a model themselves |
 //! | `forced` | tokens that a constraint leaves no choice about |
 //! | [`explain`] | why a token may come or not, in words |
 //! | [`lexicon`] | the tokens that texts are written with |
 
 pub mod choices;
+mod closed;
 pub mod cursor;
 pub mod explain;
 mod forced;

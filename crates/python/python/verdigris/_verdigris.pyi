@@ -349,6 +349,7 @@ class Written:
     stop: Literal["end", "length", "context", "stop_string", "cancelled"]
     stop_string: str | None
     complete: bool | None
+    closed: bool
     seed: int
     calls: int | None
     drafted: int | None

@@ -40,9 +40,9 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Whether its tokens were used up before it was whole. Calls were led to their end.
+    /// Whether its tokens were used up before it was whole, or a call was closed because they were.
     fn is_cut(&self) -> bool {
-        let is_whole = !self.said.calls.is_empty() && self.written.complete == Some(true);
+        let is_whole = !self.said.calls.is_empty() && self.written.complete == Some(true) && !self.written.closed;
         matches!(self.written.stop, Some(Stop::Length | Stop::Context)) && !is_whole
     }
 

@@ -31,8 +31,12 @@ pub(crate) struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
+    /// A stream is about to send its first byte; another line says how it ended.
+    Begun,
     /// All of it is written. Whether it was read as well, nobody but its reader knows.
     Whole,
+    /// The mark of a text could not be verified, and the server refuses such texts. A stream's client has read it.
+    Refused,
     /// A stream ended before its texts did: its reader left, or something failed.
     Cut,
 }
@@ -41,7 +45,9 @@ impl Outcome {
     /// Its name, as it stands in the log.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Begun => "begun",
             Self::Whole => "whole",
+            Self::Refused => "refused",
             Self::Cut => "cut",
         }
     }
@@ -63,6 +69,7 @@ impl TextEntry {
     pub(crate) fn new(index: usize, mark: &MarkStatus, tokens: usize, finish_reason: &'static str) -> Self {
         let (reason, scored_tokens) = match mark {
             MarkStatus::Watermarked { scored_tokens, .. } => (None, *scored_tokens),
+            MarkStatus::TooWeak { scored_tokens, reason, .. } => (Some(*reason), *scored_tokens),
             MarkStatus::Skipped { reason, .. } | MarkStatus::NotWatermarked { reason } => (Some(*reason), 0),
         };
         Self { index, watermark: mark.name(), reason, scored_tokens, completion_tokens: tokens, finish_reason }

@@ -59,7 +59,7 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
         answer["properties"]["watermark"] = named("Watermark");
         answer
     };
-    let statuses = json!({"enum": ["watermarked", "skipped", "not_watermarked"]});
+    let statuses = json!({"enum": ["watermarked", "too_weak", "skipped", "not_watermarked"]});
     let model = [
         ("id", text.clone()),
         ("object", json!({"const": "model"})),

@@ -213,11 +213,6 @@ impl Ask {
         }
     }
 
-    /// Whether the text has a form.
-    pub(crate) fn has_form(&self) -> bool {
-        self.form.is_some() || self.calls.is_some()
-    }
-
     /// Why a text could not be written, with the field that asked for it.
     pub(crate) fn refusal(&self, error: Error) -> Refusal {
         let of_form = matches!(error, Error::Schema(_) | Error::Regex(_) | Error::Choice(_) | Error::OverBudget(_));

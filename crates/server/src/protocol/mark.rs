@@ -38,6 +38,17 @@ pub(crate) enum MarkStatus {
         /// The tokens whose colours or numbers a detector counts.
         scored_tokens: usize,
     },
+    /// It was to carry one, and a detector could not verify it.
+    TooWeak {
+        /// The id of the key.
+        key_id: String,
+        /// The key's dialect.
+        scheme: &'static str,
+        /// The tokens whose colours or numbers a detector counts.
+        scored_tokens: usize,
+        /// Why.
+        reason: &'static str,
+    },
     /// It was to carry one and has nothing that could.
     Skipped {
         /// The id of the key.
@@ -57,8 +68,17 @@ impl MarkStatus {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Watermarked { .. } => "watermarked",
+            Self::TooWeak { .. } => "too_weak",
             Self::Skipped { .. } => "skipped",
             Self::NotWatermarked { .. } => "not_watermarked",
+        }
+    }
+
+    /// Why a text that was to be marked is not known to be; `None` where it is, and where none was asked for.
+    pub(crate) fn unmarkable(&self) -> Option<&'static str> {
+        match self {
+            Self::TooWeak { reason, .. } | Self::Skipped { reason, .. } => Some(reason),
+            Self::Watermarked { .. } | Self::NotWatermarked { .. } => None,
         }
     }
 
@@ -68,6 +88,10 @@ impl MarkStatus {
         match self {
             Self::Watermarked { key_id, scheme, scored_tokens } => json!({
                 "status": status, "reason": null, "key_id": key_id, "scheme": scheme, "scored_tokens": scored_tokens,
+            }),
+            Self::TooWeak { key_id, scheme, scored_tokens, reason } => json!({
+                "status": status, "reason": reason, "key_id": key_id, "scheme": scheme,
+                "scored_tokens": scored_tokens,
             }),
             Self::Skipped { key_id, reason } => json!({
                 "status": status, "reason": reason, "key_id": key_id, "scheme": null, "scored_tokens": 0,

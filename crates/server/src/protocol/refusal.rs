@@ -70,7 +70,7 @@ impl From<Error> for Refusal {
             Error::Chat(_) => (400, Some("messages"), "invalid_messages"),
             Error::NoChatTemplate => (400, Some("messages"), "no_chat_template"),
             Error::NoPrompt => (400, None, "no_prompt"),
-            Error::NoChance { .. } => (400, Some("temperature"), "cannot_be_marked"),
+            Error::NoChance { option, .. } => (400, Some(*option), "cannot_be_marked"),
             Error::Temperature(_) => (400, Some("temperature"), "invalid_value"),
             Error::UnknownToken { .. } => (400, Some("logit_bias"), "invalid_value"),
             Error::StopString { .. } => (400, Some("stop"), "invalid_value"),
@@ -78,6 +78,7 @@ impl From<Error> for Refusal {
                 (400, None, "invalid_value")
             }
             Error::TooShort(_) | Error::Read(_) => (400, Some("text"), "invalid_value"),
+            error if error.is_of_request() => (400, None, "invalid_value"),
             _ => (500, None, "internal_error"),
         };
         Self { status, message, param: param.map(Into::into), code: Some(code), retry_after: None }
@@ -106,6 +107,14 @@ mod tests {
     fn the_fault_of_who_asks_is_no_fault_of_the_server() {
         let refusal = Refusal::from(Error::PromptTooLong { tokens: 9000, context: 8192 });
         assert_eq!((refusal.status, refusal.code), (400, Some("context_length_exceeded")));
-        assert_eq!(Refusal::from(Error::NoHiddenStates).status, 500);
+        let contradiction = Error::Decode(verdigris::decoding::DecodeError::DeadEnd { position: 3 });
+        for error in [contradiction, Error::EmptyClass("x".into()), Error::EntropyThreshold(-1.0)] {
+            let refusal = Refusal::from(error);
+            assert_eq!((refusal.status, refusal.code), (400, Some("invalid_value")), "{}", refusal.message);
+        }
+        let broken = Error::Decode(verdigris::decoding::DecodeError::NotNumbers { position: 3 });
+        for error in [broken, Error::NoHiddenStates] {
+            assert_eq!(Refusal::from(error).status, 500);
+        }
     }
 }

@@ -118,6 +118,7 @@ impl Texts {
         }
         // What cannot be written has a status of its own.
         let first = self.begun().await?;
+        self.record.begin().await?;
         Ok(Sse::new(stream::unfold(Streaming::new(self, first), Streaming::next))
             .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
             .into_response())
@@ -188,7 +189,7 @@ impl Texts {
         let echo = self.echo(number);
         let look = move || -> Result<Choice, Refusal> {
             let written = service.writer.written(&ask, number, ending)?;
-            let mark = service.mark_of(&ask, key.as_deref(), &written);
+            let mark = service.mark_of(key.as_deref(), &written);
             let said = Said::of(&written.text, ask.syntax());
             Ok(Choice { echo, written: Box::new(written), said, mark })
         };
@@ -203,6 +204,14 @@ impl Texts {
         self.service.metrics.marked(choice.mark.name());
         self.clock.text(written);
         self.record.text(number, &choice, self.usage);
+        if let Some(reason) = choice.mark.unmarkable().filter(|_| self.service.options.refuses_unmarkable) {
+            self.record.refuse().await?;
+            let message = format!(
+                "a detector could not verify the mark of this text ({reason}), and this server refuses such texts: ask \
+                 for a longer one, or for one with more choice"
+            );
+            return Err(Refusal::new(422, "unmarkable", message));
+        }
         if self.open == 0 {
             self.record.enter().await?;
         }

@@ -138,18 +138,18 @@ impl Request<'_> {
         for guide in guides {
             transforms.push_named("guide", guide.clone());
         }
-        // What is too small for the numbers that rows are made of is none.
-        let greedy = self.temperature as f32 == 0.0;
+        let greedy = self.is_greedy();
         let mut after = None;
         match self.key {
             Some(key) => {
                 let embed = self.embed(key)?;
                 match embed.stage() {
                     Stage::Logits => transforms.push_named("watermark", embed),
-                    Stage::Warped if greedy => {
-                        return Err(Error::NoChance { id: key.id().to_owned(), dialect: key.dialect().name() });
-                    }
                     Stage::Warped => {
+                        if let Some((option, needs)) = self.leaves_one_token() {
+                            let (id, dialect) = (key.id().to_owned(), key.dialect().name());
+                            return Err(Error::NoChance { option, needs, id, dialect });
+                        }
                         let why = "it asks how surprising a token was, and their noise leaves none that could be; use a \
                                    key of green lists";
                         self.surprises_are_drawn("keys of noise", why)?;

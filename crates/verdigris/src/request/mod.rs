@@ -158,6 +158,10 @@ pub struct Written {
     /// Whether the text has the form that was asked for as a whole, or was cut short: its tokens were used up, the
     /// context was full, or a stop string came. `None` where no form was asked for.
     pub complete: Option<bool>,
+    /// Whether its tokens ran out inside the form, which then ruled out how it would have been free to continue: the
+    /// text is of the form, but its last values may be cut or made up
+    /// ([`Constraint::ran_out_of_room`]). `false` where no form was asked for.
+    pub closed: bool,
     /// The seed of its draws.
     pub seed: u64,
     /// How drafting went; `None` where nothing was drafted.
@@ -170,6 +174,8 @@ pub struct Written {
     pub explained: Option<Vec<Explained>>,
     /// How each token came; empty where nobody asks.
     provenance: Vec<Provenance>,
+    /// The form that it was written under.
+    pub(crate) form: Option<Constraint>,
     /// How far steering has moved the law of each of [`Written::tokens`], in nats; `None` without a
     /// [budget](crate::Steering::budget).
     pub steering_kl: Option<Vec<f64>>,
@@ -181,6 +187,9 @@ impl<'a> Request<'a> {
 
     /// The temperature, unless told otherwise.
     pub const TEMPERATURE: f64 = 0.8;
+
+    /// Below this temperature the most probable token is taken every time, as at 0.
+    pub const LEAST_TEMPERATURE: f32 = 1e-30;
 
     /// The mass of [`Request::top_p`], unless told otherwise.
     pub const TOP_P: f64 = 0.95;

@@ -50,6 +50,11 @@ impl Request<'_> {
             let machine = form.machine();
             written.stop == Some(Stop::End) || machine.accepts(machine.next(machine.start(), written.text.as_bytes()))
         });
+        let used_up = matches!(written.stop, Some(Stop::Length | Stop::Context)) && written.complete == Some(true);
+        // All tokens that there were are used, so these are as many as there was room for.
+        written.closed = used_up
+            && form.is_some_and(|form| form.within(written.tokens.len()).ran_out_of_room(prompt, &written.tokens));
+        written.form = form.cloned();
         model.add_divergence(prompt, written)?;
         let asks_logprobs = self.logprobs.is_some() && written.logprobs.is_none();
         if !asks_logprobs && !self.explain {

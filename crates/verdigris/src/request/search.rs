@@ -82,7 +82,7 @@ impl<'a> Request<'a> {
         }
         if !beams.is_sampled() {
             self.temperature = 0.0;
-        } else if self.temperature as f32 == 0.0 {
+        } else if self.is_greedy() {
             return Err(Error::Apart {
                 what: "temperature 0".into(),
                 with: "hypotheses that are drawn",
@@ -106,7 +106,7 @@ impl<'a> Request<'a> {
     /// [`Request::text`].
     #[doc(alias = "stochastic_beam_search")]
     pub fn stochastic_beams(self, count: usize) -> Result<Vec<Hypothesis>, Error> {
-        if self.temperature as f32 == 0.0 {
+        if self.is_greedy() {
             return Err(Error::Apart {
                 what: "temperature 0".into(),
                 with: "stochastic beams",

@@ -29,12 +29,14 @@ impl Text {
             stop: None,
             stop_string: None,
             complete: None,
+            closed: false,
             seed,
             acceptance: None,
             lossy: None,
             logprobs: None,
             explained: None,
             provenance: Vec::new(),
+            form: None,
             steering_kl: None,
         };
         let tokenizer = request.engine.reader().tokenizer().clone();

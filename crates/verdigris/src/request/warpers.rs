@@ -126,6 +126,26 @@ impl Request<'_> {
         self.top_p.unwrap_or(if self.warpers.mirostat_tau.is_some() { 1.0 } else { Self::TOP_P })
     }
 
+    /// Whether the most probable token is taken every time: the temperature is 0, or so low that quotients of logits
+    /// would leave the numbers that rows are made of. There any two logits that differ are apart by more than those
+    /// numbers can tell.
+    pub(super) fn is_greedy(&self) -> bool {
+        (self.temperature as f32) < Self::LEAST_TEMPERATURE
+    }
+
+    /// The option that leaves one token to choose from whatever the model says, and what it must be instead.
+    pub(super) fn leaves_one_token(&self) -> Option<(&'static str, &'static str)> {
+        // The most probable token of any distribution has at least this.
+        let least = 1.0 / self.engine.model.vocabulary_size() as f64;
+        match () {
+            () if self.is_greedy() => Some(("temperature", "a temperature above 0: raise it")),
+            () if self.top_k == Some(1) => Some(("top_k", "a top_k above 1: raise it")),
+            () if self.min_p.is_some_and(|p| p >= 1.0) => Some(("min_p", "a min_p below 1: lower it")),
+            () if self.mass() <= least => Some(("top_p", "a top_p that leaves more than one token: raise it")),
+            () => None,
+        }
+    }
+
     /// The temperature, fixed or not. That of a text where nothing is drawn is 0, which is none for a step.
     pub(super) fn push_temperature(&self, warpers: &mut Chain, is_greedy: bool) -> Result<(), Error> {
         let temperature = if is_greedy { 1.0 } else { self.temperature };

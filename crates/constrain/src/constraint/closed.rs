@@ -1,0 +1,70 @@
+//! Whether a text is whole only because its tokens ran out.
+
+use verdigris_logits::{TokenId, TokenSet, Transform};
+
+use super::Constraint;
+
+/// Sets of bytes.
+type Bytes = [u64; 4];
+
+impl Constraint {
+    /// Whether a text of [as many tokens as it may have](Constraint::within) came so near to the last of them that the
+    /// constraint ruled out how it would otherwise have been free to continue: strings that were cut, lists that were
+    /// ended, values that fit into what was left. Another way to write the same text in more tokens does not count.
+    pub fn ran_out_of_room(&self, prompt: &[TokenId], tokens: &[TokenId]) -> bool {
+        let mut state = self.start(prompt);
+        for &token in tokens {
+            if self.is_tight(&state) {
+                let (machine, at, left) = (&state.machine, state.at, state.left.saturating_sub(1));
+                let free = machine.mask(at);
+                let mut within = TokenSet::new(free.tokens.capacity());
+                machine.mask_ending_within(at, left, self.tokens, &mut within);
+                let is_applied = free.accepts || !within.is_empty();
+                let [free, within] = [&free.tokens, &within].map(|tokens| self.first_bytes(tokens));
+                if is_applied && free.iter().zip(&within).any(|(free, within)| free & !within != 0) {
+                    return true;
+                }
+            }
+            self.advance(&mut state, token);
+        }
+        false
+    }
+
+    /// The bytes that tokens begin with.
+    fn first_bytes(&self, tokens: &TokenSet) -> Bytes {
+        let mut bytes = Bytes::default();
+        for first in tokens.iter().filter_map(|token| self.lexicon.bytes(token).first()) {
+            bytes[usize::from(*first) / 64] |= 1 << (first % 64);
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use verdigris_text::Tokenizer;
+
+    use super::*;
+    use crate::constraint::lexicon::Lexicon;
+    use crate::grammar::Grammar;
+
+    #[test]
+    fn a_text_that_was_cut_is_told_from_one_that_fits() {
+        let json = include_bytes!("../../../../fixtures/models/tale/tokenizer.json");
+        let lexicon = Lexicon::new(Arc::new(Tokenizer::from_json(json).unwrap()), &[0]);
+        let ran_out = |pattern: &str, text: &str, more: usize| {
+            let tokens = lexicon.tokenizer().encode(text).unwrap();
+            let within = Constraint::new(Grammar::regex(pattern).unwrap(), &lexicon).within(tokens.len() + more);
+            within.ran_out_of_room(&[], &tokens)
+        };
+        let name = r#"\{"name":"[a-z ]*","age":[0-9]{1,2}\}"#;
+        assert!(ran_out(name, r#"{"name":"the captain of the","age":2}"#, 0));
+        // With room for as much again nothing was ruled out.
+        assert!(!ran_out(name, r#"{"name":"the captain of the","age":2}"#, 40));
+        // One of some words can be written in few tokens or many, and either way is the same text.
+        assert!(!ran_out(" (yes|no|maybe)", " yes", 0));
+        assert!(!ran_out(" the captain", " the captain", 0));
+    }
+}

@@ -1,0 +1,97 @@
+//! Whether a text that was written is marked: what a detector can verify of the text as it is delivered.
+
+use verdigris_constrain::Constraint;
+use verdigris_watermark::{DEFAULT_LEVEL, Evidence, Key, Repeats, TooShort, Verdict};
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::request::Written;
+
+/// Whether a text is marked, by what a detector finds in it. It follows from the text alone, which is tokenized anew,
+/// and not from the options that it was written with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MarkStatus {
+    /// Its p-value is at or below the level.
+    Watermarked,
+    /// Some of its tokens are scored, but their evidence does not reach the level.
+    TooWeak,
+    /// None of its tokens can be scored.
+    Skipped,
+}
+
+impl MarkStatus {
+    /// Its name in answers, metrics, logs and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Watermarked => "watermarked",
+            Self::TooWeak => "too_weak",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// What a detector finds in a text that was written with a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MarkCheck {
+    /// Whether it is marked.
+    pub status: MarkStatus,
+    /// Why it is not, in words for an answer; `None` where it is.
+    pub reason: Option<&'static str>,
+    /// The tokens that were scored: where a form left a choice, each context once.
+    pub scored: u64,
+    /// The logarithm of the p-value to base 10; 0 where nothing was scored.
+    pub log10_p: f64,
+    /// The level that the p-value was compared with.
+    pub level: f64,
+}
+
+impl MarkCheck {
+    /// The level by default: that of detection.
+    pub const LEVEL: f64 = DEFAULT_LEVEL;
+
+    /// What evidence of a text comes to at a level. Where the text had a form, it is evidence of a reader who knows it.
+    pub fn of(evidence: &Evidence, level: f64, has_form: bool) -> Self {
+        let (status, reason) = match evidence.verdict(level) {
+            _ if evidence.scored == 0 && has_form => (MarkStatus::Skipped, Some("the form left no choice")),
+            _ if evidence.scored == 0 => (MarkStatus::Skipped, Some("the text is too short")),
+            Ok(Verdict::Marked) => (MarkStatus::Watermarked, None),
+            Err(TooShort { .. }) => (MarkStatus::TooWeak, Some("the text is too short for a verdict")),
+            Ok(Verdict::NotMarked) => (MarkStatus::TooWeak, Some("the text had too little choice for a verdict")),
+        };
+        let log10_p = evidence.ln_p_corrected() / std::f64::consts::LN_10;
+        Self { status, reason, scored: evidence.scored, log10_p, level }
+    }
+}
+
+impl Engine {
+    /// What a detector with this key finds in a text that this engine has written: in the text as it is delivered, with
+    /// its form, where it had one and still is of it. A stop string may take the form from a text; it is then read
+    /// without one.
+    ///
+    /// # Errors
+    /// [`Error::Detect`] where the key is for another tokenizer.
+    pub fn mark_check(&self, key: &Key, written: &Written, level: f64) -> Result<MarkCheck, Error> {
+        self.mark_check_of(key, &written.text, written.form.as_ref(), level)
+    }
+
+    /// As [`Engine::mark_check`], of a text of a form, if it had one.
+    ///
+    /// # Errors
+    /// As [`Engine::mark_check`].
+    pub fn mark_check_of(
+        &self,
+        key: &Key,
+        text: &str,
+        form: Option<&Constraint>,
+        level: f64,
+    ) -> Result<MarkCheck, Error> {
+        let read =
+            |reader: &verdigris_detector::Reader| reader.detect_repeats(key, text.as_bytes(), Repeats::default());
+        let of_form = form.map(|form| read(&self.reader().clone().of_constraint(form.clone())));
+        let evidence = match of_form {
+            Some(Ok(evidence)) => evidence,
+            _ => read(self.reader()).map_err(Error::Detect)?,
+        };
+        Ok(MarkCheck::of(&evidence, level, form.is_some()))
+    }
+}
