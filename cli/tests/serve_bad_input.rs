@@ -173,7 +173,7 @@ const STRANGERS: &[(&str, u16)] = &[
     ("GET /health HTTP/1.1", 200),
     ("HEAD /health HTTP/1.1", 200),
     ("GET /health HTTP/1.0", 200),
-    ("GET http://here/health HTTP/1.1", 200),
+    ("GET http://localhost/health HTTP/1.1", 200),
     // The page has no secret, and asks for the key itself.
     ("GET / HTTP/1.1", 200),
     ("GET /page/page.js HTTP/1.1", 200),
@@ -194,7 +194,7 @@ const STRANGERS: &[(&str, u16)] = &[
     ("GET /health/ HTTP/1.1", 401),
     ("GET /health/../metrics HTTP/1.1", 401),
     ("GET /metrics?x=/health HTTP/1.1", 401),
-    ("CONNECT here:80 HTTP/1.1", 401),
+    ("CONNECT localhost:80 HTTP/1.1", 401),
     ("POST /v1/completions HTTP/1.1\r\nContent-Length: 999999", 401),
     ("GET /metrics HTTP/1.1\r\nAuthorization: Bearer", 401),
     ("GET /metrics HTTP/1.1\r\nAuthorization: Bearer ", 401),
@@ -233,7 +233,7 @@ fn posted(path: &str, body: &[u8]) -> Vec<u8> {
 }
 
 fn with_key(head: &str) -> Vec<u8> {
-    format!("{}\r\nHost: here\r\nConnection: close\r\nAuthorization: Bearer {KEY}\r\n\r\n", head.trim_end())
+    format!("{}\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {KEY}\r\n\r\n", head.trim_end())
         .into_bytes()
 }
 
@@ -334,11 +334,35 @@ fn every_bad_request_has_its_own_refusal() {
 fn who_has_no_key_sees_nothing_but_health_and_the_page() {
     let (_folder, server) = server();
     for &(head, status) in STRANGERS {
-        let request = format!("{head}\r\nHost: here\r\nConnection: close\r\n\r\n");
+        let request = format!("{head}\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         let answer = server.raw(request.as_bytes()).unwrap_or_else(|| panic!("{head}: no answer"));
         assert_eq!(answer.status, status, "{head}: {answer:?}");
         if status == 401 && !head.starts_with("HEAD") && !head.starts_with("CONNECT") {
             assert_eq!(answer.json()["error"]["code"], "invalid_api_key", "{head}");
         }
     }
+}
+
+/// A page whose name has been given this machine's address sends requests that look like those of a page of this
+/// server, but for the name.
+#[test]
+fn a_page_that_rebinds_its_name_is_refused() {
+    let (_folder, server) = Server::marking(&["--allowed-host", "models.lan"]);
+    let body = r#"{"text": "The captain of the ship", "tokens": true}"#;
+    let ask = |host: &str, more: &str| {
+        let head = format!("POST /detect HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}");
+        let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        let answer = server.raw(request.as_bytes()).expect("an answer");
+        (answer.status, answer.json()["error"]["code"].as_str().unwrap_or_default().to_owned())
+    };
+    let rebound = "Origin: http://evil.example\r\nSec-Fetch-Site: same-origin\r\n";
+    assert_eq!(ask("evil.example", rebound), (403, "unknown_host".into()));
+    assert_eq!(ask("evil.example", ""), (403, "unknown_host".into()));
+    assert_eq!(ask("localhost:8702", rebound), (403, "cross_site".into()));
+    for host in ["localhost:8702", "127.0.0.1", "[::1]:1", "models.lan"] {
+        assert_eq!(ask(host, &format!("Origin: http://{host}\r\n")).0, 200, "{host}");
+    }
+    // The page itself is not shown under another name either.
+    let page = server.raw(b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").unwrap();
+    assert_eq!(page.status, 403);
 }

@@ -97,7 +97,7 @@ impl Server {
     pub fn send(&self, head: &str, body: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         // Without chunks, and with an end of the connection.
-        write!(stream, "{head} HTTP/1.0\r\nHost: here\r\nContent-Length: {}\r\n", body.len()).unwrap();
+        write!(stream, "{head} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {}\r\n", body.len()).unwrap();
         stream.write_all(b"\r\n").unwrap();
         self.read(stream, body)
     }
@@ -136,7 +136,7 @@ impl Server {
     pub fn post_as(&self, path: &str, key: &str, body: &Value) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let body = body.to_string();
-        write!(stream, "POST {path} HTTP/1.0\r\nHost: here\r\nAuthorization: Bearer {key}\r\n").unwrap();
+        write!(stream, "POST {path} HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n").unwrap();
         write!(stream, "Content-Length: {}\r\n\r\n", body.len()).unwrap();
         self.read(stream, body.as_bytes())
     }
@@ -154,7 +154,7 @@ impl Server {
     /// With a header `Authorization`.
     pub fn get_as(&self, path: &str, authorization: &str) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: here\r\nAuthorization: {authorization}\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\nAuthorization: {authorization}\r\n\r\n").unwrap();
         self.read(stream, b"")
     }
 
@@ -162,7 +162,8 @@ impl Server {
     pub fn ask(&self, path: &str, body: &Value) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let body = body.to_string();
-        write!(stream, "POST {path} HTTP/1.0\r\nHost: here\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        write!(stream, "POST {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+            .unwrap();
         stream
     }
 

@@ -71,7 +71,10 @@ pub fn serve(
     let operator = Operator::new(key, ring, api_keys, audit, engine.reader())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let service = Arc::new(Service::new(engine, operator, drafts, options));
-    runtime.block_on(until_stopped(service, ready))
+    let served = runtime.block_on(until_stopped(service, ready));
+    // Told twice, it ends whatever is still being computed.
+    runtime.shutdown_background();
+    served
 }
 
 async fn until_stopped(service: Arc<Service>, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::{Code, page, read_body};
+use super::{Code, host, page, read_body};
 use crate::access::Rights;
 use crate::caller::{Caller, REQUEST_ID, Report, request_id};
 use crate::protocol::Refusal;
@@ -80,6 +80,7 @@ impl Line {
             let message = format!("address and headers have {length} bytes, but may have {}", options.limits.header);
             return Err(Refusal::new(431, "headers_too_large", message));
         }
+        host::check(request.headers(), request.uri(), options.address.ip(), &options.allowed_hosts)?;
         let authorization = request.headers().get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
         let holder = service.operator.holder(authorization);
         self.tenant = holder.as_ref().map(|(tenant, _)| tenant.clone());

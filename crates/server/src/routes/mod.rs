@@ -3,6 +3,7 @@
 mod detect;
 mod gate;
 mod health;
+mod host;
 mod models;
 mod page;
 mod texts;
