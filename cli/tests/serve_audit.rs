@@ -65,6 +65,20 @@ fn each_tenant_is_marked_with_its_own_key_of_today() {
     assert_eq!(found(BEN)["verdict"], "not marked");
     let asked = json!({"text": long["choices"][0]["text"], "key_id": "ann-new"});
     assert_eq!(server.post_as("/detect", BEN, &asked).status, 400);
+    // Without the right to more, a text gets its verdict alone.
+    let told = found(ANN);
+    let mut names: Vec<&str> = told.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["format", "is_watermarked", "key_id", "verdict"], "{told}");
+    for (field, value) in
+        [("tokens", json!(true)), ("course", json!(true)), ("windows", json!(true)), ("level", json!(0.1))]
+    {
+        let mut asked = text.clone();
+        asked[field] = value;
+        let refused = server.post_as("/detect", ANN, &asked);
+        let why = &refused.json()["error"];
+        assert_eq!((refused.status, &why["code"], &why["param"]), (403, &json!("not_allowed"), &json!(field)));
+    }
 
     let audit = lines(&folder, "audit.jsonl");
     let told = audit.iter().map(|line| (line["tenant"].as_str().unwrap(), line["key_id"].as_str().unwrap()));

@@ -171,9 +171,14 @@ impl Server {
     pub fn ask_as(&self, path: &str, key: &str, body: &Value) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let body = body.to_string();
-        write!(stream, "POST {path} HTTP/1.0\r\nHost: here\r\nAuthorization: Bearer {key}\r\n").unwrap();
+        write!(stream, "POST {path} HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n").unwrap();
         write!(stream, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
         stream
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Tells it to stop, and waits for its end: its status.

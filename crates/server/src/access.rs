@@ -30,16 +30,19 @@ struct ApiKey {
 pub(crate) struct Rights {
     /// `/metrics`, which counts what all tenants do.
     pub(crate) metrics: bool,
+    /// What `/detect` finds besides its verdict: p-values, scores and colours, at any level.
+    pub(crate) detect: bool,
 }
 
 impl Rights {
     /// Of those who need no key.
-    pub(crate) const ALL: Self = Self { metrics: true };
+    pub(crate) const ALL: Self = Self { metrics: true, detect: true };
 
     /// Adds the right of a name; `false` where there is none.
     fn add(&mut self, name: &str) -> bool {
         match name {
             "metrics" => self.metrics = true,
+            "detect" => self.detect = true,
             _ => return false,
         }
         true
@@ -82,7 +85,7 @@ pub enum AccessError {
 
 impl ApiKeys {
     /// Reads a file: a line `NAME KEY` for each key, which has at least 16 characters, and behind it the names of its
-    /// rights (`metrics`), if it has any; lines that begin with `#`, and empty ones, count for nothing.
+    /// rights (`metrics`, `detect`), if it has any; lines that begin with `#`, and empty ones, count for nothing.
     ///
     /// # Errors
     /// [`AccessError`]; none shows a key.
@@ -108,7 +111,9 @@ impl ApiKeys {
             }
             let mut rights = Rights::default();
             if !words.all(|right| rights.add(right)) {
-                return Err(bad("behind a name and a key are rights, and one of these is none: a right is metrics"));
+                return Err(bad(
+                    "behind a name and a key are rights, and one of these is none: rights are metrics and detect",
+                ));
             }
             keys.push(ApiKey { name: name.into(), rights, digest: Sha256::digest(secret).into() });
         }

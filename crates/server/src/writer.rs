@@ -59,7 +59,7 @@ pub(crate) struct Writer {
     /// Of texts that may call tools.
     calls: Forms<calls::Asked>,
     /// Who works out what a request asks for: so many at a time, that the model keeps its share of the processor.
-    planners: Semaphore,
+    planners: Arc<Semaphore>,
     /// The most tokens of an answer.
     most: usize,
     /// Whether tenants share what is kept of prompts and forms.
@@ -74,7 +74,7 @@ impl Writer {
     pub(crate) fn new(engine: Arc<Engine>, drafts: Box<dyn Drafts>, options: &Options) -> Self {
         let service = Service::start(&engine, options.capacity);
         let (most, share_caches) = (options.max_tokens, options.share_caches);
-        let planners = Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from));
+        let planners = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
         Self {
             engine,
             service,
@@ -97,11 +97,23 @@ impl Writer {
 
     /// Works out for the model what its tools make of a request's prompt and form.
     pub(crate) async fn settled(self: &Arc<Self>, ask: Ask, tenant: &Arc<str>) -> Result<Ask, Refusal> {
-        // The semaphore is never closed.
-        let _planner = self.planners.acquire().await;
         let (planner, salt) = (self.clone(), self.salt(tenant));
-        let settled = tokio::task::spawn_blocking(move || ask.settled(&planner.engine, &planner.calls, &salt)).await;
-        settled.map_err(|_| Refusal::new(500, "internal_error", "the tools could not be read"))?
+        self.planned(move || ask.settled(&planner.engine, &planner.calls, &salt)).await?
+    }
+
+    /// Does what works out a form, when one of the few threads for that is free. Its place is taken until the work ends,
+    /// also where the client has left.
+    pub(crate) async fn planned<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        // The semaphore is never closed.
+        let planner = self.planners.clone().acquire_owned().await;
+        let done = tokio::task::spawn_blocking(move || {
+            let _planner = planner;
+            work()
+        });
+        done.await.map_err(|_| Refusal::new(500, "internal_error", "the form could not be worked out"))
     }
 
     /// Has all texts written that a tenant asks for: those of the first prompt, then those of the next. So many of them

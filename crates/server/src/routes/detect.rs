@@ -48,8 +48,12 @@ pub(super) async fn detect(
     let (texts, are_several) = texts(&mut body)?;
     body.end()?;
     wanted.form.iter().try_for_each(|form| service.check_form(form))?;
+    if !caller.rights.detect {
+        wanted.is_for_strangers()?;
+    }
     let keys = service.keys_named(&caller, wanted.key_id.as_deref())?;
     let place = service.place(&caller.tenant)?;
+    let (writer, has_form, tells_all) = (service.writer.clone(), wanted.form.is_some(), caller.rights.detect);
     let work = move || {
         let _place = place;
         let reader = match &wanted.form {
@@ -58,14 +62,24 @@ pub(super) async fn detect(
         };
         let keys: Vec<&Key> = keys.iter().map(|key| &**key).collect();
         let mut left = MOST_TOKENS;
-        let mut found = texts.iter().map(|text| wanted.found(&reader, &keys, text, &mut left));
+        let told = |found: Value| if tells_all { found } else { verdict_of(&found) };
+        let mut found = texts.iter().map(|text| wanted.found(&reader, &keys, text, &mut left).map(told));
         if are_several {
             let each = found.map(|found| found.unwrap_or_else(|refusal| fault(&refusal)));
             return Ok(json!({"results": each.collect::<Vec<_>>()}));
         }
         found.next().unwrap_or(Ok(Value::Null))
     };
-    computed(work).await?.map(Json)
+    // A form is worked out, and may take its time over each text.
+    let done = if has_form { writer.planned(work).await } else { computed(work).await };
+    done?.map(Json)
+}
+
+/// What a client without the right to more is answered: the verdict alone. Numbers, colours and levels of its own
+/// choice would let it find out, text by text, which tokens the key prefers.
+fn verdict_of(found: &Value) -> Value {
+    let kept = ["format", "verdict", "is_watermarked", "key_id", "error", "code"];
+    kept.iter().filter_map(|&name| found.get(name).map(|value| (name.to_owned(), value.clone()))).collect()
 }
 
 /// What is said of one of several texts that could not be judged.
@@ -96,6 +110,25 @@ fn texts(body: &mut Fields) -> Result<(Vec<Text>, bool), Refusal> {
 }
 
 impl Wanted {
+    /// Refuses what a client without the right `detect` may not ask.
+    ///
+    /// # Errors
+    /// With the field that asks for it.
+    fn is_for_strangers(&self) -> Result<(), Refusal> {
+        let Asked { level, windows, tokens, course } = self.asked;
+        let asked = [("level", level != DEFAULT_LEVEL), ("windows", windows), ("tokens", tokens), ("course", course)];
+        match asked.iter().find(|(_, is_asked)| *is_asked) {
+            None => Ok(()),
+            Some((field, _)) => {
+                let message = format!(
+                    "{field} is for API keys with the right detect; without it a text gets its verdict alone: leave the \
+                     field out"
+                );
+                Err(Refusal { param: Some((*field).into()), ..Refusal::new(403, "not_allowed", message) })
+            }
+        }
+    }
+
     fn take(body: &mut Fields) -> Result<Self, Refusal> {
         Ok(Self {
             key_id: body.take("key_id")?,
