@@ -48,6 +48,12 @@ impl<Asked: Clone + PartialEq> Forms<Asked> {
         Ok(constraint)
     }
 
+    /// Whether a form is known to texts of this salt.
+    pub(crate) fn knows(&self, salt: &Arc<str>, asked: &Asked) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().any(|known| known.salt == *salt && known.asked == *asked)
+    }
+
     fn known(&self, salt: &Arc<str>, asked: &Asked) -> Option<Constraint> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().position(|known| known.salt == *salt && known.asked == *asked)?;

@@ -41,6 +41,7 @@ mod routes;
 mod serve;
 mod service;
 mod shares;
+mod turns;
 mod writer;
 
 // So that its program stays one that compiles.

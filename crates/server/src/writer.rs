@@ -16,6 +16,7 @@ use crate::protocol::ask::Ask;
 use crate::protocol::form::Form;
 use crate::protocol::refusal::Refusal;
 use crate::service::{Drafts, Options};
+use crate::turns::Turns;
 
 /// What comes of an answer.
 pub(crate) enum Piece {
@@ -59,7 +60,9 @@ pub(crate) struct Writer {
     /// Of texts that may call tools.
     calls: Forms<calls::Asked>,
     /// Who works out what a request asks for: so many at a time, that the model keeps its share of the processor.
-    planners: Arc<Semaphore>,
+    planners: Turns,
+    /// The same for texts whose forms are known, or that have none. They take no time, and wait for no form.
+    beginners: Turns,
     /// The most tokens of an answer.
     most: usize,
     /// Whether tenants share what is kept of prompts and forms.
@@ -74,7 +77,9 @@ impl Writer {
     pub(crate) fn new(engine: Arc<Engine>, drafts: Box<dyn Drafts>, options: &Options) -> Self {
         let service = Service::start(&engine, options.capacity);
         let (most, share_caches) = (options.max_tokens, options.share_caches);
-        let planners = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
+        // One more than there are processors, for tenants that have none.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+        let (planners, beginners) = (Turns::new(threads), Turns::new(threads));
         Self {
             engine,
             service,
@@ -82,6 +87,7 @@ impl Writer {
             forms: Forms::default(),
             calls: Forms::default(),
             planners,
+            beginners,
             most,
             share_caches,
             // As many wait as are written, so that no place is empty until the next is begun.
@@ -95,22 +101,29 @@ impl Writer {
         if self.share_caches { "".into() } else { tenant.clone() }
     }
 
-    /// Works out for the model what its tools make of a request's prompt and form.
-    pub(crate) async fn settled(self: &Arc<Self>, ask: Ask, tenant: &Arc<str>) -> Result<Ask, Refusal> {
+    /// Works out for the model what its tools make of a request's prompt and form. What the request holds is held as long
+    /// as that takes, also where its client goes away.
+    pub(crate) async fn settled<H: Send + 'static>(
+        self: &Arc<Self>,
+        ask: Ask,
+        tenant: &Arc<str>,
+        held: H,
+    ) -> Result<(Ask, H), Refusal> {
         let (planner, salt) = (self.clone(), self.salt(tenant));
-        self.planned(move || ask.settled(&planner.engine, &planner.calls, &salt)).await?
+        let settle = move || ask.settled(&planner.engine, &planner.calls, &salt).map(|ask| (ask, held));
+        self.planned(tenant, settle).await?
     }
 
-    /// Does what works out a form, when one of the few threads for that is free. Its place is taken until the work ends,
-    /// also where the client has left.
+    /// Does what works out a form for a tenant, when one of the few threads for that is free and it is the tenant's turn.
+    /// Its place is taken until the work ends, also where the client has left.
     pub(crate) async fn planned<T: Send + 'static>(
         &self,
+        tenant: &Arc<str>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        // The semaphore is never closed.
-        let planner = self.planners.clone().acquire_owned().await;
+        let turn = self.planners.take(tenant).await;
         let done = tokio::task::spawn_blocking(move || {
-            let _planner = planner;
+            let _turn = turn;
             work()
         });
         done.await.map_err(|_| Refusal::new(500, "internal_error", "the form could not be worked out"))
@@ -155,6 +168,11 @@ impl Writer {
             }
             (None, None) => Ok(request),
         }
+    }
+
+    /// Whether a form is known, or none is asked for.
+    fn has_form(&self, ask: &Ask, salt: &Arc<str>) -> bool {
+        ask.calls.is_some() || ask.form.as_ref().is_none_or(|form| self.forms.knows(salt, form))
     }
 
     /// The text that has ended so, with what is asked about it.
@@ -202,24 +220,29 @@ impl Beginning {
         let (mut number, mut beginning) = (0, Some(self));
         while let Some(mut this) = beginning.take().filter(|_| number < texts) {
             let writer = this.writer.clone();
-            // Neither semaphore is ever closed.
-            let (_planner, more) = tokio::select! {
+            let turns = if writer.has_form(&this.ask, &this.salt) { &writer.beginners } else { &writer.planners };
+            let (turn, more) = tokio::select! {
                 () = pieces.closed() => return,
                 got = async {
+                    // It is never closed.
                     room.acquire().await.into_iter().for_each(SemaphorePermit::forget);
-                    let planner = writer.planners.acquire().await;
+                    let turn = turns.take(&this.account.tenant).await;
                     let more = room.available_permits().min(Self::AT_ONCE - 1);
                     let more = room.try_acquire_many(more as u32).map_or(0, |permits| {
                         permits.forget();
                         more
                     });
-                    (planner, more)
+                    (turn, more)
                 } => got,
             };
             let some = number..texts.min(number + 1 + more);
             number = some.end;
             // Where it panics, the reader sees an end without a piece.
-            beginning = tokio::task::spawn_blocking(move || this.some(some).then_some(this)).await.ok().flatten();
+            let begun = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                this.some(some).then_some(this)
+            });
+            beginning = begun.await.ok().flatten();
         }
     }
 

@@ -71,7 +71,7 @@ pub(super) async fn detect(
         found.next().unwrap_or(Ok(Value::Null))
     };
     // A form is worked out, and may take its time over each text.
-    let done = if has_form { writer.planned(work).await } else { computed(work).await };
+    let done = if has_form { writer.planned(&caller.tenant, work).await } else { computed(work).await };
     done?.map(Json)
 }
 

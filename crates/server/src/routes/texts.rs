@@ -90,8 +90,12 @@ impl Texts {
         let key = service.key_for(&ask, &caller)?;
         service.check_forms(&ask)?;
         service.check_alpha(&ask)?;
-        let (place, bytes) = (service.place(&caller.tenant)?, service.answer_bytes(&ask, &caller.tenant)?);
-        let ask = Arc::new(if ask.is_open() { service.writer.settled(ask, &caller.tenant).await? } else { ask });
+        let held = (service.place(&caller.tenant)?, service.answer_bytes(&ask, &caller.tenant)?);
+        let (ask, held) = match ask.is_open() {
+            true => service.writer.settled(ask, &caller.tenant, held).await?,
+            false => (ask, held),
+        };
+        let ask = Arc::new(ask);
         if service.must_count(&ask) {
             let (service, ask) = (service.clone(), ask.clone());
             computed(move || service.check_prompts(&ask)).await??;
@@ -105,7 +109,7 @@ impl Texts {
             open: ask.texts(),
             usage: Usage::default(),
             clock: service.metrics.clock(),
-            _held: (place, bytes),
+            _held: held,
             service,
             ask,
             key,
