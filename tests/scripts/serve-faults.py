@@ -88,7 +88,7 @@ class Server:
 async def send(server, path, body, headers=()):
     reader, writer = await asyncio.open_connection(server.host, server.port, limit=1 << 24)
     body = body if isinstance(body, bytes) else json.dumps(body).encode()
-    head = [f"POST {path} HTTP/1.1", "Host: here", "Connection: close", f"Content-Length: {len(body)}", *headers]
+    head = [f"POST {path} HTTP/1.1", "Host: localhost", "Connection: close", f"Content-Length: {len(body)}", *headers]
     writer.write("\r\n".join(head).encode() + b"\r\n\r\n" + body)
     await writer.drain()
     return reader, writer

@@ -299,7 +299,9 @@ fn a_service_reads_log_probabilities_within_its_memory() {
     let (mut ended, mut needed) = (0, 0);
     for (number, piece) in pieces {
         let Piece::End(ending) = piece else { continue };
-        let (written, alone) = (ending.written(&requests[number]).unwrap(), requests[number].clone().text().unwrap());
+        let alone = requests[number].clone().text().unwrap();
+        // Nothing is read at the end that was not read before it.
+        let written = if number % 2 == 0 { ending.at_once() } else { ending.written(&requests[number]).unwrap() };
         assert_eq!((&written.tokens, written.stop), (&alone.tokens, alone.stop), "text {number}");
         assert!(written.logprobs.is_some() && written.logprobs == alone.logprobs, "text {number}");
         (ended, needed) = (ended + 1, needed + 2 * (written.tokens.len() - 1));

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use verdigris::logits::TokenId;
 use verdigris::schedule::{Account, Handle, Statistics};
-use verdigris::{Ending, Engine, Error, Key, Request, Service, Written};
+use verdigris::{Ending, Engine, Error, Key, Request, Service};
 
 use crate::calls;
 use crate::forms::Forms;
@@ -173,13 +173,6 @@ impl Writer {
     /// Whether a form is known, or none is asked for.
     fn has_form(&self, ask: &Ask, salt: &Arc<str>) -> bool {
         ask.calls.is_some() || ask.form.as_ref().is_none_or(|form| self.forms.knows(salt, form))
-    }
-
-    /// The text that has ended so, with what is asked about it.
-    pub(crate) fn written(&self, ask: &Ask, number: usize, ending: Ending) -> Result<Written, Refusal> {
-        // The text knows its prompt.
-        let request = ask.request(&self.engine, number, "", None, self.most);
-        ending.written(&request).map_err(|error| ask.refusal(error))
     }
 
     /// How many texts of one answer are begun and not yet read to their ends.

@@ -9,6 +9,7 @@ use verdigris_schedule::{Ask, Ended};
 
 use crate::error::Error;
 use crate::request::logprobs::{LogprobsReader, ReadLogprobs};
+use crate::request::reread::add_form;
 use crate::request::steering::TextModel;
 use crate::request::text::Text;
 use crate::request::{Request, Written};
@@ -106,11 +107,22 @@ impl Begun {
 impl AtEnd {
     /// The text with what its request, which has this form, asks about it.
     pub(super) fn told(mut self, request: &Request<'_>, form: Option<&Constraint>) -> Result<Written, Error> {
-        let Law { prompt, target, model, logprobs } = &self.law;
-        // A text that was ended from outside was not read once more.
-        let all = logprobs.as_ref().map(ReadLogprobs::take);
-        self.written.logprobs = all.filter(|all| all.len() == self.written.tokens.len());
+        self.take_logprobs();
+        let Law { prompt, target, model, .. } = &self.law;
         request.reread(model, target, prompt, form, &mut self.written)?;
         Ok(self.written)
+    }
+
+    /// The text with what is known of it without another reading.
+    pub(super) fn as_it_is(mut self, form: Option<&Constraint>) -> Written {
+        self.take_logprobs();
+        add_form(&self.law.prompt, form, &mut self.written);
+        self.written
+    }
+
+    /// Takes what was read of the rows. A text that was ended from outside was not read once more.
+    fn take_logprobs(&mut self) {
+        let all = self.law.logprobs.as_ref().map(ReadLogprobs::take);
+        self.written.logprobs = all.filter(|all| all.len() == self.written.tokens.len());
     }
 }

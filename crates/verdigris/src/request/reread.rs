@@ -36,6 +36,19 @@ pub(super) fn each_row(
     Ok(())
 }
 
+/// Adds to a text whether it has its form.
+pub(super) fn add_form(prompt: &[TokenId], form: Option<&Constraint>, written: &mut Written) {
+    written.complete = form.map(|form| {
+        let machine = form.machine();
+        written.stop == Some(Stop::End) || machine.accepts(machine.next(machine.start(), written.text.as_bytes()))
+    });
+    let used_up = matches!(written.stop, Some(Stop::Length | Stop::Context)) && written.complete == Some(true);
+    // All tokens that there were are used, so these are as many as there was room for.
+    written.closed =
+        used_up && form.is_some_and(|form| form.within(written.tokens.len()).ran_out_of_room(prompt, &written.tokens));
+    written.form = form.cloned();
+}
+
 impl Request<'_> {
     /// Adds to a text whether it has its form, and what is asked about its tokens.
     pub(super) fn reread(
@@ -46,15 +59,7 @@ impl Request<'_> {
         form: Option<&Constraint>,
         written: &mut Written,
     ) -> Result<(), Error> {
-        written.complete = form.map(|form| {
-            let machine = form.machine();
-            written.stop == Some(Stop::End) || machine.accepts(machine.next(machine.start(), written.text.as_bytes()))
-        });
-        let used_up = matches!(written.stop, Some(Stop::Length | Stop::Context)) && written.complete == Some(true);
-        // All tokens that there were are used, so these are as many as there was room for.
-        written.closed = used_up
-            && form.is_some_and(|form| form.within(written.tokens.len()).ran_out_of_room(prompt, &written.tokens));
-        written.form = form.cloned();
+        add_form(prompt, form, written);
         model.add_divergence(prompt, written)?;
         let asks_logprobs = self.logprobs.is_some() && written.logprobs.is_none();
         if !asks_logprobs && !self.explain {

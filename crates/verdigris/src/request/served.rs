@@ -136,4 +136,10 @@ impl Ending {
     pub fn written(self, request: &Request<'_>) -> Result<Written, Error> {
         self.text.told(request, self.form.as_ref())
     }
+
+    /// The text without what takes another reading of it by the model: how far steering has moved it, and what
+    /// [explains](Request::explain) its tokens. Log-probabilities that were asked for were read before its end.
+    pub fn at_once(self) -> Written {
+        self.text.as_it_is(self.form.as_ref())
+    }
 }
