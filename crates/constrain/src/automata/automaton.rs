@@ -22,7 +22,7 @@ const NONE: u32 = u32::MAX;
 ///
 /// States that cannot be reached, or from which no text can be completed, do not exist: where there is a
 /// transition, there is a text that goes on so and is accepted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Automaton {
     classes: [u8; 256],
     transitions: Transitions,
@@ -34,7 +34,7 @@ pub(crate) struct Automaton {
 }
 
 /// The states after each state.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Transitions {
     /// By (state, class of byte).
     Dense { stride: usize, next: Vec<u32> },

@@ -19,6 +19,8 @@ pub(crate) struct ObjectShape {
     pub(crate) properties: Vec<Property>,
     /// Each kind of other name.
     pub(crate) others: Vec<OtherNames>,
+    /// Sets of properties that may not all be there.
+    pub(crate) never: Vec<Vec<u32>>,
     /// Demands that some property must meet, whichever it is; a bit each.
     pub(crate) some: u32,
     /// How many properties there must be, where those that are required are fewer.
@@ -99,7 +101,14 @@ impl ObjectShape {
     }
 
     pub(super) fn follows_presence(&self) -> bool {
-        self.properties.iter().any(|property| !property.implies.is_empty())
+        !self.never.is_empty() || self.properties.iter().any(|property| !property.implies.is_empty())
+    }
+
+    /// Whether no set that may not be there as a whole is there with what is missing. The properties that are there,
+    /// with all that they imply, are the fewest that can be there in the end: if these fit, some ending does.
+    pub(super) fn fits(&self, present: &[u64], missing: &[u32]) -> bool {
+        let there = |number: &u32| has(present, *number) || missing.contains(number);
+        !self.never.iter().any(|names| names.iter().all(there))
     }
 
     /// The bytes of a property: its name, the colon and its value.

@@ -54,7 +54,7 @@ impl ObjectShape {
         let missing = self.missing(passed, present);
         let mut bytes =
             sum(missing.iter().map(|&number| self.bytes(number, rule).saturating_add(self.punctuation.width)));
-        if bytes == NO_END || missing.iter().any(|&number| has(passed, number)) {
+        if bytes == NO_END || missing.iter().any(|&number| has(passed, number)) || !self.fits(present, &missing) {
             return None;
         }
         if at.met != self.some {

@@ -124,6 +124,8 @@ pub(crate) struct Objects {
     pub(crate) most: Option<u64>,
     /// If the first is there, the second must be.
     pub(crate) implies: Vec<(String, String)>,
+    /// Of each of these sets of names, not all may be there.
+    pub(crate) never: Vec<Vec<String>>,
     /// What all names must obey as strings.
     pub(crate) names: Key,
     /// Properties of which there must be one.
@@ -223,6 +225,7 @@ impl Flat {
             + objects.properties.len()
             + objects.required.len()
             + objects.implies.len()
+            + objects.never.len()
             + objects.some.len()
             + objects.names.len()
             + objects.evaluated.len();
@@ -470,6 +473,7 @@ impl Objects {
             && all_among(&other.required, &self.required, PartialEq::eq)
             && all_among(&other.properties, &self.properties, Rc::ptr_eq)
             && all_among(&other.implies, &self.implies, PartialEq::eq)
+            && all_among(&other.never, &self.never, PartialEq::eq)
             && all_among(&other.names, &self.names, PartialEq::eq)
             && all_among(&other.some, &self.some, SomeProperty::is)
     }
@@ -485,7 +489,12 @@ impl Objects {
         self.required.extend(new);
         self.least = self.least.max(other.least);
         self.most = least_of(self.most, other.most);
-        self.implies.extend(other.implies.iter().cloned());
+        let new = |implied: &&(String, String)| !self.implies.contains(implied);
+        let implies: Vec<_> = other.implies.iter().filter(new).cloned().collect();
+        self.implies.extend(implies);
+        let new = |names: &&Vec<String>| !self.never.contains(names);
+        let never: Vec<_> = other.never.iter().filter(new).cloned().collect();
+        self.never.extend(never);
         self.names.extend(&other.names);
         self.names.sort_unstable();
         self.names.dedup();

@@ -2,6 +2,9 @@
 //!
 //! A format that is not known here says nothing, as the specification has it (2020-12, validation, section 7.2.3).
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use crate::automata::automaton::Automaton;
 use crate::automata::budget::Budget;
 use crate::automata::dfa::Dfa;
@@ -169,8 +172,10 @@ pub(crate) fn of_strings(format: &str) -> Option<impl FnOnce() -> Automaton + us
         let dfa = Dfa::new(expression).expect("formats are regular expressions");
         dfa.automaton().expect("every format has texts")
     };
-    let is_email = format == "email";
-    Some(move || {
+    let format = format.to_owned();
+    // Some take long to make, and there are few of them.
+    static KNOWN: Mutex<BTreeMap<String, Automaton>> = Mutex::new(BTreeMap::new());
+    let make = move |is_email: bool| {
         let all = automaton(&expression);
         if !is_email {
             return all;
@@ -191,6 +196,10 @@ pub(crate) fn of_strings(format: &str) -> Option<impl FnOnce() -> Automaton + us
         );
         let short = short.expect("it is small");
         Automaton::all_of(&Budget::without_end(), &[(&all, true), (&short, true)]).expect("short addresses are there")
+    };
+    Some(move || {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(format).or_insert_with_key(|format| make(format == "email")).clone()
     })
 }
 

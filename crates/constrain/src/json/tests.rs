@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::fault::BadSchema;
-use super::style::{Escapes, NumberForms, Style, Whitespace};
+use super::style::{Escapes, NumberForms, Order, Style, Whitespace};
 use crate::{Grammar, Machine, TokenIndex};
 use std::sync::{Arc, LazyLock};
 use verdigris_text::Tokenizer;
@@ -353,6 +353,90 @@ fn names_without_a_value_cannot_come() {
         &["{\"a 1\":3}", "{\"12\":true}", "{\"X\":\"a\",\"b\":null}", "{}"],
         &["{\"12\":1}", "{\"X\":true}", "{\"X12\":true}", "{\"X12\":\"a\"}"],
     );
+}
+
+/// Whether a property must be there is decided among those that are there, in either order.
+#[test]
+fn conditions_on_presence_are_exact() {
+    let names = ["a", "b", "c", "d"];
+    // All sets of these names, as objects, in two orders.
+    let texts = || {
+        (0..16u32).flat_map(|set| {
+            let there: Vec<&str> = (0..4).filter(|i| set >> i & 1 == 1).map(|i| names[i]).collect();
+            let text = |there: Vec<&str>| {
+                let properties: Vec<String> = there.iter().map(|name| format!("\"{name}\":1")).collect();
+                format!("{{{}}}", properties.join(","))
+            };
+            [(set, text(there.clone()), true), (set, text(there.iter().rev().copied().collect()), false)]
+        })
+    };
+    let has = |set: u32, name: usize| set >> name & 1 == 1;
+    type Judge = fn(u32, &dyn Fn(u32, usize) -> bool) -> bool;
+    let cases: [(Value, Judge); 6] = [
+        (json!({"dependencies": {"a": {"required": ["b"]}, "b": {"required": ["c", "d"]}}}), |set, has| {
+            (!has(set, 0) || has(set, 1)) && (!has(set, 1) || has(set, 2) && has(set, 3))
+        }),
+        (json!({"dependencies": {"a": {"required": ["b"]}, "c": {"not": {"required": ["b", "d"]}}}}), |set, has| {
+            (!has(set, 0) || has(set, 1)) && !(has(set, 1) && has(set, 2) && has(set, 3))
+        }),
+        (
+            json!({"dependentSchemas": {"a": {"not": {"required": ["a"]}}, "b": {"not": {"required": ["c"]}}}}),
+            |set, has| !has(set, 0) && !(has(set, 1) && has(set, 2)),
+        ),
+        (json!({"dependentSchemas": {"a": false, "b": {"required": ["c"], "type": "object"}}}), |set, has| {
+            !has(set, 0) && (!has(set, 1) || has(set, 2))
+        }),
+        (json!({"minProperties": 2, "dependentRequired": {"a": ["b", "c"]}}), |set, has| {
+            set.count_ones() >= 2 && (!has(set, 0) || has(set, 1) && has(set, 2))
+        }),
+        (
+            json!({"maxProperties": 2, "dependentSchemas": {"a": {"required": ["b"]}, "b": {"not": {"required": ["d"]}}}}),
+            |set, has| set.count_ones() <= 2 && (!has(set, 0) || has(set, 1)) && !(has(set, 1) && has(set, 3)),
+        ),
+    ];
+    for (schema, judge) in cases {
+        let mut whole = schema.clone();
+        whole["type"] = json!("object");
+        whole["properties"] = names.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
+        for order in [Order::Any, Order::Schema] {
+            let style = Style { order, ..Style::default() };
+            let machine = with(&whole, style);
+            for (set, text, in_order) in texts() {
+                let wanted = judge(set, &has) && (in_order || order == Order::Any || set.count_ones() < 2);
+                assert_eq!(accepts(&machine, &text), wanted, "{whole} {text}");
+                // Where a text can go on, it has an ending.
+                for end in 0..text.len() {
+                    let state = machine.next(machine.start(), &text.as_bytes()[..end]);
+                    if machine.goes_on(state) {
+                        let mut full = text.as_bytes()[..end].to_vec();
+                        full.extend(machine.completion(state).unwrap_or_else(|| panic!("{whole} {text} {end}")));
+                        let there: Value = serde_json::from_slice(&full).unwrap();
+                        let set = (0..4).filter(|i| there.get(names[*i]).is_some()).map(|i| 1 << i).sum();
+                        if there.as_object().unwrap().keys().all(|key| names.contains(&key.as_str())) {
+                            assert!(judge(set, &has), "{whole} {there}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Nested objects with conditions on presence take as many states as without.
+#[test]
+fn conditions_on_presence_do_not_multiply() {
+    let of = |n: usize| {
+        let depends: Value = (0..n).map(|i| (format!("p{i}"), json!({"required": [format!("m{i}")]}))).collect();
+        let names = json!({"properties": {"additionalProperties": {"$ref": "#"}}});
+        let style = Style { order: Order::Any, ..Style::default() };
+        let machine = with(&json!({"dependencies": depends, "properties": names}), style);
+        let text = br#"{"properties":{"a":{"p0":1,"properties":{"b":{"p1":2,"properties":{"c":{"p2":3"#;
+        let state = machine.next(machine.start(), text);
+        assert!(machine.goes_on(state) && !machine.mask(state).tokens.is_empty());
+        machine.states_memory()
+    };
+    let (few, many) = (of(3), of(9));
+    assert!(many < 4 * few && many < 4 << 20, "{few} and {many} bytes");
 }
 
 #[test]

@@ -109,7 +109,8 @@ impl<'a> Compiler<'a> {
             let path = key.first().map_or("#".to_owned(), |&demand| self.schemas.path(demand).to_owned());
             self.grammar.set_path(&path);
             let mut ways = Vec::new();
-            for flat in self.schemas.ways(&key)?.iter() {
+            let flats = self.schemas.ways(&key)?;
+            for flat in self.schemas.by_presence(&flats, &path)?.iter() {
                 match flat.objects.some[..] {
                     [] => self.flat(flat, &path, &mut ways)?,
                     _ => {

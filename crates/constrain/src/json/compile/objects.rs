@@ -33,6 +33,7 @@ impl Compiler<'_> {
             _ => Vec::new(),
         });
         let implied = objects.implies.iter().flat_map(|(a, b)| [a.clone(), b.clone()]);
+        let implied = implied.chain(objects.never.iter().flatten().cloned());
         let given = objects.properties.iter().flat_map(|properties| named(properties));
         for name in given.chain(objects.required.iter().cloned()).chain(implied).chain(of_some) {
             if !known.contains_key(&name) {
@@ -103,9 +104,6 @@ impl Compiler<'_> {
         let least = if objects.least <= certain as u64 { 0 } else { bound(objects.least) };
         let lengths_matter = least > 0 || !some.is_empty();
         let lengths = if lengths_matter { table.shortest_others(kinds.len()) } else { vec![0; kinds.len()] };
-        if least > 0 && !objects.implies.is_empty() {
-            return bad(path, "\"minProperties\" beside \"dependentRequired\" is not supported");
-        }
         if closed && least as usize > names.len() {
             self.narrower.get_or_insert_with(|| format!("objects are closed, and {path} names too few properties"));
         }
@@ -125,6 +123,7 @@ impl Compiler<'_> {
             table,
             properties,
             others,
+            never: objects.never.iter().map(|names| names.iter().map(|name| known[name]).collect()).collect(),
             some: (1 << some.len()) - 1,
             least,
             most: objects.most.map(bound),
@@ -184,14 +183,11 @@ impl Compiler<'_> {
         if objects.some.len() > MAX_SOME {
             return bad(path, format!("more than {MAX_SOME} demands that some property must meet are not supported"));
         }
-        if objects.least.max(1) > objects.required.len().max(1) as u64
-            || objects.most.is_some()
-            || !objects.implies.is_empty()
-        {
+        if objects.least.max(1) > objects.required.len().max(1) as u64 || objects.most.is_some() {
             return bad(
                 path,
-                "\"minProperties\", \"maxProperties\" or \"dependentRequired\" where \"additionalProperties\" and \
-             its kind must not hold is not supported",
+                "\"minProperties\" or \"maxProperties\" where \"additionalProperties\" and its kind must not hold is \
+                 not supported",
             );
         }
         let mut all = Vec::new();

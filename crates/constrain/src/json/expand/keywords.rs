@@ -5,6 +5,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::assertion::{Asked, Assertion};
+use super::presence;
 use super::ways::{MAX_KEPT, item_is, some_property, without};
 use super::{ContentOf, NOTHING, Schemas, normal};
 use crate::json::fault::{Result, bad, below, check};
@@ -288,13 +289,18 @@ impl<'a> Schemas<'a> {
                     all.push(Assertion::Plain { holds: vec![holds], broken: Ok(broken) });
                 } else {
                     let demand = self.demand(value, &path);
-                    let mut holds = vec![without(name)];
-                    holds[0].types = Types::ALL;
                     let mut there = Flat::of(Types::OBJECT);
                     there.objects.required = vec![name.clone()];
-                    for flat in self.ways(&demand)?.iter() {
-                        holds.extend(there.and(flat));
-                    }
+                    let ways = self.ways(&demand)?;
+                    let holds = match presence::depending(name, &ways) {
+                        Some(one) => vec![one],
+                        None => {
+                            let mut holds = vec![without(name)];
+                            holds[0].types = Types::ALL;
+                            holds.extend(ways.iter().filter_map(|flat| there.and(flat)));
+                            holds
+                        }
+                    };
                     let broken = match asked {
                         Asked::Obeyed => Vec::new(),
                         _ => self.some_broken(&demand, &path)?,

@@ -6,6 +6,7 @@
 mod apart;
 mod assertion;
 mod keywords;
+mod presence;
 mod values;
 mod ways;
 
