@@ -196,3 +196,54 @@ fn answers_are_guided() {
     assert_eq!(guided[&1]["tokens"], alone(&classes)["tokens"]);
     assert_ne!(guided[&1]["tokens"], alone(&["--seed", "5"])["tokens"]);
 }
+
+/// Prompts are read more than once, which a pipe cannot be.
+#[cfg(unix)]
+#[test]
+fn prompts_from_a_pipe_are_refused() {
+    let folder = Folder::new();
+    ask(&folder, 2);
+    let mut command = folder.command(&["batch", "/dev/stdin", "out.jsonl", "--model", TALE_SMALL]);
+    let mut cat = std::process::Command::new("cat");
+    let mut cat = cat.arg(folder.path("in.jsonl")).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    command.stdin(cat.stdout.take().unwrap());
+    let run = Folder::finish(command);
+    cat.wait().unwrap();
+    run.fails("it is a pipe or a device, and prompts are read more than once: write them into a file first");
+    assert!(!folder.path("out.jsonl").exists());
+}
+
+/// An answer is one to its prompt, by one model and with the same options, and no other is continued.
+#[test]
+fn answers_of_another_command_are_not_continued() {
+    let folder = Folder::new();
+    let prompts = |lines: &[&str]| {
+        let lines: String = lines.iter().map(|prompt| format!("{}\n", json!({"prompt": prompt}))).collect();
+        folder.write("in.jsonl", &lines);
+    };
+    prompts(&["The captain", "The ship"]);
+    let seed = ["--seed", "5"];
+    assert_eq!(folder.run(&[&BATCH[..], &seed].concat()).status, 0);
+    let before = fs::read_to_string(folder.path("out.jsonl")).unwrap();
+    // A line before the others, without ids that would tell; another model; another option.
+    prompts(&["A new one", "The captain", "The ship"]);
+    let another = "line 1 was another prompt, or had another model or other options";
+    folder.run(&[&BATCH[..], &seed].concat()).fails(another);
+    prompts(&["The captain", "The ship", "A new one"]);
+    let model = ["batch", "in.jsonl", "out.jsonl", "--model", "tale", "--max-tokens", "12", "--quiet"];
+    folder.run(&[&model[..], &seed].concat()).fails(another);
+    folder.run(&[&BATCH[..], &seed, &["--temperature", "0"]].concat()).fails(another);
+    assert_eq!(fs::read_to_string(folder.path("out.jsonl")).unwrap(), before, "nothing was lost or added");
+    // The same command answers what is new.
+    assert_eq!(folder.run(&[&BATCH[..], &seed].concat()).status, 0);
+    assert_eq!(answers(&folder).len(), 3);
+    // Answers without a digest, as older versions wrote them, are continued by their lines alone.
+    let without: String = before.lines().fold(String::new(), |all, line| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        line.as_object_mut().unwrap().shift_remove("digest").unwrap();
+        all + &line.to_string() + "\n"
+    });
+    folder.write("out.jsonl", &without);
+    assert_eq!(folder.run(&[&BATCH[..], &seed].concat()).status, 0);
+    assert_eq!(answers(&folder).len(), 3);
+}

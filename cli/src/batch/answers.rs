@@ -21,6 +21,7 @@ struct Line<'a> {
     format: &'static str,
     line: usize,
     id: &'a Value,
+    digest: &'a str,
     #[serde(flatten)]
     what: What<'a>,
 }
@@ -46,6 +47,8 @@ struct There {
     line: usize,
     #[serde(default)]
     id: Value,
+    /// Of the prompt and the options; files of older versions have none.
+    digest: Option<String>,
     /// Of a text, by what it was marked.
     key_id: Option<String>,
     seed: Option<u64>,
@@ -116,6 +119,12 @@ impl Answers {
         }
     }
 
+    /// Whether the answer to a prompt is one to another line, or by another model or with other options.
+    pub(super) fn is_to_another(&self, asked: &Asked) -> bool {
+        let digest = self.there.get(&asked.line).and_then(|there| there.digest.as_ref());
+        digest.is_some_and(|digest| *digest != asked.digest)
+    }
+
     /// Refuses to go on beside answers that were marked by another key, or by none where there is one now; and those of
     /// other seeds, where the seed of the first line is told.
     pub(super) fn are_of(&self, key_id: Option<&str>, first_seed: Option<u64>) -> Result<(), Failure> {
@@ -165,7 +174,7 @@ impl Answers {
 
     /// A line in one call, so that it is there whole or cut at the end of the file.
     fn put(&mut self, asked: &Asked, what: What<'_>) -> Result<(), Failure> {
-        let line = Line { format: FORMAT, line: asked.line, id: &asked.id, what };
+        let line = Line { format: FORMAT, line: asked.line, id: &asked.id, digest: &asked.digest, what };
         let mut line = serde_json::to_vec(&line).expect("an answer serialises");
         line.push(b'\n');
         self.file.write_all(&line).map_err(|source| Failure::Write { path: self.path.clone(), source })

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use sha2::{Digest, Sha256};
 use verdigris::{Event, Key, Prompt, Request, Written};
 
 use crate::error::Failure;
@@ -106,9 +107,10 @@ impl Batch {
         // That it is none of the files that are read here.
         let inputs: Vec<_> = [&*self.prompts].into_iter().chain(self.asked.key_file()).collect();
         OutputFile::new(&self.answers, true, &inputs)?;
+        let begun = self.digest();
         // All lines are looked at before anything is computed.
         let (mut asked, mut converse) = (0, false);
-        for line in Prompts::open(&self.prompts, &self.asked)? {
+        for line in Prompts::open(&self.prompts, &self.asked, &begun)? {
             converse |= matches!(line?.prompt, Prompt::Chat(_));
             asked += 1;
         }
@@ -125,11 +127,13 @@ impl Batch {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let mut open = BTreeSet::new();
-        for line in Prompts::open(&self.prompts, &self.asked)? {
+        let (mut open, mut changed) = (BTreeSet::new(), None);
+        for line in Prompts::open(&self.prompts, &self.asked, &begun)? {
             let line = line?;
             if !answers.has(&line)? {
                 open.insert(line.line);
+            } else if answers.is_to_another(&line) {
+                changed = changed.or(Some(line.line));
             }
         }
         if asked - open.len() < answers.len() {
@@ -142,6 +146,11 @@ impl Batch {
         }
         let key = mark.key(engine.reader())?;
         answers.are_of(key.as_ref().map(Key::id), self.asked.seed)?;
+        // Last, for the others say what is different.
+        if let Some(line) = changed {
+            let how = format!("line {line} was another prompt, or had another model or other options");
+            return Err(answers.of_another(&how));
+        }
         let drafter = self.drafts.drafter(&self.engine)?;
         let request = self.asked.apply(engine.request(""), key.as_ref());
         let request = self.member_prompts.apply(request, self.asked.chat, None)?;
@@ -163,10 +172,32 @@ impl Batch {
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), form));
         let (bar, proof, seed) = (self.bar(asked, asked - open.len()), proof.as_ref(), self.asked.seed);
         let mut desk = Desk { seed, proof, answers, count: Count::default(), bar, begun: Instant::now() };
-        let lines = Prompts::open(&self.prompts, &self.asked)?;
+        let lines = Prompts::open(&self.prompts, &self.asked, &begun)?;
         desk.answer(request, lines.filter(|line| line.as_ref().map_or(true, |line| open.contains(&line.line))))?;
         desk.bar.finish_and_clear();
         Ok(self.report(&desk))
+    }
+
+    /// A digest of what answers depend on besides their prompts: the model and the options as they were given, but for
+    /// those that change no answer, and for the seed, which each answer has. Nothing in it is secret: keys are given by
+    /// their files.
+    fn digest(&self) -> Sha256 {
+        const CHANGES_NOTHING: [&str; 3] = ["-q", "--quiet", "--force"];
+        let mut digest = Sha256::new();
+        let mut options = std::env::args_os().skip(2);
+        while let Some(option) = options.next() {
+            let is_file = [&self.prompts, &self.answers].iter().any(|path| path.as_os_str() == option);
+            match option.to_str() {
+                Some("--seed") => _ = options.next(),
+                Some(option) if CHANGES_NOTHING.contains(&option) || option.starts_with("--seed=") => (),
+                _ if is_file => (),
+                _ => {
+                    digest.update(option.len().to_le_bytes());
+                    digest.update(option.as_encoded_bytes());
+                }
+            }
+        }
+        digest
     }
 
     fn bar(&self, prompts: usize, done: usize) -> ProgressBar {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use verdigris::{Message, Prompt};
 
 use crate::error::Failure;
@@ -21,6 +22,8 @@ pub(super) struct Asked {
     /// What names it, `null` without a name.
     pub(super) id: Value,
     pub(super) prompt: Prompt,
+    /// Of the line and the options, so that an answer is known to be one to them.
+    pub(super) digest: String,
 }
 
 #[derive(Deserialize)]
@@ -41,19 +44,26 @@ struct Said {
 pub(super) struct Prompts<'o> {
     path: &'o Path,
     options: &'o RequestOptions,
+    /// The digest of all options that answers depend on.
+    begun: &'o Sha256,
     file: BufReader<File>,
     line: usize,
     bytes: Vec<u8>,
 }
 
 impl<'o> Prompts<'o> {
-    pub(super) fn open(path: &'o Path, options: &'o RequestOptions) -> Result<Self, Failure> {
+    pub(super) fn open(path: &'o Path, options: &'o RequestOptions, begun: &'o Sha256) -> Result<Self, Failure> {
         let open = |source| Failure::Open { path: path.into(), source };
         let file = File::open(path).map_err(open)?;
-        if file.metadata().map_err(open)?.is_dir() {
+        let kind = file.metadata().map_err(open)?;
+        if kind.is_dir() {
             return Err(open(std::io::Error::other("it is a folder")));
         }
-        Ok(Self { path, options, file: BufReader::new(file), line: 0, bytes: Vec::new() })
+        if !kind.is_file() {
+            let why = "it is a pipe or a device, and prompts are read more than once: write them into a file first";
+            return Err(open(std::io::Error::other(why)));
+        }
+        Ok(Self { path, options, begun, file: BufReader::new(file), line: 0, bytes: Vec::new() })
     }
 
     fn fault(&self, what: impl std::fmt::Display) -> Failure {
@@ -87,7 +97,9 @@ impl<'o> Prompts<'o> {
             }
             _ => return Err(self.fault("it needs \"prompt\", a text, or \"messages\", a conversation, and not both")),
         };
-        Ok(Some(Asked { line: self.line, id, prompt }))
+        let digest = self.begun.clone().chain_update(self.bytes.trim_ascii()).finalize();
+        let digest = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Some(Asked { line: self.line, id, prompt, digest }))
     }
 }
 

@@ -501,7 +501,7 @@ impl Generate {
         let why = match (&first.stop_string, first.stop) {
             (Some(stop), _) => format!("the stop string {stop:?} came first; choose another --stop"),
             (None, Some(Stop::Context)) => "the model's context is full; shorten the prompt".into(),
-            _ => format!("{} tokens do not suffice; raise --max-tokens", self.asked.max_tokens),
+            _ => format!("no ending within {} tokens was found; raise --max-tokens", self.asked.max_tokens),
         };
         let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
         let how = match first.closed {

@@ -272,7 +272,7 @@ fn text_without_end(constraint: &Constraint, tokens: u64) -> (u64, usize) {
 
 #[test]
 fn a_text_without_end_has_a_bound() {
-    const BYTES: usize = 2 << 20;
+    const BYTES: usize = 4 << 20;
     let constraint = |schema| {
         let constraint = Constraint::json_schema(&LEXICON, &schema, Style::default()).unwrap();
         constraint.with_memory(BYTES / 4).with_text_memory(BYTES)
@@ -283,7 +283,7 @@ fn a_text_without_end_has_a_bound() {
     assert!((100..5000).contains(&tokens) && (BYTES..BYTES + BYTES / 8).contains(&bytes), "{tokens}: {bytes}");
     let fault = different.fault().expect("it says why");
     assert_eq!(fault, OverBudget::Memory { path: "#".into(), most: BYTES });
-    assert!(fault.to_string().contains("more than 2 MiB") && fault.to_string().contains("maxItems"), "{fault}");
+    assert!(fault.to_string().contains("more than 4 MiB") && fault.to_string().contains("maxItems"), "{fault}");
     // The next text has a machine of its own.
     assert!(!different.cursor(&[]).mask().tokens.is_empty());
     // Where it does not, states come again.

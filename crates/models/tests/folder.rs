@@ -166,3 +166,36 @@ fn chat_templates_are_found() {
     let error = model.load(&Device::Cpu).err().unwrap().to_string();
     assert!(error.contains("generation_config.json"), "{error}");
 }
+
+/// A file whose output matrix differs from the embedding has one of its own, whatever its configuration says; one that
+/// has the same twice has not.
+#[test]
+fn an_output_matrix_that_differs_is_used() {
+    let bytes = fs::read(fixture("model.safetensors")).unwrap();
+    let stored = SafeTensors::deserialize(&bytes).unwrap();
+    let embedding = stored.tensor("model.embed_tokens.weight").unwrap();
+    let mut turned = embedding.data().to_vec();
+    turned.reverse();
+    // Each number keeps its bytes in order.
+    turned.chunks_exact_mut(2).for_each(|number| number.reverse());
+    let rows = |head: Option<&[u8]>, is_tied: bool| {
+        let folder = copy();
+        edit(&folder, "config.json", |config| {
+            let mut config: serde_json::Value = serde_json::from_str(&config).unwrap();
+            config["tie_word_embeddings"] = is_tied.into();
+            config.to_string()
+        });
+        let head = head.map(|data| TensorView::new(embedding.dtype(), embedding.shape().to_vec(), data).unwrap());
+        let all = stored.tensors().into_iter().chain(head.map(|head| ("lm_head.weight".to_owned(), head)));
+        safetensors::serialize_to_file(all, None, &folder.path().join("model.safetensors")).unwrap();
+        let model = ModelFolder::at(folder.path()).model(&Device::Cpu).unwrap();
+        let mut rows = Rows::default();
+        model.begin(8).unwrap().forward(&Batch::chain(&[5, 6, 7], Wanted::Last), &mut rows).unwrap();
+        rows.last().to_vec()
+    };
+    let tied = rows(None, true);
+    assert_eq!(rows(Some(embedding.data()), true), tied);
+    let own = rows(Some(&turned), false);
+    assert_ne!(own, tied);
+    assert_eq!(rows(Some(&turned), true), own);
+}

@@ -6,6 +6,7 @@ use std::panic::catch_unwind;
 
 use serde::Deserialize;
 use serde_json::Value;
+use tokenizers::ModelWrapper;
 use verdigris_logits::TokenId;
 
 use crate::chunks::{Chunks, ReadError};
@@ -51,6 +52,14 @@ impl Tokenizer {
         let mut inner = catch_unwind(|| tokenizers::Tokenizer::from_bytes(json))
             .map_err(|_| TokenizerError::Panic)?
             .map_err(TokenizerError::Library)?;
+        // Merges that are left out by chance are for training: a text would have other tokens whenever it is read.
+        if let ModelWrapper::BPE(model) = inner.get_model()
+            && model.dropout.is_some()
+        {
+            let mut model = model.clone();
+            model.dropout = None;
+            inner.with_model(model);
+        }
         // Text is text: `<|endoftext|>` written by somebody must not become the control token.
         inner.set_encode_special_tokens(true);
         inner.with_padding(None);
@@ -218,6 +227,19 @@ mod tests {
         let mut stream = TextStream::new(&tokenizer);
         let streamed: String = tokens.iter().map(|&token| stream.push(token).to_owned()).collect();
         assert_eq!(streamed + stream.finish(), text);
+    }
+
+    /// Merges that are left out by chance are for training.
+    #[test]
+    fn a_text_has_the_same_tokens_whenever_it_is_read() {
+        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+        let mut file: Value = serde_json::from_slice(json).unwrap();
+        file["model"]["dropout"] = 0.9.into();
+        let dropping = Tokenizer::from_json(file.to_string().as_bytes()).unwrap();
+        let text = "The captain stood at the window, and the ship lay in the harbour.";
+        for _ in 0..20 {
+            assert_eq!(dropping.encode(text).unwrap(), tale().encode(text).unwrap());
+        }
     }
 
     #[test]

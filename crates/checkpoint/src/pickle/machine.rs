@@ -1,11 +1,15 @@
 //! The instructions of a pickle, protocols 2 to 5.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::refused::is_refused;
 use super::stack::Stack;
 use super::stream::Stream;
 use super::{Instance, Limits, Object, Pickle, PickleError, Result, Value};
+
+/// The longest name of a module or a class.
+const LONGEST_NAME: usize = 1 << 10;
 
 /// Runs a pickle to its end.
 pub(super) fn run(bytes: &[u8], limits: &Limits) -> Result<Pickle> {
@@ -230,14 +234,17 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn name(&self, value: Value) -> Result<Box<str>> {
+    fn name(&self, value: Value) -> Result<Arc<str>> {
         match self.object(value) {
+            Some(Object::Text(text)) if text.len() > LONGEST_NAME => {
+                Err(PickleError::TooLarge(format!("the name of a class of more than {LONGEST_NAME} bytes")))
+            }
             Some(Object::Text(text)) => Ok(text.clone()),
             _ => self.damaged("the name of a class is no string"),
         }
     }
 
-    fn global(&mut self, module: Box<str>, name: Box<str>) -> Result<()> {
+    fn global(&mut self, module: Arc<str>, name: Arc<str>) -> Result<()> {
         if is_refused(&module, &name) {
             return Err(PickleError::Dangerous { name: format!("{module}.{name}") });
         }
@@ -310,6 +317,22 @@ mod tests {
         assert_eq!(int(b"\x8b\x08\0\0\0\0\0\0\0\0\0\0\x80."), Value::Int(i64::MIN));
         assert_eq!(int(b"J\xfe\xff\xff\xff."), Value::Int(-2));
         assert_eq!(read(b"\x8a\x09\0\0\0\0\0\0\0\0\x01.").unwrap().root().kind(), "a number");
+    }
+
+    /// An instruction of a few bytes that names a class twice as long as any text would make of a small file a large one.
+    #[test]
+    fn a_name_costs_no_more_than_its_bytes() {
+        let text = |length: usize| [&b"X"[..], &(length as u32).to_le_bytes(), &vec![b'a'; length], b"q\0"].concat();
+        let long = [text(LONGEST_NAME + 1), b"h\0\x93.".to_vec()].concat();
+        fails(&long, "the name of a class of more than 1024 bytes");
+        let many = [text(LONGEST_NAME), b"h\0\x930".repeat(1000), b".".to_vec()].concat();
+        let Pickle { objects, .. } = read(&many).unwrap();
+        let [Object::Text(text), globals @ ..] = &objects[..] else { panic!("a text comes first") };
+        assert_eq!(globals.len(), 1000);
+        for global in globals {
+            let Object::Global { module, name } = global else { panic!("{global:?}") };
+            assert!(Arc::ptr_eq(module, text) && Arc::ptr_eq(name, text), "a name is not copied");
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@
 //! [PEP 307]: https://peps.python.org/pep-0307/
 //! [PEP 3154]: https://peps.python.org/pep-3154/
 
+use std::sync::Arc;
+
 mod machine;
 mod node;
 mod refused;
@@ -42,7 +44,8 @@ pub(crate) enum Value {
 
 #[derive(Debug)]
 pub(crate) enum Object {
-    Text(Box<str>),
+    /// Shared with the classes that it names.
+    Text(Arc<str>),
     /// Bytes, and integers beyond 64 bits: no format that is read here has any that matter.
     Bytes,
     Long,
@@ -51,8 +54,8 @@ pub(crate) enum Object {
     Set(Vec<Value>),
     Dict(Vec<(Value, Value)>),
     Global {
-        module: Box<str>,
-        name: Box<str>,
+        module: Arc<str>,
+        name: Arc<str>,
     },
     Instance(Box<Instance>),
     /// What lies outside of the pickle, by what the file calls it.

@@ -58,24 +58,11 @@ impl Masks {
     /// The tokens that may lead to a value that has come, with the state after each.
     fn tried(&mut self, run: &mut Run, thread: Thread, distinct: &Distinct) -> Vec<(TokenId, u32)> {
         let index = self.index.clone();
-        let (tree, work) = (index.trie().all(), &mut self.work);
         let start = run.join(DEAD, |_, threads| threads.threads.push(thread));
-        let (mut tried, mut wrong) = (Vec::new(), Vec::new());
+        let mut tried = Vec::new();
         if distinct.is_careful(thread.inner) {
             let any = run.as_any_item(thread, distinct);
-            let step = |(state, any), byte, node| {
-                let any = Some(run.next(any, byte)).filter(|&any| any != DEAD && work.take(OUTSIDE))?;
-                let next = run.next(state, byte);
-                if next == DEAD {
-                    wrong.push(node);
-                    return None;
-                }
-                // Where the item has ended, what may follow depends on what it was.
-                let inside = run.threads(next).threads.iter().find(|inside| inside.at == thread.at);
-                inside.is_none_or(|inside| distinct.is_careful(inside.inner)).then_some((next, any))
-            };
-            tree.walk((start, any), step, |token, (state, _)| tried.push((token, state)));
-            tried.extend(wrong.iter().flat_map(|&node| tree.tokens_below(node)).map(|&token| (token, DEAD)));
+            tried = self.tried_from(run, thread, any, |inner| distinct.is_careful(inner));
         }
         // A name that comes again can change what has been written.
         if distinct.has_predecessors() {
@@ -88,11 +75,44 @@ impl Masks {
         tried
     }
 
+    /// The tokens along which a thread stays where a careful look is needed, with the state after each; `any` is where
+    /// the text is if what it differs from is left out.
+    fn tried_from(
+        &mut self,
+        run: &mut Run,
+        thread: Thread,
+        any: u32,
+        is_careful: impl Fn(u32) -> bool,
+    ) -> Vec<(TokenId, u32)> {
+        let index = self.index.clone();
+        let (tree, work) = (index.trie().all(), &mut self.work);
+        let start = run.join(DEAD, |_, threads| threads.threads.push(thread));
+        let (mut tried, mut wrong) = (Vec::new(), Vec::new());
+        let step = |(state, any), byte, node| {
+            let any = Some(run.next(any, byte)).filter(|&any| any != DEAD && work.take(OUTSIDE))?;
+            let next = run.next(state, byte);
+            if next == DEAD {
+                wrong.push(node);
+                return None;
+            }
+            // Where the item has ended, what may follow depends on what it was.
+            let inside = run.threads(next).threads.iter().find(|inside| inside.at == thread.at);
+            inside.is_none_or(|inside| is_careful(inside.inner)).then_some((next, any))
+        };
+        tree.walk((start, any), step, |token, (state, _)| tried.push((token, state)));
+        tried.extend(wrong.iter().flat_map(|&node| tree.tokens_below(node)).map(|&token| (token, DEAD)));
+        tried
+    }
+
     /// As [`Masks::tried`], where no mask is being made; none where the thread is in no such item.
     pub(super) fn tried_anew(&mut self, run: &mut Run, thread: Thread) -> Vec<(TokenId, u32)> {
         self.work = Work::of_a_mask();
         match &*run.grammar.terminal_at(thread.at).clone() {
             Terminal::Distinct(distinct) => self.tried(run, thread, distinct),
+            Terminal::Fresh(fresh) if !fresh.is_apart(thread.inner) => match run.as_any(thread) {
+                Some(any) => self.tried_from(run, thread, any, |inner| !fresh.is_apart(inner)),
+                None => Vec::new(),
+            },
             _ => Vec::new(),
         }
     }

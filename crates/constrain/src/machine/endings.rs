@@ -23,8 +23,12 @@ use crate::vocabulary::trie::Trie;
 const LONGEST: u64 = 1 << 16;
 
 /// How many nodes of the vocabulary a search may look at, where a new state counts for 256 and a byte of an ending for
-/// 32: a fifth of a second, and 20 MB.
+/// 32: a fifth of a second.
 const BUDGET: usize = 1 << 24;
+
+/// How many bytes a search may make of states, of steps inside objects and arrays, and of names and items that are told
+/// apart.
+const MADE: usize = 16 << 20;
 
 /// How many bytes the endings may have together that are counted for one mask, and how many states may be made for it.
 const COUNTED: u64 = 1 << 16;
@@ -274,11 +278,14 @@ impl Endings {
 
     fn search_anew(&mut self, run: &mut Run, trie: &Trie, from: u32, most: u64) -> Option<bool> {
         let longest = trie.max_token_bytes().max(1) as u64;
-        let mut left = BUDGET;
+        let (mut left, before) = (BUDGET, run.bytes());
         // By state: the fewest tokens that lead there, from where, and the last of them.
         let mut reached: HashMap<u32, (u64, u32, TokenId)> = HashMap::from_iter([(from, (0, from, 0))]);
         let mut open = BinaryHeap::from([(Reverse(0), 0u64, from)]);
         while let Some((_, so_far, state)) = open.pop() {
+            if run.bytes() - before > MADE {
+                return None;
+            }
             if reached[&state].0 < so_far {
                 continue;
             }
@@ -293,7 +300,7 @@ impl Endings {
                 }
                 return Some(true);
             }
-            let (walk, ends, all) = walk_states_after(run, trie, state);
+            let (walk, ends, all) = walk_within(run, trie, state, MADE)?;
             left = left.checked_sub(all.len() + 256 * (ends.len() + 1))?;
             for (at, token) in ends {
                 let next = run.state_of(&walk, at);
@@ -328,15 +335,28 @@ fn may_end_within(run: &mut Run, trie: &Trie, state: u32, most: u64) -> bool {
 /// Where the tokens lead that go on from a state: each state once, with the first token that leads there; and all of
 /// them.
 fn walk_states_after(run: &mut Run, trie: &Trie, state: u32) -> WalkStatesAfter {
+    walk_within(run, trie, state, usize::MAX).expect("it may make whatever it needs")
+}
+
+/// As [`walk_states_after`]; `None` where that makes more than so many bytes of states.
+fn walk_within(run: &mut Run, trie: &Trie, state: u32, most: usize) -> Option<WalkStatesAfter> {
+    let before = run.walked_bytes();
     let (walk, start) = run.walk(state);
     let terminal = walk.as_ref().map(|walk| walk.terminal.clone());
     let lazy = terminal.as_deref().and_then(Terminal::lazy);
     lazy.inspect(|lazy| lazy.begin_walk());
     let mut all: Vec<(TokenId, WalkState)> = Vec::new();
-    let step = |at, byte, _| run.step(&walk, at, byte);
+    let mut is_cut = false;
+    let step = |at, byte, _| {
+        is_cut |= run.walked_bytes() - before > most;
+        if is_cut { None } else { run.step(&walk, at, byte) }
+    };
     trie.all().walk(start, step, |token, at| all.push((token, at)));
     if lazy.is_some_and(|lazy| lazy.end_long_walk()) {
         all.clear();
+    }
+    if is_cut {
+        return None;
     }
     let (mut ends, mut seen, mut last) = (Vec::new(), HashSet::new(), None);
     for &(token, at) in &all {
@@ -345,7 +365,7 @@ fn walk_states_after(run: &mut Run, trie: &Trie, state: u32) -> WalkStatesAfter 
         }
         last = Some(at);
     }
-    (walk, ends, all)
+    Some((walk, ends, all))
 }
 
 /// Of a walk: what it went by, the states that it came to, and each token with its state.

@@ -114,8 +114,8 @@ impl Run {
             return number;
         }
         let number = self.states.len() as u32;
-        // The entry, its key and its number.
-        self.bytes += size_of::<Entry>() + 2 * size_of::<ThreadSet>() + size_of_val(&threads.threads[..]);
+        // The entry and its number, with the room that lists and tables keep free; and its threads.
+        self.bytes += 2 * size_of::<Entry>() + 48 + 2 * size_of::<ThreadSet>() + size_of_val(&threads.threads[..]);
         let threads = Arc::new(threads);
         let (first, to_end, to_end_after) = (None, None, None);
         self.states.push(Entry { threads: threads.clone(), next: Vec::new(), first, to_end, to_end_after });
@@ -128,6 +128,11 @@ impl Run {
         // A stack, and its number.
         let stacks = 3 * size_of::<(u32, At)>() * self.stacks.len();
         self.bytes + stacks + self.grammar.bytes()
+    }
+
+    /// The part of [`Run::bytes`] that a walk over a vocabulary can make much of, counted at once.
+    pub(super) fn walked_bytes(&self) -> usize {
+        self.bytes + self.grammar.told_apart_bytes()
     }
 
     /// The threads of a state.
@@ -222,8 +227,10 @@ impl Run {
             }
         }
         let next = self.state(after);
-        self.bytes += size_of::<(u8, u32)>();
-        self.states[state as usize].next.push((byte, next));
+        let known = &mut self.states[state as usize].next;
+        let before = known.capacity();
+        known.push((byte, next));
+        self.bytes += (known.capacity() - before) * size_of::<(u8, u32)>();
         next
     }
 
@@ -354,12 +361,13 @@ impl Run {
     }
 
     /// The state of a text in an item or name that differs from others, as if it were any; after it nothing is known of
-    /// it. `None` where the thread is in none, or in a scalar that may still become one that has come.
+    /// it. `None` where the thread is in none, or in a scalar before which another is not known. Tokens along which it may
+    /// still become one that has come are told apart by [`Masks::tried_anew`](super::masks::Masks::tried_anew).
     pub(super) fn as_any(&mut self, thread: Thread) -> Option<u32> {
         let terminal = self.grammar.terminal_at(thread.at).clone();
         match &*terminal {
             Terminal::Distinct(distinct) => Some(self.as_any_item(thread, distinct)),
-            Terminal::Fresh(fresh) if fresh.is_apart(thread.inner) => {
+            Terminal::Fresh(fresh) if !fresh.is_pending() => {
                 let Step::Name { state, .. } = *self.grammar.step(thread.at) else {
                     unreachable!("items that are different stand at such steps")
                 };

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::{HashMap, HashMapExt};
 
 use super::fresh::Seen;
+use super::made::Made;
 use super::names_so_far::NamesSoFar;
 use super::nested::Nested;
 use super::value::Value;
@@ -39,6 +40,7 @@ pub(crate) struct Distinct {
     /// tokens that hold two items come to that.
     pending: bool,
     states: Mutex<States>,
+    made: Made,
 }
 
 #[derive(Debug)]
@@ -58,6 +60,17 @@ struct Entry {
     rivals: Rivals,
     /// The bytes of an ending that makes it none of them, where that had to be looked for.
     ending: Option<Vec<u8>>,
+}
+
+impl Entry {
+    /// About how many bytes it takes, with the room that a list keeps free.
+    fn bytes(&self) -> usize {
+        let rivals = match &self.rivals {
+            Rivals::All => 0,
+            Rivals::Some(rivals) => size_of_val(&rivals[..]),
+        };
+        2 * size_of::<Self>() + rivals + self.ending.as_ref().map_or(0, Vec::capacity)
+    }
 }
 
 /// Values that have come, by their numbers.
@@ -93,11 +106,11 @@ impl Values {
 
 impl Distinct {
     /// No items where none is left.
-    pub(crate) fn new(rule: u32, values: Arc<Values>, seen: Seen, pending: bool) -> Option<Self> {
+    pub(crate) fn new(rule: u32, values: Arc<Values>, seen: Seen, pending: bool, made: Made) -> Option<Self> {
         let seen_values: Vec<Value> = seen.iter().map(|text| Value::of(text)).collect();
         let states = Mutex::new(States { states: Vec::new(), numbers: HashMap::new() });
         let all = Rivals::Some((0..seen_values.len() as u32).collect());
-        let distinct = Self { rule, values, seen, seen_values, pending, states };
+        let distinct = Self { rule, values, seen, seen_values, pending, states, made };
         let inner = distinct.values.nested.start();
         let ending = distinct.ending(&[], inner, &all, None)?;
         let start = Entry { inner, parent: u32::MAX, byte: 0, rivals: all, ending };
@@ -125,7 +138,9 @@ impl Distinct {
             return known;
         }
         let next = self.entry_after(&states, state, byte);
+        self.made.add(Made::NUMBER);
         let number = next.map(|entry| {
+            self.made.add(entry.bytes());
             states.states.push(entry);
             states.states.len() as u32 - 1
         });

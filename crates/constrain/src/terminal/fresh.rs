@@ -9,6 +9,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::terminal::Terminal;
+use crate::terminal::made::Made;
 
 /// The texts of the items so far, in order.
 pub(crate) type Seen = Arc<Vec<Box<[u8]>>>;
@@ -27,6 +28,7 @@ pub(crate) struct Fresh {
     pending: bool,
     ends: Ends,
     states: Mutex<States>,
+    made: Made,
 }
 
 /// How many bytes follow an item at the least.
@@ -66,10 +68,11 @@ impl Fresh {
         seen: Seen,
         pending: bool,
         ends: Ends,
+        made: Made,
     ) -> Option<Self> {
         let start = Entry { base: terminal.start(), parent: u32::MAX, byte: 0, length: 0 };
         let states = Mutex::new(States { states: vec![start], numbers: HashMap::new(), pending_ends: HashMap::new() });
-        let fresh = Self { kind, base, terminal, seen, pending, ends, states };
+        let fresh = Self { kind, base, terminal, seen, pending, ends, states, made };
         let is_some = fresh.completion(&mut fresh.states(), start.base, &[]).is_some();
         is_some.then_some(fresh)
     }
@@ -99,7 +102,9 @@ impl Fresh {
             text.push(byte);
             self.completion(&mut states, base, &text).is_some()
         });
+        self.made.add(Made::NUMBER);
         let number = next.map(|base| {
+            self.made.add(2 * size_of::<Entry>());
             states.states.push(Entry { base, parent: state, byte, length: length + 1 });
             states.states.len() as u32 - 1
         });
@@ -147,6 +152,11 @@ impl Fresh {
 
     fn has_seen(&self, text: &[u8]) -> bool {
         self.seen.binary_search_by(|seen| (**seen).cmp(text)).is_ok()
+    }
+
+    /// Whether an item before it is not known.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending
     }
 
     /// Whether what has been written can become nothing that has been seen.

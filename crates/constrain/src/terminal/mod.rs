@@ -7,6 +7,7 @@ pub(crate) mod distinct;
 pub(crate) mod escape;
 pub(crate) mod fresh;
 mod json_text;
+pub(crate) mod made;
 pub(crate) mod names;
 mod names_so_far;
 pub(crate) mod nested;
@@ -225,8 +226,8 @@ impl Terminal {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Names(names) => names.content.bytes(),
-            // With the places of a text inside an item.
-            Self::Fresh(_) | Self::Distinct(_) => 2048,
+            Self::Fresh(fresh) => size_of_val(&**fresh) + 512,
+            Self::Distinct(distinct) => size_of_val(&**distinct) + 512,
             _ => 0,
         }
     }

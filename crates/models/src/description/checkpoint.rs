@@ -61,6 +61,15 @@ impl Checkpoint {
         self.tensors.contains_key(name)
     }
 
+    /// Whether both weights are stored, and are not the same.
+    pub(crate) fn differ(&self, one: &str, other: &str) -> bool {
+        let stored = |name| self.tensors.get(name).and_then(|stored| stored.checked().ok());
+        match (stored(one), stored(other)) {
+            (Some(one), Some(other)) => one.0 != other.0 || one.1.get() != other.1.get(),
+            _ => false,
+        }
+    }
+
     /// The matrix (`out x in`) of a name.
     pub(crate) fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Weight, ModelError> {
         self.changed(name, self.matrix_of(name, self.stored(name), shape)?)

@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     match done {
         Ok(status) => status,
         // Whoever reads has seen enough.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(128 + 13),
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::from(2)

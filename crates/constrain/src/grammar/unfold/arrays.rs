@@ -75,7 +75,7 @@ impl Unfolding {
                 let cheapest: Vec<u64> = lengths.iter().map(|length| length + width).collect();
                 let fresh = |(kind, terminal): (u32, &(u32, Arc<Terminal>))| {
                     let ends = Ends { cheapest: cheapest.clone(), beside: width, rest: 1 };
-                    Fresh::new((kind, terminal.clone()), seen.clone(), at.pending, ends)
+                    Fresh::new((kind, terminal.clone()), seen.clone(), at.pending, ends, self.made.clone())
                 };
                 let fresh = (0..).zip(terminals).filter_map(fresh);
                 fresh.map(|fresh| Terminal::Fresh(Box::new(fresh))).collect()
@@ -85,7 +85,7 @@ impl Unfolding {
                 if self.grammar.shapes.rule()(rule) == NO_END || self.level == MAX_LEVEL {
                     return Vec::new();
                 }
-                let distinct = Distinct::new(rule, self.values(rule, *any_order), seen, at.pending);
+                let distinct = Distinct::new(rule, self.values(rule, *any_order), seen, at.pending, self.made.clone());
                 distinct.map(|distinct| Terminal::Distinct(Box::new(distinct))).into_iter().collect()
             }
         }

@@ -17,6 +17,7 @@ use super::state::{ArrayState, ObjectState, Phase, State};
 use super::step::{At, Container, NO_END, Rule, Step};
 use crate::terminal::Terminal;
 use crate::terminal::distinct::Values;
+use crate::terminal::made::Made;
 use crate::terminal::names::Named;
 use crate::terminal::nested::Nested;
 
@@ -58,6 +59,8 @@ pub(crate) struct Unfolding {
     /// Inside how many such items it is.
     level: u32,
     written: Written,
+    /// What texts have made of terminals that tell them apart.
+    made: Made,
     /// About how many bytes steps and terminals take that are made here.
     bytes: usize,
 }
@@ -91,6 +94,7 @@ impl Unfolding {
             begin_nested,
             level,
             written: Written::new(),
+            made: Made::default(),
             bytes: 0,
         }
     }
@@ -104,7 +108,12 @@ impl Unfolding {
     pub(crate) fn bytes(&self) -> usize {
         let growing: usize = self.growing.iter().map(|terminal| terminal.made_bytes()).sum();
         let values: usize = self.values.values().map(|values| values.bytes()).sum();
-        self.bytes + self.written.bytes() + growing + values
+        self.bytes + self.written.bytes() + self.made.bytes() + growing + values
+    }
+
+    /// About how many bytes of that are states of terminals that tell texts apart.
+    pub(crate) fn told_apart_bytes(&self) -> usize {
+        self.made.bytes()
     }
 
     /// The first step of a rule; rule 0 is the text itself.

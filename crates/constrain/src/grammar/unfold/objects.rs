@@ -123,7 +123,7 @@ impl Unfolding {
         let fresh = |(kind, other): (u32, &OtherNames)| {
             let (terminal, _) = other.counted.clone()?;
             let ends = shape.after_counted(kind, sets, (at, seen), &self.grammar.shapes.rule())?;
-            Fresh::new((kind, terminal), seen.clone(), at.pending, ends)
+            Fresh::new((kind, terminal), seen.clone(), at.pending, ends, self.made.clone())
         };
         (0..).zip(&shape.others).filter_map(fresh).collect()
     }

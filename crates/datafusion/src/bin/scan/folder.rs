@@ -51,11 +51,15 @@ impl Folder {
         for entry in path.read_dir().map_err(Failure::read(path))? {
             names.push(entry.map_err(Failure::read(path))?.file_name().to_string_lossy().into_owned());
         }
-        // What a scan was about to write when it was killed.
-        for name in names.extract_if(.., |name| name.starts_with(".tmp-")) {
-            fs::remove_file(path.join(&name)).map_err(Failure::write(&path.join(name)))?;
-        }
         let file = path.join(MANIFEST);
+        // What a scan was about to write when it was killed: in a folder that is a scan's or has nothing else, and by the
+        // names that scans give alone.
+        let is_scans = names.iter().any(|name| name == MANIFEST) || names.iter().all(|name| is_temporary(name));
+        if is_scans {
+            for name in names.extract_if(.., |name| is_temporary(name)) {
+                fs::remove_file(path.join(&name)).map_err(Failure::write(&path.join(name)))?;
+            }
+        }
         if names.iter().any(|name| name == MANIFEST) {
             let json = fs::read(&file).map_err(Failure::read(&file))?;
             let began: Manifest = serde_json::from_slice(&json)
@@ -110,6 +114,14 @@ fn name(file: usize, index: usize, last: bool) -> String {
     format!("part-{file:06}-{index:06}{}.parquet", if last { "-last" } else { "" })
 }
 
+/// Whether a name is one that [`whole`] gives to a file of a scan that is not whole: `.tmp-PROCESS-NAME`.
+fn is_temporary(name: &str) -> bool {
+    let rest = name.strip_prefix(".tmp-").and_then(|rest| rest.split_once('-'));
+    rest.is_some_and(|(process, name)| {
+        process.parse::<u32>().is_ok() && (name == MANIFEST || name == SUMMARY || parse(name).is_some())
+    })
+}
+
 fn parse(name: &str) -> Option<((usize, usize), bool)> {
     let stem = name.strip_prefix("part-")?.strip_suffix(".parquet")?;
     let (stem, last) = stem.strip_suffix("-last").map_or((stem, false), |stem| (stem, true));
@@ -153,7 +165,9 @@ fn whole(path: &Path, fill: impl FnOnce(&mut File) -> Result<(), Failure>) -> Re
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = folder.join(format!(".tmp-{}-{name}", std::process::id()));
-    let written = File::create(&temporary).map_err(Failure::write(path)).and_then(|mut file| {
+    // A name that can be foreseen may lead elsewhere by a link: nothing that is there is written to.
+    let _ = fs::remove_file(&temporary);
+    let written = File::create_new(&temporary).map_err(Failure::write(path)).and_then(|mut file| {
         fill(&mut file)?;
         file.sync_all().and_then(|()| fs::rename(&temporary, path)).map_err(Failure::write(path))
     });
@@ -166,6 +180,17 @@ fn whole(path: &Path, fill: impl FnOnce(&mut File) -> Result<(), Failure>) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_names_of_scans_are_theirs() {
+        let part = format!(".tmp-7-{}", name(1, 2, true));
+        for own in [part, format!(".tmp-1-{MANIFEST}"), format!(".tmp-4194304-{SUMMARY}")] {
+            assert!(is_temporary(&own), "{own}");
+        }
+        for other in [".tmp-notes", ".tmp-", ".tmp-7-", ".tmp-7-letter.txt", ".tmp-x-part-000001-000002.parquet", "x"] {
+            assert!(!is_temporary(other), "{other}");
+        }
+    }
 
     #[test]
     fn a_name_says_what_a_part_is() {

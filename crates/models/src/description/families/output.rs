@@ -16,5 +16,11 @@ pub(super) fn output(
         return scores;
     }
     let shape = [config.vocabulary, config.width];
-    if config.tied { checkpoint.tied(name, embedding, shape) } else { checkpoint.matrix(name, shape) }
+    // A file that has one which differs, though its configuration says that they are one, means that one, as
+    // `transformers` does.
+    if config.tied && !checkpoint.differ(name, embedding) {
+        checkpoint.tied(name, embedding, shape)
+    } else {
+        checkpoint.matrix(name, shape)
+    }
 }
