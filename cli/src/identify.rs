@@ -22,7 +22,7 @@ use crate::{report, text};
 #[command(after_help = "\
 Other systems do not say which vocabulary size they split: the tokenizer's, the model config's, or the width of the \
 logits. Every combination that is tried is paid for: the p-value is that of the best one times their number, and times \
-two where the text is looked at once more after repair of its characters.
+the number of versions of the text, which is looked at again after each repair that it needs.
 
 Exit status: 0 one of them is found, 1 none is, 2 no verdict: an error, or a text too short to decide. docs/json.md says \
 what the fields of --json are.

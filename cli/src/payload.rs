@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use verdigris::detector::Unwrapped;
+use verdigris::Key;
+use verdigris::detector::PayloadFinding;
 use verdigris::watermark::DEFAULT_LEVEL;
-use verdigris::watermark::normalize::{Repair, normalize};
-use verdigris::watermark::payload::PayloadReading;
-use verdigris::{Evidence, Key, Reader};
 
 use crate::detect::{hint_of_lines, repairs};
 use crate::error::Failure;
@@ -66,7 +64,7 @@ impl Payload {
             Err(failure) if self.json => return report::json_error(FORMAT, &name, &failure),
             text => text?,
         };
-        let Found { read, evidence, repairs: repaired } = look(&reader, &key, &Unwrapped::new(&text).text)?;
+        let PayloadFinding { read, evidence, repairs: repaired } = reader.payload(&key, &text)?;
         let ln_p = evidence.ln_p_corrected();
         let found = ln_p <= self.level.ln();
         let short = evidence.verdict(self.level).err().filter(|_| !found);
@@ -122,37 +120,6 @@ impl Payload {
         }
         Ok(status)
     }
-}
-
-/// What one look at a text has read.
-struct Found {
-    read: PayloadReading,
-    /// That there is a payload at all; it pays for all that there may be.
-    evidence: Evidence,
-    /// What was repaired first.
-    repairs: Vec<(Repair, usize)>,
-}
-
-/// Reads a text as it came and, where its characters need it, once more after repair: the better of the two, which
-/// pays for both.
-fn look(reader: &Reader, key: &Key, text: &str) -> Result<Found, Failure> {
-    let mut found = Vec::new();
-    let mut read = |text: &str, repairs| -> Result<(), Failure> {
-        let mut payloads = key.payload_reader()?;
-        let tokens = reader.tokenizer().encode_long(text).map_err(verdigris::Error::from)?;
-        payloads.push(&tokens);
-        found.push(Found { read: payloads.read(), evidence: payloads.evidence(tokens.len() as u64), repairs });
-        Ok(())
-    };
-    read(text, Vec::new())?;
-    let repaired = normalize(text);
-    if !repaired.changes.is_empty() {
-        read(&repaired.text, repaired.summary())?;
-    }
-    let looks = found.len() as f64;
-    let best = found.into_iter().min_by(|a, b| a.evidence.ln_p.total_cmp(&b.evidence.ln_p));
-    let best = best.expect("a text is read as it came");
-    Ok(Found { evidence: best.evidence.best_of(best.evidence.tried * looks), ..best })
 }
 
 /// The chance that another payload was written, as far down as it is known: it is what is left of 1.

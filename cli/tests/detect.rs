@@ -394,12 +394,55 @@ fn hints_say_what_else_to_try() {
     let run = detect(&folder, &["long.txt", "--windows"]);
     assert!(run.status == 0 && run.out.contains("verdict   marked in part") && !run.out.contains("hint"), "{run:?}");
     assert_eq!(verdicts(&detect(&folder, &["long.txt", "--windows", "--json"])), ["marked in part"]);
-    folder.write("loud.txt", &marked(&folder).to_uppercase());
+    folder.write("loud.txt", &PLAIN.repeat(5).to_uppercase());
     let run = detect(&folder, &["loud.txt"]);
     assert!(run.status == 1 && run.out.contains("hint      the text is in capitals"), "{run:?}");
     assert!(lines(&detect(&folder, &["loud.txt", "--json"]))[0]["hint"].as_str().unwrap().contains("in capitals"));
     folder.write("short.txt", &PLAIN.repeat(5));
     assert!(!detect(&folder, &["short.txt"]).out.contains("hint"));
+}
+
+/// Every command that looks for a mark finds it after what a mail program, a terminal or a person did to the text.
+#[test]
+fn white_space_and_letter_case_are_repaired() {
+    let folder = Folder::with_key();
+    assert_eq!(folder.run(&["key", "new", "number.key", "--payload-bits", "8"]).status, 0);
+    let write = |key: &str, rest: &[&str]| {
+        let arguments = ["generate", "--seed", "3", "--max-tokens", "400", "--min-tokens", "400", "--key", key];
+        folder.run(&[&arguments, rest].concat()).out
+    };
+    let (text, numbered) = (write("my.key", &[]), write("number.key", &["--payload", "42"]));
+    let title = |text: &str| -> String {
+        let words = text.split_inclusive(' ').map(|word| {
+            let first =
+                word.find(|c: char| c.is_ascii_lowercase()).filter(|&at| !word[..at].contains(char::is_alphanumeric));
+            first.map_or(word.to_owned(), |at| word[..at].to_owned() + &word[at..=at].to_uppercase() + &word[at + 1..])
+        });
+        words.collect()
+    };
+    for (name, change) in [
+        ("white-space", (|text: &str| text.replace(' ', "  ")) as fn(&str) -> String),
+        ("white-space", |text: &str| text.replace(' ', "\t")),
+        ("letter-case", |text: &str| text.to_uppercase()),
+        ("letter-case", title),
+    ] {
+        folder.write("changed.txt", &change(&text));
+        folder.write("numbered.txt", &change(&numbered));
+        for rest in [&[][..], &["--windows"], &["--weigh", "likelihood-ratio"]] {
+            let run = detect(&folder, &[&["changed.txt", "--json"], rest].concat());
+            let line = &lines(&run)[0];
+            assert!(run.status == 0 && line["repairs"].as_array().unwrap().iter().any(|one| one[0] == name), "{run:?}");
+        }
+        assert_eq!(detect(&folder, &["changed.txt", "--no-repair"]).status, 1);
+        let shown = detect(&folder, &["changed.txt"]).out;
+        let said = if name == "letter-case" { "words in sentence case" } else { "runs of white space" };
+        assert!(shown.contains(said) && !shown.contains("hint"), "{shown}");
+        let found = folder.run(&["identify", "changed.txt", "--key", "my.key", "--json"]);
+        assert!(found.status == 0 && found.out.contains(name), "{found:?}");
+        let found = folder.run(&["payload", "numbered.txt", "--key", "number.key", "--json"]);
+        let read: Value = serde_json::from_str(&found.out).unwrap();
+        assert!(found.status == 0 && read["payload"] == 42 && found.out.contains(name), "{found:?}");
+    }
 }
 
 /// A report names its text by a digest, its day, and numbers on its axes.

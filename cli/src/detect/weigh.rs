@@ -1,7 +1,6 @@
 //! Detection with the model at hand: tokens that could hardly have been others count less.
 
-use verdigris::detector::Unwrapped;
-use verdigris::watermark::normalize::{Repair, normalize};
+use verdigris::detector::Versions;
 use verdigris::watermark::weighted::Weighting;
 use verdigris::{DetectError, Device, Judgement, Key, Reader, Weighed};
 
@@ -35,7 +34,7 @@ pub(super) fn check(options: &Detect, method: Method, keys: &[Key]) -> Result<()
     }
 }
 
-/// Judges one text under one key, as it came and after repair; the error does not name it.
+/// Judges one text under one key in all its versions; the error does not name it.
 pub(super) fn judge<'k>(
     options: &Detect,
     method: Method,
@@ -57,32 +56,24 @@ pub(super) fn judge<'k>(
         let tokens = engine.reader().tokenizer().encode_long(text).map_err(verdigris::Error::from)?;
         engine.weigh(key, &tokens, weighting, temperature, options.repeats.into(), form.as_ref())
     };
-    let unwrapped = Unwrapped::new(text);
-    let as_it_came = &*unwrapped.text;
-    let repaired = (!options.no_repair).then(|| normalize(as_it_came)).filter(|repaired| !repaired.changes.is_empty());
-    let repaired = repaired.as_ref().map(|repaired| (&*repaired.text, repaired.summary()));
-    let mut looks: Vec<(Weighed, Vec<(Repair, usize)>)> = Vec::new();
-    let mut departed = None;
-    for (text, repairs) in std::iter::once((as_it_came, Vec::new())).chain(repaired) {
-        match look(text) {
-            Ok(Some(weighed)) => looks.push((weighed, repairs)),
-            Ok(None) => {
-                let message = format!("--weigh is for keys with colours, and {} is {}", key.id(), key.dialect().name());
-                return Err(Failure::Usage(message));
-            }
-            // Repair may bring a text to its form, or take it from there.
-            Err(verdigris::Error::Detect(error @ DetectError::Form(_))) => departed = departed.or(Some(error)),
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let versions = Versions::of(text, !options.no_repair);
+    let looks = versions.look(|version| match look(version.text) {
+        Ok(Some(weighed)) => Ok(Ok((weighed, version.repairs()))),
+        Ok(None) => Err(Failure::Usage(format!(
+            "--weigh is for keys with colours, and {} is {}",
+            key.id(),
+            key.dialect().name()
+        ))),
+        Err(verdigris::Error::Detect(DetectError::Form(departure))) => Ok(Err(departure)),
+        Err(error) => Err(error.into()),
+    })?;
+    let looks = looks.map_err(DetectError::from)?;
     let tried = looks.len() as f64;
     let best = looks.into_iter().min_by(|(a, _), (b, _)| a.evidence.ln_p.total_cmp(&b.evidence.ln_p));
-    let Some((Weighed { evidence, mut expected }, repairs)) = best else {
-        return Err(departed.expect("a text that is of its form is looked at").into());
-    };
+    let (Weighed { evidence, mut expected }, repairs) = best.expect("the original, or a version that is of the form");
     // What a marked text has would be paid for as this is.
     expected.ln_p = expected.best_of(tried).ln_p_corrected();
-    let manifests = unwrapped.manifests;
+    let manifests = versions.unwrapped().manifests.clone();
     let judgement = Judgement::of(key, evidence.best_of(tried));
     Ok(Judgement { expected: Some(expected), repairs, manifests, ..judgement })
 }

@@ -126,6 +126,9 @@ pub(crate) fn repairs(repairs: &[(Repair, usize)]) -> String {
         Repair::Space => "odd spaces",
         Repair::Composition => "decomposed letters",
         Repair::LineEnd => "carriage returns",
+        Repair::WhiteSpace => "runs of white space",
+        Repair::WrappedLine => "wrapped lines",
+        Repair::LetterCase => "words in sentence case",
     };
     let parts: Vec<String> = repairs.iter().map(|(repair, count)| format!("{count} {}", name(repair))).collect();
     parts.join(", ")

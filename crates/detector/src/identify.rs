@@ -1,15 +1,16 @@
 //! Which of many keys marked a text.
 
+use verdigris_text::ReadError;
 use verdigris_text::parallel::try_map;
 use verdigris_watermark::dialect::BadDialect;
-use verdigris_watermark::normalize::{Repair, normalize};
+use verdigris_watermark::normalize::Repair;
 use verdigris_watermark::{Evidence, Key, KeyError, Repeats};
 
 use crate::error::DetectError;
 use crate::evidence::evidence;
-use crate::manifest::Unwrapped;
 use crate::reader::Reader;
 use crate::tokens::Tokens;
+use crate::versions::Versions;
 
 /// Whether an origin goes with a name: which key wrote a text, if any did.
 #[derive(Clone, Debug)]
@@ -70,7 +71,7 @@ type Reading = (Tokens, Vec<(Repair, usize)>);
 
 impl Reader {
     /// Tries keys that may differ in dialect, vocabulary size and green share; the best come first. Each looks at the
-    /// text as it came, and where its characters need repair once more after that. Keys here need not know this
+    /// text as it came, and where it needs repair again after that ([`Versions`]). Keys here need not know this
     /// tokenizer: the text is tokenized by it all the same, which is for those to know who give a key of another one.
     ///
     /// # Errors
@@ -82,7 +83,7 @@ impl Reader {
         text: &str,
         repeats: Repeats,
     ) -> Result<Vec<Finding>, DetectError> {
-        let readings = self.readings(&Unwrapped::new(text).text)?;
+        let readings = self.readings(text)?;
         let looks = (candidates.len() * readings.len()) as f64;
         let places: Vec<usize> = (0..candidates.len()).collect();
         let mut findings = try_map(&places, |&candidate| {
@@ -101,18 +102,14 @@ impl Reader {
         Ok(findings)
     }
 
-    /// A text as it came and after repair, where it needs any; of these what is of the reader's form.
+    /// The tokens of all versions of a text that are of the reader's form.
     fn readings(&self, text: &str) -> Result<Vec<Reading>, DetectError> {
-        let read = |text: &str, repairs| Ok((Tokens::of(self.tokenizer(), self.form(), text)?, repairs));
-        let as_it_came: Result<Reading, DetectError> = read(text, Vec::new());
-        let repaired = Some(normalize(text)).filter(|repaired| !repaired.changes.is_empty());
-        let repaired = repaired.map(|repaired| read(&repaired.text, repaired.summary()));
-        // Repair may bring a text to its form, or take it from there.
-        Ok(match (as_it_came, repaired) {
-            (as_it_came, None | Some(Err(DetectError::Form(_)))) => vec![as_it_came?],
-            (Err(DetectError::Form(_)), Some(repaired)) => vec![repaired?],
-            (as_it_came, Some(repaired)) => vec![as_it_came?, repaired?],
-        })
+        let versions = Versions::of(text, true);
+        let readings = versions.look(|version| {
+            let tokens = Tokens::of(self.tokenizer(), self.form(), version.text)?;
+            Ok::<_, ReadError>(tokens.map(|tokens| (tokens, version.repairs())))
+        })?;
+        Ok(readings?)
     }
 }
 

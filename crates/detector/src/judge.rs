@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use verdigris_constrain::Departure;
 use verdigris_logits::TokenId;
-use verdigris_watermark::normalize::{Repair, normalize};
+use verdigris_watermark::normalize::Repair;
 use verdigris_watermark::real::ln;
 use verdigris_watermark::windows::{self, Passage};
 use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, TooShort, Verdict, payload};
@@ -16,13 +15,15 @@ use crate::manifest::Unwrapped;
 use crate::reader::Reader;
 use crate::reading::{Reading, from_each_start};
 use crate::tokens::Tokens;
+use crate::versions::Versions;
 
 /// How a text is looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     /// What counts as the same evidence again.
     pub repeats: Repeats,
-    /// Whether a text with invisible, look-alike or decomposed characters is looked at once more after repair.
+    /// Whether a text is looked at again after repair of its characters, its white space and its letter case, where it
+    /// needs any of them ([`Versions`]).
     pub normalize: bool,
     /// From how many characters on the text is tokenized: the first is its beginning. For
     /// texts that were cut out in the middle of a token.
@@ -96,11 +97,11 @@ impl<'k> Judgement<'k> {
     }
 
     /// The judgement of a text that manifests were left out of, with places in it as it came.
-    fn of_wrapped(mut self, unwrapped: Unwrapped<'_>) -> Self {
+    fn of_wrapped(mut self, unwrapped: &Unwrapped<'_>) -> Self {
         if !unwrapped.manifests.is_empty() {
             self.tokens.iter_mut().for_each(|(range, _)| *range = unwrapped.origin(range.clone()));
             self.passages.iter_mut().for_each(|passage| passage.range = unwrapped.origin(passage.range.clone()));
-            self.manifests = unwrapped.manifests;
+            self.manifests.clone_from(&unwrapped.manifests);
         }
         self
     }
@@ -139,28 +140,12 @@ impl Reader {
     /// [`DetectError::Read`] where the text cannot be tokenized, and [`DetectError::Form`] where it is not of the
     /// reader's form, neither as it came nor after repair.
     pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, DetectError> {
-        let unwrapped = Unwrapped::new(text);
-        let text = &*unwrapped.text;
-        let repaired = look.normalize.then(|| normalize(text)).filter(|normalized| !normalized.changes.is_empty());
-        let from_each_start =
-            |text, repaired| from_each_start(self.tokenizer(), self.form(), text, repaired, look.offsets);
-        let as_it_came = from_each_start(text, None)?;
-        let repaired = match &repaired {
-            Some(normalized) => from_each_start(&normalized.text, repaired.as_ref())?,
-            None => Ok(Vec::new()),
-        };
-        // Repair may bring a text to its form, or take it from there: looks are at what is of the form.
-        let mut readings = match as_it_came {
-            Ok(readings) => readings,
-            Err(_) if repaired.as_ref().is_ok_and(|readings| !readings.is_empty()) => Vec::new(),
-            Err(Departure { at, explanation }) => {
-                return Err(Departure { at: unwrapped.origin(at..at).start, explanation }.into());
-            }
-        };
-        readings.extend(repaired.unwrap_or_default());
-        let judgement = self.judge_readings(keys, &readings, text.len(), look)?;
-        drop(readings);
-        Ok(judgement.of_wrapped(unwrapped))
+        let versions = Versions::of(text, look.normalize);
+        let readings =
+            versions.look(|version| from_each_start(self.tokenizer(), self.form(), version, look.offsets))??;
+        let readings: Vec<Reading<'_>> = readings.into_iter().flatten().collect();
+        let unwrapped = versions.unwrapped();
+        Ok(self.judge_readings(keys, &readings, unwrapped.text.len(), look)?.of_wrapped(unwrapped))
     }
 
     /// As [`Reader::judge`], of a text that is known by its tokens: they are looked at as they are. Bytes are those that

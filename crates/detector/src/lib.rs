@@ -17,13 +17,15 @@
 //! | `manifest` | C2PA manifests in a text, which are left out before it is read |
 //! | `tokens` | the tokens of a text, and where its form left it a choice |
 //! | `evidence` | the evidence of tokens under one key |
-//! | `reading` | one way to read a text: after repair, from a later character |
+//! | `versions` | the versions of a text that are looked at: original, and after repair |
+//! | `reading` | one way to read a text: a version of it, from a later character |
 //! | `judge` | a text under several keys and readings, each of which is paid for in the p-value |
 //! | `course` | how evidence grew along a text |
 //! | `report` | what a judgement comes to, as data |
 //! | [`answer`] | the same with tokens and course, as pages are told it |
 //! | `hint` | what else to try, where there is no mark |
 //! | `identify` | which of many keys marked a text |
+//! | `payload` | the number that a mark carries |
 //!
 //! What a mark is, and how evidence is counted, is in [`watermark`]; how texts become tokens, in [`text`].
 #![forbid(unsafe_code)]
@@ -36,10 +38,12 @@ mod hint;
 mod identify;
 mod judge;
 mod manifest;
+mod payload;
 mod reader;
 mod reading;
 mod report;
 mod tokens;
+mod versions;
 #[cfg(test)]
 mod written;
 
@@ -48,8 +52,10 @@ pub use hint::Hint;
 pub use identify::{Finding, candidates};
 pub use judge::{Judgement, Look, MarkedPassage};
 pub use manifest::{Unwrapped, Unwrapping};
+pub use payload::PayloadFinding;
 pub use reader::Reader;
 pub use report::{Outcome, Report};
+pub use versions::{Version, Versions};
 
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Style};
 pub use verdigris_text::{self as text, Tokenizer};

@@ -220,7 +220,7 @@ impl Reader {
     fn whole(&self, text: impl Read) -> Result<Tokens, DetectError> {
         let mut all = String::new();
         self.tokenizer.encode_reader(Unwrapping::new(text), |piece, _| all.push_str(piece))?;
-        Tokens::of(&self.tokenizer, self.form(), &all)
+        Ok(Tokens::of(&self.tokenizer, self.form(), &all)??)
     }
 }
 

@@ -4,28 +4,31 @@ use std::ops::Range;
 
 use verdigris_constrain::{Constraint, Departure};
 use verdigris_text::{ReadError, Tokenizer};
-use verdigris_watermark::normalize::{Normalized, Repair};
+use verdigris_watermark::normalize::Repair;
 
 use crate::tokens::{Tokens, extent};
+use crate::versions::Version;
 
 /// One way to read the text.
 pub(crate) struct Reading<'t> {
-    repaired: Option<&'t Normalized>,
+    /// The version that is read; nothing where there are tokens alone.
+    version: Option<Version<'t>>,
+    /// The bytes of it that are read.
+    range: Range<usize>,
+    /// The bytes before them, of the text without its manifests.
     pub(crate) skipped: usize,
-    /// What was read; nothing where there are tokens alone.
-    text: Option<&'t str>,
     pub(crate) tokens: Tokens,
 }
 
 impl Reading<'_> {
     /// Of a text that is known by its tokens.
     pub(crate) fn of_tokens(tokens: Tokens) -> Self {
-        Self { repaired: None, skipped: 0, text: None, tokens }
+        Self { version: None, range: 0..0, skipped: 0, tokens }
     }
 
     /// The bytes of each token, of the text as it came, which has so many.
     pub(crate) fn spans(&self, tokenizer: &Tokenizer, bytes: usize) -> Result<Vec<Range<usize>>, ReadError> {
-        let Some(text) = self.text else {
+        let Some(version) = self.version else {
             let ends = self.tokens.ids().iter().scan(0, |end, &token| {
                 let start = *end;
                 *end += tokenizer.vocabulary().bytes(token).len();
@@ -33,17 +36,14 @@ impl Reading<'_> {
             });
             return Ok(ends.collect());
         };
-        let origin = |at: usize| match self.repaired {
-            Some(normalized) => normalized.origin(at + self.skipped),
-            None => at + self.skipped,
-        };
-        let spans = tokenizer.encode_with_offsets(text)?.into_iter();
+        let origin = |at: usize| version.origin(at + self.range.start);
+        let spans = tokenizer.encode_with_offsets(&version.text[self.range.clone()])?.into_iter();
         Ok(spans.map(|(_, range)| origin(range.start)..origin(range.end).min(bytes)).collect())
     }
 
     /// What was repaired, and how often.
     pub(crate) fn repairs(&self) -> Vec<(Repair, usize)> {
-        self.repaired.map_or(Vec::new(), Normalized::summary)
+        self.version.map_or(Vec::new(), |version| version.repairs())
     }
 }
 
@@ -51,18 +51,21 @@ impl Reading<'_> {
 pub(crate) fn from_each_start<'t>(
     tokenizer: &Tokenizer,
     form: Option<&Constraint>,
-    text: &'t str,
-    repaired: Option<&'t Normalized>,
+    version: Version<'t>,
     offsets: usize,
 ) -> Result<Result<Vec<Reading<'t>>, Departure>, ReadError> {
+    let text = version.text;
     let Range { start, end } = form.map_or(0..text.len(), |form| extent(form, text));
     let starts = text[start..end].char_indices().map(|(at, _)| at).take(offsets.max(1));
     let mut readings = Vec::new();
     // An empty text is one reading, too.
-    for skipped in std::iter::once(0).chain(starts.skip(1)).map(|at| start + at) {
-        let (before, text) = (&text[start..skipped], &text[skipped..end]);
-        match Tokens::new(tokenizer.encode_long(text)?, form, before.as_bytes()) {
-            Ok(tokens) => readings.push(Reading { repaired, skipped, text: Some(text), tokens }),
+    for from in std::iter::once(0).chain(starts.skip(1)).map(|at| start + at) {
+        let before = &text[start..from];
+        match Tokens::new(tokenizer.encode_long(&text[from..end])?, form, before.as_bytes()) {
+            Ok(tokens) => {
+                let skipped = version.origin(from);
+                readings.push(Reading { version: Some(version), range: from..end, skipped, tokens });
+            }
             Err(Departure { at, explanation }) => return Ok(Err(Departure { at: start + at, explanation })),
         }
     }

@@ -4,11 +4,9 @@ use std::ops::Range;
 
 use verdigris_constrain::{Constraint, Departure};
 use verdigris_logits::TokenId;
-use verdigris_text::Tokenizer;
+use verdigris_text::{ReadError, Tokenizer};
 use verdigris_watermark::payload::PayloadReader;
 use verdigris_watermark::{Detector, Mark};
-
-use crate::error::DetectError;
 
 /// Tokens that a detector gets at once: while it reads one it holds many times its bytes.
 const AT_ONCE: usize = 1 << 16;
@@ -28,9 +26,13 @@ impl Tokens {
     }
 
     /// The tokens of a text as a whole, but for white space around its form.
-    pub(crate) fn of(tokenizer: &Tokenizer, form: Option<&Constraint>, text: &str) -> Result<Self, DetectError> {
+    pub(crate) fn of(
+        tokenizer: &Tokenizer,
+        form: Option<&Constraint>,
+        text: &str,
+    ) -> Result<Result<Self, Departure>, ReadError> {
         let range = form.map_or(0..text.len(), |form| extent(form, text));
-        Ok(Self::new(tokenizer.encode_long(&text[range])?, form, b"")?)
+        Ok(Self::new(tokenizer.encode_long(&text[range])?, form, b""))
     }
 
     /// In how many ways the text could have gone on before each of them, where its form is known.

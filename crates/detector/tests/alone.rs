@@ -4,6 +4,7 @@
 use c2pa_structured_text::{ManifestRef, embed_front_matter};
 use c2pa_unstructured_text::wrapper;
 use verdigris_detector::watermark::VocabularyId;
+use verdigris_detector::watermark::normalize::Repair;
 use verdigris_detector::{DetectError, Grammar, Key, Look, Marking, Outcome, Reader, Repeats, Tokenizer, Verdict};
 use verdigris_logits::{Purpose, Random, Row, TokenId, Transform};
 
@@ -99,6 +100,58 @@ fn a_text_is_read_without_its_manifests() {
         panic!("it is not of the form");
     };
     assert!(departure.at >= block.len() + text.len(), "{departure:?}");
+}
+
+/// What a person or a program did to the white space or the letters of a text is repaired, each of which is a look, and
+/// the tokens lie where they are in the text.
+#[test]
+fn white_space_and_letter_case_are_repaired() {
+    let reader = reader();
+    let key = key(&reader, 1);
+    let sentences = words(&reader, Some(&key), 300, 7);
+    let bare = reader.judge(&[&key], &sentences, &Look::default()).unwrap();
+    assert!(bare.evidence.ln_p_corrected() < -40.0 && bare.evidence.tried == 1.0);
+    let mut wrapped = String::new();
+    for word in sentences.split_inclusive(' ') {
+        let line = wrapped.len() - wrapped.rfind('\n').map_or(0, |end| end + 1);
+        if line + word.len() > 41 {
+            wrapped.truncate(wrapped.trim_end().len());
+            wrapped += "\n";
+        }
+        wrapped += word;
+    }
+    let title: String = sentences.split_inclusive(' ').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
+    let shouted = sentences.to_uppercase().replace(' ', "  ");
+    for (changed, repairs, looks) in [
+        (sentences.replace(' ', "  "), &[Repair::WhiteSpace][..], 2.0),
+        (sentences.replace(' ', "\t"), &[Repair::WhiteSpace], 2.0),
+        (wrapped, &[Repair::WrappedLine], 2.0),
+        (sentences.to_uppercase(), &[Repair::LetterCase], 2.0),
+        (title, &[Repair::LetterCase], 2.0),
+        (shouted, &[Repair::WhiteSpace, Repair::LetterCase], 3.0),
+    ] {
+        let look = Look { passages: Some(1e-5), ..Look::default() };
+        let judgement = reader.judge(&[&key], &changed, &look).unwrap();
+        let found: Vec<Repair> = judgement.repairs.iter().map(|repair| repair.0).collect();
+        assert_eq!((&found[..], judgement.evidence.tried), (repairs, 2.0 * looks), "{changed}");
+        // The first letter is a capital in sentence case, which costs the tokens whose context it is in.
+        let lost = bare.evidence.scored.abs_diff(judgement.evidence.scored);
+        assert!(lost < 6 && judgement.evidence.ln_p < 0.95 * bare.evidence.ln_p, "{:?}", judgement.evidence);
+        for (range, _) in &judgement.tokens {
+            let there: Vec<&str> = changed[range.clone()].split_whitespace().collect();
+            assert!(there.len() < 2, "a token is within a word and the white space before it: {there:?}");
+        }
+        let whole: String = judgement.tokens.iter().map(|(range, _)| &changed[range.clone()]).collect();
+        assert_eq!(whole, changed);
+        let [passage] = &judgement.passages[..] else { panic!("{:?}", judgement.passages) };
+        assert!(passage.range.len() > 9 * changed.len() / 10, "{passage:?}");
+        let candidates = [("other".to_owned(), self::key(&reader, 2)), ("own".to_owned(), self::key(&reader, 1))];
+        let identified = reader.identify(&candidates, &changed, Repeats::default()).unwrap().remove(0);
+        assert_eq!((&*identified.label, identified.evidence.tried), ("own", 2.0 * looks));
+        assert_eq!(identified.repairs, judgement.repairs);
+        let as_it_is = Look { normalize: false, ..Look::default() };
+        assert!(reader.judge(&[&key], &changed, &as_it_is).unwrap().evidence.ln_p > 0.5 * bare.evidence.ln_p);
+    }
 }
 
 #[test]

@@ -99,16 +99,8 @@ fn finite(number: f64) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-fn repairs(repairs: &[(Repair, usize)]) -> Vec<(&'static str, usize)> {
-    let name = |repair| match repair {
-        Repair::Invisible => "invisible",
-        Repair::Homoglyph => "homoglyph",
-        Repair::Decorative => "decorative",
-        Repair::Space => "space",
-        Repair::Composition => "composition",
-        Repair::LineEnd => "line-end",
-    };
-    repairs.iter().map(|&(repair, times)| (name(repair), times)).collect()
+pub(crate) fn repairs(repairs: &[(Repair, usize)]) -> Vec<(&'static str, usize)> {
+    repairs.iter().map(|&(repair, times)| (repair.name(), times)).collect()
 }
 
 impl Passage {

@@ -9,6 +9,9 @@ const REPAIRS = {
   space: "odd spaces",
   composition: "decomposed letters",
   "line-end": "carriage returns",
+  "white-space": "runs of white space",
+  "wrapped-line": "wrapped lines",
+  "letter-case": "words in sentence case",
 };
 
 /** A whole number with its thousands apart. */

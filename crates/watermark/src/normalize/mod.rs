@@ -4,6 +4,12 @@
 //! every token that they touch, and nothing that a person sees. Repairs keep newlines and everything that a script
 //! needs (joiners in Indic and Persian words, in emoji), say what was changed and where, and map every position back to
 //! the text as it came.
+//!
+//! White space and letter case change tokens too, and a person sees that. [`stages`] repairs them after the characters,
+//! where a text has runs of blanks, wrapped lines, or nothing but capitals.
+
+pub mod letter_case;
+mod white_space;
 
 use serde::Serialize;
 use unicode_normalization::char::canonical_combining_class;
@@ -25,6 +31,29 @@ pub enum Repair {
     Composition,
     /// A carriage return.
     LineEnd,
+    /// A run of spaces, or a tab, between words as one space.
+    WhiteSpace,
+    /// The end of a wrapped line as a space.
+    WrappedLine,
+    /// A word in sentence case.
+    LetterCase,
+}
+
+impl Repair {
+    /// Its name in data.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Invisible => "invisible",
+            Self::Homoglyph => "homoglyph",
+            Self::Decorative => "decorative",
+            Self::Space => "space",
+            Self::Composition => "composition",
+            Self::LineEnd => "line-end",
+            Self::WhiteSpace => "white-space",
+            Self::WrappedLine => "wrapped-line",
+            Self::LetterCase => "letter-case",
+        }
+    }
 }
 
 /// A repair at one position.
@@ -62,6 +91,60 @@ impl Normalized {
         self.changes.iter().for_each(|change| *counts.entry(change.repair).or_default() += 1);
         counts.into_iter().collect()
     }
+
+    /// Adds a character that comes from byte `at`.
+    fn push(&mut self, c: char, at: usize) {
+        if self.origin(self.text.len()) != at {
+            self.anchors.push((self.text.len(), at));
+        }
+        self.text.push(c);
+    }
+
+    /// Ends a text that was repaired, which had so many bytes.
+    fn end(&mut self, bytes: usize) {
+        if self.origin(self.text.len()) != bytes {
+            self.anchors.push((self.text.len(), bytes));
+        }
+    }
+
+    /// A repair of what `base` left, as one of the text that `base` was made of.
+    fn after(self, base: &Self) -> Self {
+        let (mut anchors, end) = (Vec::new(), self.text.len());
+        let first = self.anchors.first().is_none_or(|&(here, _)| here > 0).then_some((0, 0));
+        let mut segments = first.into_iter().chain(self.anchors.iter().copied()).peekable();
+        while let Some((here, between)) = segments.next() {
+            let length = segments.peek().map_or(end, |next| next.0) - here;
+            anchors.push((here, base.origin(between)));
+            let inside = &base.anchors[base.anchors.partition_point(|anchor| anchor.0 <= between)..];
+            let inside = inside.iter().take_while(|anchor| anchor.0 - between < length);
+            anchors.extend(inside.map(|&(at, there)| (here + at - between, there)));
+        }
+        let bytes = base.origin(self.origin(end));
+        let moved = self.changes.iter().map(|change| Change { at: base.origin(change.at), ..*change });
+        let mut changes: Vec<Change> = base.changes.iter().copied().chain(moved).collect();
+        changes.sort_by_key(|change| change.at);
+        let mut all = Self { text: self.text, changes, anchors };
+        all.end(bytes);
+        all
+    }
+}
+
+/// A text after more and more repair: of its characters, of its white space, and of its letter case, each where there is
+/// something to repair. The text itself is not among them.
+pub fn stages(text: &str) -> Vec<Normalized> {
+    let mut stages: Vec<Normalized> = Vec::new();
+    for repair in [normalize, white_space::collapse, letter_case::restore] {
+        let base = stages.last();
+        let repaired = repair(base.map_or(text, |base| &base.text));
+        if !repaired.changes.is_empty() {
+            let repaired = match base {
+                Some(base) => repaired.after(base),
+                None => repaired,
+            };
+            stages.push(repaired);
+        }
+    }
+    stages
 }
 
 /// Repairs the characters of a text.
@@ -79,9 +162,7 @@ fn in_sections(text: &str, size: usize) -> Normalized {
         assemble(&mut out, &compose(&letters));
         start = end;
     }
-    if out.origin(out.text.len()) != text.len() {
-        out.anchors.push((out.text.len(), text.len()));
-    }
+    out.end(text.len());
     out
 }
 
@@ -253,10 +334,7 @@ fn assemble(out: &mut Normalized, repaired: &[Repaired]) {
             last = Some((repair, letter.at));
         }
         let Some(c) = letter.character else { continue };
-        if out.origin(out.text.len()) != letter.at {
-            out.anchors.push((out.text.len(), letter.at));
-        }
-        out.text.push(c);
+        out.push(c, letter.at);
     }
 }
 
@@ -427,6 +505,32 @@ mod tests {
             }
         }
         assert_eq!(normalized.origin(normalized.text.len()), text.len());
+    }
+
+    /// Stages add up, and positions are those of the text before the first.
+    #[test]
+    fn stages_map_back_to_the_text() {
+        let text = "THE CAPTAIN\u{A0} CAME\r\nON\u{200B} DECK.\tE\u{301}TE\u{301}, AND I SAW  HIM. ".repeat(3);
+        let stages = stages(&text);
+        let [characters, white_space, letter_case] = &stages[..] else { panic!("{stages:?}") };
+        assert!(characters.text.starts_with("THE CAPTAIN  CAME\nON DECK.\tÉTÉ, AND"), "{}", characters.text);
+        assert!(white_space.text.starts_with("THE CAPTAIN CAME\nON DECK. ÉTÉ, AND"), "{}", white_space.text);
+        assert!(
+            letter_case.text.starts_with("The captain came\nOn deck. Été, and I saw him. "),
+            "{}",
+            letter_case.text
+        );
+        for stage in &stages {
+            for (here, c) in stage.text.char_indices() {
+                let there = text[stage.origin(here)..].chars().next().unwrap();
+                let same = there.to_lowercase().eq(c.to_lowercase());
+                let repaired = matches!((c, there), (' ', '\t' | '\n' | '\u{A0}') | ('É' | 'é', 'E'));
+                assert!(same || repaired, "{c:?} {there:?}");
+            }
+            assert_eq!(stage.origin(stage.text.len()), text.len());
+            assert!(stage.changes.is_sorted_by_key(|change| change.at));
+        }
+        assert!(super::stages("A plain text,\nof two lines.\n").is_empty());
     }
 
     /// Where a text is cut changes nothing, on texts made of all that is repaired.

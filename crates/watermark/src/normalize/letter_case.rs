@@ -1,0 +1,147 @@
+//! Sentence case for texts that are written in capitals alone, or with a capital in every word.
+
+use super::{Change, Normalized, Repair};
+
+/// The letter case of a text that is not that of sentences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LetterCase {
+    /// All letters are capitals.
+    Capitals,
+    /// Every word begins with a capital.
+    Title,
+}
+
+/// How the letters of a text differ from those of sentences; nothing where they do not, or where there are too few.
+pub fn changed(text: &str) -> Option<LetterCase> {
+    let (mut upper, mut lower) = (0u64, 0u64);
+    for c in text.chars() {
+        upper += u64::from(c.is_uppercase());
+        lower += u64::from(c.is_lowercase());
+    }
+    if upper + lower < 50 {
+        return None;
+    }
+    if upper > 9 * lower {
+        return Some(LetterCase::Capitals);
+    }
+    // Short words stay small in titles.
+    let firsts = text
+        .split(|c: char| !c.is_alphanumeric() && c != '\'')
+        .filter(|word| word.chars().count() > 3)
+        .filter_map(|word| word.chars().next().filter(|c| c.is_uppercase() || c.is_lowercase()));
+    let (mut words, mut capitals) = (0u64, 0u64);
+    for first in firsts {
+        words += 1;
+        capitals += u64::from(first.is_uppercase());
+    }
+    (words >= 20 && 10 * capitals >= 9 * words).then_some(LetterCase::Title)
+}
+
+/// Writes such a text in sentence case: a capital where a sentence or a line begins and in the English "I". Of words
+/// with capitals inside, a text with a capital in every word keeps all.
+pub(super) fn restore(text: &str) -> Normalized {
+    let Some(case) = changed(text) else { return Normalized::default() };
+    let mut out = Normalized { text: String::with_capacity(text.len()), ..Normalized::default() };
+    let (mut begins, mut ended, mut before) = (true, false, ' ');
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let start = text.len() - rest.len();
+        if c.is_alphabetic() {
+            let end = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
+            let word = &rest[..end];
+            let is_pronoun = word == "I" && !matches!(before, '\'' | '\u{2019}');
+            let has_more = word.chars().skip(1).any(char::is_uppercase);
+            let to_lower = !is_pronoun && (case == LetterCase::Capitals || !has_more);
+            let mut changed = false;
+            for (at, c) in word.char_indices() {
+                let is_capital = at == 0 && begins;
+                if is_capital || !to_lower || !c.is_uppercase() {
+                    out.push(c, start + at);
+                } else {
+                    c.to_lowercase().for_each(|lower| out.push(lower, start + at));
+                    changed = true;
+                }
+            }
+            if changed {
+                out.changes.push(Change { repair: Repair::LetterCase, at: start });
+            }
+            (begins, ended) = (false, false);
+            before = c;
+            rest = &rest[end..];
+            continue;
+        }
+        out.push(c, start);
+        match c {
+            '\n' => (begins, ended) = (true, false),
+            '.' | '!' | '?' => ended = true,
+            '"' | '\'' | '\u{201D}' | '\u{2019}' | ')' | ']' | '*' | '_' => {}
+            c if c.is_whitespace() => begins |= std::mem::take(&mut ended),
+            c => {
+                begins &= !c.is_numeric();
+                ended = false;
+            }
+        }
+        before = c;
+        rest = &rest[c.len_utf8()..];
+    }
+    out.end(text.len());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "The captain came on deck. \"Look,\" he said; I didn't. I'm on 3.5 knots, and it's e-mail\n\
+                        - The crew (of the old ship) stood there... Why? **Because** été is \u{2019}tis.\n1. One of 3 men\n";
+
+    fn title(text: &str) -> String {
+        let (mut out, mut before) = (String::new(), false);
+        for c in text.chars() {
+            if before {
+                out.extend(c.to_lowercase())
+            } else {
+                out.extend(c.to_uppercase())
+            }
+            before = c.is_alphabetic();
+        }
+        out
+    }
+
+    #[test]
+    fn letters_that_somebody_changed_are_seen() {
+        let text = "The captain came on deck at dawn, and the crew of the old ship stood there before Mr. Smith. ";
+        let text = text.repeat(3);
+        assert_eq!(changed(&text), None);
+        assert_eq!(changed(&text.to_uppercase()), Some(LetterCase::Capitals));
+        assert_eq!(changed(&title(&text)), Some(LetterCase::Title));
+        assert_eq!(changed("SOS"), None);
+        assert_eq!(changed(&"\u{6625}\u{590f}".repeat(100)), None);
+    }
+
+    #[test]
+    fn sentences_get_their_letters_back() {
+        for changed in [TEXT.to_uppercase(), title(TEXT)] {
+            let changed = changed.repeat(3);
+            let restored = restore(&changed);
+            assert_eq!(restored.text, TEXT.repeat(3));
+            assert!(restored.changes.iter().all(|change| change.repair == Repair::LetterCase));
+            restored.text.char_indices().for_each(|(here, c)| {
+                let there = changed[restored.origin(here)..].chars().next().unwrap();
+                assert!(there.to_lowercase().eq(c.to_lowercase()), "{c:?} {there:?}");
+            });
+        }
+        assert!(restore(&TEXT.repeat(3)).changes.is_empty());
+        let names = format!("{} NASA", title(TEXT).repeat(3));
+        assert!(restore(&names).text.ends_with(" NASA"));
+        // A letter may be two when it is small, of other lengths.
+        let turkish = "\u{130}STANBUL VE \u{130}ZM\u{130}R. ".repeat(9);
+        let restored = restore(&turkish);
+        assert!(
+            restored.text.starts_with("\u{130}stanbul ve i\u{307}zmi\u{307}r. \u{130}stanbul"),
+            "{}",
+            restored.text
+        );
+        assert_eq!(restored.origin(restored.text.len()), turkish.len());
+    }
+}
