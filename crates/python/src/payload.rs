@@ -3,7 +3,8 @@
 use pyo3::prelude::*;
 
 use crate::argument::Text;
-use crate::error::{self, BadText};
+use crate::detection::repairs;
+use crate::error;
 use crate::key::Key;
 use crate::look;
 use crate::pool;
@@ -28,6 +29,8 @@ pub(crate) struct Payload {
     log10_p: f64,
     /// The chance that another number was written, given that there is one.
     doubt: f64,
+    /// What was repaired, and how often, if the repaired text is the one that was read.
+    repairs: Vec<(&'static str, usize)>,
 }
 
 #[pymethods]
@@ -52,14 +55,11 @@ pub(crate) fn payload(
 ) -> PyResult<Payload> {
     let level = look::level(level)?;
     let (key, reader) = (&key.get().0, self::tokenizer(py, tokenizer)?.get().reader());
-    reader.fits(key).map_err(error::detect)?;
-    let mut payloads = key.payload_reader().map_err(error::key)?;
     pool::work(py, || {
-        let tokens = reader.tokenizer().encode_long(&text).map_err(|error| BadText::new_err(error.to_string()))?;
-        payloads.push(&tokens);
-        let read = payloads.read();
-        let marked = read.ln_p <= level.ln();
-        let short = !marked && payloads.evidence(tokens.len() as u64).verdict(level).is_err();
+        let found = reader.payload(key, text).map_err(error::detect)?;
+        let (read, ln_p) = (found.read, found.evidence.ln_p_corrected());
+        let marked = ln_p <= level.ln();
+        let short = !marked && found.evidence.verdict(level).is_err();
         Ok(Payload {
             payload: marked.then_some(read.payload),
             best: read.payload,
@@ -73,7 +73,8 @@ pub(crate) fn payload(
             },
             scored: read.scored,
             green: read.green,
-            log10_p: read.ln_p / std::f64::consts::LN_10,
+            log10_p: ln_p / std::f64::consts::LN_10,
+            repairs: repairs(&found.repairs),
             doubt: read.doubt,
         })
     })?

@@ -103,6 +103,14 @@ def test_the_number_that_a_mark_carries(program, tmp_path):
     for name in ("verdict", "payload", "best", "scored", "green", "log10_p", "doubt"):
         assert getattr(found, name) == theirs[name]
     assert verdigris.detect(text, numbered).payload == 0x2A
+    # A manifest is no part of the text, and changed characters and white space are repaired, as in the program.
+    block = f"# -----BEGIN C2PA MANIFEST----- {'c' * 40_000} -----END C2PA MANIFEST-----\n"
+    assert verdigris.payload(block + text, numbered).log10_p == found.log10_p
+    for changed in (text.replace(" ", "\u00a0"), block + text.replace(" ", "  "), text.replace("t", "t\u200b")):
+        theirs = json.loads(program("payload", "-", "--key", path, "--json", text=changed))
+        found = verdigris.payload(changed, numbered)
+        assert found.payload == 0x2A and found.repairs
+        assert (found.log10_p, [list(pair) for pair in found.repairs]) == (theirs["log10_p"], theirs["repairs"])
     assert verdigris.payload("Too short.", numbered).verdict == "too short"
     with pytest.raises(verdigris.BadKey, match="carries no payload"):
         verdigris.payload(text, verdigris.Key.generate())

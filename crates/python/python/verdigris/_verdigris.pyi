@@ -202,6 +202,7 @@ class Payload:
     green: int
     log10_p: float
     doubt: float
+    repairs: list[tuple[str, int]]
 
 @final
 class Constraint:
