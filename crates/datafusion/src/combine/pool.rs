@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use verdigris_detector::watermark::normalize::normalize;
 use verdigris_detector::watermark::{Observation, Scheme};
-use verdigris_detector::{DetectError, Evidence, Reader};
+use verdigris_detector::{DetectError, Evidence, Reader, Versions};
 
 /// The most observations that are kept of a group: 24 MiB, and far more than any verdict needs.
 const CAPACITY: usize = 1 << 20;
@@ -35,10 +34,10 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Of a text after repair, which is one look, for it is decided without the key. Within the text, what counts is
-    /// what a detector would count.
+    /// Of a text without manifests and after all repairs, which is one look, for both are decided without the key.
+    /// Within the text, what counts is what a detector would count.
     pub(super) fn of(reader: &Reader, scheme: &dyn Scheme, text: &str) -> Result<Self, DetectError> {
-        let mut read = reader.tokenizer().encode_long(&normalize(text).text)?;
+        let mut read = reader.tokenizer().encode_long(Versions::of(text, true).last().text)?;
         let tokens = read.len() as u64;
         let rules = scheme.embed_rules();
         if let Some(padding) = rules.padding.filter(|_| rules.judges_beginning) {
@@ -176,6 +175,25 @@ mod tests {
                 let mut detector = Detector::new(scheme.clone());
                 detector.push(&reader.tokenizer().encode_long(&text).unwrap());
                 assert_eq!(pool.evidence(&*scheme, read.tokens), detector.evidence());
+            }
+        }
+    }
+
+    #[test]
+    fn manifests_and_changed_white_space_are_no_words_of_the_author() {
+        let reader = reader();
+        let reference = "c".repeat(40_000);
+        for scheme in schemes(reader.vocabulary().size()) {
+            let evidence = |text: &str| {
+                let read = Reading::of(&reader, &*scheme, text).unwrap();
+                let mut pool = Pool::default();
+                pool.add(read.observations);
+                pool.evidence(&*scheme, read.tokens)
+            };
+            let plain = evidence(&text(3));
+            let block = format!("# -----BEGIN C2PA MANIFEST----- {reference} -----END C2PA MANIFEST-----\n");
+            for changed in [block + &text(3), text(3).replace(' ', "\u{A0}"), text(3).replace(' ', "\t ")] {
+                assert_eq!(evidence(&changed), plain);
             }
         }
     }
