@@ -5,8 +5,9 @@
 //! the low 31 bits of word `v mod 4` of Philox4x32-10 at counter `v / 4` are below `int(gamma * (2^31 - 1))`.
 //! Integers only, so every device makes the same lists.
 //!
-//! That is what the package's schemes do whose names begin with `gpu-`. Those without (`simple_1`, its default,
-//! `selfhash` and so on) are KGW's torch permutations there: the dialect [`kgw`](super::kgw) reads them.
+//! That is what the package's schemes do whose names begin with `gpu-`, of which four are read ([`Seeding`]). Those
+//! without (`simple_1`, its default, `selfhash` and so on) are KGW's torch permutations there: the dialect
+//! [`kgw`](super::kgw) reads them.
 
 use std::fmt;
 use std::str::FromStr;
