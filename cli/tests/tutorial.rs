@@ -184,7 +184,9 @@ fn every_page_is_what_happens() {
         match compared {
             Compared::Exactly => assert_eq!(out, *output, "{place}: {command}"),
             Compared::UpToNumbers => {
-                assert_eq!(without_numbers(&out), without_numbers(output), "{place}: {command}\nshows\n{out}");
+                // A text that chance has written may have white space that is worth another look, or not.
+                let shape = |text: &str| without_numbers(text).replace(" (# times # looks)", "");
+                assert_eq!(shape(&out), shape(output), "{place}: {command}\nshows\n{out}");
             }
             Compared::NotAtAll => assert!(!out.contains("panicked"), "{place}: {command}\n{out}"),
         }
