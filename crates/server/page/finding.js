@@ -9,6 +9,40 @@ import { pValue, spoken, whole, wording } from "./verdict.js";
 /** Rows of the table that says what the plot shows. */
 const ROWS = 10;
 
+/**
+ * A place on a page that holds a finding or nothing. `empty` puts back what was there before the first one: a finding is
+ * never shown next to a text, a file or options that it is not about, nor next to an error.
+ */
+export class Place {
+  #root;
+  #blank;
+  #finding = null;
+
+  constructor(root) {
+    this.#root = root;
+    this.#blank = [...root.children];
+  }
+
+  /** The finding that is shown here; a new one where there is none. */
+  get finding() {
+    return (this.#finding ??= new Finding(this.#root));
+  }
+
+  empty() {
+    if (this.#finding) {
+      this.#root.replaceChildren(...this.#blank);
+      this.#finding = null;
+    }
+  }
+
+  /** Empties the place whenever something in a form is changed. */
+  follows(form) {
+    for (const event of ["input", "change"]) {
+      form.addEventListener(event, () => this.empty());
+    }
+  }
+}
+
 export class Finding {
   #found = null;
   #text = "";

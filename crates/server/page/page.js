@@ -1,7 +1,7 @@
 // The page of `verdigris serve`: what is typed goes to the server, what is found is shown.
 
 import { takes, textOf } from "./files.js";
-import { Finding } from "./finding.js";
+import { Place } from "./finding.js";
 import { announce, fault as tell, skips, submits, textToExamine } from "./forms.js";
 import * as server from "./server.js";
 import { pValue, spoken, whole } from "./verdict.js";
@@ -12,7 +12,7 @@ const byId = (id) => document.getElementById(id);
 const TOLD_EVERY = 6000;
 
 let about = null;
-let finding = null;
+const place = new Place(byId("finding"));
 /** While a text is written it is looked at again before so many pieces more have come: what is faster waits. */
 const PIECES = 8;
 
@@ -21,6 +21,9 @@ let doing = null;
 
 function fault(error) {
   tell(error);
+  if (error) {
+    place.empty();
+  }
   if (error?.status === 401) {
     wantKey();
   }
@@ -28,10 +31,9 @@ function fault(error) {
 
 /** Shows what comes in the place of what was there. */
 function shown(found, text, more) {
-  finding ??= new Finding(byId("finding"));
   const key = about?.keys.find((key) => key.id === found.key_id);
   const keys = byId("key").value ? 1 : about?.keys.length;
-  return finding.show(found, text, { keys, scheme: key?.scheme, ...more });
+  return place.finding.show(found, text, { keys, scheme: key?.scheme, ...more });
 }
 
 function wantKey() {
@@ -100,6 +102,7 @@ async function only(form, work) {
 
 function examine() {
   const text = textToExamine();
+  place.empty();
   if (text === null) {
     return;
   }
@@ -107,7 +110,7 @@ function examine() {
     announce("Examining.");
     const found = await server.detect({ text, ...options() }, signal);
     announce(shown(found, text, { kicker: "Finding" }));
-    finding.focus({ preventScroll: window.innerWidth > 900 });
+    place.finding.focus({ preventScroll: window.innerWidth > 900 });
   });
 }
 
@@ -124,6 +127,7 @@ function write() {
     byId("prompt").focus();
     return;
   }
+  place.empty();
   only(byId("write-form"), async (signal) => {
     byId("stop").disabled = false;
     announce("Writing.");
@@ -197,6 +201,7 @@ function tabs() {
 /** Takes the text of a file. */
 async function open(file) {
   fault(null);
+  place.empty();
   try {
     byId("text").value = await textOf(file, (about?.max_body ?? 4 << 20) / 2);
   } catch (error) {
@@ -211,6 +216,7 @@ tabs();
 skips();
 takes(byId("text"), byId("file"), open);
 submits(byId("examine-form"), examine);
+place.follows(byId("examine-form"));
 submits(byId("write-form"), write);
 submits(byId("access-form"), async () => {
   server.use(byId("api-key").value);

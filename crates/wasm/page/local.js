@@ -2,7 +2,7 @@
 
 import { Detector } from "./detector.js";
 import { BadFile, takes, textOf } from "./files.js";
-import { Finding } from "./finding.js";
+import { Place } from "./finding.js";
 import { announce, fault, skips, submits, textToExamine } from "./forms.js";
 import { whole } from "./verdict.js";
 
@@ -17,7 +17,7 @@ const MOST_TOKENIZER = 64 << 20;
 let detector = null;
 /** The tokenizers that came with the page: `name`, `title`, `fingerprint` and, once loaded, `bytes`. */
 let shipped = [];
-let finding = null;
+const place = new Place(byId("finding"));
 /** One thing at a time: what is asked while another is done waits. */
 let turn = Promise.resolve();
 
@@ -74,6 +74,8 @@ function told() {
 function next(work) {
   turn = turn.then(async () => {
     fault(null);
+    // Another text, key or tokenizer: what was found is not about it.
+    place.empty();
     try {
       await work();
     } catch (error) {
@@ -133,6 +135,7 @@ function openText(file) {
 
 function examine() {
   const text = textToExamine();
+  place.empty();
   if (text === null) {
     return;
   }
@@ -141,9 +144,8 @@ function examine() {
   announce("Examining.");
   next(async () => {
     const found = await detector.detect({ text, level: Number(byId("level").value), windows: byId("windows").checked });
-    finding ??= new Finding(byId("finding"));
-    announce(finding.show(found, text, { kicker: "Finding", scheme: detector.about.key.scheme }));
-    finding.focus({ preventScroll: window.innerWidth > 900 });
+    announce(place.finding.show(found, text, { kicker: "Finding", scheme: detector.about.key.scheme }));
+    place.finding.focus({ preventScroll: window.innerWidth > 900 });
   }).finally(() => form.removeAttribute("aria-busy"));
 }
 
@@ -172,6 +174,7 @@ async function begin() {
 
 skips();
 submits(byId("examine-form"), examine);
+place.follows(byId("examine-form"));
 takes(byId("text"), byId("file"), openText);
 takes(byId("key-area"), byId("key-file"), openKey);
 takes(byId("tokenizer-area"), byId("tokenizer-file"), openTokenizer);
