@@ -325,7 +325,7 @@ mod tests {
         let text = |length: usize| [&b"X"[..], &(length as u32).to_le_bytes(), &vec![b'a'; length], b"q\0"].concat();
         let long = [text(LONGEST_NAME + 1), b"h\0\x93.".to_vec()].concat();
         fails(&long, "the name of a class of more than 1024 bytes");
-        let many = [text(LONGEST_NAME), b"h\0\x930".repeat(1000), b".".to_vec()].concat();
+        let many = [text(LONGEST_NAME), b"h\0h\0\x930".repeat(1000), b".".to_vec()].concat();
         let Pickle { objects, .. } = read(&many).unwrap();
         let [Object::Text(text), globals @ ..] = &objects[..] else { panic!("a text comes first") };
         assert_eq!(globals.len(), 1000);
