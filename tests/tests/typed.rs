@@ -43,6 +43,23 @@ enum Event {
     Lost { men: u32 },
 }
 
+/// A value whose tokens ran out is an error, unless the caller looks at the text itself.
+#[test]
+fn a_value_that_was_closed_is_no_answer() {
+    let mut closed = 0;
+    for seed in 0..8 {
+        let request = || ENGINE.request("The log of the ship. ").max_tokens(150).temperature(1.0).top_p(1.0).seed(seed);
+        let (value, written) = request().json_stream::<Log>(|_| ControlFlow::Continue(())).unwrap();
+        match request().json::<Log>() {
+            Ok(again) => assert!(!written.closed && format!("{again:?}") == format!("{value:?}")),
+            Err(Error::CutShort { tokens }) => assert!(written.closed && tokens == written.tokens.len()),
+            Err(fault) => panic!("seed {seed}: {fault}"),
+        }
+        closed += usize::from(written.closed);
+    }
+    assert!(closed > 0, "this model would write on for ever");
+}
+
 /// The model would write on for ever: strings and lists without end, and logs in logs.
 #[test]
 fn a_value_is_whole_within_its_tokens() {

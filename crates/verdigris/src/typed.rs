@@ -38,10 +38,13 @@ impl Request<'_> {
     /// [`Error::CutShort`] where there was no room for all of it, [`Error::Value`] where the type refuses what its
     /// schema allows, and those of [`Request::text`](crate::Request::text).
     pub fn json<T: DeserializeOwned + JsonSchema>(self) -> Result<T, Error> {
-        Ok(self.json_stream(|_| ControlFlow::Continue(()))?.0)
+        let (value, written) = self.json_stream(|_| ControlFlow::Continue(()))?;
+        // What was made up so that the JSON ends is no answer.
+        if written.closed { Err(Error::CutShort { tokens: written.tokens.len() }) } else { Ok(value) }
     }
 
-    /// As [`Request::json`], and hands over each part of the JSON as soon as it is there.
+    /// As [`Request::json`], and hands over each part of the JSON as soon as it is there. A value that was closed because
+    /// its tokens ran out is returned, and [`Written::closed`] says so.
     ///
     /// # Errors
     /// As [`Request::json`].
@@ -52,8 +55,6 @@ impl Request<'_> {
         let schema: Schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
         let written = self.closed_json_schema(schema.into()).stream(each)?;
         match serde_json::from_str(&written.text) {
-            // A value that was made up so that the JSON ends is no answer.
-            _ if written.closed => Err(Error::CutShort { tokens: written.tokens.len() }),
             Ok(value) => Ok((value, written)),
             Err(_) if written.complete == Some(false) => Err(Error::CutShort { tokens: written.tokens.len() }),
             Err(source) => Err(Error::Value { json: written.text, source }),

@@ -113,7 +113,8 @@ Written by a test from what it tests: `VERDIGRIS_UPDATE=1 cargo test --release -
 | best | the best texts, by scores of the same law, that the search has seen |
 | no | an error that says why and what to do |
 
-Texts always have the form that is asked for, and marks are found by their key.
+Texts have the form that is asked for unless a stop string cuts them, and marks are found by their key where a text is
+long enough.
 
 ## Ways to write, and who drafts
 
