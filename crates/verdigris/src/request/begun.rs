@@ -114,7 +114,7 @@ impl AtEnd {
     }
 
     /// The text with what is known of it without another reading.
-    pub(super) fn as_it_is(mut self, form: Option<&Constraint>) -> Written {
+    pub(super) fn into_written(mut self, form: Option<&Constraint>) -> Written {
         self.take_logprobs();
         add_form(&self.law.prompt, form, &mut self.written);
         self.written

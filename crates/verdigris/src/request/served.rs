@@ -140,6 +140,6 @@ impl Ending {
     /// The text without what takes another reading of it by the model: how far steering has moved it, and what
     /// [explains](Request::explain) its tokens. Log-probabilities that were asked for were read before its end.
     pub fn at_once(self) -> Written {
-        self.text.as_it_is(self.form.as_ref())
+        self.text.into_written(self.form.as_ref())
     }
 }
