@@ -56,7 +56,7 @@ pub(crate) fn payload(
     let level = look::level(level)?;
     let (key, reader) = (&key.get().0, self::tokenizer(py, tokenizer)?.get().reader());
     pool::work(py, || {
-        let found = reader.payload(key, text).map_err(error::detect)?;
+        let found = reader.payload(key, &text).map_err(error::detect)?;
         let (read, ln_p) = (found.read, found.evidence.ln_p_corrected());
         let marked = ln_p <= level.ln();
         let short = !marked && found.evidence.verdict(level).is_err();
