@@ -10,8 +10,6 @@ use crate::report;
 pub(crate) struct Proof<'k> {
     key: &'k Key,
     reader: Reader,
-    /// Without the form, for texts that a stop string took it from.
-    plain: Reader,
 }
 
 /// What JSON says of a mark.
@@ -42,9 +40,8 @@ pub(crate) fn is_proof(evidence: Option<&Evidence>) -> bool {
 impl<'k> Proof<'k> {
     /// Of texts that have a form where there is one: a reader finds more who knows it.
     pub(crate) fn new(key: &'k Key, reader: &Reader, form: Option<Grammar>) -> Self {
-        let plain = reader.clone();
-        let reader = if let Some(form) = form { plain.clone().of_form(form) } else { plain.clone() };
-        Self { key, reader, plain }
+        let reader = reader.clone();
+        Self { key, reader: if let Some(form) = form { reader.of_form(form) } else { reader } }
     }
 
     pub(crate) fn key(&self) -> &'k Key {
@@ -53,8 +50,7 @@ impl<'k> Proof<'k> {
 
     /// What is found in a text; without its form where a stop string took that.
     pub(crate) fn evidence(&self, text: &str) -> Option<Evidence> {
-        let found = self.reader.detect(self.key, text.as_bytes());
-        found.or_else(|_| self.plain.detect(self.key, text.as_bytes())).ok()
+        self.reader.detect_delivered(self.key, text).ok()
     }
 
     /// Says how many of some texts would not be called marked, if any, and what is to be expected of such a text where

@@ -78,7 +78,8 @@ pub(crate) struct Serve {
     /// machine's own names are answered to otherwise, at others every name
     #[arg(long, value_name = "NAME")]
     allowed_host: Vec<String>,
-    /// Who may ask: a file with a line NAME KEY for each, and behind it "metrics" where it may read GET /metrics
+    /// Who may ask: a file with a line NAME KEY for each, and behind it its rights: "detect" for all that
+    /// POST /detect finds, not the verdict alone, and "metrics" for GET /metrics
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
     /// Let everybody ask who reaches the address

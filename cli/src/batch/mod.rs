@@ -290,7 +290,7 @@ impl Desk<'_> {
         self.count.unproved += usize::from(self.proof.is_some() && !is_proof(evidence.as_ref()));
         self.count.answers += 1;
         self.count.tokens += written.tokens.len();
-        self.count.cut += usize::from(written.complete == Some(false) || written.closed);
+        self.count.cut += usize::from(written.is_cut_short());
         self.bar.inc(1);
         let speed = self.count.tokens as f64 / self.begun.elapsed().as_secs_f64();
         self.bar.set_message(format!("{speed:.0} tokens a second, "));

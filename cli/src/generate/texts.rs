@@ -491,8 +491,7 @@ impl Generate {
 
     /// The status of texts, and why it is not 0.
     fn say_whether_whole(&self, texts: &[Written]) -> ExitCode {
-        let cut: Vec<&Written> =
-            texts.iter().filter(|written| written.complete == Some(false) || written.closed).collect();
+        let cut: Vec<&Written> = texts.iter().filter(|written| written.is_cut_short()).collect();
         let Some(first) = cut.first() else { return ExitCode::SUCCESS };
         let which = match texts.len() {
             1 => "the text".into(),

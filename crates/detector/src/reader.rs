@@ -139,6 +139,18 @@ impl Reader {
         self.detect_repeats(key, text, Repeats::default())
     }
 
+    /// As [`Reader::detect`], of a text as it was delivered: one that is not of the reader's form, as a stop string may
+    /// leave it, is read without one.
+    ///
+    /// # Errors
+    /// As [`Reader::detect`], but for [`DetectError::Form`].
+    pub fn detect_delivered(&self, key: &Key, text: &str) -> Result<Evidence, DetectError> {
+        match self.detect(key, text.as_bytes()) {
+            Err(DetectError::Form(_)) => Self { form: None, ..self.clone() }.detect(key, text.as_bytes()),
+            read => read,
+        }
+    }
+
     /// As [`Reader::detect`], with another rule for repeats. Which payload a text most likely carries is always read by
     /// context; the tokens that are green under it are then counted by the rule. Where that is not the default, the
     /// tokens of such a text are held.

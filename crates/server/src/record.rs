@@ -104,7 +104,7 @@ impl Drop for Record {
             if self.has_begun {
                 self.service.metrics.finished("abort");
             }
-            if self.is_announced || (self.entry.stream && self.has_begun) {
+            if self.is_announced {
                 self.service.operator.note(&self.entry);
             }
         }

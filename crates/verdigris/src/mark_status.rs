@@ -1,7 +1,6 @@
 //! Whether a text that was written is marked: what a detector can verify of the text as it is delivered.
 
-use verdigris_constrain::Constraint;
-use verdigris_watermark::{DEFAULT_LEVEL, Evidence, Key, Repeats, TooShort, Verdict};
+use verdigris_watermark::{DEFAULT_LEVEL, Evidence, Key, TooShort, Verdict};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -71,27 +70,12 @@ impl Engine {
     /// # Errors
     /// [`Error::Detect`] where the key is for another tokenizer.
     pub fn mark_check(&self, key: &Key, written: &Written, level: f64) -> Result<MarkCheck, Error> {
-        self.mark_check_of(key, &written.text, written.form.as_ref(), level)
-    }
-
-    /// As [`Engine::mark_check`], of a text of a form, if it had one.
-    ///
-    /// # Errors
-    /// As [`Engine::mark_check`].
-    pub fn mark_check_of(
-        &self,
-        key: &Key,
-        text: &str,
-        form: Option<&Constraint>,
-        level: f64,
-    ) -> Result<MarkCheck, Error> {
-        let read =
-            |reader: &verdigris_detector::Reader| reader.detect_repeats(key, text.as_bytes(), Repeats::default());
-        let of_form = form.map(|form| read(&self.reader().clone().of_constraint(form.clone())));
-        let evidence = match of_form {
-            Some(Ok(evidence)) => evidence,
-            _ => read(self.reader()).map_err(Error::Detect)?,
+        let reader = self.reader().clone();
+        let reader = match &written.form {
+            Some(form) => reader.of_constraint(form.clone()),
+            None => reader,
         };
-        Ok(MarkCheck::of(&evidence, level, form.is_some()))
+        let evidence = reader.detect_delivered(key, &written.text).map_err(Error::Detect)?;
+        Ok(MarkCheck::of(&evidence, level, written.form.is_some()))
     }
 }

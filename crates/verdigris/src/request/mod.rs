@@ -181,6 +181,14 @@ pub struct Written {
     pub steering_kl: Option<Vec<f64>>,
 }
 
+impl Written {
+    /// Whether the text has not the form that was asked for as its model would have written it: it was cut, or closed
+    /// because its tokens ran out.
+    pub fn is_cut_short(&self) -> bool {
+        self.complete == Some(false) || self.closed
+    }
+}
+
 impl<'a> Request<'a> {
     /// The most tokens that are written, unless told otherwise.
     pub const MAX_TOKENS: usize = 256;
