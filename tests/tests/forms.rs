@@ -33,7 +33,8 @@ fn unmarked_json_is_called_marked_as_often_as_claimed() {
 fn forced_tokens_are_not_scored_in_any_dialect() {
     let text = &UNMARKED[4];
     let reader = ENGINE.reader().clone().of_form(forms::grammar(4));
-    let look = Look { repeats: Repeats::Nothing, ..Look::default() };
+    // Of the original alone: with repair each reader may find more in another version of the text, of other tokens.
+    let look = Look { repeats: Repeats::Nothing, normalize: false, ..Look::default() };
     let tokens = reader.tokenizer().encode(text).unwrap();
     let choices = ENGINE.constraint(forms::grammar(4)).choices(b"", &tokens).unwrap();
     for kind in every_kind() {
