@@ -21,14 +21,31 @@ pub(crate) struct Carried {
     scored: u64,
     z: f64,
     log10_p: f64,
+    /// Of a text that does not prove its mark, where that is known: what was to be expected with its choices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_z: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_log10_p: Option<f64>,
 }
 
 impl Carried {
     /// What is found in a text that has a form or has none.
     pub(crate) fn new(evidence: &Evidence, has_form: bool) -> Self {
         let check = MarkCheck::of(evidence, DEFAULT_LEVEL, has_form);
-        let (status, reason) = (check.status.name(), check.reason);
-        Self { status, reason, scored: evidence.scored, z: evidence.z, log10_p: check.log10_p }
+        Self {
+            status: check.status.name(),
+            reason: check.reason,
+            scored: evidence.scored,
+            z: evidence.z,
+            log10_p: check.log10_p,
+            expected_z: None,
+            expected_log10_p: None,
+        }
+    }
+
+    pub(crate) fn expecting(self, expected: Option<Evidence>) -> Self {
+        let log10_p = |of: Evidence| of.ln_p_corrected() / std::f64::consts::LN_10;
+        Self { expected_z: expected.map(|of| of.z), expected_log10_p: expected.map(log10_p), ..self }
     }
 }
 
@@ -53,9 +70,9 @@ impl<'k> Proof<'k> {
         self.reader.detect_delivered(self.key, text).ok()
     }
 
-    /// Says how many of some texts would not be called marked, if any, and what is to be expected of such a text where
-    /// that is known.
-    pub(crate) fn warn(&self, unproved: usize, texts: usize, expected: Option<Evidence>) {
+    /// Says how many of some texts would not be called marked, if any, and what was to be expected of those where that
+    /// is known.
+    pub(crate) fn warn(&self, unproved: usize, texts: usize, expected: &[Evidence]) {
         let which = match (unproved, texts) {
             (0, _) => return,
             (_, 1) => "the text does not prove its mark".into(),
@@ -63,17 +80,19 @@ impl<'k> Proof<'k> {
         };
         let whom = if self.reader.form().is_some() { " to a reader who knows its form" } else { "" };
         let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
-        let choices = expected.map(|of| {
-            format!(
-                ": with the choices it had, about z {:.1} is to be expected, with p {}",
-                of.z,
-                report::p_value(of.ln_p_corrected())
-            )
-        });
+        let strongest = expected.iter().min_by(|a, b| a.ln_p.total_cmp(&b.ln_p));
+        let p = strongest.map(|of| report::p_value(of.ln_p_corrected())).unwrap_or_default();
+        let choices = match expected {
+            [] => String::new(),
+            [of] => format!(": with the choices it had, about z {:.1} is to be expected, with p {p}", of.z),
+            all => {
+                let mean = all.iter().map(|of| of.z).sum::<f64>() / all.len() as f64;
+                format!(": with their choices, about z {mean:.1} is to be expected on average, with p {p} at best")
+            }
+        };
         crate::terminal::say!(
-            "{yellow}warning:{yellow:#} {which}{whom} (p is above {DEFAULT_LEVEL:e}){}; longer texts and texts of more \
-             choice do, and so do stronger keys (key new --strength)",
-            choices.unwrap_or_default()
+            "{yellow}warning:{yellow:#} {which}{whom} (p is above {DEFAULT_LEVEL:e}){choices}; longer texts and texts of \
+             more choice do, and so do stronger keys (key new --strength)"
         );
     }
 }

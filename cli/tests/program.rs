@@ -458,10 +458,12 @@ fn attacks_and_repairs() {
 
 /// That a text is not marked is said of one whose mark would be seen.
 #[test]
-fn a_text_without_choice_is_not_called_unmarked() {
+fn a_text_of_little_choice_is_not_called_unmarked() {
     let folder = Folder::with_key();
-    for (temperature, verdict, status) in [("0.1", "not enough evidence", 2), ("1", "not marked", 1)] {
-        let write = ["generate", "The captain", "--seed", "3", "--max-tokens", "60", "--temperature", temperature];
+    for (temperature, tokens, verdict, status) in
+        [("0.1", "16", "not enough evidence", 2), ("0.1", "60", "not marked", 1), ("1", "60", "not marked", 1)]
+    {
+        let write = ["generate", "The captain", "--seed", "3", "--max-tokens", tokens, "--temperature", temperature];
         folder.write("text.txt", &folder.run(&write).out);
         let detect = ["detect", "text.txt", "--key", "my.key"];
         let plain = folder.run(&detect);

@@ -223,7 +223,7 @@ impl Batch {
             );
         }
         if let Some(proof) = desk.proof.filter(|_| !self.run.quiet) {
-            proof.warn(*unproved, *answers, None);
+            proof.warn(*unproved, *answers, &[]);
         }
         let [cut_before, failed_before] = desk.answers.flawed();
         let (all, cut, failed) = (answers + failed + desk.answers.len(), cut + cut_before, failed + failed_before);

@@ -7,7 +7,7 @@ use clap::Args;
 use verdigris::logits::TokenId;
 use verdigris::watermark::Detector;
 use verdigris::watermark::ScoreLaw;
-use verdigris::watermark::weighted::{self, Surprise, Weighting};
+use verdigris::watermark::weighted::{self, Bias, Surprise, Weighting};
 use verdigris::{Constraint, Engine, Evidence, Key, Mark, Repeats};
 
 use super::fewest::{LEVEL, STEP, fewest, half};
@@ -168,7 +168,7 @@ impl Power {
             None => detector.push(text).to_vec(),
         };
         let gamma = key.dialect().gamma().expect("a way with colours");
-        let surprises = engine.surprises(text, self.temperature, weighted::spike_modulus(gamma, delta), form)?;
+        let surprises = engine.surprises(text, self.temperature, Bias { gamma, delta }, form)?;
         Ok((detector.law().clone(), marks, surprises))
     }
 

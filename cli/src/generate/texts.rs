@@ -109,6 +109,12 @@ impl<'a> TextFields<'a> {
             steering_kl: written.steering_kl.as_deref().map(mean),
         }
     }
+
+    /// With what was to be expected of its mark.
+    fn expecting(mut self, expected: Option<Evidence>) -> Self {
+        self.mark = self.mark.map(|mark| mark.expecting(expected));
+        self
+    }
 }
 
 /// The mean; 0 of nothing.
@@ -152,6 +158,8 @@ struct Paper<'w> {
     terminal: bool,
     /// What signs texts that are printed as JSON.
     manifests: Option<&'w Manifests>,
+    /// What the texts are written for.
+    request: &'w Request<'w>,
 }
 
 impl Paper<'_> {
@@ -197,7 +205,8 @@ impl Generate {
             None => write(paper),
             Some(manifests) => {
                 let mut unsigned = Vec::new();
-                let texts = write(Paper { out: &mut unsigned, terminal: false, manifests: None })?;
+                let texts =
+                    write(Paper { out: &mut unsigned, terminal: false, manifests: None, request: paper.request })?;
                 let unsigned = String::from_utf8(unsigned).expect("texts are UTF-8");
                 let signed = manifests.sign(&unsigned).inspect_err(|_| {
                     // What was computed is not lost for it.
@@ -212,12 +221,13 @@ impl Generate {
         let texts = match file {
             Some(file) => {
                 let mut written = None;
-                let saved =
-                    file.write(|out| match written.insert(write(Paper { out, terminal: false, manifests: by })) {
+                let saved = file.write(|out| {
+                    match written.insert(write(Paper { out, terminal: false, manifests: by, request: &asked })) {
                         Err(Failure::Output(fault)) => Err(std::mem::replace(fault, io::ErrorKind::Other.into())),
                         Err(_) => Err(io::Error::other("the text could not be written to its end")),
                         Ok(_) => Ok(()),
-                    });
+                    }
+                });
                 match (saved, written) {
                     (_, Some(Err(failure))) if !matches!(failure, Failure::Output(_)) => return Err(failure),
                     // What the file says of itself has its name.
@@ -226,9 +236,9 @@ impl Generate {
                 }
             }
             None if io::stdout().is_terminal() => {
-                write(Paper { out: &mut anstream::stdout(), terminal: true, manifests: by })?
+                write(Paper { out: &mut anstream::stdout(), terminal: true, manifests: by, request: &asked })?
             }
-            None => write(Paper { out: &mut io::stdout(), terminal: false, manifests: by })?,
+            None => write(Paper { out: &mut io::stdout(), terminal: false, manifests: by, request: &asked })?,
         };
         manifests.map(Manifests::finish).transpose()?;
         if !self.json {
@@ -414,6 +424,11 @@ impl Generate {
             None => (None, None),
         };
         let evidence = proof.and_then(|proof| proof.evidence(&written.text));
+        // The model reads the text once more, so only where that says why.
+        let expected = match is_proof(evidence.as_ref()) {
+            false if proof.is_some() => paper.request.expected_mark(written).ok().flatten(),
+            _ => None,
+        };
         let (signed, c2pa_error) = match paper.manifests.map(|manifests| manifests.sign(&written.text)) {
             Some(Ok(signed)) => (Some(signed), None),
             Some(Err(error)) => (None, Some(error.to_string())),
@@ -423,7 +438,7 @@ impl Generate {
             format: "verdigris-generate-1",
             index,
             prompt,
-            text: TextFields::new(written, proof.map(|proof| proof.key().id()), evidence.as_ref()),
+            text: TextFields::new(written, proof.map(|proof| proof.key().id()), evidence.as_ref()).expecting(expected),
             signed,
             c2pa_error,
             seconds: started.elapsed().as_secs_f64(),
@@ -480,13 +495,11 @@ impl Generate {
     /// Says of texts that their marks would not be found.
     fn warn_of_unproved(&self, texts: &[Written], request: &Request<'_>, proof: Option<&Proof<'_>>) {
         let Some(proof) = proof.filter(|_| !self.run.quiet) else { return };
-        let unproved = texts.iter().filter(|written| !is_proof(proof.evidence(&written.text).as_ref())).count();
-        let expected = match texts {
-            // The model reads it once more, so only where that says why.
-            [written] if unproved == 1 => request.expected_mark(written).ok().flatten(),
-            _ => None,
-        };
-        proof.warn(unproved, texts.len(), expected);
+        let is_unproved = |written: &&Written| !is_proof(proof.evidence(&written.text).as_ref());
+        let unproved: Vec<&Written> = texts.iter().filter(is_unproved).collect();
+        // The model reads them once more. JSON has these figures in the line of each text.
+        let expected = unproved.iter().filter(|_| !self.json).filter_map(|of| request.expected_mark(of).ok().flatten());
+        proof.warn(unproved.len(), texts.len(), &expected.collect::<Vec<_>>());
     }
 
     /// The status of texts, and why it is not 0.

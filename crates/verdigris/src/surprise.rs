@@ -4,7 +4,7 @@ use verdigris_constrain::Constraint;
 use verdigris_detector::DetectError;
 use verdigris_logits::{Row, TokenId, Transform};
 use verdigris_models::{Batch, Rows, Wanted};
-use verdigris_watermark::weighted::{self, Surprise, Weighting, spike_modulus};
+use verdigris_watermark::weighted::{self, Bias, Surprise, Weighting};
 use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, ScoreLaw};
 
 use crate::engine::Engine;
@@ -15,12 +15,13 @@ use crate::error::Error;
 pub struct Weighed {
     /// What is found in it.
     pub evidence: Evidence,
-    /// What would at least be expected of it, were it marked ([`weighted::expected`]).
+    /// What would be expected of it, were it marked ([`weighted::expected`]).
     pub expected: Evidence,
 }
 
 impl Engine {
-    /// What this model expected of each token of a text at a temperature. A text longer than the model's context is
+    /// What this model expected of each token of a text at a temperature, by which the bias of the mark is divided. A
+    /// text longer than the model's context is
     /// read in windows, each of which begins with half of the one before it. Where the text was written under a
     /// constraint, the law of a token is the model's on what that allows.
     ///
@@ -30,7 +31,7 @@ impl Engine {
         &self,
         tokens: &[TokenId],
         temperature: f64,
-        modulus: f64,
+        bias: Bias,
         form: Option<&Constraint>,
     ) -> Result<Vec<Surprise>, Error> {
         if let Some(form) = form {
@@ -55,13 +56,13 @@ impl Engine {
             for (i, &token) in tokens.iter().enumerate().take(end).skip(done) {
                 match (i - start + led).checked_sub(1) {
                     // Without a begin token nothing is known of the first one.
-                    None => surprises.push(Surprise { probability: 0.0, entropy: 0.0, spike_entropy: 1.0 }),
+                    None => surprises.push(Surprise::unknown(bias)),
                     Some(at) => {
                         row.load(rows.row(at));
                         if let (Some(form), Some(state)) = (form, &state) {
                             form.apply(state, &mut row);
                         }
-                        surprises.push(surprise(&mut row, token, temperature, modulus));
+                        surprises.push(surprise(&mut row, token, temperature, bias));
                     }
                 }
                 match (form, &mut state) {
@@ -92,21 +93,22 @@ impl Engine {
     ) -> Result<Option<Weighed>, Error> {
         let scheme = self.reader().scheme(key)?;
         let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
-        let surprises = self.surprises(tokens, temperature, spike_modulus(gamma, key.delta() / temperature), form)?;
+        let bias = Bias { gamma, delta: key.delta() / temperature };
+        let surprises = self.surprises(tokens, temperature, bias, form)?;
         let mut detector = Detector::new(scheme).repeats(repeats);
         let marks = marks(&mut detector, tokens, form)?;
         let law = detector.law();
         let evidence = weighted::evidence(law, &marks, &surprises, weighting);
-        let expected = weighted::expected(law, &marks, &surprises, weighting, key.delta() / temperature);
+        let expected = weighted::expected(law, &marks, &surprises, weighting);
         Ok(evidence.zip(expected).map(|(evidence, expected)| Weighed { evidence, expected }))
     }
 }
 
 /// What a row, which it changes, expected of a token at a temperature.
-pub(crate) fn surprise(row: &mut Row, token: TokenId, temperature: f64, modulus: f64) -> Surprise {
+pub(crate) fn surprise(row: &mut Row, token: TokenId, temperature: f64, bias: Bias) -> Surprise {
     let entropy = row.entropy().unwrap_or(0.0);
     row.logits_mut().iter_mut().for_each(|z| *z /= temperature as f32);
-    Surprise { entropy, ..Surprise::new(&row.distribution(), token as usize, modulus) }
+    Surprise { entropy, ..Surprise::new(&row.distribution(), token as usize, bias) }
 }
 
 /// The marks of a text, with those left out about which its form left no choice.

@@ -1,7 +1,7 @@
 //! How much of a mark a text can carry.
 
 use verdigris_logits::{Row, Transform};
-use verdigris_watermark::weighted::{self, Weighting, spike_modulus};
+use verdigris_watermark::weighted::{self, Bias, Weighting};
 use verdigris_watermark::{Detector, Evidence, ScoreLaw};
 
 use crate::error::Error;
@@ -10,7 +10,7 @@ use crate::request::{Request, Written};
 use crate::surprise::{marks, surprise};
 
 impl Request<'_> {
-    /// What would at least be found, on average over keys, in a text with the choices that this one had:
+    /// What would be found, on average over keys, in a text with the choices that this one had:
     /// [`weighted::expected`], with all tokens that are scored of one weight. The model reads the prompt and the text
     /// once more, with its experts and its form. `None` without a key whose lists have colours, and at temperature 0.
     ///
@@ -21,10 +21,10 @@ impl Request<'_> {
         let Some(key) = self.key.filter(|_| self.temperature > 0.0) else { return Ok(None) };
         let scheme = self.engine.reader().scheme(key)?;
         let ScoreLaw::Green { gamma } = scheme.law() else { return Ok(None) };
-        let delta = key.delta() / self.temperature;
+        let bias = Bias { gamma, delta: key.delta() / self.temperature };
         let (form, prompt) = (self.constraint_asked_for()?, self.prompt_tokens(&self.prompt)?);
         let model = self.text_model(&self.prompt, &prompt)?;
-        let (modulus, tokens) = (spike_modulus(gamma, delta), &written.tokens[..]);
+        let tokens = &written.tokens[..];
         let mut state = form.as_ref().map(|form| form.start(&prompt));
         let (mut row, mut surprises) = (Row::default(), Vec::with_capacity(tokens.len()));
         each_row(model.model(), &prompt, tokens, |logits| {
@@ -34,12 +34,12 @@ impl Request<'_> {
                 form.apply(state, &mut row);
                 form.advance(state, token);
             }
-            surprises.push(surprise(&mut row, token, self.temperature, modulus));
+            surprises.push(surprise(&mut row, token, self.temperature, bias));
             Ok(())
         })?;
         let mut detector = Detector::new(scheme);
         let marks = marks(&mut detector, tokens, form.as_ref())?;
         let weighting = Weighting::Sweet(self.entropy_threshold.unwrap_or(f64::NEG_INFINITY));
-        Ok(weighted::expected(detector.law(), &marks, &surprises, weighting, delta))
+        Ok(weighted::expected(detector.law(), &marks, &surprises, weighting))
     }
 }
