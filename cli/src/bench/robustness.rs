@@ -20,7 +20,7 @@ const STRENGTHS: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 #[derive(Args)]
 #[command(after_help = "\
 Each text has its own seed and key. Texts are read with repair of characters, which is paid for; copy-paste also with \
-windows. Human text for copy-paste and substitution comes from --human; without it the model's own unmarked text stands \
+windows. Layouts (spaces, tabs, wrap, capitals, title) are of whole texts. Human text for copy-paste and substitution comes from --human; without it the model's own unmarked text stands \
 in for it.
 
 Examples:
@@ -93,8 +93,10 @@ impl Robustness {
         writeln!(out, "| {:<20} | {}", "attack", names.join(" "))?;
         writeln!(out, "|---|{}", "--:|".repeat(ways.len()))?;
         let none = [("none", None, 0.0)];
-        let each =
-            attacks.iter().flat_map(|&(attack, name, _)| STRENGTHS.map(|strength| (name, Some(attack), strength)));
+        let each = attacks.iter().flat_map(|&(attack, name, _)| {
+            let strengths = if attack.is_layout() { &[1.0][..] } else { &STRENGTHS };
+            strengths.iter().map(move |&strength| (name, Some(attack), strength))
+        });
         for (name, attack, strength) in none.into_iter().chain(each) {
             let label = if attack.is_some() { format!("{name} {:.0} %", 100.0 * strength) } else { name.to_owned() };
             write!(out, "| {label:<20} |")?;

@@ -32,11 +32,24 @@ pub enum Attack {
     CopyPaste,
     /// Changes the first letter of that share of the words from small to capital, or back.
     Case,
+    /// Doubles that share of the spaces.
+    Spaces,
+    /// Puts a tab in place of that share of the spaces.
+    Tabs,
+    /// Breaks that share of the lines at [`COLUMNS`], as mail and terminals do.
+    Wrap,
+    /// Writes that share of the words in capitals.
+    Capitals,
+    /// Begins that share of the words with a capital, as titles do.
+    Title,
 }
+
+/// The width at which [`Attack::Wrap`] breaks lines.
+pub const COLUMNS: usize = 40;
 
 impl Attack {
     /// All of them, each with its name and what it does to a text.
-    pub const ALL: [(Self, &'static str, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str, &'static str); 14] = [
         (Self::Deletion, "deletion", "Take words out"),
         (Self::Swap, "swap", "Exchange neighbouring words"),
         (Self::Substitution, "substitution", "Replace words by others, as frequent as they are"),
@@ -46,7 +59,17 @@ impl Attack {
         (Self::Truncation, "truncation", "Cut off the end"),
         (Self::CopyPaste, "copy-paste", "Put it, in three pieces, into human text"),
         (Self::Case, "case", "Change capital and small first letters"),
+        (Self::Spaces, "spaces", "Double spaces"),
+        (Self::Tabs, "tabs", "Put tabs in place of spaces"),
+        (Self::Wrap, "wrap", "Break lines at 40 columns"),
+        (Self::Capitals, "capitals", "Write words in capitals"),
+        (Self::Title, "title", "Begin words with a capital"),
     ];
+
+    /// Whether it changes how a text is set and none of its words. Programs do that to whole texts.
+    pub fn is_layout(self) -> bool {
+        matches!(self, Self::Spaces | Self::Tabs | Self::Wrap | Self::Capitals | Self::Title)
+    }
 
     /// Attacks a text. `human` is what `CopyPaste` puts around it, and where `Substitution` takes its words from (from
     /// the text itself where it is empty).
@@ -154,6 +177,27 @@ impl Attack {
                     if first.is_uppercase() { first.to_lowercase().collect() } else { first.to_uppercase().collect() };
                 format!("{blank}{other}{}", &word[blank.len() + first.len_utf8()..])
             }),
+            Self::Spaces => each_space(text, |i| if random.roll(i) < strength { "  " } else { " " }),
+            Self::Tabs => each_space(text, |i| if random.roll(i) < strength { "\t" } else { " " }),
+            Self::Wrap => {
+                let wrap = |(i, line): (usize, &str)| match random.roll(i) < strength {
+                    true => wrapped(line),
+                    false => line.to_owned(),
+                };
+                text.split('\n').enumerate().map(wrap).collect::<Vec<_>>().join("\n")
+            }
+            Self::Capitals => each_word(text, |i, word| match random.roll(i) < strength {
+                true => word.to_uppercase(),
+                false => word.to_owned(),
+            }),
+            Self::Title => each_word(text, |i, word| match word.find(char::is_alphabetic) {
+                Some(at) if random.roll(i) < strength => {
+                    let (before, letters) = word.split_at(at);
+                    let first = letters.chars().next().expect("a letter");
+                    format!("{before}{}{}", first.to_uppercase(), &letters[first.len_utf8()..])
+                }
+                _ => word.to_owned(),
+            }),
         }
     }
 }
@@ -183,6 +227,28 @@ fn core(word: &str) -> &str {
 
 fn each_word(text: &str, f: impl Fn(usize, &str) -> String) -> String {
     words(text).enumerate().map(|(i, word)| f(i, word)).collect()
+}
+
+fn each_space(text: &str, f: impl Fn(usize) -> &'static str) -> String {
+    let mut letters = text.split(' ').enumerate();
+    let first = letters.next().map_or("", |(_, first)| first).to_owned();
+    letters.fold(first, |text, (i, piece)| text + f(i) + piece)
+}
+
+/// A line with ends in place of the spaces at which it would be wider than [`COLUMNS`] otherwise.
+fn wrapped(line: &str) -> String {
+    let (mut out, mut width) = (String::with_capacity(line.len()), 0);
+    for (i, word) in line.split(' ').enumerate() {
+        let letters = word.chars().count();
+        if i > 0 {
+            let fits = width + 1 + letters <= COLUMNS;
+            out.push(if fits { ' ' } else { '\n' });
+            width = if fits { width + 1 } else { 0 };
+        }
+        out.push_str(word);
+        width += letters;
+    }
+    out
 }
 
 struct Dice {
@@ -266,6 +332,22 @@ mod tests {
     fn signs_that_stand_alone_are_no_words() {
         let substituted = Attack::Substitution.apply("one -- two --, three ...", 1.0, 1, "other");
         assert_eq!(substituted, "other -- other --, other ...");
+    }
+
+    #[test]
+    fn layouts_keep_every_word() {
+        let text = "The captain saw a sail in the north, and \"Look!\" he said; nobody answered.\n\nThe end.\n";
+        for (attack, name, _) in Attack::ALL.into_iter().filter(|(attack, ..)| attack.is_layout()) {
+            let changed = attack.apply(text, 1.0, 1, "");
+            assert_ne!(changed, text, "{name}");
+            let words = |text: &str| text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>();
+            assert_eq!(words(&changed), words(text), "{name}");
+        }
+        let of = |attack: Attack| attack.apply(text, 1.0, 1, "");
+        assert!(of(Attack::Wrap).starts_with("The captain saw a sail in the north, and\n\"Look!\" he said;"));
+        assert!(of(Attack::Wrap).ends_with("answered.\n\nThe end.\n"));
+        assert!(of(Attack::Spaces).starts_with("The  captain  saw") && of(Attack::Tabs).starts_with("The\tcaptain\t"));
+        assert!(of(Attack::Capitals).contains("\"LOOK!\"") && of(Attack::Title).contains("\"Look!\" He Said;"));
     }
 
     #[test]
