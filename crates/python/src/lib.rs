@@ -66,6 +66,7 @@ fn _verdigris(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<request::Request>()?;
     module.add_class::<stream::Stream>()?;
     module.add_class::<written::Written>()?;
+    module.add_class::<written::MarkCheck>()?;
     module.add_class::<written::TokenLogprobs>()?;
     module.add_class::<written::Logprob>()?;
     module.add_function(wrap_pyfunction!(detection::detect, module)?)?;

@@ -147,6 +147,11 @@ impl Options {
         Ok(Self { json_schema: Some(schema), closed: true, ..self.clone() })
     }
 
+    /// The key that marks the text.
+    pub(crate) fn key(&self) -> Option<&Secret> {
+        self.watermark.as_deref()
+    }
+
     /// The request that this asks for.
     pub(crate) fn of<'a>(&'a self, request: Request<'a>) -> Request<'a> {
         let mut request = self.with_values(request);

@@ -46,8 +46,13 @@ impl Request {
         }
     }
 
+    fn written(&self, py: Python<'_>, written: verdigris::Written) -> PyResult<Written> {
+        py.detach(|| Written::new(written, &self.model, self.options.key())).map_err(error::engine)
+    }
+
     fn one(&self, py: Python<'_>, options: &Options) -> PyResult<Written> {
-        self.write(py, options, |request, interrupted| request.stream(|_| interrupted.asked())).map(Written::from)
+        let written = self.write(py, options, |request, interrupted| request.stream(|_| interrupted.asked()))?;
+        self.written(py, written)
     }
 }
 
@@ -77,7 +82,7 @@ impl Request {
     fn texts(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Written>> {
         let written = self
             .write(py, &self.options, |request, interrupted| request.stream_texts(count, |_, _| interrupted.asked()))?;
-        Ok(written.into_iter().map(Written::from).collect())
+        written.into_iter().map(|written| self.written(py, written)).collect()
     }
 
     /// Writes a text after each of these prompts, which take the place of the request's own, side by side.
@@ -90,7 +95,7 @@ impl Request {
         let written = self.write(py, &self.options, |request, interrupted| {
             request.stream_prompts(prompts, |_, _| interrupted.asked())
         })?;
-        Ok(written.into_iter().map(Written::from).collect())
+        written.into_iter().map(|written| self.written(py, written)).collect()
     }
 
     /// Writes the text and hands over its pieces as they come: an iterator of strings, whose `written` is the whole

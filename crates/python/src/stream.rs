@@ -22,7 +22,7 @@ const SIGNALS: Duration = Duration::from_millis(50);
 /// What comes of a text.
 enum Piece {
     Text(String),
-    End(Box<Result<verdigris::Written, Error>>),
+    End(Box<Result<Written, Error>>),
 }
 
 /// The pieces of a text as they come, each of whole characters.
@@ -43,6 +43,7 @@ impl Stream {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             });
+            let written = written.and_then(|written| Written::new(written, &model, options.key()));
             let _ = sender.send(Piece::End(Box::new(written)));
         };
         thread::Builder::new().name("verdigris-stream".into()).spawn(work)?;
@@ -72,7 +73,7 @@ impl Stream {
                         return Err(error::argument("the model failed while it wrote"));
                     };
                     let written = written.map_err(error::engine)?;
-                    *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(written.into());
+                    *self.written.lock().unwrap_or_else(PoisonError::into_inner) = Some(written);
                     return Ok(None);
                 }
             }

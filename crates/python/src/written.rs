@@ -1,7 +1,7 @@
 //! A text as it was written.
 
 use pyo3::prelude::*;
-use verdigris::{Error, Stop};
+use verdigris::{Engine as Model, Error, Key as Secret, Stop};
 use verdigris_logits::TokenId;
 
 use crate::error;
@@ -34,6 +34,22 @@ pub(crate) struct Written {
     accepted: Option<usize>,
     /// What each token was expected to be; `None` where `logprobs` was not asked for.
     logprobs: Option<Vec<TokenLogprobs>>,
+    /// What a detector finds in the text; `None` where it was written without a key.
+    mark: Option<MarkCheck>,
+}
+
+/// What a detector with the key finds in a text as it is delivered: `mark` of `verdigris generate --json`.
+#[pyclass(frozen, get_all, module = "verdigris")]
+#[derive(Clone)]
+pub(crate) struct MarkCheck {
+    /// `watermarked` where the p-value is at or below the level of detection, else `too_weak` or `skipped`.
+    status: &'static str,
+    /// Why it is not watermarked; `None` where it is.
+    reason: Option<&'static str>,
+    /// The tokens that were scored.
+    scored: u64,
+    /// The logarithm of the p-value to base 10.
+    log10_p: f64,
 }
 
 /// What a token was expected to be.
@@ -60,10 +76,12 @@ pub(crate) struct Logprob {
     rank: usize,
 }
 
-impl From<verdigris::Written> for Written {
-    fn from(written: verdigris::Written) -> Self {
+impl Written {
+    /// The text that a model has written, and what is found in it with the key that it was written with.
+    pub(crate) fn new(written: verdigris::Written, model: &Model, key: Option<&Secret>) -> Result<Self, Error> {
+        let check = key.map(|key| model.mark_check(key, &written, verdigris::MarkCheck::LEVEL)).transpose()?;
         let logprobs = |of: Vec<verdigris::TokenLogprobs>| of.into_iter().map(TokenLogprobs::from).collect();
-        Self {
+        Ok(Self {
             text: written.text,
             tokens: written.tokens,
             prompt_tokens: written.prompt_tokens,
@@ -82,7 +100,14 @@ impl From<verdigris::Written> for Written {
             drafted: written.acceptance.map(|acceptance| acceptance.drafted),
             accepted: written.acceptance.map(|acceptance| acceptance.accepted),
             logprobs: written.logprobs.map(logprobs),
-        }
+            mark: check.map(MarkCheck::from),
+        })
+    }
+}
+
+impl From<verdigris::MarkCheck> for MarkCheck {
+    fn from(of: verdigris::MarkCheck) -> Self {
+        Self { status: of.status.name(), reason: of.reason, scored: of.scored, log10_p: of.log10_p }
     }
 }
 
@@ -117,6 +142,13 @@ impl Written {
 
     fn __repr__(&self) -> String {
         format!("Written({:?}, {} tokens, seed {})", self.text, self.tokens.len(), self.seed)
+    }
+}
+
+#[pymethods]
+impl MarkCheck {
+    fn __repr__(&self) -> String {
+        format!("MarkCheck({}, {} scored, p 1e{:.1})", self.status, self.scored, self.log10_p)
     }
 }
 

@@ -42,7 +42,17 @@ def test_a_text_is_the_programs_and_its_mark_is_found(engine, program, key):
     assert (ours.tokens, ours.text, ours.stop) == (theirs["tokens"], theirs["text"], theirs["stop"])
     assert str(ours) == ours.text and ours.seed == 7 and ours.complete is None and ours.prompt_tokens == 2
     assert verdigris.detect(ours.text, secret, engine.tokenizer).marked
+    mark = theirs["mark"]
+    found = (ours.mark.status, ours.mark.reason, ours.mark.scored, ours.mark.log10_p)
+    assert found == (mark["status"], mark.get("reason"), mark["scored"], mark["log10_p"])
+    assert ours.mark.status == "watermarked"
+    stream = engine.request("The captain", watermark=secret, max_tokens=3, seed=7).stream()
+    list(stream)
+    assert stream.written.mark.status == "too_weak" and stream.written.mark.reason
+    texts = engine.request("The captain", watermark=secret, choice=["a sail"], seed=7).texts(2)
+    assert [text.mark.status for text in texts] == ["skipped", "skipped"]
     plain = engine.request("The captain", **options).text()
+    assert plain.mark is None
     assert not verdigris.detect(plain.text, secret, engine.tokenizer).marked
 
 

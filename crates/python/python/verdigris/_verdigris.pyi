@@ -356,6 +356,14 @@ class Written:
     drafted: int | None
     accepted: int | None
     logprobs: list[TokenLogprobs] | None
+    mark: MarkCheck | None
+
+@final
+class MarkCheck:
+    status: Literal["watermarked", "too_weak", "skipped"]
+    reason: str | None
+    scored: int
+    log10_p: float
 
 @final
 class TokenLogprobs:
