@@ -46,7 +46,7 @@ def test_a_text_is_the_programs_and_its_mark_is_found(engine, program, key):
     found = (ours.mark.status, ours.mark.reason, ours.mark.scored, ours.mark.log10_p)
     assert found == (mark["status"], mark.get("reason"), mark["scored"], mark["log10_p"])
     assert ours.mark.status == "watermarked"
-    stream = engine.request("The captain", watermark=secret, max_tokens=3, seed=7).stream()
+    stream = engine.request("The captain", watermark=secret, max_tokens=8, seed=7).stream()
     list(stream)
     assert stream.written.mark.status == "too_weak" and stream.written.mark.reason
     texts = engine.request("The captain", watermark=secret, choice=["a sail"], seed=7).texts(2)

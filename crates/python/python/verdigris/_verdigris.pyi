@@ -20,6 +20,7 @@ __all__ = [
     "Key",
     "Logprob",
     "Mark",
+    "MarkCheck",
     "Matcher",
     "Passage",
     "Payload",
