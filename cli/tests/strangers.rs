@@ -108,3 +108,36 @@ fn templates_that_grow() {
         assert!(said.contains("too much"), "{template}: {said}");
     }
 }
+
+/// Gigabytes of a word of five letters.
+#[test]
+fn a_normalizer_that_grows() {
+    let replace = |from: &str, times: usize| json!({"type": "Replace", "pattern": {"String": from}, "content": from.repeat(times)});
+    for steps in [vec![replace("a", 1000); 3], vec![replace("e", 80); 12]] {
+        let folder = with_tokenizer(|tokenizer| {
+            tokenizer["normalizer"] = json!({"type": "Sequence", "normalizers": steps});
+        });
+        folder.write("text.txt", "a banana peel e");
+        let said = "model/tokenizer.json: its normalizer and pre_tokenizer can make a text ";
+        folder.run(&["generate", "a banana peel e", "--model", "model"]).fails(said);
+        folder.run(&["detect", "text.txt", "--key", "my.key", "--model", "model"]).fails(said);
+    }
+}
+
+/// The library panics at these, at load or in the middle of a text.
+#[test]
+fn damage_in_the_small_parts_of_a_tokenizer() {
+    let folder_of = |part: &str, value: Value| with_tokenizer(|tokenizer| tokenizer[part] = value);
+    for table in ["!!!", "/////wAAAAA="] {
+        let folder = folder_of("normalizer", json!({"type": "Precompiled", "precompiled_charsmap": table}));
+        folder
+            .run(&["generate", "A", "--model", "model"])
+            .fails("the precompiled_charsmap of its normalizer is damaged");
+    }
+    let template = json!({
+        "type": "TemplateProcessing", "pair": [], "special_tokens": {},
+        "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    });
+    let folder = folder_of("post_processor", template);
+    folder.run(&["generate", "A", "--model", "model"]).fails("it names \"[CLS]\", which its special_tokens lack");
+}

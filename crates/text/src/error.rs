@@ -16,6 +16,23 @@ pub enum TokenizerError {
     /// The library panicked.
     #[error("not a `tokenizer.json` of Hugging Face tokenizers: a part of it is not what the library expects")]
     Panic,
+    /// Its steps before the model make a text too long.
+    #[error(
+        "its normalizer and pre_tokenizer can make a text {growth} times longer, and {most} times is allowed: leave out \
+         steps that insert text (Replace, Prepend)"
+    )]
+    Growth {
+        /// How many times longer.
+        growth: u64,
+        /// How many times is allowed.
+        most: u64,
+    },
+    /// A table of replacements is damaged.
+    #[error("the precompiled_charsmap of its normalizer is damaged ({0}): download or copy the file again")]
+    Charsmap(String),
+    /// The template around a text cannot be used.
+    #[error("the TemplateProcessing of its post_processor cannot be used: {0}; correct the file or take another")]
+    Template(String),
     /// It has no tokens.
     #[error("not a `tokenizer.json` of Hugging Face tokenizers: it has no tokens")]
     Empty,

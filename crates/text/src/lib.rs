@@ -6,6 +6,8 @@
 //! | [`vocabulary`] | the bytes of each token, and the fingerprint of all of them |
 //! | [`stream`] | tokens to text, one at a time |
 //! | [`chat`] | conversations as prompts, by a model's own template |
+//! | `parts` | what is looked at in a tokenizer's file before the library sees it |
+//! | `charsmap` | a table of replacements in such a file |
 //! | `controls` | control tokens by their names in a text |
 //! | `lead` | the space that some tokenizers put before a text |
 //! | `library` | what the library of tokenizers makes of a text |
@@ -13,6 +15,7 @@
 //! | [`parallel`] | work on all cores, where there are some |
 #![forbid(unsafe_code)]
 
+mod charsmap;
 pub mod chat;
 pub mod chunks;
 mod controls;
@@ -20,6 +23,7 @@ pub mod error;
 mod lead;
 mod library;
 pub mod parallel;
+mod parts;
 pub mod stream;
 pub mod tokenizer;
 pub mod vocabulary;

@@ -4,8 +4,6 @@ use std::io::Read;
 use std::ops::Range;
 use std::panic::catch_unwind;
 
-use serde::Deserialize;
-use serde_json::Value;
 use tokenizers::ModelWrapper;
 use verdigris_logits::TokenId;
 
@@ -15,6 +13,7 @@ use crate::error::TokenizerError;
 use crate::lead::Lead;
 use crate::library::read;
 use crate::parallel::try_map;
+use crate::parts::SmallParts;
 use crate::vocabulary::Vocabulary;
 
 /// Chunks that are tokenized side by side. Bounds the memory of reading to a few MiB.
@@ -29,26 +28,15 @@ pub struct Tokenizer {
     lead: Lead,
 }
 
-/// The parts of a tokenizer file beside its model, each of which may be absent.
-#[derive(Deserialize)]
-#[allow(dead_code, reason = "read for its errors alone")]
-struct SmallParts {
-    added_tokens: Option<Value>,
-    normalizer: Option<Value>,
-    pre_tokenizer: Option<Value>,
-    post_processor: Option<Value>,
-    decoder: Option<Value>,
-}
-
 impl Tokenizer {
     /// Reads the contents of a `tokenizer.json`.
     ///
     /// # Errors
     /// [`TokenizerError`] says which part of it cannot be read.
     pub fn from_json(json: &[u8]) -> Result<Self, TokenizerError> {
-        // The library panics on faults in the small parts of the file. Reading them by ourselves first finds
-        // damage; what still gets through is caught.
-        serde_json::from_slice::<SmallParts>(json).map_err(TokenizerError::Json)?;
+        // The library panics on faults in the small parts of the file, and some make a text grow without end. Reading
+        // them by ourselves first finds both; what still gets through is caught.
+        SmallParts::check(json)?;
         let mut inner = catch_unwind(|| tokenizers::Tokenizer::from_bytes(json))
             .map_err(|_| TokenizerError::Panic)?
             .map_err(TokenizerError::Library)?;
@@ -210,6 +198,8 @@ impl Tokenizer {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::TextStream;
 
