@@ -55,6 +55,7 @@ fn what_a_file_may_leave_out() {
     let smollm3 = without("smollm3", &["no_rope_layers"]);
     assert_eq!((0..5).map(|i| smollm3.kind(i).rotary.is_some()).collect::<Vec<_>>(), [true, true, true, false, true]);
     assert_eq!(rotary(&without("smollm3", &["rope_parameters"]))[0].theta, 2e6);
+    assert_eq!(without("mpt", &["attn_config"]), read(&golden("mpt")).unwrap());
     let null = |field: &str| {
         let mut config = golden("gemma2");
         config[field] = Value::Null;
@@ -126,6 +127,28 @@ fn what_is_not_applied_is_refused() {
         }
         let fault = read(&config).expect_err(path);
         assert!(fault.contains(said) && !fault.contains('\n'), "{fault:?} should say {said:?}");
+    }
+}
+
+/// In every family: a model whose width is no multiple of its heads has other numbers than it was trained with.
+#[test]
+fn heads_that_do_not_divide_the_width_are_refused() {
+    let all = [
+        ("bloom", "n_head"),
+        ("falcon", "num_attention_heads"),
+        ("gpt2", "n_head"),
+        ("gpt_neox", "num_attention_heads"),
+        ("llama", "num_attention_heads"),
+        ("mpt", "n_heads"),
+        ("opt", "num_attention_heads"),
+        ("phi3", "num_attention_heads"),
+    ];
+    for (name, field) in all {
+        let mut config = golden(name);
+        config[field] = json!(7);
+        config.as_object_mut().unwrap().retain(|field, _| field != "head_dim" && field != "num_key_value_heads");
+        let fault = read(&config).expect_err(name);
+        assert!(fault.contains("cannot be shared out to 7 attention heads"), "{name}: {fault}");
     }
 }
 

@@ -66,6 +66,17 @@ impl Fields {
         self.size_or(names)?.ok_or_else(|| format!("{} is missing", names[0]))
     }
 
+    /// The elements of a head, where nothing but the width of the model says how many they are. 0 where a number is 0,
+    /// which is refused for that.
+    pub(crate) fn head_dim(width: usize, heads: usize) -> Result<usize, String> {
+        match width.checked_rem(heads) {
+            Some(0) | None => Ok(width.checked_div(heads).unwrap_or(0)),
+            Some(_) => Err(format!(
+                "a width of {width} cannot be shared out to {heads} attention heads: one of the two is not the model's"
+            )),
+        }
+    }
+
     pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, String> {
         self.some(name, "number", |value| value.as_f64().filter(|number| number.is_finite()))
     }

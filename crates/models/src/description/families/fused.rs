@@ -1,5 +1,7 @@
 //! GPT-NeoX, BLOOM, MPT and Falcon: queries, keys and values in one matrix, each packed in its own way.
 
+use serde_json::Map;
+
 use super::fields::Fields;
 use super::output::output;
 use super::prefixed::Prefixed;
@@ -88,7 +90,7 @@ fn layer(
 
 pub(super) fn neox_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let (width, heads) = (fields.size(&["hidden_size"])?, fields.size(&["num_attention_heads"])?);
-    let head_dim = width.checked_div(heads).unwrap_or(0);
+    let head_dim = Fields::head_dim(width, heads)?;
     let context = fields.size(&["max_position_embeddings"])?;
     let theta = fields.number("rotary_emb_base")?.unwrap_or(10_000.0);
     let share = Some(fields.number("rotary_pct")?.unwrap_or(0.25));
@@ -140,7 +142,7 @@ pub(super) fn neox_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &Fi
 pub(super) fn bloom_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let (width, heads) = (fields.size(&["hidden_size", "n_embed"])?, fields.size(&["n_head", "num_attention_heads"])?);
     fields.refuse("apply_residual_connection_post_layernorm", |value| value == false)?;
-    let head_dim = width.checked_div(heads).unwrap_or(0);
+    let head_dim = Fields::head_dim(width, heads)?;
     Ok(DecoderConfig {
         vocabulary: fields.size(&["vocab_size"])?,
         width,
@@ -193,7 +195,7 @@ pub(super) fn bloom_parts(checkpoint: &Checkpoint, config: &DecoderConfig, _: &F
 
 pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let (width, heads, layers) = (fields.size(&["d_model"])?, fields.size(&["n_heads"])?, fields.size(&["n_layers"])?);
-    let attention = fields.inner("attn_config")?.ok_or("attn_config is missing")?;
+    let attention = fields.inner("attn_config")?.unwrap_or_else(|| Fields::of(Map::new()));
     attention.refuse("attn_type", |value| value == "multihead_attention")?;
     attention.refuse("attn_uses_sequence_id", |value| value == false)?;
     // transformers has these fields and takes what is usual, whatever they say.
@@ -215,7 +217,7 @@ pub(super) fn mpt_config(fields: &Fields) -> Result<DecoderConfig, String> {
         layers,
         heads,
         kv_heads: heads,
-        head_dim: width.checked_div(heads).unwrap_or(0),
+        head_dim: Fields::head_dim(width, heads)?,
         context: fields.size(&["max_seq_len"])?,
         norm: Norm::Layer { epsilon: fields.number("layer_norm_epsilon")?.unwrap_or(1e-5) },
         positions: Positions::Alibi { max_bias: ALIBI_MAX_BIAS, by_scale: false },
@@ -261,7 +263,7 @@ pub(super) fn falcon_config(fields: &Fields) -> Result<DecoderConfig, String> {
         (false, true) => 1,
         (false, false) => heads,
     };
-    let head_dim = width.checked_div(heads).unwrap_or(0);
+    let head_dim = Fields::head_dim(width, heads)?;
     let context = fields.size_or(&["max_position_embeddings"])?.unwrap_or(2048);
     let (alibi, theta) = (fields.flag("alibi", false)?, fields.number("rope_theta")?.unwrap_or(10_000.0));
     let rotary = [rotary(fields, parameters(fields)?.as_ref(), &Elsewhere { theta, head_dim, share: None, context })?];

@@ -12,7 +12,7 @@ pub(super) fn gpt2_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let (width, heads) = (fields.size(&["n_embd", "hidden_size"])?, fields.size(&["n_head", "num_attention_heads"])?);
     fields.refuse("scale_attn_by_inverse_layer_idx", |value| value == false)?;
     fields.refuse("add_cross_attention", |value| value == false)?;
-    let head_dim = width.checked_div(heads).unwrap_or(0);
+    let head_dim = Fields::head_dim(width, heads)?;
     Ok(DecoderConfig {
         vocabulary: fields.size(&["vocab_size"])?,
         width,
@@ -83,7 +83,7 @@ pub(super) fn opt_config(fields: &Fields) -> Result<DecoderConfig, String> {
     fields.refuse("_remove_final_layer_norm", |value| value == false)?;
     fields.refuse("layer_norm_elementwise_affine", |value| value == true)?;
     let bias = fields.flag("enable_bias", true)?;
-    let head_dim = width.checked_div(heads).unwrap_or(0);
+    let head_dim = Fields::head_dim(width, heads)?;
     Ok(DecoderConfig {
         vocabulary: fields.size(&["vocab_size"])?,
         width,

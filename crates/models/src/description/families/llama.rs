@@ -17,7 +17,7 @@ pub(super) fn config(fields: &Fields) -> Result<DecoderConfig, String> {
     let model = fields.model_type()?;
     let (width, heads, layers) =
         (fields.size(&["hidden_size"])?, fields.size(&["num_attention_heads"])?, fields.size(&["num_hidden_layers"])?);
-    let head_dim = fields.size_or(&["head_dim"])?.or(width.checked_div(heads)).unwrap_or(0);
+    let head_dim = fields.size_or(&["head_dim"])?.map_or_else(|| Fields::head_dim(width, heads), Ok)?;
     let (is_gemma, is_gemma3) = (model.starts_with("gemma"), model.starts_with("gemma3"));
     let activation = if is_gemma {
         fields.activation(&["hidden_activation", "hidden_act"], "gelu_pytorch_tanh")?
