@@ -354,6 +354,57 @@ fn a_configuration_is_understood_or_refused_by_the_name_of_the_field() {
     folder.run(&["generate", "--model", "model"]).fails("generation_config.json: eos_token_id is \"end\"");
 }
 
+/// What a model is part of is named, and candle where it has the model.
+#[test]
+fn models_that_are_not_supported_are_named() {
+    let folder = Folder::new();
+    folder.copy_model(TALE_SMALL, "model");
+    let whole: Value = serde_json::from_slice(&fs::read(folder.path("model/config.json")).unwrap()).unwrap();
+    let said = |change: &dyn Fn(&mut Value)| {
+        let mut config = whole.clone();
+        change(&mut config);
+        folder.write("model/config.json", &config.to_string());
+        let run = folder.run(&["generate", "--model", "model"]);
+        run.fails("is not supported; these are: bloom, falcon, ");
+        run.err
+    };
+    for model_type in ["qwen3_5", "gpt_oss", "lfm2", "gemma4", "deepseek_v3", "glm4_moe", "mamba2"] {
+        let said = said(&|config| config["model_type"] = model_type.into());
+        assert!(said.contains(&format!("model_type \"{model_type}\"")) && !said.contains("candle"), "{said}");
+    }
+    if cfg!(not(feature = "candle")) {
+        for model_type in ["qwen3_moe", "qwen2_moe", "mixtral", "glm4"] {
+            let said = said(&|config| config["model_type"] = model_type.into());
+            assert!(said.contains("built with the feature `candle` this one is too"), "{said}");
+        }
+    }
+    let of = |outer: &str, inner: &str| {
+        said(&|config| *config = json!({"model_type": outer, "text_config": {"model_type": inner}}))
+    };
+    assert!(of("qwen3_5", "qwen3_5_text").contains("model_type \"qwen3_5\" is not supported"));
+    assert!(of("unheard_of", "llama").contains("model_type \"unheard_of\" is not supported"));
+    assert!(of("llava", "gpt_oss").contains("the text part of this llava is \"gpt_oss\", which is not supported"));
+}
+
+/// Folders in other formats: which one it is, and what to do.
+#[test]
+fn folders_in_other_formats_are_told_how_to_get_to_ours() {
+    let folder = Folder::new();
+    folder.copy_model(TALE_SMALL, "model");
+    let generate = || folder.run(&["generate", "--model", "model"]);
+    fs::rename(folder.path("model/model.safetensors"), folder.path("model/pytorch_model.bin")).unwrap();
+    generate().fails("it has no model.safetensors, and pytorch_model.bin is a pickle");
+    generate().fails("M.from_pretrained('model').save_pretrained('model')");
+    fs::rename(folder.path("model/tokenizer.json"), folder.path("model/tokenizer.model")).unwrap();
+    generate().fails("it has no tokenizer.json, and tokenizer.model is not read by itself: write tokenizer.json with");
+    folder
+        .run(&["key", "new", "a.key", "--model", "model"])
+        .fails("T.from_pretrained('model').save_pretrained('model')");
+    fs::rename(folder.path("model/pytorch_model.bin"), folder.path("model/consolidated.safetensors")).unwrap();
+    fs::rename(folder.path("model/config.json"), folder.path("model/params.json")).unwrap();
+    generate().fails("it has no config.json, and params.json is the format of Mistral's and Meta's own programs");
+}
+
 #[test]
 fn a_tokenizer_without_tokens_is_refused() {
     let folder = Folder::new();

@@ -56,6 +56,57 @@ fn a_tokenizer_that_does_not_know_a_word() {
     folder.run(&["generate", "word1 unheard", "--model", "model"]).fails(said);
 }
 
+/// A message is one line that people read, however long the names in a file are.
+#[test]
+fn names_of_files_are_cut_in_messages() {
+    let long = "x".repeat(100_000);
+    let folder = Folder::new();
+    let fails = |model: &str, said: &str| {
+        let run = folder.run(&["generate", "A", "--model", model]);
+        run.fails(said);
+        assert!(run.err.len() < 800, "{} bytes: {:?}", run.err.len(), &run.err[..800]);
+    };
+    folder.copy_model(TALE_SMALL, "model");
+    let path = folder.path("model/config.json");
+    let whole: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let shown = format!("\"{}...\"", "x".repeat(200));
+    for (field, value, said) in [
+        ("model_type", json!(long), format!("model_type {shown} is not supported")),
+        ("hidden_act", json!(long), format!("the activation {shown} is not supported")),
+        ("hidden_size", json!(long), format!("hidden_size is \"{}..., which is no number", "x".repeat(199))),
+        ("quantization_config", json!({"quant_method": long}), format!("fewer bits by {}...", "x".repeat(200))),
+        ("rope_parameters", json!({"rope_type": long}), format!("rotary positions of type {shown}")),
+        ("eos_token_id", json!(long), "which is no token of 4096".to_owned()),
+        ("text_config", json!({"model_type": long}), "is not supported".to_owned()),
+    ] {
+        let mut config = whole.clone();
+        config[field] = value;
+        fs::write(&path, config.to_string()).unwrap();
+        fails("model", &said);
+    }
+    fs::write(&path, whole.to_string()).unwrap();
+    // A tensor of 100,000 dimensions.
+    let header = json!({"model.norm.weight": {"dtype": "F32", "shape": vec![1; 100_000], "data_offsets": [0, 4]},
+        "model.embed_tokens.weight": {"dtype": "F32", "shape": vec![1; 100_000], "data_offsets": [4, 8]}});
+    let header = header.to_string();
+    let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[0; 8]].concat();
+    fs::write(folder.path("model/model.safetensors"), bytes).unwrap();
+    fails("model", "has shape [1, 1, 1,");
+    let header = format!("{{\"model.norm.weight\": \"{long}\"}}");
+    let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat();
+    fs::write(folder.path("model/model.safetensors"), bytes).unwrap();
+    fails("model", "is truncated or damaged");
+    // A GGUF file with a tensor of a long name and too many dimensions.
+    let mut gguf = [&b"GGUF"[..], &3u32.to_le_bytes(), &1u64.to_le_bytes(), &0u64.to_le_bytes()].concat();
+    gguf.extend([&(long.len() as u64).to_le_bytes(), long.as_bytes(), &99u32.to_le_bytes(), &[0; 64]].concat());
+    fs::write(folder.path("long.gguf"), gguf).unwrap();
+    fails("long.gguf", "has 99 dimensions");
+    let folder = with_tokenizer(|tokenizer| tokenizer["model"]["vocab"][&long] = 4_000_000_000u32.into());
+    let run = folder.run(&["generate", "A", "--model", "model"]);
+    run.fails(&format!("{shown} has the id 4000000000"));
+    assert!(run.err.len() < 800, "{} bytes", run.err.len());
+}
+
 /// Where the rest is searched for each of 256 names after each name found, this takes hours.
 #[test]
 fn a_chat_of_four_megabytes() {

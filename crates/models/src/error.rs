@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use verdigris_collective::CollectiveError;
 use verdigris_kernels::Format;
+use verdigris_text::shown;
 
 use crate::description::share::BadSplit;
 
@@ -42,7 +43,7 @@ pub enum ModelError {
         source: io::Error,
     },
     /// A model of a kind that nobody here computes.
-    #[error("{path}: model_type {model_type:?} is not supported; these are: {known}")]
+    #[error("{path}: model_type {:?} is not supported; these are: {known}", shown(model_type))]
     Architecture {
         /// Which file.
         path: PathBuf,
@@ -76,7 +77,7 @@ pub enum ModelError {
         fault: String,
     },
     /// A weight is missing or has another shape than the configuration says.
-    #[error("the weights do not fit the model's description: {name} {fault}")]
+    #[error("the weights do not fit the model's description: {} {fault}", shown(name))]
     Weight {
         /// Which weight.
         name: String,

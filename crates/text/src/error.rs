@@ -1,14 +1,16 @@
 //! Why a tokenizer could not be loaded.
 
+use crate::shown::shown;
+
 /// Why a tokenizer could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenizerError {
     /// A part of the file is no JSON, or not the JSON that the format has there.
-    #[error("not a `tokenizer.json` of Hugging Face tokenizers: {0}")]
+    #[error("not a `tokenizer.json` of Hugging Face tokenizers: {}", shown(&.0.to_string()))]
     Json(#[source] serde_json::Error),
     /// The library refuses it.
-    #[error("not a `tokenizer.json` of Hugging Face tokenizers: {0}")]
+    #[error("not a `tokenizer.json` of Hugging Face tokenizers: {}", shown(&.0.to_string()))]
     Library(#[source] tokenizers::Error),
     /// The names of its control tokens are too much to look for.
     #[error("not a `tokenizer.json` of Hugging Face tokenizers: {0}")]
@@ -38,8 +40,9 @@ pub enum TokenizerError {
     Empty,
     /// An id so large that most ids would have no token.
     #[error(
-        "not a `tokenizer.json` of Hugging Face tokenizers: {name:?} has the id {id}, beyond {most}, though there are \
-         {tokens} tokens"
+        "not a `tokenizer.json` of Hugging Face tokenizers: {:?} has the id {id}, beyond {most}, though there are \
+         {tokens} tokens",
+        shown(name)
     )]
     Id {
         /// The token.

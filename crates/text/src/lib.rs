@@ -12,6 +12,7 @@
 //! | `lead` | the space that some tokenizers put before a text |
 //! | `library` | what the library of tokenizers makes of a text |
 //! | [`chunks`] | cutting a long text where a tokenizer would cut it too |
+//! | [`shown`](mod@shown) | names and values of files in messages |
 //! | [`parallel`] | work on all cores, where there are some |
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ mod lead;
 mod library;
 pub mod parallel;
 mod parts;
+pub mod shown;
 pub mod stream;
 pub mod tokenizer;
 pub mod vocabulary;
@@ -31,6 +33,7 @@ pub mod vocabulary;
 pub use chat::{ChatError, ChatTemplate, Conversation, Message};
 pub use chunks::{Chunks, ReadError};
 pub use error::TokenizerError;
+pub use shown::shown;
 pub use stream::TextStream;
 pub use tokenizer::Tokenizer;
 pub use vocabulary::Vocabulary;

@@ -13,6 +13,7 @@ use tokenizers::{NormalizedString, Normalizer, NormalizerWrapper, PreTokenizerWr
 
 use crate::charsmap::Charsmap;
 use crate::error::TokenizerError;
+use crate::shown::shown;
 
 /// How many times longer the steps of a file may make a text, taken together. Those of Llama 2 come to 12, those of T5
 /// to 32, those of byte-level tokenizers to 3 or 6.
@@ -142,7 +143,10 @@ fn check_template(template: &TemplateProcessing) -> Result<(), TokenizerError> {
     for piece in pieces {
         match (piece.pointer("/SpecialToken/id").and_then(Value::as_str), piece.pointer("/Sequence/id")) {
             (Some(name), _) if written["special_tokens"].get(name).is_none() => {
-                return Err(TokenizerError::Template(format!("it names {name:?}, which its special_tokens lack")));
+                return Err(TokenizerError::Template(format!(
+                    "it names {:?}, which its special_tokens lack",
+                    shown(name)
+                )));
             }
             (_, Some(sequence)) if sequence == "A" => texts += 1,
             (_, Some(_)) => {

@@ -53,6 +53,27 @@ fn beside(folder: &ModelFolder, device: &Device, model_type: &str) -> Result<Res
 }
 
 #[cfg(not(feature = "candle"))]
-fn beside(_: &ModelFolder, _: &Device, _: &str) -> Result<Result<LoadedModel, ModelError>, String> {
-    Err("; built with the feature `candle` there are more".into())
+fn beside(_: &ModelFolder, _: &Device, model_type: &str) -> Result<Result<LoadedModel, ModelError>, String> {
+    match OF_CANDLE.contains(&model_type) {
+        true => Err("; built with the feature `candle` this one is too".into()),
+        false => Err(String::new()),
+    }
+}
+
+/// The model types that candle computes and the decoders of this project do not.
+#[cfg(any(test, not(feature = "candle")))]
+const OF_CANDLE: [&str; 8] = ["glm4", "mamba", "mixtral", "phi", "qwen2_moe", "qwen3_moe", "starcoder2", "t5"];
+
+#[cfg(all(test, feature = "candle"))]
+mod tests {
+    use super::*;
+
+    /// What is said of candle where it is left out is so where it is there.
+    #[test]
+    fn what_candle_has_is_known_without_it() {
+        let others = verdigris_candle::model_types();
+        let ours = ["falcon", "gemma", "llama", "phi3", "qwen2", "qwen3"];
+        let others: Vec<&str> = others.split(", ").filter(|name| !ours.contains(name)).collect();
+        assert_eq!(others, OF_CANDLE);
+    }
 }

@@ -132,7 +132,7 @@ impl Checkpoint {
         };
         let stored = stored.ok_or_else(|| weight("is missing".into()))?;
         if stored.shape != shape {
-            return Err(weight(format!("has shape {:?}, not {shape:?}", stored.shape)));
+            return Err(weight(format!("has shape {}, not {shape:?}", stored.shape())));
         }
         stored.checked().map_err(weight)
     }

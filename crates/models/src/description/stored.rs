@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use safetensors::{Dtype, SafeTensors};
 use verdigris_kernels::{Bytes, Format};
+use verdigris_text::shown;
 
 use super::matrix::Matrix;
 use crate::error::ModelError;
@@ -24,6 +25,11 @@ impl Stored {
         self.shape.first().copied().filter(|_| self.shape.len() == 2)
     }
 
+    /// Its shape as messages show it.
+    pub(crate) fn shape(&self) -> String {
+        shown(&format!("{:?}", self.shape)).into_owned()
+    }
+
     /// Its format, and its bytes, if there are as many as it has by its shape; else what is wrong with it.
     pub(crate) fn checked(&self) -> Result<(Format, Bytes), String> {
         let format = self
@@ -39,11 +45,11 @@ impl Stored {
 
     /// It as a matrix, whatever its shape.
     pub(crate) fn as_matrix(&self) -> Result<Matrix, String> {
-        let &[_, columns] = &self.shape[..] else { return Err(format!("has shape {:?}, no matrix's", self.shape)) };
+        let &[_, columns] = &self.shape[..] else { return Err(format!("has shape {}, no matrix's", self.shape())) };
         let (format, bytes) = self.checked()?;
         Matrix::new(format, bytes, columns)
             .filter(|matrix| matrix.rows() > 0)
-            .ok_or_else(|| format!("has shape {:?}, which leaves nothing of it, or no whole blocks", self.shape))
+            .ok_or_else(|| format!("has shape {}, which leaves nothing of it, or no whole blocks", self.shape()))
     }
 
     /// It as numbers without signs, however many: of 32 or 64 bits as they are stored.
@@ -64,7 +70,7 @@ impl Stored {
 
     /// It as numbers, however many.
     pub(crate) fn as_vector(&self) -> Result<Vec<f32>, String> {
-        let &[length] = &self.shape[..] else { return Err(format!("has shape {:?}, no vector's", self.shape)) };
+        let &[length] = &self.shape[..] else { return Err(format!("has shape {}, no vector's", self.shape())) };
         let (format, bytes) = self.checked()?;
         Matrix::new(format, bytes, length)
             .map(|matrix| matrix.numbers())
@@ -87,7 +93,7 @@ impl Stored {
 pub(crate) fn parse_safetensors(path: &Path, bytes: &Bytes) -> Result<Vec<(String, Stored)>, ModelError> {
     let damaged = |fault: String| ModelError::Damaged { path: path.into(), fault };
     let all = bytes.get();
-    let parsed = SafeTensors::deserialize(all).map_err(|fault| damaged(fault.to_string()))?;
+    let parsed = SafeTensors::deserialize(all).map_err(|fault| damaged(shown(&fault.to_string()).into_owned()))?;
     let mut tensors = Vec::new();
     for (name, view) in parsed.iter() {
         let from = view.data().as_ptr().addr() - all.as_ptr().addr();

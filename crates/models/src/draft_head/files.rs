@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use verdigris_logits::TokenId;
+use verdigris_text::shown;
 
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::DecoderConfig;
@@ -60,7 +61,8 @@ impl DraftFiles {
         let Some(kind) = kind(&fields) else {
             let model_type = fields.model_type().unwrap_or("nothing");
             return Err(wrong(format!(
-                "model_type is {model_type:?}; a draft head has verdigris_feature_drafter or verdigris_medusa"
+                "model_type is {:?}; a draft head has verdigris_feature_drafter or verdigris_medusa",
+                shown(model_type)
             )));
         };
         let (config, parts) = target.describe()?;
@@ -69,7 +71,9 @@ impl DraftFiles {
         if trained_for != here {
             let name = fields.text("target").map_err(wrong)?.unwrap_or("another model");
             return Err(wrong(format!(
-                "it was trained for {name} (fingerprint {trained_for}), and this model is another ({here}): take that model, or train a head for this one"
+                "it was trained for {} (fingerprint {}), and this model is another ({here}): take that model, or train a head for this one",
+                shown(name),
+                shown(trained_for)
             )));
         }
         let checkpoint = folder.weights()?;

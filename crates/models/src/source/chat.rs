@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use verdigris_logits::TokenId;
+use verdigris_text::shown;
 
 use super::files::{CHAT_TEMPLATE, Files, GENERATION, TOKENIZER_CONFIG};
 use crate::description::gguf::{self, Gguf};
@@ -69,7 +70,7 @@ impl Files {
 pub(super) fn ids(name: &str, value: Option<&Value>, rows: usize) -> Result<Vec<TokenId>, String> {
     let id = |value: &Value| {
         let id = value.as_u64().and_then(|id| TokenId::try_from(id).ok()).filter(|&id| (id as usize) < rows);
-        id.ok_or_else(|| format!("{name} is {value}, which is no token of {rows}"))
+        id.ok_or_else(|| format!("{name} is {}, which is no token of {rows}", shown(&value.to_string())))
     };
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use verdigris_kernels::Bytes;
+use verdigris_text::shown;
 
-use super::open;
+use super::{open, other_formats};
 use crate::description::gguf::Gguf;
 use crate::description::gguf::shards::{self, Shard};
 use crate::error::ModelError;
@@ -125,7 +126,7 @@ impl Files {
 
     fn unreadable(&self, path: PathBuf, source: std::io::Error) -> ModelError {
         match source.kind() {
-            std::io::ErrorKind::NotFound => self.not_a_model(format!("it has no {}", file_name(&path))),
+            std::io::ErrorKind::NotFound => self.without(&file_name(&path)),
             _ => ModelError::Read { path, source },
         }
     }
@@ -137,11 +138,12 @@ impl Files {
         }
         let path = self.path(INDEX);
         let config = |fault: String| ModelError::Config { path: path.clone(), fault };
-        let index: Index = serde_json::from_slice(&self.read(INDEX)?).map_err(|error| config(error.to_string()))?;
+        let index: Index = serde_json::from_slice(&self.read(INDEX)?)
+            .map_err(|error| config(shown(&error.to_string()).into_owned()))?;
         let names: BTreeSet<String> = index.weight_map.into_values().collect();
         // A shard is a file of this folder and of no other.
         if let Some(name) = names.iter().find(|name| Path::new(name).file_name() != Some(name.as_ref())) {
-            return Err(config(format!("the shard {name:?} is not a file name")));
+            return Err(config(format!("the shard {:?} is not a file name", shown(name))));
         }
         Ok(names.into_iter().map(|name| self.path(&name)).collect())
     }
@@ -192,6 +194,12 @@ impl Files {
         ModelError::NotAModel { path: self.path("").components().collect(), fault }
     }
 
+    /// That it has no file of a name, and what it has instead.
+    fn without(&self, file: &str) -> ModelError {
+        let place = self.path("").components().collect::<PathBuf>().display().to_string();
+        self.not_a_model(other_formats::missing(file, |file| self.has(file), &place, &place))
+    }
+
     fn read_at(&self, file: &str, path: &Path) -> Result<Cow<'static, [u8]>, ModelError> {
         match self {
             Self::Embedded { config, tokenizer, .. } => match file {
@@ -208,7 +216,7 @@ impl Files {
                     return Err(self.not_a_model("it is neither a folder nor a GGUF file".into()));
                 }
                 let read = open::read(path).map_err(|source| match source.kind() {
-                    std::io::ErrorKind::NotFound => self.not_a_model(format!("it has no {file}")),
+                    std::io::ErrorKind::NotFound => self.without(file),
                     _ => ModelError::Read { path: path.into(), source },
                 });
                 Ok(Cow::Owned(read?))

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use verdigris_text::shown;
+
 use super::folder::ModelFolder;
 use super::name::{Fetched, HubName};
 use crate::error::ModelError;
@@ -69,10 +71,13 @@ fn with_base(
             Some(revision) => find(Path::new(&format!("{base}@{revision}")))?,
             None => find(here)?,
         },
-        (false, false, false) => return Err(wrong(format!("its base {base} is not there: {cure}"))),
+        (false, false, false) => return Err(wrong(format!("its base {} is not there: {cure}", shown(base)))),
     };
     if base_folder.base_of_adapter()?.is_some() {
-        return Err(wrong(format!("its base {base} is an adapter itself; merge that with its own base first")));
+        return Err(wrong(format!(
+            "its base {} is an adapter itself; merge that with its own base first",
+            shown(base)
+        )));
     }
     Ok(base_folder.with_adapter(found.folder().unwrap_or(path)))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use verdigris_kernels::{Bytes, Format};
 use verdigris_logits::TokenId;
-use verdigris_text::Tokenizer;
+use verdigris_text::{Tokenizer, shown};
 
 use super::chat::{ChatSource, ids};
 use super::files::{ADAPTER, CONFIG, Files, TOKENIZER};
@@ -17,7 +17,7 @@ use crate::cpu::CpuDecoder;
 use crate::description::adapter::{Adapter, AdapterConfig};
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::{DecoderConfig, Positions, Scaling};
-use crate::description::families::{Family, Fields, family, model_types};
+use crate::description::families::{BadModelType, Family, Fields, family, model_types};
 use crate::description::gguf::convert::{Converted, Model, convert, convert_again, neighbours};
 use crate::description::gguf::{self, Gguf};
 use crate::description::parts::Parts;
@@ -269,12 +269,10 @@ impl ModelFolder {
     }
 
     fn family(&self, fields: &Fields) -> Result<Family, ModelError> {
-        let path = || self.files.path(CONFIG);
-        let model_type = fields.model_type().map_err(|fault| ModelError::Config { path: path(), fault })?;
-        family(model_type).ok_or_else(|| ModelError::Architecture {
-            path: path(),
-            model_type: model_type.into(),
-            known: model_types(),
+        let path = self.files.path(CONFIG);
+        family(fields).map_err(|bad| match bad {
+            BadModelType::Fault(fault) => ModelError::Config { path, fault },
+            BadModelType::Unknown(model_type) => ModelError::Architecture { path, model_type, known: model_types() },
         })
     }
 
@@ -425,9 +423,10 @@ impl ModelFolder {
         let family = self.family(fields)?;
         let described = || {
             if let Some(quantized) = fields.inner("quantization_config")? {
-                let method = quantized.text("quant_method")?.unwrap_or("something").to_owned();
+                let method = quantized.text("quant_method")?.unwrap_or("something");
                 return Err(format!(
-                    "its weights are in fewer bits by {method} (quantization_config), which is not supported; take the model in 16 bits, or a GGUF file of it"
+                    "its weights are in fewer bits by {} (quantization_config), which is not supported; take the model in 16 bits, or a GGUF file of it",
+                    shown(method)
                 ));
             }
             let config = (family.config)(fields)?;

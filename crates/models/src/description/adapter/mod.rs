@@ -28,9 +28,11 @@ use update::Update;
 const PREFIX: &str = "base_model.model.";
 
 /// What the names of weights may begin with, as a model is alone or part of another: no matter of which weight it is.
-const PREFIXES: [&str; 7] = [
+const PREFIXES: [&str; 9] = [
     "model.language_model.",
+    "model.text_model.",
     "language_model.model.",
+    "language_model.",
     "model.decoder.",
     "decoder.",
     "model.",

@@ -24,6 +24,26 @@ pub(super) fn defaults(model_type: &str) -> Map<String, Value> {
         }),
         _ => json!({}),
     };
+    object(fields)
+}
+
+/// The fields of a text part that files of the whole leave out where they are as usual.
+pub(super) fn text_defaults(model_type: &str) -> Map<String, Value> {
+    let of = |vocabulary: usize, inner: usize, context: usize| {
+        json!({
+            "vocab_size": vocabulary, "hidden_size": 4096, "intermediate_size": inner, "num_hidden_layers": 32,
+            "num_attention_heads": 32, "max_position_embeddings": context,
+        })
+    };
+    object(match model_type {
+        "llama" => of(32_000, 11_008, 2048),
+        "mistral" => of(32_000, 14_336, 131_072),
+        "qwen2" | "qwen3" => of(151_936, 22_016, 32_768),
+        _ => json!({}),
+    })
+}
+
+fn object(fields: Value) -> Map<String, Value> {
     let Value::Object(fields) = fields else { unreachable!("it is an object") };
     fields
 }

@@ -2,12 +2,18 @@
 //! names it.
 
 use serde_json::{Map, Value};
+use verdigris_text::shown;
 
 use super::defaults::defaults;
+use super::wrapper::fields_of_text;
 use crate::description::config::Activation;
 
 /// The fields of a configuration; those of its language model, where it has other parts.
-pub(crate) struct Fields(Map<String, Value>);
+pub(crate) struct Fields {
+    all: Map<String, Value>,
+    /// The model type of what the language model is a part of.
+    wrapper: Option<String>,
+}
 
 impl Fields {
     /// Those of a JSON text, and what a file may leave out; what is wrong with it.
@@ -15,14 +21,12 @@ impl Fields {
         let value: Value =
             serde_json::from_slice(json).map_err(|error| format!("not a model's configuration: {error}"))?;
         let Value::Object(mut fields) = value else { return Err("a configuration is an object".into()) };
+        let mut wrapper = None;
         match fields.remove("text_config") {
             None | Some(Value::Null) => {}
             Some(Value::Object(text)) => {
-                // What belongs to the whole is said outside.
-                let outside = std::mem::replace(&mut fields, text);
-                for (name, value) in outside {
-                    fields.entry(name).or_insert(value);
-                }
+                wrapper = fields.get("model_type").and_then(Value::as_str).map(str::to_owned);
+                fields = fields_of_text(text, fields);
             }
             Some(other) => return Err(wrong("text_config", &other, "object")),
         }
@@ -30,19 +34,24 @@ impl Fields {
         for (name, value) in defaults(model) {
             fields.entry(name).or_insert(value);
         }
-        Ok(Self(fields))
+        Ok(Self { all: fields, wrapper })
     }
 
-    pub(crate) fn of(fields: Map<String, Value>) -> Self {
-        Self(fields)
+    pub(crate) fn of(all: Map<String, Value>) -> Self {
+        Self { all, wrapper: None }
+    }
+
+    /// The model type of what the language model is a part of, if it is one.
+    pub(crate) fn wrapper(&self) -> Option<&str> {
+        self.wrapper.as_deref()
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.all.keys().map(String::as_str)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name).filter(|value| !value.is_null())
+        self.all.get(name).filter(|value| !value.is_null())
     }
 
     /// Which architecture it is.
@@ -91,7 +100,7 @@ impl Fields {
 
     /// The fields of a field.
     pub(crate) fn inner(&self, name: &str) -> Result<Option<Self>, String> {
-        Ok(self.some(name, "object", Value::as_object)?.cloned().map(Self))
+        Ok(self.some(name, "object", Value::as_object)?.cloned().map(Self::of))
     }
 
     fn some<'a, T>(
@@ -113,7 +122,10 @@ impl Fields {
             "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" => Activation::GeluTanh,
             "relu" => Activation::Relu,
             other => {
-                return Err(format!("the activation {other:?} is not supported; silu, gelu, gelu_new and relu are"));
+                return Err(format!(
+                    "the activation {:?} is not supported; silu, gelu, gelu_new and relu are",
+                    shown(other)
+                ));
             }
         })
     }
@@ -121,22 +133,14 @@ impl Fields {
     /// Refuses a field that is set to something.
     pub(crate) fn refuse(&self, name: &str, harmless: impl Fn(&Value) -> bool) -> Result<(), String> {
         match self.get(name) {
-            Some(value) if !harmless(value) => Err(format!("{name} = {} is not supported", short(value))),
+            Some(value) if !harmless(value) => {
+                Err(format!("{} = {} is not supported", shown(name), shown(&value.to_string())))
+            }
             _ => Ok(()),
         }
     }
 }
 
 fn wrong(name: &str, value: &Value, what: &str) -> String {
-    format!("{name} is {}, which is no {what}", short(value))
-}
-
-/// A value as far as it fits into a line.
-fn short(value: &Value) -> String {
-    const MOST: usize = 60;
-    let text = value.to_string();
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
-    }
+    format!("{} is {}, which is no {what}", shown(name), shown(&value.to_string()))
 }

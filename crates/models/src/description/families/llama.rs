@@ -1,6 +1,7 @@
 //! Llama and its kin: separate matrices, a gated feed-forward part, root-mean-square norms, rotary positions.
 
 use serde_json::Value;
+use verdigris_text::shown;
 
 use super::fields::Fields;
 use super::output::output;
@@ -135,7 +136,8 @@ fn kinds(model: &str, fields: &Fields, layers: usize) -> Result<Vec<LayerKind>, 
             Some((_, Some("sliding_attention"))) => true,
             Some((other, _)) => {
                 return Err(format!(
-                    "layer_types has {other}, which is not supported; full_attention and sliding_attention are"
+                    "layer_types has {}, which is not supported; full_attention and sliding_attention are",
+                    shown(&other.to_string())
                 ));
             }
         };
@@ -173,13 +175,16 @@ fn rotating(model: &str, fields: &Fields, layers: usize) -> Result<Vec<bool>, St
 pub(super) fn parts(checkpoint: &Checkpoint, config: &DecoderConfig, fields: &Fields) -> Result<Parts, ModelError> {
     let embedding_name = names(checkpoint).name("embed_tokens.weight");
     let embedding = checkpoint.matrix(&embedding_name, [config.vocabulary, config.width])?;
-    let output = output(checkpoint, config, &embedding_name, "lm_head.weight")?;
+    // Some wrappers have it inside of their text part.
+    let outputs = ["lm_head.weight", "language_model.lm_head.weight"];
+    let output_name = outputs.into_iter().find(|name| checkpoint.has(name)).unwrap_or(outputs[0]);
+    let output = output(checkpoint, config, &embedding_name, output_name)?;
     let (layers, norm) = layers(checkpoint, config, fields)?;
     Ok(Parts { embedding, positions: None, embedding_norm: None, layers, norm, output })
 }
 
 fn names(checkpoint: &Checkpoint) -> Prefixed<'_> {
-    let prefixes = ["model.", "model.language_model.", "language_model.model.", ""];
+    let prefixes = ["model.", "model.language_model.", "model.text_model.", "language_model.model.", ""];
     Prefixed::new(checkpoint, &prefixes, "norm.weight")
 }
 

@@ -6,7 +6,8 @@
 //! | `gpt` | gpt2, opt |
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
 //!
-//! `fields` reads a configuration, `defaults` has what it need not say. Several of them share `rotary` (positions),
+//! `fields` reads a configuration, `defaults` has what it need not say, `wrapper` finds the text part of models that also
+//! see pictures. Several of them share `rotary` (positions),
 //! `prefixed` (weights whose names begin alike) and `output` (the output matrix).
 
 mod defaults;
@@ -17,6 +18,9 @@ mod llama;
 mod output;
 mod prefixed;
 mod rotary;
+mod wrapper;
+
+use verdigris_text::shown;
 
 use crate::description::checkpoint::Checkpoint;
 use crate::description::config::DecoderConfig;
@@ -67,12 +71,36 @@ const FAMILIES: [(&str, Family); 17] = {
     ]
 };
 
-/// The family of a model type.
-pub(crate) fn family(model_type: &str) -> Option<Family> {
-    FAMILIES.iter().find(|(name, _)| *name == model_type).map(|&(_, family)| family)
+/// The family of a model; what is wrong with its model type.
+pub(crate) fn family(fields: &Fields) -> Result<Family, BadModelType> {
+    let model_type = fields.model_type().map_err(BadModelType::Fault)?;
+    let found = FAMILIES.iter().find(|(name, _)| *name == model_type).map(|&(_, family)| family);
+    let unknown = |model_type: &str| BadModelType::Unknown(model_type.into());
+    match (fields.wrapper(), found) {
+        (Some(outer), _) if !wrapper::is_known(outer) => Err(unknown(outer)),
+        (Some(outer), None) => Err(BadModelType::Fault(format!(
+            "the text part of this {outer} is {:?}, which is not supported; these are: {}",
+            shown(model_type),
+            names()
+        ))),
+        (None, None) => Err(unknown(model_type)),
+        (_, Some(family)) => Ok(family),
+    }
+}
+
+/// Why a model type has no family.
+pub(crate) enum BadModelType {
+    /// There is none of that name.
+    Unknown(String),
+    /// It is missing, or of a text part.
+    Fault(String),
 }
 
 /// All model types that are understood.
 pub(crate) fn model_types() -> String {
+    format!("{}; and the text part of {}", names(), wrapper::wrappers())
+}
+
+fn names() -> String {
     FAMILIES.map(|(name, _)| name).join(", ")
 }

@@ -1,6 +1,7 @@
 //! Rotary positions as configurations describe them: those of every family are read here.
 
 use serde_json::Value;
+use verdigris_text::shown;
 
 use super::Fields;
 use crate::description::config::{Pairs, Rotary, Scaling};
@@ -41,7 +42,7 @@ pub(super) fn rotary(fields: &Fields, parameters: Option<&Fields>, of: &Elsewher
         Some(parameters) => parameters.text("rope_type")?.or(parameters.text("type")?),
         None => None,
     };
-    let missing = |name: &str| format!("rotary positions of type {:?} have no {name}", kind.unwrap_or_default());
+    let missing = |name: &str| format!("rotary positions of type {:?} have no {name}", shown(kind.unwrap_or_default()));
     let needed = |name: &str| number(name)?.ok_or_else(|| missing(name));
     let scaling = match kind.unwrap_or("default") {
         "default" => Scaling::None,
@@ -57,7 +58,8 @@ pub(super) fn rotary(fields: &Fields, parameters: Option<&Fields>, of: &Elsewher
         "dynamic" => Scaling::Dynamic { factor: needed("factor")?, context: of.context },
         other => {
             return Err(format!(
-                "rotary positions of type {other:?} are not supported; default, linear, llama3, yarn, longrope and dynamic are"
+                "rotary positions of type {:?} are not supported; default, linear, llama3, yarn, longrope and dynamic are",
+                shown(other)
             ));
         }
     };

@@ -6,6 +6,7 @@ use std::path::Path;
 use rayon::prelude::*;
 use verdigris_kernels::{Bytes, Format};
 use verdigris_logits::TokenId;
+use verdigris_text::shown;
 
 use super::write::{Planned, Put, head, pad};
 use super::{Gguf, model, tokenizer};
@@ -83,7 +84,7 @@ pub(crate) fn convert_again(
             1 => stored.as_vector().map(Source::Numbers),
             _ => stored.as_matrix().map(|matrix| Source::Matrix(matrix.into())),
         };
-        let cannot = |fault: String| ModelError::Convert { fault: format!("the tensor {name:?} {fault}") };
+        let cannot = |fault: String| ModelError::Convert { fault: format!("the tensor {:?} {fault}", shown(name)) };
         Ok((name.clone(), source.map_err(cannot)?))
     };
     let tensors = gguf.stored_tensors().map(tensor).collect::<Result<Vec<_>, ModelError>>()?;
@@ -137,7 +138,8 @@ fn architecture(model: &Model<'_>) -> Result<&'static str, String> {
         "gemma3" | "gemma3_text" => "gemma3",
         other => {
             return Err(format!(
-                "models of type {other:?} cannot be written as GGUF files; llama, mistral, phi3, qwen2, qwen3, smollm3, gemma2 and gemma3 can"
+                "models of type {:?} cannot be written as GGUF files; llama, mistral, phi3, qwen2, qwen3, smollm3, gemma2 and gemma3 can",
+                shown(other)
             ));
         }
     })
@@ -206,7 +208,7 @@ fn described(model: &Model<'_>, architecture: &str) -> Result<Vec<(String, Put)>
 fn is_said(model: &Model<'_>, values: &[(String, Put)]) -> Result<(), String> {
     let gguf = Gguf::parse(&Bytes::new(std::sync::Arc::new(head(values, &[]))))?;
     let fields = model::fields(&gguf)?;
-    let read = (family(fields.model_type()?).ok_or("a model type of no family")?.config)(&fields)?;
+    let read = (family(&fields).map_err(|_| "a model type of no family")?.config)(&fields)?;
     let plain = |config: &DecoderConfig| {
         let mut config = config.clone();
         // The file has it by its tensors.

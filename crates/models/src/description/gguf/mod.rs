@@ -13,6 +13,7 @@ pub(crate) mod write;
 use std::collections::HashMap;
 
 use verdigris_kernels::{Bytes, Format};
+use verdigris_text::shown;
 
 use crate::description::checkpoint::Checkpoint;
 use crate::description::stored::Stored;
@@ -160,13 +161,13 @@ impl Gguf {
         let order = infos.iter().map(|info| info.name.clone()).collect();
         let mut tensors = HashMap::new();
         for Info { name, shape, format, offset } in infos {
-            let outside = || format!("the tensor {name:?} lies outside of the file");
+            let outside = || format!("the tensor {:?} lies outside of the file", shown(&name));
             let count = shape.iter().try_fold(1usize, |count, &n| count.checked_mul(n)).ok_or_else(outside)?;
             let stored = match format {
                 Err(kind) => Stored { format: Err(kind), shape, bytes: bytes.part(0..0).ok_or_else(outside)? },
                 Ok(format) => {
                     if !shape.last().copied().unwrap_or(0).is_multiple_of(format.block()) {
-                        return Err(format!("the rows of the tensor {name:?} are not whole blocks"));
+                        return Err(format!("the rows of the tensor {:?} are not whole blocks", shown(&name)));
                     }
                     let length = count / format.block();
                     let length = length.checked_mul(format.block_bytes()).ok_or_else(outside)?;
@@ -237,9 +238,10 @@ impl Gguf {
         let kinds: std::collections::BTreeSet<&String> = unknown.iter().map(|(_, kind)| *kind).collect();
         let all = kinds.into_iter().map(String::as_str).collect::<Vec<_>>().join(" and ");
         Err(format!(
-            "{} of {} tensors ({name} = {kind}) are stored as {all}, which is not supported; take the model's file in another format, such as Q4_K_M, Q5_K_M or Q8_0",
+            "{} of {} tensors ({} = {kind}) are stored as {all}, which is not supported; take the model's file in another format, such as Q4_K_M, Q5_K_M or Q8_0",
             unknown.len(),
             self.tensors.len(),
+            shown(name),
         ))
     }
 
@@ -342,7 +344,7 @@ impl<'a> Reader<'a> {
         let name = self.text()?;
         let dimensions = self.u32()?;
         if dimensions > MAX_DIMENSIONS {
-            return Err(format!("the tensor {name:?} has {dimensions} dimensions"));
+            return Err(format!("the tensor {:?} has {dimensions} dimensions", shown(&name)));
         }
         let shape =
             (0..dimensions).map(|_| usize::try_from(self.u64()?).map_err(|_| "a tensor is too large".to_owned()));

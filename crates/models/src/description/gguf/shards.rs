@@ -1,6 +1,8 @@
 //! Models in several GGUF files, as llama.cpp's `gguf-split` writes them: the first has the values, and each has some of
 //! the tensors.
 
+use verdigris_text::shown;
+
 use super::Gguf;
 
 /// The ending of the names of such files.
@@ -41,7 +43,7 @@ impl Gguf {
         self.order.extend(other.order);
         for (name, stored) in other.tensors {
             if self.tensors.insert(name.clone(), stored).is_some() {
-                return Err(format!("the tensor {name:?} is in another file of the model too"));
+                return Err(format!("the tensor {:?} is in another file of the model too", shown(&name)));
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! The tokenizer in a GGUF file, as a `tokenizer.json`.
 
 use serde_json::{Map, Value as Json, json};
+use verdigris_text::shown;
 
 use super::write::Put;
 use super::{Gguf, Value, split};
@@ -49,8 +50,8 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
     let parts = match model {
         "gpt2" => {
             let merges = gguf.texts(&named("merges")).ok_or("it has no merges")?;
-            let split =
-                split::named(pre).ok_or_else(|| format!("its way to split texts, {pre:?}, is not supported"))?;
+            let split = split::named(pre)
+                .ok_or_else(|| format!("its way to split texts, {:?}, is not supported", shown(pre)))?;
             json!({
                 "normalizer": null,
                 "pre_tokenizer": split.json(),
@@ -84,7 +85,7 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
                     "vocab": vocabulary, "merges": merges},
             })
         }
-        other => return Err(format!("its kind, {other:?}, is not supported; gpt2 and llama are")),
+        other => return Err(format!("its kind, {:?}, is not supported; gpt2 and llama are", shown(other))),
     };
     let Json::Object(mut whole) = parts else { unreachable!("it is an object") };
     whole.insert("version".into(), "1.0".into());

@@ -29,6 +29,7 @@ use super::files::{
 };
 use super::folder::ModelFolder;
 use super::name::{Fetched, HubName};
+use super::other_formats;
 use crate::description::gguf::shards::names as gguf_shards;
 use crate::error::ModelError;
 
@@ -130,7 +131,10 @@ impl HubName {
         };
         if let Some(missing) = needed.iter().find(|file| !has(file)) {
             return Err(match &ggufs()[..] {
-                [] => format!("it has no {missing}"),
+                [] => {
+                    let to = self.repository.rsplit('/').next().unwrap_or_default();
+                    other_formats::missing(missing, has, &self.repository, to)
+                }
                 [first, ..] => {
                     format!(
                         "it has files of llama.cpp; choose one, such as {}:{first}, of {}",

@@ -1,0 +1,63 @@
+//! Models around a language model, which see pictures as well: where their files have the text part, of which they are
+//! loaded here.
+//!
+//! The fields of the text part are in `text_config`, those of the whole beside it. What `transformers` takes where one is
+//! missing belongs to the outer model type.
+
+use serde_json::{Map, Value};
+
+use super::defaults::text_defaults;
+
+/// A model type around a text part of its own.
+struct Wrapper {
+    model_type: &'static str,
+    /// The text part's, where it names none.
+    text: &'static str,
+    /// Whether the output matrix is the embedding, where the outer fields do not say so.
+    tied: bool,
+    /// Whether it is if the text part says so, too.
+    ties_by_text: bool,
+}
+
+const fn wrapper(model_type: &'static str, text: &'static str, tied: bool) -> Wrapper {
+    Wrapper { model_type, text, tied, ties_by_text: false }
+}
+
+const WRAPPERS: [Wrapper; 7] = [
+    wrapper("gemma3", "gemma3_text", true),
+    wrapper("idefics3", "llama", false),
+    wrapper("internvl", "qwen2", true),
+    Wrapper { ties_by_text: true, ..wrapper("llava", "llama", false) },
+    Wrapper { ties_by_text: true, ..wrapper("llava_next", "llama", false) },
+    wrapper("mistral3", "mistral", true),
+    wrapper("smolvlm", "llama", false),
+];
+
+/// The model types whose text part is loaded.
+pub(super) fn wrappers() -> String {
+    WRAPPERS.map(|wrapper| wrapper.model_type).join(", ")
+}
+
+/// Whether a model type is one of them.
+pub(super) fn is_known(model_type: &str) -> bool {
+    WRAPPERS.iter().any(|wrapper| wrapper.model_type == model_type)
+}
+
+/// The fields of a text part, completed from those around it.
+pub(super) fn fields_of_text(mut text: Map<String, Value>, outside: Map<String, Value>) -> Map<String, Value> {
+    const TIED: &str = "tie_word_embeddings";
+    let outer = outside.get("model_type").and_then(Value::as_str);
+    if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| Some(wrapper.model_type) == outer) {
+        let model_type = text.entry("model_type").or_insert_with(|| wrapper.text.into()).clone();
+        for (name, value) in text_defaults(model_type.as_str().unwrap_or_default()) {
+            text.entry(name).or_insert(value);
+        }
+        let by_text = wrapper.ties_by_text && text.get(TIED) == Some(&true.into());
+        let tied = outside.get(TIED).cloned().unwrap_or_else(|| wrapper.tied.into());
+        text.insert(TIED.into(), if by_text { true.into() } else { tied });
+    }
+    for (name, value) in outside {
+        text.entry(name).or_insert(value);
+    }
+    text
+}

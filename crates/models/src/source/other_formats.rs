@@ -1,0 +1,43 @@
+//! Folders that hold a model in another format than ours: which one it is, and how to get to ours.
+
+use super::files::{CONFIG, INDEX, TOKENIZER, WEIGHTS};
+
+/// The files of a format, and the file of ours that is missing where it is the only one.
+struct Other {
+    missing: &'static [&'static str],
+    files: &'static [&'static str],
+    /// What to do, with `{}` for the model.
+    cure: &'static str,
+}
+
+const OTHERS: [Other; 3] = [
+    Other {
+        missing: &[CONFIG, TOKENIZER, WEIGHTS, INDEX],
+        files: &["params.json", "consolidated.safetensors", "consolidated.00.pth"],
+        cure: "is the format of Mistral's and Meta's own programs: take the model's files for transformers, or convert \
+               them with convert_mistral_weights_to_hf.py or convert_llama_weights_to_hf.py of transformers",
+    },
+    Other {
+        missing: &[WEIGHTS, INDEX],
+        files: &["pytorch_model.bin", "pytorch_model.bin.index.json"],
+        cure: "is a pickle, which may hold any program and is not read: write safetensors with `python -c \"from \
+               transformers import AutoModelForCausalLM as M; M.from_pretrained('{}').save_pretrained('{}')\"`",
+    },
+    Other {
+        missing: &[TOKENIZER],
+        files: &["tokenizer.model", "spiece.model", "tekken.json", "vocab.json", "vocab.txt"],
+        cure: "is not read by itself: write tokenizer.json with `python -c \"from transformers import AutoTokenizer as \
+               T; T.from_pretrained('{}').save_pretrained('{}')\"`",
+    },
+];
+
+/// That a file is missing; and, where there is one of another format instead, what to do. `has` says which files there
+/// are, `model` is the folder or the name on the hub, and `to` the folder to write to.
+pub(super) fn missing(file: &str, has: impl Fn(&str) -> bool, model: &str, to: &str) -> String {
+    let of = |other: &Other| {
+        let found = other.files.iter().find(|file| has(file)).filter(|_| other.missing.contains(&file))?;
+        let cure = other.cure.replacen("{}", model, 1).replacen("{}", to, 1);
+        Some(format!("it has no {file}, and {found} {cure}"))
+    };
+    OTHERS.iter().find_map(of).unwrap_or_else(|| format!("it has no {file}"))
+}
