@@ -5,6 +5,7 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
 use support::{Folder, Run, TALE_SMALL};
 
 fn golden(name: &str) -> PathBuf {
@@ -97,4 +98,23 @@ fn a_bad_adapter_is_one_line() {
     fs::rename(folder.path("adapter/adapter_model.safetensors"), folder.path("adapter/adapter_model.bin")).unwrap();
     set_base(&folder, "\"PREFIX_TUNING\"", "\"LORA\"");
     write(&folder, &["--model", "base", "--adapter", "adapter"]).fails("save them as safetensors");
+}
+
+/// Weights that an adapter's configuration promises and its file lacks, and the other way round.
+#[test]
+fn an_adapter_whose_files_do_not_belong_together_is_refused() {
+    for (field, value, said) in [
+        ("use_dora", json!(true), "use_dora is true, but layers.0."),
+        ("bias", json!("everything"), "bias = \"everything\" is not supported"),
+        ("modules_to_save", json!(["lm_head"]), "modules_to_save has \"lm_head\", but there are no weights of it"),
+        ("target_modules", json!(["nothing_of_it"]), "is changed, but target_modules does not name it"),
+        ("target_modules", json!(7), "target_modules is 7"),
+    ] {
+        let folder = prepared();
+        let path = folder.path("adapter/adapter_config.json");
+        let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        config[field] = value;
+        fs::write(path, config.to_string()).unwrap();
+        folder.run(&["generate", "--model", "adapter"]).fails(said);
+    }
 }

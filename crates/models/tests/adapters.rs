@@ -177,5 +177,22 @@ fn a_damaged_adapter_is_an_error() {
     said(damaged("linear", rename("q_proj.lora_A", "q_proj.lora_C")), "is not known in adapters of LoRA");
     said(damaged("linear", rename("base_model.model.model", "base_model.other.model")), "is not known");
     said(damaged("linear", rename("layers.0.self_attn.q_proj.lora_A", "layers.0.self_attn.x_proj.lora_A")), "x_proj");
+    said(
+        damaged("linear", replace("\"use_dora\": false", "\"use_dora\": true")),
+        "use_dora is true, but layers.0.mlp.down_proj.weight is changed without a magnitude vector",
+    );
+    said(damaged("linear", replace("\"bias\": \"none\"", "\"bias\": \"every\"")), "bias = \"every\" is not supported");
+    said(
+        damaged("linear", replace("\"modules_to_save\": null", "\"modules_to_save\": [\"lm_head\"]")),
+        "modules_to_save has \"lm_head\", but there are no weights of it",
+    );
+    said(
+        damaged("linear", replace("\"target_modules\": [", "\"target_modules\": 7, \"exclude_modules\": [")),
+        "target_modules is 7",
+    );
+    said(
+        damaged("linear", replace("model.layers.0.self_attn.q_proj", "another")),
+        "layers.0.self_attn.q_proj.weight is changed, but target_modules does not name it",
+    );
     said(damaged("dora-embedding", replace("\"use_dora\": true", "\"use_dora\": false")), "is not known in adapters");
 }

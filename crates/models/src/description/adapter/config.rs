@@ -2,7 +2,9 @@
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
+use verdigris_text::shown;
 
+use super::targets::{Targets, names};
 use crate::description::families::Fields;
 
 /// No file has more patterns of one kind.
@@ -55,18 +57,21 @@ pub(crate) struct AdapterConfig {
     /// Whether the scale is `alpha / sqrt(rank)` (rsLoRA, arXiv:2312.03732), and not `alpha / rank`.
     is_rank_stabilized: bool,
     pub(crate) has_lengths: bool,
+    pub(super) targets: Targets,
+    /// `modules_to_save`: the modules that were trained whole.
+    pub(super) saved: Vec<String>,
     gives_scores: bool,
 }
 
 impl AdapterConfig {
     /// Reads the file; what is wrong with it, or is not supported.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
-        let fields: Map<String, Value> =
-            serde_json::from_slice(json).map_err(|error| format!("not an adapter's configuration: {error}"))?;
+        let fields: Map<String, Value> = serde_json::from_slice(json)
+            .map_err(|error| format!("not an adapter's configuration: {}", shown(&error.to_string())))?;
         let fields = Fields::of(fields);
         let kind = fields.text("peft_type")?.unwrap_or("nothing");
         if kind != "LORA" {
-            return Err(format!("peft_type {kind:?} is not supported; LORA is"));
+            return Err(format!("peft_type {:?} is not supported; LORA is", shown(kind)));
         }
         let is_known = |name: &str| HARMLESS.contains(&name) || ["use_dora", "revision"].contains(&name);
         for name in fields.names().filter(|name| !is_known(name)) {
@@ -83,6 +88,7 @@ impl AdapterConfig {
         fields.refuse("init_lora_weights", is_plain).map_err(|fault| {
             format!("{fault}: it changes the base too; save it with path_initial_model_for_weight_conversion")
         })?;
+        fields.refuse("bias", |value| ["none", "all", "lora_only"].iter().any(|known| value == known))?;
         let config = Self {
             base: fields.text("base_model_name_or_path")?.filter(|base| !base.is_empty()).map(str::to_owned),
             revision: fields.text("revision")?.map(str::to_owned),
@@ -92,6 +98,8 @@ impl AdapterConfig {
             alphas: patterns(&fields, "alpha_pattern")?,
             is_rank_stabilized: fields.flag("use_rslora", false)?,
             has_lengths: fields.flag("use_dora", false)?,
+            targets: Targets::read(&fields)?,
+            saved: names(&fields, "modules_to_save")?.unwrap_or_default(),
             gives_scores: fields.text("task_type")? == Some("SEQ_CLS"),
         };
         Ok(config)
@@ -133,13 +141,19 @@ fn patterns(fields: &Fields, name: &str) -> Result<Vec<(Regex, f64)>, String> {
     if all.names().count() > MOST_PATTERNS {
         return Err(format!("{name} has more than {MOST_PATTERNS} patterns"));
     }
-    let pattern = |text: &str| {
-        let number = all.number(text)?.ok_or_else(|| format!("{name} has no number for {text:?}"))?;
-        let regex = RegexBuilder::new(&format!(r"^(?:.*\.)?(?:{text})$")).size_limit(PATTERN_MEMORY).build();
-        let regex = regex.map_err(|_| format!("{name} has {text:?}, which is not understood as a pattern"))?;
+    let of = |text: &str| {
+        let number = all.number(text)?.ok_or_else(|| format!("{name} has no number for {:?}", shown(text)))?;
+        let regex = pattern(&format!(r"^(?:.*\.)?(?:{text})$"));
+        let regex =
+            regex.ok_or_else(|| format!("{name} has {:?}, which is not understood as a pattern", shown(text)))?;
         Ok((regex, number))
     };
-    all.names().map(pattern).collect()
+    all.names().map(of).collect()
+}
+
+/// An expression, if it is understood and small.
+pub(super) fn pattern(text: &str) -> Option<Regex> {
+    RegexBuilder::new(text).size_limit(PATTERN_MEMORY).build().ok()
 }
 
 #[cfg(test)]
@@ -184,6 +198,10 @@ mod tests {
             (r#", "rank_pattern": {"a": "b"}"#, "a is \"b\", which is no number"),
             (r#", "lora_alpha": "1""#, "lora_alpha is \"1\""),
             (r#", "use_dora": 1"#, "use_dora is 1"),
+            (r#", "bias": "everything""#, "bias = \"everything\" is not supported"),
+            (r#", "bias": true"#, "bias = true is not supported"),
+            (r#", "target_modules": 3"#, "target_modules is 3"),
+            (r#", "modules_to_save": "lm_head""#, "modules_to_save is \"lm_head\""),
         ] {
             let fault = read(more).unwrap_err();
             assert!(fault.contains(said), "{fault:?} should say {said:?}");

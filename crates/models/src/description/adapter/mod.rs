@@ -6,12 +6,14 @@
 //! | module | holds |
 //! |---|---|
 //! | `config` | what `adapter_config.json` says |
+//! | `targets` | which modules an adapter says that it changes |
 //! | [`update`] | a low-rank change of a matrix |
 
 mod config;
+mod targets;
 pub(crate) mod update;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use verdigris_kernels::Bytes;
@@ -22,7 +24,9 @@ use crate::description::weight::Weight;
 use crate::error::ModelError;
 
 pub(crate) use config::AdapterConfig;
+use targets::is_inside;
 use update::Update;
+use verdigris_text::shown;
 
 /// What all names begin with.
 const PREFIX: &str = "base_model.model.";
@@ -88,6 +92,7 @@ impl Adapter {
         if adapter.changes.is_empty() {
             return Err(ModelError::Adapter { path: adapter.path, fault: "it changes nothing".into() });
         }
+        adapter.check_config()?;
         Ok(adapter)
     }
 
@@ -114,12 +119,46 @@ impl Adapter {
         Ok(())
     }
 
-    /// Whether each change is of a weight that the base has; `has` says so of a plain name.
-    pub(crate) fn check(&self, has: impl Fn(&str) -> bool) -> Result<(), ModelError> {
-        let mut foreign: Vec<&String> = self.changes.keys().filter(|name| !has(name)).collect();
+    /// Whether each change is one that its configuration says that it has.
+    fn check_config(&self) -> Result<(), ModelError> {
+        let mut changes: Vec<(&String, &Change)> =
+            self.changes.iter().filter(|(_, change)| !change.module.is_empty()).collect();
+        changes.sort_unstable_by_key(|(name, _)| *name);
+        for (name, change) in changes {
+            if !self.config.targets.has(&change.module) {
+                return Err(self.damaged(format!("{} is changed, but target_modules does not name it", shown(name))));
+            }
+            if self.config.has_lengths && change.lengths.is_none() {
+                let name = shown(name);
+                return Err(self.damaged(format!("use_dora is true, but {name} is changed without a magnitude vector")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each change is of a weight that the base has, and whether all of its weights that the adapter says it
+    /// has whole are there; `base` are their plain names.
+    pub(crate) fn check(&self, base: &HashSet<&str>) -> Result<(), ModelError> {
+        let mut foreign: Vec<&String> = self.changes.keys().filter(|name| !base.contains(name.as_str())).collect();
         foreign.sort_unstable();
-        let of_another = |name: &&String| self.wrong(name, "is changed, but the model has none");
-        foreign.first().map(of_another).map_or(Ok(()), Err)
+        if let Some(name) = foreign.first() {
+            return Err(self.wrong(name, "is changed, but the model has none"));
+        }
+        let is_whole = |name: &&str| self.changes.get(*name).is_some_and(|change| change.whole.is_some());
+        for module in &self.config.saved {
+            let mut weights = base.iter().filter(|name| is_inside(name, module)).peekable();
+            if weights.peek().is_some() && !weights.any(is_whole) {
+                let fault = format!("modules_to_save has {:?}, but there are no weights of it", shown(module));
+                return Err(self.damaged(fault));
+            }
+        }
+        Ok(())
+    }
+
+    /// An adapter whose two files do not belong together.
+    fn damaged(&self, fault: String) -> ModelError {
+        let fault = format!("{fault}: adapter_config.json and this file do not belong together, or one is incomplete");
+        ModelError::Adapter { path: self.path.clone(), fault }
     }
 
     /// What stands in the place of a weight.
@@ -175,9 +214,10 @@ impl Adapter {
 
     /// What is wrong with the change of a weight.
     pub(crate) fn wrong(&self, name: &str, fault: impl Into<String>) -> ModelError {
-        let base = self.config.base().map(|base| format!(" ({base})")).unwrap_or_default();
+        let base = self.config.base().map(|base| format!(" ({})", shown(base))).unwrap_or_default();
         let fault = format!(
-            "{name} {}; an adapter goes with the model that it was trained from{base} and with no other",
+            "{} {}; an adapter goes with the model that it was trained from{base} and with no other",
+            shown(name),
             fault.into()
         );
         ModelError::Adapter { path: self.path.clone(), fault }
