@@ -2,6 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use verdigris_models::shown;
 
 /// The fields of a configuration.
 pub(crate) struct Config(Map<String, Value>);
@@ -10,7 +11,8 @@ impl Config {
     /// # Errors
     /// Where it is no JSON object.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
-        let mut fields: Map<String, Value> = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        let mut fields: Map<String, Value> =
+            serde_json::from_slice(json).map_err(|error| shown(&error.to_string()).into_owned())?;
         // As transformers writes it since its fifth version.
         if let Some(Value::Object(rotary)) = fields.get("rope_parameters").cloned() {
             for (name, value) in rotary {
@@ -60,14 +62,14 @@ impl Config {
 
     /// The configuration of one of candle's models.
     pub(crate) fn of<T: DeserializeOwned>(&self) -> Result<T, String> {
-        serde_json::from_value(Value::Object(self.0.clone())).map_err(|error| error.to_string())
+        serde_json::from_value(Value::Object(self.0.clone())).map_err(|error| shown(&error.to_string()).into_owned())
     }
 
     /// A field that candle's model does not read, and takes for one of these values: another is an error.
     pub(crate) fn is(&self, name: &str, values: &[Value]) -> Result<(), String> {
         match self.get(name) {
             Some(value) if !values.contains(value) => {
-                Err(format!("{name} is {value}, which candle's model of this type does not heed"))
+                Err(format!("{name} is {}, which candle's model of this type does not heed", shown(&value.to_string())))
             }
             _ => Ok(()),
         }
@@ -88,7 +90,10 @@ impl Config {
         for name in ["rope_parameters", "rope_scaling"] {
             let kind = self.get(name).and_then(|rotary| rotary.get("rope_type").or(rotary.get("type")));
             if let Some(kind) = kind.filter(|&kind| kind != "default") {
-                return Err(format!("{name} of the kind {kind}, which candle's model of this type does not heed"));
+                return Err(format!(
+                    "{name} of the kind {}, which candle's model of this type does not heed",
+                    shown(&kind.to_string())
+                ));
             }
         }
         Ok(())

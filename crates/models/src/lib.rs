@@ -69,3 +69,4 @@ pub use verdigris_collective::{self as collective, Deadlines};
 pub use verdigris_kernels::Bytes;
 pub use verdigris_kernels::Format;
 pub use verdigris_kernels::machine;
+pub use verdigris_text::shown;

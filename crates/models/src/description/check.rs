@@ -64,6 +64,14 @@ pub enum BadConfig {
         /// Wavelengths: pairs of elements.
         pairs: usize,
     },
+    /// Bounds of wavelengths in the wrong order.
+    #[error("low_freq_factor is {low}, but must be below high_freq_factor, which is {high}")]
+    Frequencies {
+        /// That of long wavelengths.
+        low: f64,
+        /// That of short ones.
+        high: f64,
+    },
     /// A factor that is not a positive number.
     #[error("rotary wavelengths are scaled by {0}")]
     Scaling(f64),
@@ -133,6 +141,9 @@ impl Scaling {
         let (numbers, lists): (Vec<f64>, Vec<&[f64]>) = match self {
             Self::None => return Ok(()),
             &Self::Linear(factor) => (vec![factor], vec![]),
+            &Self::Llama3 { low_freq_factor: low, high_freq_factor: high, .. } if low >= high => {
+                return Err(BadConfig::Frequencies { low, high });
+            }
             &Self::Llama3 { factor, low_freq_factor, high_freq_factor, context } => {
                 (vec![factor, low_freq_factor, high_freq_factor, context], vec![])
             }

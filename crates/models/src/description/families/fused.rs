@@ -267,6 +267,7 @@ pub(super) fn falcon_config(fields: &Fields) -> Result<DecoderConfig, String> {
     let context = fields.size_or(&["max_position_embeddings"])?.unwrap_or(2048);
     let (alibi, theta) = (fields.flag("alibi", false)?, fields.number("rope_theta")?.unwrap_or(10_000.0));
     let rotary = [rotary(fields, parameters(fields)?.as_ref(), &Elsewhere { theta, head_dim, share: None, context })?];
+    fields.refuse("num_ln_in_parallel_attn", |value| value == 1 || value == 2)?;
     let one_norm = !is_new || fields.size_or(&["num_ln_in_parallel_attn"])? == Some(1);
     let parallel = is_new || fields.flag("parallel_attn", true)?;
     let bias = fields.flag("bias", false)?;

@@ -79,7 +79,13 @@ pub(super) fn longest(trained: usize, rotary: &[Rotary]) -> usize {
 fn first_context(fields: &Fields, parameters: Option<&Fields>, now: usize) -> Result<(usize, f64), String> {
     let name = ["original_max_position_embeddings"];
     let of = parameters.map_or(Ok(None), |parameters| parameters.size_or(&name))?;
-    let first = of.or(fields.size_or(&name)?).unwrap_or(now);
+    let outside = fields.size_or(&name)?;
+    if let (Some(of), Some(outside)) = (of, outside)
+        && of != outside
+    {
+        return Err(format!("{} is {outside}, but {of} among the rotary parameters: one of the two is wrong", name[0]));
+    }
+    let first = of.or(outside).unwrap_or(now);
     Ok((first, now as f64 / first as f64))
 }
 

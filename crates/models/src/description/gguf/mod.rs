@@ -119,6 +119,11 @@ impl Numbers {
         Value::scalar(self.kind, self.bytes.get().get(from..from.checked_add(length)?)?)
     }
 
+    /// How many they are.
+    pub(crate) fn count(&self) -> usize {
+        length(self.kind).map_or(0, |length| self.bytes.get().len() / length)
+    }
+
     /// The one number that all of them are.
     fn all(&self) -> Option<Value> {
         let length = length(self.kind)?;

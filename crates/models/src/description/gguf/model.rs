@@ -14,6 +14,7 @@ pub(crate) fn fields(gguf: &Gguf) -> Result<Fields, String> {
     let architecture = gguf.text("general.architecture")?.ok_or("general.architecture is missing")?;
     if !ARCHITECTURES.contains(&architecture) {
         let known = ARCHITECTURES.join(", ");
+        let architecture = shown(architecture);
         return Err(format!("the architecture {architecture:?} is not supported in GGUF files; these are: {known}"));
     }
     let of = |name: &str| format!("{architecture}.{name}");

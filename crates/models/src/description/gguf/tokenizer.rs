@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 use verdigris_text::shown;
 
 use super::write::Put;
-use super::{Gguf, Value, split};
+use super::{Gguf, Numbers, Value, split};
 
 /// Token types, as ggml numbers them.
 const NORMAL: i64 = 1;
@@ -25,7 +25,18 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
     let named = |name: &str| format!("tokenizer.ggml.{name}");
     let tokens = gguf.texts(&named("tokens")).ok_or("it has no tokens")?;
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-    let types = gguf.numbers(&named("token_type"));
+    // One for each token, or none at all.
+    let list = |name: &str| {
+        let list = gguf.numbers(&named(name));
+        match list.map(Numbers::count).filter(|&count| count != tokens.len()) {
+            Some(count) => Err(format!("its {name} are {count} numbers for {} tokens", tokens.len())),
+            None => Ok(list),
+        }
+    };
+    let types = list("token_type")?;
+    if types.is_some_and(|types| types.at(0).is_some_and(|first| first.integer().is_none())) {
+        return Err("its token_type are no whole numbers".into());
+    }
     let kind = |id: usize| types.and_then(|types| types.at(id)?.integer()).unwrap_or(NORMAL);
     // Rows of the model without a token are no tokens.
     let used = tokens.iter().enumerate().filter(|(id, _)| kind(*id) != UNUSED);
@@ -60,7 +71,13 @@ pub(crate) fn json(gguf: &Gguf) -> Result<Vec<u8>, String> {
             })
         }
         "llama" => {
-            let scores = gguf.numbers(&named("scores"));
+            let scores = list("scores")?;
+            let number = |scores: &Numbers, id: usize| scores.at(id)?.number().filter(|score| !score.is_nan());
+            if let Some(scores) = scores
+                && let Some(id) = (0..tokens.len()).find(|&id| number(scores, id).is_none())
+            {
+                return Err(format!("the score of its token {id} is no number"));
+            }
             let score = |id: usize| scores.and_then(|scores| scores.at(id)?.number()).unwrap_or(0.0);
             let merges = merges(&tokens, score, |id| !matches!(kind(id), CONTROL | UNKNOWN | BYTE));
             let unknown = (0..tokens.len()).find(|&id| kind(id) == UNKNOWN).map(|id| tokens[id]);
@@ -197,6 +214,33 @@ mod tests {
             }
         }
         assert_eq!(tokenizer(Some(false)).encode(" ab").unwrap(), [7]);
+    }
+
+    #[test]
+    fn lists_that_do_not_fit_the_tokens_are_errors() {
+        let read = |lists: &[(&str, Put)]| {
+            let named = |name: &str, value: Put| (format!("tokenizer.ggml.{name}"), value);
+            let tokens = Put::Texts(["<s>", "a", "b", "ab"].map(str::to_owned).into());
+            let mut values = vec![named("model", Put::Text("llama".into())), named("tokens", tokens)];
+            values.extend(lists.iter().map(|(name, list)| named(name, list.clone())));
+            json(&Gguf::parse(&Bytes::new(Arc::new(head(&values, &[])))).unwrap())
+        };
+        let (three, four) = (Put::Integers(vec![1; 3]), Put::Integers(vec![1; 4]));
+        // A list (9) of four numbers in f32 (6).
+        let floats = |last: f32| {
+            let numbers = [1.0, 1.0, 1.0, last].map(f32::to_le_bytes).concat();
+            let head = [&9u32.to_le_bytes()[..], &6u32.to_le_bytes(), &4u64.to_le_bytes()].concat();
+            Put::Stored(Bytes::new(Arc::new([head, numbers].concat())))
+        };
+        assert!(read(&[]).is_ok() && read(&[("token_type", four), ("scores", floats(f32::NEG_INFINITY))]).is_ok());
+        for (name, list, said) in [
+            ("token_type", three.clone(), "its token_type are 3 numbers for 4 tokens"),
+            ("token_type", floats(1.0), "its token_type are no whole numbers"),
+            ("scores", three, "its scores are 3 numbers for 4 tokens"),
+            ("scores", floats(f32::NAN), "the score of its token 3 is no number"),
+        ] {
+            assert_eq!(read(&[(name, list)]).unwrap_err(), said);
+        }
     }
 
     #[test]
