@@ -163,6 +163,7 @@ fn check_template(template: &TemplateProcessing) -> Result<(), TokenizerError> {
 
 #[cfg(test)]
 mod tests {
+    use data_encoding::BASE64;
     use serde_json::json;
 
     use super::*;
@@ -230,6 +231,41 @@ mod tests {
         let changed = with("normalizer", json!({"type": "Precompiled", "precompiled_charsmap": table(b'a', "o\0", 0)}));
         let tokenizer = changed.unwrap();
         assert_eq!(tokenizer.decode(&tokenizer.encode("a ram").unwrap()), "o rom");
+    }
+
+    /// Whatever is in a table, the library reads any text by it, or the file is refused.
+    #[test]
+    fn no_table_makes_the_library_panic() {
+        let words = |table: &[u8]| {
+            let normalizer = json!({"type": "Precompiled", "precompiled_charsmap": BASE64.encode(table)});
+            let json = json!({"version": "1.0", "added_tokens": [], "normalizer": normalizer,
+                "model": {"type": "WordLevel", "vocab": {"?": 0}, "unk_token": "?"}});
+            Tokenizer::from_json(json.to_string().as_bytes())
+        };
+        let whole = BASE64.decode(table(b'a', "éx\0", 0).as_bytes()).unwrap();
+        let text: String = ('\0'..'\u{180}').chain("ﷺ가\u{1F600}aaaaaéa".chars()).collect();
+        let (mut state, mut refused) = (1u64, 0);
+        let mut below = |limit: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % limit
+        };
+        // Where the first nodes are, which every text comes to: the root, its children, and what they lead to.
+        let places = [4, 4 + 4 * (256 ^ usize::from(b'a')), 4 + 4 * (512 ^ 256 ^ 256), whole.len() - 4];
+        for _ in 0..20_000 {
+            let mut damaged = whole.clone();
+            for _ in 0..=below(3) {
+                let at = places[below(4)] + below(4);
+                damaged[at] = [below(256) as u8, damaged[at] ^ 1 << below(8)][below(2)];
+            }
+            if below(8) == 0 {
+                damaged.truncate(below(whole.len()));
+            }
+            match words(&damaged) {
+                Ok(tokenizer) => drop(tokenizer.encode(&text).unwrap()),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!((2_000..18_000).contains(&refused), "{refused} are refused");
     }
 
     #[test]
