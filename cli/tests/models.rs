@@ -354,7 +354,7 @@ fn a_configuration_is_understood_or_refused_by_the_name_of_the_field() {
     folder.run(&["generate", "--model", "model"]).fails("generation_config.json: eos_token_id is \"end\"");
 }
 
-/// What a model is part of is named, and candle where it has the model.
+/// The outer model type is named, and candle where it has the model.
 #[test]
 fn models_that_are_not_supported_are_named() {
     let folder = Folder::new();
@@ -388,7 +388,7 @@ fn models_that_are_not_supported_are_named() {
 
 /// Folders in other formats: which one it is, and what to do.
 #[test]
-fn folders_in_other_formats_are_told_how_to_get_to_ours() {
+fn folders_in_other_formats_get_the_command_that_writes_ours() {
     let folder = Folder::new();
     folder.copy_model(TALE_SMALL, "model");
     let generate = || folder.run(&["generate", "--model", "model"]);

@@ -42,6 +42,33 @@ fn what_gemma_3_leaves_out_is_as_transformers_has_it() {
     assert_eq!(windows, usual);
 }
 
+/// LLaVA 1.5 says of its language model how it differs from Llama 7B; the outer model type says what is tied.
+#[test]
+fn what_wrappers_leave_out_is_as_transformers_has_it() {
+    let of = |outer: &str, text: Value, tied: Option<bool>| {
+        let mut config = json!({"model_type": outer, "text_config": text, "vision_config": {"hidden_size": 1024}});
+        config.as_object_mut().unwrap().extend(tied.map(|tied| ("tie_word_embeddings".to_owned(), json!(tied))));
+        read(&config).unwrap()
+    };
+    let vicuna = json!({"max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "vocab_size": 32064});
+    let llava = of("llava", vicuna.clone(), None);
+    assert_eq!((llava.vocabulary, llava.context, llava.width), (32_064, 4096, 4096));
+    assert_eq!((llava.layers, llava.heads, llava.kv_heads, llava.feed_forward.width()), (32, 32, 32, 11_008));
+    let tied = |outer: &str, inner: Value, tied: Option<bool>| {
+        let mut text = vicuna.clone();
+        text["tie_word_embeddings"] = inner;
+        of(outer, text, tied).tied
+    };
+    // The text part's own word counts with LLaVA alone.
+    assert!(tied("llava", json!(true), Some(false)) && tied("llava_next", json!(true), None));
+    assert!(!tied("llava", json!(false), None) && !tied("smolvlm", json!(true), None));
+    assert!(tied("mistral3", json!(false), None) && tied("internvl", json!(false), Some(true)));
+    assert!(!tied("internvl", json!(true), Some(false)) && tied("idefics3", json!(false), Some(true)));
+    let mistral = of("mistral3", json!({"sliding_window": null}), None);
+    assert_eq!((mistral.kv_heads, mistral.feed_forward.width(), mistral.context), (8, 14_336, 131_072));
+    assert_eq!(of("internvl", json!({}), None).vocabulary, 151_936);
+}
+
 /// Where a field is missing, the model type's own usual value counts.
 #[test]
 fn what_a_file_may_leave_out() {

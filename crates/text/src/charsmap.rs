@@ -14,7 +14,7 @@ const MOST_NODES: usize = 1 << 18;
 
 /// A table, checked.
 pub(crate) struct Charsmap {
-    /// What is replaced, by what: all entries that a text can reach.
+    /// Keys and their replacements: all entries that a text can reach.
     entries: Vec<(Vec<u8>, String)>,
 }
 
@@ -69,7 +69,7 @@ impl Charsmap {
     }
 }
 
-/// What a node's number is combined with to look for its children.
+/// The number that a node's place is combined with to find its children.
 fn offset(unit: u32) -> usize {
     let unit = unit as usize;
     (unit >> 10) << ((unit & 1 << 9) >> 6)

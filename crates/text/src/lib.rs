@@ -6,7 +6,7 @@
 //! | [`vocabulary`] | the bytes of each token, and the fingerprint of all of them |
 //! | [`stream`] | tokens to text, one at a time |
 //! | [`chat`] | conversations as prompts, by a model's own template |
-//! | `parts` | what is looked at in a tokenizer's file before the library sees it |
+//! | `parts` | checks of a tokenizer's file before the library sees it |
 //! | `charsmap` | a table of replacements in such a file |
 //! | `controls` | control tokens by their names in a text |
 //! | `lead` | the space that some tokenizers put before a text |

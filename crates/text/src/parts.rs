@@ -1,4 +1,4 @@
-//! What is looked at in the small parts of a tokenizer's file before the library sees them: the steps before the
+//! Checks of the small parts of a tokenizer's file, made before the library sees them: of the steps before the
 //! model, which may make a text longer, and the template around a text.
 //!
 //! The library does what a file says. So a file of some hundred bytes could make gigabytes of a word, and some faults
@@ -22,7 +22,7 @@ use crate::shown::shown;
 /// once, by 11 at the most. Lengths are those after that.
 const MOST_GROWTH: u64 = 64;
 
-/// The parts beside the model, each of which may be absent.
+/// The parts other than the model, each of which may be absent.
 #[derive(Deserialize)]
 pub(crate) struct SmallParts {
     #[allow(dead_code, reason = "read for its errors alone")]
@@ -99,7 +99,7 @@ fn of_normalizer(step: &NormalizerWrapper) -> u64 {
     }
 }
 
-/// The longest character that stands for a byte, after Unicode's forms.
+/// The longest character that represents a byte, after Unicode's forms.
 const OF_BYTE: u64 = 3;
 
 fn of_pre_tokenizer(step: &PreTokenizerWrapper) -> u64 {
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(tokenizer.decode(&tokenizer.encode("a ram").unwrap()), "o rom");
     }
 
-    /// Whatever is in a table, the library reads any text by it, or the file is refused.
+    /// A table is refused, or the library reads any text by it.
     #[test]
     fn no_table_makes_the_library_panic() {
         let words = |table: &[u8]| {

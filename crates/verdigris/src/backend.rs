@@ -68,7 +68,7 @@ const OF_CANDLE: [&str; 8] = ["glm4", "mamba", "mixtral", "phi", "qwen2_moe", "q
 mod tests {
     use super::*;
 
-    /// What is said of candle where it is left out is so where it is there.
+    /// The list is that of candle less our own.
     #[test]
     fn what_candle_has_is_known_without_it() {
         let others = verdigris_candle::model_types();

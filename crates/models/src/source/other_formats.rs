@@ -6,7 +6,7 @@ use super::files::{CONFIG, INDEX, TOKENIZER, WEIGHTS};
 struct Other {
     missing: &'static [&'static str],
     files: &'static [&'static str],
-    /// What to do, with `{}` for the model.
+    /// The cure, with `{}` for the model, and for the folder to write to.
     cure: &'static str,
 }
 

@@ -1,8 +1,8 @@
 //! Models around a language model, which see pictures as well: where their files have the text part, of which they are
 //! loaded here.
 //!
-//! The fields of the text part are in `text_config`, those of the whole beside it. What `transformers` takes where one is
-//! missing belongs to the outer model type.
+//! The fields of the text part are in `text_config`, those of the whole next to it. The defaults of the outer
+//! model type count where those say nothing.
 
 use serde_json::{Map, Value};
 
