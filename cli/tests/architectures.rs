@@ -6,7 +6,7 @@ use serde_json::Value;
 use support::Folder;
 use support::checkpoint::checkpoint;
 
-const ARCHITECTURES: [&str; 17] = [
+const ARCHITECTURES: [&str; 23] = [
     "bloom",
     "falcon",
     "falcon-alibi",
@@ -16,14 +16,20 @@ const ARCHITECTURES: [&str; 17] = [
     "gemma3",
     "gpt2",
     "gpt_neox",
+    "idefics3",
+    "internvl",
     "llama-long",
+    "llava",
+    "llava_next",
     "mistral",
+    "mistral3",
     "mpt",
     "olmo2",
     "opt",
     "phi3",
     "qwen2-yarn",
     "smollm3",
+    "smolvlm",
 ];
 
 #[track_caller]

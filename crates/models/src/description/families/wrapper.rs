@@ -57,7 +57,12 @@ pub(super) fn fields_of_text(mut text: Map<String, Value>, outside: Map<String, 
         text.insert(TIED.into(), if by_text { true.into() } else { tied });
     }
     for (name, value) in outside {
-        text.entry(name).or_insert(value);
+        // Tokens around a text belong to the whole.
+        if ["bos_token_id", "eos_token_id", "pad_token_id"].contains(&&*name) && !value.is_null() {
+            text.insert(name, value);
+        } else {
+            text.entry(name).or_insert(value);
+        }
     }
     text
 }
