@@ -39,7 +39,7 @@ impl Keys {
             let key = Key::load(file)?;
             if !readers.iter().any(|reader| reader.fits(&key).is_ok()) {
                 let fault = readers[0].fits(&key).expect_err("it fits none of them");
-                return Err(KeysError::OtherTokenizer { file: file.clone(), fault });
+                return Err(KeysError::OtherTokenizer { file: file.clone(), fault: Box::new(fault) });
             }
             fitting.push(key);
             files.push(file.clone());
@@ -105,7 +105,7 @@ pub enum KeysError {
         /// That of the key.
         file: PathBuf,
         /// How it differs from the first tokenizer.
-        fault: DetectError,
+        fault: Box<DetectError>,
     },
     /// A tokenizer cannot be read.
     #[error("cannot read {path}: {source}")]

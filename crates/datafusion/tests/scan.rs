@@ -288,8 +288,8 @@ fn what_is_asked_wrongly_is_told_with_its_cure() {
     let lake = Lake::new();
     write_parquet(&lake.path("lake/a.parquet"), &some((0..5).map(plain)), 5);
     lake.write("other.jsonl", "{\"text\": 7}\n");
-    let other = verdigris_detector::watermark::VocabularyId::new(9, "other").unwrap();
-    verdigris_detector::Key::generate(Default::default(), other).save(&lake.path("foreign.key")).unwrap();
+    let other = VocabularyId::new(9, "other").unwrap();
+    Key::generate(Default::default(), other).save(&lake.path("foreign.key")).unwrap();
     let exact: BTreeMap<&str, Vec<&str>> = BTreeMap::from([
         ("no file of documents at nowhere/*.parquet: names end in .parquet", vec!["nowhere/*.parquet"]),
         ("no file of documents at my.key", vec!["my.key"]),
