@@ -45,7 +45,7 @@ fn cure(source: &io::Error) -> &'static str {
 
 impl From<verdigris::DetectError> for Failure {
     fn from(error: verdigris::DetectError) -> Self {
-        Self::Verdigris(error.into())
+        verdigris::Error::from(error).into()
     }
 }
 
@@ -58,6 +58,9 @@ impl From<verdigris::Error> for Failure {
                  prompt if the model's context is full",
                 enough.map_or(String::new(), |enough| format!(" to {enough}"))
             )),
+            verdigris::Error::Detect(error @ verdigris::DetectError::ForeignKey { .. }) => {
+                Self::Usage(format!("{error}, by --model (without it that of the built-in tale is taken)"))
+            }
             error => Self::Verdigris(error),
         }
     }

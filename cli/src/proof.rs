@@ -90,9 +90,11 @@ impl<'k> Proof<'k> {
                 format!(": with their choices, about z {mean:.1} is to be expected on average, with p {p} at best")
             }
         };
+        let stronger =
+            if self.key.strength().is_some() { ", and so do stronger keys (key new --strength)" } else { "" };
         crate::terminal::say!(
             "{yellow}warning:{yellow:#} {which}{whom} (p is above {DEFAULT_LEVEL:e}){choices}; longer texts and texts of \
-             more choice do, and so do stronger keys (key new --strength)"
+             more choice do{stronger}"
         );
     }
 }

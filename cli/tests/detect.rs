@@ -259,7 +259,9 @@ fn no_verdict_is_two() {
     ] {
         let run = detect(&folder, &[texts, &["--json"]].concat());
         assert_eq!((run.status, verdicts(&run)), (status, expected.iter().map(|v| v.to_string()).collect()), "{run:?}");
-        assert_eq!(run.err, "", "{run:?}");
+        let is_folder = texts == ["."];
+        assert_eq!(run.err.starts_with("note: skipped 1 file (1 .key): "), is_folder, "{run:?}");
+        assert_eq!(run.err.lines().count(), usize::from(is_folder), "{run:?}");
         for line in lines(&run) {
             assert_eq!(line["format"], "verdigris-detect-1");
             let judged = ["marked", "not marked"].contains(&line["verdict"].as_str().unwrap());
@@ -443,6 +445,42 @@ fn white_space_and_letter_case_are_repaired() {
         let found = folder.run(&["payload", "numbered.txt", "--key", "number.key", "--json"]);
         let read: Value = serde_json::from_str(&found.out).unwrap();
         assert!(found.status == 0 && read["payload"] == 42 && found.out.contains(name), "{found:?}");
+    }
+}
+
+/// What of a folder is passed over is counted, and a file that is judged with what is not its text is named.
+#[test]
+fn what_is_not_read_is_said() {
+    let folder = Folder::with_key();
+    let text = PLAIN.repeat(5);
+    fs::create_dir_all(folder.path("texts/in")).unwrap();
+    for file in ["a.txt", "b.html", "in/c.html", "d.rst", "e", ".hidden", "in/.git"] {
+        folder.write(&format!("texts/{file}"), &text);
+    }
+    let note = "note: skipped 4 files (2 .html, 1 .rst, 1 without an ending): in folders .txt, .md, .text, .jsonl, .ndjson, \
+                .parquet are read, other files where they are named; 2 hidden entries\n";
+    for rest in [&[][..], &["--json"]] {
+        let run = detect(&folder, &[&["texts"], rest].concat());
+        assert_eq!((run.status, &*run.err), (1, note), "{run:?}");
+    }
+    fs::remove_file(folder.path("texts/a.txt")).unwrap();
+    detect(&folder, &["texts"])
+        .fails("holds no .txt, .md, .text, .jsonl, .ndjson, .parquet file; skipped 4 files (2 .html");
+    let object = json!({"text": marked(&folder), "id": 7}).to_string();
+    folder.write("one.json", &object);
+    let run = detect(&folder, &["one.json", "--json"]);
+    assert!(run.err.contains("note: one.json is judged as one text, with all of its JSON: --format json"), "{run:?}");
+    let raw = lines(&run).remove(0);
+    for rest in [&["--format", "json"][..], &["--column", "text"]] {
+        let run = detect(&folder, &[&["one.json", "--json"], rest].concat());
+        let line = lines(&run).remove(0);
+        assert_eq!((&line["id"], &*run.err), (&json!(7), ""), "{run:?}");
+        assert!(line["log10_p"].as_f64() < raw["log10_p"].as_f64(), "{line} {raw}");
+    }
+    for (file, said) in [("t.csv", "with its separators: `verdigris scan`"), ("t.html", "with its markup: `pandoc")] {
+        folder.write(file, &text);
+        assert!(detect(&folder, &[file]).err.contains(said));
+        assert_eq!(detect(&folder, &[file, "--format", "text"]).err, "");
     }
 }
 

@@ -429,7 +429,11 @@ fn a_text_says_what_its_mark_proves() {
     assert!(json(&plain).get("mark").is_none() && plain.err.is_empty(), "{plain:?}");
     let run = folder.run(&["generate", "The captain", "--key", "my.key", "-n", "3", "--seed", "5", "--texts", "4"]);
     assert!(run.err.contains("4 of 4 texts do not prove their mark"), "{run:?}");
-    assert!(run.err.contains("with their choices, about z "), "{run:?}");
+    assert!(run.err.contains("with their choices, about z ") && run.err.contains("stronger keys"), "{run:?}");
+    // A key without a strength cannot be made stronger.
+    assert_eq!(folder.run(&["key", "new", "gumbel.key", "--dialect", "native-gumbel"]).status, 0);
+    let run = folder.run(&["generate", "The captain", "--key", "gumbel.key", "-n", "6"]);
+    assert!(run.err.contains("does not prove its mark") && !run.err.contains("stronger keys"), "{run:?}");
 }
 
 #[test]

@@ -72,11 +72,16 @@ impl Detect {
         let standard_input = [PathBuf::from("-")];
         let files = if self.files.is_empty() { &standard_input[..] } else { &self.files };
         let fields = self.fields();
-        let mut sources = sources(files, self.format, &fields)?;
+        let (mut sources, passed) = sources(files, self.format, &fields)?;
+        if let Some(passed) = passed {
+            note(&passed);
+        }
         if self.form.is_given() && self.format.is_none() {
             // JSON of a form is a text itself, whatever records it may look like.
             let arrays = sources.iter_mut().filter(|source| source.format == Format::Json);
             arrays.for_each(|source| source.format = Format::Text);
+        } else {
+            sources.iter().filter_map(|source| source.markup(&fields)).for_each(|markup| note(&markup));
         }
         let named = [("--column", &self.column), ("--id-field", &self.id_field)];
         if let Some((option, _)) = named.iter().find(|(_, name)| name.is_some())
@@ -109,7 +114,7 @@ impl Detect {
 
     fn fields(&self) -> Fields {
         let or = |name: &Option<String>, usual: &str| name.clone().unwrap_or_else(|| usual.into());
-        Fields { text: or(&self.column, "text"), id: or(&self.id_field, "id") }
+        Fields { text: or(&self.column, "text"), id: or(&self.id_field, "id"), named: self.column.is_some() }
     }
 
     /// One text, with everything that can be said of it.
@@ -277,6 +282,12 @@ impl Detect {
         let line = json::line(self, judged, outcome, hint.as_deref());
         Ok(writeln!(std::io::stdout(), "{line}")?)
     }
+}
+
+/// Says something of the files that is no error.
+fn note(what: &str) {
+    let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
+    terminal::say!("{yellow}note:{yellow:#} {}", terminal::shown_line(what));
 }
 
 /// The next texts to be judged side by side.

@@ -22,9 +22,10 @@ Exit status:
 
 Texts are UTF-8, or UTF-16 with a byte order mark. A file's name says what is in it: .jsonl and .ndjson hold a JSON \
 object with a text, or a string, on each line; .json may hold an array of such objects; .parquet holds columns; all \
-else is one text. --format says it for pipes and other names.
+else is one text. --format says it for pipes and other names. In folders .txt, .text, .md, \
+.jsonl, .ndjson and .parquet files are read, and a note counts the others.
 
-Every look is paid for: with several keys, with repair of what was done to the characters, with --offsets and with \
+Every look is paid for: with several keys, with each repair of characters, white space and case, with --offsets and with \
 --windows the p-value is that of one look times the number of looks.
 
 With the form that the texts were written in, only tokens about which it left a choice are scored: a mark is found in \
@@ -68,7 +69,7 @@ pub(crate) struct Detect {
     /// Look for marked passages inside the text, too
     #[arg(long)]
     pub(super) windows: bool,
-    /// Do not look once more after repair of invisible, look-alike and decomposed characters
+    /// Do not look again after repair of characters, white space and letter case
     #[arg(long)]
     pub(super) no_repair: bool,
     /// Tokenize from so many places at the beginning (1 to 64), for a text that was cut out in the middle of a word
@@ -84,7 +85,8 @@ pub(crate) struct Detect {
     /// Print one JSON object a text, whatever becomes of it
     #[arg(long)]
     pub(super) json: bool,
-    /// Write a report with the text in colours, for people: one file that needs no other
+    /// Write a report with the text in colours, for people: one file that needs no other. It has marked passages, so p is
+    /// that of --windows
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
     /// Let --html replace a file that is there

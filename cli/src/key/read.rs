@@ -42,7 +42,7 @@ impl Keys {
     pub(crate) fn fitting(self, reader: &Reader) -> Result<(Vec<Key>, Vec<Skipped>), Failure> {
         for (file, key) in &self.files {
             let fits = reader.fits(key);
-            fits.map_err(|source| Failure::Text { name: file.display().to_string(), source: Box::new(source.into()) })?;
+            fits.map_err(|fault| Failure::Usage(format!("{}: {}", file.display(), Failure::from(fault))))?;
         }
         let ring = self.ring.map(|ring| ring.for_vocabulary(&reader.vocabulary())).transpose()?;
         Ok(Keys { ring, ..self }.all())

@@ -67,4 +67,6 @@ impl Document {
 pub(crate) struct Fields {
     pub(crate) text: String,
     pub(crate) id: String,
+    /// Whether the field of the text was named, which says that there are records.
+    pub(crate) named: bool,
 }

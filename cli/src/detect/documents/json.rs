@@ -41,9 +41,9 @@ fn too_long(what: &str) -> String {
     format!("the {what} is longer than {} MiB", MAX_RECORD >> 20)
 }
 
-/// The texts of one array, named by their places in it.
+/// The texts of one array, named by their places in it, or that of one object.
 pub(super) fn array(name: String, input: impl BufRead, fields: Fields) -> impl Iterator<Item = Document> {
-    let mut elements = Elements { input, began: false, ended: false };
+    let mut elements = Elements::of(input);
     let mut number = 0u64;
     std::iter::from_fn(move || {
         if elements.ended {
@@ -61,27 +61,46 @@ pub(super) fn array(name: String, input: impl BufRead, fields: Fields) -> impl I
     })
 }
 
-/// Whether it is an array that begins with an object which has a text.
-pub(super) fn is_array_of_records(input: impl BufRead, fields: &Fields) -> bool {
-    let mut elements = Elements { input, began: false, ended: false };
-    let Ok(Some(element)) = elements.next_element() else { return false };
-    element.trim_ascii().starts_with(b"{")
-        && record(String::new(), "element", element.trim_ascii(), fields).text.is_ok()
+/// The records that JSON holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Records {
+    /// An array of objects, the first of which has a text.
+    Array,
+    /// One object with a text.
+    One,
 }
 
-/// The elements of an array, of which one is held at a time.
+impl Records {
+    /// Those of some JSON, if it is either.
+    pub(super) fn of(input: impl BufRead, fields: &Fields) -> Option<Self> {
+        let mut elements = Elements::of(input);
+        let element = elements.next_element().ok()??;
+        let is_record = element.trim_ascii().starts_with(b"{")
+            && record(String::new(), "element", element.trim_ascii(), fields).text.is_ok();
+        is_record.then_some(if elements.is_object { Self::One } else { Self::Array })
+    }
+}
+
+/// The elements of an array, of which one is held at a time; or one object.
 struct Elements<R> {
     input: R,
     began: bool,
     ended: bool,
+    is_object: bool,
 }
 
 impl<R: BufRead> Elements<R> {
+    fn of(input: R) -> Self {
+        Self { input, began: false, ended: false, is_object: false }
+    }
+
     /// The bytes of the next element; none after the last.
     fn next_element(&mut self) -> Result<Option<Vec<u8>>, String> {
         let first = !std::mem::replace(&mut self.began, true);
-        if first && self.word()? != Some(b'[') {
-            return Err("it is not an array of texts: it does not begin with [".into());
+        match if first { self.word()? } else { Some(b'[') } {
+            Some(b'[') => {}
+            Some(b'{') => return self.object().map(Some),
+            _ => return Err("it is not an array of texts: it does not begin with [".into()),
         }
         let mut element = Vec::new();
         let (mut depth, mut quoted, mut escaped) = (0u64, false, false);
@@ -117,6 +136,17 @@ impl<R: BufRead> Elements<R> {
                 false => Ok(Some(element)),
             };
         }
+    }
+
+    /// The rest of an object, which is all that there is.
+    fn object(&mut self) -> Result<Vec<u8>, String> {
+        (self.ended, self.is_object) = (true, true);
+        let mut object = vec![b'{'];
+        self.input.by_ref().take(MAX_RECORD).read_to_end(&mut object).map_err(|error| error.to_string())?;
+        if object.len() as u64 > MAX_RECORD {
+            return Err(too_long("object"));
+        }
+        Ok(object)
     }
 
     /// The next byte that is no white space.
@@ -237,7 +267,7 @@ mod tests {
     }
 
     fn fields() -> Fields {
-        Fields { text: "text".into(), id: "id".into() }
+        Fields { text: "text".into(), id: "id".into(), named: false }
     }
 
     #[test]
@@ -278,10 +308,17 @@ mod tests {
         assert_eq!(found.len(), 3);
         assert!(array("[]").is_empty() && array(" [ \n ] ").is_empty());
         assert_eq!(array("[\"a\""), ["f:1 ! the array does not end: the file is cut short"]);
-        assert_eq!(array("{}"), ["f:1 ! it is not an array of texts: it does not begin with ["]);
+        assert_eq!(array("5"), ["f:1 ! it is not an array of texts: it does not begin with ["]);
+        assert!(array("{}")[0].starts_with("f:1 ! the element holds no text: there is no field \"text\""));
+        assert_eq!(array(" {\"text\": \"a, [b]\",\n \"id\": 1}\n"), ["f:1 Some(\"1\") a, [b]"]);
         assert!(array("[\"a\",]")[1].contains("the element is not JSON"));
-        let holds_texts = |json: &str| is_array_of_records(json.as_bytes(), &fields());
-        assert!(holds_texts(" [{\"text\": \"a\"}, 5"));
-        assert!(!holds_texts("[\"a\"]") && !holds_texts("[{\"says\": \"a\"}]") && !holds_texts("{\"text\": \"a\"}"));
+        let records = |json: &str| Records::of(json.as_bytes(), &fields());
+        assert_eq!(records(" [{\"text\": \"a\"}, 5"), Some(Records::Array));
+        assert_eq!(records(" {\"text\": \"a\"} "), Some(Records::One));
+        for other in
+            ["[\"a\"]", "[{\"says\": \"a\"}]", "{\"says\": \"a\"}", "{\"text\": 5}", "{\"text\": \"a\"", "5", ""]
+        {
+            assert_eq!(records(other), None, "{other}");
+        }
     }
 }

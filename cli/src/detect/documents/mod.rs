@@ -9,6 +9,7 @@ mod parquet;
 #[cfg(not(feature = "parquet"))]
 #[path = "no_parquet.rs"]
 mod parquet;
+mod passed;
 
 use std::fs;
 use std::io::{self, BufReader, Cursor, Read};
@@ -19,6 +20,8 @@ use indicatif::ProgressBar;
 
 use self::document::MAX_TEXT;
 pub(crate) use self::document::{Document, Fault, Fields, Text};
+use self::json::Records;
+use self::passed::Passed;
 use crate::error::Failure;
 use crate::text::{self, Decoder};
 
@@ -29,7 +32,7 @@ pub(crate) enum Format {
     Text,
     /// A JSON object or string with a text on each line
     Jsonl,
-    /// One array of such objects or strings
+    /// One array of such objects or strings, or one object
     Json,
     /// A column of texts
     Parquet,
@@ -41,21 +44,25 @@ impl Format {
         match &*extension(path) {
             "jsonl" | "ndjson" => Self::Jsonl,
             "parquet" => Self::Parquet,
-            "json" if holds_records(path, fields) => Self::Json,
+            "json" => match records(path, fields) {
+                Some(Records::Array) => Self::Json,
+                Some(Records::One) if fields.named => Self::Json,
+                _ => Self::Text,
+            },
             _ => Self::Text,
         }
     }
 }
 
-/// Whether a file is an array whose first element is a record with a text. Any other JSON may be a text itself, one
-/// that was written under a schema.
-fn holds_records(path: &Path, fields: &Fields) -> bool {
+/// The records that a file of JSON holds. One object may be a text itself, one that was written under a schema, and so
+/// may any other JSON.
+fn records(path: &Path, fields: &Fields) -> Option<Records> {
     // What is read of a pipe would be gone.
     if !path.metadata().is_ok_and(|about| about.is_file()) {
-        return false;
+        return None;
     }
-    let Ok((input, _)) = text::open(path) else { return false };
-    json::is_array_of_records(BufReader::with_capacity(64 << 10, Decoder::new(input)), fields)
+    let (input, _) = text::open(path).ok()?;
+    Records::of(BufReader::with_capacity(64 << 10, Decoder::new(input)), fields)
 }
 
 /// Where texts come from.
@@ -64,35 +71,50 @@ pub(crate) struct Source {
     pub(crate) format: Format,
     /// Whether it was named, and not found in a folder.
     named: bool,
+    /// Whether its name alone says what it holds.
+    by_name: bool,
 }
 
 /// The sources that some paths name: files and standard input as they are, in `format` where it is given, and folders
-/// with all files of texts in them, in order of their names.
-pub(crate) fn sources(paths: &[PathBuf], format: Option<Format>, fields: &Fields) -> Result<Vec<Source>, Failure> {
-    let mut found = Vec::new();
+/// with all files of texts in them, in order of their names. Also what of the folders is passed over, as a sentence.
+pub(crate) fn sources(
+    paths: &[PathBuf],
+    format: Option<Format>,
+    fields: &Fields,
+) -> Result<(Vec<Source>, Option<String>), Failure> {
+    let (mut found, mut passed) = (Vec::new(), Passed::default());
     for path in paths {
         if path.is_dir() {
             let before = found.len();
-            walk(path, fields, &mut found, 0)?;
+            walk(path, fields, &mut found, &mut passed, 0)?;
             if found.len() == before {
-                return Err(Failure::Usage(format!(
-                    "{} holds no .txt, .md, .text, .jsonl or .parquet file",
-                    path.display()
-                )));
+                let kinds = KINDS.map(|kind| format!(".{kind}")).join(", ");
+                let passed = passed.sentence().map_or(String::new(), |passed| format!("; {passed}"));
+                return Err(Failure::Usage(format!("{} holds no {kinds} file{passed}", path.display())));
             }
         } else {
+            let by_name = format.is_none();
             let format = format.unwrap_or_else(|| Format::of(path, fields));
-            found.push(Source { format, path: path.clone(), named: true });
+            found.push(Source { format, path: path.clone(), named: true, by_name });
         }
     }
     if found.iter().filter(|source| text::is_stdin(&source.path)).count() > 1 {
         return Err(Failure::Usage("- is given twice, but standard input can be read once".into()));
     }
-    Ok(found)
+    Ok((found, passed.sentence()))
 }
 
+/// The endings of files that are read in folders.
+const KINDS: [&str; 6] = ["txt", "md", "text", "jsonl", "ndjson", "parquet"];
+
 /// Files with texts in a folder and the folders in it.
-fn walk(folder: &Path, fields: &Fields, found: &mut Vec<Source>, depth: usize) -> Result<(), Failure> {
+fn walk(
+    folder: &Path,
+    fields: &Fields,
+    found: &mut Vec<Source>,
+    passed: &mut Passed,
+    depth: usize,
+) -> Result<(), Failure> {
     let open = |source| Failure::Open { path: folder.into(), source };
     if depth > 64 {
         return Err(open(io::Error::other("folders are nested more than 64 deep")));
@@ -103,10 +125,17 @@ fn walk(folder: &Path, fields: &Fields, found: &mut Vec<Source>, depth: usize) -
     for path in paths {
         let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         // A link could lead in a circle.
-        if path.is_dir() && !path.is_symlink() && !hidden {
-            walk(&path, fields, found, depth + 1)?;
-        } else if !hidden && ["txt", "md", "text", "jsonl", "ndjson", "parquet"].contains(&&*extension(&path)) {
-            found.push(Source { format: Format::of(&path, fields), path, named: false });
+        let is_folder = path.is_dir();
+        if hidden {
+            passed.hidden += 1;
+        } else if is_folder && path.is_symlink() {
+            passed.links += 1;
+        } else if is_folder {
+            walk(&path, fields, found, passed, depth + 1)?;
+        } else if KINDS.contains(&&*extension(&path)) {
+            found.push(Source { format: Format::of(&path, fields), path, named: false, by_name: true });
+        } else {
+            passed.add(&extension(&path));
         }
     }
     Ok(())
@@ -117,6 +146,26 @@ fn extension(path: &Path) -> String {
 }
 
 impl Source {
+    /// What is judged besides words, where the name of a file says that its text is in something else.
+    pub(crate) fn markup(&self, fields: &Fields) -> Option<String> {
+        if self.format != Format::Text || !self.by_name || text::is_stdin(&self.path) {
+            return None;
+        }
+        let (name, field) = (text::name(&self.path), &fields.text);
+        match &*extension(&self.path) {
+            "json" if records(&self.path, fields).is_some() => Some(format!(
+                "{name} is judged as one text, with all of its JSON: --format json judges what its field {field:?} holds"
+            )),
+            "csv" | "tsv" => Some(format!(
+                "{name} is judged as one text, with its separators: `verdigris scan` judges the texts of a column"
+            )),
+            "html" | "htm" | "xhtml" => Some(format!(
+                "{name} is judged as one text, with its markup: `pandoc -t plain FILE | verdigris detect` judges its words"
+            )),
+            _ => None,
+        }
+    }
+
     /// Its size, where that is known.
     pub(crate) fn size(&self) -> Option<u64> {
         let about = fs::metadata(&self.path).ok()?;
