@@ -68,7 +68,12 @@ impl Rank {
             say!("{yellow}warning:{yellow:#} connections are neither encrypted nor authenticated: {who} can connect");
         }
         let deadlines = Deadlines { call: self.timeout, idle: self.idle_timeout };
-        let worker = model.wait(listener, self.split.into(), self.world.map(usize::from), deadlines)?;
+        let refused = |misfit| {
+            let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
+            let misfit = Failure::from(ModelError::from(misfit)).to_string();
+            say!("{yellow}warning:{yellow:#} {}; waiting for another", crate::terminal::shown_line(&misfit));
+        };
+        let worker = model.wait(listener, self.split.into(), self.world.map(usize::from), deadlines, refused)?;
         if !self.run.quiet {
             say!("rank {} of {}", worker.rank(), worker.world());
         }

@@ -2,7 +2,8 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -183,7 +184,7 @@ fn a_rank_ends_when_rank_0_is_killed() {
     assert!(said.starts_with("error: rank 0 (127.0.0.1:") && said.contains("is gone"), "{said}");
 }
 
-/// Ranks of another model, world or split: one line on both sides, and status 2.
+/// Ranks of another model, world or split: one line on both sides, status 2 of rank 0, and the other waits on.
 #[test]
 fn ranks_that_do_not_fit() {
     let folder = Folder::new();
@@ -195,14 +196,23 @@ fn ranks_that_do_not_fit() {
         ([&small()[..], &["--split", "layers"]].concat(), "the split of rank 0 is tensor, not layers"),
     ];
     for (arguments, expected) in cases {
-        let rank = Rank::with(&folder, &arguments);
+        let mut rank = Rank::with(&folder, &arguments);
+        // Whoever is no rank, of this version or at all, ends nothing.
+        for stranger in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"VR\x01\0\x13\0\0\0verdigris ranks\x09\0\0\0"] {
+            TcpStream::connect(&rank.address).unwrap().write_all(stranger).unwrap();
+        }
         let arguments = alone(&["The captain", "--ranks", &rank.address]);
         let run = folder.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         run.fails(expected);
         assert!(run.err.contains("rank 1 (127.0.0.1:"), "{run:?}");
-        let (status, said) = rank.end();
-        assert_eq!((status, said.lines().count()), (2, 1), "{said}");
-        assert!(said.starts_with("error: rank 0 (") && said.contains(expected), "{said}");
+        let mut said = BufReader::new(rank.child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let mut next = || said.next().unwrap();
+        let first = next();
+        assert!(first.starts_with("warning: 127.0.0.1:") && first.contains("it speaks version 9"), "{first}");
+        let second = next();
+        assert!(second.starts_with("warning: rank 0 (127.0.0.1:") && second.contains(expected), "{second}");
+        assert!(second.ends_with("; waiting for another"), "{second}");
+        assert_eq!(rank.child.try_wait().unwrap(), None, "it waits on");
     }
 }
 

@@ -28,7 +28,8 @@ fn tcp(world: usize, deadlines: Deadlines) -> Vec<Tcp> {
     let listeners: Vec<_> = (1..world).map(|_| Listener::bind("127.0.0.1:0").unwrap()).collect();
     let addresses: Vec<String> = listeners.iter().map(|listener| listener.address().to_string()).collect();
     thread::scope(|scope| {
-        let follow = |listener: Listener| scope.spawn(move || listener.follow(Some(world), &terms(), deadlines));
+        let follow =
+            |listener: Listener| scope.spawn(move || listener.follow(Some(world), &terms(), deadlines, |_| ()));
         let others: Vec<_> = listeners.into_iter().map(follow).collect();
         let first = Tcp::lead(&addresses, &terms(), deadlines).unwrap();
         std::iter::once(first).chain(others.into_iter().map(|other| other.join().unwrap().unwrap())).collect()
@@ -217,17 +218,29 @@ fn ranks_out_of_step_are_told() {
     ranks_out_of_step(|| tcp(2, PATIENT));
 }
 
-/// What rank 0 and a listener say of each other when they do not fit.
+/// What rank 0 and a listener say of each other when they do not fit. The listener then finds one that does.
 fn misfits(world: Option<usize>, theirs: &str) -> (String, String) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
-    let address = listener.address().to_string();
-    let follow = || listener.follow(world, &[("model", theirs.into())], PATIENT).unwrap_err().to_string();
-    thread::scope(|scope| {
-        let other = scope.spawn(follow);
-        let first = Tcp::lead(&[address], &terms(), PATIENT).unwrap_err();
+    let address = [listener.address().to_string()];
+    let mut refused = Vec::new();
+    let model = |name: &str| [("model", name.to_owned())];
+    let first = thread::scope(|scope| {
+        let other = scope.spawn(|| listener.follow(world, &model(theirs), PATIENT, |error| refused.push(error)));
+        let first = Tcp::lead(&address, &terms(), PATIENT).unwrap_err();
         assert!(matches!(first, CollectiveError::Misfit { .. }), "{first:?}");
-        (first.to_string(), other.join().unwrap())
-    })
+        match world {
+            None => drop(Tcp::lead(&address, &model(theirs), PATIENT).unwrap()),
+            // A rank that is not there: the listener has nobody to wait for, but is of this world.
+            Some(_) => {
+                let gone = Listener::bind("127.0.0.1:0").unwrap().address().to_string();
+                Tcp::lead(&[address[0].clone(), gone], &model(theirs), HASTY).unwrap_err();
+            }
+        }
+        assert_eq!(other.join().unwrap().is_ok(), world.is_none());
+        first
+    });
+    assert!(matches!(refused[..], [CollectiveError::Misfit { .. }]), "{refused:?}");
+    (first.to_string(), refused[0].to_string())
 }
 
 #[test]
@@ -246,8 +259,12 @@ fn those_that_do_not_fit_are_told_why_on_both_sides() {
 #[test]
 fn a_rank_of_another_version_is_told() {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
-    let mut stream = TcpStream::connect(listener.address()).unwrap();
-    let follower = thread::spawn(move || listener.follow(None, &terms(), PATIENT).unwrap_err());
+    let address = listener.address();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let follower = thread::spawn(move || {
+        let mut refused = Vec::new();
+        listener.follow(None, &terms(), PATIENT, |error| refused.push(error)).map(|_| refused)
+    });
     let mut hello = b"verdigris ranks".to_vec();
     hello.extend_from_slice(&9u32.to_le_bytes());
     stream.write_all(&[b"VR\x01\0", &(hello.len() as u32).to_le_bytes()[..], &hello].concat()).unwrap();
@@ -255,7 +272,22 @@ fn a_rank_of_another_version_is_told() {
     stream.read_to_end(&mut said).unwrap();
     let said = String::from_utf8_lossy(&said).into_owned();
     assert!(said.contains("version 9"), "{said}");
-    assert!(matches!(follower.join().unwrap(), CollectiveError::Misfit { .. }));
+    Tcp::lead(&[address.to_string()], &terms(), PATIENT).unwrap();
+    let refused = follower.join().unwrap().unwrap();
+    assert!(matches!(refused[..], [CollectiveError::Misfit { .. }]), "{refused:?}");
+}
+
+/// Those who connect and say nothing hold up nobody: together they would take five minutes one after the other.
+#[test]
+fn the_silent_do_not_hold_the_door() {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.address();
+    let silent: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let follower = thread::spawn(move || listener.follow(None, &terms(), PATIENT, |_| ()).map(|_| ()));
+    let deadlines = Deadlines { call: Duration::from_secs(60), ..PATIENT };
+    Tcp::lead(&[address.to_string()], &terms(), deadlines).unwrap();
+    follower.join().unwrap().unwrap();
+    drop(silent);
 }
 
 /// A listener that somebody looks at goes on listening.
@@ -267,7 +299,7 @@ fn strangers_are_left_alone() {
     strangers[0].write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     strangers[1].write_all(b"VR\x01\0\xff\xff\xff\xff").unwrap();
     strangers.pop();
-    let follower = thread::spawn(move || listener.follow(None, &terms(), PATIENT));
+    let follower = thread::spawn(move || listener.follow(None, &terms(), PATIENT, |_| ()));
     let mut first = Tcp::lead(&[address.to_string()], &terms(), PATIENT).unwrap();
     let mut other = follower.join().unwrap().unwrap();
     let sum = thread::spawn(move || other.all_reduce_sum(&mut [1.0]));

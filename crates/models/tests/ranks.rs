@@ -47,7 +47,7 @@ fn on_loopback(folder: &ModelFolder, split: Split, world: usize) -> (Arc<dyn Lan
         let listener = Listener::bind("127.0.0.1:0").unwrap();
         addresses.push(listener.address().to_string());
         let shared = folder.shared().unwrap();
-        std::thread::spawn(move || shared.wait(listener, split, Some(world), DEADLINES)?.serve())
+        std::thread::spawn(move || shared.wait(listener, split, Some(world), DEADLINES, |_| ())?.serve())
     });
     let others = others.collect();
     let ranks = Ranks { addresses, split, deadlines: DEADLINES };
@@ -351,7 +351,7 @@ fn sent(split: Split, tokens: usize) -> [u64; 2] {
     let (terms, of_worker) = (tale_small().shared().unwrap().terms(split), sent[1].clone());
     let other = std::thread::spawn(move || {
         let shared = tale_small().shared().unwrap();
-        let own = listener.follow(Some(2), &shared.terms(split), DEADLINES).unwrap();
+        let own = listener.follow(Some(2), &shared.terms(split), DEADLINES, |_| ()).unwrap();
         shared.follow(split, Box::new(Watched::counts(&of_worker, own))).unwrap().serve()
     });
     let own = Watched::counts(&sent[0], Tcp::lead(&[address], &terms, DEADLINES).unwrap());

@@ -7,6 +7,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ use crate::{CollectiveError, Deadlines};
 
 /// Who connects and says nothing for so long is no rank.
 const SILENCE: Duration = Duration::from_secs(5);
+
+/// No more may have connected and said nothing yet.
+const MOST_SILENT: usize = 64;
 
 /// How often a listener looks whether somebody has connected, where it does not wait for ever.
 const LOOK: Duration = Duration::from_millis(5);
@@ -89,36 +93,31 @@ impl Listener {
     }
 
     /// Waits, as long as it takes, until rank 0 says which rank this is, and then for the others. It must have these
-    /// `terms`, and as many ranks as this `world` says.
+    /// `terms`, and as many ranks as this `world` says. A rank 0 with other terms or of another version is told so, and
+    /// `refused` hears of it; then this waits for the next one.
     ///
     /// # Errors
-    /// [`CollectiveError::Misfit`] for a rank 0 with other terms or of another version, which is told so; and where a
-    /// rank is gone or late.
+    /// [`CollectiveError::Listen`] where nobody can connect any more; and where a rank is gone or late.
     pub fn follow(
         self,
         world: Option<usize>,
         terms: &[(&str, String)],
         deadlines: Deadlines,
+        refused: impl FnMut(CollectiveError),
     ) -> Result<Tcp, CollectiveError> {
+        let mut door = Door::new(&self, refused);
         let mut early = Vec::new();
-        let (mut to_rank_0, hello) = loop {
-            let (link, hello) = self.next(None)?;
+        let (to_rank_0, hello) = loop {
+            let (link, hello) = door.next(None)?;
             match hello.from {
-                0 => break (link, hello),
+                0 => match misfit(&hello, world, terms) {
+                    Some(fault) => door.refuse(link, fault, Deadline::after(deadlines.call)),
+                    None => break (link, hello),
+                },
                 _ if early.len() < MOST_RANKS => early.push((link, hello)),
                 _ => {}
             }
         };
-        let deadline = Deadline::after(deadlines.call);
-        let wrong_world = world.filter(|world| *world != hello.world);
-        let wrong_world =
-            wrong_world.map(|world| format!("rank 0 wants a world of {} ranks, not {world}", hello.world));
-        if let Some(fault) = wrong_world.or_else(|| hello.differs(terms)) {
-            return Err(refuse(&mut to_rank_0, fault, deadline));
-        }
-        if hello.addresses.len() + 1 != hello.world {
-            return Err(refuse(&mut to_rank_0, "rank 0 does not say where the others are".into(), deadline));
-        }
         let (rank, world) = (hello.to, hello.world);
         let mut own = Tcp::new(rank, world, deadlines);
         own.guarded(deadlines.call, |links, deadline| {
@@ -134,7 +133,7 @@ impl Listener {
             while let Some(missing) = (1..rank).find(|below| links[*below].is_none()) {
                 let (link, from) = match early.next() {
                     Some(early) => early,
-                    None => self.next(Some((deadline, missing)))?,
+                    None => door.next(Some((deadline, missing)))?,
                 };
                 // Others may be of a world that came to nothing.
                 if (from.session, from.to) == (hello.session, rank) && from.from > 0 {
@@ -146,53 +145,101 @@ impl Listener {
         })?;
         Ok(own)
     }
+}
 
-    /// The next rank that connects; before a deadline, where a rank is missing.
-    fn next(&self, missing: Option<(Deadline, usize)>) -> Result<(Link, Hello), CollectiveError> {
-        let fault = |source| CollectiveError::Listen { address: self.address.to_string(), source };
-        self.listener.set_nonblocking(missing.is_some()).map_err(fault)?;
+/// Why the world of a rank 0 is not the one that this rank waits for.
+fn misfit(hello: &Hello, world: Option<usize>, terms: &[(&str, String)]) -> Option<String> {
+    let other_world = world.filter(|world| *world != hello.world);
+    let other_world = other_world.map(|world| format!("rank 0 wants a world of {} ranks, not {world}", hello.world));
+    let nowhere =
+        || (hello.addresses.len() + 1 != hello.world).then(|| "rank 0 does not say where the others are".to_owned());
+    other_world.or_else(|| hello.differs(terms)).or_else(nowhere)
+}
+
+/// Somebody who has connected, and the hello of theirs.
+type Heard = (Link, Result<Hello, BadHello>);
+
+/// Where others connect. Each is heard on a thread of its own, so that one who is silent holds up no other.
+struct Door<'l, F> {
+    listener: &'l Listener,
+    refused: F,
+    sender: Sender<Option<Heard>>,
+    heard: Receiver<Option<Heard>>,
+    /// How many have connected and said nothing yet.
+    silent: usize,
+}
+
+impl<'l, F: FnMut(CollectiveError)> Door<'l, F> {
+    fn new(listener: &'l Listener, refused: F) -> Self {
+        let (sender, heard) = mpsc::channel();
+        Self { listener, refused, sender, heard, silent: 0 }
+    }
+
+    /// The next rank that connects and says hello; before a deadline, where a rank is missing.
+    fn next(&mut self, missing: Option<(Deadline, usize)>) -> Result<(Link, Hello), CollectiveError> {
         loop {
             if let Some((deadline, rank)) = missing {
                 deadline.left(|| format!("rank {rank}"))?;
             }
-            let (stream, from) = match self.listener.accept() {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    thread::sleep(LOOK);
-                    continue;
+            if let Ok(heard) = self.heard.try_recv() {
+                self.silent -= 1;
+                match heard {
+                    Some((mut link, Ok(hello))) => {
+                        link.rename(format!("rank {} ({})", hello.from, link.peer()));
+                        return Ok((link, hello));
+                    }
+                    Some((link, Err(BadHello::Version(theirs)))) => {
+                        let fault =
+                            format!("it speaks version {theirs} of what ranks say to each other, not {VERSION}");
+                        self.refuse(link, fault, Deadline::after(SILENCE));
+                    }
+                    // Whoever is no rank, and only looks what listens here, is left alone.
+                    Some((_, Err(BadHello::Foreign))) | None => {}
                 }
+                continue;
+            }
+            // Where there is nothing else to look after, waiting costs nothing.
+            let waits = missing.is_none() && self.silent == 0;
+            let accepted =
+                self.listener.listener.set_nonblocking(!waits).and_then(|()| self.listener.listener.accept());
+            match accepted {
+                Ok((stream, from)) => self.hear(stream, from),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(LOOK),
                 Err(error)
-                    if [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted].contains(&error.kind()) =>
-                {
-                    continue;
-                }
-                Err(source) => return Err(fault(source)),
-            };
-            let accepted = stream.set_nonblocking(false).and_then(|()| Link::new(stream, format!("a rank at {from}")));
-            let Ok(mut link) = accepted else { continue };
-            let deadline = Deadline::after(SILENCE);
-            // Whoever is no rank, and only looks what listens here, is left alone.
-            let Ok(bytes) = link.receive(Kind::Hello, Length::AtMost(MOST), deadline) else { continue };
-            match Hello::parse(bytes) {
-                Ok(hello) => {
-                    link.rename(format!("rank {} ({from})", hello.from));
-                    return Ok((link, hello));
-                }
-                Err(BadHello::Foreign) => {}
-                Err(BadHello::Version(theirs)) => {
-                    let fault = format!("it speaks version {theirs} of what ranks say to each other, not {VERSION}");
-                    return Err(refuse(&mut link, fault, deadline));
+                    if [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted].contains(&error.kind()) => {}
+                Err(source) => {
+                    return Err(CollectiveError::Listen { address: self.listener.address.to_string(), source });
                 }
             }
         }
     }
-}
 
-/// Tells a rank why it does not fit.
-fn refuse(link: &mut Link, fault: String, deadline: Deadline) -> CollectiveError {
-    // If that does not reach it, it hears that this rank is gone.
-    let _ = link.send(Kind::Fault, fault.as_bytes(), deadline);
-    CollectiveError::Misfit { peer: link.peer().to_owned(), fault }
+    /// Waits on a thread for what somebody says first. Where too many say nothing they are hung up on.
+    fn hear(&mut self, stream: TcpStream, from: SocketAddr) {
+        if self.silent >= MOST_SILENT {
+            return;
+        }
+        let sender = self.sender.clone();
+        let listen = move || {
+            let heard = stream.set_nonblocking(false).and_then(|()| Link::new(stream, from.to_string())).ok();
+            let heard = heard.and_then(|mut link| {
+                let bytes = link.receive(Kind::Hello, Length::AtMost(MOST), Deadline::after(SILENCE)).ok()?;
+                let hello = Hello::parse(bytes);
+                Some((link, hello))
+            });
+            let _ = sender.send(heard);
+        };
+        if thread::Builder::new().name("hello".into()).spawn(listen).is_ok() {
+            self.silent += 1;
+        }
+    }
+
+    /// Tells a rank why it does not fit.
+    fn refuse(&mut self, mut link: Link, fault: String, deadline: Deadline) {
+        // If that does not reach it, it hears that this rank is gone.
+        let _ = link.send(Kind::Fault, fault.as_bytes(), deadline);
+        (self.refused)(CollectiveError::Misfit { peer: link.peer().to_owned(), fault });
+    }
 }
 
 fn connect(rank: usize, address: &str, deadline: Deadline) -> Result<Link, CollectiveError> {

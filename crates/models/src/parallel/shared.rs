@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use verdigris_collective::{Collective, Deadlines, Listener, Tcp};
+use verdigris_collective::{Collective, CollectiveError, Deadlines, Listener, Tcp};
 
 use super::leader::Leader;
 use super::worker::Worker;
@@ -87,7 +87,7 @@ impl SharedModel {
     }
 
     /// Waits for rank 0, and becomes the rank that it says. It must want this split, and as many ranks as `world`, if
-    /// that is said.
+    /// that is said: `refused` hears of each that does not.
     ///
     /// # Errors
     /// As [`SharedModel::connect`].
@@ -97,8 +97,9 @@ impl SharedModel {
         split: Split,
         world: Option<usize>,
         deadlines: Deadlines,
+        refused: impl FnMut(CollectiveError),
     ) -> Result<Worker, ModelError> {
-        let tcp = listener.follow(world, &self.terms(split), deadlines)?;
+        let tcp = listener.follow(world, &self.terms(split), deadlines, refused)?;
         self.follow(split, Box::new(tcp))
     }
 
