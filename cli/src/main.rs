@@ -16,6 +16,7 @@ mod generate;
 #[cfg(test)]
 mod help;
 mod identify;
+mod interrupt;
 mod key;
 #[cfg(not(all(feature = "serve", feature = "train")))]
 mod left_out;
@@ -42,12 +43,14 @@ mod text;
 mod tokens;
 #[cfg(feature = "train")]
 mod train;
+mod usage;
 mod verify;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::Failure;
@@ -131,6 +134,9 @@ fn main() -> ExitCode {
     };
     let arguments = match parsed(given.clone()) {
         Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            return failed(&Failure::Usage(usage::line(&error, &given, &commands())));
+        }
         // Help and version go to standard output, and may be lost there as any output.
         Err(error) => match error.print().and_then(|()| std::io::stdout().flush()) {
             Ok(()) => return ExitCode::from(error.exit_code() as u8),
@@ -143,6 +149,9 @@ fn main() -> ExitCode {
         _ => (log::LogFormat::Text, "error"),
     };
     log::begin(format, told);
+    if matches!(arguments.command, Command::Generate(_) | Command::Convert(_) | Command::Train(_)) {
+        interrupt::clean_up(None);
+    }
     let result = match arguments.command {
         Command::Generate(generate) => generate.run(),
         Command::Batch(batch) => batch.run(),

@@ -136,7 +136,7 @@ pub fn checkpoint(mut data: &[u8]) -> bool {
         return true;
     }
     let files = ModelFiles::beside(&checkpoint).expect("they are there");
-    let written = verdigris_checkpoint::ModelFolder::new(&checkpoint, &files).write(&at("out"), |_, _| ());
+    let written = verdigris_checkpoint::ModelFolder::new(&checkpoint, &files).write(&at("out"), |_| (), |_, _| ());
     let written = match written {
         Ok(written) => written,
         Err(fault) => {

@@ -168,6 +168,7 @@ impl Batch {
             );
         }
         answers.begin()?;
+        crate::interrupt::clean_up(Some(format!("the same command answers what {} lacks", self.answers.display())));
         let form = if key.is_some() { self.form.grammar()? } else { None };
         let proof = key.as_ref().map(|key| Proof::new(key, engine.reader(), form));
         let (bar, proof, seed) = (self.bar(asked, asked - open.len()), proof.as_ref(), self.asked.seed);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use verdigris::models::whole_file::Unfinished;
 use verdigris_checkpoint::{Checkpoint, Dtype, Kind, ModelFiles, ModelFolder};
 
 use super::progress;
@@ -84,7 +85,7 @@ impl CheckpointOptions {
             });
         }
         let bar = progress();
-        let written = model.write(out, |done, of| {
+        let written = model.write(out, Unfinished::new, |done, of| {
             bar.set_length(of);
             bar.set_position(done);
         })?;

@@ -111,13 +111,19 @@ impl<'a> ModelFolder<'a> {
         self
     }
 
-    /// Writes the folder, which gets its name when it is complete. `each` hears how many of how many bytes of weights
-    /// are written. At most one weight is in memory, and that only where it has to be put together from blocks.
+    /// Writes the folder, which gets its name when it is complete: `begun` hears of it under the name that it has
+    /// before, and may return what is to be kept until then. `each` hears how many of how many bytes of weights are
+    /// written. At most one weight is in memory, and that only where it has to be put together from blocks.
     ///
     /// # Errors
     /// If something is there already, unless it is an empty folder; those of the file system; and where a number is too
     /// large for half precision.
-    pub fn write(&self, to: &Path, mut each: impl FnMut(u64, u64)) -> Result<Written, CheckpointError> {
+    pub fn write<G>(
+        &self,
+        to: &Path,
+        begun: impl FnOnce(&Path) -> G,
+        mut each: impl FnMut(u64, u64),
+    ) -> Result<Written, CheckpointError> {
         let failed = |source| CheckpointError::Write { path: to.to_owned(), source };
         let is_empty = || fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_none());
         if to.symlink_metadata().is_ok() && !is_empty() {
@@ -133,6 +139,7 @@ impl<'a> ModelFolder<'a> {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
         let folder = builder.tempdir_in(above).map_err(failed)?;
+        let _kept = begun(folder.path());
         for file in &self.files.files {
             let name = file.file_name().expect("it was found by its name");
             let bytes = fs::read(file).map_err(|source| CheckpointError::Read { path: file.clone(), source })?;

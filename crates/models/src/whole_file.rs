@@ -1,8 +1,10 @@
 //! Files that are there whole or not at all.
 
-use std::fs::File;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use tempfile::NamedTempFile;
 
@@ -18,7 +20,8 @@ pub fn write_whole<T, E: From<io::Error>>(
     may_replace: bool,
     fill: impl FnOnce(&mut File) -> Result<T, E>,
 ) -> Result<T, E> {
-    let mut file = unfinished(path)?;
+    let mut file = temporary(path)?;
+    let _unfinished = Unfinished::new(file.path());
     let done = fill(file.as_file_mut())?;
     file.as_file_mut().sync_all()?;
     match may_replace {
@@ -30,12 +33,40 @@ pub fn write_whole<T, E: From<io::Error>>(
 }
 
 /// A file that is not whole yet: under a name of its own, and gone if it does not become whole.
-fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
+fn temporary(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".verdigris-").suffix(".part");
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder(path))
+}
+
+/// All files and folders of this process that are not whole yet.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// A file or folder that is not whole yet: until this is dropped [`discard_unfinished`] removes it.
+#[derive(Debug)]
+#[must_use]
+pub struct Unfinished(PathBuf);
+
+impl Unfinished {
+    /// One at this path.
+    pub fn new(path: &Path) -> Self {
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
+}
+
+/// Removes what is not whole yet, for a program that a signal ends, and says how many files and folders that were.
+pub fn discard_unfinished() -> usize {
+    let unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    unfinished.iter().filter(|path| fs::remove_file(path).or_else(|_| fs::remove_dir_all(path)).is_ok()).count()
 }
 
 /// The folder that a file is in.
@@ -78,6 +109,21 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no temporary file stays");
         assert!(replace(&folder.path().join("none/a"), b"").is_err());
+    }
+
+    #[test]
+    fn what_is_unfinished_can_be_discarded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let discarding = |_: &mut File| {
+            let begun = folder.path().join("begun");
+            fs::create_dir(&begun)?;
+            let _begun = Unfinished::new(&begun);
+            assert!(discard_unfinished() >= 2);
+            assert_eq!(fs::read_dir(&folder)?.count(), 0);
+            Err(io::Error::other("interrupted"))
+        };
+        assert!(write_whole::<(), _>(&path, true, discarding).is_err());
     }
 
     #[cfg(unix)]
