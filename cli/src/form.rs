@@ -1,5 +1,6 @@
 //! What a text must look like, as options.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -63,8 +64,8 @@ struct Form {
     /// The text matches this regular expression as a whole
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     regex: Option<String>,
-    /// The text is one of these
-    #[arg(long, value_name = "A,B,C", value_delimiter = ',', allow_hyphen_values = true)]
+    /// The text is one of these: give the option once for each, or a JSON list of all
+    #[arg(long, value_name = "TEXT|JSON", allow_hyphen_values = true)]
     choice: Option<Vec<String>>,
     /// The text is JSON that obeys this JSON Schema: a file, or the schema itself, which is true, false or begins with {
     #[arg(long, value_name = "FILE|JSON")]
@@ -97,7 +98,7 @@ impl FormOptions {
         Ok(if let Some(pattern) = &self.form.regex {
             request.regex(pattern)
         } else if let Some(texts) = self.choice()? {
-            request.choice(texts)
+            request.choice(&*texts)
         } else if let Some((schema, registry)) = schema {
             if let Some(registry) = registry {
                 request = request.registry(registry);
@@ -114,7 +115,7 @@ impl FormOptions {
         let grammar = if let Some(pattern) = &self.form.regex {
             Grammar::regex(pattern).map_err(verdigris::Error::from)?
         } else if let Some(texts) = self.choice()? {
-            Grammar::choice(texts).map_err(verdigris::Error::from)?
+            Grammar::choice(&*texts).map_err(verdigris::Error::from)?
         } else if let Some((schema, registry)) = schema {
             let registry = registry.unwrap_or_default();
             Grammar::json_schema_with(&schema, self.style(), &registry).map_err(verdigris::Error::from)?
@@ -125,12 +126,31 @@ impl FormOptions {
     }
 
     /// The texts to choose from.
-    fn choice(&self) -> Result<Option<&[String]>, Failure> {
-        match &self.form.choice {
-            Some(texts) if texts.iter().any(String::is_empty) => Err(Failure::Usage(
-                "one of the texts of --choice is empty: leave out a comma that nothing stands before or behind".into(),
-            )),
-            texts => Ok(texts.as_deref()),
+    fn choice(&self) -> Result<Option<Cow<'_, [String]>>, Failure> {
+        let texts = match self.form.choice.as_deref() {
+            None => return Ok(None),
+            Some([json]) if json.trim_start().starts_with('[') => {
+                let texts = serde_json::from_str::<Vec<String>>(json).map_err(|fault| {
+                    let cure = "a single text that begins with [ is given in such a list too";
+                    Failure::Usage(format!("--choice is not a JSON list of texts ({fault}): {cure}"))
+                })?;
+                Cow::Owned(texts)
+            }
+            Some([text]) if text.contains(',') => {
+                let list = serde_json::json!([text]);
+                let message = format!(
+                    "--choice takes one text at a time: repeat it for each, as in --choice yes --choice no; if this is \
+                     one text, write it as --choice '{list}'"
+                );
+                return Err(Failure::Usage(message));
+            }
+            Some(texts) => Cow::Borrowed(texts),
+        };
+        match texts.iter().any(String::is_empty) || texts.is_empty() {
+            true => {
+                Err(Failure::Usage("--choice has an empty text, or none: give texts of at least one character".into()))
+            }
+            false => Ok(Some(texts)),
         }
     }
 

@@ -53,9 +53,12 @@ fn nothing_where_something_is_meant() {
     of(&["--ring", "a.txt"]).fails("cannot read the key ring a.txt: it is a file, and a ring is a folder of key files");
     of(&["--output", "none/a.txt"])
         .fails("cannot write none/a.txt: No such file or directory (os error 2); make the f");
-    for choice in ["", "yes,", ",no", "a,,b"] {
-        of(&["--choice", choice]).fails("one of the texts of --choice is empty: leave out a comma");
+    for choice in [&["--choice", ""][..], &["--choice", "a", "--choice", ""], &["--choice", "[]"]] {
+        of(choice).fails("--choice has an empty text, or none: give texts of at least one character");
     }
+    of(&["--choice", "yes,no"])
+        .fails(r#"repeat it for each, as in --choice yes --choice no; if this is one text, write"#);
+    of(&["--choice", "[yes]"]).fails("--choice is not a JSON list of texts (expected value at line 1 column 2)");
     // A file without prompts has answers to all of them.
     for (file, text) in [("none.jsonl", ""), ("blank.jsonl", "\n \n")] {
         folder.write(file, text);
@@ -164,6 +167,8 @@ fn a_tokenizer_that_is_not_the_keys() {
     folder.write("text.txt", "Some text.");
     let run = folder.run(&["detect", "text.txt", "--key", "my.key", "--model", "other"]);
     run.fails("was made for a vocabulary of 4096 tokens");
+    run.fails("by --model (without it that of the built-in tale is taken)");
+    assert!(run.err.contains("my.key: the key "), "{run:?}");
     folder.run(&["generate", "--key", "my.key", "--model", "other"]).fails("choose the model that goes with the key");
 }
 
@@ -367,5 +372,33 @@ fn options_that_do_not_exist() {
     let folder = Folder::new();
     for arguments in [&["generate", "--no-such-option"][..], &["detect"], &["unknown"], &[]] {
         assert_eq!(folder.run(arguments).status, 2, "{arguments:?}");
+    }
+}
+
+/// One line, with what was meant only where that is near.
+#[test]
+fn arguments_that_are_none_are_one_line() {
+    let folder = Folder::new();
+    for (arguments, said) in [
+        (&["generate", "hi", "--mlock"][..], "unexpected argument '--mlock' found (see verdigris generate --help)"),
+        (
+            &["generate", "hi", "--temperatur", "1"],
+            "unexpected argument '--temperatur' found; did you mean --temperature? (see verdigris generate --help)",
+        ),
+        (&["generate", "hi", "-ngl", "99"], "unexpected argument '-ngl' found (see verdigris generate --help)"),
+        (
+            &["generate", "hi", "--chat", "What"],
+            "unexpected argument 'What' found; put quotes around a prompt of several words (see verdigris generate --help)",
+        ),
+        (&["key", "new"], "the following required arguments were not provided: <FILE> (see verdigris key new --help)"),
+        (
+            &["generate", "--json-schema", "true", "--whitespace", "foo"],
+            "invalid value 'foo' for '--whitespace <STYLE>' [possible values: compact, spaced, optional, free] (see \
+             verdigris generate --help)",
+        ),
+        (&["detekt"], "unrecognized subcommand 'detekt'; did you mean detect? (see verdigris --help)"),
+    ] {
+        let run = folder.run(arguments);
+        assert_eq!((run.status, &*run.err), (2, &*format!("error: {said}\n")), "{arguments:?}");
     }
 }

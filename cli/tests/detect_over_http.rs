@@ -53,7 +53,7 @@ fn it_says_what_the_program_says() {
         (&long, &["--level", "1e-300"], json!({"level": 1e-300})),
         (&upper, &[], json!({})),
         ("[1, 20, 300]\n", &["--json-schema", schema], form.clone()),
-        ("yes", &["--choice", "yes,no"], json!({"choice": ["yes", "no"]})),
+        ("yes", &["--choice", "yes", "--choice", "no"], json!({"choice": ["yes", "no"]})),
     ];
     for (text, options, more) in cases {
         let theirs = of_the_program(&world, text, options);

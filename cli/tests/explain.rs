@@ -155,7 +155,9 @@ fn what_a_form_decides_is_told() {
     }
     let first = &tokens[0];
     assert!(first["origin"] == "computed" && step(first, "regex").unwrap()["allowed"].as_u64() > Some(1), "{first}");
-    for (option, form) in [("--choice", "yes, perhaps,no, perhaps not"), ("--json-schema", "{\"const\": \"yes\"}")] {
+    for (option, form) in
+        [("--choice", r#"["yes"," perhaps","no"," perhaps not"]"#), ("--json-schema", "{\"const\": \"yes\"}")]
+    {
         let (_, tokens) = explained(&[option, form]);
         assert!(tokens.iter().any(|of| of["by"] == option.trim_start_matches("--")), "{option}");
     }

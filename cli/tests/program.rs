@@ -61,7 +61,12 @@ fn a_text_takes_the_form_that_is_asked_for() {
         assert_eq!((run.status, run.err.as_str()), (0, ""), "{run:?}");
         run.out.strip_suffix('\n').unwrap().to_owned()
     };
-    assert!([" yes", " no", " perhaps"].contains(&write(&["Is it?", "--choice", " yes, no, perhaps"]).as_str()));
+    let choice = write(&["Is it?", "--choice", " yes", "--choice", " no", "--choice", " perhaps"]);
+    assert!([" yes", " no", " perhaps"].contains(&&*choice), "{choice}");
+    // Commas and spaces are as they are given.
+    assert_eq!(write(&["--choice", r#"["New York, NY"]"#]), "New York, NY");
+    let choice = write(&["--choice", "New York, NY", "--choice", "[Bonn], Rhine"]);
+    assert!(["New York, NY", "[Bonn], Rhine"].contains(&&*choice), "{choice}");
     assert_eq!(write(&["--regex", "[0-9]{4}"]).len(), 4);
     folder.write("s.json", r#"{"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 3, "maxItems": 3}"#);
     let json: serde_json::Value = serde_json::from_str(&write(&["--json-schema", "s.json"])).unwrap();
