@@ -183,7 +183,32 @@ fn without_a_record_nothing_is_answered() {
     // A stream's beginning is on record before its first byte, so nothing of this one is sent.
     let stream = server.post("/v1/completions", &completion(json!({"stream": true})));
     assert_eq!((stream.status, &stream.json()["error"]["code"]), (503, &json!("audit_unavailable")));
+    // What no disk keeps is no record either.
+    #[cfg(target_os = "linux")]
+    {
+        let server = Server::start(&folder, &["--key", "my.key", "--audit-log", "/dev/null"]);
+        let answer = server.post("/v1/completions", &completion(json!({})));
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (503, &json!("audit_unavailable")));
+    }
     folder.run(&["serve", "--audit-log", "none/audit.jsonl", "--port", "0"]).fails("none/audit.jsonl");
+}
+
+/// An answer of which nothing was sent is no answer: where its client left there is no line of it.
+#[test]
+fn answers_that_did_not_begin_are_not_on_record() {
+    let folder = Folder::with_key();
+    let server = Server::start(&folder, &["--key", "my.key", "--audit-log", "audit.jsonl"]);
+    let left = server.ask("/v1/completions", &completion(json!({"max_tokens": 2000, "ignore_eos": true})));
+    std::thread::sleep(Duration::from_millis(100));
+    drop(left);
+    let begun = Instant::now();
+    while !server.get("/metrics").text.contains(r#"request_success_total{finished_reason="abort"} 1"#) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", server.get("/metrics").text);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(server.post("/v1/completions", &completion(json!({"max_tokens": 4}))).status, 200);
+    let outcomes: Vec<Value> = all_lines(&folder, "audit.jsonl").iter().map(|line| line["outcome"].clone()).collect();
+    assert_eq!(outcomes, ["whole"]);
 }
 
 /// A server that is killed in the middle of many answers: those that came whole are on record, each once.

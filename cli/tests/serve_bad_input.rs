@@ -162,6 +162,7 @@ const HEADS: &[(&str, u16, &str)] = &[
     ("POST /v1/completions HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x", 415, "unsupported_media_type"),
     ("POST /v1/completions HTTP/1.1\r\nContent-Encoding: gzip", 415, "unsupported_media_type"),
     ("POST /v1/completions HTTP/1.1\r\nSec-Fetch-Site: cross-site", 403, "cross_site"),
+    ("POST /v1/completions HTTP/1.1\r\nSec-Fetch-Site: same-site", 403, "cross_site"),
     ("GET /health HTTP/9.9", 400, ""),
     ("PRI * HTTP/2.0", 400, ""),
     ("GET /hea lth HTTP/1.1", 400, ""),

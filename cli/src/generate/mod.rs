@@ -54,7 +54,7 @@ Examples:
       --c2pa-key try.key.pem
   echo \"The captain\" | verdigris generate --stop \".\"
   verdigris generate \"She was born in\" --regex \" 1[0-9]{3}\"
-  verdigris generate \"Was he afraid?\" --choice \" yes\" --choice \" no\" --choice \" perhaps\"
+  verdigris generate \"Was he afraid?\" --choice \" yes\" --choice \" no\"
   verdigris generate \"The captain: \" --json-schema person.schema.json
   verdigris generate \"His age: \" --json-schema '{\"type\": \"integer\"}'
   verdigris generate \"The captain\" --texts 8 --json > eight.jsonl

@@ -157,6 +157,28 @@ fn names_of_files_are_taken_as_they_are() {
     assert_eq!(lake.lines(&["lake/", "--json", "--quiet"]).len(), 4);
 }
 
+/// A part that somebody has removed from a scan that has ended.
+#[test]
+fn a_part_that_is_missing_is_written_again() {
+    let lake = Lake::new();
+    write_parquet(&lake.path("lake/a.parquet"), &some((0..40_000).map(plain)), 10_000);
+    lake.lines(&["lake", "--json", "-o", "out"]);
+    let before = table(&lake.path("out"));
+    let parts = || {
+        let names = lake.path("out").read_dir().unwrap().map(|one| one.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.starts_with("part-")).collect();
+        names.sort();
+        names
+    };
+    let names = parts();
+    assert_eq!(names.len(), 3, "{names:?}");
+    std::fs::remove_file(lake.path("out").join(&names[1])).unwrap();
+    let again = lake.lines(&["lake", "--json", "-o", "out"]);
+    assert!(again[0]["resumed"].as_u64().unwrap() < 40_000, "{again:?}");
+    assert_eq!(parts(), names);
+    assert_eq!(table(&lake.path("out")), before);
+}
+
 #[test]
 fn a_scan_that_is_killed_goes_on_without_a_doubled_or_lost_row() {
     let lake = Lake::new();

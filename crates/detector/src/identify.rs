@@ -156,6 +156,23 @@ mod tests {
         }
     }
 
+    /// A key with payloads is as many candidates as it has payloads.
+    #[test]
+    fn payloads_are_paid_for() {
+        let reader = reader();
+        let parameters = native::Parameters {
+            gamma: Gamma::new(0.25).unwrap(),
+            context: Context::default(),
+            payload_bits: Some(16),
+        };
+        let payloads = Key::new(vec![3; 32], "n", Dialect::Native(parameters), None, reader.vocabulary()).unwrap();
+        let text = marked(&reader, &key(&reader));
+        let candidates = [("own".to_owned(), key(&reader)), ("payloads".to_owned(), payloads)];
+        let mut found = reader.identify(&candidates, &text, Repeats::default()).unwrap();
+        found.sort_by_key(|one| one.candidate);
+        assert_eq!([found[0].evidence.tried, found[1].evidence.tried], [2.0, 2.0 * 65_536.0]);
+    }
+
     #[test]
     fn candidates_of_several_tenants_are_told_apart() {
         let reader = reader();

@@ -259,3 +259,38 @@ fn apart(mut found: Vec<MarkedPassage<'_>>) -> Vec<MarkedPassage<'_>> {
     }
     kept
 }
+
+#[cfg(test)]
+mod tests {
+    use verdigris_text::Tokenizer;
+    use verdigris_watermark::dialects::native;
+    use verdigris_watermark::{Context, DEFAULT_LEVEL, Dialect, Embed, Gamma, Strength};
+
+    use super::*;
+    use crate::written::{words, written};
+
+    /// Of passages that get longer and longer none is found before its p-value pays for all payloads.
+    #[test]
+    fn passages_pay_for_payloads() {
+        let reader =
+            Reader::new(Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json")).unwrap());
+        let parameters = native::Parameters {
+            gamma: Gamma::new(0.25).unwrap(),
+            context: Context::default(),
+            payload_bits: Some(16),
+        };
+        let key = Key::new(vec![3; 32], "n", Dialect::Native(parameters), None, reader.vocabulary()).unwrap();
+        let embed = Embed::new(key.carrier(0xbeef).unwrap(), Strength::Hard);
+        let words = words(&reader, |word| word.iter().all(u8::is_ascii_lowercase));
+        let look = Look { passages: Some(DEFAULT_LEVEL), ..Look::default() };
+        let found: Vec<f64> = (8..60)
+            .flat_map(|length| {
+                let text = written(&reader, &embed, length, |_| &words);
+                reader.judge(&[&key], &text, &look).unwrap().passages
+            })
+            .map(|passage| passage.ln_p)
+            .collect();
+        assert!(found.len() > 10 && found.len() < 50, "{}", found.len());
+        assert!(found.iter().all(|&ln_p| ln_p <= ln(DEFAULT_LEVEL)), "{found:?}");
+    }
+}

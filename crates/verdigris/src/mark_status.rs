@@ -79,3 +79,25 @@ impl Engine {
         Ok(MarkCheck::of(&evidence, level, written.form.is_some()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use verdigris_watermark::{Mark, ScoreLaw, weighted};
+
+    use super::*;
+
+    /// A text of which one token is scored is short, but was not skipped.
+    #[test]
+    fn one_token_is_scored() {
+        let of = |tokens: usize| {
+            let marks = vec![Mark::Counted { green: true, score: 1.0 }; tokens];
+            let evidence = weighted::evidence_of_ways(&ScoreLaw::Green { gamma: 0.25 }, &marks, &vec![64; tokens], 2.0);
+            MarkCheck::of(&evidence.unwrap(), MarkCheck::LEVEL, false)
+        };
+        assert_eq!(
+            [of(0), of(1), of(9)].map(|check| check.status),
+            [MarkStatus::Skipped, MarkStatus::TooWeak, MarkStatus::Watermarked]
+        );
+        assert_eq!([of(0), of(1)].map(|check| check.scored), [0, 1]);
+    }
+}

@@ -346,6 +346,26 @@ mod tests {
         }
     }
 
+    /// The doubt is the share of all other payloads by Bayes, each as likely as its green tokens make it, where green
+    /// ones are as frequent as those found are.
+    #[test]
+    fn doubt_is_what_bayes_says_of_all_payloads() {
+        for (n, seed) in [(40, 5), (60, 6), (120, 7)] {
+            let text = write(Arc::new(Carrier::new(native(ContextFunction::All), 8, 0x5a).unwrap()), n, seed);
+            let mut reader = PayloadReader::new(Arc::new(native(ContextFunction::All)), 8);
+            reader.push(&text);
+            let reading = reader.read();
+            let share = (reading.green as f64 + 0.25) / (reading.scored as f64 + 1.0);
+            assert!(share > 0.62 && share < 0.99, "{share}");
+            let likelihood = |payload: u32| {
+                let green: u64 = encode(payload, 8).iter().zip(&reader.counts).map(|(&at, of)| of[at as usize]).sum();
+                (share / (1.0 - share) * 3.0).powf(green as f64 - reading.green as f64)
+            };
+            let all: f64 = (0..256).map(likelihood).sum();
+            assert!((reading.doubt - (1.0 - 1.0 / all)).abs() < 1e-9, "{n}: {} {}", reading.doubt, 1.0 - 1.0 / all);
+        }
+    }
+
     /// Counting some tokens is counting all, less the others.
     #[test]
     fn forced_tokens_carry_nothing() {

@@ -377,6 +377,20 @@ fn a_second_text_reads_what_is_new_in_it() {
     }
 }
 
+/// A page of which a text takes a part is used: another one is forgotten before it.
+#[test]
+fn a_page_that_is_taken_in_part_is_kept_longer() {
+    let mut world = World::new(Bounds { kept: 3, ..ROOMY });
+    for prompt in [count(0, 5), count(50, 5), [count(0, 2), count(90, 3)].concat(), count(70, 5)] {
+        world.arrives(prompt, 1, 0, Some(0)).unwrap();
+        world.finish();
+    }
+    world.read = 0;
+    world.arrives(count(0, 5), 1, 0, Some(0)).unwrap();
+    world.finish();
+    assert_eq!(world.read, 1, "the page of the first text is there, and that of the second is not");
+}
+
 #[test]
 fn of_equal_prompts_that_come_together_one_is_read() {
     for length in [1, 3, 4, 5, 18] {

@@ -52,6 +52,24 @@ fn no_decision_is_made_twice() {
     }
 }
 
+/// Of blocks of drafts too, which are judged from their ends.
+#[test]
+fn no_decision_about_a_block_is_made_twice() {
+    let model = Table::deep(8, 9, 200);
+    for (seed, length) in (0..).zip([2, 5]) {
+        let target = Target { random: Random::new(seed), ..target(Chain::new(), Sampler::Categorical) };
+        let drafter = drafter(Table::deep(8, 10, 200), &target, Coupling::Independent);
+        let mut decisions = Vec::new();
+        let chance = Noted(Seeded(target.random), &mut decisions);
+        let (limits, length) = (Limits { max_tokens: 120, end: Vec::new() }, DraftLength::Fixed(length));
+        let run = Speculative::new(model.clone(), &target, &PROMPT, limits, drafter, length, chance);
+        assert_eq!(run.unwrap().judged_by(Rule::Block).map(Result::unwrap).count(), 120);
+        let distinct: BTreeSet<&Decision> = decisions.iter().collect();
+        assert_eq!(distinct.len(), decisions.len(), "{length:?}");
+        assert!(decisions.iter().filter(|decision| decision.0 == "accept").count() > 60, "{length:?}");
+    }
+}
+
 /// Texts of many seeds, against the law by its definition: chi-square over all texts of three tokens.
 #[test]
 fn texts_of_seeds_have_the_law_of_plain_decoding() {
