@@ -1,6 +1,8 @@
 //! Reading regular expressions: what is wrong with one, or what it asks for that no automaton does, in plain words.
 
-use regex_syntax::ast::ErrorKind;
+use std::convert::Infallible;
+
+use regex_syntax::ast::{self, Ast, ErrorKind};
 use regex_syntax::hir::Hir;
 
 /// A regular expression that cannot be used.
@@ -36,7 +38,14 @@ pub enum BadRegex {
 /// Reads a pattern on its own: one that is wrong may be right inside a larger one.
 pub(crate) fn parse(pattern: &str) -> Result<Hir, BadRegex> {
     let error = match regex_syntax::parse(pattern) {
-        Ok(hir) => return Ok(hir),
+        Ok(hir) => {
+            return match otherwise_meant(pattern) {
+                Some((start, construct, reason)) => {
+                    Err(BadRegex::Unsupported { character: character(pattern, start), construct, reason })
+                }
+                None => Ok(hir),
+            };
+        }
         Err(error) => error,
     };
     let (fault, start) = match &error {
@@ -60,6 +69,7 @@ fn character(pattern: &str, byte: usize) -> usize {
 
 const LOOK: &str = "only ^, $, \\A, \\z and the edges of words (\\b, \\B) look around";
 const BACKREFERENCE: &str = "no automaton can ask again for what a group has matched";
+const POSSESSIVE: &str = "without its + it matches all that it would; for one or more of a repetition write (?:a*)+";
 const RECURSION: &str = "texts that nest are no regular language";
 
 /// What other libraries understand in place of an error: where it begins, what it is, and why it is not supported.
@@ -68,6 +78,7 @@ fn unsupported(pattern: &str, kind: &ErrorKind, at: usize) -> Option<(usize, &'s
     let start = match kind {
         ErrorKind::FlagUnrecognized => pattern[..at].rfind("(?")?,
         ErrorKind::RepetitionMissing => pattern[..at].rfind('(')?,
+        ErrorKind::RepetitionCountDecimalEmpty => pattern[..at].rfind('{')?,
         _ => at,
     };
     let begins = |with: &[&str]| with.iter().any(|with| pattern[start..].starts_with(with));
@@ -92,12 +103,54 @@ fn unsupported(pattern: &str, kind: &ErrorKind, at: usize) -> Option<(usize, &'s
         }
         ErrorKind::FlagUnrecognized if begins(&["(?#"]) => ("a comment", "take it out"),
         ErrorKind::FlagUnrecognized if begins(&["(?'"]) => ("a name in quotes", "a group is named by (?<name>...)"),
+        ErrorKind::RepetitionCountDecimalEmpty if begins(&["{,"]) => {
+            ("a repetition without a least number", "write it with one, as in {0,3}; braces as such are \\{ and \\}")
+        }
         // Alone it is the flag of line ends.
         ErrorKind::RepetitionMissing if begins(&["(?R)"]) => ("recursion", RECURSION),
         ErrorKind::RepetitionMissing if begins(&["(*"]) => ("a backtracking verb", "an automaton does not go back"),
         _ => return None,
     };
     Some((start, construct, reason))
+}
+
+/// What this library reads as something else than those from which people bring it: where, what it is, and what to do.
+fn otherwise_meant(pattern: &str) -> Option<(usize, &'static str, &'static str)> {
+    /// Finds the first of them.
+    struct Look(Option<(usize, &'static str, &'static str)>);
+
+    impl ast::Visitor for Look {
+        type Output = Option<(usize, &'static str, &'static str)>;
+        type Err = Infallible;
+
+        fn finish(self) -> Result<Self::Output, Infallible> {
+            Ok(self.0)
+        }
+
+        fn visit_pre(&mut self, at: &Ast) -> Result<(), Infallible> {
+            let found = match at {
+                // By itself it would be the flag of line ends for what follows.
+                Ast::Flags(of) => match &of.flags.items[..] {
+                    [ast::FlagsItem { kind: ast::FlagsItemKind::Flag(ast::Flag::CRLF), .. }] => {
+                        Some((of.span.start.offset, "recursion", RECURSION))
+                    }
+                    _ => None,
+                },
+                Ast::Repetition(of) => match (&of.op.kind, &*of.ast) {
+                    (ast::RepetitionKind::OneOrMore, Ast::Repetition(inner)) if of.greedy => {
+                        Some((inner.op.span.start.offset, "a possessive quantifier", POSSESSIVE))
+                    }
+                    _ => None,
+                },
+                _ => None,
+            };
+            self.0 = self.0.or(found);
+            Ok(())
+        }
+    }
+
+    let tree = ast::parse::Parser::new().parse(pattern).ok()?;
+    ast::visit(&tree, Look(None)).unwrap_or_else(|never| match never {})
 }
 
 #[cfg(test)]
@@ -117,6 +170,12 @@ mod tests {
             ("(?<t>a)\\k<t>", 8, "a backreference"),
             ("x(?>a|ab)c", 2, "an atomic group"),
             ("\\((?R)?\\)", 3, "recursion"),
+            ("a(?R)b", 2, "recursion"),
+            ("é(?R)|b", 2, "recursion"),
+            ("a*+b", 2, "a possessive quantifier"),
+            ("x(ab?+)", 5, "a possessive quantifier"),
+            ("a{2,3}+", 2, "a possessive quantifier"),
+            ("a{,3}", 2, "a repetition without a least number"),
             ("(a(?1)?b)", 3, "recursion"),
             ("(a(?-1)?b)", 3, "recursion"),
             ("(?<n>a(?&n)?b)", 7, "recursion"),
@@ -140,6 +199,9 @@ mod tests {
             "the regular expression has a backreference at character 4, which is not supported: no automaton can ask \
              again for what a group has matched"
         );
+        for pattern in ["(?R:a$)", "(?iR)a", "(?:a*)+", "a*?", "a+", "a{0,3}"] {
+            assert!(parse(pattern).is_ok(), "{pattern}");
+        }
         for pattern in ["(?y)a", "a\\y", "*a", "(a"] {
             assert!(matches!(parse(pattern), Err(BadRegex::Syntax { .. })), "{pattern}");
         }

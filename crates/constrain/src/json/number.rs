@@ -202,32 +202,56 @@ pub(crate) fn far(low: Option<&Bound>, high: Option<&Bound>, whole: bool) -> Res
     numbers(low, high, Digits::near(low, high), !whole)
 }
 
-/// The largest step, without its point, that is counted by.
-const MAX_STEP: u64 = 1 << 12;
+/// The largest step, without its point and the zeros at its end, that is counted by.
+pub(crate) const MAX_STEP: u64 = 1 << 12;
 
 /// All ways to write multiples of a number above zero.
 pub(crate) fn multiples(budget: &Budget, of: &Decimal) -> Result<Automaton, NoAutomaton> {
-    let Some((step, places)) = of.scaled().filter(|(step, _)| *step <= MAX_STEP) else {
+    let Some((mut step, places)) = of.scaled() else { return Err(NoAutomaton::TooLarge) };
+    // A multiple of a whole step has at least the zeros that the step ends with: they are counted, not divided by.
+    let mut zeros = 0u32;
+    while places == 0 && step.is_multiple_of(10) {
+        (step, zeros) = (step / 10, zeros + 1);
+    }
+    if step > MAX_STEP {
         return Err(NoAutomaton::TooLarge);
+    }
+    /// The digits so far, without those zeros at their end that the step has too.
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct At {
+        begun: bool,
+        /// What they leave on division by the step.
+        left: u64,
+        /// How many zeros follow them, as far as that matters. Zero has as many as anybody wants.
+        zeros: u32,
+        /// How many digits there are behind the point; `None` before it.
+        after: Option<usize>,
+    }
+    let digit = |at: &At, digit: u64, after| match digit {
+        0 if at.zeros < zeros => At { begun: true, zeros: at.zeros + 1, after, ..*at },
+        0 => At { begun: true, left: at.left * 10 % step, after, ..*at },
+        _ => {
+            let left = (0..=at.zeros).fold(at.left, |left, _| left * 10 % step);
+            At { begun: true, left: (left + digit) % step, zeros: 0, after }
+        }
     };
-    // What is left on division by the step, and how many digits there are behind the point; `None` before it.
-    let left_at_end = |left: u64, after: usize| (after..places).fold(left, |left, _| left * 10 % step);
     Automaton::explore_within(
         budget,
-        (false, 0u64, None::<usize>),
+        At { begun: false, left: 0, zeros, after: None },
         |byte| matches!(byte, b'0'..=b'9' | b'-' | b'.').then_some(byte),
-        |&(begun, left, after), byte| match (byte, after) {
-            (b'-', None) if !begun => Some((true, 0, None)),
-            (b'0'..=b'9', None) => Some((true, (left * 10 + u64::from(byte - b'0')) % step, None)),
-            (b'.', None) if begun => Some((true, left, Some(0))),
-            (b'0'..=b'9', Some(after)) if after < places => {
-                Some((true, (left * 10 + u64::from(byte - b'0')) % step, Some(after + 1)))
-            }
+        |at, byte| match (byte, at.after) {
+            (b'-', None) if !at.begun => Some(At { begun: true, ..*at }),
+            (b'0'..=b'9', None) => Some(digit(at, u64::from(byte - b'0'), None)),
+            (b'.', None) if at.begun => Some(At { after: Some(0), ..*at }),
+            (b'0'..=b'9', Some(after)) if after < places => Some(digit(at, u64::from(byte - b'0'), Some(after + 1))),
             // What is finer than the step must be nothing.
-            (b'0', Some(after)) => Some((true, left, Some(after))),
+            (b'0', Some(_)) => Some(at.clone()),
             _ => None,
         },
-        |&(begun, left, after)| begun && left_at_end(left, after.unwrap_or(0)) == 0,
+        |at| {
+            let left = (at.after.unwrap_or(0)..places).fold(at.left, |left, _| left * 10 % step);
+            at.begun && at.zeros == zeros && left == 0
+        },
     )
 }
 
@@ -252,27 +276,41 @@ pub(crate) fn one_form() -> Automaton {
 const MAX_ZEROS: u8 = 3;
 const MAX_EXPONENT: u8 = 2;
 
-/// Numbers of an automaton in more forms: after a whole number a fraction of zeros; and, where their size does not
-/// matter, an exponent, which keeps a whole number whole.
+/// Numbers of an automaton in more forms: after a whole number of up to 15 digits, which readers in floating point take
+/// for itself, a fraction of zeros; and, where their size does not matter, an exponent, which keeps a whole number
+/// whole.
 pub(crate) fn in_more_forms(plain: &Automaton, with_exponent: bool) -> Result<Automaton, NoAutomaton> {
     #[derive(Clone, PartialEq, Eq, Hash)]
     enum At {
-        Plain { state: u32, point: bool },
+        /// With the number of digits, as far as that matters.
+        Plain {
+            state: u32,
+            point: bool,
+            digits: usize,
+        },
         Zeros(u8),
-        Exponent { digits: u8, sign: bool, whole: bool },
+        Exponent {
+            digits: u8,
+            sign: bool,
+            whole: bool,
+        },
     }
     // A plain automaton without fractions is one of whole numbers.
     let fractions = (0..plain.states() as u32).any(|state| plain.next(state, b'.').is_some());
     Automaton::explore(
-        At::Plain { state: Automaton::START, point: false },
+        At::Plain { state: Automaton::START, point: false, digits: 0 },
         |byte| (plain.class(byte), matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-').then_some(byte)),
         |at, byte| {
             let begin_exponent = || with_exponent.then_some(At::Exponent { digits: 0, sign: false, whole: !fractions });
             match (at, byte) {
-                (&At::Plain { state, point }, _) => match plain.next(state, byte) {
-                    Some(next) => Some(At::Plain { state: next, point: point || byte == b'.' }),
+                (&At::Plain { state, point, digits }, _) => match plain.next(state, byte) {
+                    Some(next) => Some(At::Plain {
+                        state: next,
+                        point: point || byte == b'.',
+                        digits: (digits + usize::from(byte.is_ascii_digit())).min(DIGITS + 1),
+                    }),
                     None if !plain.accepts(state) => None,
-                    None if byte == b'.' && !point => Some(At::Zeros(0)),
+                    None if byte == b'.' && !point && digits <= DIGITS => Some(At::Zeros(0)),
                     None if matches!(byte, b'e' | b'E') => begin_exponent(),
                     None => None,
                 },

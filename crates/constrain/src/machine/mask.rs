@@ -41,7 +41,7 @@ impl fmt::Display for OverBudget {
             ),
             Self::Work { path } => write!(
                 f,
-                "what may come next takes too much work to find out at {path}: make the pattern there simpler"
+                "what may come next takes too much work to find out at {path}: simplify the pattern or the alternatives there"
             ),
             Self::Memory { path, most } => {
                 write!(f, "what was written takes more than {} MiB to keep in mind", most >> 20)?;

@@ -5,7 +5,7 @@ use crate::automata::automaton::{Automaton, NoAutomaton};
 use crate::automata::budget::Budget;
 use crate::json::fault::{Result, bad};
 use crate::json::flat::Numbers;
-use crate::json::number::{Bound, Decimal, far, in_more_forms, integer, multiples, number, one_form};
+use crate::json::number::{Bound, Decimal, MAX_STEP, far, in_more_forms, integer, multiples, number, one_form};
 use crate::json::style::NumberForms;
 use crate::terminal::Terminal;
 
@@ -40,8 +40,11 @@ impl Compiler<'_> {
             }
             Err(NoAutomaton::TooLarge) => {
                 let several = "the steps of \"multipleOf\" are too large together";
-                let fault = if numbers.multiples.len() > 1 { several } else { "\"multipleOf\" has too many digits" };
-                return self.large(path, fault);
+                let one = format!(
+                    "\"multipleOf\" is too large: without its point and the zeros at its end it may be at most \
+                     {MAX_STEP}, or less where those zeros are more than two"
+                );
+                return self.large(path, if numbers.multiples.len() > 1 { several } else { &one });
             }
         };
         self.numbers.insert(numbers.clone(), terminal);
