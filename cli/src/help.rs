@@ -9,7 +9,7 @@ const COLUMNS: usize = 80;
 fn footers() -> Vec<(String, String)> {
     fn go(command: &clap::Command, path: &str, all: &mut Vec<(String, String)>) {
         let path = format!("{path} {}", command.get_name());
-        if let Some(footer) = command.get_after_help() {
+        if let Some(footer) = command.get_after_long_help().or(command.get_after_help()) {
             all.push((path.trim().to_owned(), footer.to_string()));
         }
         command.get_subcommands().for_each(|below| go(below, &path, all));

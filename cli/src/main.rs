@@ -38,6 +38,7 @@ mod scan;
 #[cfg(feature = "serve")]
 mod serve;
 mod steering;
+mod summary;
 mod terminal;
 mod text;
 mod tokens;
@@ -118,7 +119,7 @@ fn commands() -> clap::Command {
         });
         command.mut_subcommands(with_numbers_below_0)
     }
-    with_numbers_below_0(Arguments::command())
+    summary::shorten(with_numbers_below_0(Arguments::command()))
 }
 
 fn parsed(arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {

@@ -131,8 +131,8 @@ fn completions_and_manual() {
         && bash.status.success()
     {
         fs::write(folder.path("complete.bash"), folder.run(&["completions", "bash"]).out).unwrap();
-        let script = "source complete.bash; COMP_WORDS=(verdigris de); COMP_CWORD=1; _verdigris verdigris de verdigris; \
-                      echo \"${COMPREPLY[@]}\"";
+        let script = "source complete.bash; COMP_WORDS=(verdigris de); COMP_CWORD=1; _verdigris verdigris de \
+                      verdigris; echo \"${COMPREPLY[@]}\"";
         let run =
             std::process::Command::new("bash").args(["-c", script]).current_dir(folder.path(".")).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&run.stdout).trim(), "detect demo", "{run:?}");
@@ -142,4 +142,17 @@ fn completions_and_manual() {
     let page = folder.run(&["man", "key", "new"]);
     assert!(page.out.contains(".TH verdigris-key-new 1") && page.out.contains("valid\\-from"), "{page:?}");
     folder.run(&["man", "key", "old"]).fails("there is no command \"key old\"");
+}
+
+/// `-h` fits a screen or two of those commands that have many options, and says where the others are.
+#[test]
+fn short_help_is_short() {
+    let folder = Folder::new();
+    for command in ["generate", "batch", "serve", "detect"] {
+        let [short, long] = ["-h", "--help"].map(|help| folder.run(&[command, help]).out);
+        assert!(short.lines().count() <= 90, "{command}: {} lines\n{short}", short.lines().count());
+        assert!(short.contains(&format!("more options are in `verdigris {command} --help`.")), "{short}");
+        assert!(short.contains("--json-schema") || command == "serve", "{short}");
+        assert!(long.lines().count() > short.lines().count() && !long.contains("more options are in"), "{long}");
+    }
 }

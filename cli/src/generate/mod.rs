@@ -39,8 +39,8 @@ use crate::tokens::TokenOptions;
 /// Write text, marked with a key or plain, as it comes
 #[derive(Args)]
 #[command(after_help = "\
-The text goes to standard output as it is, byte for byte, and one line end after it. A terminal shows control characters \
-as escapes, and the prompt before the text.
+The text goes to standard output as it is, byte for byte, and one line end after it. A terminal shows control \
+characters as escapes, and the prompt before the text.
 
 Exit status: 0 when the text is written, 2 on an error, 3 when it was cut short: it is not yet JSON, a match of the \
 expression, or one of the choices.
@@ -89,8 +89,8 @@ pub(crate) struct Generate {
     /// With --logprobs: of the model's own law, or of the one that was drawn from
     #[arg(long, value_name = "LAW", requires = "logprobs", default_value = "raw", hide_default_value = true)]
     logprobs_mode: LawOfLogprobs,
-    /// At the end of a text, tell on standard error how each token came, how probable it was, and what each option did to
-    /// it; with --json as fields
+    /// At the end of a text, tell on standard error how each token came, how probable it was, and what each option did
+    /// to it; with --json as fields
     #[arg(long)]
     explain: bool,
     /// Write to this file instead of standard output; it is there when all is written
