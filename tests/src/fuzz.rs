@@ -4,6 +4,10 @@
 // The program reads Parquet files, no library does.
 #[path = "../../cli/src/detect/documents/column/mod.rs"]
 mod column;
+#[path = "fuzz/server.rs"]
+mod server;
+
+pub use self::server::server;
 
 use std::io::Read;
 use std::path::Path;

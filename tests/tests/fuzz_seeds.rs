@@ -47,6 +47,12 @@ fn detector_inputs() {
     run("detector_input", fuzz::detector_input);
 }
 
+/// Requests to all addresses, and heads and bodies of them that are damaged.
+#[test]
+fn requests() {
+    run("server", fuzz::server);
+}
+
 #[test]
 fn manifests() {
     run("manifest", fuzz::manifest);

@@ -1,0 +1,91 @@
+//! Requests to a server, as they come over a connection.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::{LazyLock, mpsc};
+use std::time::Duration;
+
+use verdigris::schedule::Capacity;
+use verdigris::{Engine, Key, MarkCheck, Marking};
+use verdigris_server::{ApiKeys, Limits, Options};
+
+/// Longer than any request may take here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server with small limits, which lives as long as the process.
+static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-small"));
+    let engine = Engine::load(folder).expect("the fixture");
+    let key = Key::from_secret([7; 32], "fuzz", Marking::default(), engine.reader().vocabulary()).expect("a key");
+    let options = Options {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        model: "tale-small".into(),
+        api_keys: ApiKeys::default(),
+        ring: None,
+        audit_log: None,
+        allowed_hosts: Vec::new(),
+        allow_anyone: false,
+        max_alpha: None,
+        enforce_all: false,
+        refuses_unmarkable: false,
+        mark_level: MarkCheck::LEVEL,
+        max_tokens: 8,
+        capacity: Capacity { texts: 4, tokens: 2048, kept: 512, rows: 128 },
+        share_caches: false,
+        max_requests: 8,
+        max_body: 64 << 10,
+        limits: Limits {
+            texts: 4,
+            prompt_tokens: 256,
+            form: 4 << 10,
+            answer: 1 << 20,
+            pending: 8 << 20,
+            queue: Duration::from_secs(20),
+            request: Duration::from_secs(20),
+            ..Limits::default()
+        },
+        drain: Duration::ZERO,
+    };
+    let (ready, address) = mpsc::channel();
+    let serve = move || verdigris_server::serve(engine, Some(key), Box::new(()), options, |at| _ = ready.send(at));
+    std::thread::spawn(move || serve().expect("a server"));
+    address.recv().expect("it listens")
+});
+
+/// A request: lines of its head, the first without a version, an empty line, and its body. Whatever it is, the server
+/// answers it, and not with a fault of its own.
+///
+/// # Panics
+/// If a promise is broken.
+pub fn server(data: &[u8]) {
+    let end = data.windows(2).position(|pair| pair == b"\n\n");
+    let (head, body) = end.map_or((data, &[][..]), |end| (&data[..end], &data[end + 2..]));
+    let mut lines = head.split(|&byte| byte == b'\n');
+    let mut request = [lines.next().unwrap_or_default(), b" HTTP/1.1\r\n"].concat();
+    let mut has_host = false;
+    for line in lines {
+        has_host |= line.to_ascii_lowercase().starts_with(b"host:");
+        request.extend_from_slice(line);
+        request.extend_from_slice(b"\r\n");
+    }
+    if !has_host {
+        request.extend_from_slice(b"Host: localhost\r\n");
+    }
+    request.extend_from_slice(format!("Content-Length: {}\r\nConnection: close\r\n\r\n", body.len()).as_bytes());
+    request.extend_from_slice(body);
+    let mut stream = TcpStream::connect(*SERVER).expect("the server listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    // Who is refused early may not have been heard to the end.
+    let _ = stream.write_all(&request);
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Ok(_) => (),
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => (),
+        Err(error) => panic!("{error} after {} bytes of an answer", answer.len()),
+    }
+    let status = answer.strip_prefix(b"HTTP/1.1 ").or(answer.strip_prefix(b"HTTP/1.0 ")).and_then(|rest| rest.get(..3));
+    let status = status.map(String::from_utf8_lossy);
+    let is_answer = status.as_ref().is_none_or(|status| status.starts_with(['2', '4']) || &**status == "503");
+    assert!(is_answer, "{}", String::from_utf8_lossy(&answer));
+}
