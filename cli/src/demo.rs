@@ -16,7 +16,14 @@ use crate::report;
 use crate::terminal;
 
 /// Jane Austen, *Pride and Prejudice* (1813), chapter 1.
-const HUMAN: &str = "It is a truth universally acknowledged, that a single man in possession of a good fortune, must be in want of a wife. However little known the feelings or views of such a man may be on his first entering a neighbourhood, this truth is so well fixed in the minds of the surrounding families, that he is considered as the rightful property of some one or other of their daughters.\n\n\"My dear Mr. Bennet,\" said his lady to him one day, \"have you heard that Netherfield Park is let at last?\"\n\nMr. Bennet replied that he had not.\n\n\"But it is,\" returned she; \"for Mrs. Long has just been here, and she told me all about it.\"\n\nMr. Bennet made no answer.\n\n\"Do not you want to know who has taken it?\" cried his wife impatiently.\n\n\"You want to tell me, and I have no objection to hearing it.\"\n\nThis was invitation enough.";
+const HUMAN: &str = "It is a truth universally acknowledged, that a single man in possession of a good fortune, must \
+    be in want of a wife. However little known the feelings or views of such a man may be on his first entering a \
+    neighbourhood, this truth is so well fixed in the minds of the surrounding families, that he is considered as the \
+    rightful property of some one or other of their daughters.\n\n\"My dear Mr. Bennet,\" said his lady to him one \
+    day, \"have you heard that Netherfield Park is let at last?\"\n\nMr. Bennet replied that he had not.\n\n\"But it \
+    is,\" returned she; \"for Mrs. Long has just been here, and she told me all about it.\"\n\nMr. Bennet made no \
+    answer.\n\n\"Do not you want to know who has taken it?\" cried his wife impatiently.\n\n\"You want to tell me, and \
+    I have no objection to hearing it.\"\n\nThis was invitation enough.";
 
 /// The widest line, and the narrowest terminal that lines are made for.
 const WIDEST: usize = 96;

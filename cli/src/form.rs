@@ -67,7 +67,8 @@ struct Form {
     /// The text is one of these: give the option once for each, or a JSON list of all
     #[arg(long, value_name = "TEXT|JSON", allow_hyphen_values = true)]
     choice: Option<Vec<String>>,
-    /// The text is JSON that obeys this JSON Schema: a file, or the schema itself, which is true, false or begins with {
+    /// The text is JSON that obeys this JSON Schema: a file, or the schema itself, which is true, false or begins with
+    /// {
     #[arg(long, value_name = "FILE|JSON")]
     json_schema: Option<String>,
 }

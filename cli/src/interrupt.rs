@@ -1,7 +1,7 @@
 //! Ctrl-C and `kill`: a program that they end leaves no file that is not whole.
 
-/// Removes what is not whole yet where a signal ends the program, and says so, or says this instead. Not for commands that end
-/// by themselves on signals.
+/// Removes what is not whole yet where a signal ends the program, and says so, or says this instead. Not for commands
+/// that end by themselves on signals.
 #[cfg(unix)]
 pub(crate) fn clean_up(hint: Option<String>) {
     use signal_hook::consts::{SIGINT, SIGTERM};

@@ -108,8 +108,8 @@ impl New {
         if key.is_public() {
             let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
             crate::terminal::say!(
-                "{yellow}warning:{yellow:#} this key is public: whoever likes can find its mark, forge it and remove it; \
-                 bring a key of your own with --import"
+                "{yellow}warning:{yellow:#} this key is public: whoever likes can find its mark, forge it and remove \
+                 it; bring a key of your own with --import"
             );
         }
         let (file, id) = (self.file.display().to_string(), shown_line(key.id()));

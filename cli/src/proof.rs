@@ -93,8 +93,8 @@ impl<'k> Proof<'k> {
         let stronger =
             if self.key.strength().is_some() { ", and so do stronger keys (key new --strength)" } else { "" };
         crate::terminal::say!(
-            "{yellow}warning:{yellow:#} {which}{whom} (p is above {DEFAULT_LEVEL:e}){choices}; longer texts and texts of \
-             more choice do{stronger}"
+            "{yellow}warning:{yellow:#} {which}{whom} (p is above {DEFAULT_LEVEL:e}){choices}; longer texts and texts \
+             of more choice do{stronger}"
         );
     }
 }

@@ -18,9 +18,9 @@ use crate::terminal::say;
 /// Compute a part of a model that is too large for one machine, for a `generate --ranks`
 #[derive(Args)]
 #[command(after_help = "\
-It prints where it listens, waits for a `generate --ranks`, does its part, and ends with it: status 0 when that is done, 2 \
-when a rank is gone, late, or does not fit. Each rank needs the files of the whole model, and reads those bytes that it \
-has a part in.
+It prints where it listens, waits for a `generate --ranks`, does its part, and ends with it: status 0 when that is \
+done, 2 when a rank is gone, late, or does not fit. Each rank needs the files of the whole model, and reads those \
+bytes that it has a part in.
 
 Connections are neither encrypted nor authenticated: whoever reaches the port can have this part computed, and whoever \
 listens to the connection reads the text. Let a rank listen to other machines only in a network that you trust, or \

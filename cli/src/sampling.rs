@@ -13,8 +13,8 @@ pub(crate) struct SamplingOptions {
     /// Draw from the K most probable tokens, 1 or more
     #[arg(long, value_name = "K", value_parser = whole::<usize>)]
     top_k: Option<usize>,
-    /// Draw from the most probable tokens that together have this probability: above 0, and 1 is all [default: 0.95, and
-    /// 1 with --mirostat-tau]
+    /// Draw from the most probable tokens that together have this probability: above 0, and 1 is all [default: 0.95,
+    /// and 1 with --mirostat-tau]
     #[arg(long, value_name = "P")]
     top_p: Option<f64>,
     /// Draw from the tokens with at least this share of the best token's probability, 0 to 1

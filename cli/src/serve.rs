@@ -52,8 +52,8 @@ pub(crate) struct Serve {
     /// Refuse requests that want no mark
     #[arg(long, requires = "marks")]
     enforce_all: bool,
-    /// What becomes of texts in which a detector could not verify the mark, such as short or forced ones: allow them, with
-    /// a status that says so, or refuse them
+    /// What becomes of texts in which a detector could not verify the mark, such as short or forced ones: allow them,
+    /// with a status that says so, or refuse them
     #[arg(long, value_enum, value_name = "POLICY", default_value_t, requires = "marks")]
     unmarkable: Unmarkable,
     /// The p-value at which a detector calls a text of an answer watermarked

@@ -26,8 +26,9 @@ pub(crate) struct SteerOptions {
     /// a line from 1 to 0 over them
     #[arg(long, value_name = "A", default_value = ALPHA, allow_negative_numbers = true)]
     alpha: Vec<String>,
-    /// How strongly experts count for some tokens, in the place of --alpha: digits, words, punctuation, space, /EXPRESSION/
-    /// or ids as in 13,220, such as digits=0; may be given several times, and the first that a token is of counts
+    /// How strongly experts count for some tokens, in the place of --alpha: digits, words, punctuation, space,
+    /// /EXPRESSION/ or ids as in 13,220, such as digits=0; may be given several times, and the first that a token is of
+    /// counts
     #[arg(long, value_name = "CLASS=A")]
     alpha_of: Vec<String>,
     /// Compute experts with auto or candle [default: as --backend]
@@ -40,8 +41,8 @@ pub(crate) struct SteerOptions {
     /// Before experts are added, leave out all but the model's own N most probable tokens
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     base_top_k: Option<usize>,
-    /// Before experts are added, leave out what is not among the model's own most probable tokens of this mass; DExperts
-    /// has 0.9
+    /// Before experts are added, leave out what is not among the model's own most probable tokens of this mass;
+    /// DExperts has 0.9
     #[arg(long, value_name = "P", alias = "filter-p")]
     base_top_p: Option<f64>,
     /// Before experts are added, leave out what the model finds less than P times as probable as the best; contrastive

@@ -20,8 +20,8 @@ pub(crate) struct TokenOptions {
     /// Never write these tokens
     #[arg(long, value_name = "ID,ID", value_delimiter = ',', value_parser = whole::<u32>)]
     suppress_tokens: Vec<u32>,
-    /// Take from the logit of a token that goes on with a repeated run of tokens this, and more the longer the run: 0 is
-    /// none, 0.8 is usual
+    /// Take from the logit of a token that goes on with a repeated run of tokens this, and more the longer the run: 0
+    /// is none, 0.8 is usual
     #[arg(long, value_name = "R", default_value_t = 0.0, hide_default_value = true)]
     dry_multiplier: f64,
     /// For --dry-multiplier: how much more for each more token of the run

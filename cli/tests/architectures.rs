@@ -1,4 +1,5 @@
-//! Every architecture of our own decoders, through the built program: tiny random checkpoints that `transformers` saved.
+//! Every architecture of our own decoders, through the built program: tiny random checkpoints that `transformers`
+//! saved.
 
 mod support;
 

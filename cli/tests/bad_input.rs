@@ -388,7 +388,8 @@ fn arguments_that_are_none_are_one_line() {
         (&["generate", "hi", "-ngl", "99"], "unexpected argument '-ngl' found (see verdigris generate --help)"),
         (
             &["generate", "hi", "--chat", "What"],
-            "unexpected argument 'What' found; put quotes around a prompt of several words (see verdigris generate --help)",
+            "unexpected argument 'What' found; put quotes around a prompt of several words (see verdigris generate \
+             --help)",
         ),
         (&["key", "new"], "the following required arguments were not provided: <FILE> (see verdigris key new --help)"),
         (

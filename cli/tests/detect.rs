@@ -457,8 +457,8 @@ fn what_is_not_read_is_said() {
     for file in ["a.txt", "b.html", "in/c.html", "d.rst", "e", ".hidden", "in/.git"] {
         folder.write(&format!("texts/{file}"), &text);
     }
-    let note = "note: skipped 4 files (2 .html, 1 .rst, 1 without an ending): in folders .txt, .md, .text, .jsonl, .ndjson, \
-                .parquet are read, other files where they are named; 2 hidden entries\n";
+    let note = "note: skipped 4 files (2 .html, 1 .rst, 1 without an ending): in folders .txt, .md, .text, .jsonl, \
+                .ndjson, .parquet are read, other files where they are named; 2 hidden entries\n";
     for rest in [&[][..], &["--json"]] {
         let run = detect(&folder, &[&["texts"], rest].concat());
         assert_eq!((run.status, &*run.err), (1, note), "{run:?}");

@@ -84,8 +84,8 @@ fn what_decides_is_chosen_and_said() {
     folder.run(&timed).fails("--seed with --draft-rule typical needs --draft-tokens or --draft-tree");
 }
 
-/// Where a text repeats itself lookup has the word, and where it does not the other drafter: together they save more calls
-/// than each alone.
+/// Where a text repeats itself lookup has the word, and where it does not the other drafter: together they save more
+/// calls than each alone.
 #[test]
 fn lookup_goes_before_another_drafter() {
     let folder = Folder::new();

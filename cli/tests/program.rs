@@ -191,7 +191,9 @@ fn the_kgw_dialect_writes_and_reads() {
 #[test]
 fn an_expert_steers_towards_what_it_knows() {
     let folder = Folder::new();
-    let speech = "[Enter KING and ATTENDANTS]\n\nKING:\nWhat news, my lord? I pray thee, speak; for I\nHave heard                   no word of thee this many a day.\n\nMESSENGER:\nMy liege, the queen is come; and with her, sir,\n                  A noble train of lords and gentlemen.\n\n";
+    let speech = "[Enter KING and ATTENDANTS]\n\nKING:\nWhat news, my lord? I pray thee, speak; for I\nHave \
+        heard                   no word of thee this many a day.\n\nMESSENGER:\nMy liege, the queen is come; and with \
+        her, sir,\n                  A noble train of lords and gentlemen.\n\n";
     folder.write("play.txt", &speech.repeat(3));
     let expert = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-expert");
     let loss = |arguments: &[&str]| -> f64 {

@@ -137,10 +137,13 @@ fn templates_that_grow() {
     let folder = Folder::new();
     folder.copy_model(TALE_SMALL, "model");
     for template in [
-        "{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor \
+         %}",
         "{% set ns = namespace(x=[1]) %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}",
-        "{% set ns = namespace(x='a') %}{% for i in range(40) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}",
-        "{% for i in range(99999) %}{% for j in range(99999) %}{{ messages[0].content * 9999 }}{% endfor %}{% endfor %}",
+        "{% set ns = namespace(x='a') %}{% for i in range(40) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% \
+         endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{{ messages[0].content * 9999 }}{% endfor %}{% endfor \
+         %}",
         "{{ 'x\n'|indent(9999999999) }}",
         "{{ \"%1000000000s\"|format(\"x\") }}",
         "{{ 'x' * 99999999 }}",

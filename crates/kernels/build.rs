@@ -1,5 +1,5 @@
-//! Says where there may be AMX; and compiles the kernels in `cuda/`: with `nvcc` for GPUs, with a C++ compiler for their
-//! emulation.
+//! Says where there may be AMX; and compiles the kernels in `cuda/`: with `nvcc` for GPUs, with a C++ compiler for
+//! their emulation.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -55,7 +55,8 @@ fn for_gpus() {
         Ok(status) if status.success() => {}
         Ok(status) => panic!("{} ended with {status}", nvcc.display()),
         Err(error) => panic!(
-            "{}: {error}\nThe feature `cuda` needs NVIDIA's compiler: put it on the PATH, or set CUDA_HOME (docs/building-for-cuda.md)",
+            "{}: {error}\nThe feature `cuda` needs NVIDIA's compiler: put it on the PATH, or set CUDA_HOME \
+             (docs/building-for-cuda.md)",
             nvcc.display()
         ),
     }

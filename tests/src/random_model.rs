@@ -102,8 +102,8 @@ pub struct RandomModel {
     bytes: u64,
 }
 
-/// Random numbers in bf16 as weights of these names and shapes, uniform between `-spread / 2` and `spread / 2`: how many
-/// bytes they have.
+/// Random numbers in bf16 as weights of these names and shapes, uniform between `-spread / 2` and `spread / 2`: how
+/// many bytes they have.
 fn write_weights(path: &Path, weights: Vec<(String, Vec<usize>)>, spread: f32, seed: u64) -> io::Result<u64> {
     let (mut header, mut bytes) = (serde_json::Map::new(), 0u64);
     for (name, shape) in weights {

@@ -1,5 +1,5 @@
-//! The search for an ending within the room of a text is bounded, in work and in all that it allocates, and what it holds
-//! is counted.
+//! The search for an ending within the room of a text is bounded, in work and in all that it allocates, and what it
+//! holds is counted.
 
 use std::alloc::System;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Texts that come and go on a real model: each is the one that it is alone, prompts are read once, and passes are full.
+//! Texts that come and go on a real model: each is the one that it is alone, prompts are read once, and passes are
+//! full.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -54,9 +55,9 @@ struct Case {
 }
 
 const BEGINNINGS: [&str; 4] = [
-    "It was a dark night, and the captain stood at the wheel of the ship, which had left the harbour three days before. \
-     The sea was high, the men were tired, and nobody had seen the stars since then. Below, the cook told the boy a story \
-     about an island where the trees were made of glass, and ",
+    "It was a dark night, and the captain stood at the wheel of the ship, which had left the harbour three days \
+     before. The sea was high, the men were tired, and nobody had seen the stars since then. Below, the cook told the \
+     boy a story about an island where the trees were made of glass, and ",
     "It was a dark night, and the captain slept. ",
     "The key of the old house lay under a stone beside the door. ",
     "",
@@ -153,8 +154,8 @@ fn finish(schedule: &mut Schedule) -> (Heard, Statistics) {
     (heard, schedule.statistics())
 }
 
-/// Marks, forms, penalties, temperatures and drafts in one pass; texts that come at any moment, lose their memory, begin
-/// from what others have read, and go away.
+/// Marks, forms, penalties, temperatures and drafts in one pass; texts that come at any moment, lose their memory,
+/// begin from what others have read, and go away.
 #[test]
 fn a_text_is_the_same_in_any_company() {
     let key = Key::from_secret([3; 32], "test", Marking::default(), ENGINE.reader().vocabulary()).unwrap();

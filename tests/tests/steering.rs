@@ -6,8 +6,8 @@ use serde_json::Value;
 use verdigris::decoding::{OwnPrompts, Steered};
 use verdigris::models::{Batch, Device, Format, LanguageModel, ModelFolder, Rows, Wanted};
 
-/// What `guidance_scale` of Hugging Face `transformers` makes of logits of `tale`: `fixtures/golden/guidance.json`, which
-/// `guidance.py` makes.
+/// What `guidance_scale` of Hugging Face `transformers` makes of logits of `tale`: `fixtures/golden/guidance.json`,
+/// which `guidance.py` makes.
 #[test]
 fn guided_rows_are_those_of_transformers() {
     let golden: Value = serde_json::from_str(include_str!("../../fixtures/golden/guidance.json")).unwrap();

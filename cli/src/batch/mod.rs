@@ -35,8 +35,8 @@ use prompts::{Asked, Prompts};
 #[derive(Args)]
 #[command(after_help = "\
 A prompt is a line, {\"id\": 7, \"prompt\": \"...\"} or {\"id\": \"a\", \"messages\": [{\"role\": \"user\", \
-\"content\": \"...\"}]}; the id may be anything, and comes back with the answer. Answers are lines too, in the order in which they \
-end, each with the number of its prompt's line.
+\"content\": \"...\"}]}; the id may be anything, and comes back with the answer. Answers are lines too, in the order \
+in which they end, each with the number of its prompt's line.
 
 The same command again goes on where it was interrupted: whole lines stay, and no prompt is answered twice. With \
 --seed the prompt in line 1 has that seed, line 2 the one after it, and so on.

@@ -23,8 +23,8 @@ use crate::number::samples;
 #[command(after_help = "\
 Each text has its own seed and key and is judged from its text, tokenized anew, after each length. The cost is the \
 difference of the mean surprise of the marked and the plain texts of the same seeds, to the model that wrote them. \
-'weighed' rows judge the same texts with the model at hand. With a form more rows judge them by readers who know it, by \
-the model, and by both.
+'weighed' rows judge the same texts with the model at hand. With a form more rows judge them by readers who know it, \
+by the model, and by both.
 
 Examples:
   verdigris bench power

@@ -20,8 +20,8 @@ const STRENGTHS: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 #[derive(Args)]
 #[command(after_help = "\
 Each text has its own seed and key. Texts are read with repair of characters, which is paid for; copy-paste also with \
-windows. Layouts (spaces, tabs, wrap, capitals, title) are of whole texts. Human text for copy-paste and substitution comes from --human; without it the model's own unmarked text stands \
-in for it.
+windows. Layouts (spaces, tabs, wrap, capitals, title) are of whole texts. Human text for copy-paste and substitution \
+comes from --human; without it the model's own unmarked text stands in for it.
 
 Examples:
   verdigris bench robustness --human letters.txt

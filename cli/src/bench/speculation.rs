@@ -30,9 +30,9 @@ First the costs: v(m), a call of the model with m rows, and c, a drafted token o
 with one row. Then texts are written plainly and with drafts, in turn, so that a busy machine is busy for all of them; \
 the time to the first token does not count. \
 The speed predicted is E / (v(1 + g) + g c), with E the tokens and g the drafts a call. A file of prompts has a JSON \
-object a line: {\"kind\": \"code\", \"prompt\": \"...\"}. Texts go on through their end, but not those that have a form; \
-of marked texts the share is told that is found at p <= 1e-5 by a reader who knows the form, and of texts with a form \
-the share that is whole.
+object a line: {\"kind\": \"code\", \"prompt\": \"...\"}. Texts go on through their end, but not those that have a \
+form; of marked texts the share is told that is found at p <= 1e-5 by a reader who knows the form, and of texts with a \
+form the share that is whole.
 
 Examples:
   verdigris bench speculation --draft tale-small

@@ -18,8 +18,8 @@ use crate::number::samples;
 /// Compare the strength of a mark on texts that are written plainly, speculatively, under constraints, and steered
 #[derive(Args)]
 #[command(after_help = "\
-The same keys and seeds serve all ways of writing. A mark is as strong as the text has choices: ways that leave the law \
-of the text as it is leave the mean z as it is, within its error.
+The same keys and seeds serve all ways of writing. A mark is as strong as the text has choices: ways that leave the \
+law of the text as it is leave the mean z as it is, within its error.
 
 Example:
   verdigris bench strength --draft tale-small --draft tale-draft \\

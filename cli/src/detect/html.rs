@@ -114,14 +114,17 @@ fn sentence(judgement: &Judgement<'_>, level: f64) -> String {
     let who = "Whoever holds the key can write such text, so this does not say who did.";
     match judgement.outcome(level) {
         Outcome::Marked => format!(
-            "This text carries the mark of the key {key}. A text written without that key would look as marked as this one with a probability of at most {p}: {odds}. {who}"
+            "This text carries the mark of the key {key}. A text written without that key would look as marked as this \
+             one with a probability of at most {p}: {odds}. {who}"
         ),
         Outcome::MarkedInPart => {
             let ids = words::keys_of_passages(judgement);
             let keys = if let [id] = ids[..] { format!("key {id}") } else { format!("keys {}", ids.join(", ")) };
             let (which, whoever) = if ids.len() == 1 { ("that key", "the key") } else { ("these keys", "a key") };
             format!(
-                "Parts of this text carry the mark of the {keys}: the passages listed below. In a text written without {which} any such passage would be found with a probability of at most {level}. Whoever holds {whoever} can write such text, so this does not say who did."
+                "Parts of this text carry the mark of the {keys}: the passages listed below. In a text written without \
+                 {which} any such passage would be found with a probability of at most {level}. Whoever holds \
+                 {whoever} can write such text, so this does not say who did."
             )
         }
         Outcome::TooShort => {
@@ -129,10 +132,13 @@ fn sentence(judgement: &Judgement<'_>, level: f64) -> String {
                 .into()
         }
         Outcome::NotEnough => format!(
-            "No mark of the key {key} was found, and none was to be: the text left its writer so little choice that a mark in it would not be told from chance."
+            "No mark of the key {key} was found, and none was to be: the text left its writer so little choice that a \
+             mark in it would not be told from chance."
         ),
         Outcome::NotMarked => format!(
-            "No mark of the key {key} was found: texts without it look as marked as this one with a probability of {p}. That does not prove that no machine wrote it. Texts that were edited much, paraphrased, or left little choice to the writer can lose their mark."
+            "No mark of the key {key} was found: texts without it look as marked as this one with a probability of \
+             {p}. That does not prove that no machine wrote it. Texts that were edited much, paraphrased, or left \
+             little choice to the writer can lose their mark."
         ),
     }
 }

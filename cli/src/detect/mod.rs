@@ -88,8 +88,8 @@ impl Detect {
             && sources.iter().all(|source| source.format == Format::Text)
         {
             return Err(Failure::Usage(format!(
-                "{option} is about the fields of JSON records and the columns of Parquet files, and these texts have none: \
-                 leave it out, or say with --format what is read"
+                "{option} is about the fields of JSON records and the columns of Parquet files, and these texts have \
+                 none: leave it out, or say with --format what is read"
             )));
         }
         let inputs: Vec<&Path> = sources.iter().map(|source| source.path.as_path()).collect();

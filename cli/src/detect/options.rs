@@ -85,8 +85,8 @@ pub(crate) struct Detect {
     /// Print one JSON object a text, whatever becomes of it
     #[arg(long)]
     pub(super) json: bool,
-    /// Write a report with the text in colours, for people: one file that needs no other. It has marked passages, so p is
-    /// that of --windows
+    /// Write a report with the text in colours, for people: one file that needs no other. It has marked passages, so p
+    /// is that of --windows
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
     /// Let --html replace a file that is there

@@ -57,8 +57,8 @@ impl DraftOptions {
     pub(crate) fn check(&self, seed: Option<u64>) -> Result<(), Failure> {
         if self.draft_rule == DraftRule::Typical && seed.is_some() && !self.are_counted() {
             return Err(Failure::Usage(
-                "--seed with --draft-rule typical needs --draft-tokens or --draft-tree: how many drafts pay is a matter \
-                 of time, and with this rule the text depends on it"
+                "--seed with --draft-rule typical needs --draft-tokens or --draft-tree: how many drafts pay is a \
+                 matter of time, and with this rule the text depends on it"
                     .into(),
             ));
         }

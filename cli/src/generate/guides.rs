@@ -55,13 +55,13 @@ impl GuideOptions {
         }
         if models > 1 && prompts > 0 && models != prompts {
             return Err(Failure::Usage(format!(
-                "{models} times --class-model but {prompts} times --class-prompt: give one model for all classes, or one \
-                 for each"
+                "{models} times --class-model but {prompts} times --class-prompt: give one model for all classes, or \
+                 one for each"
             )));
         }
         if models == 1 && prompts < 2 {
-            let message = "one class is no choice: give --class-prompt for the class that is wanted and for another, or a \
-                           second --class-model";
+            let message = "one class is no choice: give --class-prompt for the class that is wanted and for another, \
+                           or a second --class-model";
             return Err(Failure::Usage(message.into()));
         }
         let mut loaded: Vec<(&PathBuf, Engine)> = Vec::new();

@@ -11,8 +11,8 @@ use crate::model::find;
 /// Who judges, and what follows from it.
 #[derive(Args)]
 pub(super) struct RewardOptions {
-    /// Write so many texts, with this seed and the ones after it, and print the one that --reward scores highest; without
-    /// it the one whose tokens have the highest mean log-probability
+    /// Write so many texts, with this seed and the ones after it, and print the one that --reward scores highest;
+    /// without it the one whose tokens have the highest mean log-probability
     #[arg(long, value_name = "N", conflicts_with_all = ["draft", "draft_by_expert", "lookup", "texts"],
           value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) best_of: Option<u16>,

@@ -65,7 +65,8 @@ impl SearchOptions {
         let Some(beams) = self.beams else { return Ok(()) };
         if chooses_by_reward {
             return Err(Failure::Usage(
-                "--beams does not go with --best-of: both choose among texts, by score and by reward; ask for one of them"
+                "--beams does not go with --best-of: both choose among texts, by score and by reward; ask for one of \
+                 them"
                     .into(),
             ));
         }

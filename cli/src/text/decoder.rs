@@ -115,7 +115,8 @@ impl<R: Read> Decoder<R> {
     fn not(&self, what: &str, at: usize) -> io::Error {
         let at = self.offset + at as u64;
         invalid(format!(
-            "byte {at} is not {what}: is it a text file? An old coding is converted first, for example with `iconv -f WINDOWS-1252 -t UTF-8 FILE`"
+            "byte {at} is not {what}: is it a text file? An old coding is converted first, for example with `iconv -f \
+             WINDOWS-1252 -t UTF-8 FILE`"
         ))
     }
 }

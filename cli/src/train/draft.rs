@@ -22,9 +22,9 @@ use crate::run::RunOptions;
 #[derive(Args)]
 #[command(after_help = "\
 The model writes a text after each prompt, at temperatures 0, 0.7 and 1, and the drafter learns what it says at every \
-place, from the model's states and from states of its own (EAGLE). Texts are kept in texts.jsonl in the output folder; a \
-run that is interrupted goes on when the same command is given again. One text in sixteen is held out: progress shows how \
-often the likeliest token of each step of a draft is the model's there.
+place, from the model's states and from states of its own (EAGLE). Texts are kept in texts.jsonl in the output folder; \
+a run that is interrupted goes on when the same command is given again. One text in sixteen is held out: progress \
+shows how often the likeliest token of each step of a draft is the model's there.
 
 Examples:
   verdigris train draft --target tale-small --prompts prompts.txt --out drafter
@@ -42,9 +42,9 @@ pub(crate) struct Draft {
 #[derive(Args)]
 #[command(after_help = "\
 The model writes a text after each prompt, at temperatures 0, 0.7 and 1, and each head learns what it says one place \
-further on than the head before (Medusa; the model stays as it is). Texts are kept in texts.jsonl in the output folder; a run that is \
-interrupted goes on when the same command is given again. One text in sixteen is held out: progress shows how often the \
-likeliest token of each head is the model's there.
+further on than the head before (Medusa; the model stays as it is). Texts are kept in texts.jsonl in the output \
+folder; a run that is interrupted goes on when the same command is given again. One text in sixteen is held out: \
+progress shows how often the likeliest token of each head is the model's there.
 
 Examples:
   verdigris train medusa --target tale-small --prompts prompts.txt --out heads

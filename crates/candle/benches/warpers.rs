@@ -1,6 +1,6 @@
 //! What the usual warpers cost a token at 128,256 tokens, beside candle's `LogitsProcessor`: `cargo bench -p
-//! verdigris-candle --bench warpers`. `tests/scripts/warpers-peers.py` runs it and measures transformers' processors after
-//! it, on the same rows.
+//! verdigris-candle --bench warpers`. `tests/scripts/warpers-peers.py` runs it and measures transformers' processors
+//! after it, on the same rows.
 //!
 //! Rows are like those of a model: most logits lie around a mean, some stand out. Each time is that of one row on one
 //! thread, the draw with it and a copy of the row as the model gives it; the median of many rows.
@@ -19,8 +19,8 @@ use verdigris_watermark::{Context, ContextFunction, Embed, Gamma, Native, Streng
 const VOCABULARY: usize = 128_256;
 const ROWS: usize = 16;
 
-/// A row of number `i`: normal noise of deviation 2.2, and 200 tokens above it. `warpers-peers.py` makes rows of the same
-/// kind.
+/// A row of number `i`: normal noise of deviation 2.2, and 200 tokens above it. `warpers-peers.py` makes rows of the
+/// same kind.
 fn row(i: u64) -> Vec<f32> {
     let random = Random::new(i);
     let uniform = |token: usize, purpose| random.uniform(token as u64, purpose);

@@ -85,7 +85,11 @@ impl Config {
     /// What none of candle's models heeds.
     pub(crate) fn heeded(&self) -> Result<(), String> {
         if self.get("quantization_config").is_some() {
-            return Err("its weights are in fewer bits (quantization_config), which is not supported; take the model in 16 bits, or a GGUF file of it".into());
+            return Err(
+                "its weights are in fewer bits (quantization_config), which is not supported; take the model in \
+                16 bits, or a GGUF file of it"
+                    .into(),
+            );
         }
         for name in ["rope_parameters", "rope_scaling"] {
             let kind = self.get(name).and_then(|rotary| rotary.get("rope_type").or(rotary.get("type")));

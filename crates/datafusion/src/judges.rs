@@ -50,7 +50,8 @@ impl Judge {
         if text.len() > LONGEST {
             let (bytes, most) = (text.len(), LONGEST);
             return Found::Fault(format!(
-                "it has {bytes} bytes, and at most {most} are judged in a table: cut it, or give it to `verdigris detect`"
+                "it has {bytes} bytes, and at most {most} are judged in a table: cut it, or give it to `verdigris \
+                 detect`"
             ));
         }
         let keys: Vec<&Key> = self.keys.iter().collect();

@@ -1,8 +1,8 @@
 //! The exact law of a decoder, by taking every branch of the code that runs.
 //!
 //! A [`Branch`] is a [`Chance`] that does not draw: each decision has one of its outcomes, and [`law`] runs the decoder
-//! again until all have been taken. Those who write a [`Drafter`](crate::Drafter) can so prove that it leaves the law of
-//! texts as it is: on a model of a few tokens, for texts of a few tokens, with total variation below 1e-12.
+//! again until all have been taken. Those who write a [`Drafter`](crate::Drafter) can so prove that it leaves the law
+//! of texts as it is: on a model of a few tokens, for texts of a few tokens, with total variation below 1e-12.
 
 use std::collections::BTreeMap;
 

@@ -273,8 +273,8 @@ pub(crate) mod tests {
         BatchedText::new(&**model, target, prompt, limits, sequence, drafting)
     }
 
-    /// Writes texts to their ends: the tokens of each, and its error, where it ended with one. What a pass has of a text
-    /// with more than one token to read is said by `part`.
+    /// Writes texts to their ends: the tokens of each, and its error, where it ended with one. What a pass has of a
+    /// text with more than one token to read is said by `part`.
     pub(crate) fn written(
         model: &Arc<dyn LanguageModel>,
         texts: &mut [BatchedText],

@@ -289,8 +289,8 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         self.reading.lay_out_part(&self.text[held..held + tokens]);
     }
 
-    /// Shows what was computed last, behind so many tokens, to a drafter that reads it. What it has seen before, when the
-    /// text had another sequence, is left out.
+    /// Shows what was computed last, behind so many tokens, to a drafter that reads it. What it has seen before, when
+    /// the text had another sequence, is left out.
     fn show(&mut self, held: usize) -> Result<(), DecodeError> {
         if !self.drafter.reads_features() {
             return Ok(());
@@ -317,8 +317,8 @@ impl<D: Drafter, C: Chance> Speculative<D, C> {
         &mut self.sequence
     }
 
-    /// What the model is to read, as an item of a number; and, where that is asked for, what it is to draw, if it may be
-    /// that it does and the drafts are guesses: the target's own token after the text and after each of the drafts.
+    /// What the model is to read, as an item of a number; and, where that is asked for, what it is to draw, if it may
+    /// be that it does and the drafts are guesses: the target's own token after the text and after each of the drafts.
     pub(crate) fn item(&mut self, number: usize, ask: bool) -> (BatchItem<'_>, Option<Vec<SampleRequest<'_>>>) {
         let Self { sequence, rows, reading, steps, chance, target, row, .. } = self;
         let is_guessed = self.tree.is_guessed() && self.rule.is_lossless() && !self.drafter.reads_features();

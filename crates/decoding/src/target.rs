@@ -30,7 +30,8 @@ pub enum DecodeError {
     EmptyPrompt,
     /// A way of writing that compares hidden states, and a model that keeps none.
     #[error(
-        "contrastive search compares hidden states, and this model keeps none: it needs one that our own decoder computes on one CPU"
+        "contrastive search compares hidden states, and this model keeps none: it needs one that our own decoder \
+         computes on one CPU"
     )]
     NoHiddenStates,
     /// The transforms forbid every token.
@@ -41,8 +42,8 @@ pub enum DecodeError {
     },
     /// A row of logits that is no law, for one of them is NaN or infinite above.
     #[error(
-        "a logit of the token at position {position} is NaN or infinite: the model's weights are damaged or too large for their \
-         format, or the temperature is too close to 0"
+        "a logit of the token at position {position} is NaN or infinite: the model's weights are damaged or too large \
+         for their format, or the temperature is too close to 0"
     )]
     NotNumbers {
         /// How many tokens stand before it.

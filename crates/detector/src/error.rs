@@ -22,7 +22,8 @@ pub enum DetectError {
     NoKey,
     /// The key was made for another tokenizer than the one at hand.
     #[error(
-        "the key {id} was made for a vocabulary of {key_size} tokens ({key_fingerprint:.8}{}), but this tokenizer has {size} ({fingerprint:.8}): choose the model that goes with the key",
+        "the key {id} was made for a vocabulary of {key_size} tokens ({key_fingerprint:.8}{}), but this tokenizer has \
+         {size} ({fingerprint:.8}): choose the model that goes with the key",
         .key_model.as_ref().map_or(String::new(), |model| format!(", that of {model}"))
     )]
     ForeignKey {

@@ -25,8 +25,8 @@ pub struct Finding {
     pub evidence: Evidence,
 }
 
-/// What [`Reader::identify`] can try of a key: its own vocabulary size and some others, each with its own green share and
-/// some others, but for sizes and shares that its dialect does not know.
+/// What [`Reader::identify`] can try of a key: its own vocabulary size and some others, each with its own green share
+/// and some others, but for sizes and shares that its dialect does not know.
 ///
 /// # Errors
 /// As [`Key::with_vocabulary_size`] and [`Key::with_gamma`].

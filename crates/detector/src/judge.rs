@@ -62,8 +62,8 @@ pub struct Judgement<'k> {
     pub skipped: usize,
     /// What the key sees in each token, with the bytes of the text as it came; empty where it is not wanted.
     pub tokens: Vec<(Range<usize>, Mark)>,
-    /// The evidence of beginnings of the text, each of which ends with a counted token, the last with that of the whole:
-    /// how it grew. All pay for as many looks as the whole. Empty where it is not wanted.
+    /// The evidence of beginnings of the text, each of which ends with a counted token, the last with that of the
+    /// whole: how it grew. All pay for as many looks as the whole. Empty where it is not wanted.
     pub course: Vec<Evidence>,
     /// The marked passages of all keys, in order. Those of one key do not overlap.
     pub passages: Vec<MarkedPassage<'k>>,
@@ -148,8 +148,8 @@ impl Reader {
         Ok(self.judge_readings(keys, &readings, unwrapped.text.len(), look)?.of_wrapped(unwrapped))
     }
 
-    /// As [`Reader::judge`], of a text that is known by its tokens: they are looked at as they are. Bytes are those that
-    /// the tokens write.
+    /// As [`Reader::judge`], of a text that is known by its tokens: they are looked at as they are. Bytes are those
+    /// that the tokens write.
     ///
     /// # Errors
     /// As [`Reader::judge`].

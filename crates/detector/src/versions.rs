@@ -5,9 +5,9 @@ use verdigris_watermark::normalize::{Normalized, Repair, stages};
 
 use crate::manifest::Unwrapped;
 
-/// The versions of a text in which a mark is looked for, each of which is one look: without the C2PA manifests in it, and
-/// then after more and more repair, where there is something to repair ([`stages`]). Which versions a text has depends on
-/// the text alone and never on a key, so a p-value that pays for all of them is exact.
+/// The versions of a text in which a mark is looked for, each of which is one look: without the C2PA manifests in it,
+/// and then after more and more repair, where there is something to repair ([`stages`]). Which versions a text has
+/// depends on the text alone and never on a key, so a p-value that pays for all of them is exact.
 #[derive(Debug)]
 pub struct Versions<'t> {
     repaired: Vec<Normalized>,

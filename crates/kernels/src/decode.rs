@@ -90,8 +90,8 @@ pub(crate) fn q3k_scales(packed: &[u8; 12]) -> [u32; 4] {
     ]
 }
 
-/// The scales of six bits in a block of [`Format::Iq4Xs`]: the lower four of two in a byte, the upper two of all eight in
-/// two bytes before those.
+/// The scales of six bits in a block of [`Format::Iq4Xs`]: the lower four of two in a byte, the upper two of all eight
+/// in two bytes before those.
 #[inline(always)]
 pub(crate) fn iq4xs_scales(upper: [u8; 2], lower: &[u8; 4]) -> [u8; 8] {
     let (upper, mut scales) = (u16::from_le_bytes(upper), [0; 8]);

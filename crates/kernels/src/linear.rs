@@ -27,8 +27,8 @@ const MANY: usize = 16;
 /// Columns that are decoded at a time then.
 const PANEL: usize = 16;
 
-/// Memory is asked for so many bytes before it is read: columns are shorter than what processors notice as a stream, and
-/// what they fetch by themselves ends with a page.
+/// Memory is asked for so many bytes before it is read: columns are shorter than what processors notice as a stream,
+/// and what they fetch by themselves ends with a page.
 const AHEAD: usize = 8192;
 
 /// Multiplies rows by a weight matrix: `out[i][j] = sum over c of x[i][c] * w[j][c]`.

@@ -2,8 +2,8 @@
 //!
 //! A token of a small model is a few hundred products of some ten microseconds each, so waking a thread must cost less
 //! than one. The threads here look for work for a while before they sleep, and take it without a lock: at first all the
-//! time, then as far as no other thread wants their processor, for long enough that they are awake when a token is drawn
-//! and the next is computed.
+//! time, then as far as no other thread wants their processor, for long enough that they are awake when a token is
+//! drawn and the next is computed.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -68,8 +68,8 @@ pub(crate) fn run(tasks: usize, work: &Job<'_>) {
     POOL.run(tasks, work);
 }
 
-/// Does something with each of some items, several of them at a time where threads are free. What `work` itself hands to
-/// the pool then is done by the thread that asks.
+/// Does something with each of some items, several of them at a time where threads are free. What `work` itself hands
+/// to the pool then is done by the thread that asks.
 ///
 /// # Panics
 /// If `work` does.

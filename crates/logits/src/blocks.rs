@@ -161,8 +161,8 @@ impl Pass for Collect<'_> {
 }
 
 /// A logit that at least `count` tokens reach, and few more where good tokens stand apart: that of the `count`th among
-/// the best of their blocks. And the largest logit. The first is minus infinity where so many blocks have no token; both
-/// are infinite where a logit is infinite above or NaN.
+/// the best of their blocks. And the largest logit. The first is minus infinity where so many blocks have no token;
+/// both are infinite where a logit is infinite above or NaN.
 pub(crate) fn reached_by(count: usize, logits: &[f32], maxima: &mut Vec<f32>) -> (f32, f32) {
     dispatch(Maxima(logits, maxima));
     let largest = maxima.iter().copied().fold(f32::NEG_INFINITY, f32::max);

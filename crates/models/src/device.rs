@@ -60,7 +60,8 @@ pub fn device(name: &str) -> Result<Device, ModelError> {
 fn gpu(number: usize) -> Result<Device, String> {
     Gpu::open(number).map(Device::Gpu).map_err(|error| {
         format!(
-            "no usable GPU ({error}); check that the NVIDIA driver is installed and that `nvidia-smi` lists it, or choose cpu"
+            "no usable GPU ({error}); check that the NVIDIA driver is installed and that `nvidia-smi` lists it, or \
+             choose cpu"
         )
     })
 }

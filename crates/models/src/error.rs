@@ -18,7 +18,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum ModelError {
     /// The path holds no model.
     #[error(
-        "{path} is not a model folder: {fault}; a Hugging Face model folder has config.json, tokenizer.json and model.safetensors, and a model on the hub is named owner/name"
+        "{path} is not a model folder: {fault}; a Hugging Face model folder has config.json, tokenizer.json and \
+         model.safetensors, and a model on the hub is named owner/name"
     )]
     NotAModel {
         /// Which path.
@@ -135,7 +136,8 @@ pub enum ModelError {
     Gpu(#[source] BoxError),
     /// Keys and values cannot be kept so.
     #[error(
-        "keys and values of {head_dim} elements cannot be kept as {format:?}; F32, F16 and Bf16 can, and Q8_0 for multiples of 32"
+        "keys and values of {head_dim} elements cannot be kept as {format:?}; F32, F16 and Bf16 can, and Q8_0 for \
+         multiples of 32"
     )]
     Cache {
         /// As what.
@@ -159,7 +161,8 @@ pub enum ModelError {
     },
     /// There is not enough memory for keys and values.
     #[error(
-        "no memory for keys and values: {tokens} tokens of context need {:.1} GiB; ask for fewer tokens, or keep them in fewer bits",
+        "no memory for keys and values: {tokens} tokens of context need {:.1} GiB; ask for fewer tokens, or keep them \
+         in fewer bits",
         *bytes as f64 / (1u64 << 30) as f64
     )]
     CacheMemory {

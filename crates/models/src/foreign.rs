@@ -40,8 +40,8 @@ pub trait Forward: Send + Sized + 'static {
         None
     }
 
-    /// As [`Forward::forward`], but a token is drawn where the row is, which does not come back. `None`: this model does
-    /// not do that with these steps, and nothing has happened.
+    /// As [`Forward::forward`], but a token is drawn where the row is, which does not come back. `None`: this model
+    /// does not do that with these steps, and nothing has happened.
     ///
     /// # Errors
     /// Whatever the model fails with.

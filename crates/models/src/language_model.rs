@@ -68,8 +68,8 @@ pub struct PageShape {
     pub tokens: usize,
     /// How much memory that is, where it is known.
     pub bytes: Option<usize>,
-    /// Whether what is computed, or how much memory it takes, depends on the capacity that a sequence was begun with. If
-    /// not, a text can go on from a fork of any other's.
+    /// Whether what is computed, or how much memory it takes, depends on the capacity that a sequence was begun with.
+    /// If not, a text can go on from a fork of any other's.
     pub depends_on_capacity: bool,
 }
 
@@ -294,8 +294,8 @@ impl Rows {
         self.hidden.is_some()
     }
 
-    /// The hidden state of token `i` of the batch, whether its row was wanted or not: the residual stream after the last
-    /// norm, which the output matrix makes a row of.
+    /// The hidden state of token `i` of the batch, whether its row was wanted or not: the residual stream after the
+    /// last norm, which the output matrix makes a row of.
     ///
     /// # Panics
     /// If none were kept, or there was no such token.

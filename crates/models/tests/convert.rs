@@ -145,7 +145,8 @@ fn what_cannot_be_converted_says_why() {
     );
 }
 
-/// Of a GGUF file only the format of its matrices changes: a wider one keeps its numbers, and all that it says is there.
+/// Of a GGUF file only the format of its matrices changes: a wider one keeps its numbers, and all that it says is
+/// there.
 #[test]
 fn a_file_is_written_again_in_another_format() {
     let folder = tempfile::tempdir().unwrap();

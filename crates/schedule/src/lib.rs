@@ -9,9 +9,9 @@
 //! | [`service`] | the loop on a thread of its own, for those who ask from others |
 //! | [`rows`] | how many tokens a pass should read, from how long passes take |
 //!
-//! A text is the one that is written alone, whatever is written beside it: a model gives each row the same bits in every
-//! batch, a draw is a function of seed and position, and how many drafts a text has does not depend on others. Only
-//! [`DraftLength::Auto`](verdigris_decoding::DraftLength::Auto), which goes by the clock, is not so.
+//! A text is the one that is written alone, whatever is written beside it: a model gives each row the same bits in
+//! every batch, a draw is a function of seed and position, and how many drafts a text has does not depend on others.
+//! Only [`DraftLength::Auto`](verdigris_decoding::DraftLength::Auto), which goes by the clock, is not so.
 #![forbid(unsafe_code)]
 
 pub mod policy;

@@ -1,8 +1,9 @@
 //! How many tokens a pass should read, from how long passes take.
 //!
-//! `v(m)` is the time of a pass of m tokens over that of one: near 1 as long as reading the weights takes the time, near
-//! m where arithmetic does (Sarathi-Serve, Agrawal et al., 2024, section 4.1). A pass should read as many tokens as make
-//! each of them nearly as cheap as it becomes, and no more: whoever waits for the next token waits for the whole pass.
+//! `v(m)` is the time of a pass of m tokens over that of one: near 1 as long as reading the weights takes the time,
+//! near m where arithmetic does (Sarathi-Serve, Agrawal et al., 2024, section 4.1). A pass should read as many tokens
+//! as make each of them nearly as cheap as it becomes, and no more: whoever waits for the next token waits for the
+//! whole pass.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,8 @@ const NEARLY: f64 = 1.15;
 /// No larger pass is tried after one that took so long: the next would take twice that.
 const LONGEST: Duration = Duration::from_millis(400);
 
-/// Measures passes of 1, 2, 4, ... tokens; the number that is worth it. It takes a second or two at most, unless a single
-/// token does.
+/// Measures passes of 1, 2, 4, ... tokens; the number that is worth it. It takes a second or two at most, unless a
+/// single token does.
 ///
 /// # Errors
 /// The model's.

@@ -199,8 +199,8 @@ enum Stage {
     Rereads(Box<Rereading>),
 }
 
-/// Who is told what comes of texts, by their numbers. On [`ControlFlow::Break`] at a token its text ends there, for that
-/// reason; at an end it does nothing.
+/// Who is told what comes of texts, by their numbers. On [`ControlFlow::Break`] at a token its text ends there, for
+/// that reason; at an end it does nothing.
 pub type Tell<'t> = &'t mut dyn FnMut(TextId, Told) -> ControlFlow<Stop>;
 
 impl Schedule {

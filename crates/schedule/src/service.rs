@@ -14,7 +14,8 @@ use crate::policy::TextId;
 use crate::schedule::{Ask, Capacity, Refused, Room, Schedule, Statistics, Told};
 
 /// Who is told what comes of a text, on the thread of the loop. It must not wait: where others do, a channel without a
-/// bound takes what comes, which is at most as many tokens as the text may have. On [`ControlFlow::Break`] the text ends.
+/// bound takes what comes, which is at most as many tokens as the text may have. On [`ControlFlow::Break`] the text
+/// ends.
 pub type Reader = Box<dyn FnMut(Told) -> ControlFlow<Stop> + Send>;
 
 /// What the loop is asked.
@@ -49,7 +50,8 @@ pub enum NotTaken {
     Gone(#[from] Gone),
 }
 
-/// A [`Schedule`] on a thread of its own. Without a text it sleeps. When the service is dropped, what runs is cancelled.
+/// A [`Schedule`] on a thread of its own. Without a text it sleeps. When the service is dropped, what runs is
+/// cancelled.
 pub struct Service {
     requests: Sender<Request>,
     room: Room,
@@ -89,8 +91,8 @@ impl Service {
         Self { requests: sender, room, shared, thread: Some(thread) }
     }
 
-    /// Has a text written, of which a reader is told. This waits for nothing: the text begins with a pass to come. Should
-    /// the model fail before that, the reader is dropped and told nothing.
+    /// Has a text written, of which a reader is told. This waits for nothing: the text begins with a pass to come.
+    /// Should the model fail before that, the reader is dropped and told nothing.
     ///
     /// # Errors
     /// [`NotTaken`]; then the reader is told nothing.

@@ -138,8 +138,8 @@ impl ApiKeys {
         self.keys.iter().map(|key| &*key.name)
     }
 
-    /// The name of the key that a header `Authorization` carries, and its rights. Each key is compared in constant time,
-    /// and all are.
+    /// The name of the key that a header `Authorization` carries, and its rights. Each key is compared in constant
+    /// time, and all are.
     pub(crate) fn holder(&self, header: Option<&str>) -> Option<(&Arc<str>, Rights)> {
         let (scheme, given) = header.and_then(|header| header.split_once(' '))?;
         if !scheme.eq_ignore_ascii_case("bearer") {

@@ -41,8 +41,8 @@ pub(crate) fn check_answer(bytes: usize, most: usize) -> Result<(), Refusal> {
         return Ok(());
     }
     let message = format!(
-        "with all its texts, max_tokens and logprobs the answer may take {bytes} bytes, but may have {most}: ask for less, or \
-         in several requests"
+        "with all its texts, max_tokens and logprobs the answer may take {bytes} bytes, but may have {most}: ask for \
+         less, or in several requests"
     );
     Err(Refusal::new(400, "answer_too_large", message))
 }

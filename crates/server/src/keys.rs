@@ -19,8 +19,8 @@ impl Keys {
     /// Those for a tokenizer. Keys of the ring that are for others are left out, and the log tells of it.
     ///
     /// # Errors
-    /// [`Error::Detect`] where the key is for another tokenizer, and [`Error::Key`] where the ring has no key for it, or
-    /// a key carries numbers, which no request gives.
+    /// [`Error::Detect`] where the key is for another tokenizer, and [`Error::Key`] where the ring has no key for it,
+    /// or a key carries numbers, which no request gives.
     pub(crate) fn new(for_all: Option<Arc<Key>>, ring: Option<KeyRing>, reader: &Reader) -> Result<Self, Error> {
         if let Some(key) = &for_all {
             reader.fits(key)?;

@@ -101,8 +101,8 @@ impl Operator {
         self.secrets().keys.writer(tenant, Timestamp::now().to_zoned(TimeZone::UTC).date()).cloned()
     }
 
-    /// The keys that texts are looked at with for a tenant, each once: its own and those of nobody in particular, of all
-    /// days. Where everybody may ask, all.
+    /// The keys that texts are looked at with for a tenant, each once: its own and those of nobody in particular, of
+    /// all days. Where everybody may ask, all.
     pub(crate) fn readers(&self, tenant: &str) -> Vec<Arc<Key>> {
         let secrets = self.secrets();
         secrets.keys.readers(Some(tenant).filter(|_| !secrets.api_keys.is_open()))

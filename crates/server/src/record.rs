@@ -11,8 +11,8 @@ use crate::caller::{Caller, Report};
 use crate::protocol::Refusal;
 use crate::service::Service;
 
-/// What is known of an answer so far. Where it is dropped before the answer has ended, a stream that has begun is put on
-/// record as cut.
+/// What is known of an answer so far. Where it is dropped before the answer has ended, a stream that has begun is put
+/// on record as cut.
 pub(crate) struct Record {
     service: Arc<Service>,
     report: Report,

@@ -36,8 +36,8 @@ pub struct Options {
     pub ring: Option<KeyRing>,
     /// The file that holds a line for every answer.
     pub audit_log: Option<PathBuf>,
-    /// Names that it answers to at a loopback address besides those of this machine; at another address, where there are
-    /// some, the only ones.
+    /// Names that it answers to at a loopback address besides those of this machine; at another address, where there
+    /// are some, the only ones.
     pub allowed_hosts: Vec<String>,
     /// Whether an address that others reach may do without keys.
     pub allow_anyone: bool,
@@ -53,8 +53,8 @@ pub struct Options {
     pub max_tokens: usize,
     /// What the texts that are written may have at a time.
     pub capacity: Capacity,
-    /// Whether tenants share what is kept of prompts and forms. Then each can find out how the others' prompts begin, and
-    /// whether they ask for a form.
+    /// Whether tenants share what is kept of prompts and forms. Then each can find out how the others' prompts begin,
+    /// and whether they ask for a form.
     pub share_caches: bool,
     /// Requests that are answered or wait at the same time; one more is told to come again.
     pub max_requests: usize,
@@ -149,8 +149,8 @@ impl Service {
     pub(crate) fn bytes(&self, tenant: &Arc<str>, bytes: usize) -> Result<Share, Refusal> {
         self.bytes.take(tenant, bytes, self.operator.has_one_tenant()).ok_or_else(|| {
             let message = format!(
-                "this request could take {bytes} bytes, and others of yours have so many that they do not fit now: come \
-                 again, or ask for less"
+                "this request could take {bytes} bytes, and others of yours have so many that they do not fit now: \
+                 come again, or ask for less"
             );
             Refusal::new(429, "overloaded", message).retry_after(1)
         })

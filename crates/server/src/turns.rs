@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot::{self, Sender};
 
-/// So many places. Where all are taken, tenants wait in a ring, each with a queue of its own; and a tenant takes the last
-/// place only if it has none, so that one with long work leaves one to the others.
+/// So many places. Where all are taken, tenants wait in a ring, each with a queue of its own; and a tenant takes the
+/// last place only if it has none, so that one with long work leaves one to the others.
 #[derive(Clone)]
 pub(crate) struct Turns(Arc<Mutex<State>>);
 

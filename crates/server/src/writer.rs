@@ -101,8 +101,8 @@ impl Writer {
         if self.share_caches { "".into() } else { tenant.clone() }
     }
 
-    /// Works out for the model what its tools make of a request's prompt and form. What the request holds is held as long
-    /// as that takes, also where its client goes away.
+    /// Works out for the model what its tools make of a request's prompt and form. What the request holds is held as
+    /// long as that takes, also where its client goes away.
     pub(crate) async fn settled<H: Send + 'static>(
         self: &Arc<Self>,
         ask: Ask,
@@ -114,8 +114,8 @@ impl Writer {
         self.planned(tenant, settle).await?
     }
 
-    /// Does what works out a form for a tenant, when one of the few threads for that is free and it is the tenant's turn.
-    /// Its place is taken until the work ends, also where the client has left.
+    /// Does what works out a form for a tenant, when one of the few threads for that is free and it is the tenant's
+    /// turn. Its place is taken until the work ends, also where the client has left.
     pub(crate) async fn planned<T: Send + 'static>(
         &self,
         tenant: &Arc<str>,

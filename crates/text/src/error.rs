@@ -20,8 +20,8 @@ pub enum TokenizerError {
     Panic,
     /// Its steps before the model make a text too long.
     #[error(
-        "its normalizer and pre_tokenizer can make a text {growth} times longer, and {most} times is allowed: leave out \
-         steps that insert text (Replace, Prepend)"
+        "its normalizer and pre_tokenizer can make a text {growth} times longer, and {most} times is allowed: leave \
+         out steps that insert text (Replace, Prepend)"
     )]
     Growth {
         /// How many times longer.

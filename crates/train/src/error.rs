@@ -79,8 +79,8 @@ pub enum TrainError {
     },
     /// A text that this run would not have written.
     #[error(
-        "{path}, line {line} was written after another prompt or with another --seed: choose another --out, or remove the \
-         file to write all texts anew"
+        "{path}, line {line} was written after another prompt or with another --seed: choose another --out, or remove \
+         the file to write all texts anew"
     )]
     ForeignTexts {
         /// The file of texts.
@@ -90,7 +90,8 @@ pub enum TrainError {
     },
     /// There is nothing to train on, or nothing to hold out.
     #[error(
-        "{texts} texts have two tokens or more after their prompts within --window, but {needed} are needed: give more prompts"
+        "{texts} texts have two tokens or more after their prompts within --window, but {needed} are needed: give more \
+         prompts"
     )]
     TooFewTexts {
         /// How many there are.

@@ -3,8 +3,8 @@
 use crate::engine::Engine;
 use crate::prompt::Prompt;
 
-/// Classes of texts, each with a language model and what that reads before each text: models that were tuned on texts of
-/// each class, or one model after their names. The first class is the one that texts shall be of
+/// Classes of texts, each with a language model and what that reads before each text: models that were tuned on texts
+/// of each class, or one model after their names. The first class is the one that texts shall be of
 /// ([`Request::guide_by_classes`](crate::Request::guide_by_classes), which is GeDi).
 ///
 /// ```no_run

@@ -100,9 +100,9 @@ impl Engine {
     /// Steers this model.
     ///
     /// # Errors
-    /// [`Error::GuidanceScale`] and [`Error::Budget`] for a scale and a budget that are none, [`Error::Parameter`] for a
-    /// filter that is none, those of [`TokenClass::tokens`](crate::TokenClass::tokens), and [`Error::ForeignExpert`] for
-    /// models of other tokens.
+    /// [`Error::GuidanceScale`] and [`Error::Budget`] for a scale and a budget that are none, [`Error::Parameter`] for
+    /// a filter that is none, those of [`TokenClass::tokens`](crate::TokenClass::tokens), and [`Error::ForeignExpert`]
+    /// for models of other tokens.
     pub fn steered_by(self, steering: &Steering<'_>) -> Result<Self, Error> {
         let (steered, members) = steering.steer(&self)?;
         let steered = Arc::new(steered);

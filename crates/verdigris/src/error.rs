@@ -32,7 +32,8 @@ pub enum Error {
     NoExpert,
     /// A draft head, and a model that does not show it what it needs.
     #[error(
-        "a draft head reads hidden states, and this model keeps none of that size: it needs the model that it was trained for, on one CPU"
+        "a draft head reads hidden states, and this model keeps none of that size: it needs the model that it was \
+         trained for, on one CPU"
     )]
     NoHiddenStates,
     /// A sampling parameter is out of range.
@@ -193,7 +194,8 @@ pub enum Error {
     },
     /// A reward model, or a language model of a class, that cannot read as long a text as may be written.
     #[error(
-        "prompts and text may have {tokens} tokens, but the context of what judges them is {context}: write fewer tokens"
+        "prompts and text may have {tokens} tokens, but the context of what judges them is {context}: write fewer \
+         tokens"
     )]
     JudgeContext {
         /// The most tokens.

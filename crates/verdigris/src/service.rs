@@ -10,8 +10,8 @@ use verdigris_schedule::{Capacity, NotTaken, Reader, Statistics};
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// One model that writes for many: a loop on a thread of its own, whose every pass goes on with all texts that are being
-/// written ([`verdigris_schedule`]). Texts are asked for by [`Request::submit`](crate::Request::submit).
+/// One model that writes for many: a loop on a thread of its own, whose every pass goes on with all texts that are
+/// being written ([`verdigris_schedule`]). Texts are asked for by [`Request::submit`](crate::Request::submit).
 #[doc(alias = "AsyncLLMEngine")]
 pub struct Service {
     model: Arc<dyn LanguageModel>,

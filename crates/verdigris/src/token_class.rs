@@ -32,7 +32,8 @@ pub enum TokenClass {
 /// A class of tokens that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no class of tokens: it must be digits, words, punctuation, space, /an expression/, or ids of tokens as in 13,220"
+    "{0:?} is no class of tokens: it must be digits, words, punctuation, space, /an expression/, or ids of tokens as \
+     in 13,220"
 )]
 pub struct BadTokenClass(String);
 
@@ -40,8 +41,8 @@ impl TokenClass {
     /// The tokens of a model that are of this class.
     ///
     /// # Errors
-    /// [`Error::Regex`] for an expression that is none, [`Error::UnknownToken`] for a token that the model does not have,
-    /// and [`Error::EmptyClass`] where no token is of the class.
+    /// [`Error::Regex`] for an expression that is none, [`Error::UnknownToken`] for a token that the model does not
+    /// have, and [`Error::EmptyClass`] where no token is of the class.
     pub fn tokens(&self, engine: &Engine) -> Result<TokenSet, Error> {
         let mut set = TokenSet::new(engine.model().vocabulary_size());
         match self {

@@ -43,8 +43,8 @@ impl Request<'_> {
         if written.closed { Err(Error::CutShort { tokens: written.tokens.len() }) } else { Ok(value) }
     }
 
-    /// As [`Request::json`], and hands over each part of the JSON as soon as it is there. A value that was closed because
-    /// its tokens ran out is returned, and [`Written::closed`] says so.
+    /// As [`Request::json`], and hands over each part of the JSON as soon as it is there. A value that was closed
+    /// because its tokens ran out is returned, and [`Written::closed`] says so.
     ///
     /// # Errors
     /// As [`Request::json`].

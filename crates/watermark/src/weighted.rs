@@ -138,8 +138,8 @@ pub fn evidence(law: &ScoreLaw, marks: &[Mark], surprises: &[Surprise], weightin
 }
 
 /// What [`evidence`] would be on average over keys if the writer had marked each token, as far as the law at each place
-/// allows ([`Surprise::green_chance`]). Where this is no proof, no text with these choices could be expected to prove its
-/// mark. None where the scheme has no colours.
+/// allows ([`Surprise::green_chance`]). Where this is no proof, no text with these choices could be expected to prove
+/// its mark. None where the scheme has no colours.
 pub fn expected(law: &ScoreLaw, marks: &[Mark], surprises: &[Surprise], weighting: Weighting) -> Option<Evidence> {
     let &ScoreLaw::Green { gamma } = law else { return None };
     let least_spike = least_spike(surprises);

@@ -213,7 +213,8 @@ impl std::fmt::Display for Row {
         let [a, b, c] = [0, 1, 2].map(|i| rates[i] / LEVELS[i]);
         write!(
             f,
-            "| {name} | {scored:.0} | {mean:.3} | {deviation:.3} | {a:.2} | {b:.2} | {c:.2} | {distance:.4} | {:.1} (key {}) |",
+            "| {name} | {scored:.0} | {mean:.3} | {deviation:.3} | {a:.2} | {b:.2} | {c:.2} | {distance:.4} | {:.1} \
+             (key {}) |",
             worst.1 / LEVELS[0],
             worst.0
         )

@@ -1,8 +1,8 @@
-//! What drafts must not change, on real models: `cargo run --release -p verdigris-tests --bin drafts pairs [DRAWS]`, and
-//! `... drafts greedy [PROMPTS [SMOLLM2.gguf [DRAFT.gguf]]]`.
+//! What drafts must not change, on real models: `cargo run --release -p verdigris-tests --bin drafts pairs [DRAWS]`,
+//! and `... drafts greedy [PROMPTS [SMOLLM2.gguf [DRAFT.gguf]]]`.
 //!
-//! - `pairs` draws the first two tokens of 200,000 texts in each way to draft and to judge, and compares them with their
-//!   exact law by chi-square.
+//! - `pairs` draws the first two tokens of 200,000 texts in each way to draft and to judge, and compares them with
+//!   their exact law by chi-square.
 //! - `greedy` writes after 1,000 prompts at temperature 0, with each model, drafter and shape, and compares each text
 //!   with the one without drafts: the models of the project, or SmolLM2-135M-Instruct from a file.
 #![forbid(unsafe_code)]

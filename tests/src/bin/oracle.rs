@@ -160,8 +160,8 @@ fn narrowed(words: &Words, cases: &[Case], places: usize) -> usize {
     let Tally { schemas, compared, refused, without, failed, .. } =
         spread(cases, 4, places).map(|(number, case)| narrowed_case(words, case, number)).sum();
     println!(
-        "{schemas} schemas narrowed to some values, {compared} beginnings compared ({refused} schemas refused, {without} \
-         without a valid value)"
+        "{schemas} schemas narrowed to some values, {compared} beginnings compared ({refused} schemas refused, \
+         {without} without a valid value)"
     );
     failed
 }

@@ -1,11 +1,12 @@
-//! Texts written under schemas by chance, judged by another: `cargo run --release -p verdigris-tests --bin random_schemas
+//! Texts written under schemas by chance, judged by another: `cargo run --release -p verdigris-tests --bin
+//! random_schemas
 //! [MODEL] [TEXTS] [TOKENS] [SHARED]`.
 //!
 //! A model (a folder or a GGUF file; the fixture `tale` by default) writes TEXTS texts (100) of at most TOKENS tokens
-//! (200), each under another schema and after one of four prompts, every second one marked. Half of the schemas are made
-//! by chance; half are of other people, where SHARED (`../shared`) holds `json-schema/schemas-dev.jsonl.zst`. A text that
-//! is whole must be valid by the `jsonschema` crate; what is not whole must be told to be cut, and begin a text of its
-//! schema.
+//! (200), each under another schema and after one of four prompts, every second one marked. Half of the schemas are
+//! made by chance; half are of other people, where SHARED (`../shared`) holds `json-schema/schemas-dev.jsonl.zst`. A
+//! text that is whole must be valid by the `jsonschema` crate; what is not whole must be told to be cut, and begin a
+//! text of its schema.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -140,7 +141,8 @@ fn main() -> ExitCode {
         None => println!("LEFT OUT: schemas of other people, for {shared} has none"),
     }
     println!(
-        "| schemas | texts | valid | too deep to judge | cut | no room | gave up | invalid |\n|---|--:|--:|--:|--:|--:|--:|--:|"
+        "| schemas | texts | valid | too deep to judge | cut | no room | gave up | invalid \
+         |\n|---|--:|--:|--:|--:|--:|--:|--:|"
     );
     let mut failed = false;
     let each = texts.div_ceil(sources.len() as u64);

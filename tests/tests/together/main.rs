@@ -1,9 +1,9 @@
 //! What goes together: ways to write, forms, marks, steering, and how tokens are chosen, each with each.
 //!
 //! `axes` has what there is, as data, and what is promised of every combination; `definition` the law of its texts, by
-//! definition; `enumerated` runs each way with every branch of its code, on a model of four tokens; `world` asks the same of
-//! the library, for that model and for `tale`; `refused` has what is not on an axis and has no meaning together; `page`
-//! writes `docs/together.md`.
+//! definition; `enumerated` runs each way with every branch of its code, on a model of four tokens; `world` asks the
+//! same of the library, for that model and for `tale`; `refused` has what is not on an axis and has no meaning
+//! together; `page` writes `docs/together.md`.
 
 mod axes;
 mod definition;
@@ -111,8 +111,8 @@ fn keys(mark: Mark) -> std::ops::Range<u32> {
     }
 }
 
-/// How far the texts of a combination are from what is promised of them, and how far they may be: from its definition for
-/// plain decoding and beams, whose rows have 32 bits, and from plain decoding for all else.
+/// How far the texts of a combination are from what is promised of them, and how far they may be: from its definition
+/// for plain decoding and beams, whose rows have 32 bits, and from plain decoding for all else.
 fn distance(of: Combination, fault: Fault) -> (f64, f64) {
     let all = keys(of.mark).map(|key| distance_with(of, fault, key));
     all.reduce(|a, b| (a.0.max(b.0), a.1)).expect("there are keys")
@@ -205,8 +205,8 @@ fn faults_are_seen() {
     });
 }
 
-/// Marks of noise change which text comes, and not how often it does: the mean of its probability over keys is what it is
-/// without a mark.
+/// Marks of noise change which text comes, and not how often it does: the mean of its probability over keys is what it
+/// is without a mark.
 #[test]
 fn over_all_keys_noise_leaves_the_law() {
     const KEYS: u32 = 300;

@@ -154,13 +154,15 @@ impl Source {
         let (name, field) = (text::name(&self.path), &fields.text);
         match &*extension(&self.path) {
             "json" if records(&self.path, fields).is_some() => Some(format!(
-                "{name} is judged as one text, with all of its JSON: --format json judges what its field {field:?} holds"
+                "{name} is judged as one text, with all of its JSON: --format json judges what its field {field:?} \
+                 holds"
             )),
             "csv" | "tsv" => Some(format!(
                 "{name} is judged as one text, with its separators: `verdigris scan` judges the texts of a column"
             )),
             "html" | "htm" | "xhtml" => Some(format!(
-                "{name} is judged as one text, with its markup: `pandoc -t plain FILE | verdigris detect` judges its words"
+                "{name} is judged as one text, with its markup: `pandoc -t plain FILE | verdigris detect` judges its \
+                 words"
             )),
             _ => None,
         }

@@ -1,8 +1,8 @@
 //! T5: an encoder reads a source, and a decoder writes a text that attends to it.
 //!
-//! As a language model its tokens are the source, the end token, and the text: T5's tokenizer ends each prompt with that
-//! token, so a prompt is a source. Rows before its end are those with which a text would begin if the source ended there,
-//! and cost a pass through the encoder each.
+//! As a language model its tokens are the source, the end token, and the text: T5's tokenizer ends each prompt with
+//! that token, so a prompt is a source. Rows before its end are those with which a text would begin if the source ended
+//! there, and cost a pass through the encoder each.
 //!
 //! Two things in candle's model are mended here. It puts the distances of its decoder, which all lie behind, into half
 //! of the buckets, as if there were others ahead. And it multiplies by the root of the width where `transformers`

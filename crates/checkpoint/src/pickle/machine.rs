@@ -319,7 +319,8 @@ mod tests {
         assert_eq!(read(b"\x8a\x09\0\0\0\0\0\0\0\0\x01.").unwrap().root().kind(), "a number");
     }
 
-    /// An instruction of a few bytes that names a class twice as long as any text would make of a small file a large one.
+    /// An instruction of a few bytes that names a class twice as long as any text would make of a small file a large
+    /// one.
     #[test]
     fn a_name_costs_no_more_than_its_bytes() {
         let text = |length: usize| [&b"X"[..], &(length as u32).to_le_bytes(), &vec![b'a'; length], b"q\0"].concat();

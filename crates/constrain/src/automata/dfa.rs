@@ -43,8 +43,8 @@ pub(crate) fn plain(nfa: &NFA, kinds: Option<&Kinds>) -> Result<NFA, BadRegex> {
     without_looks(nfa, &kinds, LAZY_LIMIT).map_err(|_| too_large())
 }
 
-const WORDS_OF_BYTES: &str = "it tells too many kinds of characters apart to tell words beside them; (?-u:\\b) asks after \
-                              ASCII alone";
+const WORDS_OF_BYTES: &str = "it tells too many kinds of characters apart to tell words beside them; (?-u:\\b) asks \
+                              after ASCII alone";
 
 /// A regular expression that whole texts match, as regex-automata determinises it.
 pub(crate) struct Dfa {

@@ -41,8 +41,8 @@ impl fmt::Display for Departure {
 impl std::error::Error for Departure {}
 
 impl Constraint {
-    /// In how many ways the text could have gone on before each of its tokens, counted up to [`MANY`]: 1 where there was
-    /// no choice. The text may be cut short anywhere; `before` is what stands before its first token.
+    /// In how many ways the text could have gone on before each of its tokens, counted up to [`MANY`]: 1 where there
+    /// was no choice. The text may be cut short anywhere; `before` is what stands before its first token.
     ///
     /// A space that the first token writes and the form does not know is passed over: tokenizers in the manner of
     /// SentencePiece begin all that they read with one, and take it away again.

@@ -91,8 +91,8 @@ impl Endings {
         self.tokens[&state]
     }
 
-    /// One more byte of a shortest ending: the same one whenever it is asked for, and one that is a token by itself where
-    /// there is such a one.
+    /// One more byte of a shortest ending: the same one whenever it is asked for, and one that is a token by itself
+    /// where there is such a one.
     fn nearer(&mut self, run: &mut Run, trie: &Trie, state: u32) -> Option<(u8, u32)> {
         if let Some(&known) = self.nearer.get(&state) {
             return known;

@@ -361,8 +361,8 @@ impl Run {
     }
 
     /// The state of a text in an item or name that differs from others, as if it were any; after it nothing is known of
-    /// it. `None` where the thread is in none, or in a scalar before which another is not known. Tokens along which it may
-    /// still become one that has come are told apart by [`Masks::tried_anew`](super::masks::Masks::tried_anew).
+    /// it. `None` where the thread is in none, or in a scalar before which another is not known. Tokens along which it
+    /// may still become one that has come are told apart by [`Masks::tried_anew`](super::masks::Masks::tried_anew).
     pub(super) fn as_any(&mut self, thread: Thread) -> Option<u32> {
         let terminal = self.grammar.terminal_at(thread.at).clone();
         match &*terminal {

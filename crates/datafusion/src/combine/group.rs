@@ -21,7 +21,8 @@ pub(super) struct Group {
     /// Texts that could not be.
     pub(super) faulty: u64,
     pub(super) tokens: u64,
-    /// Why one of them could not be: of all reasons the first in the order of letters, so that no order of texts matters.
+    /// Why one of them could not be: of all reasons the first in the order of letters, so that no order of texts
+    /// matters.
     pub(super) error: Option<String>,
     pub(super) pool: Pool,
 }

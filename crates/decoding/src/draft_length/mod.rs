@@ -1,17 +1,17 @@
 //! How many tokens to draft for a call of the target model, which of them side by side, and in which way of several.
 //!
-//! With `a(d, r)` the chance that, of the drafts of a token at depth `d`, the one of rank `r` stands where all before it
-//! did, a tree gives
+//! With `a(d, r)` the chance that, of the drafts of a token at depth `d`, the one of rank `r` stands where all before
+//! it did, a tree gives
 //!
 //! ```text
 //! E = 1 + sum over its nodes of the product of a(d, r) over the path to the node
 //! ```
 //!
-//! tokens for `v(m + 1) + d c` seconds, where `v` is a call with so many rows, `m` the number of nodes, `d` the depth of
-//! the tree and `c` a level of drafts (Leviathan, Kalman and Matias 2023, section 3.3, with measured costs and a rate for
-//! each place). A tree grows by the most probable node that can be added, which is the best tree of each size where
-//! places are independent (Cai et al., *Medusa*, section 2.3.3; Li et al., *EAGLE-2*), and the best size may be 0, which
-//! is plain decoding. Of several ways to draft the one is taken whose best tree gives most tokens a second.
+//! tokens for `v(m + 1) + d c` seconds, where `v` is a call with so many rows, `m` the number of nodes, `d` the depth
+//! of the tree and `c` a level of drafts (Leviathan, Kalman and Matias 2023, section 3.3, with measured costs and a
+//! rate for each place). A tree grows by the most probable node that can be added, which is the best tree of each size
+//! where places are independent (Cai et al., *Medusa*, section 2.3.3; Li et al., *EAGLE-2*), and the best size may be
+//! 0, which is plain decoding. Of several ways to draft the one is taken whose best tree gives most tokens a second.
 //!
 //! A drafter that has not read the text must read it first. That is paid once and gains as long as the text goes on, so
 //! it is spread over the tokens that are still to be expected: no more than the limit of the text, and no more than
@@ -84,9 +84,9 @@ pub(crate) struct Call<'a> {
     pub(crate) verifying: Duration,
 }
 
-/// What drafting cost and gained in earlier texts, for those to come. Without it each text finds out anew what pays, for
-/// which its first calls are spent. It is for texts of one model and one drafter, one at a time: what a call costs that
-/// several share is another matter. Copies are one memory.
+/// What drafting cost and gained in earlier texts, for those to come. Without it each text finds out anew what pays,
+/// for which its first calls are spent. It is for texts of one model and one drafter, one at a time: what a call costs
+/// that several share is another matter. Copies are one memory.
 #[derive(Clone, Debug, Default)]
 pub struct DraftMemory(Arc<Mutex<Option<Learned>>>);
 

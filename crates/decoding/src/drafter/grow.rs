@@ -31,8 +31,8 @@ pub(crate) trait Network {
     fn truncate(&mut self, length: usize);
 }
 
-/// Reads the tokens of a text that a network has not seen, if any, and drafts a tree of a shape behind them; without any,
-/// its first row is the one after the text. Of a chain the network then holds what it has read, of a tree the text
+/// Reads the tokens of a text that a network has not seen, if any, and drafts a tree of a shape behind them; without
+/// any, its first row is the one after the text. Of a chain the network then holds what it has read, of a tree the text
 /// alone.
 pub(crate) fn grow(
     network: &mut dyn Network,

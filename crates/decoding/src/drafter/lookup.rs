@@ -21,8 +21,8 @@ const LENGTHS: [usize; 2] = [4, 8];
 ///
 /// The longest suffix that occurred before decides, and of its occurrences the latest. Where it reaches into the end of
 /// the text, the drafts go on as the text would repeat itself. In a tree the other drafts of the next token are what
-/// followed shorter suffixes. How often drafts stand hangs on the suffix's length, so there are [ways](Drafter::ways) for
-/// short, longer and long ones.
+/// followed shorter suffixes. How often drafts stand hangs on the suffix's length, so there are [ways](Drafter::ways)
+/// for short, longer and long ones.
 ///
 /// A token that is new takes constant time, amortised, and a call compares the text with what it has read of it; 10,000
 /// tokens take about a megabyte.

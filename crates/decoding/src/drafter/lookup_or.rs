@@ -13,7 +13,8 @@ use crate::tree::{DraftTree, TreeShape};
 const OTHER: usize = 0;
 
 /// [`Lookup`] beside another drafter. Copies are drafted for nothing and far ahead, all else by who knows the language.
-/// Where both can draft, what has been measured of them decides; until then lookup, unless but a few tokens stood before.
+/// Where both can draft, what has been measured of them decides; until then lookup, unless but a few tokens stood
+/// before.
 pub struct LookupOr<D> {
     lookup: Lookup,
     other: D,

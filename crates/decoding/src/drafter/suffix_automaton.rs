@@ -5,8 +5,8 @@ use verdigris_logits::TokenId;
 /// No state: what the state of the empty suffix links to.
 const NONE: u32 = u32::MAX;
 
-/// How many states learn of a new token that their strings end there. Those of shorter suffixes keep the place that they
-/// know, an earlier one, so that a token costs no more in a text that repeats itself for long.
+/// How many states learn of a new token that their strings end there. Those of shorter suffixes keep the place that
+/// they know, an earlier one, so that a token costs no more in a text that repeats itself for long.
 const TOLD: usize = 32;
 
 /// All strings of a text, as the smallest automaton that reads them (Blumer et al., *The smallest automaton recognizing

@@ -29,9 +29,9 @@ pub struct TextClass {
 /// p(c | text) = exp(S(c) / t) / sum over all classes of exp(S / t).
 /// ```
 ///
-/// The score is the logarithm of that for the first class. The mean `S / t` in the place of the sum is the authors': the
-/// sum would be certain of the class after a few words, and then have nothing to say. One row of each model tells about
-/// all tokens that may come, so trying many costs no more than trying few.
+/// The score is the logarithm of that for the first class. The mean `S / t` in the place of the sum is the authors':
+/// the sum would be certain of the class after a few words, and then have nothing to say. One row of each model tells
+/// about all tokens that may come, so trying many costs no more than trying few.
 ///
 /// The prompt of a text counts as the text does. A token that one of the models cannot read, for its rows are shorter,
 /// is forbidden.
@@ -89,8 +89,8 @@ impl Reading for Vec<ClassReading> {
 }
 
 impl ClassScorer {
-    /// The first class is the one that texts shall be of. Texts have up to `capacity` tokens, prompt included. `begin` is
-    /// the token that begins a prompt, where there is one: behind the prompt of a class it is not read again.
+    /// The first class is the one that texts shall be of. Texts have up to `capacity` tokens, prompt included. `begin`
+    /// is the token that begins a prompt, where there is one: behind the prompt of a class it is not read again.
     ///
     /// # Panics
     /// If there are less than two classes, or the prompt of one is empty.

@@ -3,11 +3,12 @@
 use verdigris_logits::TokenId;
 use verdigris_models::ModelError;
 
-/// Says of a text how probable it is that it has an attribute, or how good it is: the classifier of classifier guidance.
+/// Says of a text how probable it is that it has an attribute, or how good it is: the classifier of classifier
+/// guidance.
 ///
 /// # Contract
-/// - A score is `ln p(attribute | text + token)`, or any other number of which more is better. `-inf` forbids the token.
-///   NaN and `+inf` are no scores: the text ends with an error.
+/// - A score is `ln p(attribute | text + token)`, or any other number of which more is better. `-inf` forbids the
+///   token. NaN and `+inf` are no scores: the text ends with an error.
 /// - It depends on the text and the token alone, bit for bit, and not on what was asked before or with which other
 ///   tokens. So texts may fork, and those that are written side by side, or ahead as drafts, may be asked about in any
 ///   order. Who reads texts bit by bit may remember them, as those of this module do.

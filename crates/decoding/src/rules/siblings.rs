@@ -1,5 +1,5 @@
-//! Several drafts of one token, tried in the order in which they were drawn. What a rejected draft leaves of `p` is what
-//! the next one is judged by, so that what comes out has the law `p` whatever the drafts are.
+//! Several drafts of one token, tried in the order in which they were drawn. What a rejected draft leaves of `p` is
+//! what the next one is judged by, so that what comes out has the law `p` whatever the drafts are.
 //!
 //! - Drawn from one law with replacement: each is judged by the same `q`, a token that was drawn twice is tried twice
 //!   (Miao et al., *SpecInfer*, arXiv:2305.09781, algorithm 2, multi-step speculative sampling). Siblings with laws of

@@ -101,8 +101,8 @@ impl Beams {
     /// takes no part, and its seed only where hypotheses are drawn. `ends` ends texts for reasons of one's own.
     ///
     /// # Errors
-    /// As [`Plain::new`](crate::Plain::new); and [`DecodeError`] where the model fails, or no text can go on and none is
-    /// finished.
+    /// As [`Plain::new`](crate::Plain::new); and [`DecodeError`] where the model fails, or no text can go on and none
+    /// is finished.
     pub fn search(
         &self,
         model: Arc<dyn LanguageModel>,

@@ -4,9 +4,9 @@ use verdigris_logits::warp::{MinP, OutOfRange, TopK, TopP};
 use verdigris_logits::{Row, Transform};
 
 /// Leaves out what the base finds improbable before experts are added, so that they cannot bring it back: DExperts (Liu
-/// et al., *DExperts: Decoding-Time Controlled Text Generation with Experts and Anti-Experts*, ACL 2021), whose authors'
-/// program has `filter_p` 0.9 for it, and with min-p the plausibility constraint of contrastive decoding (Li et al., ACL
-/// 2023).
+/// et al., *DExperts: Decoding-Time Controlled Text Generation with Experts and Anti-Experts*, ACL 2021), whose
+/// authors' program has `filter_p` 0.9 for it, and with min-p the plausibility constraint of contrastive decoding (Li
+/// et al., ACL 2023).
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "filter_p")]
 #[doc(alias = "plausibility")]
@@ -17,8 +17,8 @@ pub struct BaseFilter {
 }
 
 impl BaseFilter {
-    /// Leaves so many of the most probable tokens; of those the smallest set that reaches a mass; of those the ones with
-    /// at least a share of the probability of the best. `None` leaves all.
+    /// Leaves so many of the most probable tokens; of those the smallest set that reaches a mass; of those the ones
+    /// with at least a share of the probability of the best. `None` leaves all.
     ///
     /// # Errors
     /// [`OutOfRange`] as of [`TopK`], [`TopP`] and [`MinP`].

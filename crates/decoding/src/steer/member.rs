@@ -5,8 +5,8 @@ use std::sync::Arc;
 use verdigris_logits::TokenId;
 use verdigris_models::{Batch, BatchItem, LanguageModel, ModelError, Rows, Sequence, Wanted};
 
-/// Tokens that a member reads in the place of the first tokens of a text, which are its prompt. What follows it reads as
-/// it is.
+/// Tokens that a member reads in the place of the first tokens of a text, which are its prompt. What follows it reads
+/// as it is.
 #[derive(Clone, Debug)]
 pub(super) struct OwnPrompt {
     /// How many tokens of the text it stands for; at least one.

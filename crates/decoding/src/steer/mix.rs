@@ -183,8 +183,8 @@ mod tests {
         }
     }
 
-    /// The row is the base's, moved by all terms with one weight, as far as the budget reaches; a term too weak to reach
-    /// it counts in full.
+    /// The row is the base's, moved by all terms with one weight, as far as the budget reaches; a term too weak to
+    /// reach it counts in full.
     #[test]
     fn a_budget_shortens_all_terms_alike() {
         let row = [0.3, -1.0, 2.0, 0.1];

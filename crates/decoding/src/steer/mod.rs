@@ -15,10 +15,11 @@
 //! | classifier-free guidance (Sanchez et al., 2023) | `(g - 1) * (ln p - ln p')`, where the base reads [another prompt](OwnPrompts) for `p'` |
 //! | contrastive decoding (Li et al., 2023; O'Brien and Lewis, 2023) | `beta * (z_base - z_amateur)`: a pair without an expert, after a filter of min-p |
 //!
-//! [`Alpha`] may change along the text and be another [for some tokens](Pair::of_tokens), and a [budget](Steered::within) bounds how far any token's law is moved.
+//! [`Alpha`] may change along the text and be another [for some tokens](Pair::of_tokens), and a
+//! [budget](Steered::within) bounds how far any token's law is moved.
 //!
-//! A steered model is a [`LanguageModel`] like any other, so everything above it works as it is. Its expert can draft for
-//! it ([`Steered::drafted_by_expert`]): what it has read as drafts it need not read again.
+//! A steered model is a [`LanguageModel`] like any other, so everything above it works as it is. Its expert can draft
+//! for it ([`Steered::drafted_by_expert`]): what it has read as drafts it need not read again.
 //!
 //! | module | holds |
 //! |---|---|
@@ -68,8 +69,8 @@ pub struct Pair {
     /// The weight of the difference.
     pub alpha: Alpha,
     /// The weight of the difference for some tokens, in its place; of several sets that have a token the first counts.
-    /// Where there are any, it is log-probabilities of expert and anti-expert that are compared: with one weight for all
-    /// that is the same.
+    /// Where there are any, it is log-probabilities of expert and anti-expert that are compared: with one weight for
+    /// all that is the same.
     pub of_tokens: Vec<(Arc<TokenSet>, Alpha)>,
 }
 
@@ -178,8 +179,8 @@ impl Steered {
         Ok(self)
     }
 
-    /// The same with another weight of all its pairs; weights for some tokens stay. A pair that counted for nothing is not
-    /// there to be weighed.
+    /// The same with another weight of all its pairs; weights for some tokens stay. A pair that counted for nothing is
+    /// not there to be weighed.
     #[must_use]
     pub fn weighed(&self, alpha: Alpha) -> Self {
         let term = |term: &Term| match term.kind {
@@ -201,9 +202,9 @@ impl Steered {
         Self { filter, ..self }
     }
 
-    /// Takes for each token the largest share of all weights, up to the whole, for which the law of the token is at most
-    /// so many nats from that of the base: `KL(steered || base)`, both over the tokens that the filter and the members'
-    /// rows allow, before any step acts on them. Infinity bounds nothing.
+    /// Takes for each token the largest share of all weights, up to the whole, for which the law of the token is at
+    /// most so many nats from that of the base: `KL(steered || base)`, both over the tokens that the filter and the
+    /// members' rows allow, before any step acts on them. Infinity bounds nothing.
     ///
     /// # Panics
     /// If it is negative or NaN.

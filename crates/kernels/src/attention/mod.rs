@@ -1,4 +1,5 @@
-//! Attention of a few new tokens, or the many of a prompt, over a cache of keys and values, which is read where it lies.
+//! Attention of a few new tokens, or the many of a prompt, over a cache of keys and values, which is read where it
+//! lies.
 //!
 //! Keys are taken in blocks of `BLOCK`, counted from a text's beginning. What a row has of each block becomes one by
 //! one what it has of all, in their order. So blocks may be computed on several threads, there is no matrix of all

@@ -62,8 +62,8 @@ impl Bytewise for Avx512 {
 
     #[inline(always)]
     fn look_bytes(self, list: &[i8; 16], at: __m512i) -> __m512i {
-        // SAFETY: `self` exists only where the CPU has avx512bw; the list is 16 bytes, and an unaligned load asks for no
-        // more.
+        // SAFETY: `self` exists only where the CPU has avx512bw; the list is 16 bytes, and an unaligned load asks for
+        // no more.
         unsafe { _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(list.as_ptr().cast())), at) }
     }
 

@@ -107,8 +107,8 @@ pub(crate) trait Simd: Copy + Debug {
 
     fn store(self, lanes: Self::Lanes) -> [f32; LANES];
 
-    /// Asks for the memory at an address, which is read soon, or never. It is to come as far as the second cache: on the
-    /// way to the first only few lines may be, and those that are read now would wait behind them.
+    /// Asks for the memory at an address, which is read soon, or never. It is to come as far as the second cache: on
+    /// the way to the first only few lines may be, and those that are read now would wait behind them.
     #[inline(always)]
     fn prefetch(self, _: *const u8) {}
 

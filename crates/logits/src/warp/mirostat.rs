@@ -7,9 +7,9 @@ use crate::warp::{OutOfRange, check};
 use crate::{Row, TokenId, Transform};
 
 /// Leaves out the tokens whose surprise, `-log2 p`, is above a bound that follows the text (Basu et al., *Mirostat: A
-/// Neural Text Decoding Algorithm that Directly Controls Perplexity*, ICLR 2021; this is version 2, as llama.cpp has it):
-/// after each token the bound moves by `eta` times what its surprise was less than `tau`. It begins at `2 tau`, and the
-/// best token always stays.
+/// Neural Text Decoding Algorithm that Directly Controls Perplexity*, ICLR 2021; this is version 2, as llama.cpp has
+/// it): after each token the bound moves by `eta` times what its surprise was less than `tau`. It begins at `2 tau`,
+/// and the best token always stays.
 ///
 /// A token's surprise is that of the law it was drawn from, so this is the last step before the draw: what follows it
 /// would be counted too. The prompt does not count, and a token that is written without a row was no surprise.

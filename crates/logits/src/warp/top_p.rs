@@ -97,8 +97,8 @@ mod tests {
     use crate::warp::tests::{NO, apply, rows};
     use crate::{Purpose, Random};
 
-    /// Long rows, of which the best tokens alone are looked at where they have the mass: peaked, flat, with ties and with
-    /// tokens that are forbidden.
+    /// Long rows, of which the best tokens alone are looked at where they have the mass: peaked, flat, with ties and
+    /// with tokens that are forbidden.
     #[test]
     fn long_rows_keep_what_short_ones_would() {
         let random = Random::new(5);

@@ -35,7 +35,8 @@ impl Checkpoint {
 
     /// The same weights as an adapter changes them.
     pub(crate) fn adapted(mut self, adapter: Adapter) -> Result<Self, ModelError> {
-        // A model whose output matrix is its embedding has none of that name, and one that writes has no head of scores.
+        // A model whose output matrix is its embedding has none of that name, and one that writes has no head of
+        // scores.
         const OUTPUTS: [&str; 3] = ["lm_head.weight", "embed_out.weight", SCORES];
         let names: HashSet<&str> = self.tensors.keys().map(|name| plain_name(name)).chain(OUTPUTS).collect();
         adapter.check(&names)?;

@@ -1,5 +1,5 @@
-//! One decoder layer that goes on from the hidden states of a target, and then from its own: the idea of EAGLE (Li, Wei,
-//! Zhang and Zhang, *EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty*, ICML 2024).
+//! One decoder layer that goes on from the hidden states of a target, and then from its own: the idea of EAGLE (Li,
+//! Wei, Zhang and Zhang, *EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty*, ICML 2024).
 //!
 //! With `f` the hidden state after which a token `t` was written, the layer reads
 //!
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! and what it gives after its norm stands in for the target's next hidden state: rows of the target's output matrix
-//! make logits of it, and the next guess goes on from it. The target's own states stand in its place as soon as they are
-//! known. As in EAGLE-3 (arXiv:2503.01840) it is trained on its own states too.
+//! make logits of it, and the next guess goes on from it. The target's own states stand in its place as soon as they
+//! are known. As in EAGLE-3 (arXiv:2503.01840) it is trained on its own states too.
 
 use std::sync::Arc;
 

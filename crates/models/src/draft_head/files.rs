@@ -71,7 +71,8 @@ impl DraftFiles {
         if trained_for != here {
             let name = fields.text("target").map_err(wrong)?.unwrap_or("another model");
             return Err(wrong(format!(
-                "it was trained for {} (fingerprint {}), and this model is another ({here}): take that model, or train a head for this one",
+                "it was trained for {} (fingerprint {}), and this model is another ({here}): take that model, or train \
+                 a head for this one",
                 shown(name),
                 shown(trained_for)
             )));

@@ -54,7 +54,8 @@ impl SharedModel {
     }
 
     /// A digest of what the model is: its configuration, how keys and values are kept, and of each matrix, and what an
-    /// adapter has learned, the shape, the format and the first bytes. Models that were trained differently differ there, and nothing more is read.
+    /// adapter has learned, the shape, the format and the first bytes. Models that were trained differently differ
+    /// there, and nothing more is read.
     fn fingerprint(&self) -> String {
         let CpuDecoder { config, parts, cache_format, .. } = &self.whole;
         // Another version of the program may compute other rows out of the same weights.

@@ -94,7 +94,8 @@ fn hub_name(path: &Path) -> Option<HubName> {
 #[cfg(not(feature = "hub"))]
 impl HubName {
     fn fetch(&self, _: impl FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError> {
-        let fault = "this program was built without the feature `hub`, which fetches models; give the path of a folder or a file";
+        let fault = "this program was built without the feature `hub`, which fetches models; give the path of a folder \
+            or a file";
         Err(ModelError::Hub { name: self.repository.clone(), fault: fault.into() })
     }
 

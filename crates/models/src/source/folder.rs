@@ -92,9 +92,9 @@ impl ModelFolder {
     }
 
     /// The same model with an adapter of it, in the place of one that it has: a folder with `adapter_config.json` and
-    /// `adapter_model.safetensors`, as the library `peft` saves LoRA, rsLoRA and DoRA. It is kept beside the weights, so
-    /// several adapters share those of their base; on a GPU, and by [`ModelFolder::convert`], it is merged. A tokenizer
-    /// and a chat template in its folder stand in the place of the model's.
+    /// `adapter_model.safetensors`, as the library `peft` saves LoRA, rsLoRA and DoRA. It is kept beside the weights,
+    /// so several adapters share those of their base; on a GPU, and by [`ModelFolder::convert`], it is merged. A
+    /// tokenizer and a chat template in its folder stand in the place of the model's.
     #[must_use]
     #[doc(alias = "lora")]
     #[doc(alias = "peft")]
@@ -201,8 +201,8 @@ impl ModelFolder {
         self.model_of(gguf.as_ref(), &fields, device)
     }
 
-    /// A reward model: a folder of `transformers`' `*ForSequenceClassification` with one label, or an adapter that makes
-    /// one of a model (`SEQ_CLS`). It computes on the CPU.
+    /// A reward model: a folder of `transformers`' `*ForSequenceClassification` with one label, or an adapter that
+    /// makes one of a model (`SEQ_CLS`). It computes on the CPU.
     ///
     /// # Errors
     /// [`ModelError::Reward`] for a model that gives no score or several, and as [`ModelFolder::load`].
@@ -425,7 +425,8 @@ impl ModelFolder {
             if let Some(quantized) = fields.inner("quantization_config")? {
                 let method = quantized.text("quant_method")?.unwrap_or("something");
                 return Err(format!(
-                    "its weights are in fewer bits by {} (quantization_config), which is not supported; take the model in 16 bits, or a GGUF file of it",
+                    "its weights are in fewer bits by {} (quantization_config), which is not supported; take the model \
+                     in 16 bits, or a GGUF file of it",
                     shown(method)
                 ));
             }

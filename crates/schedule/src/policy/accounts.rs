@@ -81,8 +81,8 @@ impl Accounts {
         }
     }
 
-    /// The text that begins next: of the tenant with the fewest that run, and of its request with the fewest, the oldest.
-    /// Of several the one that was served longest ago is the first. Those of some accounts are passed over.
+    /// The text that begins next: of the tenant with the fewest that run, and of its request with the fewest, the
+    /// oldest. Of several the one that was served longest ago is the first. Those of some accounts are passed over.
     pub(super) fn next(&self, passed: &BTreeSet<Account>) -> Option<TextId> {
         let of_tenant = |name: &Arc<str>, tenant: &Tenant| {
             let waiting = tenant.requests.iter().filter_map(|(&request, texts)| {
@@ -102,7 +102,8 @@ impl Accounts {
 
     /// Which text that runs gives way to one that waits, where all `total` of something are used: one of another tenant
     /// or request, which has more than its share and would leave the other no more than its own. `uses` says how much
-    /// of it each text uses, `needs` how much the other would. Of those whose share is exceeded most it is the youngest.
+    /// of it each text uses, `needs` how much the other would. Of those whose share is exceeded most it is the
+    /// youngest.
     pub(super) fn gives_way(
         &self,
         to: &Account,
@@ -145,9 +146,9 @@ impl Accounts {
         self.tenants.values().filter_map(of_tenant).max().map(|(_, id)| id)
     }
 
-    /// Shares out so many rows between texts that could use so many each: evenly between their tenants, what a tenant has
-    /// evenly between its requests, and what a request has to its oldest texts first. Who needs less than an even part
-    /// leaves the rest to the others. The oldest of all has one in any case.
+    /// Shares out so many rows between texts that could use so many each: evenly between their tenants, what a tenant
+    /// has evenly between its requests, and what a request has to its oldest texts first. Who needs less than an even
+    /// part leaves the rest to the others. The oldest of all has one in any case.
     pub(super) fn rows(rows: usize, readers: &[(&Account, TextId, usize)]) -> BTreeMap<TextId, usize> {
         let mut shares = BTreeMap::new();
         let mut tenants: BTreeMap<&str, BTreeMap<u64, BTreeMap<TextId, usize>>> = BTreeMap::new();

@@ -264,8 +264,8 @@ impl Policy {
         self.text(id).tokens.extend(tokens);
     }
 
-    /// Notes how many tokens a text's memory holds after a pass, of those that are known of it. Pages that it has filled
-    /// may be kept: `steps` says which.
+    /// Notes how many tokens a text's memory holds after a pass, of those that are known of it. Pages that it has
+    /// filled may be kept: `steps` says which.
     pub fn holds(&mut self, id: TextId, held: usize, steps: &mut Vec<Step>) {
         let page_tokens = self.bounds.page_tokens;
         let text = self.texts.get_mut(&id).expect("a text that is there");
@@ -487,8 +487,8 @@ impl Policy {
         true
     }
 
-    /// Whether there is a place and so many pages for a text that waits, beside those that it shares; where there are not,
-    /// texts of those who have more than their share give way. To the oldest all others do.
+    /// Whether there is a place and so many pages for a text that waits, beside those that it shares; where there are
+    /// not, texts of those who have more than their share give way. To the oldest all others do.
     fn has_room_made(&mut self, id: TextId, needs: usize, shares: usize, steps: &mut Vec<Step>) -> bool {
         let (oldest, account) = (self.oldest().expect("this one"), self.texts[&id].account.clone());
         let pages = |policy: &Self, id| policy.texts[&id].pages_held();
@@ -528,8 +528,8 @@ impl Policy {
         })
     }
 
-    /// Keeps what stands in the last page of a text that has just been read, if the next that waits has it in common and
-    /// there is a page for it. A text that goes on writes to a page of its own.
+    /// Keeps what stands in the last page of a text that has just been read, if the next that waits has it in common
+    /// and there is a page for it. A text that goes on writes to a page of its own.
     fn keep_for_the_next(&mut self, id: TextId, steps: &mut Vec<Step>) {
         let page_tokens = self.bounds.page_tokens;
         let text = &self.texts[&id];

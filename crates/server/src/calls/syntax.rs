@@ -142,9 +142,9 @@ mod tests {
     /// The parts of templates that matter here, written after those of the models.
     const QWEN: &str = "{%- if tools %}{{ '<|im_start|>system\\nTools:' }}{% for tool in tools %}{{ '\\n' }}\
         {{ tool | tojson }}{% endfor %}{{ '<|im_end|>\\n' }}{% endif %}{% for m in messages %}\
-        {% if m.role == 'tool' %}{{ '<|im_start|>user\\n<tool_response>\\n' + m.content + '\\n</tool_response><|im_end|>\\n' }}\
-        {% else %}{{ '<|im_start|>' + m.role + '\\n' }}{{ m.content }}{% for call in m.tool_calls %}\
-        {{ '\\n<tool_call>\\n{\"name\": \"' + call.function.name + '\", \"arguments\": ' }}\
+        {% if m.role == 'tool' %}{{ '<|im_start|>user\\n<tool_response>\\n' + m.content + \
+        '\\n</tool_response><|im_end|>\\n' }}{% else %}{{ '<|im_start|>' + m.role + '\\n' }}{{ m.content }}{% for call \
+        in m.tool_calls %}{{ '\\n<tool_call>\\n{\"name\": \"' + call.function.name + '\", \"arguments\": ' }}\
         {{ call.function.arguments | tojson }}{{ '}\\n</tool_call>' }}{% endfor %}{{ '<|im_end|>\\n' }}{% endif %}\
         {% endfor %}{{ '<|im_start|>assistant\\n' }}";
     const MISTRAL: &str = "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}\
@@ -152,8 +152,9 @@ mod tests {
         {% elif m.tool_calls is defined %}[TOOL_CALLS] [{% for call in m.tool_calls %}\
         {% if call.id | length != 9 %}{{ raise_exception('ids have nine letters') }}{% endif %}\
         {% set out = call.function | tojson %}{{ out[:-1] }}, \"id\": \"{{ call.id }}\"}{% if not loop.last %}, \
-        {% endif %}{% endfor %}]{{ eos_token }}{% elif m.role == 'tool' %}[TOOL_RESULTS] {\"content\": {{ m.content }}, \
-        \"call_id\": \"{{ m.tool_call_id }}\"}[/TOOL_RESULTS]{% else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}";
+        {% endif %}{% endfor %}]{{ eos_token }}{% elif m.role == 'tool' %}[TOOL_RESULTS] {\"content\": {{ m.content \
+        }}, \"call_id\": \"{{ m.tool_call_id }}\"}[/TOOL_RESULTS]{% else %} {{ m.content }}{{ eos_token }}{% endif \
+        %}{% endfor %}";
     const LLAMA: &str = "{% for tool in tools %}{{ tool | tojson(indent=4) }}{% endfor %}{% for m in messages %}\
         {{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n' }}{% if 'tool_calls' in m %}\
         {% if m.tool_calls | length != 1 %}{{ raise_exception('one call') }}{% endif %}\

@@ -32,8 +32,8 @@ pub(crate) fn document() -> Value {
         "openapi": "3.1.0",
         "info": {
             "title": "Verdigris", "version": env!("CARGO_PKG_VERSION"),
-            "description": "OpenAI's protocol: every answer is marked, or says why not; every form that is asked for is \
-                            obeyed, or the request refused. A field that is null counts as absent.",
+            "description": "OpenAI's protocol: every answer is marked, or says why not; every form that is asked for \
+                            is obeyed, or the request refused. A field that is null counts as absent.",
             "license": {"name": "MIT OR Apache-2.0"},
         },
         "servers": [{"url": "/"}],

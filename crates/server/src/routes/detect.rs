@@ -121,8 +121,8 @@ impl Wanted {
             None => Ok(()),
             Some((field, _)) => {
                 let message = format!(
-                    "{field} is for API keys with the right detect; without it a text gets its verdict alone: leave the \
-                     field out"
+                    "{field} is for API keys with the right detect; without it a text gets its verdict alone: leave \
+                     the field out"
                 );
                 Err(Refusal { param: Some((*field).into()), ..Refusal::new(403, "not_allowed", message) })
             }

@@ -211,8 +211,8 @@ mod tests {
         }
     }
 
-    const CHAT: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>' + '\\n' }}{% endfor %}\
-                        {% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+    const CHAT: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>' + '\\n' \
+                        }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
     #[test]
     fn a_message_cannot_speak_for_another() {
@@ -270,7 +270,8 @@ mod tests {
         assert!(fault("{{ raise_exception('only once') }}").contains("only once"));
         assert!(fault("{{ raise_exception('ever again ' * 100000) }}").len() < 1000);
         assert!(fault("{{ nothing.of.this }}").contains("undefined"), "{}", fault("{{ nothing.of.this }}"));
-        let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}";
+        let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% \
+            endfor %}{% endfor %}";
         assert!(fault(endless).contains("fuel"), "{}", fault(endless));
         assert!(fault(&"x".repeat(2 << 20)).contains("too many"));
         assert!(fault("{{ messages[0].content * 1000000000000 }}").len() < 200);
@@ -324,7 +325,8 @@ mod tests {
             "{% set ns.x = ns.x|indent(2 * ns.x|length) ~ '\n' ~ ns.x %}",
             "{% set ns.x = ns.x ~ ns.x %}{% set ns.y = ns.x[::-1] %}",
             "{% macro m(t) %}{{ t }}{{ t }}{% endmacro %}{% set ns.x = m(ns.x) %}",
-            "{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}{% set ns.x %}{% call m() %}{{ ns.x }}{% endcall %}{% endset %}",
+            "{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}{% set ns.x %}{% call m() %}{{ ns.x }}{% endcall \
+             %}{% endset %}",
             "{% with y = ns.x ~ ns.x %}{% set ns.x = y %}{% endwith %}",
             "{% set ns.x = dict(a=ns.x, b=ns.x) %}",
             "{% set ns.x = namespace(a=ns.x, b=ns.x) %}",
@@ -357,7 +359,8 @@ mod tests {
             "{{ [1]|batch(1000000000, 0)|list }}",
             "{{ [1]|slice(1000000000, 0)|list }}",
             "{{ ['x\n']|map('indent', 9999999999)|list }}",
-            "{% set x = ['x' * 9000000, 'x' * 9000000, 'x' * 9000000, 'x' * 9000000, 'x' * 9000000, 'x' * 9000000, 'x' * 9000000, 'x' * 9000000] %}",
+            "{% set x = ['x' * 9000000, 'x' * 9000000, 'x' * 9000000, 'x' * 9000000, 'x' * 9000000, 'x' * 9000000, 'x' \
+             * 9000000, 'x' * 9000000] %}",
         ] {
             let fault = fault(source);
             assert!(fault.contains("too much"), "{source}: {fault}");
@@ -448,15 +451,18 @@ mod tests {
             ),
             ("{% set m = messages[1:] %}{{ m|length }}{{ m[0].content }}{{ m[-1]['role'] }}", "2Hiassistant"),
             (
-                "{% set ns = namespace(n=0, l=[]) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% set ns.l = ns.l + [m.role] %}{% endfor %}{{ ns.n }}{{ ns.l|join(',') }}",
+                "{% set ns = namespace(n=0, l=[]) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% set ns.l = ns.l \
+                 + [m.role] %}{% endfor %}{{ ns.n }}{{ ns.l|join(',') }}",
                 "3system,user,assistant",
             ),
             (
-                "{% for m in messages %}{% set outer = loop %}{% for c in 'ab' %}{{ outer.index }}{{ c }}{% endfor %}{% endfor %}",
+                "{% for m in messages %}{% set outer = loop %}{% for c in 'ab' %}{{ outer.index }}{{ c }}{% endfor \
+                 %}{% endfor %}",
                 "1a1b2a2b3a3b",
             ),
             (
-                "{% macro add(ns) %}{% set ns.n = ns.n + 1 %}{% endmacro %}{% set ns = namespace(n=1) %}{{ add(ns) }}{{ ns.n }}",
+                "{% macro add(ns) %}{% set ns.n = ns.n + 1 %}{% endmacro %}{% set ns = namespace(n=1) %}{{ add(ns) \
+                 }}{{ ns.n }}",
                 "2",
             ),
             (
@@ -472,7 +478,8 @@ mod tests {
             ),
             ("{% set x %}{{ bos_token }}!{% endset %}{{ x|upper }}{% filter lower %}ABC{% endfilter %}", "<S>!abc"),
             (
-                "{% for m in messages if m.role != 'system' %}{{ loop.index }}{{ m.content }}{% else %}none{% endfor %}",
+                "{% for m in messages if m.role != 'system' %}{{ loop.index }}{{ m.content }}{% else %}none{% endfor \
+                 %}",
                 "1Hi2Yes",
             ),
             ("{% for k, v in {'a': 1}|items %}{{ k }}{{ v }}{% endfor %}{{ {'a': 1}.get('b', 3) }}", "a13"),
@@ -494,8 +501,10 @@ mod tests {
         let conversation = messages.into();
         for source in [
             "{% for m in messages %}{{ m.role ~ ': ' ~ m.content|trim }}{% endfor %}",
-            "{% set ns = namespace(text='') %}{% for m in messages %}{% set ns.text = ns.text ~ m.content %}{% endfor %}{{ ns.text }}",
-            "{% for m in messages %}{% for n in messages[loop.index0:] %}{% if n.role == 'tool' %}{{ n }}{% endif %}{% endfor %}{{ m.content }}{% endfor %}",
+            "{% set ns = namespace(text='') %}{% for m in messages %}{% set ns.text = ns.text ~ m.content %}{% endfor \
+             %}{{ ns.text }}",
+            "{% for m in messages %}{% for n in messages[loop.index0:] %}{% if n.role == 'tool' %}{{ n }}{% endif %}{% \
+             endfor %}{{ m.content }}{% endfor %}",
         ] {
             let prompt = ChatTemplate::new(source, None, None).unwrap().render(&conversation).unwrap();
             assert!(prompt.len() >= 400 * 2000, "{source}");

@@ -22,8 +22,8 @@ pub struct Agreement {
     pub loss: Vec<f64>,
     /// How often the likeliest token is the target's: the share of drafts that stand at temperature 0.
     pub same: Vec<f64>,
-    /// The mean of `sum min(p, q)`: the share of drafts that stand at temperature 1 (Leviathan, Kalman and Matias, *Fast
-    /// Inference from Transformers via Speculative Decoding*, 2023, corollary 3.6).
+    /// The mean of `sum min(p, q)`: the share of drafts that stand at temperature 1 (Leviathan, Kalman and Matias,
+    /// *Fast Inference from Transformers via Speculative Decoding*, 2023, corollary 3.6).
     pub overlap: Vec<f64>,
 }
 

@@ -1,10 +1,10 @@
 //! A feature drafter with gradients: [`verdigris_models::draft_head::feature`].
 //!
-//! It learns each place of a text as it will meet it: after the target's own state, and as the second to the fourth token
-//! of a draft, after states of its own (Li et al., *EAGLE-3: Scaling up Inference Acceleration of Large Language Models
-//! via Training-Time Test*, arXiv:2503.01840, section 3). In step `s` all places of all texts are read at once: place
-//! `i` as token `s` of a draft that begins at `i - s`. It sees what lies before that draft as the first step has read
-//! it, and the tokens of the draft as later steps have.
+//! It learns each place of a text as it will meet it: after the target's own state, and as the second to the fourth
+//! token of a draft, after states of its own (Li et al., *EAGLE-3: Scaling up Inference Acceleration of Large Language
+//! Models via Training-Time Test*, arXiv:2503.01840, section 3). In step `s` all places of all texts are read at once:
+//! place `i` as token `s` of a draft that begins at `i - s`. It sees what lies before that draft as the first step has
+//! read it, and the tokens of the draft as later steps have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -103,8 +103,8 @@ fn counted(guesses: &Guesses) -> Vec<usize> {
     guesses.each.iter().map(|guess| guess.counts.iter().filter(|&&counts| counts).count()).collect()
 }
 
-/// The first text has five tokens after its prompt; the second has four, of which the first follows one token alone, and so
-/// no state and token that a drafter could go on from.
+/// The first text has five tokens after its prompt; the second has four, of which the first follows one token alone,
+/// and so no state and token that a drafter could go on from.
 #[test]
 fn guesses_count_where_they_can_be_made() {
     let noise = &mut Noise(0);

@@ -1,5 +1,5 @@
-//! Medusa heads with gradients: [`verdigris_models::draft_head::medusa`] (Cai et al. 2024, section 2.2, where the target
-//! is frozen).
+//! Medusa heads with gradients: [`verdigris_models::draft_head::medusa`] (Cai et al. 2024, section 2.2, where the
+//! target is frozen).
 
 use std::collections::BTreeMap;
 

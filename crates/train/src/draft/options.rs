@@ -93,8 +93,8 @@ impl Options {
     /// What must be the same for an interrupted run to go on.
     pub(super) fn settings(&self, head: &str, parameters: usize, examples: &Examples, vocabulary: usize) -> String {
         format!(
-            "{head} of {parameters} parameters, {} texts of {} tokens, draft vocabulary {vocabulary}, seed {}, batch {}, \
-             window {}, learning rate {}",
+            "{head} of {parameters} parameters, {} texts of {} tokens, draft vocabulary {vocabulary}, seed {}, batch \
+             {}, window {}, learning rate {}",
             examples.trained() + examples.held_out(),
             examples.tokens(),
             self.steps.seed,

@@ -45,16 +45,16 @@ impl<'a> Request<'a> {
         self.guided(Judge::Reward(classifier, ScoreKind::Logit), weight, top_k)
     }
 
-    /// As [`Request::guide`], but what counts is how probable language models of classes find it that the text is of the
-    /// first class ([`ClassScorer`]): GeDi, whose authors take weight 30 and all tokens. The
-    /// models read the text once, whatever the number of tokens.
+    /// As [`Request::guide`], but what counts is how probable language models of classes find it that the text is of
+    /// the first class ([`ClassScorer`]): GeDi, whose authors take weight 30 and all tokens. The models read the text
+    /// once, whatever the number of tokens.
     #[doc(alias = "gedi")]
     pub fn guide_by_classes(self, classes: &'a Classes<'a>, weight: f64, top_k: usize) -> Self {
         self.guided(Judge::Classes(classes), weight, top_k)
     }
 
-    /// As [`Request::guide`], by any function of the text and the token that is tried, or a [`Scorer`] of one's own. The
-    /// text is the prompt and what is written.
+    /// As [`Request::guide`], by any function of the text and the token that is tried, or a [`Scorer`] of one's own.
+    /// The text is the prompt and what is written.
     ///
     /// ```no_run
     /// use verdigris::Engine;

@@ -84,7 +84,8 @@ impl Request<'_> {
         }
     }
 
-    /// The law of a text of at most `room` tokens: the steps in the order in which [`Request`] tells them, then the draw.
+    /// The law of a text of at most `room` tokens: the steps in the order in which [`Request`] tells them, then the
+    /// draw.
     pub(super) fn target(
         &self,
         room: usize,
@@ -150,8 +151,8 @@ impl Request<'_> {
                             let (id, dialect) = (key.id().to_owned(), key.dialect().name());
                             return Err(Error::NoChance { option, needs, id, dialect });
                         }
-                        let why = "it asks how surprising a token was, and their noise leaves none that could be; use a \
-                                   key of green lists";
+                        let why = "it asks how surprising a token was, and their noise leaves none that could be; use \
+                                   a key of green lists";
                         self.surprises_are_drawn("keys of noise", why)?;
                         after = Some(embed);
                     }

@@ -45,8 +45,9 @@ pub struct Logprob {
 
 impl Request<'_> {
     /// Says of each token what its log-probability was, and which `top` tokens had the highest
-    /// ([`Written::logprobs`](crate::Written::logprobs)). For that the model reads the prompt and the text once more when the text is at its end,
-    /// so they do not depend on how it was written, and cost what reading it as a prompt does.
+    /// ([`Written::logprobs`](crate::Written::logprobs)). For that the model reads the prompt and the text once more
+    /// when the text is at its end, so they do not depend on how it was written, and cost what reading it as a prompt
+    /// does.
     #[doc(alias = "top_logprobs")]
     pub fn logprobs(mut self, top: usize) -> Self {
         self.logprobs = Some(top);

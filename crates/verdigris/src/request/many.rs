@@ -130,9 +130,10 @@ impl Request<'_> {
         texts.written(planned, &mut each)
     }
 
-    /// Writes a text after each of these prompts, of which any number may come: each is asked for when there is room for
-    /// one more text, and nothing of those that have ended is kept. With a prompt comes the seed of its text; without one
-    /// it has a new one. A prompt that no text can be written after is [told](Event::Refused), and the others go on.
+    /// Writes a text after each of these prompts, of which any number may come: each is asked for when there is room
+    /// for one more text, and nothing of those that have ended is kept. With a prompt comes the seed of its text;
+    /// without one it has a new one. A prompt that no text can be written after is [told](Event::Refused), and the
+    /// others go on.
     ///
     /// # Errors
     /// As [`Request::text`], for what is not about a prompt.

@@ -66,10 +66,11 @@ use crate::request::warpers::Warpers;
 /// What a model says of the next token goes through these steps, in this order: ids that are no tokens,
 /// [`Request::suppress_tokens`] and [`Request::through_end`]; biases ([`Request::logit_bias`],
 /// [`Request::sequence_bias`], [`Request::bad_words`]); penalties; [`Request::dry_multiplier`];
-/// [`Request::no_repeat_ngram_size`], [`Request::min_tokens`] and forced tokens; one's own steps ([`Request::transform`]); the form (as
-/// [`Request::regex`]); judges ([`Request::guide`]), which so score nothing that cannot come and are part of what the
-/// mark is put on; a watermark of green lists; temperature, top-k, top-p, min-p, typical, epsilon, eta, top-a, XTC
-/// and mirostat; and a watermark of noise, which keeps the law that all these leave. Then the token is drawn.
+/// [`Request::no_repeat_ngram_size`], [`Request::min_tokens`] and forced tokens; one's own steps
+/// ([`Request::transform`]); the form (as [`Request::regex`]); judges ([`Request::guide`]), which so score nothing that
+/// cannot come and are part of what the mark is put on; a watermark of green lists; temperature, top-k, top-p, min-p,
+/// typical, epsilon, eta, top-a, XTC and mirostat; and a watermark of noise, which keeps the law that all these leave.
+/// Then the token is drawn.
 #[must_use = "a request does nothing until its text is asked for"]
 #[derive(Clone)]
 pub struct Request<'a> {
@@ -170,7 +171,8 @@ pub struct Written {
     pub lossy: Option<&'static str>,
     /// What each of [`Written::tokens`] was expected to be; `None` where [`Request::logprobs`] was not asked for.
     pub logprobs: Option<Vec<TokenLogprobs>>,
-    /// How each of [`Written::tokens`] came, and what each step did; `None` where [`Request::explain`] was not asked for.
+    /// How each of [`Written::tokens`] came, and what each step did; `None` where [`Request::explain`] was not asked
+    /// for.
     pub explained: Option<Vec<Explained>>,
     /// How each token came; empty where nobody asks.
     provenance: Vec<Provenance>,
@@ -459,9 +461,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Drafts from what followed the last few tokens when they stood in the text before. The text is the one
-    /// that is written without drafts under the same seed. Another drafter that is asked for drafts where less than four
-    /// tokens did.
+    /// Drafts from what followed the last few tokens when they stood in the text before. The text is the one that is
+    /// written without drafts under the same seed. Another drafter that is asked for drafts where less than four tokens
+    /// did.
     pub fn lookup(mut self) -> Self {
         self.lookup = true;
         self
@@ -481,8 +483,8 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The rule that decides which drafts stand; each token by itself unless told otherwise. One that changes the law of
-    /// the text is named by [`Written::lossy`].
+    /// The rule that decides which drafts stand; each token by itself unless told otherwise. One that changes the law
+    /// of the text is named by [`Written::lossy`].
     pub fn judged_by(mut self, rule: Rule) -> Self {
         self.rule = rule;
         self

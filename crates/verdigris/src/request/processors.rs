@@ -47,8 +47,8 @@ impl Request<'_> {
     }
 
     /// Adds a number, from -100 to 100, to the logit of the last token of a text, wherever its other tokens stand
-    /// before; may be asked for of several texts. It is about the tokens of that text as the tokenizer makes them, alone
-    /// and after a space: the same letters in other tokens are not seen.
+    /// before; may be asked for of several texts. It is about the tokens of that text as the tokenizer makes them,
+    /// alone and after a space: the same letters in other tokens are not seen.
     pub fn sequence_bias(mut self, text: impl Into<String>, bias: f64) -> Self {
         self.processors.sequence_bias.push((text.into(), bias));
         self
@@ -67,15 +67,15 @@ impl Request<'_> {
         self
     }
 
-    /// Makes a token that goes on with a repeated run of tokens less probable, the more so the longer the run ([`Dry`]):
-    /// 0 is none, 0.8 is usual.
+    /// Makes a token that goes on with a repeated run of tokens less probable, the more so the longer the run
+    /// ([`Dry`]): 0 is none, 0.8 is usual.
     pub fn dry_multiplier(mut self, multiplier: f64) -> Self {
         self.processors.dry.multiplier = multiplier;
         self
     }
 
-    /// By how much each more token of a run multiplies what [`Request::dry_multiplier`] takes; [`Dry::BASE`] unless told
-    /// otherwise.
+    /// By how much each more token of a run multiplies what [`Request::dry_multiplier`] takes; [`Dry::BASE`] unless
+    /// told otherwise.
     pub fn dry_base(mut self, base: f64) -> Self {
         self.processors.dry.base = base;
         self

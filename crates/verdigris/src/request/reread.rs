@@ -1,5 +1,5 @@
-//! What is told of a text once it is written: whether it has its form, and, for those who ask about its tokens, their rows,
-//! which are computed once more.
+//! What is told of a text once it is written: whether it has its form, and, for those who ask about its tokens, their
+//! rows, which are computed once more.
 
 use std::sync::Arc;
 

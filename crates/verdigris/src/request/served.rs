@@ -33,8 +33,9 @@ pub struct Ending {
 
 impl Request<'_> {
     /// Has the text written by a service beside those that others ask for; it is the one that [`Request::stream`] gives
-    /// alone, but that how many drafts pay may turn out otherwise. What comes of it is told on the thread of the service,
-    /// where nobody may wait; on [`ControlFlow::Break`] the text ends. It ends too when what is returned is dropped.
+    /// alone, but that how many drafts pay may turn out otherwise. What comes of it is told on the thread of the
+    /// service, where nobody may wait; on [`ControlFlow::Break`] the text ends. It ends too when what is returned is
+    /// dropped.
     ///
     /// ```no_run
     /// use std::ops::ControlFlow;
@@ -112,8 +113,8 @@ impl Request<'_> {
     }
 
     /// Lets the text share what a [`Service`] keeps of prompts with texts of the same salt alone; all have the same
-    /// unless told otherwise. A text that begins as another one did comes sooner, which tells its client how the other one
-    /// began: give each tenant a salt of its own.
+    /// unless told otherwise. A text that begins as another one did comes sooner, which tells its client how the other
+    /// one began: give each tenant a salt of its own.
     pub fn cache_salt(mut self, salt: impl Into<Arc<str>>) -> Self {
         self.cache_salt = salt.into();
         self

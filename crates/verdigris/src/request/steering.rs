@@ -84,8 +84,8 @@ impl TextModel {
 }
 
 impl Request<'_> {
-    /// What experts of a [steered](crate::Engine::steered_by) model read instead of the prompt: asked for once it is for
-    /// all of them, and several times for one after the other.
+    /// What experts of a [steered](crate::Engine::steered_by) model read instead of the prompt: asked for once it is
+    /// for all of them, and several times for one after the other.
     pub fn expert_prompt(mut self, prompt: impl Into<Prompt>) -> Self {
         self.member_prompts.experts.prompts.push(prompt.into());
         self
@@ -109,9 +109,9 @@ impl Request<'_> {
         self
     }
 
-    /// Another weight of all pairs than the [steered](crate::Engine::steered_by) model has, in this text; weights for some
-    /// tokens stay. Beside others in a [`Service`](crate::Service) the text reads all of its prompt: what others have read
-    /// was moved otherwise.
+    /// Another weight of all pairs than the [steered](crate::Engine::steered_by) model has, in this text; weights for
+    /// some tokens stay. Beside others in a [`Service`](crate::Service) the text reads all of its prompt: what others
+    /// have read was moved otherwise.
     pub fn alpha(mut self, alpha: Alpha) -> Self {
         self.alpha = Some(alpha);
         self

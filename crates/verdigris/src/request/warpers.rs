@@ -98,9 +98,9 @@ impl Request<'_> {
         self
     }
 
-    /// Aims at so many bits of surprise a token: what is more surprising than a bound is left out, and the bound follows
-    /// the text ([`Mirostat`], version 2; 5 is usual). The cuts before it act as ever, but [`Request::top_p`] is 1 unless
-    /// told otherwise.
+    /// Aims at so many bits of surprise a token: what is more surprising than a bound is left out, and the bound
+    /// follows the text ([`Mirostat`], version 2; 5 is usual). The cuts before it act as ever, but [`Request::top_p`]
+    /// is 1 unless told otherwise.
     #[doc(alias = "mirostat")]
     pub fn mirostat_tau(mut self, tau: f64) -> Self {
         self.warpers.mirostat_tau = Some(tau);

@@ -59,7 +59,8 @@ pub enum BadSynthId {
     },
     /// The parameters do not fit the keys.
     #[error(
-        "the Bayesian score needs one beta and one row of as many deltas for each of {0} keys, and a prior between 0 and 1"
+        "the Bayesian score needs one beta and one row of as many deltas for each of {0} keys, and a prior between 0 \
+         and 1"
     )]
     Bayesian(usize),
 }

@@ -84,7 +84,8 @@ pub struct SeedingScheme {
 /// A name that is no seeding scheme.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a seeding scheme: try simple_1, minhash, skipgram, selfhash or ff-FUNCTION-WIDTH-True|False with a width of 1 to {MAX_CONTEXT}"
+    "{0:?} is not a seeding scheme: try simple_1, minhash, skipgram, selfhash or ff-FUNCTION-WIDTH-True|False with a \
+     width of 1 to {MAX_CONTEXT}"
 )]
 pub struct BadSeedingScheme(String);
 

@@ -51,7 +51,8 @@ const SEEDINGS: [Seeding; 4] = [Seeding::Simple1, Seeding::Simple4, Seeding::Sel
 /// A name that is none of SBW's own schemes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is none of SBW's schemes: gpu-simple_1, gpu-fused-simple_4, gpu-fused-selfhash or gpu-fused-selfhash-fullvocab"
+    "{0:?} is none of SBW's schemes: gpu-simple_1, gpu-fused-simple_4, gpu-fused-selfhash or \
+     gpu-fused-selfhash-fullvocab"
 )]
 pub struct BadSeeding(String);
 

@@ -22,7 +22,8 @@ pub enum KeyError {
     },
     /// Other people can read the file.
     #[error(
-        "the key file {path} can be read by others (mode {mode:04o}): run `chmod 600 {path}`, and make a new key if it was copied"
+        "the key file {path} can be read by others (mode {mode:04o}): run `chmod 600 {path}`, and make a new key if it \
+         was copied"
     )]
     Exposed {
         /// Which file.

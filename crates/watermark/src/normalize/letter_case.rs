@@ -93,7 +93,8 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "The captain came on deck. \"Look,\" he said; I didn't. I'm on 3.5 knots, and it's e-mail\n\
-                        - The crew (of the old ship) stood there... Why? **Because** été is \u{2019}tis.\n1. One of 3 men\n";
+                        - The crew (of the old ship) stood there... Why? **Because** été is \u{2019}tis.\n1. One of 3 \
+                        men\n";
 
     fn title(text: &str) -> String {
         let (mut out, mut before) = (String::new(), false);

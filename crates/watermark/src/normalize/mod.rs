@@ -129,8 +129,8 @@ impl Normalized {
     }
 }
 
-/// A text after more and more repair: of its characters, of its white space, and of its letter case, each where there is
-/// something to repair. The text itself is not among them.
+/// A text after more and more repair: of its characters, of its white space, and of its letter case, each where there
+/// is something to repair. The text itself is not among them.
 pub fn stages(text: &str) -> Vec<Normalized> {
     let mut stages: Vec<Normalized> = Vec::new();
     for repair in [normalize, white_space::collapse, letter_case::restore] {

@@ -86,8 +86,8 @@ impl Wrapping {
     }
 }
 
-/// Whether a line may be in the middle of a paragraph: it is not blank, not indented, and not that of a list, a heading,
-/// a quotation, a table or code.
+/// Whether a line may be in the middle of a paragraph: it is not blank, not indented, and not that of a list, a
+/// heading, a quotation, a table or code.
 fn is_running_text(line: &str) -> bool {
     let Some(first) = line.chars().next() else { return false };
     let after_number = line.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -163,7 +163,8 @@ mod tests {
         for text in [
             "The sea is wide and dark tonight,\nThe wind is cold and high,\nThe captain has no lamp to light\nThe ship \
              along the sky.\n",
-            "A paragraph that has a line of its own, however long it may be.\nAnother one that has a line of its own.\n",
+            "A paragraph that has a line of its own, however long it may be.\nAnother one that has a line of its \
+             own.\n",
             "- one thing and another\n- one thing and another\n- one thing and another\n",
             "red\ngreen\nblue\n",
             "\u{6625}\u{590f}\u{79cb}\u{51ac}\n\u{6625}\u{590f}\u{79cb}\u{51ac}\n",

@@ -16,8 +16,8 @@ const LAST: f64 = 3.5;
 /// token is green with probability `gamma`; at least, where more than `exact` tokens are possible.
 ///
 /// With `a = e^delta`, a colouring scales the token `j` by a factor `c_j`, which is `a` for a green one and 1 for a red
-/// one, and the sum `X` of all `c_j p_j` becomes the new norm. The red share is `(a / X - 1) / (a - 1)`, and the mean of
-/// `1 / X` is an integral over independent factors:
+/// one, and the sum `X` of all `c_j p_j` becomes the new norm. The red share is `(a / X - 1) / (a - 1)`, and the mean
+/// of `1 / X` is an integral over independent factors:
 ///
 /// ```text
 /// E[1 / X] = integral over t > 0 of the product over j of f(t p_j),   f(s) = gamma e^(-a s) + (1 - gamma) e^(-s)

@@ -122,7 +122,8 @@ fn readable(chunk: &ColumnChunkMetaData) -> Result<(), String> {
     };
     if let Some(codec) = codec {
         return Err(format!(
-            "the column {name:?} is compressed with {codec}, which is not supported: write the file with zstd, snappy, gzip, lz4 or nothing"
+            "the column {name:?} is compressed with {codec}, which is not supported: write the file with zstd, snappy, \
+             gzip, lz4 or nothing"
         ));
     }
     let size = |bytes: i64| bytes.max(0) as u64;

@@ -52,8 +52,8 @@ impl Folder {
             names.push(entry.map_err(Failure::read(path))?.file_name().to_string_lossy().into_owned());
         }
         let file = path.join(MANIFEST);
-        // What a scan was about to write when it was killed: in a folder that is a scan's or has nothing else, and by the
-        // names that scans give alone.
+        // What a scan was about to write when it was killed: in a folder that is a scan's or has nothing else, and by
+        // the names that scans give alone.
         let is_scans = names.iter().any(|name| name == MANIFEST) || names.iter().all(|name| is_temporary(name));
         if is_scans {
             for name in names.extract_if(.., |name| is_temporary(name)) {

@@ -98,8 +98,8 @@ pub(crate) async fn inputs(
         found.retain(|input| output.as_ref().is_none_or(|output| !Path::new(&input.name).starts_with(output)));
         if found.is_empty() {
             return Err(Failure::Usage(format!(
-                "no file of documents at {argument}: names end in .parquet, .jsonl, .ndjson, .json, .csv or .tsv, all but \
-                 Parquet also in .gz, .bz2, .xz or .zst"
+                "no file of documents at {argument}: names end in .parquet, .jsonl, .ndjson, .json, .csv or .tsv, all \
+                 but Parquet also in .gz, .bz2, .xz or .zst"
             )));
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));

@@ -7,8 +7,8 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use futures_util::{FutureExt, Stream, StreamExt, stream};
 
-/// A part ends with the batch that brings it to so many rows, or to so many bytes of text. Which rows are in a part must
-/// depend on the file alone: a scan that goes on counts on that.
+/// A part ends with the batch that brings it to so many rows, or to so many bytes of text. Which rows are in a part
+/// must depend on the file alone: a scan that goes on counts on that.
 const ROWS: usize = 16 << 10;
 const BYTES: usize = 32 << 20;
 

@@ -94,7 +94,8 @@ pub(crate) async fn scan(
     Ok(ExitCode::from(if summary.unreadable.is_empty() { 0 } else { 2 }))
 }
 
-/// What becomes of each part of each file, in their order; where a file cannot be read to its end, that comes last of it.
+/// What becomes of each part of each file, in their order; where a file cannot be read to its end, that comes last of
+/// it.
 fn jobs<'a>(
     context: &'a SessionContext,
     columns: &'a Columns,
@@ -203,8 +204,8 @@ async fn open(context: &SessionContext, inputs: Vec<Input>) -> (Vec<(usize, Open
 
 fn cut_short(file: &str, documents: u64, fault: &DataFusionError) -> Unreadable {
     let error = format!(
-        "{file} cannot be read beyond its first {documents} documents, which are judged: {}; repair it, and scan it into \
-         another folder",
+        "{file} cannot be read beyond its first {documents} documents, which are judged: {}; repair it, and scan it \
+         into another folder",
         line(fault)
     );
     Unreadable { file: file.to_owned(), documents, error }

@@ -9,7 +9,8 @@ pub(super) enum Kind {
     WithReplacement,
     WithoutReplacement,
     Guesses,
-    /// In turn: drawn without replacement, a guess, drawn from the law of another model, drawn from the first law again.
+    /// In turn: drawn without replacement, a guess, drawn from the law of another model, drawn from the first law
+    /// again.
     Mixed,
 }
 

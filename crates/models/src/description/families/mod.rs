@@ -6,9 +6,9 @@
 //! | `gpt` | gpt2, opt |
 //! | `fused` | gpt_neox, bloom, mpt, falcon: queries, keys and values in one matrix |
 //!
-//! `fields` reads a configuration, `defaults` has what it need not say, `wrapper` finds the text part of models that also
-//! see pictures. Several of them share `rotary` (positions),
-//! `prefixed` (weights whose names begin alike) and `output` (the output matrix).
+//! `fields` reads a configuration, `defaults` has what it need not say, `wrapper` finds the text part of models that
+//! also see pictures. Several of them share `rotary` (positions), `prefixed` (weights whose names begin alike) and
+//! `output` (the output matrix).
 
 mod defaults;
 mod fields;

@@ -58,7 +58,8 @@ pub(super) fn rotary(fields: &Fields, parameters: Option<&Fields>, of: &Elsewher
         "dynamic" => Scaling::Dynamic { factor: needed("factor")?, context: of.context },
         other => {
             return Err(format!(
-                "rotary positions of type {:?} are not supported; default, linear, llama3, yarn, longrope and dynamic are",
+                "rotary positions of type {:?} are not supported; default, linear, llama3, yarn, longrope and dynamic \
+                 are",
                 shown(other)
             ));
         }

@@ -138,7 +138,8 @@ fn architecture(model: &Model<'_>) -> Result<&'static str, String> {
         "gemma3" | "gemma3_text" => "gemma3",
         other => {
             return Err(format!(
-                "models of type {:?} cannot be written as GGUF files; llama, mistral, phi3, qwen2, qwen3, smollm3, gemma2 and gemma3 can",
+                "models of type {:?} cannot be written as GGUF files; llama, mistral, phi3, qwen2, qwen3, smollm3, \
+                 gemma2 and gemma3 can",
                 shown(other)
             ));
         }

@@ -243,7 +243,8 @@ impl Gguf {
         let kinds: std::collections::BTreeSet<&String> = unknown.iter().map(|(_, kind)| *kind).collect();
         let all = kinds.into_iter().map(String::as_str).collect::<Vec<_>>().join(" and ");
         Err(format!(
-            "{} of {} tensors ({} = {kind}) are stored as {all}, which is not supported; take the model's file in another format, such as Q4_K_M, Q5_K_M or Q8_0",
+            "{} of {} tensors ({} = {kind}) are stored as {all}, which is not supported; take the model's file in \
+             another format, such as Q4_K_M, Q5_K_M or Q8_0",
             unknown.len(),
             self.tensors.len(),
             shown(name),

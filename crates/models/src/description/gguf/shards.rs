@@ -1,5 +1,5 @@
-//! Models in several GGUF files, as llama.cpp's `gguf-split` writes them: the first has the values, and each has some of
-//! the tensors.
+//! Models in several GGUF files, as llama.cpp's `gguf-split` writes them: the first has the values, and each has some
+//! of the tensors.
 
 use verdigris_text::shown;
 

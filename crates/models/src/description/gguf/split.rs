@@ -48,8 +48,8 @@ const NAMES: [(&str, Split); 26] = [
     ("tekken", Split { pattern: TEKKEN, digits: false }),
 ];
 
-/// Names with which a part of a text that is a token becomes that token, whatever the merges say; with which a token also
-/// begins a text, where the file does not say that none does.
+/// Names with which a part of a text that is a token becomes that token, whatever the merges say; with which a token
+/// also begins a text, where the file does not say that none does.
 pub(super) fn is_of_llama3(name: &str) -> bool {
     matches!(name, "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "tekken")
 }
