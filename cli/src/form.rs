@@ -116,7 +116,7 @@ impl FormOptions {
         let grammar = if let Some(pattern) = &self.form.regex {
             Grammar::regex(pattern).map_err(verdigris::Error::from)?
         } else if let Some(texts) = self.choice()? {
-            Grammar::choice(&*texts).map_err(verdigris::Error::from)?
+            Grammar::choice(&texts).map_err(verdigris::Error::from)?
         } else if let Some((schema, registry)) = schema {
             let registry = registry.unwrap_or_default();
             Grammar::json_schema_with(&schema, self.style(), &registry).map_err(verdigris::Error::from)?
