@@ -183,6 +183,8 @@ mod tests {
     fn manifests_and_changed_white_space_are_no_words_of_the_author() {
         let reader = reader();
         let reference = "c".repeat(40_000);
+        // At the beginning of a line white space is its indentation.
+        let text = text(3).trim_start().to_owned();
         for scheme in schemes(reader.vocabulary().size()) {
             let evidence = |text: &str| {
                 let read = Reading::of(&reader, &*scheme, text).unwrap();
@@ -190,9 +192,9 @@ mod tests {
                 pool.add(read.observations);
                 pool.evidence(&*scheme, read.tokens)
             };
-            let plain = evidence(&text(3));
+            let plain = evidence(&text);
             let block = format!("# -----BEGIN C2PA MANIFEST----- {reference} -----END C2PA MANIFEST-----\n");
-            for changed in [block + &text(3), text(3).replace(' ', "\u{A0}"), text(3).replace(' ', "\t ")] {
+            for changed in [block + &text, text.replace(' ', "\u{A0}"), text.replace(' ', "\t ")] {
                 assert_eq!(evidence(&changed), plain);
             }
         }
