@@ -15,7 +15,7 @@ pub(crate) fn clean_up(hint: Option<String>) {
         if let Some(said) = hint.or(removed) {
             crate::terminal::say!("interrupted: {said}");
         }
-        // Ends the program with the signal, as whoever sent it expects.
+        // Ends the program with the signal, as its sender expects.
         _ = signal_hook::low_level::emulate_default_handler(signal);
     };
     _ = std::thread::Builder::new().name("signals".into()).spawn(wait);

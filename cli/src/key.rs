@@ -20,7 +20,6 @@ use crate::key::dialect::DialectOptions;
 pub(crate) use crate::key::marking::{Function, marking};
 pub(crate) use crate::key::read::{KeysOption, writer_of};
 use crate::model::ModelOption;
-use crate::report;
 use crate::terminal::shown_line;
 
 /// Make a key, or see what a key is for
@@ -106,10 +105,10 @@ impl New {
         let key = key.with_period(period);
         key.save(&self.file)?;
         if key.is_public() {
-            let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
-            crate::terminal::say!(
-                "{yellow}warning:{yellow:#} this key is public: whoever likes can find its mark, forge it and remove \
-                 it; bring a key of your own with --import"
+            crate::terminal::headed(
+                "warning",
+                "this key is public: whoever likes can find its mark, forge it and remove \
+                 it; bring a key of your own with --import",
             );
         }
         let (file, id) = (self.file.display().to_string(), shown_line(key.id()));

@@ -79,7 +79,6 @@ impl<'k> Proof<'k> {
             _ => format!("{unproved} of {texts} texts do not prove their mark"),
         };
         let whom = if self.reader.form().is_some() { " to a reader who knows its form" } else { "" };
-        let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
         let strongest = expected.iter().min_by(|a, b| a.ln_p.total_cmp(&b.ln_p));
         let p = strongest.map(|of| report::p_value(of.ln_p_corrected())).unwrap_or_default();
         let choices = match expected {
@@ -92,9 +91,12 @@ impl<'k> Proof<'k> {
         };
         let stronger =
             if self.key.strength().is_some() { ", and so do stronger keys (key new --strength)" } else { "" };
-        crate::terminal::say!(
-            "{yellow}warning:{yellow:#} {which}{whom} (p is above {DEFAULT_LEVEL:e}){choices}; longer texts and texts \
+        crate::terminal::headed(
+            "warning",
+            format_args!(
+                "{which}{whom} (p is above {DEFAULT_LEVEL:e}){choices}; longer texts and texts \
              of more choice do{stronger}"
+            ),
         );
     }
 }

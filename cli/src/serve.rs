@@ -209,8 +209,7 @@ impl Serve {
             LogFormat::Text => {
                 eprintln!("listening at http://{address}");
                 if unmarked {
-                    let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
-                    crate::terminal::say!("{yellow}warning:{yellow:#} without --key or --ring no answer is marked");
+                    crate::terminal::headed("warning", "without --key or --ring no answer is marked");
                 }
             }
             LogFormat::Json => tracing::info!(%address, "listening at http://{address}"),

@@ -14,6 +14,12 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// Says something on standard error behind a heading in yellow, such as `warning`.
+pub(crate) fn headed(heading: &str, said: impl std::fmt::Display) {
+    let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
+    say!("{yellow}{heading}:{yellow:#} {said}");
+}
+
 /// Below so many columns a table has no room.
 pub(crate) const NARROW: usize = 76;
 

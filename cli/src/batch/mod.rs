@@ -120,10 +120,8 @@ impl Batch {
             answers.begin()?;
             if !self.run.quiet {
                 let (prompts, answers) = (self.prompts.display(), self.answers.display());
-                let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
-                crate::terminal::say!(
-                    "{yellow}warning:{yellow:#} {prompts} has no prompts, and {answers} gets no answers"
-                );
+                let said = format_args!("{prompts} has no prompts, and {answers} gets no answers");
+                crate::terminal::headed("warning", said);
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -231,12 +229,13 @@ impl Batch {
         if cut + failed == 0 {
             return ExitCode::SUCCESS;
         }
-        let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
-        crate::terminal::say!(
-            "{yellow}warning:{yellow:#} of {} answers {cut} were cut short and {failed} could not be written; see \
-             \"complete\" and \"error\" in {}",
-            all,
-            self.answers.display()
+        crate::terminal::headed(
+            "warning",
+            format_args!(
+                "of {all} answers {cut} were cut short and {failed} could not be written; see \"complete\" and \
+                 \"error\" in {}",
+                self.answers.display()
+            ),
         );
         ExitCode::from(3)
     }

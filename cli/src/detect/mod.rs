@@ -286,8 +286,7 @@ impl Detect {
 
 /// Says something of the files that is no error.
 fn note(what: &str) {
-    let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
-    terminal::say!("{yellow}note:{yellow:#} {}", terminal::shown_line(what));
+    terminal::headed("note", terminal::shown_line(what));
 }
 
 /// The next texts to be judged side by side.

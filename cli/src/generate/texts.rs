@@ -158,7 +158,7 @@ struct Paper<'w> {
     terminal: bool,
     /// What signs texts that are printed as JSON.
     manifests: Option<&'w Manifests>,
-    /// What the texts are written for.
+    /// The request that the texts answer.
     request: &'w Request<'w>,
 }
 
@@ -475,21 +475,15 @@ impl Generate {
             None if self.sampling.is_greedy() => "at temperature 0 no seed matters: raise --temperature".into(),
             None => return,
         };
-        let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
-        crate::terminal::say!(
-            "{yellow}warning:{yellow:#} of {} texts {} are different: {why}",
-            texts.len(),
-            different.len()
-        );
+        let said = format_args!("of {} texts {} are different: {why}", texts.len(), different.len());
+        crate::terminal::headed("warning", said);
     }
 
     /// Says of texts that their drafts changed their law.
     fn warn_of_lossy(&self, texts: &[Written]) {
         let Some(rule) = texts.iter().find_map(|written| written.lossy).filter(|_| !self.run.quiet) else { return };
-        let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
-        crate::terminal::say!(
-            "{yellow}warning:{yellow:#} the drafts stand by {rule} acceptance, which changes the law of the text"
-        );
+        let said = format_args!("the drafts stand by {rule} acceptance, which changes the law of the text");
+        crate::terminal::headed("warning", said);
     }
 
     /// Says of texts that their marks would not be found.
@@ -515,12 +509,11 @@ impl Generate {
             (None, Some(Stop::Context)) => "the model's context is full; shorten the prompt".into(),
             _ => format!("no ending within {} tokens was found; raise --max-tokens", self.asked.max_tokens),
         };
-        let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
         let how = match first.closed {
             true => "was closed by the form when its tokens ran out, so its last values may be cut or made up",
             false => "ended before the form was whole",
         };
-        crate::terminal::say!("{yellow}cut short:{yellow:#} {which} {how}: {why}");
+        crate::terminal::headed("cut short", format_args!("{which} {how}: {why}"));
         ExitCode::from(3)
     }
 }

@@ -7,7 +7,7 @@ use verdigris::watermark::ring::{Skipped, distinct};
 use verdigris::{Key, KeyRing, Reader};
 
 use crate::error::Failure;
-use crate::{report, terminal};
+use crate::terminal;
 
 /// Keys to read with: files, or a folder of them.
 #[derive(Args)]
@@ -59,9 +59,8 @@ impl Keys {
 }
 
 fn note(skipped: &[Skipped]) {
-    let yellow = report::style(anstyle::AnsiColor::Yellow).bold();
     for skipped in skipped {
-        crate::terminal::say!("{yellow}note:{yellow:#} {}", terminal::shown_line(&skipped.to_string()));
+        terminal::headed("note", terminal::shown_line(&skipped.to_string()));
     }
 }
 
