@@ -13,13 +13,14 @@ use crate::error::Failure;
 use crate::model::ModelOption;
 use crate::ranks::{Split, seconds};
 use crate::run::RunOptions;
-use crate::terminal::say;
+use crate::terminal::{headed, say, shown_line};
 
 /// Compute a part of a model that is too large for one machine, for a `generate --ranks`
 #[derive(Args)]
 #[command(after_help = "\
 It prints where it listens, waits for a `generate --ranks`, does its part, and ends with it: status 0 when that is \
-done, 2 when a rank is gone, late, or does not fit. Each rank needs the files of the whole model, and reads those \
+done, 2 when a rank is gone or late. A rank 0 of another model, split or world is refused, with a warning, and the \
+next one is waited for. Each rank needs the files of the whole model, and reads those \
 bytes that it has a part in.
 
 Connections are neither encrypted nor authenticated: whoever reaches the port can have this part computed, and whoever \
@@ -63,15 +64,14 @@ impl Rank {
         writeln!(std::io::stdout(), "listening on {}", listener.address())?;
         std::io::stdout().flush()?;
         if !self.run.quiet {
-            let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
             let who = if listener.address().ip().is_loopback() { "who is on this machine" } else { "any machine" };
-            say!("{yellow}warning:{yellow:#} connections are neither encrypted nor authenticated: {who} can connect");
+            let said = format_args!("connections are neither encrypted nor authenticated: {who} can connect");
+            headed("warning", said);
         }
         let deadlines = Deadlines { call: self.timeout, idle: self.idle_timeout };
         let refused = |misfit| {
-            let yellow = crate::report::style(anstyle::AnsiColor::Yellow).bold();
             let misfit = Failure::from(ModelError::from(misfit)).to_string();
-            say!("{yellow}warning:{yellow:#} {}; waiting for another", crate::terminal::shown_line(&misfit));
+            headed("warning", format_args!("{}; waiting for another", shown_line(&misfit)));
         };
         let worker = model.wait(listener, self.split.into(), self.world.map(usize::from), deadlines, refused)?;
         if !self.run.quiet {
