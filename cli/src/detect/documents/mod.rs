@@ -39,26 +39,23 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// By a file's name; by its beginning where the name leaves it open.
-    fn of(path: &Path, fields: &Fields) -> Self {
-        match &*extension(path) {
-            "jsonl" | "ndjson" => Self::Jsonl,
-            "parquet" => Self::Parquet,
-            "json" => match records(path, fields) {
-                Some(Records::Array) => Self::Json,
-                Some(Records::One) if fields.named => Self::Json,
-                _ => Self::Text,
-            },
+    /// By a file's name, and the records that it begins with.
+    fn of(path: &Path, records: Option<Records>, fields: &Fields) -> Self {
+        match (&*extension(path), records) {
+            ("jsonl" | "ndjson", _) => Self::Jsonl,
+            ("parquet", _) => Self::Parquet,
+            (_, Some(Records::Array)) => Self::Json,
+            (_, Some(Records::One)) if fields.named => Self::Json,
             _ => Self::Text,
         }
     }
 }
 
-/// The records that a file of JSON holds. One object may be a text itself, one that was written under a schema, and so
-/// may any other JSON.
+/// The records that a file of JSON, by its name, holds. One object may be a text itself, one that was written under a
+/// schema, and so may any other JSON.
 fn records(path: &Path, fields: &Fields) -> Option<Records> {
     // What is read of a pipe would be gone.
-    if !path.metadata().is_ok_and(|about| about.is_file()) {
+    if extension(path) != "json" || !path.metadata().is_ok_and(|about| about.is_file()) {
         return None;
     }
     let (input, _) = text::open(path).ok()?;
@@ -71,8 +68,10 @@ pub(crate) struct Source {
     pub(crate) format: Format,
     /// Whether it was named, and not found in a folder.
     named: bool,
-    /// Whether its name alone says what it holds.
+    /// Whether no format was given, so that its name says what it holds.
     by_name: bool,
+    /// The records that it begins with, where its name leaves open whether it has any.
+    records: Option<Records>,
 }
 
 /// The sources that some paths name: files and standard input as they are, in `format` where it is given, and folders
@@ -93,9 +92,7 @@ pub(crate) fn sources(
                 return Err(Failure::Usage(format!("{} holds no {kinds} file{passed}", path.display())));
             }
         } else {
-            let by_name = format.is_none();
-            let format = format.unwrap_or_else(|| Format::of(path, fields));
-            found.push(Source { format, path: path.clone(), named: true, by_name });
+            found.push(Source::new(path.clone(), format, true, fields));
         }
     }
     if found.iter().filter(|source| text::is_stdin(&source.path)).count() > 1 {
@@ -133,7 +130,7 @@ fn walk(
         } else if is_folder {
             walk(&path, fields, found, passed, depth + 1)?;
         } else if KINDS.contains(&&*extension(&path)) {
-            found.push(Source { format: Format::of(&path, fields), path, named: false, by_name: true });
+            found.push(Source::new(path, None, false, fields));
         } else {
             passed.add(&extension(&path));
         }
@@ -146,14 +143,21 @@ fn extension(path: &Path) -> String {
 }
 
 impl Source {
-    /// What is judged besides words, where the name of a file says that its text is in something else.
+    fn new(path: PathBuf, format: Option<Format>, named: bool, fields: &Fields) -> Self {
+        let by_name = format.is_none();
+        let records = if by_name { records(&path, fields) } else { None };
+        let format = format.unwrap_or_else(|| Format::of(&path, records, fields));
+        Self { path, format, named, by_name, records }
+    }
+
+    /// A note on a file that is judged with its markup, as its name suggests.
     pub(crate) fn markup(&self, fields: &Fields) -> Option<String> {
         if self.format != Format::Text || !self.by_name || text::is_stdin(&self.path) {
             return None;
         }
         let (name, field) = (text::name(&self.path), &fields.text);
         match &*extension(&self.path) {
-            "json" if records(&self.path, fields).is_some() => Some(format!(
+            "json" if self.records.is_some() => Some(format!(
                 "{name} is judged as one text, with all of its JSON: --format json judges what its field {field:?} \
                  holds"
             )),
