@@ -2,104 +2,32 @@
 
 use clap::Command;
 
+/// The options that most people need of all commands that write texts.
+#[rustfmt::skip]
+const WRITING: &[&str] = &[
+    "model", "chat", "system", "key", "ring", "max-tokens", "temperature", "top-p", "top-k", "seed", "stop", "regex",
+    "choice", "json-schema", "lookup", "draft", "device", "quiet",
+];
+
 /// The options that most people need, by command.
-const SHOWN: [(&str, &[&str]); 4] = [
-    (
-        "generate",
-        &[
-            "model",
-            "chat",
-            "system",
-            "prompt-file",
-            "key",
-            "ring",
-            "max-tokens",
-            "temperature",
-            "top-p",
-            "top-k",
-            "seed",
-            "stop",
-            "texts",
-            "regex",
-            "choice",
-            "json-schema",
-            "lookup",
-            "draft",
-            "device",
-            "output",
-            "json",
-            "quiet",
-        ],
-    ),
-    (
-        "batch",
-        &[
-            "model",
-            "chat",
-            "system",
-            "key",
-            "ring",
-            "max-tokens",
-            "temperature",
-            "top-p",
-            "top-k",
-            "seed",
-            "stop",
-            "regex",
-            "choice",
-            "json-schema",
-            "lookup",
-            "draft",
-            "device",
-            "force",
-            "quiet",
-        ],
-    ),
+#[rustfmt::skip]
+const SHOWN: [(&str, &[&[&str]]); 4] = [
+    ("generate", &[WRITING, &["prompt-file", "texts", "output", "json"]]),
+    ("batch", &[WRITING, &["force"]]),
     (
         "serve",
-        &[
-            "model",
-            "key",
-            "ring",
-            "enforce-all",
-            "unmarkable",
-            "audit-log",
-            "host",
-            "port",
-            "served-model-name",
-            "allowed-host",
-            "api-key-file",
-            "max-tokens",
-            "max-requests",
-            "kv-cache-tokens",
-            "draft",
-            "lookup",
-            "device",
-            "config",
-            "log-format",
-            "quiet",
-        ],
+        &[&[
+            "model", "key", "ring", "enforce-all", "unmarkable", "audit-log", "host", "port", "served-model-name",
+            "allowed-host", "api-key-file", "max-tokens", "max-requests", "kv-cache-tokens", "draft", "lookup", "device",
+            "config", "log-format", "quiet",
+        ]],
     ),
     (
         "detect",
-        &[
-            "key",
-            "ring",
-            "model",
-            "level",
-            "format",
-            "column",
-            "windows",
-            "weigh",
-            "no-repair",
-            "color",
-            "html",
-            "force",
-            "json",
-            "regex",
-            "choice",
-            "json-schema",
-        ],
+        &[&[
+            "key", "ring", "model", "level", "format", "column", "windows", "weigh", "no-repair", "color", "html", "force",
+            "json", "regex", "choice", "json-schema",
+        ]],
     ),
 ];
 
@@ -111,6 +39,7 @@ pub(crate) fn shorten(commands: Command) -> Command {
     commands.mut_subcommands(|command| match SHOWN.iter().find(|(name, _)| command.get_name() == *name) {
         None => command,
         Some((name, shown)) => {
+            let shown = shown.concat();
             let is_shown = |option: &clap::Arg| {
                 option.is_positional() || option.get_long().is_some_and(|long| long == "help" || shown.contains(&long))
             };
@@ -151,8 +80,8 @@ mod tests {
         for (name, shown) in SHOWN {
             let command = commands.find_subcommand(name).expect("a command");
             let longs: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
-            for option in shown {
-                assert!(longs.contains(option), "{name} has no --{option}");
+            for option in shown.concat() {
+                assert!(longs.contains(&option), "{name} has no --{option}");
             }
         }
     }
