@@ -115,18 +115,12 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use verdigris_text::Tokenizer;
     use verdigris_watermark::attack::Attack;
-    use verdigris_watermark::dialects::{native, tgi};
-    use verdigris_watermark::{Context, Dialect, Gamma, GreenShare, Marking, Verdict};
+    use verdigris_watermark::dialects::tgi;
+    use verdigris_watermark::{Dialect, GreenShare, Marking, Verdict};
 
     use super::*;
-    use crate::written::{words, written};
-
-    fn reader() -> Reader {
-        let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
-        Reader::new(Tokenizer::from_json(json).unwrap())
-    }
+    use crate::written::{numbered, reader, words, written};
 
     fn key(reader: &Reader) -> Key {
         Key::from_secret([3; 32], "k", Marking::default(), reader.vocabulary()).unwrap()
@@ -160,14 +154,8 @@ mod tests {
     #[test]
     fn payloads_are_paid_for() {
         let reader = reader();
-        let parameters = native::Parameters {
-            gamma: Gamma::new(0.25).unwrap(),
-            context: Context::default(),
-            payload_bits: Some(16),
-        };
-        let payloads = Key::new(vec![3; 32], "n", Dialect::Native(parameters), None, reader.vocabulary()).unwrap();
         let text = marked(&reader, &key(&reader));
-        let candidates = [("own".to_owned(), key(&reader)), ("payloads".to_owned(), payloads)];
+        let candidates = [("own".to_owned(), key(&reader)), ("payloads".to_owned(), numbered(&reader))];
         let mut found = reader.identify(&candidates, &text, Repeats::default()).unwrap();
         found.sort_by_key(|one| one.candidate);
         assert_eq!([found[0].evidence.tried, found[1].evidence.tried], [2.0, 2.0 * 65_536.0]);
@@ -188,12 +176,7 @@ mod tests {
     #[test]
     fn shares_and_sizes_that_a_key_cannot_have_are_passed_over() {
         let reader = reader();
-        let payload = native::Parameters {
-            gamma: Gamma::new(0.25).unwrap(),
-            context: Context::default(),
-            payload_bits: Some(16),
-        };
-        let payload = Key::new(vec![3; 32], "n", Dialect::Native(payload), None, reader.vocabulary()).unwrap();
+        let payload = numbered(&reader);
         let shares = |key: &Key, sizes: &[usize], gammas: &[f64]| -> Vec<(usize, f64)> {
             let candidates = candidates(key, sizes, gammas).unwrap();
             candidates.iter().map(|(_, key)| (key.vocabulary().size(), key.dialect().gamma().unwrap())).collect()

@@ -262,24 +262,16 @@ fn apart(mut found: Vec<MarkedPassage<'_>>) -> Vec<MarkedPassage<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use verdigris_text::Tokenizer;
-    use verdigris_watermark::dialects::native;
-    use verdigris_watermark::{Context, DEFAULT_LEVEL, Dialect, Embed, Gamma, Strength};
+    use verdigris_watermark::{DEFAULT_LEVEL, Embed, Strength};
 
     use super::*;
-    use crate::written::{words, written};
+    use crate::written::{numbered, reader, words, written};
 
     /// Of passages that get longer and longer none is found before its p-value pays for all payloads.
     #[test]
     fn passages_pay_for_payloads() {
-        let reader =
-            Reader::new(Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json")).unwrap());
-        let parameters = native::Parameters {
-            gamma: Gamma::new(0.25).unwrap(),
-            context: Context::default(),
-            payload_bits: Some(16),
-        };
-        let key = Key::new(vec![3; 32], "n", Dialect::Native(parameters), None, reader.vocabulary()).unwrap();
+        let reader = reader();
+        let key = numbered(&reader);
         let embed = Embed::new(key.carrier(0xbeef).unwrap(), Strength::Hard);
         let words = words(&reader, |word| word.iter().all(u8::is_ascii_lowercase));
         let look = Look { passages: Some(DEFAULT_LEVEL), ..Look::default() };

@@ -1,9 +1,24 @@
 //! Texts as a key wants them, for tests.
 
 use verdigris_logits::{Row, TokenId, Transform};
-use verdigris_watermark::Embed;
+use verdigris_text::Tokenizer;
+use verdigris_watermark::dialects::native;
+use verdigris_watermark::{Context, Dialect, Embed, Gamma, Key};
 
 use crate::reader::Reader;
+
+/// The reader of `tale`.
+pub(crate) fn reader() -> Reader {
+    let json = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
+    Reader::new(Tokenizer::from_json(json).unwrap())
+}
+
+/// A key whose mark carries a number of 16 bits.
+pub(crate) fn numbered(reader: &Reader) -> Key {
+    let (gamma, context) = (Gamma::new(0.25).unwrap(), Context::default());
+    let dialect = Dialect::Native(native::Parameters { gamma, context, payload_bits: Some(16) });
+    Key::new(vec![3; 32], "n", dialect, None, reader.vocabulary()).unwrap()
+}
 
 /// The tokens that are a space and a word of some kind.
 pub(crate) fn words(reader: &Reader, is: impl Fn(&[u8]) -> bool) -> Vec<TokenId> {

@@ -167,15 +167,12 @@ impl Attack {
                 }
                 out
             }
-            Self::Case => each_word(text, |i, word| {
-                let mut letters = word.chars();
-                let blank: String = letters.by_ref().take_while(|c| !c.is_alphabetic()).collect();
-                let Some(first) = word[blank.len()..].chars().next().filter(|_| random.roll(i) < strength) else {
-                    return word.to_owned();
-                };
-                let other: String =
-                    if first.is_uppercase() { first.to_lowercase().collect() } else { first.to_uppercase().collect() };
-                format!("{blank}{other}{}", &word[blank.len() + first.len_utf8()..])
+            Self::Case => each_word(text, |i, word| match random.roll(i) < strength {
+                true => with_first(word, |first| match first.is_uppercase() {
+                    true => first.to_lowercase().collect(),
+                    false => first.to_uppercase().collect(),
+                }),
+                false => word.to_owned(),
             }),
             Self::Spaces => each_space(text, |i| if random.roll(i) < strength { "  " } else { " " }),
             Self::Tabs => each_space(text, |i| if random.roll(i) < strength { "\t" } else { " " }),
@@ -190,13 +187,9 @@ impl Attack {
                 true => word.to_uppercase(),
                 false => word.to_owned(),
             }),
-            Self::Title => each_word(text, |i, word| match word.find(char::is_alphabetic) {
-                Some(at) if random.roll(i) < strength => {
-                    let (before, letters) = word.split_at(at);
-                    let first = letters.chars().next().expect("a letter");
-                    format!("{before}{}{}", first.to_uppercase(), &letters[first.len_utf8()..])
-                }
-                _ => word.to_owned(),
+            Self::Title => each_word(text, |i, word| match random.roll(i) < strength {
+                true => with_first(word, |first| first.to_uppercase().collect()),
+                false => word.to_owned(),
             }),
         }
     }
@@ -227,6 +220,12 @@ fn core(word: &str) -> &str {
 
 fn each_word(text: &str, f: impl Fn(usize, &str) -> String) -> String {
     words(text).enumerate().map(|(i, word)| f(i, word)).collect()
+}
+
+/// A word with another first letter, if it has one.
+fn with_first(word: &str, change: impl Fn(char) -> String) -> String {
+    let Some((at, first)) = word.char_indices().find(|(_, c)| c.is_alphabetic()) else { return word.to_owned() };
+    [&word[..at], &change(first), &word[at + first.len_utf8()..]].concat()
 }
 
 fn each_space(text: &str, f: impl Fn(usize) -> &'static str) -> String {

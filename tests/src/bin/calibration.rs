@@ -72,12 +72,13 @@ fn layouts(reader: &Reader, tokens: &[u32], keys: u32) -> bool {
     println!("| dialect | layout | scored | mean z | sd of z | 1e-2 | 1e-3 | 1e-4 | KS of p | worst key at 1e-2 |");
     println!("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|");
     let mut passed = true;
+    let layouts = Attack::ALL.into_iter().filter(|(attack, ..)| attack.is_layout()).map(|(attack, layout, _)| {
+        let text = |window: &[u32]| attack.apply(&reader.tokenizer().decode(window), 1.0, 1, "");
+        (layout, tokens.chunks_exact(WINDOW).map(text).collect::<Vec<_>>())
+    });
+    let layouts: Vec<(&str, Vec<String>)> = layouts.collect();
     for kind in every_kind().iter().filter(|kind| ["native, min 4", "native-gumbel, all 4"].contains(&kind.name)) {
-        for (attack, layout, _) in Attack::ALL.into_iter().filter(|(attack, ..)| attack.is_layout()) {
-            let texts: Vec<String> = tokens
-                .chunks_exact(WINDOW)
-                .map(|window| attack.apply(&reader.tokenizer().decode(window), 1.0, 1, ""))
-                .collect();
+        for (layout, texts) in &layouts {
             let of_key = |number: u32| -> Vec<Judged> {
                 let key = kind.key(number, reader.vocabulary());
                 let judge = |text: &String| {
@@ -87,9 +88,10 @@ fn layouts(reader: &Reader, tokens: &[u32], keys: u32) -> bool {
                 };
                 texts.iter().map(judge).collect()
             };
-            let row = Row::new(kind.name, &(0..keys).into_par_iter().map(of_key).collect::<Vec<_>>());
+            let name = format!("{} | {layout}", kind.name);
+            let row = Row::new(name, &(0..keys).into_par_iter().map(of_key).collect::<Vec<_>>());
             passed &= row.honest();
-            println!("{}", row.to_string().replacen(kind.name, &format!("{} | {layout}", kind.name), 1));
+            println!("{row}");
         }
     }
     println!();
@@ -155,7 +157,7 @@ fn templated() -> String {
 
 /// What the windows of one text look like under one dialect.
 struct Row {
-    name: &'static str,
+    name: String,
     scored: f64,
     mean: f64,
     deviation: f64,
@@ -168,7 +170,7 @@ struct Row {
 
 impl Row {
     /// Of what each key says of each window.
-    fn new(name: &'static str, all: &[Vec<Judged>]) -> Self {
+    fn new(name: String, all: &[Vec<Judged>]) -> Self {
         let n = all.iter().map(Vec::len).sum::<usize>() as f64;
         let every = || all.iter().flatten();
         let sum = |f: fn(&Judged) -> f64| every().map(f).sum::<f64>();
@@ -238,7 +240,7 @@ fn judge(kind: &Kind, reader: &Reader, tokens: &[u32], keys: u32) -> Row {
             windows(&*key.scheme().expect("a scheme"), tokens)
         })
         .collect();
-    Row::new(kind.name, &all)
+    Row::new(kind.name.to_owned(), &all)
 }
 
 /// As the detector judges each window by itself, but with the observations of the whole text made once.

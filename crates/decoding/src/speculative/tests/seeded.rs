@@ -27,19 +27,24 @@ impl Chance for Noted<'_> {
     }
 }
 
+/// The decisions of a text of 120 tokens, by a model and a drafter of eight tokens.
+fn decisions(seed: u64, length: DraftLength, rule: Rule) -> Vec<Decision> {
+    let target = Target { random: Random::new(seed), ..target(Chain::new(), Sampler::Categorical) };
+    let drafter = drafter(Table::deep(8, 10, 200), &target, Coupling::Independent);
+    let (model, limits) = (Table::deep(8, 9, 200), Limits { max_tokens: 120, end: Vec::new() });
+    let mut decisions = Vec::new();
+    let chance = Noted(Seeded(target.random), &mut decisions);
+    let run = Speculative::new(model, &target, &PROMPT, limits, drafter, length, chance);
+    assert_eq!(run.unwrap().judged_by(rule).map(Result::unwrap).count(), 120);
+    decisions
+}
+
 /// With the test of [`crate::chance`] that different decisions have different numbers, this makes every number new.
 #[test]
 fn no_decision_is_made_twice() {
-    let model = Table::deep(8, 9, 200);
-    let limits = Limits { max_tokens: 120, end: Vec::new() };
     let lengths = [1, 2, 5].map(DraftLength::Fixed).into_iter().chain([DraftLength::Auto]);
-    for (seed, length) in lengths.enumerate() {
-        let target = Target { random: Random::new(seed as u64), ..target(Chain::new(), Sampler::Categorical) };
-        let drafter = drafter(Table::deep(8, 10, 200), &target, Coupling::Independent);
-        let mut decisions = Vec::new();
-        let chance = Noted(Seeded(target.random), &mut decisions);
-        let run = Speculative::new(model.clone(), &target, &PROMPT, limits.clone(), drafter, length, chance);
-        assert_eq!(run.unwrap().map(Result::unwrap).count(), 120);
+    for (seed, length) in (0..).zip(lengths) {
+        let decisions = decisions(seed, length, Rule::EachToken);
         let distinct: BTreeSet<&Decision> = decisions.iter().collect();
         assert_eq!(distinct.len(), decisions.len(), "{length:?}");
         if length != DraftLength::Auto {
@@ -55,18 +60,11 @@ fn no_decision_is_made_twice() {
 /// Of blocks of drafts too, which are judged from their ends.
 #[test]
 fn no_decision_about_a_block_is_made_twice() {
-    let model = Table::deep(8, 9, 200);
     for (seed, length) in (0..).zip([2, 5]) {
-        let target = Target { random: Random::new(seed), ..target(Chain::new(), Sampler::Categorical) };
-        let drafter = drafter(Table::deep(8, 10, 200), &target, Coupling::Independent);
-        let mut decisions = Vec::new();
-        let chance = Noted(Seeded(target.random), &mut decisions);
-        let (limits, length) = (Limits { max_tokens: 120, end: Vec::new() }, DraftLength::Fixed(length));
-        let run = Speculative::new(model.clone(), &target, &PROMPT, limits, drafter, length, chance);
-        assert_eq!(run.unwrap().judged_by(Rule::Block).map(Result::unwrap).count(), 120);
+        let decisions = decisions(seed, DraftLength::Fixed(length), Rule::Block);
         let distinct: BTreeSet<&Decision> = decisions.iter().collect();
-        assert_eq!(distinct.len(), decisions.len(), "{length:?}");
-        assert!(decisions.iter().filter(|decision| decision.0 == "accept").count() > 60, "{length:?}");
+        assert_eq!(distinct.len(), decisions.len(), "{length}");
+        assert!(decisions.iter().filter(|decision| decision.0 == "accept").count() > 60, "{length}");
     }
 }
 
