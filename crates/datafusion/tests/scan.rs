@@ -23,6 +23,15 @@ struct Lake {
 }
 
 impl Lake {
+    /// The parts that a scan has written to a folder, in order of their names; none where there is no folder.
+    fn parts(&self, folder: &str) -> Vec<String> {
+        let entries = self.path(folder).read_dir().into_iter().flatten();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut parts: Vec<String> = names.filter(|name| name.starts_with("part-")).collect();
+        parts.sort();
+        parts
+    }
+
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         key("mine").save(&folder.path().join("my.key")).unwrap();
@@ -164,18 +173,12 @@ fn a_part_that_is_missing_is_written_again() {
     write_parquet(&lake.path("lake/a.parquet"), &some((0..40_000).map(plain)), 10_000);
     lake.lines(&["lake", "--json", "-o", "out"]);
     let before = table(&lake.path("out"));
-    let parts = || {
-        let names = lake.path("out").read_dir().unwrap().map(|one| one.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.filter(|name| name.starts_with("part-")).collect();
-        names.sort();
-        names
-    };
-    let names = parts();
+    let names = lake.parts("out");
     assert_eq!(names.len(), 3, "{names:?}");
     std::fs::remove_file(lake.path("out").join(&names[1])).unwrap();
     let again = lake.lines(&["lake", "--json", "-o", "out"]);
     assert!(again[0]["resumed"].as_u64().unwrap() < 40_000, "{again:?}");
-    assert_eq!(parts(), names);
+    assert_eq!(lake.parts("out"), names);
     assert_eq!(table(&lake.path("out")), before);
 }
 
@@ -197,24 +200,19 @@ fn a_scan_that_is_killed_goes_on_without_a_doubled_or_lost_row() {
     assert_eq!(whole[0]["marked_at_level"], 10);
 
     let arguments = ["lake", "--key", "my.key", "--quiet", "-o", "killed"];
-    let parts = || {
-        let names = lake.path("killed").read_dir().map(|all| all.map(|one| one.unwrap().file_name()).collect());
-        let names: Vec<std::ffi::OsString> = names.unwrap_or_default();
-        names.iter().filter(|name| name.to_string_lossy().starts_with("part-")).count()
-    };
     let mut kills = 0;
     for wanted in [1, 2] {
         let mut child = lake.command(&arguments).spawn().unwrap();
         let began = Instant::now();
-        while parts() < wanted && began.elapsed() < Duration::from_secs(120) {
+        while lake.parts("killed").len() < wanted && began.elapsed() < Duration::from_secs(120) {
             std::thread::sleep(Duration::from_millis(2));
         }
         child.kill().unwrap();
         kills += usize::from(!child.wait().unwrap().success());
-        assert!(parts() >= wanted);
+        assert!(lake.parts("killed").len() >= wanted);
     }
     assert_eq!(kills, 2, "it was at work when it was killed");
-    assert!(parts() < 4, "it was not about to end");
+    assert!(lake.parts("killed").len() < 4, "it was not about to end");
     // What a kill in the middle of a file leaves.
     lake.write("killed/.tmp-1-part-000000-000001.parquet", "half a part");
     let rest = lake.lines(&["lake", "--json", "-o", "killed"]);
