@@ -2,6 +2,8 @@
 //!
 //! A format that is not known here says nothing, as the specification has it (2020-12, validation, section 7.2.3).
 
+mod regex;
+
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -98,44 +100,9 @@ fn expression(format: &str) -> Option<String> {
             format!("(?:{literal}|\\{{[+#./;?&]?{variable}(?:,{variable})*\\}})*")
         }
         "json-pointer" => POINTER.to_owned(),
-        "regex" => regular_expression(),
         "relative-json-pointer" => format!("(?:0|[1-9][0-9]*)(?:#|{POINTER})"),
         _ => return None,
     })
-}
-
-/// Regular expressions (ECMA-262, 22.2.1, with Unicode) that other dialects read alike: without names, references back,
-/// looking around and properties of characters; groups are at most three deep, and repeated so many times (up to 99,
-/// groups up to 9) where no group in them is.
-fn regular_expression() -> String {
-    let hex = "[0-9A-Fa-f]";
-    let code = format!("x{hex}{{2}}|u(?:[0-9A-CEFa-cef]{hex}{{3}}|[dD][0-7]{hex}{{2}})");
-    let escape = format!(r"\\(?:[dDwWsStnrfv^$.*+?()\[\]{{}}|/\\]|{code})");
-    // The first of a range comes before the second.
-    let range = |first: char, last: char| {
-        let ranges: Vec<String> = (first..=last).map(|low| format!("{low}-[{low}-{last}]")).collect();
-        ranges.join("|")
-    };
-    let ranges = [range('0', '9'), range('A', 'Z'), range('a', 'z')].join("|");
-    let one = format!(r"[ !-%'-,./0-Z_`a-z{{}}[^\x00-\x7F]]|[ !]-~|{ranges}|{escape}|\\-");
-    // What is an operation elsewhere where it comes twice, comes once.
-    let class = format!(r"\[\^?(?:-?(?:[&|~]?(?:{one}))+[&|~]?-?|-|[&|~])\]");
-    let digits = ('0'..='9').map(|low| format!("{low},[{low}-9]")).collect::<Vec<_>>().join("|");
-    let tens = (1..=9).map(|ten| {
-        let same = ('0'..='9').map(|low| format!("{ten}{low},{ten}[{low}-9]")).collect::<Vec<_>>().join("|");
-        if ten < 9 { format!("{same}|{ten}[0-9],[{}-9][0-9]", ten + 1) } else { same }
-    });
-    let tens = tens.collect::<Vec<_>>().join("|");
-    let few = format!(r"\{{(?:[0-9],?|{digits})\}}");
-    let many = format!(r"\{{(?:[0-9]{{1,2}},?|{digits}|[0-9],[1-9][0-9]|{tens})\}}");
-    let atom = format!(r"[^\\^$.*+?()\[\]{{}}|]|\.|{escape}|{class}");
-    let plain = format!(r"(?:{atom})(?:(?:[*+?]|{many})\??)?|[\^$]|\\[bB]");
-    let alternatives = |term: &str| format!(r"(?:{term})*(?:\|(?:{term})*)*");
-    let group = |inside: &str, times: &str| format!(r"\((?:\?:)?{inside}\)(?:(?:{times})\??)?");
-    let first = format!("{plain}|{}", group(&alternatives(&plain), &format!("[*+?]|{few}")));
-    let second = format!("{first}|{}", group(&alternatives(&first), "[*+?]"));
-    let third = format!("{second}|{}", group(&alternatives(&second), "[*+?]"));
-    alternatives(&third)
 }
 
 /// RFC 6901, section 3.
@@ -167,40 +134,42 @@ pub(crate) fn longest(format: &str) -> Option<u64> {
 
 /// Makes the automaton of a format of texts.
 pub(crate) fn of_strings(format: &str) -> Option<impl FnOnce() -> Automaton + use<>> {
-    let expression = expression(format)?;
-    let automaton = |expression: &str| {
-        let dfa = Dfa::new(expression).expect("formats are regular expressions");
-        dfa.automaton().expect("every format has texts")
+    let expression = match format {
+        "regex" => None,
+        format => Some(expression(format)?),
     };
     let format = format.to_owned();
     // Some take long to make, and there are few of them.
     static KNOWN: Mutex<BTreeMap<String, Automaton>> = Mutex::new(BTreeMap::new());
-    let make = move |is_email: bool| {
-        let all = automaton(&expression);
-        if !is_email {
-            return all;
-        }
-        // RFC 5321, section 4.5.3.1.1: what stands before the sign has at most 64 characters.
-        let short = Automaton::explore(
-            (0u8, false, false, false),
-            |byte| if matches!(byte, b'@' | b'"' | b'\\') { byte } else { 0 },
-            |&(count, quoted, escaped, done), byte| match byte {
-                _ if done => Some((count, quoted, escaped, done)),
-                b'@' if !quoted => Some((0, false, false, true)),
-                _ if count == 64 => None,
-                b'"' if !escaped => Some((count + 1, !quoted, false, false)),
-                b'\\' => Some((count + 1, quoted, !escaped, false)),
-                _ => Some((count + 1, quoted, false, false)),
-            },
-            |&(.., done)| done,
-        );
-        let short = short.expect("it is small");
-        Automaton::all_of(&Budget::without_end(), &[(&all, true), (&short, true)]).expect("short addresses are there")
+    let make = move |format: &String| {
+        let Some(expression) = expression else { return regex::expressions() };
+        let dfa = Dfa::new(&expression).expect("formats are regular expressions");
+        let all = dfa.automaton().expect("every format has texts");
+        if format == "email" { with_short_names(&all) } else { all }
     };
     Some(move || {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(format).or_insert_with_key(|format| make(format == "email")).clone()
+        known.entry(format).or_insert_with_key(make).clone()
     })
+}
+
+/// RFC 5321, section 4.5.3.1.1: what comes before the sign has at most 64 characters.
+fn with_short_names(addresses: &Automaton) -> Automaton {
+    let short = Automaton::explore(
+        (0u8, false, false, false),
+        |byte| if matches!(byte, b'@' | b'"' | b'\\') { byte } else { 0 },
+        |&(count, quoted, escaped, done), byte| match byte {
+            _ if done => Some((count, quoted, escaped, done)),
+            b'@' if !quoted => Some((0, false, false, true)),
+            _ if count == 64 => None,
+            b'"' if !escaped => Some((count + 1, !quoted, false, false)),
+            b'\\' => Some((count + 1, quoted, !escaped, false)),
+            _ => Some((count + 1, quoted, false, false)),
+        },
+        |&(.., done)| done,
+    );
+    let short = short.expect("it is small");
+    Automaton::all_of(&Budget::without_end(), &[(addresses, true), (&short, true)]).expect("short addresses are there")
 }
 
 #[cfg(test)]
@@ -340,13 +309,14 @@ mod tests {
     #[test]
     fn regular_expressions_are_read() {
         let automaton = of_strings("regex").unwrap()();
+        assert!(automaton.states() < 3_000, "groups are copies of one automaton: {}", automaton.states());
         let signs = ["a", "2", "-", "]", "[", "^", "&", "(", ")", "{", "}", ",", "*", "?", "\\", "d", "|", "é", ":"];
         let mut open = vec![String::new()];
         let mut accepted = 0;
         while let Some(text) = open.pop() {
             if automaton.matches(text.as_bytes()) {
                 accepted += 1;
-                regex::Regex::new(&text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+                ::regex::Regex::new(&text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
                 crate::json::pattern::translate(&text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
             }
             let longer = signs.iter().map(|sign| format!("{text}{sign}"));

@@ -1,0 +1,93 @@
+//! The format `regex`: a walk through a regular expression and the groups it is in.
+
+use crate::automata::automaton::Automaton;
+use crate::automata::dfa::Dfa;
+
+/// The deepest groups in groups.
+const DEEPEST: u8 = 3;
+
+/// What there is between two brackets: what belongs to the bracket, and terms after it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Part {
+    /// After `(`: how the group is opened.
+    Opened,
+    /// After the `)` of a group without groups in it, which may be repeated a number of times.
+    Flat,
+    /// After the `)` of another.
+    Nested,
+    Terms,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct At {
+    part: Part,
+    state: u32,
+    depth: u8,
+    /// Whether there is a group in the innermost open one.
+    has_group: bool,
+}
+
+/// Regular expressions (ECMA-262, 22.2.1, with Unicode) that other dialects read alike: without names, references back,
+/// looking around and properties of characters; groups are at most three deep, and repeated a number of times (up to
+/// 99, groups up to 9) where no group is in them.
+pub(super) fn expressions() -> Automaton {
+    let automaton = |expression: &str| {
+        let dfa = Dfa::new(expression).expect("it is a regular expression");
+        dfa.automaton().expect("there are texts")
+    };
+    let (terms, few) = terms();
+    let parts = [r"(?:\?:)?", &format!(r"(?:(?:[*+?]|{few})\??)?"), r"(?:[*+?]\??)?", &terms].map(automaton);
+    let of = |part: Part| &parts[part as usize];
+    Automaton::explore(
+        At { part: Part::Terms, state: Automaton::START, depth: 0, has_group: false },
+        |byte| (parts.each_ref().map(|part| part.class(byte)), matches!(byte, b'(' | b')').then_some(byte)),
+        |at, byte| {
+            let to = |part, state| At { part, state, ..at.clone() };
+            if let Some(state) = of(at.part).next(at.state, byte) {
+                return Some(to(at.part, state));
+            }
+            if !of(at.part).accepts(at.state) {
+                return None;
+            }
+            let begin = |part, depth, has_group| At { part, state: Automaton::START, depth, has_group };
+            match byte {
+                b'(' if at.depth < DEEPEST => Some(begin(Part::Opened, at.depth + 1, false)),
+                b')' if at.depth > 0 => {
+                    let part = if at.has_group { Part::Nested } else { Part::Flat };
+                    Some(begin(part, at.depth - 1, at.depth > 1))
+                }
+                _ if at.part == Part::Terms => None,
+                _ => of(Part::Terms).next(Automaton::START, byte).map(|state| to(Part::Terms, state)),
+            }
+        },
+        |at| at.depth == 0 && of(at.part).accepts(at.state),
+    )
+    .expect("it is small")
+}
+
+/// Alternatives of terms without groups, and how few times a group is repeated.
+fn terms() -> (String, String) {
+    let hex = "[0-9A-Fa-f]";
+    let code = format!("x{hex}{{2}}|u(?:[0-9A-CEFa-cef]{hex}{{3}}|[dD][0-7]{hex}{{2}})");
+    let escape = format!(r"\\(?:[dDwWsStnrfv^$.*+?()\[\]{{}}|/\\]|{code})");
+    // The first of a range comes before the second.
+    let range = |first: char, last: char| {
+        let ranges: Vec<String> = (first..=last).map(|low| format!("{low}-[{low}-{last}]")).collect();
+        ranges.join("|")
+    };
+    let ranges = [range('0', '9'), range('A', 'Z'), range('a', 'z')].join("|");
+    let one = format!(r"[ !-%'-,./0-Z_`a-z{{}}[^\x00-\x7F]]|[ !]-~|{ranges}|{escape}|\\-");
+    // What is an operation elsewhere where it comes twice, comes once.
+    let class = format!(r"\[\^?(?:-?(?:[&|~]?(?:{one}))+[&|~]?-?|-|[&|~])\]");
+    let digits = ('0'..='9').map(|low| format!("{low},[{low}-9]")).collect::<Vec<_>>().join("|");
+    let tens = (1..=9).map(|ten| {
+        let same = ('0'..='9').map(|low| format!("{ten}{low},{ten}[{low}-9]")).collect::<Vec<_>>().join("|");
+        if ten < 9 { format!("{same}|{ten}[0-9],[{}-9][0-9]", ten + 1) } else { same }
+    });
+    let tens = tens.collect::<Vec<_>>().join("|");
+    let few = format!(r"\{{(?:[0-9],?|{digits})\}}");
+    let many = format!(r"\{{(?:[0-9]{{1,2}},?|{digits}|[0-9],[1-9][0-9]|{tens})\}}");
+    let atom = format!(r"[^\\^$.*+?()\[\]{{}}|]|\.|{escape}|{class}");
+    let plain = format!(r"(?:{atom})(?:(?:[*+?]|{many})\??)?|[\^$]|\\[bB]");
+    (format!(r"(?:{plain}|\|)*"), few)
+}
