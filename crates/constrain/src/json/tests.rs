@@ -440,6 +440,31 @@ fn conditions_on_presence_do_not_multiply() {
     assert!(many < 4 * few && many < 4 << 20, "{few} and {many} bytes");
 }
 
+/// Each of four pairs doubles the ways to write the object; in a value they are one.
+#[test]
+fn alternatives_share_what_is_inside_of_values() {
+    let pairs = [["a", "b"], ["c", "d"], ["e", "f"], ["g", "h"]];
+    let one = pairs.map(|[x, y]| json!({"oneOf": [{"required": [x]}, {"required": [y]}]}));
+    let list = json!({"type": "array", "items": {"type": "object", "properties": {"w": {"type": "string"}}}});
+    let schema = json!({"type": "object", "properties": {"v": list}, "required": ["v"], "allOf": one});
+    let machine = with(&schema, Style { order: Order::Any, ..Style::default() });
+    let places = |text: &str| machine.reading(machine.next(machine.start(), text.as_bytes())).len();
+    assert!(places("{\"v\": [{\"w\": \"x\"}]") >= 16, "between properties they are told apart");
+    for text in ["{\"v\": [{\"w\": \"x", "{\"a\": 1, \"v\": [{\"w\": \"x", "{\"v\": [{\"w\": \"x\"}, {\"w\": \""] {
+        assert_eq!(places(text), 1, "{text}");
+    }
+    let end = machine.to_end(machine.next(machine.start(), b"{\"v\": [{\"w\": \"x"));
+    assert_eq!(end, "\"}],\"a\":0,\"c\":0,\"e\":0,\"g\":0}".len() as u64);
+    for (rest, whole) in [
+        ("\"a\": 0, \"c\": 0, \"e\": 0, \"g\": 0", true),
+        ("\"h\": 0, \"c\": 0, \"b\": 0, \"f\": 0", true),
+        ("\"a\": 0, \"c\": 0, \"e\": 0", false),
+        ("\"a\": 0, \"b\": 0, \"c\": 0, \"e\": 0, \"g\": 0", false),
+    ] {
+        assert_eq!(accepts(&machine, &format!("{{\"v\": [{{\"w\": \"x\"}}], {rest}}}")), whole, "{rest}");
+    }
+}
+
 #[test]
 fn branches_are_exact() {
     check(json!({"not": {"type": ["string", "null"]}}), &["1", "[]", "{}", "true"], &["\"a\"", "null"]);

@@ -28,12 +28,27 @@ pub(super) struct Thread {
     pub(super) stack: u32,
 }
 
+/// Return addresses.
+///
+/// Alternatives that read the same value differ in where they return to. Such threads are one, whose stack is any of
+/// theirs (Tomita 1985, graph-structured stacks): what is inside of the value is worked out once for all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Stack {
+    /// An address, and the stack below it.
+    Address(u32, At),
+    /// One of these, in order, which are no such unions.
+    Any(Arc<[u32]>),
+}
+
 /// A grammar, as far as it is made, and all states so far. Equal ones are one.
 pub(super) struct Run {
     pub(super) grammar: Unfolding,
-    /// Return addresses as linked lists: (the rest, the address). The first is the empty one.
-    stacks: Vec<(u32, At)>,
-    stack_numbers: HashMap<(u32, At), u32>,
+    /// Where rules return to. The first returns nowhere.
+    stacks: Vec<Stack>,
+    stack_numbers: HashMap<Stack, u32>,
+    /// The fewest bytes to the end of each, as far as they have been asked for.
+    stack_ends: Vec<Option<u64>>,
+    stack_bytes: usize,
     pub(super) states: Vec<Entry>,
     state_numbers: HashMap<Arc<ThreadSet>, u32>,
     /// About how many bytes the states take.
@@ -92,8 +107,10 @@ impl Run {
         let entry = grammar.entry(rule);
         let mut run = Self {
             grammar,
-            stacks: vec![(0, RETURN)],
+            stacks: vec![Stack::Address(0, RETURN)],
             stack_numbers: HashMap::new(),
+            stack_ends: vec![Some(0)],
+            stack_bytes: 0,
             states: Vec::new(),
             state_numbers: HashMap::new(),
             bytes: 0,
@@ -110,6 +127,7 @@ impl Run {
     fn state(&mut self, mut threads: ThreadSet) -> u32 {
         threads.threads.sort_unstable();
         threads.threads.dedup();
+        self.unite_stacks(&mut threads.threads);
         if let Some(&number) = self.state_numbers.get(&threads) {
             return number;
         }
@@ -125,9 +143,7 @@ impl Run {
 
     /// About how many bytes all that takes which texts have come to.
     pub(super) fn bytes(&self) -> usize {
-        // A stack, and its number.
-        let stacks = 3 * size_of::<(u32, At)>() * self.stacks.len();
-        self.bytes + stacks + self.grammar.bytes()
+        self.bytes + self.stack_bytes + self.grammar.bytes()
     }
 
     /// The part of [`Run::bytes`] that a walk over a vocabulary can make much of, counted at once.
@@ -141,10 +157,54 @@ impl Run {
     }
 
     fn push(&mut self, stack: u32, address: At) -> u32 {
-        *self.stack_numbers.entry((stack, address)).or_insert_with(|| {
-            self.stacks.push((stack, address));
-            self.stacks.len() as u32 - 1
-        })
+        self.stack(Stack::Address(stack, address))
+    }
+
+    /// The number of a stack.
+    fn stack(&mut self, stack: Stack) -> u32 {
+        if let Some(&number) = self.stack_numbers.get(&stack) {
+            return number;
+        }
+        let number = self.stacks.len() as u32;
+        let members = if let Stack::Any(stacks) = &stack { size_of_val(&stacks[..]) } else { 0 };
+        // In the list and as a key, with the room that these keep free; and how far its end is.
+        self.stack_bytes += 4 * size_of::<Stack>() + 2 * size_of::<Option<u64>>() + members;
+        self.stacks.push(stack.clone());
+        self.stack_ends.push(None);
+        self.stack_numbers.insert(stack, number);
+        number
+    }
+
+    /// Makes one of threads, in order, that differ in their stacks alone.
+    fn unite_stacks(&mut self, threads: &mut Vec<Thread>) {
+        let place = |thread: &Thread| (thread.at, thread.inner);
+        if threads.windows(2).all(|pair| place(&pair[0]) != place(&pair[1])) {
+            return;
+        }
+        let united = threads.chunk_by(|a, b| place(a) == place(b)).map(|alike| {
+            let stack = match alike {
+                [thread] => thread.stack,
+                alike => self.any_stack(alike.iter().map(|thread| thread.stack)),
+            };
+            Thread { stack, ..alike[0] }
+        });
+        *threads = united.collect();
+    }
+
+    fn any_stack(&mut self, stacks: impl Iterator<Item = u32>) -> u32 {
+        let mut members = Vec::new();
+        for stack in stacks {
+            match &self.stacks[stack as usize] {
+                Stack::Any(stacks) => members.extend_from_slice(stacks),
+                Stack::Address(..) => members.push(stack),
+            }
+        }
+        members.sort_unstable();
+        members.dedup();
+        match members[..] {
+            [stack] => stack,
+            _ => self.stack(Stack::Any(members.into())),
+        }
     }
 
     pub(super) fn bytes_to_end(&mut self, state: u32) -> u64 {
@@ -171,13 +231,15 @@ impl Run {
         bytes.saturating_add(self.stack_to_end(stack))
     }
 
-    fn stack_to_end(&mut self, mut stack: u32) -> u64 {
-        let mut bytes = 0u64;
-        while stack != 0 {
-            let (rest, at) = self.stacks[stack as usize];
-            bytes = bytes.saturating_add(self.grammar.bytes_to_end(at));
-            stack = rest;
+    fn stack_to_end(&mut self, stack: u32) -> u64 {
+        if let Some(bytes) = self.stack_ends[stack as usize] {
+            return bytes;
         }
+        let bytes = match self.stacks[stack as usize].clone() {
+            Stack::Address(rest, at) => self.grammar.bytes_to_end(at).saturating_add(self.stack_to_end(rest)),
+            Stack::Any(stacks) => stacks.iter().map(|&stack| self.stack_to_end(stack)).min().unwrap_or(NO_END),
+        };
+        self.stack_ends[stack as usize] = Some(bytes);
         bytes
     }
 
@@ -435,10 +497,10 @@ impl Run {
                     }
                 }
                 Step::Return if stack == 0 => threads.accepts = true,
-                Step::Return => {
-                    let (rest, address) = self.stacks[stack as usize];
-                    open.push((address, rest));
-                }
+                Step::Return => match &self.stacks[stack as usize] {
+                    &Stack::Address(rest, address) => open.push((address, rest)),
+                    Stack::Any(stacks) => open.extend(stacks.iter().map(|&stack| (at, stack))),
+                },
                 Step::Inside(_) | Step::Unmade { .. } => unreachable!("it has been opened"),
             }
         }
