@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt};
 use verdigris_logits::TokenId;
 
 use super::allowed::{Allowed, union};
@@ -12,7 +13,7 @@ use super::masks::Masks;
 use super::run::{DEAD, Run, Thread};
 use super::work::{OUTSIDE, Work};
 use crate::terminal::Terminal;
-use crate::terminal::distinct::Distinct;
+use crate::terminal::distinct::{Distinct, Probe};
 
 impl Masks {
     /// The tokens that a thread in such an item allows.
@@ -60,14 +61,16 @@ impl Masks {
         let index = self.index.clone();
         let start = run.join(DEAD, |_, threads| threads.threads.push(thread));
         let mut tried = Vec::new();
+        let any = run.as_any_item(thread, distinct);
         if distinct.is_careful(thread.inner) {
-            let any = run.as_any_item(thread, distinct);
-            tried = self.tried_from(run, thread, any, |inner| distinct.is_careful(inner));
+            let probe = |inner| Some(distinct.probe(inner));
+            tried = self.tried_from(run, thread, any, |inner| distinct.is_careful(inner), probe);
         }
         // A name that comes again can change what has been written.
         if distinct.has_predecessors() {
             for (token, bytes) in index.names_inside() {
-                if tried.iter().all(|(tried, _)| tried != token) {
+                // What no item may hold is left out without a look at what has come.
+                if tried.iter().all(|(tried, _)| tried != token) && run.next_all(any, bytes) != DEAD {
                     tried.push((*token, run.next_all(start, bytes)));
                 }
             }
@@ -76,20 +79,30 @@ impl Masks {
     }
 
     /// The tokens along which a thread stays where a careful look is needed, with the state after each; `any` is where
-    /// the text is if what it differs from is left out.
-    fn tried_from(
+    /// the text is if what it differs from is left out. Where there is a `probe` for a state, no states are made after
+    /// bytes that decide nothing.
+    fn tried_from<'d>(
         &mut self,
         run: &mut Run,
         thread: Thread,
         any: u32,
         is_careful: impl Fn(u32) -> bool,
+        probe: impl Fn(u32) -> Option<Probe<'d>>,
     ) -> Vec<(TokenId, u32)> {
         let index = self.index.clone();
         let (tree, work) = (index.trie().all(), &mut self.work);
         let start = run.join(DEAD, |_, threads| threads.threads.push(thread));
         let (mut tried, mut wrong) = (Vec::new(), Vec::new());
-        let step = |(state, any), byte, node| {
+        let mut probes = HashMap::new();
+        let step = |(state, any), byte: u8, node| {
             let any = Some(run.next(any, byte)).filter(|&any| any != DEAD && work.take(OUTSIDE))?;
+            if let [inside] = run.threads(state).threads[..]
+                && inside.at == thread.at
+                && let Some(probe) = probes.entry(inside.inner).or_insert_with(|| probe(inside.inner))
+                && !probe.is_decisive(byte)
+            {
+                return None;
+            }
             let next = run.next(state, byte);
             if next == DEAD {
                 wrong.push(node);
@@ -110,7 +123,7 @@ impl Masks {
         match &*run.grammar.terminal_at(thread.at).clone() {
             Terminal::Distinct(distinct) => self.tried(run, thread, distinct),
             Terminal::Fresh(fresh) if !fresh.is_apart(thread.inner) => match run.as_any(thread) {
-                Some(any) => self.tried_from(run, thread, any, |inner| !fresh.is_apart(inner)),
+                Some(any) => self.tried_from(run, thread, any, |inner| !fresh.is_apart(inner), |_| None),
                 None => Vec::new(),
             },
             _ => Vec::new(),

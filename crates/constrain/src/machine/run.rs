@@ -49,6 +49,8 @@ pub(super) struct Run {
     /// The fewest bytes to the end of each, as far as they have been asked for.
     stack_ends: Vec<Option<u64>>,
     stack_bytes: usize,
+    /// The states of texts in items that differ from others, as if they were in any.
+    any_items: HashMap<Thread, u32>,
     pub(super) states: Vec<Entry>,
     state_numbers: HashMap<Arc<ThreadSet>, u32>,
     /// About how many bytes the states take.
@@ -111,6 +113,7 @@ impl Run {
             stack_numbers: HashMap::new(),
             stack_ends: vec![Some(0)],
             stack_bytes: 0,
+            any_items: HashMap::new(),
             states: Vec::new(),
             state_numbers: HashMap::new(),
             bytes: 0,
@@ -449,16 +452,31 @@ impl Run {
 
     /// As [`Run::as_any`] for an item that is told apart as a value.
     pub(super) fn as_any_item(&mut self, thread: Thread, distinct: &Distinct) -> u32 {
-        let Step::Name { state, .. } = *self.grammar.step(thread.at) else {
-            unreachable!("items that are different stand at such steps")
-        };
-        let next = self.grammar.after_item(state, 0, None);
-        let (entry, stack) = (self.grammar.entry(distinct.rule), self.push(thread.stack, next));
-        let start = self.join(DEAD, |run, threads| run.enter(entry, stack, threads));
-        match &distinct.text(thread.inner)[..] {
-            [] => start,
-            text => self.next_all(start, text),
+        if let Some(&any) = self.any_items.get(&thread) {
+            return any;
         }
+        // From the last byte back to a place that is known, or to the beginning.
+        let (mut known, mut inner, mut text) = (None, thread.inner, Vec::new());
+        while known.is_none()
+            && let Some((before, byte)) = distinct.before(inner)
+        {
+            text.push(byte);
+            inner = before;
+            known = self.any_items.get(&Thread { inner, ..thread }).copied();
+        }
+        text.reverse();
+        let begin = known.unwrap_or_else(|| {
+            let Step::Name { state, .. } = *self.grammar.step(thread.at) else {
+                unreachable!("items that are different stand at such steps")
+            };
+            let next = self.grammar.after_item(state, 0, None);
+            let (entry, stack) = (self.grammar.entry(distinct.rule), self.push(thread.stack, next));
+            self.join(DEAD, |run, threads| run.enter(entry, stack, threads))
+        });
+        let any = if text.is_empty() { begin } else { self.next_all(begin, &text) };
+        self.any_items.insert(thread, any);
+        self.bytes += 2 * size_of::<(Thread, u32)>();
+        any
     }
 
     /// Adds the threads of all the ways from a step to one that reads.

@@ -18,6 +18,9 @@ use super::value_search::ValueSearch;
 /// So many searches are kept.
 const SEARCHES: usize = 16;
 
+/// Endings of so many bytes are tried before a search.
+const LONGEST: u64 = 1 << 10;
+
 /// The values that a rule describes, for all items that must be such.
 #[derive(Debug)]
 pub(crate) struct Values {
@@ -56,8 +59,11 @@ struct Entry {
     inner: u32,
     parent: u32,
     byte: u8,
-    /// Which of the values that have come it may still become.
-    rivals: Rivals,
+    names: NamesSoFar,
+    /// Which of the values that have come it may still become without a name that comes twice, by their numbers.
+    rivals: Arc<[u32]>,
+    /// Whether it may become any of them, for a name may come again and change what has been written.
+    may_be_any: bool,
     /// The bytes of an ending that makes it none of them, where that had to be looked for.
     ending: Option<Vec<u8>>,
 }
@@ -65,20 +71,9 @@ struct Entry {
 impl Entry {
     /// About how many bytes it takes, with the room that a list keeps free.
     fn bytes(&self) -> usize {
-        let rivals = match &self.rivals {
-            Rivals::All => 0,
-            Rivals::Some(rivals) => size_of_val(&rivals[..]),
-        };
-        2 * size_of::<Self>() + rivals + self.ending.as_ref().map_or(0, Vec::capacity)
+        let ending = self.ending.as_ref().map_or(0, Vec::capacity);
+        2 * size_of::<Self>() + self.names.bytes() + size_of_val(&self.rivals[..]) + ending
     }
-}
-
-/// Values that have come, by their numbers.
-#[derive(Clone, Debug)]
-enum Rivals {
-    /// All, for a name may come again and change what has been written.
-    All,
-    Some(Arc<[u32]>),
 }
 
 impl Values {
@@ -90,6 +85,25 @@ impl Values {
     pub(crate) fn bytes(&self) -> usize {
         let searches = self.searches.lock().unwrap_or_else(PoisonError::into_inner);
         size_of::<Self>() + self.nested.bytes() + searches.values().map(ValueSearch::bytes).sum::<usize>()
+    }
+
+    /// The shortest ending of a value in a state, if no name comes twice with it.
+    fn ending_without_repeats(&self, mut state: u32, names: &NamesSoFar) -> Option<Vec<u8>> {
+        let (mut names, mut bytes) = (names.clone(), Vec::new());
+        let mut left = Some(self.nested.to_end(state)).filter(|&left| left <= LONGEST)?;
+        while left > 0 && !names.repeats {
+            let first = self.nested.first(state);
+            let may_come = |byte: &u8| first[usize::from(*byte) / 64] >> (byte % 64) & 1 == 1;
+            let nearer = |byte: u8| {
+                let next = self.nested.next(state, byte)?;
+                (self.nested.to_end(next) < left).then_some((byte, next))
+            };
+            let (byte, next) = (0..=u8::MAX).filter(may_come).find_map(nearer)?;
+            names.read(byte);
+            bytes.push(byte);
+            (state, left) = (next, left - 1);
+        }
+        (!names.repeats).then_some(bytes)
     }
 
     /// Asks a search from a text on, which has led to a state.
@@ -109,11 +123,11 @@ impl Distinct {
     pub(crate) fn new(rule: u32, values: Arc<Values>, seen: Seen, pending: bool, made: Made) -> Option<Self> {
         let seen_values: Vec<Value> = seen.iter().map(|text| Value::of(text)).collect();
         let states = Mutex::new(States { states: Vec::new(), numbers: HashMap::new() });
-        let all = Rivals::Some((0..seen_values.len() as u32).collect());
+        let rivals = (0..seen_values.len() as u32).collect();
         let distinct = Self { rule, values, seen, seen_values, pending, states, made };
-        let inner = distinct.values.nested.start();
-        let ending = distinct.ending(&[], inner, &all, None)?;
-        let start = Entry { inner, parent: u32::MAX, byte: 0, rivals: all, ending };
+        let (inner, names) = (distinct.values.nested.start(), NamesSoFar::default());
+        let mut start = Entry { inner, parent: u32::MAX, byte: 0, names, rivals, may_be_any: false, ending: None };
+        start.ending = distinct.ending(&Vec::new, &start, None)?;
         distinct.states().states.push(start);
         Some(distinct)
     }
@@ -125,6 +139,12 @@ impl Distinct {
     /// What has been written.
     pub(crate) fn text(&self, state: u32) -> Vec<u8> {
         self.states().text(state)
+    }
+
+    /// The state before the last byte, and that byte; `None` before the first.
+    pub(crate) fn before(&self, state: u32) -> Option<(u32, u8)> {
+        let Entry { parent, byte, .. } = self.states().states[state as usize];
+        (parent != u32::MAX).then_some((parent, byte))
     }
 
     /// The text that stands for the value that has been written.
@@ -151,52 +171,56 @@ impl Distinct {
     fn entry_after(&self, states: &States, state: u32, byte: u8) -> Option<Entry> {
         let before = &states.states[state as usize];
         let inner = self.values.nested.next(before.inner, byte)?;
+        let (mut names, rivals) = (before.names.clone(), before.rivals.clone());
+        let entry =
+            |names, rivals, may_be_any| Entry { inner, parent: state, byte, names, rivals, may_be_any, ending: None };
         if self.seen.is_empty() && !self.pending {
-            let rivals = before.rivals.clone();
-            return Some(Entry { inner, parent: state, byte, rivals, ending: None });
+            return Some(entry(names, rivals, false));
         }
-        let mut text = states.text(state);
-        text.push(byte);
-        let rivals = self.rivals(&before.rivals, &text);
+        let text = || {
+            let mut text = states.text(state);
+            text.push(byte);
+            text
+        };
+        names.read(byte);
+        let may_be_any = names.may_repeat() && !self.seen.is_empty();
+        let mut entry = entry(names, rivals, may_be_any);
+        if !entry.rivals.is_empty() {
+            let text = text();
+            let may_be = |&rival: &u32| self.seen_values[rival as usize].may_be(&text);
+            if !entry.rivals.iter().all(may_be) {
+                entry.rivals = entry.rivals.iter().copied().filter(may_be).collect();
+            }
+        }
         let known = before.ending.as_deref().and_then(|ending| ending.strip_prefix(&[byte]));
-        let ending = self.ending(&text, inner, &rivals, known)?;
-        Some(Entry { inner, parent: state, byte, rivals, ending })
-    }
-
-    /// The values that a text may become, where what it began with might have become some.
-    fn rivals(&self, before: &Rivals, text: &[u8]) -> Rivals {
-        if NamesSoFar::of(text).may_repeat {
-            return Rivals::All;
-        }
-        let may_be = |&rival: &u32| self.seen_values[rival as usize].may_be(text);
-        Rivals::Some(match before {
-            Rivals::All => (0..self.seen_values.len() as u32).filter(may_be).collect(),
-            Rivals::Some(rivals) if rivals.iter().all(may_be) => rivals.clone(),
-            Rivals::Some(rivals) => rivals.iter().copied().filter(may_be).collect(),
-        })
+        entry.ending = self.ending(&text, &entry, known)?;
+        Some(entry)
     }
 
     /// An ending that makes a text none of the values that have come, if it has to be looked for; `known` is one, where
     /// there is. No item where there is none.
-    fn ending(&self, text: &[u8], inner: u32, rivals: &Rivals, known: Option<&[u8]>) -> Option<Option<Vec<u8>>> {
-        let rivals = match rivals {
-            Rivals::All => self.seen.len(),
-            Rivals::Some(rivals) => rivals.len(),
-        };
+    fn ending(&self, text: &dyn Fn() -> Vec<u8>, entry: &Entry, known: Option<&[u8]>) -> Option<Option<Vec<u8>>> {
+        let Entry { inner, names, rivals, may_be_any, .. } = entry;
         if self.pending {
             // Whatever the last item was, and whichever the others, one more is left.
-            return self.values.search(text, inner, |nested, search| {
+            let rivals = if *may_be_any { self.seen.len() } else { rivals.len() };
+            return self.values.search(&text(), *inner, |nested, search| {
                 search.ending(nested, rivals + 1)?;
                 Some(search.ending(nested, 0).map(|ending| ending.bytes.clone()))
             });
         }
-        if rivals == 0 {
+        if rivals.is_empty() && !may_be_any {
             return Some(None);
         }
         if let Some(known) = known {
             return Some(Some(known.to_vec()));
         }
-        self.unseen(text, inner, 0).map(Some)
+        if rivals.is_empty()
+            && let Some(shortest) = self.values.ending_without_repeats(*inner, names)
+        {
+            return Some(Some(shortest));
+        }
+        self.unseen(&text(), *inner, 0).map(Some)
     }
 
     /// The shortest ending of so many bytes or more that makes a text none of the values that have come.
@@ -212,10 +236,14 @@ impl Distinct {
         self.seen.binary_search_by(|seen| (**seen).cmp(value)).is_ok()
     }
 
+    /// The state of the value by itself.
+    fn inner(&self, state: u32) -> u32 {
+        self.states().states[state as usize].inner
+    }
+
     /// The bytes that may come next in any item; some of them may lead to nothing but what has come.
     pub(crate) fn first(&self, state: u32) -> [u64; 4] {
-        let inner = self.states().states[state as usize].inner;
-        self.values.nested.first(inner)
+        self.values.nested.first(self.inner(state))
     }
 
     /// Whether other items have come.
@@ -225,35 +253,72 @@ impl Distinct {
 
     /// Whether a text may become a value that has come.
     pub(crate) fn is_careful(&self, state: u32) -> bool {
-        self.pending
-            || match &self.states().states[state as usize].rivals {
-                Rivals::All => !self.seen.is_empty(),
-                Rivals::Some(rivals) => !rivals.is_empty(),
-            }
+        let Entry { rivals, may_be_any, .. } = &self.states().states[state as usize];
+        self.pending || *may_be_any || !rivals.is_empty()
+    }
+
+    /// What a text has come to, to try bytes after it.
+    pub(crate) fn probe(&self, state: u32) -> Probe<'_> {
+        let states = self.states();
+        let Entry { inner, names, rivals, .. } = states.states[state as usize].clone();
+        let text = states.text(state);
+        let rival = |&rival: &u32| {
+            let value = &self.seen_values[rival as usize];
+            (value, value.begun_scalar(&text))
+        };
+        Probe { distinct: self, inner, names, rivals: rivals.iter().map(rival).collect(), text }
     }
 
     pub(crate) fn accepts(&self, state: u32) -> bool {
-        let (inner, text) = {
-            let states = self.states();
-            (states.states[state as usize].inner, states.text(state))
-        };
         !self.pending
-            && self.values.nested.accepts(inner)
-            && (self.seen.is_empty() || !self.has_seen(&Value::of(&text).text()))
+            && self.values.nested.accepts(self.inner(state))
+            && (self.seen.is_empty() || !self.has_seen(&self.value(state)))
     }
 
     pub(crate) fn goes_on(&self, state: u32) -> bool {
-        let Entry { inner, ending, .. } = self.states().states[state as usize].clone();
+        let inner = self.inner(state);
+        let has_ending =
+            || self.states().states[state as usize].ending.as_ref().is_some_and(|ending| !ending.is_empty());
         self.values.nested.goes_on(inner)
-            && (!self.is_careful(state)
-                || ending.is_some_and(|ending| !ending.is_empty())
-                || self.unseen(&self.text(state), inner, 1).is_some())
+            && (!self.is_careful(state) || has_ending() || self.unseen(&self.text(state), inner, 1).is_some())
     }
 
     /// The fewest bytes to the end of the array.
     pub(crate) fn to_end(&self, state: u32) -> u64 {
-        let Entry { inner, ending, .. } = self.states().states[state as usize].clone();
-        ending.map_or_else(|| self.values.nested.to_end(inner), |ending| ending.len() as u64) + 1
+        let known = self.states().states[state as usize].ending.as_ref().map(|ending| ending.len() as u64);
+        known.unwrap_or_else(|| self.values.nested.to_end(self.inner(state))) + 1
+    }
+}
+
+/// A text in such an item, to try bytes after it without making states.
+pub(crate) struct Probe<'d> {
+    distinct: &'d Distinct,
+    inner: u32,
+    names: NamesSoFar,
+    /// The values that it may become, with the scalar in each that it has begun and where.
+    rivals: Vec<(&'d Value, Option<(&'d Value, usize)>)>,
+    text: Vec<u8>,
+}
+
+impl Probe<'_> {
+    /// Whether the text, with one more byte, may still become a value that has come, or is whole. If neither, it goes on
+    /// as in an item before which nothing has come.
+    pub(crate) fn is_decisive(&mut self, byte: u8) -> bool {
+        let Self { distinct, inner, names, rivals, text } = self;
+        let nested = &distinct.values.nested;
+        let mut names = names.clone();
+        names.read(byte);
+        text.push(byte);
+        let may_be = |(rival, scalar): &(&Value, Option<(&Value, usize)>)| {
+            let of_scalar = scalar.and_then(|(scalar, from)| scalar.may_be_begun(&text[from..]));
+            of_scalar.unwrap_or_else(|| rival.may_be(text))
+        };
+        let is_decisive = distinct.pending
+            || names.may_repeat()
+            || rivals.iter().any(may_be)
+            || nested.next(*inner, byte).is_some_and(|next| nested.accepts(next));
+        text.pop();
+        is_decisive
     }
 }
 

@@ -24,9 +24,9 @@ pub(super) enum Value {
 }
 
 /// What a text that has begun is beside a value.
-enum Compared<'t> {
-    /// It may become the same.
-    Open,
+enum Compared<'v, 't> {
+    /// It may become the same: of a scalar in it that has begun, which one that is, and its text so far.
+    Open(Option<(&'v Value, &'t [u8])>),
     /// It begins with the same, and this follows.
     Same(&'t [u8]),
     Different,
@@ -132,23 +132,40 @@ impl Value {
     /// Whether a text that has begun is the same, or may become so without a name that comes twice.
     pub(super) fn may_be(&self, text: &[u8]) -> bool {
         match self.compare(text) {
-            Compared::Open => true,
+            Compared::Open(_) => true,
             Compared::Same(rest) => past_space(rest).is_empty(),
             Compared::Different => false,
         }
     }
 
-    fn compare<'t>(&self, text: &'t [u8]) -> Compared<'t> {
+    /// The scalar in the value that a text has begun which may become the same, and where in the text it begins.
+    pub(super) fn begun_scalar(&self, text: &[u8]) -> Option<(&Self, usize)> {
+        match self.compare(text) {
+            Compared::Open(Some((scalar, begun))) => Some((scalar, text.len() - begun.len())),
+            _ => None,
+        }
+    }
+
+    /// Whether a scalar that has begun, with nothing after it, may become this one; `None` where it has ended.
+    pub(super) fn may_be_begun(&self, text: &[u8]) -> Option<bool> {
+        match self.compare(text) {
+            Compared::Open(_) => Some(true),
+            Compared::Different => Some(false),
+            Compared::Same(_) => None,
+        }
+    }
+
+    fn compare<'v, 't>(&'v self, text: &'t [u8]) -> Compared<'v, 't> {
         let text = past_space(text);
         if text.is_empty() {
-            return Compared::Open;
+            return Compared::Open(None);
         }
         match self {
-            Self::Deep => past_value(text).map_or(Compared::Open, Compared::Same),
+            Self::Deep => past_value(text).map_or(Compared::Open(None), Compared::Same),
             Self::Word(word) => {
                 let (bare, rest) = text.split_at(bare_length(text));
                 match rest.is_empty() {
-                    true if word.starts_with(bare) => Compared::Open,
+                    true if word.starts_with(bare) => Compared::Open(Some((self, text))),
                     false if word == bare => Compared::Same(rest),
                     _ => Compared::Different,
                 }
@@ -157,13 +174,13 @@ impl Value {
                 let (bare, rest) = text.split_at(bare_length(text));
                 let is_number = matches!(text[0], b'-' | b'0'..=b'9');
                 match rest.is_empty() {
-                    true if is_number && number.may_begin(bare) => Compared::Open,
+                    true if is_number && number.may_begin(bare) => Compared::Open(Some((self, text))),
                     false if is_number && *number == Decimal::of(bare) => Compared::Same(rest),
                     _ => Compared::Different,
                 }
             }
             Self::Text(content) => match (text[0], string_length(text)) {
-                (b'"', None) if content.starts_with(&decoded(&text[1..])) => Compared::Open,
+                (b'"', None) if content.starts_with(&decoded(&text[1..])) => Compared::Open(Some((self, text))),
                 (b'"', Some(length)) if *content == decoded(&text[1..length]) => Compared::Same(&text[length..]),
                 _ => Compared::Different,
             },
@@ -175,7 +192,7 @@ impl Value {
                         match rest.split_first() {
                             Some((b',', after)) => rest = after,
                             Some(_) => return Compared::Different,
-                            None => return Compared::Open,
+                            None => return Compared::Open(None),
                         }
                     }
                     match item.compare(rest) {
@@ -186,7 +203,7 @@ impl Value {
                 match past_space(rest).split_first() {
                     Some((b']', after)) => Compared::Same(after),
                     Some(_) => Compared::Different,
-                    None => Compared::Open,
+                    None => Compared::Open(None),
                 }
             }
             Self::Object(properties) => compare_object(properties, text),
@@ -194,25 +211,25 @@ impl Value {
     }
 }
 
-fn compare_object<'t>(properties: &[(Vec<u8>, Value)], text: &'t [u8]) -> Compared<'t> {
+fn compare_object<'v, 't>(properties: &'v [(Vec<u8>, Value)], text: &'t [u8]) -> Compared<'v, 't> {
     let Some(mut rest) = text.strip_prefix(b"{") else { return Compared::Different };
     let mut left = vec![true; properties.len()];
     loop {
         rest = past_space(rest);
         match rest.first() {
-            None => return Compared::Open,
+            None => return Compared::Open(None),
             Some(b'}') if !left.contains(&true) => return Compared::Same(&rest[1..]),
             Some(b'}') => return Compared::Different,
             Some(b',') => rest = past_space(&rest[1..]),
             _ => {}
         }
         if rest.is_empty() {
-            return if left.contains(&true) { Compared::Open } else { Compared::Different };
+            return if left.contains(&true) { Compared::Open(None) } else { Compared::Different };
         }
         let Some(length) = string_length(rest) else {
             let begun = decoded(&rest[1..]);
             let mut names = properties.iter().zip(&left).filter(|(_, left)| **left).map(|((name, _), _)| name);
-            return if names.any(|name| name.starts_with(&begun)) { Compared::Open } else { Compared::Different };
+            return if names.any(|name| name.starts_with(&begun)) { Compared::Open(None) } else { Compared::Different };
         };
         let (name, after) = rest.split_at(length);
         let name = decoded(&name[1..]);
@@ -220,7 +237,7 @@ fn compare_object<'t>(properties: &[(Vec<u8>, Value)], text: &'t [u8]) -> Compar
             return Compared::Different;
         };
         left[at] = false;
-        let Some(after) = past_colon(after) else { return Compared::Open };
+        let Some(after) = past_colon(after) else { return Compared::Open(None) };
         match properties[at].1.compare(after) {
             Compared::Same(after) => rest = after,
             other => return other,

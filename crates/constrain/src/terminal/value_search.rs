@@ -130,7 +130,7 @@ impl ValueSearch {
     /// Whether the last name comes after the one before it, if both are new.
     fn names_rise(&self, number: u32) -> bool {
         let text = [&self.begun[..], &self.written(number)].concat();
-        match &NamesSoFar::of(&text).innermost[..] {
+        match NamesSoFar::of(&text).innermost() {
             [.., (from, before), (_, last)] if *from >= self.begun.len() => before < last,
             _ => true,
         }
