@@ -381,7 +381,8 @@ fn a_second_text_reads_what_is_new_in_it() {
 #[test]
 fn a_page_that_is_taken_in_part_is_kept_longer() {
     let mut world = World::new(Bounds { kept: 3, ..ROOMY });
-    for prompt in [count(0, 5), count(50, 5), [count(0, 2), count(90, 3)].concat(), count(70, 5)] {
+    // Pages beyond those that may be kept are forgotten when the next text has begun: the last one is that next.
+    for prompt in [count(0, 5), count(50, 5), [count(0, 2), count(90, 3)].concat(), count(70, 5), count(110, 5)] {
         world.arrives(prompt, 1, 0, Some(0)).unwrap();
         world.finish();
     }
