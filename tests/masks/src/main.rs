@@ -198,7 +198,7 @@ fn ours(
         Ok(grammar) => grammar,
         Err(fault) => {
             tally.refused += 1;
-            shown(|| format!("refused: {}: {fault}", case.id));
+            shown(|| format!("refused: {} in {:.0} us: {fault}", case.id, micros(start)));
             return;
         }
     };
@@ -245,7 +245,11 @@ fn ours(
     tally.large.extend(kilobytes());
     let new = &tally.masks[masks_before..];
     let (mean, max) = (new.iter().sum::<f64>() / new.len() as f64, new.iter().copied().fold(0.0, f64::max));
-    shown(|| format!("{}: first {first:.0} us, {} masks, mean {mean:.1}, max {max:.0} us", case.id, new.len()));
+    let states = machine.states_memory() / 1000;
+    shown(|| {
+        let masks = format!("{} masks, mean {mean:.1}, max {max:.0} us", new.len());
+        format!("{}: first {first:.0} us, {masks}, states {states} kB", case.id)
+    });
 }
 
 fn theirs(

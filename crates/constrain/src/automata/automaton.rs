@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::hash::Hash;
 
 use foldhash::{HashMap, HashMapExt};
+use smallvec::SmallVec;
 
 use crate::automata::budget::Budget;
 
@@ -17,6 +18,9 @@ const MAX_BYTES: usize = 128 << 20;
 const SMALL: usize = 1 << 16;
 
 const NONE: u32 = u32::MAX;
+
+/// A state of each of several automata that read the same text.
+type Product = SmallVec<[u32; 8]>;
 
 /// A deterministic automaton over bytes. States are numbers, and the first is the start.
 ///
@@ -122,24 +126,28 @@ impl Automaton {
     pub(crate) fn all_of(budget: &Budget, parts: &[(&Self, bool)]) -> Result<Self, NoAutomaton> {
         let utf8 = Self::utf8();
         let cell = 1 + parts.len() as u64 / 4;
+        // The last is that of UTF-8, and may not be dead either.
+        let parts: Vec<(&Self, bool)> = parts.iter().copied().chain([(&utf8, true)]).collect();
         let automaton = Self::explore_kinds(
             (budget, cell),
-            (vec![Some(Self::START); parts.len()], Self::START),
-            |byte| (parts.iter().map(|(part, _)| part.class(byte)).collect::<Vec<u8>>(), utf8.class(byte)),
-            |(states, valid), byte| {
-                let valid = utf8.next(*valid, byte)?;
-                let step = |((part, wanted), state): (&(&Self, bool), &Option<u32>)| {
-                    let next = state.and_then(|state| part.next(state, byte));
-                    if *wanted && next.is_none() { Err(()) } else { Ok(next) }
-                };
-                let states = parts.iter().zip(states).map(step).collect::<Result<Vec<_>, ()>>();
-                Some((states.ok()?, valid))
+            Product::from_elem(Self::START, parts.len()),
+            |byte| parts.iter().map(|(part, _)| part.class(byte)).collect::<Vec<u8>>(),
+            |states, byte| {
+                let mut after = Product::with_capacity(parts.len());
+                for (&(part, wanted), &state) in parts.iter().zip(states) {
+                    let next = part.step(state, byte);
+                    if wanted && next == NONE {
+                        return None;
+                    }
+                    after.push(next);
+                }
+                Some(after)
             },
-            |(states, valid)| {
-                let fits = |((part, wanted), state): (&(&Self, bool), &Option<u32>)| {
-                    state.is_some_and(|state| part.accepts(state)) == *wanted
+            |states| {
+                let fits = |(&(part, wanted), &state): (&(&Self, bool), &u32)| {
+                    (state != NONE && part.accepts(state)) == wanted
                 };
-                (utf8.accepts(*valid) && parts.iter().zip(states).all(fits)).then_some(0)
+                parts.iter().zip(states).all(fits).then_some(0)
             },
         )?;
         Ok(Self { labels: Vec::new(), ..automaton })
@@ -149,15 +157,14 @@ impl Automaton {
     pub(crate) fn any_of(budget: &Budget, parts: &[&Self]) -> Result<Self, NoAutomaton> {
         let automaton = Self::explore_kinds(
             (budget, 1 + parts.len() as u64 / 4),
-            vec![Some(Self::START); parts.len()],
+            Product::from_elem(Self::START, parts.len()),
             |byte| parts.iter().map(|part| part.class(byte)).collect::<Vec<u8>>(),
             |states, byte| {
-                let step = |(part, state): (&&Self, &Option<u32>)| state.and_then(|state| part.next(state, byte));
-                let states: Vec<Option<u32>> = parts.iter().zip(states).map(step).collect();
-                states.iter().any(Option::is_some).then_some(states)
+                let after: Product = parts.iter().zip(states).map(|(part, &state)| part.step(state, byte)).collect();
+                after.iter().any(|&state| state != NONE).then_some(after)
             },
             |states| {
-                let accepts = |(part, state): (&&Self, &Option<u32>)| state.is_some_and(|state| part.accepts(state));
+                let accepts = |(part, &state): (&&Self, &u32)| state != NONE && part.accepts(state);
                 parts.iter().zip(states).any(accepts).then_some(0)
             },
         )?;
@@ -291,6 +298,11 @@ impl Automaton {
                 classes[from..to].binary_search(&class).ok().map(|at| next[from + at])
             }
         }
+    }
+
+    /// As [`Automaton::next`], where no state is one too, and the only one after itself.
+    fn step(&self, state: u32, byte: u8) -> u32 {
+        if state == NONE { NONE } else { self.next(state, byte).unwrap_or(NONE) }
     }
 
     /// Whether the text so far is accepted as a whole.

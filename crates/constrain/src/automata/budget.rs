@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-/// What there is for one schema: one or two seconds' worth.
-const WORK: u64 = 12_000_000;
+/// What there is for one schema: half a second to one.
+const WORK: u64 = 8_000_000;
 
 /// Work that is left. A unit is some fifty nanoseconds.
 #[derive(Debug)]

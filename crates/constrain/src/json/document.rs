@@ -3,10 +3,10 @@
 //! A schema with an identifier is a resource, and what is in it is referred to by way of it (JSON Schema 2020-12, core,
 //! 8.2 and 9.2). References are resolved against the resource in which they stand (RFC 3986, 5).
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use fluent_uri::{Uri, UriRef};
+use foldhash::HashMap;
 use serde_json::{Map, Value};
 
 use crate::automata::budget::Budget;

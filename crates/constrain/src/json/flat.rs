@@ -3,9 +3,10 @@
 //! A schema is a union of such demands ([`crate::json::expand`]), and demands can be joined: the value obeys both.
 
 use std::cell::OnceCell;
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::rc::Rc;
+
+use foldhash::{HashMap, HashSet};
 
 use crate::json::number::{Bound, Decimal};
 

@@ -5,8 +5,10 @@
 //! its state, so an item can be looked up when it is whole.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 use crate::terminal::Terminal;
 use crate::terminal::made::Made;

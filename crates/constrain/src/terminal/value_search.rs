@@ -6,7 +6,9 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::BinaryHeap;
+
+use foldhash::{HashSet, HashSetExt};
 
 use super::json_text::{Quotes, is_space};
 use super::names_so_far::NamesSoFar;

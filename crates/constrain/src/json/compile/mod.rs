@@ -10,9 +10,10 @@ mod other_names;
 mod punctuation;
 mod strings;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt};
 use serde_json::Value;
 
 use crate::grammar::Grammar;

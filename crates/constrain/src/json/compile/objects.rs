@@ -1,8 +1,9 @@
 //! The shapes of objects.
 
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 use super::{Compiler, MAX_COUNTS};
 use crate::automata::automaton::{Automaton, NoAutomaton};

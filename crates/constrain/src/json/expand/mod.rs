@@ -10,9 +10,9 @@ mod presence;
 mod values;
 mod ways;
 
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use serde_json::{Map, Value};
 
 use self::assertion::{Asked, Assertion};
