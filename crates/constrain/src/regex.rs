@@ -1,7 +1,6 @@
 //! Regular expressions as automata: all their states at once where they are few, else as texts come to them.
 
-use regex_syntax::hir::Hir;
-use regex_syntax::hir::literal::{Extractor, Literal};
+use regex_syntax::hir::{Class, ClassBytesRange, ClassUnicodeRange, Hir, HirKind, Repetition};
 
 pub use crate::automata::syntax::BadRegex;
 
@@ -14,7 +13,9 @@ use crate::automata::syntax::parse;
 use crate::grammar::Grammar;
 use crate::terminal::Terminal;
 
-/// Expressions are taken for lists of up to so many texts, of up to so many bytes, and up to so many bytes together.
+/// Expressions are taken for lists of up to so many texts, of up to so many bytes, and up to so many bytes together,
+/// where nothing is repeated more often.
+const MAX_REPEATS: u32 = 4;
 const MAX_LITERALS: usize = 1 << 17;
 const MAX_LITERAL: usize = 1 << 12;
 const MAX_LIST: usize = 16 << 20;
@@ -54,12 +55,57 @@ fn texts(hir: &Hir) -> Option<Vec<String>> {
         return None;
     }
     let longest = properties.maximum_len().filter(|&bytes| bytes <= MAX_LITERAL)?;
-    let mut extractor = Extractor::new();
     let most = MAX_LITERALS.min(MAX_LIST / longest.max(1));
-    extractor.limit_literal_len(longest).limit_total(most).limit_repeat(4);
-    let texts = extractor.extract(hir);
-    let texts = texts.literals().filter(|texts| texts.iter().all(Literal::is_exact) && !texts.is_empty())?;
-    texts.iter().map(|text| String::from_utf8(text.as_bytes().to_vec()).ok()).collect()
+    if how_many(hir) > most {
+        return None;
+    }
+    written(hir).into_iter().map(|text| String::from_utf8(text).ok()).collect()
+}
+
+/// How many texts [`written`] would give, some of them more than once.
+fn how_many(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Literal(_) => 1,
+        HirKind::Look(_) => usize::MAX,
+        HirKind::Class(Class::Unicode(class)) => class.iter().map(ClassUnicodeRange::len).sum(),
+        HirKind::Class(Class::Bytes(class)) => class.iter().map(ClassBytesRange::len).sum(),
+        HirKind::Capture(capture) => how_many(&capture.sub),
+        HirKind::Concat(parts) => parts.iter().map(how_many).fold(1, usize::saturating_mul),
+        HirKind::Alternation(ways) => ways.iter().map(how_many).fold(0, usize::saturating_add),
+        HirKind::Repetition(Repetition { min, max, sub, .. }) => match *max {
+            Some(max) if max <= MAX_REPEATS => {
+                let one = how_many(sub);
+                (*min..=max).map(|times| one.saturating_pow(times)).fold(0, usize::saturating_add)
+            }
+            _ => usize::MAX,
+        },
+    }
+}
+
+/// All texts of an expression of which [`how_many`] says that they are few.
+fn written(hir: &Hir) -> Vec<Vec<u8>> {
+    let product = |texts: Vec<Vec<u8>>, ends: &[Vec<u8>]| -> Vec<Vec<u8>> {
+        texts.iter().flat_map(|text| ends.iter().map(move |end| [&text[..], end].concat())).collect()
+    };
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => vec![Vec::new()],
+        HirKind::Literal(literal) => vec![literal.0.to_vec()],
+        HirKind::Class(Class::Unicode(class)) => {
+            let characters = class.iter().flat_map(|range| range.start()..=range.end());
+            characters.map(|character| character.to_string().into_bytes()).collect()
+        }
+        HirKind::Class(Class::Bytes(class)) => {
+            class.iter().flat_map(|range| range.start()..=range.end()).map(|byte| vec![byte]).collect()
+        }
+        HirKind::Capture(capture) => written(&capture.sub),
+        HirKind::Concat(parts) => parts.iter().fold(vec![Vec::new()], |texts, part| product(texts, &written(part))),
+        HirKind::Alternation(ways) => ways.iter().flat_map(written).collect(),
+        HirKind::Repetition(Repetition { min, max, sub, .. }) => {
+            let one = written(sub);
+            let times = |times: u32| (0..times).fold(vec![Vec::new()], |texts, _| product(texts, &one));
+            (*min..=max.unwrap_or(*min)).flat_map(times).collect()
+        }
+    }
 }
 
 enum Either {
@@ -132,6 +178,22 @@ mod tests {
         let at = |text: &str| regex.next(regex.start(), text.as_bytes());
         assert!(!regex.accepts(at("a")) && regex.accepts(at("ab")) && regex.accepts(at("abc")));
         assert!(!regex.accepts(at("abcd")) && regex.mask(at("abc")).tokens.is_empty());
+    }
+
+    /// Lists of words in any case have too many texts to be written out, and are known by their number.
+    #[test]
+    fn lists_are_written_out_where_they_are_short() {
+        let list = |pattern: &str| texts(&parse(pattern).unwrap());
+        assert_eq!(list("(?i)ab|c{0,2}").unwrap(), ["AB", "Ab", "aB", "ab", "", "C", "c", "CC", "Cc", "cC", "cc"]);
+        assert_eq!(list("(é|[0-2]x){1,2}").unwrap().len(), 4 + 16);
+        assert_eq!(list("a{5}"), None);
+        let words: Vec<String> = (0..5_000u32).map(|i| format!("word{:x}", i.wrapping_mul(2_654_435_761))).collect();
+        assert_eq!(list(&words.join("|")).unwrap(), words);
+        assert_eq!(list(&format!("(?i){}", words.join("|"))), None);
+        let index = Arc::new(TokenIndex::new(tokenizer().vocabulary()));
+        let any_case = Machine::new(Grammar::regex(&format!("(?i){}", words.join("|"))).unwrap(), index);
+        let accepts = |text: &str| any_case.accepts(any_case.next(any_case.start(), text.as_bytes()));
+        assert!(accepts(&words[9].to_uppercase()) && accepts(&words[4_999]) && !accepts("word"));
     }
 
     /// A list of literals does not say what may stand beside them.
