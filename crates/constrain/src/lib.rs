@@ -17,9 +17,11 @@
 //! | `terminal` | what a step of a grammar reads: strings, names, items that are all different |
 //! | `automata` | automata over bytes and over classes of characters, all at once or as texts come to their states |
 //! | `vocabulary` | a vocabulary as a tree of bytes, and what its tokens are made of |
+//! | [`cancellation`] | ending work that nobody waits for |
 #![forbid(unsafe_code)]
 
 mod automata;
+pub mod cancellation;
 pub mod constraint;
 pub mod grammar;
 pub mod json;
@@ -28,6 +30,7 @@ pub mod regex;
 mod terminal;
 mod vocabulary;
 
+pub use cancellation::Cancellation;
 pub use constraint::choices::{Departure, MANY};
 pub use constraint::cursor::Cursor;
 pub use constraint::explain::{Expected, Explanation};

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot::{self, Sender};
+use verdigris::constrain::Cancellation;
 
 /// So many places. Where all are taken, tenants wait in a ring, each with a queue of its own; and a tenant takes the
 /// last place only if it has none, so that one with long work leaves one to the others.
@@ -21,6 +22,27 @@ struct State {
 pub(crate) struct Turn {
     of: Turns,
     tenant: Arc<str>,
+}
+
+impl Turn {
+    /// Does some work on a thread of its own, and gives the place back when it ends. Where nobody waits for it any more
+    /// it is cancelled. `None` where it panics.
+    pub(crate) async fn spend<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        /// Cancels the work where it is dropped with what waits.
+        struct Wanted(Cancellation);
+        impl Drop for Wanted {
+            fn drop(&mut self) {
+                self.0.cancel();
+            }
+        }
+        let cancellation = Cancellation::default();
+        let _wanted = Wanted(cancellation.clone());
+        let done = tokio::task::spawn_blocking(move || {
+            let _turn = self;
+            cancellation.scope(work)
+        });
+        done.await.ok()
+    }
 }
 
 impl Turns {
@@ -104,6 +126,32 @@ mod tests {
             Poll::Ready(value) => Some(value),
             Poll::Pending => None,
         }
+    }
+
+    /// A schema is given up where the client has left, and the place is free for the next.
+    #[tokio::test]
+    async fn work_of_those_that_leave_is_cancelled() {
+        let (turns, acme) = (Turns::new(2), "acme".into());
+        let turn = turns.take(&acme).await;
+        let (begun, has_begun) = oneshot::channel();
+        let (ended, has_ended) = oneshot::channel();
+        let work = turn.spend(move || {
+            begun.send(()).unwrap();
+            let cancellation = Cancellation::current().unwrap();
+            while !cancellation.is_cancelled() {
+                std::thread::yield_now();
+            }
+            let refused = verdigris::Grammar::json_schema(&true.into(), verdigris::Style::default());
+            ended.send(refused.unwrap_err().to_string()).unwrap();
+        });
+        let leaving = async { has_begun.await.unwrap() };
+        tokio::select! {
+            _ = work => panic!("it ends only when nobody waits for it"),
+            () = leaving => {}
+        }
+        assert!(has_ended.await.unwrap().contains("cancelled"));
+        let whole = turns.take(&acme).await.spend(|| Cancellation::current().unwrap().is_cancelled()).await;
+        assert_eq!(whole, Some(false));
     }
 
     #[test]

@@ -115,18 +115,14 @@ impl Writer {
     }
 
     /// Does what works out a form for a tenant, when one of the few threads for that is free and it is the tenant's
-    /// turn. Its place is taken until the work ends, also where the client has left.
+    /// turn. Where the client leaves, the work is cancelled; its place is taken until it ends.
     pub(crate) async fn planned<T: Send + 'static>(
         &self,
         tenant: &Arc<str>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let turn = self.planners.take(tenant).await;
-        let done = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            work()
-        });
-        done.await.map_err(|_| Refusal::new(500, "internal_error", "the form could not be worked out"))
+        let done = self.planners.take(tenant).await.spend(work).await;
+        done.ok_or_else(|| Refusal::new(500, "internal_error", "the form could not be worked out"))
     }
 
     /// Has all texts written that a tenant asks for: those of the first prompt, then those of the next. So many of them
@@ -231,11 +227,11 @@ impl Beginning {
             let some = number..texts.min(number + 1 + more);
             number = some.end;
             // Where it panics, the reader sees an end without a piece.
-            let begun = tokio::task::spawn_blocking(move || {
-                let _turn = turn;
-                this.some(some).then_some(this)
-            });
-            beginning = begun.await.ok().flatten();
+            let begun = turn.spend(move || this.some(some).then_some(this));
+            beginning = tokio::select! {
+                () = pieces.closed() => return,
+                begun = begun => begun.flatten(),
+            };
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use crate::cancellation::Cancellation;
+
 /// What there is for one schema: half a second to one.
 const WORK: u64 = 8_000_000;
 
@@ -9,25 +11,31 @@ const WORK: u64 = 8_000_000;
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: Cell<u64>,
+    cancellation: Option<Cancellation>,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { left: Cell::new(WORK) }
+        Self { left: Cell::new(WORK), cancellation: Cancellation::current() }
     }
 }
 
 impl Budget {
     /// For what is small in any case.
     pub(crate) fn without_end() -> Self {
-        Self { left: Cell::new(u64::MAX) }
+        Self { left: Cell::new(u64::MAX), cancellation: None }
     }
 
-    /// Takes some units; false where so many are not left.
+    /// Takes some units; false where so many are not left, or nobody waits for the work.
     pub(crate) fn take(&self, units: u64) -> bool {
-        let left = self.left.get().checked_sub(units);
+        let left = self.left.get().checked_sub(units).filter(|_| !self.is_cancelled());
         self.left.set(left.unwrap_or(0));
         left.is_some()
+    }
+
+    /// Whether nobody waits for the work any more.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancellation.as_ref().is_some_and(Cancellation::is_cancelled)
     }
 
     /// Whether nothing is left.

@@ -27,9 +27,13 @@ pub(crate) fn bad<T>(path: &str, fault: impl Into<String>) -> Result<T> {
 /// The most bytes of a path that are told.
 const MAX_PATH: usize = 1000;
 
-/// Fails where a budget is spent.
+/// Fails where a budget is spent, or nobody waits for the work.
 pub(crate) fn check(budget: &Budget, path: &str) -> Result<()> {
-    if budget.is_spent() { bad(path, TOO_MUCH) } else { Ok(()) }
+    match (budget.is_cancelled(), budget.is_spent()) {
+        (true, _) => bad(path, "it was cancelled: nobody waits for it"),
+        (false, true) => bad(path, TOO_MUCH),
+        (false, false) => Ok(()),
+    }
 }
 
 /// What is said where a budget is spent.
