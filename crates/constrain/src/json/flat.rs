@@ -173,6 +173,11 @@ impl Properties {
         index.get(name).map(|&at| &self.named[at].1)
     }
 
+    /// Whether it speaks of those alone that it names.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.patterns.is_empty() && self.others.is_empty() && !self.evaluates_others
+    }
+
     /// Whether there is no property but those that it names.
     pub(crate) fn is_closed(&self) -> bool {
         self.patterns.is_empty() && self.others == [(0, false)]
@@ -450,7 +455,7 @@ impl Arrays {
 
 impl SomeProperty {
     /// Whether it is the same demand.
-    fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is(&self, other: &Self) -> bool {
         let same_names = match (&self.names, &other.names) {
             (SomeNames::Other(a), SomeNames::Other(b)) => Rc::ptr_eq(a, b),
             (SomeNames::Pattern(a), SomeNames::Pattern(b)) => a == b,

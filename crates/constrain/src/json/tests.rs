@@ -465,6 +465,30 @@ fn alternatives_share_what_is_inside_of_values() {
     }
 }
 
+/// At most one of each group: said with branches, kept as conditions.
+#[test]
+fn alternatives_of_presence_become_conditions() {
+    let groups = [&["a", "b", "c"][..], &["d", "e", "f"], &["g", "h"]];
+    let at_most_one = groups.map(|names| {
+        let each: Vec<Value> = names.iter().map(|name| json!({"required": [name]})).collect();
+        let none = json!({"not": {"anyOf": each}});
+        json!({"oneOf": each.iter().cloned().chain([none]).collect::<Vec<_>>()})
+    });
+    let schema = json!({"type": "object", "properties": {"v": {"type": "integer"}}, "allOf": at_most_one});
+    let machine = with(&schema, Style { order: Order::Any, ..Style::default() });
+    let places = machine.reading(machine.next(machine.start(), b"{\"v\":1,")).len();
+    assert_eq!(places, 2, "one list of names for all of them, and white space before it");
+    let names = groups.concat();
+    for set in 0u32..1 << names.len() {
+        let there: Vec<&str> = (0..names.len()).filter(|at| set >> at & 1 == 1).map(|at| names[at]).collect();
+        let fits = groups.iter().all(|group| group.iter().filter(|name| there.contains(name)).count() <= 1);
+        for order in [there.clone(), there.iter().rev().copied().collect()] {
+            let text = order.iter().map(|name| format!("\"{name}\":0")).collect::<Vec<_>>().join(",");
+            assert_eq!(accepts(&machine, &format!("{{{text}}}")), fits, "{text}");
+        }
+    }
+}
+
 #[test]
 fn branches_are_exact() {
     check(json!({"not": {"type": ["string", "null"]}}), &["1", "[]", "{}", "true"], &["\"a\"", "null"]);

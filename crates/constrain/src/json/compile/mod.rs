@@ -111,6 +111,7 @@ impl<'a> Compiler<'a> {
             self.grammar.set_path(&path);
             let mut ways = Vec::new();
             let flats = self.schemas.ways(&key)?;
+            let flats = self.schemas.united(&flats);
             for flat in self.schemas.by_presence(&flats, &path)?.iter() {
                 match flat.objects.some[..] {
                     [] => self.flat(flat, &path, &mut ways)?,

@@ -7,6 +7,7 @@ mod apart;
 mod assertion;
 mod keywords;
 mod presence;
+mod united;
 mod values;
 mod ways;
 
