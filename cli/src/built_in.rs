@@ -28,6 +28,14 @@ pub(crate) fn storyteller() -> ModelFolder {
     storyteller
 }
 
+/// What to say of a name that no model has: those that are built in, and the one that was probably meant.
+pub(crate) fn names(given: &Path) -> String {
+    let names = MODELS.map(|(name, _)| name);
+    let is_near = |name: &&&str| given.to_str().is_some_and(|given| crate::usage::is_near(given, name));
+    let meant = names.iter().find(is_near).map_or(String::new(), |name| format!("; did you mean {name}?"));
+    format!("built in are {}{meant}", names.join(", "))
+}
+
 /// The model of this name, unless there is a file or a folder of the same name.
 pub(crate) fn named(source: &Path) -> Option<ModelFolder> {
     let (_, folder) = MODELS.into_iter().find(|(name, _)| Path::new(name) == source)?;

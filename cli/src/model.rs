@@ -9,7 +9,7 @@ use verdigris::models::Fetched;
 use verdigris::models::{DraftHead, ModelError};
 use verdigris::{Device, Engine, ModelFolder, Reader, Request, device};
 
-use crate::built_in::{named, storyteller};
+use crate::built_in::{self, named, storyteller};
 use crate::error::Failure;
 use crate::ranks::RankOptions;
 use crate::steering::SteerOptions;
@@ -105,7 +105,7 @@ impl ModelOption {
     pub(crate) fn reader(&self) -> Result<Reader, Failure> {
         let find = |source: &Path| match named(source) {
             Some(folder) => Ok(folder),
-            None => fetching(|each| ModelFolder::find_tokenizer(source, each)),
+            None => found(source, |source, each| ModelFolder::find_tokenizer(source, each)),
         };
         let folder = self.model.as_deref().map_or_else(|| Ok(storyteller()), find)?;
         Ok(Reader::new(folder.tokenizer()?))
@@ -116,7 +116,7 @@ impl ModelOption {
 pub(crate) fn find(source: &Path) -> Result<ModelFolder, Failure> {
     match named(source) {
         Some(folder) => Ok(folder),
-        None => fetching(|each| ModelFolder::find(source, each)),
+        None => found(source, |source, each| ModelFolder::find(source, each)),
     }
 }
 
@@ -137,6 +137,19 @@ fn fetching(
         bar.finish_and_clear();
     }
     Ok(found?)
+}
+
+/// Looks for a model at a path or on the hub. A single name that is no path is none on the hub either: then those that
+/// are built in are named.
+fn found(
+    source: &Path,
+    find: impl FnOnce(&Path, &mut dyn FnMut(Fetched<'_>)) -> Result<ModelFolder, ModelError>,
+) -> Result<ModelFolder, Failure> {
+    if source.components().count() == 1 && !source.exists() {
+        let error = ModelError::NotAModel { path: source.into(), fault: "there is nothing at that path".into() };
+        return Err(Failure::Usage(format!("{error}; {}", built_in::names(source))));
+    }
+    fetching(|each| find(source, each))
 }
 
 /// Loads a model.

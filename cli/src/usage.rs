@@ -60,8 +60,13 @@ fn meant(error: &clap::Error) -> Option<String> {
     ];
     pairs.into_iter().find_map(|(given, suggested)| {
         let (given, suggested) = (text(given)?, text(suggested)?);
-        (strsim::osa_distance(&given, &suggested) <= NEAR).then_some(suggested)
+        is_near(&given, &suggested).then_some(suggested)
     })
+}
+
+/// Whether one name was probably meant by the other.
+pub(crate) fn is_near(given: &str, name: &str) -> bool {
+    strsim::osa_distance(given, name) <= NEAR
 }
 
 /// The command that some arguments name, and its name in full.

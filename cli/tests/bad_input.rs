@@ -138,9 +138,18 @@ fn fields_of_texts_that_have_none() {
 fn a_folder_that_is_no_model() {
     let folder = Folder::new();
     fs::create_dir(folder.path("empty")).unwrap();
-    folder.run(&["generate", "--model", "empty"]).fails("empty is not a model folder: it has no config.json");
-    folder.run(&["generate", "--model", "none"]).fails("none is not a model folder: there is nothing at that path");
+    folder.run(&["generate", "--model", "empty"]).fails("empty is not a model: it has no config.json");
+    folder.run(&["generate", "--model", "none"]).fails("none is not a model: there is nothing at that path");
     folder.run(&["key", "new", "a.key", "--model", "empty"]).fails("it has no tokenizer.json");
+    let run = folder.run(&["generate", "--model", "tales"]);
+    run.fails("built in are tale, tale-small, tale-expert; did you mean tale?");
+    let run = folder.run(&["key", "new", "a.key", "--model", "llama3"]);
+    run.fails("a GGUF file, or one on the Hugging Face hub (owner/name); built in are tale");
+    fs::write(folder.path("empty/b.gguf"), "").unwrap();
+    fs::write(folder.path("empty/a.gguf"), "").unwrap();
+    let run = folder.run(&["generate", "--model", "empty"]);
+    run.fails("it has no config.json, but a GGUF file: give empty");
+    assert!(run.err.contains("a.gguf"), "{run:?}");
     assert!(!folder.path("a.key").exists());
 }
 
@@ -238,7 +247,7 @@ fn numbers_out_of_range() {
         (&["key", "new", "a.key", "--dialect", "kgw-simple-1", "--gamma", "2"], "gamma is 2, but must be"),
         (&["generate", "--temperature=-1"], "temperature is -1, but must be above 0"),
         (&["generate", "--top-p", "1.5"], "top-p is 1.5, but must be above 0 and at most 1"),
-        (&["generate", "--top-k", "0"], "top-k is 0, but must be at least 1"),
+        (&["generate", "--top-k", "-2"], "it must be a whole number, 0 or more, or -1"),
         (&["generate", "--regex", "(a"], "the regular expression is wrong at character 1: unclosed group"),
         (&["generate", "--min-p", "2"], "min-p is 2, but must be"),
         (&["generate", "--typical-p", "0"], "typical-p is 0, but must be above 0 and at most 1"),
@@ -285,10 +294,10 @@ fn experts_that_do_not_fit() {
     fs::write(&path, json.replace(a, "\"@\":").replace(b, a).replace("\"@\":", b)).unwrap();
     let steer = |rest: &[&str]| folder.run(&[&["generate", "--model", TALE_SMALL], rest].concat());
     let run = steer(&["--expert", "none", "--anti", TALE_SMALL]);
-    run.fails("none is not a model folder");
+    run.fails("none is not a model");
     steer(&["--expert", "other", "--anti", TALE_SMALL]).fails("in the one and");
     steer(&["--draft", "other"]).fails("the models do not fit together: token");
-    steer(&["--draft", "none"]).fails("none is not a model folder");
+    steer(&["--draft", "none"]).fails("none is not a model");
     steer(&["--expert", TALE_SMALL, "--expert", TALE_SMALL, "--anti", TALE_SMALL]).fails("each expert needs its own");
     let twice = ["--expert", TALE_SMALL, "--anti", TALE_SMALL, "--alpha", "1", "--alpha", "2"];
     steer(&twice).fails("2 times --alpha for 1 experts");

@@ -81,7 +81,7 @@ fn an_interrupted_batch_goes_on() {
     assert_eq!(folder.run(&[&BATCH[..], &options].concat()).status, 0);
     assert_eq!(answers(&folder), resumed);
     // Nothing is given up for a run that cannot begin.
-    folder.run(&["batch", "in.jsonl", "out.jsonl", "--model", "none", "--force"]).fails("none is not a model folder");
+    folder.run(&["batch", "in.jsonl", "out.jsonl", "--model", "none", "--force"]).fails("none is not a model");
     assert_eq!(answers(&folder), resumed);
     assert_eq!(folder.run(&[&BATCH[..], &options, &["--force"]].concat()).status, 0);
     assert_eq!(answers(&folder), resumed);
@@ -169,10 +169,10 @@ fn a_batch_that_does_not_begin_leaves_nothing() {
     let folder = Folder::new();
     ask(&folder, 2);
     let begin = || folder.run(&["batch", "in.jsonl", "out.jsonl", "--model", "none"]);
-    begin().fails("none is not a model folder");
+    begin().fails("none is not a model");
     assert!(!folder.path("out.jsonl").exists());
     folder.write("out.jsonl", "");
-    begin().fails("none is not a model folder");
+    begin().fails("none is not a model");
     assert!(folder.path("out.jsonl").exists());
     let unguided = ["--class-model", TALE_SMALL];
     fs::remove_file(folder.path("out.jsonl")).unwrap();

@@ -139,7 +139,7 @@ fn a_head_of_another_model_is_refused() {
     for head in [FEATURE, MEDUSA] {
         folder.run(&["generate", "x", "--model", "tale-small", "--draft", head]).fails("it was trained for tale");
     }
-    folder.run(&["generate", "x", "--model", FEATURE]).fails("is not a model folder");
+    folder.run(&["generate", "x", "--model", FEATURE]).fails("is not a model");
 }
 
 /// Marks, a schema and drafts at once, as the bench measures them. How far automatic drafts reach depends on time, so the

@@ -78,7 +78,7 @@ fn what_cannot_guide_is_told() {
     of(&["--guide-top-k", "2"]).fails("--guide-top-k needs a judge");
     of(&[&CODES[..], &["--guide-top-k", "0"]].concat()).fails("the number of tokens that a guide tries is 0");
     of(&[&CODES[..], &["--guide-weight", "nan"]].concat()).fails("the weight of a guide is NaN");
-    of(&["--class-model", "none", "--class-model", TALE_SMALL]).fails("none is not a model folder");
+    of(&["--class-model", "none", "--class-model", TALE_SMALL]).fails("none is not a model");
     let long = "word ".repeat(2100);
     let classes = ["--class-model", TALE_SMALL, "--class-prompt", &long, "--class-prompt", "b"];
     of(&classes).fails("but the context of what judges them is 2048: write fewer tokens");

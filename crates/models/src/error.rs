@@ -18,8 +18,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub enum ModelError {
     /// The path holds no model.
     #[error(
-        "{path} is not a model folder: {fault}; a Hugging Face model folder has config.json, tokenizer.json and \
-         model.safetensors, and a model on the hub is named owner/name"
+        "{path} is not a model: {fault}; a model is a folder with config.json, tokenizer.json and model.safetensors, a \
+         GGUF file, or one on the Hugging Face hub (owner/name)"
     )]
     NotAModel {
         /// Which path.

@@ -68,7 +68,7 @@ fn shards_are_one_model() {
 #[test]
 fn what_is_no_model_is_said_to_be_none() {
     let empty = tempfile::tempdir().unwrap();
-    assert!(fault(empty.path()).contains("is not a model folder: it has no config.json"));
+    assert!(fault(empty.path()).contains("is not a model: it has no config.json"));
     assert!(fault(Path::new("no/such/folder")).contains("there is nothing at that path"));
     for file in ["tokenizer.json", "model.safetensors"] {
         let folder = copy();

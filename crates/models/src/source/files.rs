@@ -194,10 +194,21 @@ impl Files {
         ModelError::NotAModel { path: self.path("").components().collect(), fault }
     }
 
+    /// The first GGUF file in a folder.
+    fn gguf_inside(&self) -> Option<PathBuf> {
+        let Self::Disk(folder) = self else { return None };
+        let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "gguf")).min()
+    }
+
     /// That it has no file of a name, and what it has instead.
     fn without(&self, file: &str) -> ModelError {
         let place = self.path("").components().collect::<PathBuf>().display().to_string();
-        self.not_a_model(other_formats::missing(file, |file| self.has(file), &place, &place))
+        let fault = other_formats::missing(file, |file| self.has(file), &place, &place);
+        self.not_a_model(match self.gguf_inside() {
+            Some(gguf) => format!("it has no {file}, but a GGUF file: give {}", gguf.display()),
+            None => fault,
+        })
     }
 
     fn read_at(&self, file: &str, path: &Path) -> Result<Cow<'static, [u8]>, ModelError> {
