@@ -11,6 +11,11 @@ pub(crate) fn whole<T: FromStr<Err = ParseIntError>>(text: &str) -> Result<T, St
     })
 }
 
+/// As [`whole`], where -1 says 0 too, as other programs do.
+pub(crate) fn or_all(text: &str) -> Result<usize, String> {
+    if text == "-1" { Ok(0) } else { whole(text).map_err(|fault| fault.replace("0 or more", "0 or more, or -1")) }
+}
+
 /// As [`whole`], of what must be there at all.
 #[cfg(feature = "serve")]
 pub(crate) fn some<T: FromStr<Err = ParseIntError> + Default + PartialEq>(text: &str) -> Result<T, String> {

@@ -3,15 +3,13 @@
 use clap::Args;
 use verdigris::Request;
 
-use crate::number::whole;
-
 #[derive(Args)]
 pub(crate) struct SamplingOptions {
     /// Above 1 for more surprise, below for less; 0 takes the most probable token every time
     #[arg(long, value_name = "T", default_value_t = Request::TEMPERATURE)]
     temperature: f64,
-    /// Draw from the K most probable tokens, 1 or more
-    #[arg(long, value_name = "K", value_parser = whole::<usize>)]
+    /// Draw from the K most probable tokens; 0 or -1 for all
+    #[arg(long, value_name = "K", value_parser = crate::number::or_all, allow_hyphen_values = true)]
     top_k: Option<usize>,
     /// Draw from the most probable tokens that together have this probability: above 0, and 1 is all [default: 0.95,
     /// and 1 with --mirostat-tau]
@@ -86,7 +84,7 @@ impl SamplingOptions {
         if let Some(tau) = self.mirostat_tau {
             request = request.mirostat_tau(tau);
         }
-        if let Some(k) = self.top_k {
+        if let Some(k) = self.top_k.filter(|&k| k != 0) {
             request = request.top_k(k);
         }
         if let Some(p) = self.min_p {

@@ -270,7 +270,7 @@ fn numbers_below_nothing_and_none() {
     ] {
         generate(&folder, &arguments).fails(said);
     }
-    for option in ["--max-tokens", "--top-k", "--texts", "--threads", "--draft-tokens", "--seed"] {
+    for option in ["--max-tokens", "--texts", "--threads", "--draft-tokens", "--seed"] {
         let run = folder.run(&["generate", "--model", TALE_SMALL, option, "-1"]);
         assert!(run.status == 2 && run.err.contains(&format!("invalid value '-1' for '{option}")), "{run:?}");
         assert!(!run.err.contains("tip"), "{run:?}");
@@ -279,7 +279,7 @@ fn numbers_below_nothing_and_none() {
     for (arguments, said) in [
         (&["key", "new", "a.key", "--delta", "-1"][..], "delta is -1"),
         (&["detect", "text.txt", "--key", "none.key", "--level", "-1"], "--level is -1"),
-        (&["generate", "--expert", "none", "--anti", "none", "--alpha", "-1"], "none is not a model folder"),
+        (&["generate", "--expert", "none", "--anti", "none", "--alpha", "-1"], "none is not a model"),
     ] {
         let run = folder.run(arguments);
         assert!(run.status == 2 && run.err.contains(said) && !run.err.contains("tip"), "{run:?}");
@@ -370,6 +370,21 @@ fn short_options_and_threads() {
     let short = ["generate", "The captain", "-m", TALE_SMALL, "-k", "my.key", "-n", "20", "-s", "5", "-t", "1", "-q"];
     let (long, short) = (folder.run(&long), folder.run(&short));
     assert_eq!((long.status, long.out), (0, short.out));
+}
+
+/// All tokens, as other programs say it.
+#[test]
+fn top_k_may_be_off() {
+    let folder = Folder::new();
+    let written = |more: &[&str]| {
+        let of = ["generate", "The captain", "-m", TALE_SMALL, "-n", "20", "-s", "5", "--top-p", "1"];
+        let run = folder.run(&[&of[..], more].concat());
+        (run.status, run.out)
+    };
+    let all = written(&[]);
+    assert_eq!((all.0, &all), (0, &written(&["--top-k", "0"])));
+    assert_eq!(all, written(&["--top-k", "-1"]));
+    assert_ne!(all, written(&["--top-k", "1"]));
 }
 
 const TRAIN: [&str; 12] =
