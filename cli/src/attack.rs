@@ -11,7 +11,7 @@ use verdigris::watermark::attack::Attack;
 use crate::error::Failure;
 use crate::{report, text};
 
-/// Attack a text, to see what its mark stands
+/// Attack a text, to test how robust its mark is
 #[derive(Args)]
 #[command(after_help = "\
 The same text, strength and seed give the same result. docs/watermark.md has the table of what is left of a mark after \

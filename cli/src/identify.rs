@@ -168,7 +168,7 @@ impl Identify {
                 let words = if found { format!("written with {label}") } else { "none of them".into() };
                 writeln!(
                     out,
-                    "\nverdict   {style}{words}{style:#} (level {}, all that was tried paid for)",
+                    "\nverdict   {style}{words}{style:#} (level {}, corrected for all candidates tried)",
                     self.level
                 )?;
                 if found && !best.repairs.is_empty() {

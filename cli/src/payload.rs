@@ -110,7 +110,7 @@ impl Payload {
         }
         let id = shown_line(key.id());
         if found {
-            writeln!(out, "doubt     {} that it is another one", doubt(read.doubt))?;
+            writeln!(out, "doubt     {} that the number is wrong", doubt(read.doubt))?;
             writeln!(out, "payload   {bold}{:#x}{bold:#} ({}, {id})", read.payload, read.payload)?;
         } else {
             writeln!(out, "payload   {bold}none found{bold:#} ({id}, level {})", self.level)?;

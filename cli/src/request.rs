@@ -11,10 +11,10 @@ use crate::number::whole;
 
 #[derive(Args)]
 pub(crate) struct RequestOptions {
-    /// Take the prompt for a message to the model, and write its answer, as its chat template has it
+    /// Treat the prompt as a chat message, with the model's chat template, and write the answer
     #[arg(long)]
     pub(crate) chat: bool,
-    /// In a conversation: what the model is told to be
+    /// With --chat: the system prompt
     #[arg(long, value_name = "TEXT", requires = "chat", allow_hyphen_values = true)]
     pub(crate) system: Option<String>,
     /// Mark the text with this key
@@ -33,15 +33,15 @@ pub(crate) struct RequestOptions {
     /// would be. The reader needs the model: detect --weigh sweet
     #[arg(long, value_name = "NATS")]
     entropy_threshold: Option<f64>,
-    /// The most tokens to write
+    /// Maximum number of tokens
     #[arg(short = 'n', long, value_name = "N", default_value_t = Request::MAX_TOKENS, value_parser = whole::<usize>)]
     pub(crate) max_tokens: usize,
     /// End the text where this comes in it, which is then not part of it; may be given several times. A line end is
     /// $'\n' in most shells
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     stop: Vec<String>,
-    /// Repeat a text: the same seed gives the same one [default: a new one each time, below 2^53, for programs that
-    /// read numbers in JSON as fractions]
+    /// Repeat a text: the same seed gives the same one [default: a new one each time, below 2^53, so that all
+    /// JSON readers keep it exact]
     #[arg(short, long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) seed: Option<u64>,
 }

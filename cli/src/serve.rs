@@ -65,7 +65,7 @@ pub(crate) struct Serve {
     /// Put every answer on record here before it ends: a line of JSON with ids and counts, without text
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
-    /// The address to listen at; others than this machine reach 0.0.0.0
+    /// The address to listen at; 0.0.0.0 accepts connections from other machines
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
     /// The port to listen at; 0 takes a free one

@@ -51,7 +51,7 @@ pub(crate) struct Batch {
     /// Prompts, in JSON Lines
     #[arg(value_name = "IN")]
     prompts: PathBuf,
-    /// The file for the answers, which is gone on with where it is there
+    /// The file for the answers; it is resumed if it exists
     #[arg(value_name = "OUT")]
     answers: PathBuf,
     #[command(flatten)]

@@ -154,8 +154,14 @@ fn odds(ln_p: f64) -> String {
     if digits < 6.0 {
         format!("about one in {:.0}", (-ln_p).exp())
     } else {
-        format!("less than one in a number with {:.0} digits", digits.floor())
+        format!("less than 1 in 10{}", raised(digits.floor() as u32))
     }
+}
+
+/// A whole number in superscript digits.
+fn raised(number: u32) -> String {
+    let digits = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    number.to_string().bytes().map(|digit| digits[usize::from(digit - b'0')]).collect()
 }
 
 fn facts(text: &str, judgement: &Judgement<'_>) -> Vec<(&'static str, String)> {
@@ -166,7 +172,7 @@ fn facts(text: &str, judgement: &Judgement<'_>) -> Vec<(&'static str, String)> {
         ("Tokens", format!("{}, of which {} counted", evidence.tokens, evidence.scored)),
         (if evidence.colours { "Green" } else { "Score" }, report::score(evidence)),
         ("p-value", report::p_value(evidence.ln_p_corrected())),
-        ("Looks paid for", evidence.tried.to_string()),
+        ("Tests counted in the p-value", evidence.tried.to_string()),
     ];
     if evidence.z.is_finite() {
         facts.insert(4, ("z", format!("{:.2}", evidence.z)));

@@ -99,6 +99,9 @@ impl Detect {
             let option = if self.color.is_some() { "--color" } else { "--weigh" };
             return Err(Failure::Usage(format!("{option} takes one text")));
         }
+        if sources.iter().any(|source| crate::text::is_stdin(&source.path)) && std::io::stdin().is_terminal() {
+            terminal::headed("note", "reading standard input: type or paste a text and end it with Ctrl-D");
+        }
         let bar = progress(&sources);
         let cut = self.color.is_some();
         let documents = sources.into_iter().flat_map(|source| {

@@ -40,7 +40,7 @@ pub(super) fn describe(
     row("p", &format!("{}{}", report::p_value(evidence.ln_p_corrected()), looks(evidence)))?;
     if let Some(expected) = judgement.expected {
         let p = report::p_value(expected.ln_p);
-        row("could be", &format!("z {:.2}, p {p}, or more: what a marked text with these choices has", expected.z))?;
+        row("could be", &format!("z {:.2}, p {p}: what a marked text like this would score, about", expected.z))?;
     }
     if !judgement.repairs.is_empty() {
         row("repaired", &repairs(&judgement.repairs))?;
@@ -202,11 +202,13 @@ pub(super) fn summary(out: &mut impl Write, counts: [u64; 6], level: f64, hint: 
         let alarms = level * judged as f64;
         let line = match alarms < 1.0 {
             true => format!(
-                "at level {level}, if none of the {judged} were marked, about one run in {:.0} would call one so",
+                "at level {level}: if none of these {judged} were marked, about 1 run in {:.0} would give a false alarm",
                 1.0 / alarms
             ),
             false => {
-                format!("at level {level}, if none of the {judged} were marked, about {alarms:.0} would be called so")
+                format!(
+                    "at level {level}: if none of these {judged} were marked, about {alarms:.0} would be false alarms"
+                )
             }
         };
         writeln!(out, "{}", wrap(&line, width, 0))?;

@@ -13,14 +13,15 @@ use crate::number::whole;
 
 #[derive(Args)]
 pub(crate) struct DraftOptions {
-    /// Let a smaller model draft, or a draft head that was trained for this one: the law of the text stays what it is
+    /// Let a smaller model draft, or a draft head that was trained for this one. The output distribution does not
+    /// change
     #[arg(long, value_name = "PATH|NAME")]
     draft: Option<PathBuf>,
     /// Let the first --expert draft, which reads each draft once for both
     #[arg(long, requires = "expert", conflicts_with = "draft")]
     draft_by_expert: bool,
-    /// Draft from what followed the last tokens when they stood in the text before; with another drafter, where four
-    /// tokens or more did
+    /// Draft by copying what followed the last earlier occurrence of the last tokens; beside another drafter, of four
+    /// tokens or more
     #[arg(long)]
     lookup: bool,
     /// Draft just so many tokens for each call of the model, 64 at most [default: as many as turn out to pay, which
@@ -31,19 +32,19 @@ pub(crate) struct DraftOptions {
     /// one after it, and so on; 64 in all at most
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = whole::<usize>, conflicts_with = "draft_tokens")]
     draft_tree: Vec<usize>,
-    /// What decides which drafts stand
+    /// How it is decided which drafts are accepted
     #[arg(long, value_name = "RULE", value_enum, default_value_t)]
     draft_rule: DraftRule,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum DraftRule {
-    /// Each draft by itself: the law of the text stays what it is
+    /// Each draft by itself: the output distribution does not change
     #[default]
     EachToken,
-    /// A chain of drafts as a whole, of which more stand: the law of the text stays what it is
+    /// A chain of drafts as a whole, of which more are accepted: the output distribution does not change
     Block,
-    /// What the model finds likely enough (typical acceptance): this changes the law of the text, and output says so
+    /// What the model finds likely enough (typical acceptance): this changes the output distribution, and the output says so
     Typical,
 }
 

@@ -93,7 +93,7 @@ pub(crate) struct Generate {
     /// to it; with --json as fields
     #[arg(long)]
     explain: bool,
-    /// Write to this file instead of standard output; it is there when all is written
+    /// Write to this file instead of standard output; the file appears when it is complete
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// With --output: replace a file that is there

@@ -12,7 +12,7 @@ pub(super) struct SearchOptions {
     /// as many as --texts says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) beams: Option<u16>,
-    /// For --beams: which hypotheses are gone on with
+    /// For --beams: which hypotheses are kept
     #[arg(long, value_name = "WHICH", requires = "beams", value_enum, default_value_t)]
     beam_choice: BeamChoice,
     /// For --beams: divide a text's log-probability by its length to the power of this; above 0 longer texts gain

@@ -26,7 +26,12 @@ async function ask(path, body, signal) {
     headers["Content-Type"] = "application/json";
     Object.assign(options, { method: "POST", body: JSON.stringify(body) });
   }
-  const response = await fetch(path, options);
+  const response = await fetch(path, options).catch((error) => {
+    throw error instanceof TypeError ? new Error("the server cannot be reached: is it still running?") : error;
+  });
+  if (response.status === 401) {
+    throw new Refusal(401, { message: "this server wants an API key: enter it above", code: "unauthorized" });
+  }
   if (!response.ok) {
     const told = await response.json().catch(() => null);
     throw new Refusal(response.status, told?.error);

@@ -41,6 +41,11 @@ export function pValue(log10) {
   return { text: `${first} × ${power.text}`, spoken: `${first} times ${power.spoken}` };
 }
 
+/** A whole number in superscript digits. */
+function raised(number) {
+  return String(number).replace(/[0-9]/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]);
+}
+
 /** The same as odds. */
 export function odds(log10) {
   const p = 10 ** log10;
@@ -49,7 +54,7 @@ export function odds(log10) {
   }
   const digits = -log10;
   if (digits >= 15) {
-    return `less than one in a number with ${Math.floor(digits)} digits`;
+    return `less than 1 in 10${raised(Math.floor(digits))}`;
   }
   const names = [[12, "trillion"], [9, "billion"], [6, "million"]];
   const [power, name] = names.find(([power]) => digits >= power) ?? [0, ""];
@@ -74,7 +79,7 @@ function facts(found, scheme) {
     ["Scheme", [scheme ?? found.dialect]],
   ];
   if (found.looks > 1) {
-    rows.push(["Looks paid for", [whole(found.looks)]]);
+    rows.push(["Tests counted in the p-value", [whole(found.looks)]]);
   }
   if (found.repairs) {
     rows.push(["Repaired", [found.repairs.map(([what, times]) => `${times} ${REPAIRS[what] ?? what}`).join(", ")]]);
@@ -109,7 +114,7 @@ function passages(found) {
  */
 export function wording(found, { keys = 1, scheme } = {}) {
   const p = pValue(found.log10_p);
-  const common = { facts: facts(found, scheme), passages: passages(found), hint: found.hint ?? null };
+  const common = { facts: facts(found, scheme), passages: passages(found), hint: found.hint?.replace(/ \("[a-z_]+": true\)/, "") ?? null };
   switch (found.verdict) {
     case "marked":
       return {

@@ -213,7 +213,7 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
                 "input",
                 json!({"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": named("InputItem")}]}),
             ),
-            ("instructions", text("What the model is told to be")),
+            ("instructions", text("The system prompt")),
             ("max_output_tokens", count(1, None, "The most tokens, up to the server's own bound")),
             ("text", object(text_field, &[])),
             ("include", list(included, "What else the answer holds")),

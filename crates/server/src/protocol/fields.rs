@@ -117,7 +117,7 @@ impl Fields {
             None => Ok(()),
             Some((name, _)) => {
                 let path = self.path(name);
-                let message = format!("{path} is no field that this server knows: leave it out");
+                let message = format!("unknown field {path}: remove it");
                 Err(Refusal::field(path, "unknown_field", message))
             }
         }

@@ -28,7 +28,7 @@ enum Text {
     Tokens(Vec<TokenId>),
 }
 
-const PASSAGES: &str = "only the text as a whole was judged: windows: true looks for marked passages inside it, too";
+const PASSAGES: &str = "only the text as a whole was judged: look for marked passages too (\"windows\": true)";
 
 /// How it is looked at, and what is told.
 struct Wanted {
