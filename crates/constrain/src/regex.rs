@@ -13,6 +13,9 @@ use crate::automata::syntax::parse;
 use crate::grammar::Grammar;
 use crate::terminal::Terminal;
 
+/// The longest expression, in bytes: half a second's worth to read.
+const MAX_PATTERN: usize = 1 << 20;
+
 /// Expressions are taken for lists of up to so many texts, of up to so many bytes, and up to so many bytes together,
 /// where nothing is repeated more often.
 const MAX_REPEATS: u32 = 4;
@@ -27,6 +30,9 @@ impl Grammar {
     /// # Errors
     /// The expression is wrong, asks for what no automaton does, is too large, or matches no text.
     pub fn regex(pattern: &str) -> Result<Self, BadRegex> {
+        if pattern.len() > MAX_PATTERN {
+            return Err(BadRegex::Automaton("it is longer than 1 MiB".into()));
+        }
         let hir = parse(pattern)?;
         if let Some(texts) = texts(&hir) {
             return Self::choice(&texts).map_err(|fault| BadRegex::Automaton(fault.to_string()));
@@ -226,6 +232,7 @@ mod tests {
         assert!(fault("a{2").contains("at character 2"), "{}", fault("a{2"));
         assert!(fault("[a&&b]").contains("no text matches"));
         assert!(fault("((a{1,100}){1,100}){1,100}").contains("cannot become an automaton"));
+        assert!(fault(&"ab|".repeat(MAX_PATTERN / 3 + 1)).contains("longer than 1 MiB"));
     }
 
     /// What is in the n-th place from the end: 2^n states.
