@@ -4,7 +4,7 @@ mod limits;
 pub(crate) mod settings;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use crate::model::{DraftSource, EngineOptions};
 use crate::number::{level, not_negative, seconds, some};
 use crate::run::RunOptions;
 use crate::serve::limits::LimitOptions;
+use crate::terminal::{headed, shown_line};
 
 /// Answer requests of OpenAI's protocol over HTTP, each answer marked
 #[derive(Args)]
@@ -66,7 +67,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
     /// The address to listen at; 0.0.0.0 accepts connections from other machines
-    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_parser = address)]
     host: IpAddr,
     /// The port to listen at; 0 takes a free one
     #[arg(short, long, default_value_t = 8000)]
@@ -202,6 +203,7 @@ impl Serve {
             drain: Duration::from_secs(self.drain),
         };
         let unmarked = key.is_none() && options.ring.is_none();
+        let readable = self.api_key_file.as_deref().and_then(readable);
         let (quiet, log) = (self.run.quiet, self.log_format);
         let drafts = Box::new(Drafting { options: self.drafts, drafter });
         verdigris_server::serve(engine, key, drafts, options, |address| match log {
@@ -209,11 +211,39 @@ impl Serve {
             LogFormat::Text => {
                 eprintln!("listening at http://{address}");
                 if unmarked {
-                    crate::terminal::headed("warning", "without --key or --ring no answer is marked");
+                    headed("warning", "without --key or --ring no answer is marked");
                 }
+                readable.into_iter().for_each(|said| headed("warning", said));
             }
-            LogFormat::Json => tracing::info!(%address, "listening at http://{address}"),
+            LogFormat::Json => {
+                tracing::info!(%address, "listening at http://{address}");
+                readable.into_iter().for_each(|said| tracing::warn!("{said}"));
+            }
         })?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// An address of this machine; `localhost` is that of this machine alone.
+fn address(text: &str) -> Result<IpAddr, String> {
+    if text == "localhost" {
+        return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    }
+    text.parse().map_err(|_| "it must be an IP address of this machine, 0.0.0.0 for all, or localhost".into())
+}
+
+/// Says that all may read a file of API keys, where that is so.
+fn readable(path: &Path) -> Option<String> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+        let path = shown_line(&path.display().to_string()).into_owned();
+        (mode & 0o007 != 0).then(|| format!("{path} can be read by others (mode {mode:04o}): run `chmod 600 {path}`"))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
     }
 }

@@ -184,6 +184,8 @@ fn who_has_no_key_is_not_answered() {
     assert_eq!(server.get_as("/v1/models", "Bearer 0123456789abcdef").status, 200);
     assert_eq!(server.get_as("/v1/models", "Bearer 0123456789abcdeg").status, 401);
     folder.run(&["serve", "--host", "0.0.0.0", "--port", "0"]).fails("--api-key-file");
+    folder.run(&["serve", "--host", "here"]).fails("it must be an IP address of this machine, 0.0.0.0 for all, or");
+    assert_eq!(Server::start(&folder, &["--host", "localhost"]).get("/health").status, 200);
     folder.run(&["serve", "--api-key-file", "none.txt"]).fails("none.txt");
     folder.run(&["serve", "--key", "none.key"]).fails("none.key");
 }

@@ -84,6 +84,8 @@ fn what_is_no_option_is_refused_with_the_one_that_was_meant() {
 fn each_request_is_a_line_of_the_log_and_has_a_name() {
     let folder = Folder::with_key();
     folder.write("keys.txt", "ann 0123456789abcdef\n");
+    #[cfg(unix)]
+    std::fs::set_permissions(folder.path("keys.txt"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let server = Server::start(&folder, &["--key", "my.key", "--api-key-file", "keys.txt", "--log-format", "json"]);
     let body = json!({"prompt": "The captain", "max_tokens": 6, "ignore_eos": true}).to_string();
     let ask = |name: &str, key: &str, more: &str| {
@@ -107,6 +109,11 @@ fn each_request_is_a_line_of_the_log_and_has_a_name() {
         }
     };
     let answered = line("mine-1");
+    #[cfg(unix)]
+    {
+        let readable = |line: &String| line.contains("keys.txt can be read by others (mode 0644)");
+        assert!(server.log().iter().any(readable), "{:?}", server.log());
+    }
     for (field, value) in [
         ("level", json!("INFO")),
         ("tenant", json!("ann")),
