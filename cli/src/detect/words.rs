@@ -195,7 +195,8 @@ pub(super) fn summary(out: &mut impl Write, counts: [u64; 6], level: f64, hint: 
     let [whole, part, not, _, short, faulty] = counts;
     let (marked, width) = (whole + part, width());
     let texts = marked + not + short + faulty;
-    let line = format!("{texts} texts: {marked} marked, {not} not, {short} too short, {faulty} faulty");
+    let s = if texts == 1 { "" } else { "s" };
+    let line = format!("{texts} text{s}: {marked} marked, {not} not, {short} too short, {faulty} faulty");
     writeln!(out, "\n{}", wrap(&line, width, 0))?;
     let judged = marked + not;
     if judged > 0 {

@@ -10,9 +10,9 @@ pub(super) enum Coding {
 /// Bytes of a file's start, what such files are, and what to do with them.
 const KINDS: &[(&[u8], &str, &str)] = &[
     (b"%PDF-", "a PDF document", "take its text out first, for example with `pdftotext FILE -`"),
-    (b"\x1f\x8b", "compressed with gzip", "unpack it first: `gzip -dc FILE | verdigris ..`"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "unpack it first: `zstd -dc FILE | verdigris ..`"),
-    (b"\xfd7zXZ\0", "compressed with xz", "unpack it first: `xz -dc FILE | verdigris ..`"),
+    (b"\x1f\x8b", "compressed with gzip", "unpack it first: `gzip -dc FILE | verdigris detect -`"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "unpack it first: `zstd -dc FILE | verdigris detect -`"),
+    (b"\xfd7zXZ\0", "compressed with xz", "unpack it first: `xz -dc FILE | verdigris detect -`"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it first"),
     (b"Rar!\x1a\x07", "a RAR archive", "unpack it first"),
     (b"\x7fELF", "a program", "name a text"),
@@ -64,7 +64,7 @@ pub(super) fn sniff(start: &[u8]) -> Result<(Coding, usize), String> {
     }
     // Compressed blocks begin with a number.
     if start.starts_with(b"BZh") && start.get(4..10) == Some(b"1AY&SY") {
-        return Err("it is compressed with bzip2: unpack it first: `bzip2 -dc FILE | verdigris ..`".into());
+        return Err("it is compressed with bzip2: unpack it first: `bzip2 -dc FILE | verdigris detect -`".into());
     }
     if start.get(257..262) == Some(b"ustar") {
         return Err("it is a tar archive: unpack it first".into());
