@@ -228,6 +228,17 @@ mod tests {
         }
     }
 
+    /// A green token among many ways is more evidence than one among two, and red likewise less.
+    #[test]
+    fn few_ways_weigh_less() {
+        let law = ScoreLaw::Green { gamma: 0.25 };
+        let of = |greens: [bool; 2]| {
+            let marks = greens.map(|green| Mark::Counted { green, score: f32::from(green) });
+            evidence_of_ways(&law, &marks, &[2, 1_000], 2.0).unwrap().ln_p
+        };
+        assert!(of([false, true]) < of([true, false]), "{} {}", of([false, true]), of([true, false]));
+    }
+
     /// By every colouring of the ways.
     #[test]
     fn weights_of_ways_are_likelihood_ratios() {
