@@ -3,7 +3,7 @@
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use verdigris::{Judgement, Mark, Outcome};
+use verdigris::{Judgement, Mark, MarkedPassage, Outcome};
 
 use super::judged::Judged;
 use super::words;
@@ -100,7 +100,7 @@ fn text(judged: &Judged<'_>, level: f64, outcome: Option<Outcome>) -> Text {
             out.facts = facts(&judged.text, judgement);
             (out.spans, out.cut) = spans(&judged.text, judgement);
             out.plot = plot(judgement);
-            out.passages = judgement.passages.iter().map(words::passage).collect();
+            out.passages = judgement.passages.iter().map(|passage| quoted(&judged.text, passage)).collect();
         }
     }
     out
@@ -109,7 +109,7 @@ fn text(judged: &Judged<'_>, level: f64, outcome: Option<Outcome>) -> Text {
 /// What the evidence means, in words that claim no more than it does.
 fn sentence(judgement: &Judgement<'_>, level: f64) -> String {
     let (evidence, key) = (&judgement.evidence, judgement.key.id());
-    let p = report::p_value(evidence.ln_p_corrected());
+    let p = p_value(evidence.ln_p_corrected());
     let odds = odds(evidence.ln_p_corrected());
     let who = "Whoever holds the key can write such text, so this does not say who did.";
     match judgement.outcome(level) {
@@ -158,6 +158,28 @@ fn odds(ln_p: f64) -> String {
     }
 }
 
+/// A p-value as people write it.
+fn p_value(ln_p: f64) -> String {
+    let p = report::p_value(ln_p);
+    match p.split_once("e-") {
+        Some((mantissa, exponent)) => format!("{mantissa} × 10⁻{}", raised(exponent.parse().unwrap_or(0))),
+        None => p,
+    }
+}
+
+/// A marked passage by its first words.
+fn quoted(text: &str, passage: &MarkedPassage<'_>) -> String {
+    const MOST: usize = 60;
+    let MarkedPassage { key, range, z, ln_p, .. } = passage;
+    let words = text.get(range.clone()).unwrap_or_default().trim();
+    let mut begin: String = words.chars().take(MOST).collect();
+    if begin.len() < words.len() {
+        begin.push('…');
+    }
+    let (begin, key) = (shown_line(&begin).into_owned(), shown_line(key.id()));
+    format!("“{begin}” (bytes {} to {}): z {z:.2}, p {} ({key})", range.start, range.end, p_value(*ln_p))
+}
+
 /// A whole number in superscript digits.
 fn raised(number: u32) -> String {
     let digits = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
@@ -171,7 +193,7 @@ fn facts(text: &str, judgement: &Judgement<'_>) -> Vec<(&'static str, String)> {
         ("Scheme", judgement.key.describe()),
         ("Tokens", format!("{}, of which {} counted", evidence.tokens, evidence.scored)),
         (if evidence.colours { "Green" } else { "Score" }, report::score(evidence)),
-        ("p-value", report::p_value(evidence.ln_p_corrected())),
+        ("p-value", p_value(evidence.ln_p_corrected())),
         ("Tests counted in the p-value", evidence.tried.to_string()),
     ];
     if evidence.z.is_finite() {
@@ -268,6 +290,13 @@ mod tests {
         assert_eq!(numbers(-2.3, 31.0), [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0]);
         assert_eq!(numbers(0.0, 1_234.0), [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0, 1200.0]);
         assert_eq!(numbers(0.0, 3.0), [0.0, 1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn p_values_are_powers_of_ten() {
+        let at = |log10: f64| p_value(log10 * std::f64::consts::LN_10);
+        assert_eq!([at(-1.0), at(-35.3), at(-120.0)], ["0.1000", "5.0 × 10⁻³⁶", "1.0 × 10⁻¹²⁰"]);
+        assert_eq!(odds(-59.4 * std::f64::consts::LN_10), "less than 1 in 10⁵⁹");
     }
 
     #[test]
