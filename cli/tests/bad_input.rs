@@ -249,6 +249,9 @@ fn numbers_out_of_range() {
         (&["generate", "--top-p", "1.5"], "top-p is 1.5, but must be above 0 and at most 1"),
         (&["generate", "--top-k", "-2"], "it must be a whole number, 0 or more, or -1"),
         (&["generate", "--regex", "(a"], "the regular expression is wrong at character 1: unclosed group"),
+        (&["generate", "--regex", "a(?R)b"], "the regular expression has recursion at character 2, which is not"),
+        (&["generate", "--regex", "a*+"], "the regular expression has a possessive quantifier at character 2, which"),
+        (&["generate", "--regex", "a{,3}"], "write it with one, as in {0,3}; braces as such are \\{ and \\}"),
         (&["generate", "--min-p", "2"], "min-p is 2, but must be"),
         (&["generate", "--typical-p", "0"], "typical-p is 0, but must be above 0 and at most 1"),
         (&["generate", "--typical-p", "nan", "--temperature", "0"], "typical-p is NaN"),
@@ -314,6 +317,10 @@ fn a_schema_that_cannot_be_used() {
     let path = r#"{"type": "object", "properties": {"ages": {"type": "array", "not": {"uniqueItems": true}}}}"#;
     with(path).fails("#/properties/ages/not: \"uniqueItems\" below \"not\"");
     with(r#"{"$ref": "other.json"}"#).fails("leads out of the document");
+    let large = r#"{"type": "integer", "multipleOf": 86400, "minimum": 1, "maximum": 900000}"#;
+    let written: u64 = with(large).out.trim().parse().unwrap();
+    assert!(written > 0 && written.is_multiple_of(86_400), "{written}");
+    with(r#"{"type": "integer", "multipleOf": 4097}"#).fails("it may be at most 4096, or less where those zeros");
     with(r#"{"type": "string", "pattern": "(a"}"#).fails("\"pattern\" \"(a\": unclosed group");
     with(r#"{"type": "integer", "minimum": 3, "maximum": 2}"#).fails("no finite text obeys it");
     with(r#"{"type": "#).fails("a.schema.json is not JSON: EOF while parsing");
