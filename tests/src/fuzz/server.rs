@@ -2,21 +2,28 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::sync::{LazyLock, mpsc};
 use std::time::Duration;
 
 use verdigris::schedule::Capacity;
-use verdigris::{Engine, Key, MarkCheck, Marking};
+use verdigris::{Device, Engine, Key, MarkCheck, Marking, ModelFolder};
 use verdigris_server::{ApiKeys, Limits, Options};
+
+/// Part of the program: the fuzzer's crate lies elsewhere than the suite's.
+const MODEL: [&[u8]; 3] = [
+    include_bytes!("../../../fixtures/models/tale-small/config.json"),
+    include_bytes!("../../../fixtures/models/tale-small/tokenizer.json"),
+    include_bytes!("../../../fixtures/models/tale-small/model.safetensors"),
+];
 
 /// Longer than any request may take here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server with small limits, which lives as long as the process.
 static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/models/tale-small"));
-    let engine = Engine::load(folder).expect("the fixture");
+    let [config, tokenizer, weights] = MODEL;
+    let folder = ModelFolder::embedded("tale-small", config, tokenizer, weights);
+    let engine = Engine::from_folder(&folder, &Device::default()).expect("the fixture");
     let key = Key::from_secret([7; 32], "fuzz", Marking::default(), engine.reader().vocabulary()).expect("a key");
     let options = Options {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
