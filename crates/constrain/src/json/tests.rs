@@ -440,6 +440,15 @@ fn conditions_on_presence_do_not_multiply() {
     assert!(many < 4 * few && many < 4 << 20, "{few} and {many} bytes");
 }
 
+/// How far the end is, is worked out without a call for each bracket.
+#[test]
+fn texts_may_nest_deep() {
+    let machine = machine(&json!({}));
+    let depth = 200_000;
+    let state = machine.next(machine.start(), "[".repeat(depth).as_bytes());
+    assert_eq!(machine.to_end(state), depth as u64);
+}
+
 /// Each of four pairs doubles the ways to write the object; in a value they are one.
 #[test]
 fn alternatives_share_what_is_inside_of_values() {

@@ -234,16 +234,35 @@ impl Run {
         bytes.saturating_add(self.stack_to_end(stack))
     }
 
+    /// The fewest bytes from a stack to the end of the text. Stacks are as deep as texts nest, so this is a loop.
     fn stack_to_end(&mut self, stack: u32) -> u64 {
-        if let Some(bytes) = self.stack_ends[stack as usize] {
-            return bytes;
+        let mut open = vec![stack];
+        while let Some(&top) = open.last() {
+            let bytes = match self.stacks[top as usize].clone() {
+                _ if self.stack_ends[top as usize].is_some() => {
+                    open.pop();
+                    continue;
+                }
+                Stack::Address(rest, at) => match self.stack_ends[rest as usize] {
+                    Some(bytes) => self.grammar.bytes_to_end(at).saturating_add(bytes),
+                    None => {
+                        open.push(rest);
+                        continue;
+                    }
+                },
+                Stack::Any(stacks) => {
+                    let unknown = stacks.iter().copied().filter(|&stack| self.stack_ends[stack as usize].is_none());
+                    let before = open.len();
+                    open.extend(unknown);
+                    if open.len() > before {
+                        continue;
+                    }
+                    stacks.iter().filter_map(|&stack| self.stack_ends[stack as usize]).min().unwrap_or(NO_END)
+                }
+            };
+            self.stack_ends[top as usize] = Some(bytes);
         }
-        let bytes = match self.stacks[stack as usize].clone() {
-            Stack::Address(rest, at) => self.grammar.bytes_to_end(at).saturating_add(self.stack_to_end(rest)),
-            Stack::Any(stacks) => stacks.iter().map(|&stack| self.stack_to_end(stack)).min().unwrap_or(NO_END),
-        };
-        self.stack_ends[stack as usize] = Some(bytes);
-        bytes
+        self.stack_ends[stack as usize].unwrap_or(NO_END)
     }
 
     /// The state after one more byte, if it has been computed.
