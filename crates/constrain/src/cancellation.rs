@@ -1,4 +1,4 @@
-//! Ending work that nobody waits for any more.
+//! Cancelling work that is no longer needed.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::cancellation::Cancellation;
 
-/// What there is for one schema: half a second to one.
+/// The budget of one schema: between half a second and a second of work.
 const WORK: u64 = 8_000_000;
 
 /// Work that is left. A unit is some fifty nanoseconds.
@@ -26,14 +26,14 @@ impl Budget {
         Self { left: Cell::new(u64::MAX), cancellation: None }
     }
 
-    /// Takes some units; false where so many are not left, or nobody waits for the work.
+    /// Takes some units; false where so many are not left, or the work was cancelled.
     pub(crate) fn take(&self, units: u64) -> bool {
         let left = self.left.get().checked_sub(units).filter(|_| !self.is_cancelled());
         self.left.set(left.unwrap_or(0));
         left.is_some()
     }
 
-    /// Whether nobody waits for the work any more.
+    /// Whether the work was cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancellation.as_ref().is_some_and(Cancellation::is_cancelled)
     }

@@ -173,9 +173,11 @@ impl Properties {
         index.get(name).map(|&at| &self.named[at].1)
     }
 
-    /// Whether it speaks of those alone that it names.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.patterns.is_empty() && self.others.is_empty() && !self.evaluates_others
+    /// The property that objects must not have, where nothing else is said.
+    pub(crate) fn absent(&self) -> Option<&String> {
+        let [(name, key)] = &self.named[..] else { return None };
+        let is_all = self.patterns.is_empty() && self.others.is_empty() && !self.evaluates_others;
+        (is_all && *key == [(0, false)]).then_some(name)
     }
 
     /// Whether there is no property but those that it names.

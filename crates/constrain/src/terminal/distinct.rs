@@ -92,13 +92,7 @@ impl Values {
         let (mut names, mut bytes) = (names.clone(), Vec::new());
         let mut left = Some(self.nested.to_end(state)).filter(|&left| left <= LONGEST)?;
         while left > 0 && !names.repeats {
-            let first = self.nested.first(state);
-            let may_come = |byte: &u8| first[usize::from(*byte) / 64] >> (byte % 64) & 1 == 1;
-            let nearer = |byte: u8| {
-                let next = self.nested.next(state, byte)?;
-                (self.nested.to_end(next) < left).then_some((byte, next))
-            };
-            let (byte, next) = (0..=u8::MAX).filter(may_come).find_map(nearer)?;
+            let (byte, next) = self.nested.ways(state).find(|&(_, next)| self.nested.to_end(next) < left)?;
             names.read(byte);
             bytes.push(byte);
             (state, left) = (next, left - 1);

@@ -24,3 +24,12 @@ pub(crate) trait Nested: fmt::Debug + Send + Sync {
     /// About how many bytes it takes.
     fn bytes(&self) -> usize;
 }
+
+impl dyn Nested + '_ {
+    /// The bytes that may come next, each with the state after it.
+    pub(crate) fn ways(&self, state: u32) -> impl Iterator<Item = (u8, u32)> + '_ {
+        let first = self.first(state);
+        let may_come = move |byte: &u8| first[usize::from(*byte) / 64] >> (byte % 64) & 1 == 1;
+        (0..=u8::MAX).filter(may_come).filter_map(move |byte| Some((byte, self.next(state, byte)?)))
+    }
+}

@@ -95,10 +95,7 @@ impl ValueSearch {
                 self.found.push(Ending { bytes, value });
             }
         }
-        let first = nested.first(state);
-        let may_come = |byte: u8| first[usize::from(byte) / 64] >> (byte % 64) & 1 == 1;
-        let next = |byte: u8| may_come(byte).then(|| nested.next(state, byte)).flatten().map(|next| (byte, next));
-        let mut ways: Vec<(u8, u32)> = (0..=u8::MAX).filter_map(next).collect();
+        let mut ways: Vec<(u8, u32)> = nested.ways(state).collect();
         if !quotes.inside && ways.iter().any(|&(byte, _)| !is_space(byte)) {
             ways.retain(|&(byte, _)| !is_space(byte));
         }

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use super::ways::without;
-use super::{MAX_WAYS, NOTHING, Schemas, weight};
+use super::{MAX_WAYS, Schemas, weight};
 use crate::json::fault::{Result, bad, check};
 use crate::json::flat::{Flat, Objects, Types};
 
@@ -47,14 +47,8 @@ fn says(objects: &Objects, lists: usize) -> bool {
 /// The property that objects must not have, where nothing else is said of them.
 fn missing(objects: &Objects) -> Option<String> {
     let [properties] = &objects.properties[..] else { return None };
-    let [(name, key)] = &properties.named[..] else { return None };
-    let is_all = says(objects, 1)
-        && objects.required.is_empty()
-        && properties.patterns.is_empty()
-        && properties.others.is_empty()
-        && !properties.evaluates_others
-        && *key == [NOTHING];
-    is_all.then(|| name.clone())
+    let name = properties.absent()?;
+    (says(objects, 1) && objects.required.is_empty()).then(|| name.clone())
 }
 
 impl Schemas<'_> {

@@ -6,11 +6,11 @@
 
 use std::rc::Rc;
 
+use super::Schemas;
 use super::ways::without;
-use super::{NOTHING, Schemas};
 use crate::json::flat::{Flat, Objects, SomeProperty, Types};
 
-/// Tables are of up to so many names; they are cut into conditions up to fewer.
+/// The most names of a table, and of one that is split into several lists of conditions.
 const MAX_NAMES: usize = 12;
 const MAX_CUT: usize = 8;
 
@@ -101,21 +101,15 @@ impl Conditions {
     }
 }
 
-/// The name that an object must not have, where a list of properties says nothing else.
+/// The names that an object must not have.
 fn absent(objects: &Objects) -> Vec<&String> {
-    let of = objects.properties.iter().filter_map(|properties| match &properties.named[..] {
-        [(name, key)] if *key == [NOTHING] && properties.is_plain() => Some(name),
-        _ => None,
-    });
-    of.collect()
+    objects.properties.iter().filter_map(|properties| properties.absent()).collect()
 }
 
 /// What objects must be, but for which properties are there.
 fn beside_presence(objects: &Objects) -> Objects {
     let mut rest = objects.clone();
-    rest.properties.retain(|properties| {
-        !matches!(&properties.named[..], [(_, key)] if *key == [NOTHING]) || !properties.is_plain()
-    });
+    rest.properties.retain(|properties| properties.absent().is_none());
     (rest.required, rest.implies, rest.never) = Default::default();
     rest
 }
@@ -199,6 +193,9 @@ impl Group<'_> {
 impl Schemas<'_> {
     /// The same ways, with those for objects in fewer where they differ in presence alone.
     pub(crate) fn united(&self, ways: &Rc<Vec<Flat>>) -> Rc<Vec<Flat>> {
+        if self.looks_back {
+            return ways.clone();
+        }
         let mut groups: Vec<Group<'_>> = Vec::new();
         for way in ways.iter().filter(|way| way.types.has(Types::OBJECT)) {
             let rest = beside_presence(&way.objects);
@@ -209,7 +206,7 @@ impl Schemas<'_> {
             }
         }
         let united: Vec<Option<Vec<Objects>>> = groups.iter().map(|group| group.united(self)).collect();
-        if self.looks_back || united.iter().all(Option::is_none) {
+        if united.iter().all(Option::is_none) {
             return ways.clone();
         }
         let others = ways.iter().filter(|way| way.types != Types::OBJECT).map(|way| {
