@@ -170,14 +170,15 @@ fn p_value(ln_p: f64) -> String {
 /// A marked passage by its first words.
 fn quoted(text: &str, passage: &MarkedPassage<'_>) -> String {
     const MOST: usize = 60;
-    let MarkedPassage { key, range, z, ln_p, .. } = passage;
+    let MarkedPassage { key, range, z, ln_p, repairs, .. } = passage;
+    let repaired = if repairs.is_empty() { "" } else { ", repaired" };
     let words = text.get(range.clone()).unwrap_or_default().trim();
     let mut begin: String = words.chars().take(MOST).collect();
     if begin.len() < words.len() {
         begin.push('…');
     }
     let (begin, key) = (shown_line(&begin).into_owned(), shown_line(key.id()));
-    format!("“{begin}” (bytes {} to {}): z {z:.2}, p {} ({key})", range.start, range.end, p_value(*ln_p))
+    format!("“{begin}” (bytes {} to {}): z {z:.2}, p {} ({key}{repaired})", range.start, range.end, p_value(*ln_p))
 }
 
 /// A whole number in superscript digits.
