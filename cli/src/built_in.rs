@@ -28,7 +28,7 @@ pub(crate) fn storyteller() -> ModelFolder {
     storyteller
 }
 
-/// What to say of a name that no model has: those that are built in, and the one that was probably meant.
+/// For the error about an unknown model: the names of the built-in ones, and the nearest of them.
 pub(crate) fn names(given: &Path) -> String {
     let names = MODELS.map(|(name, _)| name);
     let is_near = |name: &&&str| given.to_str().is_some_and(|given| crate::usage::is_near(given, name));
