@@ -1,4 +1,4 @@
-//! Programs of their own, which this one hands work to: their libraries are many, and few need them.
+//! Other programs of the project, which this one passes work to: their libraries are many, and few users need them.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ pub(crate) struct Program {
     /// Its name, and what needs it.
     pub(crate) name: &'static str,
     pub(crate) of: &'static str,
-    /// The folder that it is built in.
-    pub(crate) folder: &'static str,
+    /// The package that builds it.
+    pub(crate) package: &'static str,
 }
 
 impl Program {
@@ -26,11 +26,11 @@ impl Program {
 
     /// Why a command of it could not be started.
     pub(crate) fn not_started(self, command: &Command, source: &io::Error) -> Failure {
-        let Self { name, of, folder } = self;
+        let Self { name, of, package } = self;
         Failure::Usage(match source.kind() {
             io::ErrorKind::NotFound => format!(
                 "{of} is a program of its own, {name}, which is neither beside this one nor on the PATH: build it with \
-                 `cargo build --release` in {folder}, and copy it to one of these"
+                 `cargo build --release -p {package}`, and copy it to one of these"
             ),
             _ => format!("cannot start {}: {source}", command.get_program().display()),
         })

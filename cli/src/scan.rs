@@ -8,13 +8,13 @@ use clap::Args;
 use crate::error::Failure;
 use crate::program::Program;
 
-const PROGRAM: Program = Program { name: "verdigris-scan", of: "scan", folder: "crates/datafusion" };
+const PROGRAM: Program = Program { name: "verdigris-scan", of: "scan", package: "verdigris-datafusion" };
 
 /// Judge each document of a lake, or ask about it in SQL: Parquet, JSON lines, CSV
 #[derive(Args)]
 #[command(after_help = "\
 All of it goes to a program of its own, verdigris-scan, beside this one or on the PATH; `verdigris-scan --help` shows \
-its options. It is built in crates/datafusion.
+its options. `cargo build --release -p verdigris-datafusion` builds it.
 
 Example:
   verdigris scan lake/ --key my.key --output judged.parquet")]

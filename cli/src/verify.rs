@@ -10,13 +10,13 @@ use crate::program::Program;
 
 /// What signs and judges manifests.
 pub(crate) const PROGRAM: Program =
-    Program { name: "verdigris-c2pa", of: "what signs and judges manifests", folder: "crates/c2pa" };
+    Program { name: "verdigris-c2pa", of: "what signs and judges manifests", package: "verdigris-c2pa" };
 
 /// Judge the C2PA manifest of a text and the mark in its words, each for itself
 #[derive(Args)]
 #[command(after_help = "\
 All of it goes to a program of its own, verdigris-c2pa, beside this one or on the PATH; `verdigris-c2pa verify --help` \
-shows its options. It is built in crates/c2pa.
+shows its options. `cargo build --release -p verdigris-c2pa` builds it.
 
 Example:
   verdigris verify tale.txt --key my.key")]

@@ -118,7 +118,7 @@ fn verify_is_the_other_program() {
         let missing = place.run(arguments);
         assert_eq!((missing.status.code(), &*missing.stdout), (Some(2), &b""[..]));
         let said = String::from_utf8(missing.stderr).unwrap();
-        assert!(said.contains("verdigris-c2pa") && said.contains("crates/c2pa"), "{said}");
+        assert!(said.contains("verdigris-c2pa") && said.contains("-p verdigris-c2pa`"), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
     let half = place.run(&["generate", "--c2pa-cert", "a.pem"]);

@@ -30,7 +30,7 @@ fn another_program_scans() {
     let missing = scan(&program, there.path(), &arguments);
     assert_eq!(missing.status.code(), Some(2));
     let fault = String::from_utf8(missing.stderr).unwrap();
-    assert!(fault.contains("verdigris-scan") && fault.contains("crates/datafusion"), "{fault}");
+    assert!(fault.contains("verdigris-scan") && fault.contains("-p verdigris-datafusion`"), "{fault}");
     assert_eq!(fault.lines().count(), 1, "{fault}");
 
     let told = |name: &str| (Some(42), format!("{name}|lake/|--sql|SELECT 1|--help|"));

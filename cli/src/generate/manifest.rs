@@ -17,7 +17,7 @@ use crate::verify::PROGRAM;
 #[derive(Args)]
 pub(super) struct ManifestOptions {
     /// Sign what is written with this C2PA certificate: a chain in PEM, the signer's own first. verdigris-c2pa signs,
-    /// which is built in crates/c2pa
+    /// which `cargo build --release -p verdigris-c2pa` builds
     #[arg(long, value_name = "FILE", requires = "c2pa_key")]
     c2pa_cert: Option<PathBuf>,
     /// The private key of the certificate, as PKCS#8 in PEM; only its path is handed on

@@ -40,7 +40,7 @@ pub async fn schedule(told: &Scheduler) -> Result<(), ClusterError> {
         // A query that finds nobody at work waits for somebody.
         no_executors_grace_period_seconds: 2 * patience,
         task_distribution: TaskDistributionPolicy::RoundRobin,
-        override_session_builder: Some(Arc::new(|config| planning(config))),
+        override_session_builder: Some(Arc::new(planning)),
         ..SchedulerConfig::default()
     };
     let serve = async {
