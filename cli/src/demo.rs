@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anstyle::Style;
 use clap::Args;
 use verdigris::logits::random::philox4x32;
-use verdigris::{Device, Engine, Evidence, Key, Mark, Marking};
+use verdigris::{Device, Engine, Evidence, Key, Level, Mark, Marking, Outcome};
 
 use crate::error::Failure;
 use crate::model::ModelOption;
@@ -104,11 +104,11 @@ impl Demo {
 }
 
 fn row(out: &mut impl Write, width: usize, name: &str, evidence: &Evidence) -> Result<(), Failure> {
-    let verdict = evidence.verdict(verdigris::watermark::DEFAULT_LEVEL).map_err(verdigris::Error::from)?;
-    let style = report::verdict_style(verdict);
+    let marked = evidence.is_marked(Level::DEFAULT).map_err(verdigris::Error::from)?;
+    let style = report::verdict_style(marked);
     let share = format!("{:.0} %", 100.0 * evidence.score / evidence.scored as f64);
     let p = report::p_value(evidence.ln_p);
-    let verdict = report::verdict(verdict);
+    let verdict = if marked { Outcome::Marked } else { Outcome::NotMarked }.name();
     let Evidence { scored, z, .. } = evidence;
     match width >= TABLE {
         true => writeln!(out, "  {name:<36}{scored:>7}{share:>9}{z:>9.2}{p:>11}   {style}{verdict}{style:#}")?,

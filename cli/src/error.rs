@@ -15,6 +15,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Key(#[from] verdigris::watermark::KeyError),
     #[error(transparent)]
+    Keys(#[from] verdigris::detector::KeysError),
+    #[error(transparent)]
     Checkpoint(#[from] verdigris_checkpoint::CheckpointError),
     #[cfg(feature = "train")]
     #[error(transparent)]

@@ -6,9 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use verdigris::watermark::DEFAULT_LEVEL;
-use verdigris::watermark::normalize::Repair;
-use verdigris::{Finding, Key, Verdict, detector};
+use verdigris::detector::{self, Candidate};
+use verdigris::{Level, Outcome};
 
 use crate::detect::{RepeatsName, hint_of_lines, repairs};
 use crate::error::Failure;
@@ -48,8 +47,8 @@ pub(crate) struct Identify {
     #[arg(long, value_enum, default_value_t = RepeatsName::Context)]
     repeats: RepeatsName,
     /// Call a key found when an unmarked text would have any of them look so with at most this probability
-    #[arg(long, value_name = "P", default_value_t = DEFAULT_LEVEL)]
-    level: f64,
+    #[arg(long, value_name = "P", default_value_t)]
+    level: Level,
     /// How many of the best to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     show: usize,
@@ -70,56 +69,18 @@ struct Output<'a> {
     error: Option<String>,
     tried: usize,
     level: f64,
-    found: Option<&'a Candidate<'a>>,
-    best: &'a [Candidate<'a>],
-}
-
-#[derive(Serialize)]
-struct Candidate<'a> {
-    candidate: &'a str,
-    key_id: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    tenant: &'a str,
-    dialect: &'static str,
-    vocabulary_size: usize,
-    gamma: Option<f64>,
-    scored: u64,
-    z: f64,
-    log10_p: f64,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    repairs: &'a [(Repair, usize)],
-}
-
-impl<'a> Candidate<'a> {
-    fn of(finding: &'a Finding, candidates: &'a [(String, Key)]) -> Self {
-        let Finding { label, candidate, repairs, evidence } = finding;
-        let (_, key) = &candidates[*candidate];
-        Self {
-            candidate: label,
-            key_id: key.id(),
-            tenant: key.tenant(),
-            dialect: key.dialect().name(),
-            vocabulary_size: key.vocabulary().size(),
-            gamma: key.dialect().gamma(),
-            scored: evidence.scored,
-            z: evidence.z,
-            log10_p: evidence.ln_p_corrected() / std::f64::consts::LN_10,
-            repairs,
-        }
-    }
+    found: Option<&'a Candidate>,
+    best: &'a [Candidate],
 }
 
 impl Identify {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        if !(self.level > 0.0 && self.level < 1.0) {
-            return Err(Failure::Usage(format!("--level is {}, but must be above 0 and below 1", self.level)));
-        }
         if let Some(share) = self.gammas.iter().find(|&&share| !(share > 0.0 && share < 1.0)) {
             return Err(Failure::Usage(format!("--gammas has {share}, but a green share is above 0 and below 1")));
         }
         let reader = self.model.reader()?;
         let mut candidates = Vec::new();
-        for key in self.keys.load()?.fitting(&reader)?.0 {
+        for key in crate::key::fitting(self.keys.load()?, &reader)?.keys {
             candidates.extend(detector::candidates(&key, &self.vocabulary_sizes, &self.gammas)?);
         }
         let tried = candidates.len();
@@ -128,27 +89,29 @@ impl Identify {
             Err(failure) if self.json => return report::json_error(FORMAT, &name, &failure),
             text => text?,
         };
-        let findings = reader.identify(&candidates, &text, self.repeats.into())?;
-        let best = &findings[0];
-        let verdict = best.evidence.verdict(self.level);
-        let found = matches!(verdict, Ok(Verdict::Marked));
-        let shown = &findings[..self.show.clamp(1, findings.len())];
-        let status = ExitCode::from(match &verdict {
-            Ok(Verdict::Marked) => 0,
-            Ok(Verdict::NotMarked) => 1,
-            Err(_) => 2,
+        let found = reader.identify(&candidates, &text, self.repeats.into(), self.level)?;
+        let best = &found[0];
+        let short = best.evidence.is_marked(self.level).err();
+        let shown = &found[..self.show.clamp(1, found.len())];
+        let outcome = match (&short, best.marked) {
+            (Some(_), _) => Outcome::TooShort,
+            (None, true) => Outcome::Marked,
+            (None, false) => Outcome::NotMarked,
+        };
+        let status = ExitCode::from(match outcome {
+            Outcome::TooShort => 2,
+            outcome => u8::from(!outcome.is_marked()),
         });
         if self.json {
-            let best: Vec<Candidate<'_>> = shown.iter().map(|finding| Candidate::of(finding, &candidates)).collect();
             let output = Output {
                 format: FORMAT,
                 name: &name,
-                verdict: verdict.as_ref().map_or("too short", |verdict| report::verdict(*verdict)),
-                error: verdict.as_ref().err().map(ToString::to_string),
+                verdict: outcome.name(),
+                error: short.map(|short| short.to_string()),
                 tried,
-                level: self.level,
-                found: best.first().filter(|_| found),
-                best: &best,
+                level: self.level.value(),
+                found: Some(best).filter(|_| outcome == Outcome::Marked),
+                best: shown,
             };
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&output).expect("the output serialises"))?;
             return Ok(status);
@@ -156,31 +119,29 @@ impl Identify {
         let mut out = anstream::stdout();
         let dim = anstyle::Style::new().dimmed();
         writeln!(out, "{dim}{:>8}{:>9}{:>11}  candidate ({tried} tried){dim:#}", "scored", "z", "p")?;
-        for finding in shown {
-            let evidence = &finding.evidence;
-            let p = report::p_value(evidence.ln_p_corrected());
-            writeln!(out, "{:>8}{:>9.2}{p:>11}  {}", evidence.scored, evidence.z, shown_line(&finding.label))?;
+        for candidate in shown {
+            let p = report::p_value(candidate.evidence.ln_p_corrected());
+            let label = shown_line(&candidate.candidate);
+            writeln!(out, "{:>8}{:>9.2}{p:>11}  {label}", candidate.scored, candidate.z)?;
         }
-        match &verdict {
-            Ok(verdict) => {
-                let style = report::verdict_style(*verdict);
-                let label = shown_line(&best.label);
-                let words = if found { format!("written with {label}") } else { "none of them".into() };
-                writeln!(
-                    out,
-                    "\nverdict   {style}{words}{style:#} (level {}, corrected for all candidates tried)",
-                    self.level
-                )?;
-                if found && !best.repairs.is_empty() {
-                    writeln!(out, "repaired  {}", repairs(&best.repairs))?;
-                }
-                if let Some(hint) = hint_of_lines(&text).filter(|_| !found) {
-                    writeln!(out, "hint      {hint}")?;
-                }
-            }
-            Err(short) => writeln!(out, "\nverdict   {short}")?,
+        if let Some(short) = short {
+            writeln!(out, "\nverdict   {short}")?;
+            return Err(verdigris::Error::from(short).into());
         }
-        verdict.map_err(verdigris::Error::from)?;
+        let style = report::verdict_style(best.marked);
+        let label = shown_line(&best.candidate);
+        let words = if best.marked { format!("written with {label}") } else { "none of them".into() };
+        writeln!(
+            out,
+            "\nverdict   {style}{words}{style:#} (level {}, corrected for all candidates tried)",
+            self.level
+        )?;
+        if best.marked && !best.repairs.is_empty() {
+            writeln!(out, "repaired  {}", repairs(&best.repairs))?;
+        }
+        if let Some(hint) = hint_of_lines(&text).filter(|_| !best.marked) {
+            writeln!(out, "hint      {hint}")?;
+        }
         Ok(status)
     }
 }

@@ -40,13 +40,6 @@ pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "it must be a number, 0 or more".into())
 }
 
-/// A level of significance.
-#[cfg(feature = "serve")]
-pub(crate) fn level(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number < 1.0);
-    number.ok_or_else(|| "it must be a number above 0 and below 1".into())
-}
-
 /// As [`whole`], of a number of texts to measure with: what would never end is a slip of the finger.
 pub(crate) fn samples<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     const MOST: u64 = 1_000_000;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use verdigris::Key;
-use verdigris::detector::PayloadFinding;
-use verdigris::watermark::DEFAULT_LEVEL;
+use serde::Serialize;
+use verdigris::detector::PayloadVerdict;
+use verdigris::{Key, Level, Outcome};
 
 use crate::detect::{hint_of_lines, repairs};
 use crate::error::Failure;
@@ -42,18 +42,23 @@ pub(crate) struct Payload {
     #[command(flatten)]
     model: ModelOption,
     /// Call it a payload when an unmarked text would look so with at most this probability
-    #[arg(long, value_name = "P", default_value_t = DEFAULT_LEVEL)]
-    level: f64,
+    #[arg(long, value_name = "P", default_value_t)]
+    level: Level,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
+#[derive(Serialize)]
+struct Output<'a> {
+    format: &'static str,
+    name: &'a str,
+    #[serde(flatten)]
+    found: PayloadVerdict,
+}
+
 impl Payload {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        if !(self.level > 0.0 && self.level < 1.0) {
-            return Err(Failure::Usage(format!("--level is {}, but must be above 0 and below 1", self.level)));
-        }
         let key = Key::load(&self.key)?;
         let reader = self.model.reader()?;
         reader.fits(&key)?;
@@ -64,54 +69,31 @@ impl Payload {
             Err(failure) if self.json => return report::json_error(FORMAT, &name, &failure),
             text => text?,
         };
-        let PayloadFinding { read, evidence, repairs: repaired } = reader.payload(&key, &text)?;
-        let ln_p = evidence.ln_p_corrected();
-        let found = ln_p <= self.level.ln();
-        let short = evidence.verdict(self.level).err().filter(|_| !found);
-        let status = ExitCode::from(match (found, &short) {
-            (true, _) => 0,
-            (false, None) => 1,
-            (false, Some(_)) => 2,
+        let found = reader.payload(&key, &text)?.verdict(&key, self.level);
+        let status = ExitCode::from(match found.verdict {
+            Outcome::TooShort => 2,
+            outcome => u8::from(!outcome.is_marked()),
         });
         if self.json {
-            let verdict = match (found, &short) {
-                (true, _) => "marked",
-                (false, None) => "not marked",
-                (false, Some(_)) => "too short",
-            };
-            let mut json = serde_json::json!({"format": FORMAT, "name": name, "verdict": verdict});
-            if let Some(short) = short {
-                json["error"] = short.to_string().into();
-            }
-            if !repaired.is_empty() {
-                json["repairs"] = serde_json::json!(repaired);
-            }
-            let figures = serde_json::json!({
-                "key_id": key.id(), "payload": found.then_some(read.payload), "best": read.payload,
-                "scored": read.scored, "green": read.green, "log10_p": ln_p / std::f64::consts::LN_10,
-                "doubt": read.doubt, "level": self.level,
-            });
-            json.as_object_mut()
-                .into_iter()
-                .for_each(|json| json.extend(figures.as_object().cloned().unwrap_or_default()));
-            writeln!(std::io::stdout(), "{json}")?;
+            let output = Output { format: FORMAT, name: &name, found };
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(&output).expect("the output serialises"))?;
             return Ok(status);
         }
-        if let Some(short) = short {
+        if let Some(short) = found.short {
             return Err(Failure::Text { name, source: Box::new(short.into()) });
         }
         let mut out = anstream::stdout();
         let bold = anstyle::Style::new().bold();
-        writeln!(out, "scored    {}", read.scored)?;
-        writeln!(out, "green     {} under the best payload ({:.1} by chance)", read.green, read.expected)?;
-        writeln!(out, "p         {} that there is one by chance", report::p_value(ln_p))?;
-        if !repaired.is_empty() {
-            writeln!(out, "repaired  {}", repairs(&repaired))?;
+        writeln!(out, "scored    {}", found.scored)?;
+        writeln!(out, "green     {} under the best payload ({:.1} by chance)", found.green, found.expected)?;
+        writeln!(out, "p         {} that there is one by chance", report::p_value(found.ln_p))?;
+        if !found.repairs.is_empty() {
+            writeln!(out, "repaired  {}", repairs(&found.repairs))?;
         }
         let id = shown_line(key.id());
-        if found {
-            writeln!(out, "doubt     {} that the number is wrong", doubt(read.doubt))?;
-            writeln!(out, "payload   {bold}{:#x}{bold:#} ({}, {id})", read.payload, read.payload)?;
+        if let Some(payload) = found.payload {
+            writeln!(out, "doubt     {} that the number is wrong", doubt(found.doubt))?;
+            writeln!(out, "payload   {bold}{payload:#x}{bold:#} ({payload}, {id})")?;
         } else {
             writeln!(out, "payload   {bold}none found{bold:#} ({id}, level {})", self.level)?;
             if let Some(hint) = hint_of_lines(&text) {

@@ -1,8 +1,7 @@
 //! What a text that was just written carries of its mark: what a reader with its key finds in it.
 
 use serde::Serialize;
-use verdigris::watermark::DEFAULT_LEVEL;
-use verdigris::{Evidence, Grammar, Key, MarkCheck, Reader};
+use verdigris::{Evidence, Grammar, Key, Level, MarkCheck, Reader};
 
 use crate::report;
 
@@ -31,7 +30,7 @@ pub(crate) struct Carried {
 impl Carried {
     /// What is found in a text that has a form or has none.
     pub(crate) fn new(evidence: &Evidence, has_form: bool) -> Self {
-        let check = MarkCheck::of(evidence, DEFAULT_LEVEL, has_form);
+        let check = MarkCheck::of(evidence, Level::DEFAULT, has_form);
         Self {
             status: check.status.name(),
             reason: check.reason,
@@ -51,7 +50,7 @@ impl Carried {
 
 /// Whether a text of which this is found would be called marked.
 pub(crate) fn is_proof(evidence: Option<&Evidence>) -> bool {
-    evidence.is_some_and(|evidence| evidence.ln_p_corrected() <= DEFAULT_LEVEL.ln())
+    evidence.is_some_and(|evidence| evidence.ln_p_corrected() <= Level::DEFAULT.ln())
 }
 
 impl<'k> Proof<'k> {
@@ -94,8 +93,9 @@ impl<'k> Proof<'k> {
         crate::terminal::headed(
             "warning",
             format_args!(
-                "{which}{whom} (p is above {DEFAULT_LEVEL:e}){choices}; longer texts and texts \
-             of more choice do{stronger}"
+                "{which}{whom} (p is above {:e}){choices}; longer texts and texts \
+             of more choice do{stronger}",
+                Level::DEFAULT
             ),
         );
     }

@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::process::ExitCode;
 
 use anstyle::{Ansi256Color, AnsiColor, Color, Style};
-use verdigris::{Evidence, Mark, Verdict};
+pub(crate) use verdigris::detector::p_value;
+use verdigris::{Evidence, Mark};
 
 use crate::error::Failure;
 use crate::terminal;
@@ -30,34 +31,9 @@ pub(crate) fn mark_style(mark: Mark) -> Style {
     }
 }
 
-/// A p-value from its logarithm, which may be far below what an `f64` holds.
-pub(crate) fn p_value(ln_p: f64) -> String {
-    let log10 = ln_p / std::f64::consts::LN_10;
-    if log10 > -4.0 {
-        let p = format!("{:.4}", ln_p.exp());
-        return p;
-    }
-    let mut exponent = log10.floor();
-    let mut mantissa = 10f64.powf(log10 - exponent);
-    if mantissa >= 9.95 {
-        (mantissa, exponent) = (1.0, exponent + 1.0);
-    }
-    format!("{mantissa:.1}e{exponent}")
-}
-
-/// What the evidence says, as a phrase.
-pub(crate) fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Marked => "marked",
-        Verdict::NotMarked => "not marked",
-    }
-}
-
-pub(crate) fn verdict_style(verdict: Verdict) -> Style {
-    match verdict {
-        Verdict::Marked => style(AnsiColor::Green).bold(),
-        Verdict::NotMarked => Style::new().bold(),
-    }
+/// The style of a verdict.
+pub(crate) fn verdict_style(marked: bool) -> Style {
+    if marked { style(AnsiColor::Green).bold() } else { Style::new().bold() }
 }
 
 /// `12 of 40 green (10.0 by chance)`, or a sum of scores.

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args};
 use verdigris::schedule::{Capacity, rows};
-use verdigris::{Key, KeyRing, Request};
+use verdigris::{Key, KeyRing, Level, Request};
 use verdigris_server::{ApiKeys, Drafts, Options};
 
 use crate::error::Failure;
 use crate::generate::drafts::DraftOptions;
 use crate::log::LogFormat;
 use crate::model::{DraftSource, EngineOptions};
-use crate::number::{level, not_negative, seconds, some};
+use crate::number::{not_negative, seconds, some};
 use crate::run::RunOptions;
 use crate::serve::limits::LimitOptions;
 use crate::terminal::{headed, shown_line};
@@ -58,8 +58,8 @@ pub(crate) struct Serve {
     #[arg(long, value_enum, value_name = "POLICY", default_value_t, requires = "marks")]
     unmarkable: Unmarkable,
     /// The p-value at which a detector calls a text of an answer watermarked
-    #[arg(long, value_name = "P", default_value_t = verdigris::MarkCheck::LEVEL, value_parser = level)]
-    mark_level: f64,
+    #[arg(long, value_name = "P", default_value_t)]
+    mark_level: Level,
     /// Let requests set the weight of the experts themselves, from 0 to this: their field "alpha"
     #[arg(long, value_name = "ALPHA", requires = "anti", value_parser = not_negative)]
     max_alpha: Option<f64>,

@@ -7,6 +7,7 @@ mod column;
 #[path = "fuzz/server.rs"]
 mod server;
 
+#[allow(unused_imports, reason = "each fuzz target includes this file and calls one function")]
 pub use self::server::server;
 
 use std::io::Read;
@@ -23,7 +24,7 @@ use verdigris_text::{ChatTemplate, Chunks, Conversation, Message, Tokenizer};
 use verdigris_watermark::attack::Attack;
 use verdigris_watermark::normalize::normalize;
 use verdigris_watermark::windows::passages;
-use verdigris_watermark::{Detector, Key, Repeats};
+use verdigris_watermark::{Detector, Key, Level, Repeats};
 
 /// The largest vocabulary that a key may split here: lists of larger ones take the time.
 const MAX_VOCABULARY: usize = 1 << 16;
@@ -230,7 +231,7 @@ pub fn key_file(data: &[u8]) {
                 Ok(scheme) => {
                     let mut detector = Detector::new(scheme);
                     detector.push(&tokens);
-                    let _ = detector.evidence().verdict(1e-5);
+                    let _ = detector.evidence().is_marked(Level::DEFAULT);
                 }
                 Err(_) => key.payload_reader().expect("a key that carries payloads").push(&tokens),
             }

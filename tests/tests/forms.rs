@@ -7,7 +7,7 @@ use verdigris::detector::DetectError;
 use verdigris::watermark::dialects::native;
 use verdigris::watermark::weighted::Weighting;
 use verdigris::watermark::{Context, ContextFunction};
-use verdigris::{Dialect, Engine, Gamma, Key, Look, Mark, Reader, Repeats, Strength};
+use verdigris::{Dialect, Engine, Gamma, Key, Look, Mark, Offsets, Reader, Repeats, Strength};
 use verdigris_tests::dialects::every_kind;
 use verdigris_tests::forms;
 
@@ -34,7 +34,7 @@ fn forced_tokens_are_not_scored_in_any_dialect() {
     let text = &UNMARKED[4];
     let reader = ENGINE.reader().clone().of_form(forms::grammar(4));
     // Of the original alone: with repair each reader may find more in another version of the text, of other tokens.
-    let look = Look { repeats: Repeats::Nothing, normalize: false, ..Look::default() };
+    let look = Look { repeats: Repeats::Nothing, repair: false, ..Look::default() };
     let tokens = reader.tokenizer().encode(text).unwrap();
     let choices = ENGINE.constraint(forms::grammar(4)).choices(b"", &tokens).unwrap();
     for kind in every_kind() {
@@ -110,7 +110,7 @@ fn texts_of_the_form_are_read_and_others_are_refused() {
 fn offsets_and_payloads_know_the_form() {
     let reader = ENGINE.reader().clone().of_form(forms::grammar(3));
     let (text, key) = (&UNMARKED[3], forms::key(&reader, 9));
-    let look = Look { offsets: 6, ..Look::default() };
+    let look = Look { offsets: Offsets::new(6).unwrap(), ..Look::default() };
     let judgement = reader.judge(&[&key], text, &look).unwrap();
     assert_eq!(judgement.evidence.tried, 6.0);
     let context = Context::new(ContextFunction::All, 2).unwrap();

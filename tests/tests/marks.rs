@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use verdigris::logits::{Purpose, Random};
 use verdigris::watermark::dialects::native;
 use verdigris::watermark::{Context, ContextFunction};
-use verdigris::{Dialect, Engine, Evidence, Gamma, Key, Look, Marking, Strength};
+use verdigris::{Dialect, Engine, Evidence, Gamma, Key, Level, Look, Marking, Offsets, Strength};
 use verdigris_tests::dialects::every_kind;
 
 static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
@@ -128,7 +128,7 @@ fn a_look_from_every_side() {
     let marked = write(Some(&key), 1);
     let hidden: String = marked.chars().flat_map(|c| [c, '\u{200B}']).collect();
     let reader = ENGINE.reader();
-    let look = Look { passages: Some(1e-5), ..Look::default() };
+    let look = Look { passages: true, ..Look::default() };
     let judgement = reader.judge(&[&other, &key], &hidden, &look).unwrap();
     assert_eq!(judgement.key.id(), key.id());
     assert!(matches!(reader.judge(&[], &hidden, &look), Err(verdigris::DetectError::NoKey)), "no key is an error");
@@ -146,7 +146,7 @@ fn a_look_from_every_side() {
     );
     // A text that begins in the middle of a token is read from the next one on.
     let cut = &marked[3..];
-    let look = Look { offsets: 6, ..Look::default() };
+    let look = Look { offsets: Offsets::new(6).unwrap(), ..Look::default() };
     assert!(reader.judge(&[&key], cut, &look).unwrap().evidence.ln_p_corrected() < -20.0);
 }
 
@@ -174,7 +174,7 @@ fn a_payload_comes_back_from_the_text() {
     assert_eq!(read(&key).payload, 0xbeef);
     assert!(read(&key).ln_p < -20.0 && read(&key).doubt < 1e-3, "{:?}", read(&key));
     assert!(read(&wrong).ln_p > 1e-3f64.ln(), "{:?}", read(&wrong));
-    assert!(judge(&key, &text).verdict(1e-5).is_ok());
+    assert!(judge(&key, &text).is_marked(Level::DEFAULT).is_ok());
     assert!(ENGINE.request("").watermark(&key).text().is_err(), "which payload?");
 }
 
@@ -190,12 +190,14 @@ fn the_writer_is_identified() {
     for name in ["kgw minhash", "vllm", "sbw simple_4"] {
         let all = candidates();
         let key = &all.iter().find(|(label, _)| label == name).unwrap().1;
-        let found = ENGINE.reader().identify(&all, &write(Some(key), 9), verdigris::Repeats::Context).unwrap();
-        assert_eq!(found[0].label, name);
+        let found =
+            ENGINE.reader().identify(&all, &write(Some(key), 9), verdigris::Repeats::Context, Level::DEFAULT).unwrap();
+        assert_eq!(found[0].candidate, name);
         assert!(found[0].evidence.p() < 1e-5 && found[0].evidence.tried == all.len() as f64);
         assert!(found[1].evidence.p() > 1e-3, "{:?}", found[1]);
     }
-    let found = ENGINE.reader().identify(&candidates(), &write(None, 10), verdigris::Repeats::Context).unwrap();
+    let found =
+        ENGINE.reader().identify(&candidates(), &write(None, 10), verdigris::Repeats::Context, Level::DEFAULT).unwrap();
     assert!(found[0].evidence.p() > 1e-3, "{:?}", found[0]);
 }
 

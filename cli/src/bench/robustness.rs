@@ -108,7 +108,7 @@ impl Robustness {
                         None => text.clone(),
                     };
                     let windows = attack == Some(Attack::CopyPaste);
-                    let look = Look { passages: windows.then_some(1e-5), ..Look::default() };
+                    let look = Look { passages: windows, ..Look::default() };
                     let judgement = engine.reader().judge(&[key], &attacked, &look)?;
                     let ln_p = judgement.evidence.ln_p_corrected();
                     let best = judgement.passages.iter().map(|passage| passage.ln_p).fold(ln_p, f64::min);

@@ -1,18 +1,22 @@
 //! What else to try, where a text was found not to be marked.
 
-use verdigris::{Hint, Judgement};
+use verdigris::{Hint, Judgement, Outcome};
 
 use super::documents::Fields;
 
 pub(super) const WINDOWS: &str =
     "only the text as a whole was judged: --windows looks for marked passages inside it, too";
 
-/// What to try with a text that is not marked as a whole; with the fields of records where it may be read as some.
-pub(super) fn hint(text: &str, judgement: &Judgement<'_>, searched: bool, fields: Option<&Fields>) -> Option<String> {
+/// What to try with a text in which no mark was found; with the fields of records where it may be read as some.
+pub(super) fn hint(text: &str, judgement: &Judgement<'_>, fields: Option<&Fields>) -> Option<String> {
+    let hint = Hint::of(text, judgement);
+    if judgement.outcome() != Outcome::NotMarked {
+        return None;
+    }
     if fields.is_some_and(|fields| is_json_lines(text, &fields.text)) {
         return Some("the text looks like JSON lines: --format jsonl judges the text of each line".into());
     }
-    Some(Hint::of(text, judgement, searched)?.advice(WINDOWS))
+    Some(hint?.advice(WINDOWS))
 }
 
 /// What to try with JSON lines where texts are read alone.

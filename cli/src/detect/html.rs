@@ -3,7 +3,7 @@
 use minijinja::{AutoEscape, Environment};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use verdigris::{Judgement, Mark, MarkedPassage, Outcome};
+use verdigris::{Judgement, Level, Mark, MarkedPassage, Outcome};
 
 use super::judged::Judged;
 use super::words;
@@ -64,8 +64,8 @@ const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 200.0;
 
 /// The report as one HTML file.
-pub(super) fn report(judged: &[Judged<'_>], level: f64, outcome: impl Fn(&Judged<'_>) -> Option<Outcome>) -> String {
-    let texts = judged.iter().map(|judged| text(judged, level, outcome(judged))).collect();
+pub(super) fn report(judged: &[Judged<'_>], level: Level) -> String {
+    let texts = judged.iter().map(text).collect();
     let date = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).strftime("%Y-%m-%d %H:%M UTC").to_string();
     let page = Page { version: env!("CARGO_PKG_VERSION"), date, level: level.to_string(), texts };
     let mut environment = Environment::new();
@@ -74,7 +74,8 @@ pub(super) fn report(judged: &[Judged<'_>], level: f64, outcome: impl Fn(&Judged
     template.render(minijinja::value::Serde(&page)).expect("the template is tested")
 }
 
-fn text(judged: &Judged<'_>, level: f64, outcome: Option<Outcome>) -> Text {
+fn text(judged: &Judged<'_>) -> Text {
+    let outcome = judged.outcome();
     let mut out = Text {
         name: shown_line(&judged.name).into_owned(),
         class: match outcome {
@@ -96,7 +97,7 @@ fn text(judged: &Judged<'_>, level: f64, outcome: Option<Outcome>) -> Text {
             out.words = format!("This text could not be judged: {}.", shown_line(&fault));
         }
         Ok(judgement) => {
-            out.words = sentence(judgement, level);
+            out.words = sentence(judgement);
             out.facts = facts(&judged.text, judgement);
             (out.spans, out.cut) = spans(&judged.text, judgement);
             out.plot = plot(judgement);
@@ -107,12 +108,12 @@ fn text(judged: &Judged<'_>, level: f64, outcome: Option<Outcome>) -> Text {
 }
 
 /// What the evidence means, in words that claim no more than it does.
-fn sentence(judgement: &Judgement<'_>, level: f64) -> String {
-    let (evidence, key) = (&judgement.evidence, judgement.key.id());
+fn sentence(judgement: &Judgement<'_>) -> String {
+    let (evidence, key, level) = (&judgement.evidence, judgement.key.id(), judgement.level);
     let p = p_value(evidence.ln_p_corrected());
     let odds = odds(evidence.ln_p_corrected());
     let who = "Whoever holds the key can write such text, so this does not say who did.";
-    match judgement.outcome(level) {
+    match judgement.outcome() {
         Outcome::Marked => format!(
             "This text carries the mark of the key {key}. A text written without that key would look as marked as this \
              one with a probability of at most {p}: {odds}. {who}"

@@ -1,7 +1,7 @@
 //! A judged text.
 
 use serde_json::Value;
-use verdigris::Judgement;
+use verdigris::{Judgement, Outcome};
 
 use crate::error::Failure;
 
@@ -11,4 +11,11 @@ pub(super) struct Judged<'k> {
     pub(super) id: Option<Value>,
     pub(super) text: String,
     pub(super) result: Result<Judgement<'k>, Failure>,
+}
+
+impl Judged<'_> {
+    /// The class of the verdict; `None` where the text could not be judged.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
+        self.result.as_ref().ok().map(Judgement::outcome)
+    }
 }

@@ -5,7 +5,6 @@ mod hints;
 mod html;
 mod json;
 mod judged;
-mod long;
 mod options;
 mod weigh;
 mod words;
@@ -18,7 +17,8 @@ use std::time::Duration;
 use anstream::ColorChoice;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
-use verdigris::{Hint, Key, Look, Outcome, Reader};
+use verdigris::detector::FittingKeys;
+use verdigris::{DetectError, Hint, Key, Look, Outcome, Reader};
 
 use crate::detect::documents::{Document, Fault, Fields, Format, Source, Text, sources};
 pub(crate) use crate::detect::hints::hint_of_lines;
@@ -50,18 +50,12 @@ fn status(counts: [u64; 6]) -> ExitCode {
 
 impl Detect {
     pub(crate) fn run(mut self) -> Result<ExitCode, Failure> {
-        if !(self.level > 0.0 && self.level < 1.0) {
-            return Err(Failure::Usage(format!("--level is {}, but must be above 0 and below 1", self.level)));
-        }
-        if !(1..=64).contains(&self.offsets) {
-            return Err(Failure::Usage(format!("--offsets is {}, but must be 1 to 64", self.offsets)));
-        }
         let keys = self.keys.load()?;
         let mut reader = self.model.reader()?;
         if let Some(grammar) = self.form.grammar()? {
             reader = reader.of_form(grammar);
         }
-        let (keys, skipped) = keys.fitting(&reader)?;
+        let FittingKeys { keys, skipped, .. } = crate::key::fitting(keys, &reader)?;
         if let Some(method) = self.weigh.weigh {
             weigh::check(&self, method, &keys)?;
         }
@@ -144,7 +138,7 @@ impl Detect {
             (text, _) => self.judge(reader, keys, Document { text, ..document }),
         };
         bar.finish_and_clear();
-        let outcome = self.outcome(&judged);
+        let outcome = judged.outcome();
         // The report first: what cannot be written is told before anything is shown.
         if judged.result.is_ok() {
             self.write_html(report, std::slice::from_ref(&judged))?;
@@ -152,13 +146,12 @@ impl Detect {
         let mut counts = [0; 6];
         counts[outcome.map_or(FAULTY, |outcome| outcome as usize)] = 1;
         if self.json {
-            self.print_json(&judged, outcome)?;
+            self.print_json(&judged)?;
             return Ok(status(counts));
         }
         let judgement = judged.result.as_ref().map_err(|fault| Failure::Usage(format!("{name}: {fault}")))?;
-        let outcome = judgement.outcome(self.level);
-        if outcome == Outcome::TooShort {
-            let short = judgement.evidence.verdict(self.level).expect_err("it is too short");
+        if judgement.outcome() == Outcome::TooShort {
+            let short = judgement.evidence.is_marked(self.level).expect_err("it is too short");
             return Err(Failure::Text { name, source: Box::new(short.into()) });
         }
         let choice = self.color_choice();
@@ -171,7 +164,7 @@ impl Detect {
                 writeln!(out, "[in brackets] tokens that the key favours\n")?;
             }
         }
-        words::describe(&mut out, judgement, outcome, self.level, self.hint(&judged, Some(outcome)).as_deref())?;
+        words::describe(&mut out, judgement, self.hint(&judged).as_deref())?;
         Ok(status(counts))
     }
 
@@ -199,13 +192,13 @@ impl Detect {
                     words::header(&mut out)?;
                 }
                 for judged in &judged {
-                    let outcome = self.outcome(judged);
+                    let outcome = judged.outcome();
                     counts[outcome.map_or(FAULTY, |outcome| outcome as usize)] += 1;
                     hidden |= outcome == Some(Outcome::NotMarked)
                         && judged.result.as_ref().is_ok_and(Hint::may_hide_a_passage);
                     match self.json {
-                        true => self.print_json(judged, outcome)?,
-                        false => words::line(&mut out, judged, outcome)?,
+                        true => self.print_json(judged)?,
+                        false => words::line(&mut out, judged)?,
                     }
                 }
                 Ok(())
@@ -230,39 +223,43 @@ impl Detect {
         let (text, result) = match text {
             Ok(Text::Whole(text)) => {
                 let keys: Vec<&Key> = keys.iter().collect();
-                let look = Look {
-                    repeats: self.repeats.into(),
-                    normalize: !self.no_repair,
-                    offsets: self.offsets,
-                    tokens: self.color.is_some() || self.html.is_some() || (self.json && reader.form().is_some()),
-                    course: if self.html.is_some() { html::POINTS } else { 0 },
-                    passages: self.searches().then_some(self.level),
-                };
+                let look = self.look();
                 let result = reader.judge(&keys, &text, &look).map_err(Failure::from);
                 (text, result)
             }
-            Ok(Text::Long(text)) => (String::new(), long::judge(self, reader, keys, text)),
+            Ok(Text::Long(text)) => {
+                let keys: Vec<&Key> = keys.iter().collect();
+                let result = reader.judge_stream(&keys, text, &self.look()).map_err(|error| match error {
+                    // What the decoder reports about its text.
+                    DetectError::Read(error) => Failure::Usage(error.to_string()),
+                    error => error.into(),
+                });
+                (String::new(), result)
+            }
             Err(fault) => (String::new(), Err(Failure::Usage(fault.to_string()))),
         };
         Judged { name, id, text, result }
     }
 
-    /// What became of a text; nothing where it could not be judged.
-    fn outcome(&self, judged: &Judged<'_>) -> Option<Outcome> {
-        judged.result.as_ref().ok().map(|judgement| judgement.outcome(self.level))
+    /// How each text is examined.
+    fn look(&self) -> Look {
+        Look {
+            level: self.level,
+            repeats: self.repeats.into(),
+            repair: !self.no_repair,
+            offsets: self.offsets,
+            passages: self.searches(),
+            tokens: self.color.is_some() || self.html.is_some(),
+            course: if self.html.is_some() { html::POINTS } else { 0 },
+        }
     }
 
-    fn hint(&self, judged: &Judged<'_>, outcome: Option<Outcome>) -> Option<String> {
+    fn hint(&self, judged: &Judged<'_>) -> Option<String> {
         // Of a text that was read as a stream nothing is left, and no option would find more in it.
-        let judgement = judged.result.as_ref().ok().filter(|_| outcome == Some(Outcome::NotMarked))?;
-        if judged.text.is_empty() {
-            return None;
-        }
+        let judgement = judged.result.as_ref().ok().filter(|_| !judged.text.is_empty())?;
         // With --weigh a text is judged as a whole, and one alone.
-        match self.weigh.weigh {
-            None => hints::hint(&judged.text, judgement, self.searches(), Some(&self.fields())),
-            Some(_) => hints::hint(&judged.text, judgement, true, None),
-        }
+        let fields = self.weigh.weigh.is_none().then(|| self.fields());
+        hints::hint(&judged.text, judgement, fields.as_ref())
     }
 
     /// Without --color as everywhere: colours where a terminal takes them.
@@ -276,13 +273,12 @@ impl Detect {
 
     fn write_html(&self, report: Option<OutputFile>, judged: &[Judged<'_>]) -> Result<(), Failure> {
         let Some(report) = report else { return Ok(()) };
-        let html = html::report(judged, self.level, |judged| self.outcome(judged));
+        let html = html::report(judged, self.level);
         report.write(|out| out.write_all(html.as_bytes()))
     }
 
-    fn print_json(&self, judged: &Judged<'_>, outcome: Option<Outcome>) -> Result<(), Failure> {
-        let hint = self.hint(judged, outcome);
-        let line = json::line(self, judged, outcome, hint.as_deref());
+    fn print_json(&self, judged: &Judged<'_>) -> Result<(), Failure> {
+        let line = json::line(judged, self.hint(judged), &self.skipped);
         Ok(writeln!(std::io::stdout(), "{line}")?)
     }
 }

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use verdigris::Repeats;
-use verdigris::watermark::DEFAULT_LEVEL;
+use verdigris::{Level, Offsets, Repeats};
 
 use crate::detect::documents::Format;
 use crate::form::FormOptions;
@@ -52,8 +51,8 @@ pub(crate) struct Detect {
     #[command(flatten)]
     pub(super) model: ModelOption,
     /// Call a text marked when an unmarked one would look so with at most this probability
-    #[arg(long, value_name = "P", default_value_t = DEFAULT_LEVEL)]
-    pub(super) level: f64,
+    #[arg(long, value_name = "P", default_value_t)]
+    pub(super) level: Level,
     /// What the files that are named, or standard input, hold [default: by their names]
     #[arg(long, value_enum)]
     pub(super) format: Option<Format>,
@@ -73,8 +72,8 @@ pub(crate) struct Detect {
     #[arg(long)]
     pub(super) no_repair: bool,
     /// Tokenize from so many places at the beginning (1 to 64), for a text that was cut out in the middle of a word
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(super) offsets: usize,
+    #[arg(long, value_name = "N", default_value_t)]
+    pub(super) offsets: Offsets,
     #[command(flatten)]
     pub(super) weigh: WeighOptions,
     /// Show the text first (of a long text the first 16 MiB, and judge those), with the tokens that the key favours in

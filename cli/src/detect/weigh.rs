@@ -74,6 +74,6 @@ pub(super) fn judge<'k>(
     // What a marked text has would be paid for as this is.
     expected.ln_p = expected.best_of(tried).ln_p_corrected();
     let manifests = versions.unwrapped().manifests.clone();
-    let judgement = Judgement::of(key, evidence.best_of(tried));
+    let judgement = Judgement::of(key, evidence.best_of(tried), options.level);
     Ok(Judgement { expected: Some(expected), repairs, manifests, ..judgement })
 }

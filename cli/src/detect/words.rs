@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anstyle::AnsiColor;
 use verdigris::watermark::normalize::Repair;
-use verdigris::{Evidence, Judgement, MarkedPassage, Outcome};
+use verdigris::{Evidence, Judgement, Level, MarkedPassage, Outcome};
 
 use super::judged::Judged;
 use crate::error::Failure;
@@ -21,14 +21,8 @@ pub(super) fn outcome(outcome: Option<Outcome>) -> &'static str {
 }
 
 /// Everything about one text.
-pub(super) fn describe(
-    out: &mut impl Write,
-    judgement: &Judgement<'_>,
-    outcome: Outcome,
-    level: f64,
-    hint: Option<&str>,
-) -> Result<(), Failure> {
-    let width = width();
+pub(super) fn describe(out: &mut impl Write, judgement: &Judgement<'_>, hint: Option<&str>) -> Result<(), Failure> {
+    let (outcome, level, width) = (judgement.outcome(), judgement.level, width());
     let mut row = |label: &str, what: &str| writeln!(out, "{label:<LABEL$}{}", wrap(what, width, LABEL));
     let evidence = &judgement.evidence;
     row("tokens", &evidence.tokens.to_string())?;
@@ -147,7 +141,8 @@ fn is_narrow() -> bool {
 }
 
 /// One of many texts: a line of a table, or a line and its figures under it where there is no room for one.
-pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>, outcome: Option<Outcome>) -> Result<(), Failure> {
+pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>) -> Result<(), Failure> {
+    let outcome = judged.outcome();
     let style = match outcome {
         Some(Outcome::Marked | Outcome::MarkedInPart) => report::style(AnsiColor::Green).bold(),
         None => report::style(AnsiColor::Red).bold(),
@@ -190,7 +185,7 @@ pub(super) fn line(out: &mut impl Write, judged: &Judged<'_>, outcome: Option<Ou
 }
 
 /// What all texts together are.
-pub(super) fn summary(out: &mut impl Write, counts: [u64; 6], level: f64, hint: Option<&str>) -> Result<(), Failure> {
+pub(super) fn summary(out: &mut impl Write, counts: [u64; 6], level: Level, hint: Option<&str>) -> Result<(), Failure> {
     // One text alone is weighed: among many there is none whose choices are known.
     let [whole, part, not, _, short, faulty] = counts;
     let (marked, width) = (whole + part, width());
@@ -200,7 +195,7 @@ pub(super) fn summary(out: &mut impl Write, counts: [u64; 6], level: f64, hint: 
     writeln!(out, "\n{}", wrap(&line, width, 0))?;
     let judged = marked + not;
     if judged > 0 {
-        let alarms = level * judged as f64;
+        let alarms = level.value() * judged as f64;
         let line = match alarms < 1.0 {
             true => format!(
                 "at level {level}: if none of these {judged} were marked, about 1 run in {:.0} would give a false alarm",

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use verdigris::watermark::ring::{Skipped, distinct};
+use verdigris::detector::{FittingKeys, KeyFiles};
+use verdigris::watermark::ring::Skipped;
 use verdigris::{Key, KeyRing, Reader};
 
 use crate::error::Failure;
@@ -21,41 +22,18 @@ pub(crate) struct KeysOption {
     pub(crate) ring: Option<PathBuf>,
 }
 
-/// Keys as they were read.
-pub(crate) struct Keys {
-    files: Vec<(PathBuf, Key)>,
-    ring: Option<KeyRing>,
-}
-
 impl KeysOption {
     /// All of them.
-    pub(crate) fn load(&self) -> Result<Keys, Failure> {
-        let load = |file: &PathBuf| Ok((file.clone(), Key::load(file)?));
-        let files = self.key.iter().map(load).collect::<Result<Vec<_>, Failure>>()?;
-        Ok(Keys { files, ring: self.ring.as_deref().map(KeyRing::load).transpose()? })
+    pub(crate) fn load(&self) -> Result<KeyFiles, Failure> {
+        Ok(KeyFiles::load(&self.key, self.ring.as_deref())?)
     }
 }
 
-impl Keys {
-    /// Those for a tokenizer, each once: more keys mean more looks, and p-values that are larger by as much. A key file
-    /// for another tokenizer is an error; in a ring it is skipped, and a note on standard error says so.
-    pub(crate) fn fitting(self, reader: &Reader) -> Result<(Vec<Key>, Vec<Skipped>), Failure> {
-        for (file, key) in &self.files {
-            let fits = reader.fits(key);
-            fits.map_err(|fault| Failure::Usage(format!("{}: {}", file.display(), Failure::from(fault))))?;
-        }
-        let ring = self.ring.map(|ring| ring.for_vocabulary(&reader.vocabulary())).transpose()?;
-        Ok(Keys { ring, ..self }.all())
-    }
-
-    /// All of them, each once, with the files of the ring that are none.
-    fn all(self) -> (Vec<Key>, Vec<Skipped>) {
-        let mut keys: Vec<Key> = self.files.into_iter().map(|(_, key)| key).collect();
-        let skipped = self.ring.as_ref().map_or(Vec::new(), |ring| ring.skipped().to_vec());
-        note(&skipped);
-        keys.extend(self.ring.map_or(Vec::new(), KeyRing::into_keys));
-        (distinct(keys), skipped)
-    }
+/// The keys for a tokenizer. Notes on standard error name the files of the ring that are skipped.
+pub(crate) fn fitting(keys: KeyFiles, reader: &Reader) -> Result<FittingKeys, Failure> {
+    let fitting = keys.fitting(std::slice::from_ref(reader))?;
+    note(&fitting.skipped);
+    Ok(fitting)
 }
 
 fn note(skipped: &[Skipped]) {

@@ -20,7 +20,7 @@ use datafusion::execution::context::SQLOptions;
 use futures_util::TryStreamExt;
 use verdigris_ballista::{ClusterError, Executor, Scheduler, client, execute, register_documents, schedule};
 use verdigris_datafusion::{Keys, KeysError};
-use verdigris_detector::watermark::DEFAULT_LEVEL;
+use verdigris_detector::Level;
 
 /// Ask about the texts of a lake on several machines: SQL with verdigris_p, verdigris_detect and verdigris_combine
 #[derive(Parser)]
@@ -90,8 +90,8 @@ struct ExecutorOptions {
     #[arg(long, value_name = "PATH")]
     tokenizer: Vec<PathBuf>,
     /// The p-value at which a text is called marked
-    #[arg(long, value_name = "P", default_value_t = DEFAULT_LEVEL)]
-    level: f64,
+    #[arg(long, value_name = "P", default_value_t)]
+    level: Level,
     /// How many tasks, and threads that judge [default: one for each core]
     #[arg(short, long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -164,9 +164,6 @@ fn run(options: Options) -> Result<(), Failure> {
 }
 
 async fn executor(options: ExecutorOptions) -> Result<(), Failure> {
-    if !(options.level > 0.0 && options.level < 1.0) {
-        return Err(Failure::Usage(format!("--level is {}, but must be above 0 and below 1", options.level)));
-    }
     let tasks = options.threads.or(available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
     let started = rayon::ThreadPoolBuilder::new().num_threads(tasks.get()).build_global();
     started.map_err(|error| Failure::Usage(format!("cannot start {tasks} threads: {error}")))?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::error::C2paError;
 
 /// The most bytes of a text that is signed or judged.
-pub const MAX_TEXT: usize = 16 << 20;
+pub use verdigris_detector::MAX_TEXT;
 /// The most bytes of a manifest store. In invisible characters each takes up to four.
 pub const MAX_MANIFEST: usize = 4 << 20;
 

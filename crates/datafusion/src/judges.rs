@@ -7,21 +7,16 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use verdigris_detector::watermark::DEFAULT_LEVEL;
-use verdigris_detector::{DetectError, Key, Look, Reader};
+use verdigris_detector::{DetectError, Key, Level, Look, Reader, Row};
 
 use crate::error::JudgeError;
 use crate::texts::{NotUtf8, Texts};
-use crate::verdict::{Figures, Found};
-
-/// The longest text that is judged, in bytes: 16 MiB. Judging takes some thirty times as much memory.
-pub const LONGEST: usize = 16 << 20;
 
 /// Who judges a text: a tokenizer, and keys for it, all of which are looked for and paid for.
 pub struct Judge {
     reader: Reader,
     keys: Vec<Key>,
-    level: f64,
+    level: Level,
 }
 
 impl Judge {
@@ -30,7 +25,7 @@ impl Judge {
     /// # Errors
     /// [`JudgeError::Key`] without a key, and where one cannot be used; [`JudgeError::NoTokenizer`] where one was made
     /// for another tokenizer.
-    pub fn new(reader: Reader, keys: impl IntoIterator<Item = Key>, level: f64) -> Result<Self, JudgeError> {
+    pub fn new(reader: Reader, keys: impl IntoIterator<Item = Key>, level: Level) -> Result<Self, JudgeError> {
         let keys: Vec<Key> = keys.into_iter().collect();
         for key in &keys {
             reader.fits(key).map_err(JudgeError::NoTokenizer)?;
@@ -45,41 +40,29 @@ impl Judge {
         Ok(Self { reader, keys, level })
     }
 
-    /// What becomes of a text. It is looked at as `verdigris detect` does unless it is told otherwise.
-    pub fn text(&self, text: &str) -> Found<'_> {
-        if text.len() > LONGEST {
-            let (bytes, most) = (text.len(), LONGEST);
-            return Found::Fault(format!(
-                "it has {bytes} bytes, and at most {most} are judged in a table: cut it, or give it to `verdigris \
-                 detect`"
-            ));
-        }
+    /// Judges a text as `verdigris detect` does by default.
+    pub fn text(&self, text: &str) -> Row<'_> {
         let keys: Vec<&Key> = self.keys.iter().collect();
-        let look = Look { tokens: false, ..Look::default() };
-        match self.reader.judge(&keys, text, &look) {
-            Ok(judgement) => Found::Judged(Figures::of(&judgement, self.level)),
-            Err(fault) => Found::Fault(fault.to_string()),
+        match self.reader.judge(&keys, text, &Look { level: self.level, ..Look::default() }) {
+            Ok(judgement) => Row::Judged(Box::new(judgement.verdict().into_owned())),
+            Err(fault) => Row::Fault(fault.to_string()),
         }
     }
 
-    /// What becomes of the texts of a column, on all cores.
+    /// Judges the texts of a column, on all cores.
     ///
     /// # Errors
-    /// [`JudgeError::NotText`] where the column holds none; `asked` is who wants to know.
-    pub fn column(
-        &self,
-        texts: &dyn datafusion::arrow::array::Array,
-        asked: &str,
-    ) -> Result<Vec<Found<'_>>, JudgeError> {
+    /// [`JudgeError::NotText`] where the column holds none; `asked` is the name of the function that wants them.
+    pub fn column(&self, texts: &dyn datafusion::arrow::array::Array, asked: &str) -> Result<Vec<Row<'_>>, JudgeError> {
         let texts = Texts::of(texts, asked)?;
         Ok((0..texts.len()).into_par_iter().map(|row| self.cell(texts.get(row))).collect())
     }
 
-    pub(crate) fn cell(&self, text: Option<Result<&str, NotUtf8>>) -> Found<'_> {
+    pub(crate) fn cell(&self, text: Option<Result<&str, NotUtf8>>) -> Row<'_> {
         match text {
-            None => Found::Missing,
+            None => Row::Missing,
             Some(Ok(text)) => self.text(text),
-            Some(Err(fault)) => Found::Fault(fault.to_string()),
+            Some(Err(fault)) => Row::Fault(fault.to_string()),
         }
     }
 
@@ -92,7 +75,7 @@ impl Judge {
         &self.keys[0]
     }
 
-    pub(crate) fn level(&self) -> f64 {
+    pub(crate) fn level(&self) -> Level {
         self.level
     }
 }
@@ -110,7 +93,7 @@ impl Judges {
         readers: impl IntoIterator<Item = Reader>,
         keys: impl IntoIterator<Item = Key>,
     ) -> Result<Self, JudgeError> {
-        Self::at_level(readers, keys, DEFAULT_LEVEL)
+        Self::at_level(readers, keys, Level::DEFAULT)
     }
 
     /// As [`Judges::new`], at another level.
@@ -120,7 +103,7 @@ impl Judges {
     pub fn at_level(
         readers: impl IntoIterator<Item = Reader>,
         keys: impl IntoIterator<Item = Key>,
-        level: f64,
+        level: Level,
     ) -> Result<Self, JudgeError> {
         let readers: Vec<Reader> = readers.into_iter().collect();
         let mut judges = BTreeMap::new();

@@ -1,11 +1,8 @@
 //! Keys and tokenizers in files.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
-use verdigris_detector::watermark::KeyError;
-use verdigris_detector::watermark::ring::distinct;
-use verdigris_detector::{DetectError, Key, KeyRing, Reader, Tokenizer};
+use verdigris_detector::{self as keys, DetectError, FittingKeys, Key, KeyFiles, Level, Reader, Tokenizer};
 
 use crate::error::JudgeError;
 use crate::judges::{Judge, Judges};
@@ -31,37 +28,22 @@ impl Keys {
     /// key for any of them, and without any key.
     pub fn load(keys: &[PathBuf], ring: Option<&Path>, tokenizers: &[PathBuf]) -> Result<Self, KeysError> {
         let readers = match tokenizers {
-            [] => vec![tokenizer(Path::new("tale"), TALE)?],
-            paths => paths.iter().map(|path| load(path)).collect::<Result<_, _>>()?,
+            [] => vec![Reader::new(Tokenizer::from_json(TALE).expect("the tokenizer that is built in"))],
+            paths => paths.iter().map(|path| Reader::open(path)).collect::<Result<_, _>>()?,
         };
-        let (mut fitting, mut files, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-        for file in keys {
-            let key = Key::load(file)?;
-            if !readers.iter().any(|reader| reader.fits(&key).is_ok()) {
-                let fault = readers[0].fits(&key).expect_err("it fits none of them");
-                return Err(KeysError::OtherTokenizer { file: file.clone(), fault: Box::new(fault) });
-            }
-            fitting.push(key);
-            files.push(file.clone());
-        }
-        if let Some(folder) = ring {
-            let vocabularies: Vec<_> = readers.iter().map(Reader::vocabulary).collect();
-            let ring = KeyRing::load(folder)?.for_vocabularies(&vocabularies)?;
-            notes.extend(ring.skipped().iter().map(ToString::to_string));
-            files.extend(ring.files().map(|(file, _)| file.to_owned()));
-            fitting.extend(ring.into_keys());
-        }
-        if fitting.is_empty() {
-            return Err(KeysError::None);
-        }
-        Ok(Self { readers, keys: distinct(fitting), files, notes })
+        let fitting = KeyFiles::load(keys, ring)?.fitting(&readers).map_err(|error| match error {
+            keys::KeysError::ForeignKey { file, fault } => KeysError::OtherTokenizer { file, fault },
+            error => error.into(),
+        })?;
+        let FittingKeys { keys, files, skipped } = fitting;
+        Ok(Self { readers, keys, files, notes: skipped.iter().map(ToString::to_string).collect() })
     }
 
     /// One judge with all keys.
     ///
     /// # Errors
     /// [`KeysError::SeveralTokenizers`], and as [`Judge::new`].
-    pub fn judge(self, level: f64) -> Result<Judge, KeysError> {
+    pub fn judge(self, level: Level) -> Result<Judge, KeysError> {
         let [reader] = &self.readers[..] else { return Err(KeysError::SeveralTokenizers) };
         Ok(Judge::new(reader.clone(), self.keys, level)?)
     }
@@ -70,7 +52,7 @@ impl Keys {
     ///
     /// # Errors
     /// As [`Judges::at_level`].
-    pub fn judges(self, level: f64) -> Result<Judges, KeysError> {
+    pub fn judges(self, level: Level) -> Result<Judges, KeysError> {
         Ok(Judges::at_level(self.readers, self.keys, level)?)
     }
 
@@ -96,9 +78,9 @@ impl Keys {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeysError {
-    /// A key cannot be read.
+    /// A key or a tokenizer cannot be read, or there is no key.
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Files(#[from] keys::KeysError),
     /// A key that was named was made for none of the tokenizers.
     #[error("{file}: {fault}: give its tokenizer with --tokenizer")]
     OtherTokenizer {
@@ -107,40 +89,10 @@ pub enum KeysError {
         /// How it differs from the first tokenizer.
         fault: Box<DetectError>,
     },
-    /// A tokenizer cannot be read.
-    #[error("cannot read {path}: {source}")]
-    Read {
-        /// Its file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// A file is no tokenizer.
-    #[error("{path}: {why}")]
-    Tokenizer {
-        /// That file.
-        path: PathBuf,
-        /// What it has instead.
-        why: String,
-    },
-    /// Nothing was named.
-    #[error("there is no key to judge by: name a key or a folder of keys")]
-    None,
     /// One verdict is asked for, and there are several tokenizers.
     #[error("without --sql there is one tokenizer: scan once for each, or name keys in a query")]
     SeveralTokenizers,
     /// A key cannot be used, or not beside the others.
     #[error(transparent)]
     Judge(#[from] JudgeError),
-}
-
-fn load(path: &Path) -> Result<Reader, KeysError> {
-    let file = if path.is_dir() { path.join("tokenizer.json") } else { path.into() };
-    let json = std::fs::read(&file).map_err(|source| KeysError::Read { path: file.clone(), source })?;
-    tokenizer(&file, &json)
-}
-
-fn tokenizer(name: &Path, json: &[u8]) -> Result<Reader, KeysError> {
-    let is_none = |error: &dyn std::fmt::Display| KeysError::Tokenizer { path: name.into(), why: error.to_string() };
-    Ok(Reader::new(Tokenizer::from_json(json).map_err(|error| is_none(&error))?))
 }

@@ -38,7 +38,6 @@ mod judges;
 mod keys;
 mod scalar;
 mod texts;
-mod verdict;
 
 use std::sync::Arc;
 
@@ -47,10 +46,10 @@ use datafusion::prelude::SessionContext;
 
 pub use combine::combined_fields;
 pub use error::JudgeError;
-pub use judges::{Judge, Judges, LONGEST};
+pub use judges::{Judge, Judges};
 pub use keys::{Keys, KeysError};
 pub use texts::{check_text, text_bytes};
-pub use verdict::{Found, verdict_fields, verdicts};
+pub use verdigris_detector::arrow::{verdict_fields, verdicts};
 
 /// The functions, for a registry of one's own, such as those of executors far away.
 pub fn functions(judges: &Arc<Judges>) -> (Vec<ScalarUDF>, Vec<AggregateUDF>) {

@@ -13,7 +13,8 @@ use rayon::prelude::*;
 use crate::error::JudgeError;
 use crate::judges::{Asked, Judges};
 use crate::texts::{Texts, check};
-use crate::verdict::{Figures, Found, verdict_fields, verdicts};
+use verdigris_detector::Row;
+use verdigris_detector::arrow::{verdict_fields, verdicts};
 
 /// Both functions.
 pub(crate) fn functions(judges: &Arc<Judges>) -> Vec<ScalarUDF> {
@@ -42,7 +43,7 @@ impl Function {
     }
 
     /// What becomes of each row. An id that there is no key for is an error of the query, whatever its texts are.
-    fn found<'a>(&'a self, texts: &Texts<'_>, ids: &ColumnarValue) -> Result<Vec<Found<'a>>> {
+    fn found<'a>(&'a self, texts: &Texts<'_>, ids: &ColumnarValue) -> Result<Vec<Row<'a>>> {
         let (judges, name) = (&self.asked.0, self.name());
         let judge = |id: Option<Result<&str, _>>| match id {
             None => Ok(None),
@@ -52,12 +53,12 @@ impl Function {
         let rows = 0..texts.len();
         if let ColumnarValue::Scalar(id) = ids {
             let id = id.to_array()?;
-            let Some(judge) = judge(Texts::of(&id, name)?.get(0))? else { return Ok(vec![Found::Missing; rows.len()]) };
+            let Some(judge) = judge(Texts::of(&id, name)?.get(0))? else { return Ok(vec![Row::Missing; rows.len()]) };
             return Ok(rows.into_par_iter().map(|row| judge.cell(texts.get(row))).collect());
         }
         let ids = ids.to_array(rows.len())?;
         let ids = Texts::of(&ids, name)?;
-        let one = |row| Ok(judge(ids.get(row))?.map_or(Found::Missing, |judge| judge.cell(texts.get(row))));
+        let one = |row| Ok(judge(ids.get(row))?.map_or(Row::Missing, |judge| judge.cell(texts.get(row))));
         rows.into_par_iter().map(one).collect()
     }
 }
@@ -88,7 +89,9 @@ impl ScalarUDFImpl for Function {
         let texts = texts.to_array(if constant { 1 } else { arguments.number_rows })?;
         let found = self.found(&Texts::of(&texts, self.name())?, ids)?;
         let answers: ArrayRef = match self.answer {
-            Answer::P => Arc::new(found.iter().map(|found| found.figures().map(Figures::p)).collect::<Float64Array>()),
+            Answer::P => {
+                Arc::new(found.iter().map(|row| row.verdict().map(|verdict| verdict.p)).collect::<Float64Array>())
+            }
             Answer::Verdict => Arc::new(verdicts(&found)),
         };
         Ok(match constant {

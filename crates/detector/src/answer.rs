@@ -1,4 +1,4 @@
-//! What a page is told of a text: the report, how the evidence grew, and what the key sees in each token.
+//! The answer to a web page: the verdict, how the evidence grew, and the mark of each token.
 
 use std::borrow::Cow;
 
@@ -6,20 +6,20 @@ use serde::Serialize;
 use verdigris_logits::TokenId;
 use verdigris_watermark::{Evidence, Mark};
 
-use crate::judge::{Judgement, Look};
+use crate::judge::Judgement;
 use crate::reader::Reader;
-use crate::report::{Outcome, Report};
+use crate::verdict::{Verdict, log10};
 
 /// The version of the fields, those of `verdigris detect --json`.
 pub const FORMAT: &str = "verdigris-detect-1";
 
-/// The most tokens that are told of one by one.
+/// The most tokens that are listed one by one.
 pub const MOST_TOKENS: u64 = 50_000;
 
-/// The most points of a course.
-const POINTS: usize = 400;
+/// The number of points of a course that a page shows.
+pub const POINTS: usize = 400;
 
-/// What was looked at.
+/// What was examined.
 #[derive(Clone, Copy, Debug)]
 pub enum Judged<'a> {
     /// A text.
@@ -28,45 +28,13 @@ pub enum Judged<'a> {
     Tokens(&'a [TokenId]),
 }
 
-/// How a text is looked at, and what is told of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked {
-    /// The p-value at which a text is called marked.
-    pub level: f64,
-    /// Whether marked passages are looked for, too.
-    pub windows: bool,
-    /// Whether each token is told of.
-    pub tokens: bool,
-    /// Whether it is told how the evidence grew.
-    pub course: bool,
-}
-
-impl Asked {
-    /// The look that finds it out, at a text whose form is known or not.
-    pub fn look(&self, form_is_known: bool) -> Look {
-        Look {
-            tokens: self.tokens || form_is_known,
-            course: if self.course { POINTS } else { 0 },
-            passages: self.windows.then_some(self.level),
-            ..Look::default()
-        }
-    }
-}
-
-/// What is said of a text, as data: the fields of `verdigris detect --json`, more where they are asked for, and the
-/// names of vLLM's detector. `docs/json.md` says what each is.
+/// A verdict with more fields, where these are wanted, and with the names of vLLM's detector. `docs/json.md` describes
+/// each field.
 #[derive(Debug, Serialize)]
 pub struct Answer<'a> {
     format: &'static str,
-    verdict: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    needed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
     #[serde(flatten)]
-    report: Report<'a>,
+    verdict: Verdict<'a>,
     colours: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     course: Option<Vec<Point>>,
@@ -78,37 +46,31 @@ pub struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// What a judgement says that a reader came to by [`Asked::look`].
-    pub fn new(reader: &Reader, judgement: &'a Judgement<'_>, judged: Judged<'a>, asked: &Asked) -> Self {
-        let outcome = judgement.outcome(asked.level);
-        let mut report = Report::new(judgement, asked.level);
-        if asked.windows {
-            report = report.with_passages(judgement);
-        }
-        if reader.form().is_some() {
-            report = report.with_form(judgement);
-        }
-        let short = judgement.evidence.verdict(asked.level).err().filter(|_| outcome == Outcome::TooShort);
+    /// The verdict of a judgement.
+    pub fn new(judgement: &'a Judgement<'_>, hint: Option<String>) -> Self {
+        let verdict = judgement.verdict().with_hint(hint);
         Self {
             format: FORMAT,
-            verdict: outcome.name(),
-            error: short.map(|short| short.to_string()),
-            needed: short.map(|short| short.needed),
-            hint: None,
-            report,
-            colours: judgement.evidence.colours,
-            course: asked.course.then(|| judgement.course.iter().map(Point::of).collect()),
-            token_marks: asked.tokens.then(|| token_marks(reader, judgement, judged)),
-            p_value: judgement.evidence.p(),
-            num_scored_tokens: judgement.evidence.scored,
-            is_watermarked: outcome.is_marked(),
+            colours: verdict.colours,
+            course: None,
+            token_marks: None,
+            p_value: verdict.p,
+            num_scored_tokens: verdict.scored,
+            is_watermarked: verdict.marked,
+            verdict,
         }
     }
 
-    /// With what else to try.
+    /// With the course of the evidence, which the [`Look`](crate::Look) asked for.
     #[must_use]
-    pub fn with_hint(self, hint: Option<String>) -> Self {
-        Self { hint, ..self }
+    pub fn with_course(self, judgement: &Judgement<'_>) -> Self {
+        Self { course: Some(judgement.course.iter().map(Point::of).collect()), ..self }
+    }
+
+    /// With the mark of each token, which the [`Look`](crate::Look) asked for.
+    #[must_use]
+    pub fn with_tokens(self, reader: &Reader, judgement: &Judgement<'_>, judged: Judged<'a>) -> Self {
+        Self { token_marks: Some(token_marks(reader, judgement, judged)), ..self }
     }
 }
 
@@ -123,12 +85,12 @@ struct Point {
 
 impl Point {
     fn of(evidence: &Evidence) -> Self {
-        let log10_p = evidence.ln_p_corrected() / std::f64::consts::LN_10;
+        let log10_p = log10(evidence.ln_p_corrected());
         Self { tokens: evidence.tokens, scored: evidence.scored, z: evidence.z, log10_p }
     }
 }
 
-/// What the key sees in a token.
+/// The mark of a token.
 #[derive(Debug, Serialize)]
 struct TokenMark<'a> {
     start: usize,
@@ -156,13 +118,13 @@ fn token_marks<'a>(reader: &Reader, judgement: &Judgement<'_>, judged: Judged<'a
                 String::from_utf8_lossy(whole.get(range.clone()).unwrap_or_default()).into_owned().into()
             }
         };
-        let (mark, told) = match *mark {
+        let (mark, seen) = match *mark {
             Mark::Unscored => ("unscored", None),
             Mark::Forced => ("forced", None),
             Mark::Repeated { green, score } => ("repeated", Some((green, score))),
             Mark::Counted { green, score } => ("counted", Some((green, score))),
         };
-        let (green, score) = told.unzip();
+        let (green, score) = seen.unzip();
         TokenMark { start: range.start, end: range.end, text, mark, green, score }
     });
     marks.collect()

@@ -3,6 +3,7 @@
 use verdigris_watermark::normalize::letter_case::{self, LetterCase};
 
 use crate::judge::Judgement;
+use crate::verdict::Outcome;
 
 /// Texts of so many tokens may have a marked passage that the whole hides.
 const LONG: u64 = 400;
@@ -17,13 +18,16 @@ pub enum Hint {
 }
 
 impl Hint {
-    /// What to try with a text of which a judgement found no mark, and looked for passages or did not.
-    pub fn of(text: &str, judgement: &Judgement<'_>, searched: bool) -> Option<Self> {
-        let passages = (!searched && Self::may_hide_a_passage(judgement)).then_some(Self::Passages);
+    /// What to try with the text of a judgement; nothing where a mark was found, or the text is too short.
+    pub fn of(text: &str, judgement: &Judgement<'_>) -> Option<Self> {
+        if judgement.outcome() != Outcome::NotMarked {
+            return None;
+        }
+        let passages = (!judgement.searched && Self::may_hide_a_passage(judgement)).then_some(Self::Passages);
         letter_case::changed(text).map(Self::ChangedCase).or(passages)
     }
 
-    /// The hint as a sentence without its full stop. `passages` says how passages are looked for where it is told.
+    /// The hint as a sentence without its full stop. `passages` says how the front end searches for passages.
     pub fn advice(self, passages: &str) -> String {
         match self {
             Self::ChangedCase(case) => {

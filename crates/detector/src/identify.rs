@@ -1,32 +1,58 @@
 //! Which of many keys marked a text.
 
+use serde::Serialize;
 use verdigris_text::ReadError;
 use verdigris_text::parallel::try_map;
 use verdigris_watermark::dialect::BadDialect;
 use verdigris_watermark::normalize::Repair;
-use verdigris_watermark::{Evidence, Key, KeyError, Repeats};
+use verdigris_watermark::{Evidence, Key, KeyError, Level, Repeats};
 
 use crate::error::DetectError;
 use crate::evidence::evidence;
 use crate::reader::Reader;
 use crate::tokens::Tokens;
+use crate::verdict::log10;
 use crate::versions::Versions;
 
-/// Whether an origin goes with a name: which key wrote a text, if any did.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// What was tried, such as a key's id with the vocabulary size.
-    pub label: String,
-    /// Its place among the candidates, of which several may have one label.
-    pub candidate: usize,
-    /// The repairs that its best look needed; empty where the text was read as it came.
+/// A key that a text may have been written with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Candidate {
+    /// The key's id, dialect and vocabulary size, as a phrase.
+    pub candidate: String,
+    /// The key's id.
+    pub key_id: String,
+    /// The key's tenant; empty for a key of no tenant.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tenant: String,
+    /// The key's dialect.
+    pub dialect: &'static str,
+    /// The vocabulary size that was tried.
+    pub vocabulary_size: usize,
+    /// The green share that was tried; `None` for dialects without colours.
+    pub gamma: Option<f64>,
+    /// The number of tokens that were counted.
+    pub scored: u64,
+    /// Standard deviations of their sum above its expectation for unmarked text.
+    pub z: f64,
+    /// The p-value, which pays for all candidates and looks.
+    pub p: f64,
+    /// Its logarithm to base 10.
+    pub log10_p: f64,
+    /// Whether `p` is at or under the level.
+    pub marked: bool,
+    /// The repairs that its best look needed, each with how often it was made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<(Repair, usize)>,
+    /// Its index among the candidates that were given.
+    #[serde(skip)]
+    pub index: usize,
     /// Its evidence, which pays for everything that was tried.
+    #[serde(skip)]
     pub evidence: Evidence,
 }
 
-/// What [`Reader::identify`] can try of a key: its own vocabulary size and some others, each with its own green share
-/// and some others, but for sizes and shares that its dialect does not know.
+/// The candidates that [`Reader::identify`] can try for a key: its own vocabulary size and some others, each with its
+/// own green share and some others, but for sizes and shares that its dialect does not have.
 ///
 /// # Errors
 /// As [`Key::with_vocabulary_size`] and [`Key::with_gamma`].
@@ -46,7 +72,7 @@ pub fn candidates(key: &Key, sizes: &[usize], gammas: &[f64]) -> Result<Vec<(Str
     Ok(candidates)
 }
 
-/// All that a candidate is, as a phrase.
+/// The key's id, tenant, dialect and vocabulary size as a phrase.
 fn label(key: &Key) -> String {
     // Keys of other systems were once called by the dialect alone.
     let id = if key.id() == key.dialect().name() { "" } else { key.id() };
@@ -71,38 +97,58 @@ type Reading = (Tokens, Vec<(Repair, usize)>);
 
 impl Reader {
     /// Tries keys that may differ in dialect, vocabulary size and green share; the best come first. Each looks at the
-    /// text as it came, and where it needs repair again after that ([`Versions`]). Keys here need not know this
-    /// tokenizer: the text is tokenized by it all the same, which is for those to know who give a key of another one.
+    /// original text, and at it again after the repairs that it needs ([`Versions`]). Keys here may have been made for
+    /// another tokenizer: the text is tokenized by the reader's.
     ///
     /// # Errors
-    /// [`DetectError::Read`] where the text cannot be tokenized, [`DetectError::Form`] where it is not of the reader's
-    /// form, neither as it came nor after repair, and [`DetectError::Key`] where a key cannot be used.
+    /// [`DetectError::NoKey`] without a candidate, [`DetectError::Read`] where the text cannot be tokenized,
+    /// [`DetectError::Form`] where no version of it obeys the reader's constraint, and [`DetectError::Key`] where a key
+    /// cannot be used.
     pub fn identify(
         &self,
         candidates: &[(String, Key)],
         text: &str,
         repeats: Repeats,
-    ) -> Result<Vec<Finding>, DetectError> {
+        level: Level,
+    ) -> Result<Vec<Candidate>, DetectError> {
+        if candidates.is_empty() {
+            return Err(DetectError::NoKey);
+        }
         let readings = self.readings(text)?;
         let looks = (candidates.len() * readings.len()) as f64;
-        let places: Vec<usize> = (0..candidates.len()).collect();
-        let mut findings = try_map(&places, |&candidate| {
-            let (label, key) = &candidates[candidate];
-            let mut best: Option<Finding> = None;
+        let indices: Vec<usize> = (0..candidates.len()).collect();
+        let mut found = try_map(&indices, |&index| {
+            let (label, key) = &candidates[index];
+            let mut best: Option<(Evidence, &Vec<(Repair, usize)>)> = None;
             for (tokens, repairs) in &readings {
                 let evidence = evidence(key, tokens, repeats)?;
-                if best.as_ref().is_none_or(|best| evidence.ln_p < best.evidence.ln_p) {
-                    let evidence = evidence.best_of(evidence.tried * looks);
-                    best = Some(Finding { label: label.clone(), candidate, repairs: repairs.clone(), evidence });
+                if best.is_none_or(|(best, _)| evidence.ln_p < best.ln_p) {
+                    best = Some((evidence.best_of(evidence.tried * looks), repairs));
                 }
             }
-            Ok::<_, DetectError>(best.expect("a text is read in some way"))
+            let (evidence, repairs) = best.expect("a text is read in some way");
+            Ok::<_, DetectError>(Candidate {
+                candidate: label.clone(),
+                key_id: key.id().into(),
+                tenant: key.tenant().into(),
+                dialect: key.dialect().name(),
+                vocabulary_size: key.vocabulary().size(),
+                gamma: key.dialect().gamma(),
+                scored: evidence.scored,
+                z: evidence.z,
+                p: evidence.p(),
+                log10_p: log10(evidence.ln_p_corrected()),
+                marked: evidence.ln_p_corrected() <= level.ln(),
+                repairs: repairs.clone(),
+                index,
+                evidence,
+            })
         })?;
-        findings.sort_by(|a, b| a.evidence.ln_p_corrected().total_cmp(&b.evidence.ln_p_corrected()));
-        Ok(findings)
+        found.sort_by(|a, b| a.evidence.ln_p_corrected().total_cmp(&b.evidence.ln_p_corrected()));
+        Ok(found)
     }
 
-    /// The tokens of all versions of a text that are of the reader's form.
+    /// The tokens of all versions of a text that obey the reader's constraint.
     fn readings(&self, text: &str) -> Result<Vec<Reading>, DetectError> {
         let versions = Versions::of(text, true);
         let readings = versions.look(|version| {
@@ -117,7 +163,7 @@ impl Reader {
 mod tests {
     use verdigris_watermark::attack::Attack;
     use verdigris_watermark::dialects::tgi;
-    use verdigris_watermark::{Dialect, GreenShare, Marking, Verdict};
+    use verdigris_watermark::{Dialect, GreenShare, Marking};
 
     use super::*;
     use crate::written::{numbered, reader, words, written};
@@ -138,15 +184,15 @@ mod tests {
         let other = Key::from_secret([4; 32], "other", Marking::default(), reader.vocabulary()).unwrap();
         let text = marked(&reader, &key(&reader));
         let candidates = [("other".to_owned(), other), ("own".to_owned(), key(&reader))];
-        let identify = |text: &str| reader.identify(&candidates, text, Repeats::default()).unwrap();
+        let identify = |text: &str| reader.identify(&candidates, text, Repeats::default(), Level::DEFAULT).unwrap();
         let plain = &identify(&text)[0];
-        assert_eq!((plain.candidate, plain.evidence.tried, &plain.repairs[..]), (1, 2.0, &[][..]));
+        assert_eq!((plain.index, plain.evidence.tried, &plain.repairs[..]), (1, 2.0, &[][..]));
         for (attack, strength) in [(Attack::ZeroWidth, 0.5), (Attack::Homoglyphs, 0.2)] {
             let found = identify(&attack.apply(&text, strength, 1, ""));
             let best = &found[0];
-            assert_eq!((&*best.label, best.candidate, best.evidence.tried), ("own", 1, 4.0));
-            assert_eq!((best.evidence.verdict(1e-5), best.evidence.ln_p), (Ok(Verdict::Marked), plain.evidence.ln_p));
-            assert!(!best.repairs.is_empty() && found[1].evidence.verdict(1e-5) == Ok(Verdict::NotMarked));
+            assert_eq!((&*best.candidate, best.index, best.evidence.tried), ("own", 1, 4.0));
+            assert_eq!((best.marked, best.evidence.ln_p), (true, plain.evidence.ln_p));
+            assert!(!best.repairs.is_empty() && !found[1].marked);
         }
     }
 
@@ -156,8 +202,8 @@ mod tests {
         let reader = reader();
         let text = marked(&reader, &key(&reader));
         let candidates = [("own".to_owned(), key(&reader)), ("payloads".to_owned(), numbered(&reader))];
-        let mut found = reader.identify(&candidates, &text, Repeats::default()).unwrap();
-        found.sort_by_key(|one| one.candidate);
+        let mut found = reader.identify(&candidates, &text, Repeats::default(), Level::DEFAULT).unwrap();
+        found.sort_by_key(|one| one.index);
         assert_eq!([found[0].evidence.tried, found[1].evidence.tried], [2.0, 2.0 * 65_536.0]);
     }
 

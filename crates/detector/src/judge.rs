@@ -1,73 +1,54 @@
 //! Judging a text from every side, and paying for each look.
 
+use std::io::Read;
 use std::ops::Range;
 
 use verdigris_logits::TokenId;
 use verdigris_watermark::normalize::Repair;
 use verdigris_watermark::real::ln;
 use verdigris_watermark::windows::{self, Passage};
-use verdigris_watermark::{Detector, Evidence, Key, Mark, Repeats, TooShort, Verdict, payload};
+use verdigris_watermark::{Detector, Evidence, Key, Level, Mark, payload};
 
 use crate::course::course as grown;
-use crate::error::DetectError;
+use crate::error::{DetectError, LongText};
 use crate::evidence::{carrier, read};
+use crate::look::{Look, MAX_TEXT};
 use crate::manifest::Unwrapped;
 use crate::reader::Reader;
 use crate::reading::{Reading, from_each_start};
 use crate::tokens::Tokens;
 use crate::versions::Versions;
 
-/// How a text is looked at.
-#[derive(Clone, Copy, Debug)]
-pub struct Look {
-    /// What counts as the same evidence again.
-    pub repeats: Repeats,
-    /// Whether a text is looked at again after repair of its characters, its white space and its letter case, where it
-    /// needs any of them ([`Versions`]).
-    pub normalize: bool,
-    /// From how many characters on the text is tokenized: the first is its beginning. For
-    /// texts that were cut out in the middle of a token.
-    pub offsets: usize,
-    /// Whether [`Judgement::tokens`] are wanted.
-    pub tokens: bool,
-    /// The most points of [`Judgement::course`]; 0 where it is not wanted.
-    pub course: usize,
-    /// Whether marked passages are looked for, found if their family-wise p-value, which pays for all looks, is at or
-    /// under this.
-    pub passages: Option<f64>,
-}
-
-impl Default for Look {
-    /// Repeats by context, with repair, from the beginning, as a whole.
-    fn default() -> Self {
-        Self { repeats: Repeats::default(), normalize: true, offsets: 1, tokens: true, course: 0, passages: None }
-    }
-}
-
-/// What a text is under some keys.
+/// The result of examining a text under some keys.
 #[derive(Debug)]
 pub struct Judgement<'k> {
+    /// The p-value at which the text is called marked.
+    pub level: Level,
     /// The key with the least p-value of the whole text. Where that is no mark but a passage is, the key of the most
     /// striking passage.
     pub key: &'k Key,
     /// The evidence of the whole text under that key, which pays for all looks.
     pub evidence: Evidence,
-    /// What would at least be expected of a marked text with the same choices; known to those alone who have the model.
+    /// The evidence to be expected at least of a marked text with the same choices; known only with the model.
     pub expected: Option<Evidence>,
-    /// What the mark carries, for keys that carry something.
+    /// The payload of the mark, for keys that carry payloads.
     pub payload: Option<payload::PayloadReading>,
-    /// The repairs that this look needed; empty where the text was read as it came.
+    /// The repairs that this look needed; empty for the original text.
     pub repairs: Vec<(Repair, usize)>,
     /// Bytes left out at the beginning.
     pub skipped: usize,
-    /// What the key sees in each token, with the bytes of the text as it came; empty where it is not wanted.
+    /// The mark of each token, with its bytes in the original text; empty where it is not wanted.
     pub tokens: Vec<(Range<usize>, Mark)>,
     /// The evidence of beginnings of the text, each of which ends with a counted token, the last with that of the
-    /// whole: how it grew. All pay for as many looks as the whole. Empty where it is not wanted.
+    /// whole: how it grew. All pay for the looks of the whole. Empty where it is not wanted.
     pub course: Vec<Evidence>,
     /// The marked passages of all keys, in order. Those of one key do not overlap.
     pub passages: Vec<MarkedPassage<'k>>,
-    /// The bytes of the C2PA manifests in the text as it came, which were left out before it was read.
+    /// Whether marked passages were searched for.
+    pub searched: bool,
+    /// Whether the constraint that the text was written under was known.
+    pub has_form: bool,
+    /// The bytes of the C2PA manifests in the original text, which were left out before it was read.
     pub manifests: Vec<Range<usize>>,
 }
 
@@ -76,7 +57,7 @@ pub struct Judgement<'k> {
 pub struct MarkedPassage<'k> {
     /// The key that it is marked with.
     pub key: &'k Key,
-    /// Its bytes, of the text as it came.
+    /// Its bytes in the original text.
     pub range: Range<usize>,
     /// The number of counted observations in it.
     pub scored: u64,
@@ -89,14 +70,28 @@ pub struct MarkedPassage<'k> {
 }
 
 impl<'k> Judgement<'k> {
-    /// A judgement that rests on evidence alone: without the text there are no repairs, tokens or passages to tell of.
-    pub fn of(key: &'k Key, evidence: Evidence) -> Self {
+    /// A judgement that rests on evidence alone: without the text there are no repairs, tokens or passages.
+    pub fn of(key: &'k Key, evidence: Evidence, level: Level) -> Self {
         let (repairs, tokens, course) = (Vec::new(), Vec::new(), Vec::new());
         let (passages, manifests) = (Vec::new(), Vec::new());
-        Self { key, evidence, expected: None, payload: None, repairs, skipped: 0, tokens, course, passages, manifests }
+        Self {
+            level,
+            key,
+            evidence,
+            expected: None,
+            payload: None,
+            repairs,
+            skipped: 0,
+            tokens,
+            course,
+            passages,
+            searched: false,
+            has_form: false,
+            manifests,
+        }
     }
 
-    /// The judgement of a text that manifests were left out of, with places in it as it came.
+    /// The judgement of a text that manifests were left out of, with positions in the original.
     fn of_wrapped(mut self, unwrapped: &Unwrapped<'_>) -> Self {
         if !unwrapped.manifests.is_empty() {
             self.tokens.iter_mut().for_each(|(range, _)| *range = unwrapped.origin(range.clone()));
@@ -104,15 +99,6 @@ impl<'k> Judgement<'k> {
             self.manifests.clone_from(&unwrapped.manifests);
         }
         self
-    }
-
-    /// Whether there is a mark at a level: in the whole text, or in a passage.
-    ///
-    /// # Errors
-    /// [`TooShort`] where no text of this length could reach the level.
-    pub fn verdict(&self, level: f64) -> Result<Verdict, TooShort> {
-        // A passage was found at a level that pays for all looks.
-        if self.passages.is_empty() { self.evidence.verdict(level) } else { Ok(Verdict::Marked) }
     }
 }
 
@@ -133,23 +119,53 @@ impl Seen {
 }
 
 impl Reader {
-    /// Judges a text under some keys, each of which looks at every reading of it, without the C2PA manifests in it.
+    /// Judges a text under some keys, each of which looks at every reading of it, without the C2PA manifests in it. A
+    /// text of more than [`MAX_TEXT`] bytes is judged as a stream ([`Reader::judge_stream`]).
     ///
     /// # Errors
-    /// [`DetectError::NoKey`] without a key, [`DetectError::ForeignKey`] where one was made for another tokenizer, and
-    /// [`DetectError::Read`] where the text cannot be tokenized, and [`DetectError::Form`] where it is not of the
-    /// reader's form, neither as it came nor after repair.
+    /// [`DetectError::NoKey`] without a key, [`DetectError::ForeignKey`] where one was made for another tokenizer,
+    /// [`DetectError::Read`] where the text cannot be tokenized, and [`DetectError::Form`] where neither the original
+    /// nor a repaired version obeys the reader's constraint.
     pub fn judge<'k>(&self, keys: &[&'k Key], text: &str, look: &Look) -> Result<Judgement<'k>, DetectError> {
-        let versions = Versions::of(text, look.normalize);
-        let readings =
-            versions.look(|version| from_each_start(self.tokenizer(), self.form(), version, look.offsets))??;
+        if text.len() > MAX_TEXT {
+            return self.judge_stream(keys, text.as_bytes(), look);
+        }
+        let versions = Versions::of(text, look.repair);
+        let offsets = look.offsets.value();
+        let readings = versions.look(|version| from_each_start(self.tokenizer(), self.form(), version, offsets))??;
         let readings: Vec<Reading<'_>> = readings.into_iter().flatten().collect();
         let unwrapped = versions.unwrapped();
         Ok(self.judge_readings(keys, &readings, unwrapped.text.len(), look)?.of_wrapped(unwrapped))
     }
 
-    /// As [`Reader::judge`], of a text that is known by its tokens: they are looked at as they are. Bytes are those
-    /// that the tokens write.
+    /// Judges a text of any length under one key, reading it once, in bounded memory and without repair. It has no
+    /// tokens and no course.
+    ///
+    /// # Errors
+    /// [`DetectError::Long`] with several keys, passages, offsets or a constraint, which need the whole text, and as
+    /// [`Reader::detect`].
+    pub fn judge_stream<'k>(
+        &self,
+        keys: &[&'k Key],
+        text: impl Read,
+        look: &Look,
+    ) -> Result<Judgement<'k>, DetectError> {
+        let key = match keys {
+            [] => return Err(DetectError::NoKey),
+            [key] => *key,
+            _ => return Err(LongText::SeveralKeys.into()),
+        };
+        if look.passages || look.offsets.value() > 1 {
+            return Err(LongText::Passages.into());
+        }
+        if self.form().is_some() {
+            return Err(LongText::Form.into());
+        }
+        Ok(Judgement::of(key, self.detect_repeats(key, text, look.repeats)?, look.level))
+    }
+
+    /// As [`Reader::judge`], of a text that is known by its tokens: these are examined as they are. Bytes are those that
+    /// the tokens write.
     ///
     /// # Errors
     /// As [`Reader::judge`].
@@ -163,7 +179,7 @@ impl Reader {
         self.judge_readings(keys, &[reading], usize::MAX, look)
     }
 
-    /// Judges the readings of a text of so many bytes.
+    /// Judges the readings of a text of `bytes` bytes.
     fn judge_readings<'k>(
         &self,
         keys: &[&'k Key],
@@ -171,7 +187,7 @@ impl Reader {
         bytes: usize,
         look: &Look,
     ) -> Result<Judgement<'k>, DetectError> {
-        let looks = (readings.len() * keys.len() * (1 + usize::from(look.passages.is_some()))) as f64;
+        let looks = (readings.len() * keys.len() * (1 + usize::from(look.passages))) as f64;
         let mut whole: Option<Seen> = None;
         let mut part: Option<(f64, Seen)> = None;
         let mut passages = Vec::new();
@@ -189,7 +205,7 @@ impl Reader {
                     }
                 };
                 let mut detector = Detector::new(scheme).repeats(look.repeats);
-                if look.passages.is_some() {
+                if look.passages {
                     detector = detector.recording();
                 }
                 let evidence = read(key, &reading.tokens, &mut detector);
@@ -197,8 +213,10 @@ impl Reader {
                 if whole.is_none_or(|best| seen.rank() < best.rank()) {
                     whole = Some(seen);
                 }
-                let Some(level) = look.passages else { continue };
-                for passage in windows::passages(detector.law(), detector.record(), level / tried) {
+                if !look.passages {
+                    continue;
+                }
+                for passage in windows::passages(detector.law(), detector.record(), look.level.value() / tried) {
                     let spans = match &mut spans[r] {
                         Some(spans) => spans,
                         none => none.insert(reading.spans(self.tokenizer(), bytes)?),
@@ -216,14 +234,17 @@ impl Reader {
         }
         passages.sort_by_key(|passage| (passage.range.start, passage.range.end));
         let mut seen = whole.ok_or(DetectError::NoKey)?;
-        if let (Some(level), Some((_, of_passage))) = (look.passages, part)
-            && seen.evidence.ln_p_corrected() > ln(level)
+        if let Some((_, of_passage)) = part
+            && seen.evidence.ln_p_corrected() > look.level.ln()
         {
             seen = of_passage;
         }
         let (key, reading) = (keys[seen.key], &readings[seen.reading]);
         let (mut tokens, mut course) = (Vec::new(), Vec::new());
-        if look.tokens || look.course > 0 {
+        let has_form = self.form().is_some();
+        // The tokens say which of them a constraint left a choice about.
+        let wants_tokens = look.tokens || has_form;
+        if wants_tokens || look.course > 0 {
             let scheme = match seen.payload {
                 Some(read) => key.carrier(read.payload)?,
                 None => key.scheme()?,
@@ -232,7 +253,7 @@ impl Reader {
             let mut marks = Vec::with_capacity(reading.tokens.len());
             reading.tokens.read(&mut detector, |_, read| marks.extend_from_slice(read));
             course = grown(detector.law(), key, &marks, reading.tokens.choices(), seen.evidence, look.course);
-            if look.tokens {
+            if wants_tokens {
                 let spans = match spans[seen.reading].take() {
                     Some(spans) => spans,
                     None => reading.spans(self.tokenizer(), bytes)?,
@@ -242,8 +263,9 @@ impl Reader {
         }
         let Seen { evidence, payload, .. } = seen;
         let (repairs, skipped) = (reading.repairs(), reading.skipped);
-        let manifests = Vec::new();
-        Ok(Judgement { key, evidence, expected: None, payload, repairs, skipped, tokens, course, passages, manifests })
+        let searched = look.passages;
+        let bare = Judgement::of(key, evidence, look.level);
+        Ok(Judgement { payload, repairs, skipped, tokens, course, passages, searched, has_form, ..bare })
     }
 }
 
@@ -262,7 +284,7 @@ fn apart(mut found: Vec<MarkedPassage<'_>>) -> Vec<MarkedPassage<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use verdigris_watermark::{DEFAULT_LEVEL, Embed, Strength};
+    use verdigris_watermark::{Embed, Strength};
 
     use super::*;
     use crate::written::{numbered, reader, words, written};
@@ -274,7 +296,7 @@ mod tests {
         let key = numbered(&reader);
         let embed = Embed::new(key.carrier(0xbeef).unwrap(), Strength::Hard);
         let words = words(&reader, |word| word.iter().all(u8::is_ascii_lowercase));
-        let look = Look { passages: Some(DEFAULT_LEVEL), ..Look::default() };
+        let look = Look { passages: true, ..Look::default() };
         let found: Vec<f64> = (8..60)
             .flat_map(|length| {
                 let text = written(&reader, &embed, length, |_| &words);
@@ -283,6 +305,6 @@ mod tests {
             .map(|passage| passage.ln_p)
             .collect();
         assert!(found.len() > 10 && found.len() < 50, "{}", found.len());
-        assert!(found.iter().all(|&ln_p| ln_p <= ln(DEFAULT_LEVEL)), "{found:?}");
+        assert!(found.iter().all(|&ln_p| ln_p <= Level::DEFAULT.ln()), "{found:?}");
     }
 }

@@ -19,10 +19,13 @@
 //! | `evidence` | the evidence of tokens under one key |
 //! | `versions` | the versions of a text that are looked at: original, and after repair |
 //! | `reading` | one way to read a text: a version of it, from a later character |
+//! | `look` | how a text is examined: the level, repairs, offsets, passages |
 //! | `judge` | a text under several keys and readings, each of which is paid for in the p-value |
 //! | `course` | how evidence grew along a text |
-//! | `report` | what a judgement comes to, as data |
-//! | [`answer`] | the same with tokens and course, as pages are told it |
+//! | `verdict` | the verdict and its figures, as data |
+//! | `columns` | the verdicts on many texts as a table; `arrow` (a feature) as Arrow |
+//! | [`answer`] | a verdict with tokens and course, for web pages |
+//! | `keys` | keys and tokenizers from files |
 //! | `hint` | what else to try, where there is no mark |
 //! | `identify` | which of many keys marked a text |
 //! | `payload` | the number that a mark carries |
@@ -31,34 +34,42 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+#[cfg(feature = "arrow")]
+pub mod arrow;
+mod columns;
 mod course;
 mod error;
 mod evidence;
 mod hint;
 mod identify;
 mod judge;
+mod keys;
+mod look;
 mod manifest;
 mod payload;
 mod reader;
 mod reading;
-mod report;
 mod tokens;
+mod verdict;
 mod versions;
 #[cfg(test)]
 mod written;
 
-pub use error::DetectError;
+pub use columns::{COLUMNS, Column, Kind, Row, Value};
+pub use error::{DetectError, LongText};
 pub use hint::Hint;
-pub use identify::{Finding, candidates};
-pub use judge::{Judgement, Look, MarkedPassage};
+pub use identify::{Candidate, candidates};
+pub use judge::{Judgement, MarkedPassage};
+pub use keys::{FittingKeys, KeyFiles, KeysError};
+pub use look::{BadOffsets, Look, MAX_TEXT, Offsets};
 pub use manifest::{Unwrapped, Unwrapping};
-pub use payload::PayloadFinding;
+pub use payload::{PayloadFinding, PayloadVerdict};
 pub use reader::Reader;
-pub use report::{Outcome, Report};
+pub use verdict::{Outcome, PassageVerdict, Verdict, p_value};
 pub use versions::{Version, Versions};
 
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Style};
 pub use verdigris_text::{self as text, Tokenizer};
 pub use verdigris_watermark::{
-    self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, Marking, Repeats, Strength, Verdict,
+    self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Level, Mark, Marking, Repeats, Strength,
 };

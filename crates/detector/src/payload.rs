@@ -1,13 +1,15 @@
-//! The number that a mark carries.
+//! The payload of a mark: the number that it carries.
 
+use serde::Serialize;
 use verdigris_text::ReadError;
 use verdigris_watermark::normalize::Repair;
 use verdigris_watermark::payload::PayloadReading;
-use verdigris_watermark::{Evidence, Key};
+use verdigris_watermark::{Evidence, Key, Level, TooShort};
 
 use crate::error::DetectError;
 use crate::reader::Reader;
 use crate::tokens::Tokens;
+use crate::verdict::{Outcome, log10};
 use crate::versions::Versions;
 
 /// The payload that fits a text best.
@@ -17,8 +19,80 @@ pub struct PayloadFinding {
     pub read: PayloadReading,
     /// The evidence that the text carries any payload. It pays for all payloads and all looks.
     pub evidence: Evidence,
-    /// The repairs that its look needed; empty where the text was read as it came.
+    /// The repairs that its look needed; empty for the original text.
     pub repairs: Vec<(Repair, usize)>,
+}
+
+/// The verdict on the payload of a text, as data. `docs/json.md` describes each field.
+#[derive(Clone, Debug, Serialize)]
+pub struct PayloadVerdict {
+    /// The class: marked, not marked or too short.
+    pub verdict: Outcome,
+    /// Whether there is a payload.
+    pub marked: bool,
+    /// Why there is no verdict, where the text is too short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The repairs that the best look needed, each with how often it was made.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<(Repair, usize)>,
+    /// The id of the key.
+    pub key_id: String,
+    /// The payload; `None` where no mark was found.
+    pub payload: Option<u32>,
+    /// The payload that fits best, whether there is a mark or not.
+    pub best: u32,
+    /// The number of tokens that were counted.
+    pub scored: u64,
+    /// The number of them that are green under the best payload.
+    pub green: u64,
+    /// The logarithm to base 10 of the p-value that there is any payload.
+    pub log10_p: f64,
+    /// The chance that another payload was written, given that there is one.
+    pub doubt: f64,
+    /// The p-value at which a payload is taken to be there.
+    pub level: f64,
+    /// The natural logarithm of the p-value.
+    #[serde(skip)]
+    pub ln_p: f64,
+    /// The expected number of green tokens of unmarked text.
+    #[serde(skip)]
+    pub expected: f64,
+    /// Why there is no verdict, where the text is too short, as an error.
+    #[serde(skip)]
+    pub short: Option<TooShort>,
+}
+
+impl PayloadFinding {
+    /// The verdict at a level.
+    pub fn verdict(self, key: &Key, level: Level) -> PayloadVerdict {
+        let Self { read, evidence, repairs } = self;
+        let ln_p = evidence.ln_p_corrected();
+        let marked = ln_p <= level.ln();
+        let short = evidence.is_marked(level).err().filter(|_| !marked);
+        let verdict = match (marked, &short) {
+            (true, _) => Outcome::Marked,
+            (false, None) => Outcome::NotMarked,
+            (false, Some(_)) => Outcome::TooShort,
+        };
+        PayloadVerdict {
+            verdict,
+            marked,
+            error: short.map(|short| short.to_string()),
+            repairs,
+            key_id: key.id().to_owned(),
+            payload: marked.then_some(read.payload),
+            best: read.payload,
+            scored: read.scored,
+            green: read.green,
+            log10_p: log10(ln_p),
+            doubt: read.doubt,
+            level: level.value(),
+            ln_p,
+            expected: read.expected,
+            short,
+        }
+    }
 }
 
 impl Reader {

@@ -19,15 +19,15 @@ use crate::tokens::{Tokens, extent};
 /// read ([`Unwrapped`](crate::Unwrapped)).
 ///
 /// ```no_run
-/// use verdigris_detector::{Key, Reader, Tokenizer, Verdict};
+/// use verdigris_detector::{Key, Level, Reader, Tokenizer};
 ///
 /// // That of the model which the key was made for.
 /// let reader = Reader::new(Tokenizer::from_json(&std::fs::read("tokenizer.json")?)?);
 /// let key = Key::load("my.key".as_ref())?;
 /// let evidence = reader.detect(&key, std::fs::File::open("tale.txt")?)?;
-/// match evidence.verdict(1e-5)? {
-///     Verdict::Marked => println!("marked, p = {:.1e}", evidence.p()),
-///     Verdict::NotMarked => println!("no sign of a mark, p = {:.2}", evidence.p()),
+/// match evidence.is_marked(Level::DEFAULT)? {
+///     true => println!("marked, p = {:.1e}", evidence.p()),
+///     false => println!("no sign of a mark, p = {:.2}", evidence.p()),
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -242,7 +242,7 @@ mod tests {
     use verdigris_watermark::{Context, ContextFunction, Dialect, Gamma, Strength};
 
     use super::*;
-    use crate::judge::Look;
+    use crate::look::Look;
     use crate::written::{words, written};
 
     const FEW: &str = "sea|ship|shore|land|deck|wind";
@@ -271,7 +271,7 @@ mod tests {
         let mut seen = Vec::new();
         for reader in [&plain.clone().of_form(form), &plain] {
             for repeats in [Repeats::Context, Repeats::Observation, Repeats::Nothing] {
-                let look = Look { repeats, normalize: false, ..Look::default() };
+                let look = Look { repeats, repair: false, ..Look::default() };
                 let judgement = reader.judge(&[&key], &text, &look).unwrap();
                 assert_eq!(judgement.payload.unwrap().payload, 0xbeef);
                 let judged = judgement.evidence;

@@ -5,8 +5,12 @@ use c2pa_structured_text::{ManifestRef, embed_front_matter};
 use c2pa_unstructured_text::wrapper;
 use verdigris_detector::watermark::VocabularyId;
 use verdigris_detector::watermark::normalize::Repair;
-use verdigris_detector::{DetectError, Grammar, Key, Look, Marking, Outcome, Reader, Repeats, Tokenizer, Verdict};
+use verdigris_detector::{DetectError, Grammar, Key, Level, Look, Marking, Outcome, Reader, Repeats, Tokenizer};
 use verdigris_logits::{Purpose, Random, Row, TokenId, Transform};
+
+fn with_tokens() -> Look {
+    Look { tokens: true, ..Look::default() }
+}
 
 fn reader() -> Reader {
     Reader::new(Tokenizer::from_json(include_bytes!("../../../fixtures/models/tale/tokenizer.json")).unwrap())
@@ -51,17 +55,17 @@ fn a_mark_is_found_under_its_key_alone() {
     let (key, other) = (key(&reader, 1), key(&reader, 2));
     let marked = words(&reader, Some(&key), 300, 7);
     let evidence = reader.detect(&key, marked.as_bytes()).unwrap();
-    assert_eq!(evidence.verdict(1e-5).unwrap(), Verdict::Marked, "{evidence:?}");
+    assert!(evidence.is_marked(Level::DEFAULT).unwrap(), "{evidence:?}");
     let tokens = reader.tokenizer().encode(&marked).unwrap();
     let of_tokens = reader.evidence(&key, &tokens, Repeats::default()).unwrap();
     assert_eq!(of_tokens.ln_p_corrected(), evidence.ln_p_corrected());
     for (key, text) in [(&other, &marked), (&key, &words(&reader, None, 300, 7))] {
         let evidence = reader.detect(key, text.as_bytes()).unwrap();
-        assert_eq!(evidence.verdict(1e-5).unwrap(), Verdict::NotMarked, "{evidence:?}");
+        assert!(!evidence.is_marked(Level::DEFAULT).unwrap(), "{evidence:?}");
     }
     let candidates = [("other".to_owned(), other), ("own".to_owned(), key)];
-    let found = reader.identify(&candidates, &marked, Repeats::default()).unwrap();
-    assert_eq!((&*found[0].label, found[0].evidence.tried), ("own", 2.0));
+    let found = reader.identify(&candidates, &marked, Repeats::default(), Level::DEFAULT).unwrap();
+    assert_eq!((&*found[0].candidate, found[0].evidence.tried), ("own", 2.0));
 }
 
 /// Where a text has manifests, every way to read it reads what is left, and places are those of the text as it came.
@@ -76,9 +80,9 @@ fn a_text_is_read_without_its_manifests() {
     let candidates = [("own".to_owned(), self::key(&plain, 1))];
     let form = Grammar::regex("( [a-z]+)+").unwrap();
     for reader in [&plain, &plain.clone().of_form(form)] {
-        let bare = reader.judge(&[&key], &text, &Look::default()).unwrap();
+        let bare = reader.judge(&[&key], &text, &with_tokens()).unwrap();
         for wrapped in [format!("{text}{wrapper}"), format!("{block}{before}{wrapper}{after}{wrapper}")] {
-            let judgement = reader.judge(&[&key], &wrapped, &Look::default()).unwrap();
+            let judgement = reader.judge(&[&key], &wrapped, &with_tokens()).unwrap();
             assert_eq!((judgement.evidence, &judgement.repairs), (bare.evidence, &bare.repairs));
             assert_eq!(judgement.manifests.len(), 1 + 2 * usize::from(wrapped.starts_with("---")));
             for ((there, mark), (here, of_bare)) in judgement.tokens.iter().zip(&bare.tokens) {
@@ -90,7 +94,7 @@ fn a_text_is_read_without_its_manifests() {
             reader.detect_marked(&key, wrapped.as_bytes(), |_, mark| marks.push(mark)).unwrap();
             reader.detect_marked(&key, text.as_bytes(), |_, mark| of_bare.push(mark)).unwrap();
             assert_eq!(marks, of_bare);
-            let found = reader.identify(&candidates, &wrapped, Repeats::default()).unwrap();
+            let found = reader.identify(&candidates, &wrapped, Repeats::default(), Level::DEFAULT).unwrap();
             assert_eq!(found[0].evidence, reader.detect(&key, text.as_bytes()).unwrap());
         }
     }
@@ -109,7 +113,7 @@ fn white_space_and_letter_case_are_repaired() {
     let reader = reader();
     let key = key(&reader, 1);
     let sentences = words(&reader, Some(&key), 300, 7);
-    let bare = reader.judge(&[&key], &sentences, &Look::default()).unwrap();
+    let bare = reader.judge(&[&key], &sentences, &with_tokens()).unwrap();
     assert!(bare.evidence.ln_p_corrected() < -40.0 && bare.evidence.tried == 1.0);
     let mut wrapped = String::new();
     for word in sentences.split_inclusive(' ') {
@@ -130,7 +134,7 @@ fn white_space_and_letter_case_are_repaired() {
         (title, &[Repair::LetterCase], 2.0),
         (shouted, &[Repair::WhiteSpace, Repair::LetterCase], 3.0),
     ] {
-        let look = Look { passages: Some(1e-5), ..Look::default() };
+        let look = Look { passages: true, tokens: true, ..Look::default() };
         let judgement = reader.judge(&[&key], &changed, &look).unwrap();
         let found: Vec<Repair> = judgement.repairs.iter().map(|repair| repair.0).collect();
         assert_eq!((&found[..], judgement.evidence.tried), (repairs, 2.0 * looks), "{changed}");
@@ -146,10 +150,10 @@ fn white_space_and_letter_case_are_repaired() {
         let [passage] = &judgement.passages[..] else { panic!("{:?}", judgement.passages) };
         assert!(passage.range.len() > 9 * changed.len() / 10, "{passage:?}");
         let candidates = [("other".to_owned(), self::key(&reader, 2)), ("own".to_owned(), self::key(&reader, 1))];
-        let identified = reader.identify(&candidates, &changed, Repeats::default()).unwrap().remove(0);
-        assert_eq!((&*identified.label, identified.evidence.tried), ("own", 2.0 * looks));
+        let identified = reader.identify(&candidates, &changed, Repeats::default(), Level::DEFAULT).unwrap().remove(0);
+        assert_eq!((&*identified.candidate, identified.evidence.tried), ("own", 2.0 * looks));
         assert_eq!(identified.repairs, judgement.repairs);
-        let as_it_is = Look { normalize: false, ..Look::default() };
+        let as_it_is = Look { repair: false, ..Look::default() };
         assert!(reader.judge(&[&key], &changed, &as_it_is).unwrap().evidence.ln_p > 0.5 * bare.evidence.ln_p);
     }
 }
@@ -161,12 +165,12 @@ fn a_marked_passage_is_found_where_it_lies() {
     let [before, after] = [11, 12].map(|seed| words(&reader, None, 400, seed));
     let marked = words(&reader, Some(&key), 300, 7);
     let text = format!("{before}{marked}{after}");
-    let look = Look { passages: Some(1e-5), ..Look::default() };
+    let look = Look { passages: true, tokens: true, ..Look::default() };
     let judgement = reader.judge(&[&key], &text, &look).unwrap();
     let [passage] = &judgement.passages[..] else { panic!("{:?}", judgement.passages) };
     let (from, to) = (before.len(), before.len() + marked.len());
     assert!(passage.range.start.abs_diff(from) < 150 && passage.range.end.abs_diff(to) < 150, "{passage:?}");
-    assert_eq!(judgement.verdict(1e-5).unwrap(), Verdict::Marked);
+    assert!(judgement.outcome().is_marked());
 }
 
 /// Each point is what a text that ends there has, with a form and without.
@@ -180,7 +184,7 @@ fn a_course_is_the_evidence_of_beginnings() {
     let text: String = all.chunks(2).map(|pair| format!(" {} {} of the sea", pair[0], pair[1])).collect();
     let tokens = plain.tokenizer().encode(&text).unwrap();
     for (reader, most) in [(&plain, 1000), (&plain, 30), (&plain.clone().of_form(form), 1000)] {
-        let look = Look { course: most, passages: Some(1e-5), ..Look::default() };
+        let look = Look { course: most, passages: true, tokens: true, ..Look::default() };
         let whole = reader.judge_tokens(&[&key], &tokens, &look).unwrap();
         let by_text = reader.judge(&[&key], &text, &look).unwrap();
         assert_eq!((&whole.course, &whole.tokens), (&by_text.course, &by_text.tokens));
@@ -194,7 +198,7 @@ fn a_course_is_the_evidence_of_beginnings() {
     }
     assert!(plain.judge(&[&key], &text, &Look::default()).unwrap().course.is_empty());
     let nothing = plain.judge(&[&key], "", &Look { course: 9, ..Look::default() }).unwrap();
-    assert!(nothing.course.is_empty() && nothing.outcome(1e-5) == Outcome::TooShort);
+    assert!(nothing.course.is_empty() && nothing.outcome() == Outcome::TooShort);
 }
 
 #[test]

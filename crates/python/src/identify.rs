@@ -1,43 +1,42 @@
 //! Which key wrote a text, if any did.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use verdigris_detector::Candidate as Inner;
 
 use crate::argument::Text;
 use crate::error;
+use crate::fields::{self, Absent};
 use crate::keys::Keys;
 use crate::look;
 use crate::pool;
 use crate::tokenizer::tokenizer;
 
-/// A key that a text may have been written with; its p-value pays for all that were tried.
-#[pyclass(frozen, get_all, module = "verdigris")]
-pub(crate) struct Candidate {
-    /// All that it is, as a phrase.
-    candidate: String,
-    /// The key's id.
-    key_id: String,
-    /// Its dialect.
-    dialect: &'static str,
-    /// The vocabulary size that was tried.
-    vocabulary_size: usize,
-    /// The green share that was tried; `None` where the dialect has none.
-    gamma: Option<f64>,
-    /// Tokens that were counted.
-    scored: u64,
-    /// By how many standard deviations their score is above the expected one.
-    z: f64,
-    /// How often the best of all candidates would look as good in an unmarked text, at most.
-    p: f64,
-    /// The logarithm of `p` to base 10.
-    log10_p: f64,
-    /// Whether `p` is at or under the level.
-    marked: bool,
-}
+/// A key that a text may have been written with, with a p-value that pays for all that were tried: the fields of
+/// `verdigris identify --json`, each as an attribute.
+#[pyclass(frozen, module = "verdigris")]
+pub(crate) struct Candidate(Inner);
+
+const ABSENT: [(&str, Absent); 4] =
+    [("tenant", Absent::None), ("gamma", Absent::None), ("repairs", Absent::Empty), ("z", Absent::NotANumber)];
 
 #[pymethods]
 impl Candidate {
+    fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        fields::attribute(py, "Candidate", &fields::of(&self.0), &ABSENT, name)
+    }
+
+    fn __dir__(&self) -> Vec<String> {
+        fields::names(&fields::of(&self.0), &ABSENT, &["to_dict"])
+    }
+
+    /// The fields as `verdigris identify --json` has them.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        fields::dict(py, &fields::of(&self.0))
+    }
+
     fn __repr__(&self) -> String {
-        format!("Candidate({:?}, p={:.3e}, z={:.2})", self.candidate, self.p, self.z)
+        format!("Candidate({:?}, p={:.3e}, z={:.2})", self.0.candidate, self.0.p, self.0.z)
     }
 }
 
@@ -66,22 +65,6 @@ pub(crate) fn identify(
     for key in Keys::all(keys)? {
         candidates.extend(verdigris_detector::candidates(&key, &vocabulary_sizes, &gammas).map_err(error::key)?);
     }
-    let found = pool::work(py, || reader.identify(&candidates, &text, repeats))?.map_err(error::detect)?;
-    let candidate = |finding: &verdigris_detector::Finding| {
-        let evidence = &finding.evidence;
-        let (_, key) = &candidates[finding.candidate];
-        Candidate {
-            candidate: finding.label.clone(),
-            key_id: key.id().into(),
-            dialect: key.dialect().name(),
-            vocabulary_size: key.vocabulary().size(),
-            gamma: key.dialect().gamma(),
-            scored: evidence.scored,
-            z: evidence.z,
-            p: evidence.p(),
-            log10_p: evidence.ln_p_corrected() / std::f64::consts::LN_10,
-            marked: evidence.ln_p_corrected() <= level.ln(),
-        }
-    };
-    Ok(found.iter().map(candidate).collect())
+    let found = pool::work(py, || reader.identify(&candidates, &text, repeats, level))?.map_err(error::detect)?;
+    Ok(found.into_iter().map(Candidate).collect())
 }

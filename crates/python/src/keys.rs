@@ -70,12 +70,7 @@ fn as_key<'a, 'py>(given: &'a Bound<'py, PyAny>) -> PyResult<&'a Bound<'py, Key>
 }
 
 fn distinct(keys: Vec<Arc<Inner>>) -> PyResult<Vec<Arc<Inner>>> {
-    let mut kept: Vec<Arc<Inner>> = Vec::with_capacity(keys.len());
-    for key in keys {
-        if !kept.iter().any(|other| other.marks_as(&key)) {
-            kept.push(key);
-        }
-    }
+    let kept = verdigris_detector::watermark::ring::distinct(keys);
     if kept.is_empty() {
         return Err(error::key("there is no key to judge by: give at least one"));
     }

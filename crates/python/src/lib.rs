@@ -26,6 +26,7 @@ mod constraint;
 mod detection;
 mod engine;
 mod error;
+mod fields;
 mod identify;
 mod key;
 mod keys;

@@ -2,30 +2,31 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, StringArray, StructArray, UInt32Array, UInt64Array};
+use arrow_array::{Array, StructArray};
 use arrow_schema::Field;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 use pyo3_arrow::ffi::{to_array_pycapsules, to_schema_pycapsule};
 use rayon::prelude::*;
+use verdigris_detector::Row;
+use verdigris_detector::arrow::{verdict_columns, verdict_fields};
 
 use crate::constraint::Constraint;
-use crate::detection::{Detection, Figures, Judge};
+use crate::detection::{Detection, Judge};
 use crate::error::BadText;
-use crate::look::Options;
+use crate::look::look;
 use crate::pool;
 use crate::texts::Texts;
 
 /// Texts that are judged before Python is asked whether somebody has interrupted.
 const BATCH: usize = 4096;
 
-/// What became of many texts, in their order: a sequence, and a table for whoever reads Arrow
-/// (`pyarrow.table(found)`, `polars.from_arrow(found)`).
+/// The results for many texts, in their order: a sequence, and a table for readers of Arrow (`pyarrow.table(found)`, `polars.from_arrow(found)`).
 #[pyclass(frozen, module = "verdigris")]
 pub(crate) struct Detections(Vec<Found>);
 
-/// What became of one text.
+/// The result for one text.
 enum Found {
     /// There was none.
     Missing,
@@ -35,46 +36,15 @@ enum Found {
 }
 
 impl Detections {
-    fn column<A: FromIterator<Option<T>> + Array + 'static, T>(
-        &self,
-        value: impl Fn(&Figures<'_>) -> Option<T>,
-    ) -> ArrayRef {
-        let value = |found: &Found| match found {
-            Found::Judged(detection) => value(&detection.figures()),
-            _ => None,
-        };
-        Arc::new(self.0.iter().map(value).collect::<A>())
-    }
-
     fn table(&self) -> StructArray {
-        let verdicts = self.0.iter().map(|found| match found {
-            Found::Missing => None,
-            Found::Judged(detection) => Some(detection.figures().verdict),
-            Found::Fault(_) => Some("error"),
-        });
-        let faults = self.0.iter().map(|found| match found {
-            Found::Missing => None,
-            Found::Judged(detection) => detection.figures().error,
-            Found::Fault(fault) => Some(&**fault),
-        });
-        let columns: [(&str, ArrayRef); 14] = [
-            ("verdict", Arc::new(verdicts.collect::<StringArray>())),
-            ("marked", self.column::<BooleanArray, _>(|figures| Some(figures.marked))),
-            ("p", self.column::<Float64Array, _>(|figures| Some(figures.p))),
-            ("log10_p", self.column::<Float64Array, _>(|figures| Some(figures.log10_p))),
-            ("z", self.column::<Float64Array, _>(|figures| Some(figures.z))),
-            ("tokens", self.column::<UInt64Array, _>(|figures| Some(figures.tokens))),
-            ("scored", self.column::<UInt64Array, _>(|figures| Some(figures.scored))),
-            ("score", self.column::<Float64Array, _>(|figures| Some(figures.score))),
-            ("expected", self.column::<Float64Array, _>(|figures| Some(figures.expected))),
-            ("looks", self.column::<Float64Array, _>(|figures| Some(figures.looks))),
-            ("key_id", self.column::<StringArray, _>(|figures| Some(figures.key_id.to_owned()))),
-            ("dialect", self.column::<StringArray, _>(|figures| Some(figures.dialect))),
-            ("payload", self.column::<UInt32Array, _>(|figures| figures.payload)),
-            ("error", Arc::new(faults.collect::<StringArray>())),
-        ];
-        let field = |name, column: &ArrayRef| Arc::new(Field::new(name, column.data_type().clone(), true));
-        StructArray::from(Vec::from(columns.map(|(name, column)| (field(name, &column), column))))
+        let row = |found: &Found| match found {
+            Found::Missing => Row::Missing,
+            Found::Judged(detection) => Row::Judged(Box::new(detection.verdict.clone())),
+            Found::Fault(fault) => Row::Fault(fault.clone()),
+        };
+        let rows: Vec<Row<'_>> = self.0.iter().map(row).collect();
+        let (fields, columns) = (verdict_fields(), verdict_columns(&rows));
+        StructArray::new(fields, columns, None)
     }
 }
 
@@ -126,7 +96,7 @@ impl Detections {
     }
 
     fn __repr__(&self) -> String {
-        let marked = self.0.iter().filter(|found| matches!(found, Found::Judged(one) if one.figures().marked)).count();
+        let marked = self.0.iter().filter(|found| matches!(found, Found::Judged(one) if one.verdict.marked)).count();
         format!("Detections({} texts, {marked} marked)", self.0.len())
     }
 }
@@ -150,8 +120,8 @@ pub(crate) fn detect_many(
     offsets: usize,
     form: Option<&Bound<'_, Constraint>>,
 ) -> PyResult<Detections> {
-    let options = Options::new(level, repeats, windows, repair, offsets, form.is_some())?;
-    let judge = Judge::new(py, key, tokenizer, form, options)?;
+    let look = look(level, repeats, windows, repair, offsets)?;
+    let judge = Judge::new(py, key, tokenizer, form, look)?;
     let texts = Texts::of(texts)?;
     let views = texts.views();
     let one = |text: &Option<&str>| match text.map(|text| judge.judge(text)) {

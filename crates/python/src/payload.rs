@@ -1,45 +1,43 @@
 //! The number that a mark carries.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use verdigris_detector::PayloadVerdict;
 
 use crate::argument::Text;
-use crate::detection::repairs;
 use crate::error;
+use crate::fields::{self, Absent};
 use crate::key::Key;
 use crate::look;
 use crate::pool;
 use crate::tokenizer::tokenizer;
 
-/// The number that a text's mark carries, and how sure that is.
-#[pyclass(frozen, get_all, module = "verdigris")]
-pub(crate) struct Payload {
-    /// The number; `None` where no mark was found.
-    payload: Option<u32>,
-    /// The number that would fit best, be there a mark or not.
-    best: u32,
-    /// Whether there is a mark.
-    marked: bool,
-    /// `marked`, `not marked` or `too short`.
-    verdict: &'static str,
-    /// Tokens that were counted.
-    scored: u64,
-    /// How many of them are green under the best number.
-    green: u64,
-    /// The logarithm to base 10 of the p-value that there is a number at all.
-    log10_p: f64,
-    /// The chance that another number was written, given that there is one.
-    doubt: f64,
-    /// What was repaired, and how often, if the repaired text is the one that was read.
-    repairs: Vec<(&'static str, usize)>,
-}
+/// The number that a text's mark carries, and how sure that is: the fields of `verdigris payload --json`, each as an
+/// attribute.
+#[pyclass(frozen, module = "verdigris")]
+pub(crate) struct Payload(PayloadVerdict);
+
+const ABSENT: [(&str, Absent); 4] =
+    [("error", Absent::None), ("payload", Absent::None), ("repairs", Absent::Empty), ("log10_p", Absent::NotANumber)];
 
 #[pymethods]
 impl Payload {
+    fn __getattr__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        fields::attribute(py, "Payload", &fields::of(&self.0), &ABSENT, name)
+    }
+
+    fn __dir__(&self) -> Vec<String> {
+        fields::names(&fields::of(&self.0), &ABSENT, &["to_dict"])
+    }
+
+    /// The fields as `verdigris payload --json` has them, but for the format and the name of the text.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        fields::dict(py, &fields::of(&self.0))
+    }
+
     fn __repr__(&self) -> String {
-        format!(
-            "Payload({:?}, {:?}, log10_p={:.1}, doubt={:.1e})",
-            self.payload, self.verdict, self.log10_p, self.doubt
-        )
+        let PayloadVerdict { payload, verdict, log10_p, doubt, .. } = &self.0;
+        format!("Payload({payload:?}, {:?}, log10_p={log10_p:.1}, doubt={doubt:.1e})", verdict.name())
     }
 }
 
@@ -55,27 +53,5 @@ pub(crate) fn payload(
 ) -> PyResult<Payload> {
     let level = look::level(level)?;
     let (key, reader) = (&key.get().0, self::tokenizer(py, tokenizer)?.get().reader());
-    pool::work(py, || {
-        let found = reader.payload(key, &text).map_err(error::detect)?;
-        let (read, ln_p) = (found.read, found.evidence.ln_p_corrected());
-        let marked = ln_p <= level.ln();
-        let short = !marked && found.evidence.verdict(level).is_err();
-        Ok(Payload {
-            payload: marked.then_some(read.payload),
-            best: read.payload,
-            marked,
-            verdict: if marked {
-                "marked"
-            } else if short {
-                "too short"
-            } else {
-                "not marked"
-            },
-            scored: read.scored,
-            green: read.green,
-            log10_p: ln_p / std::f64::consts::LN_10,
-            repairs: repairs(&found.repairs),
-            doubt: read.doubt,
-        })
-    })?
+    pool::work(py, || Ok(Payload(reader.payload(key, &text).map_err(error::detect)?.verdict(key, level))))?
 }

@@ -79,7 +79,7 @@ pub(crate) struct Logprob {
 impl Written {
     /// The text that a model has written, and what is found in it with the key that it was written with.
     pub(crate) fn new(written: verdigris::Written, model: &Model, key: Option<&Secret>) -> Result<Self, Error> {
-        let check = key.map(|key| model.mark_check(key, &written, verdigris::MarkCheck::LEVEL)).transpose()?;
+        let check = key.map(|key| model.mark_check(key, &written, verdigris::Level::DEFAULT)).transpose()?;
         let logprobs = |of: Vec<verdigris::TokenLogprobs>| of.into_iter().map(TokenLogprobs::from).collect();
         Ok(Self {
             text: written.text,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::civil::Date;
 use verdigris::watermark::KeyError;
-use verdigris::watermark::ring::writer_among;
+use verdigris::watermark::ring::{distinct, writer_among};
 use verdigris::{Error, Key, KeyRing, Reader};
 
 /// The keys of a server: one for all, a ring, or both.
@@ -54,13 +54,7 @@ impl Keys {
     /// without a tenant all. Keys that mark alike are one.
     pub(crate) fn readers(&self, tenant: Option<&str>) -> Vec<Arc<Key>> {
         let theirs = |key: &&Arc<Key>| tenant.is_none_or(|tenant| key.tenant() == tenant || key.tenant().is_empty());
-        let mut kept: Vec<Arc<Key>> = Vec::new();
-        for key in self.for_all.iter().chain(self.ring.iter().filter(theirs)) {
-            if !kept.iter().any(|other| other.marks_as(key)) {
-                kept.push(key.clone());
-            }
-        }
-        kept
+        distinct(self.for_all.iter().chain(self.ring.iter().filter(theirs)).cloned())
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use verdigris::schedule::Capacity;
-use verdigris::{Engine, Key, KeyRing, Prompt, Request, Written};
+use verdigris::{Engine, Key, KeyRing, Level, Prompt, Request, Written};
 
 use crate::access::ApiKeys;
 use crate::caller::Caller;
@@ -48,7 +48,7 @@ pub struct Options {
     /// Whether a text that was to be marked, and in which a detector could not verify the mark, is refused.
     pub refuses_unmarkable: bool,
     /// The p-value at which a text of an answer is called watermarked.
-    pub mark_level: f64,
+    pub mark_level: Level,
     /// The most tokens of an answer.
     pub max_tokens: usize,
     /// What the texts that are written may have at a time.

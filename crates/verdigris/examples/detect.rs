@@ -4,10 +4,7 @@
 use std::error::Error;
 use std::fs::File;
 
-use verdigris::{Key, ModelFolder, Reader, Verdict};
-
-/// Of so many unmarked texts one is called marked.
-const LEVEL: f64 = 1e-5;
+use verdigris::{Key, Level, ModelFolder, Reader};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,9 +19,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     // A text that is too short for any verdict is an error.
     println!(
         "{}",
-        match evidence.verdict(LEVEL)? {
-            Verdict::Marked => "It carries the mark of this key.",
-            Verdict::NotMarked => "It shows no mark of this key.",
+        match evidence.is_marked(Level::DEFAULT)? {
+            true => "It carries the mark of this key.",
+            false => "It shows no mark of this key.",
         }
     );
     Ok(())

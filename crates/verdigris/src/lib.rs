@@ -25,7 +25,7 @@
 //! | [`Classes`] | language models that tell classes of texts apart, and so guide |
 //! | [`Reader`] | a tokenizer that is ready to detect: no model is needed for it |
 //! | [`Look`], [`Judgement`] | how a text is looked at from every side, and what that shows |
-//! | [`Key`], [`Marking`], [`Evidence`], [`Verdict`] | the watermark, from [`watermark`] |
+//! | [`Key`], [`Marking`], [`Evidence`], [`Level`] | the watermark, from [`watermark`] |
 //!
 //! # Threads and async
 //!
@@ -99,14 +99,14 @@ pub use verdigris_candle::Candle;
 pub use verdigris_constrain::{self as constrain, Constraint, Grammar, Registry, Style};
 pub use verdigris_decoding::{self as decoding, Acceptance, Alpha, Beams, DraftLength, EarlyStopping, Stop, TreeShape};
 pub use verdigris_detector::{
-    self as detector, DetectError, Finding, Hint, Judgement, Look, MarkedPassage, Outcome, Reader, Report,
+    self as detector, DetectError, Hint, Judgement, Look, MAX_TEXT, MarkedPassage, Offsets, Outcome, Reader, Verdict,
 };
 pub use verdigris_logits as logits;
 pub use verdigris_models::{self as models, Device, ModelFolder};
 pub use verdigris_schedule as schedule;
 pub use verdigris_text::{self as text, Conversation, Message, Tokenizer};
 pub use verdigris_watermark::{
-    self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Mark, MarkScore, Marking, Repeats, Strength, Verdict,
+    self as watermark, Dialect, Evidence, Gamma, Key, KeyRing, Level, Mark, MarkScore, Marking, Repeats, Strength,
 };
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Whether a text that was written is marked: what a detector can verify of the text as it is delivered.
 
-use verdigris_watermark::{DEFAULT_LEVEL, Evidence, Key, TooShort, Verdict};
+use verdigris_watermark::{Evidence, Key, Level, TooShort};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -41,21 +41,18 @@ pub struct MarkCheck {
     /// The logarithm of the p-value to base 10; 0 where nothing was scored.
     pub log10_p: f64,
     /// The level that the p-value was compared with.
-    pub level: f64,
+    pub level: Level,
 }
 
 impl MarkCheck {
-    /// The level by default: that of detection.
-    pub const LEVEL: f64 = DEFAULT_LEVEL;
-
     /// What evidence of a text comes to at a level. Where the text had a form, it is evidence of a reader who knows it.
-    pub fn of(evidence: &Evidence, level: f64, has_form: bool) -> Self {
-        let (status, reason) = match evidence.verdict(level) {
+    pub fn of(evidence: &Evidence, level: Level, has_form: bool) -> Self {
+        let (status, reason) = match evidence.is_marked(level) {
             _ if evidence.scored == 0 && has_form => (MarkStatus::Skipped, Some("the form left no choice")),
             _ if evidence.scored == 0 => (MarkStatus::Skipped, Some("the text is too short")),
-            Ok(Verdict::Marked) => (MarkStatus::Watermarked, None),
+            Ok(true) => (MarkStatus::Watermarked, None),
             Err(TooShort { .. }) => (MarkStatus::TooWeak, Some("the text is too short for a verdict")),
-            Ok(Verdict::NotMarked) => (MarkStatus::TooWeak, Some("the text had too little choice for a verdict")),
+            Ok(false) => (MarkStatus::TooWeak, Some("the text had too little choice for a verdict")),
         };
         let log10_p = evidence.ln_p_corrected() / std::f64::consts::LN_10;
         Self { status, reason, scored: evidence.scored, log10_p, level }
@@ -69,7 +66,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Detect`] where the key is for another tokenizer.
-    pub fn mark_check(&self, key: &Key, written: &Written, level: f64) -> Result<MarkCheck, Error> {
+    pub fn mark_check(&self, key: &Key, written: &Written, level: Level) -> Result<MarkCheck, Error> {
         let reader = self.reader().clone();
         let reader = match &written.form {
             Some(form) => reader.of_constraint(form.clone()),
@@ -92,7 +89,7 @@ mod tests {
         let of = |tokens: usize| {
             let marks = vec![Mark::Counted { green: true, score: 1.0 }; tokens];
             let evidence = weighted::evidence_of_ways(&ScoreLaw::Green { gamma: 0.25 }, &marks, &vec![64; tokens], 2.0);
-            MarkCheck::of(&evidence.unwrap(), MarkCheck::LEVEL, false)
+            MarkCheck::of(&evidence.unwrap(), Level::DEFAULT, false)
         };
         assert_eq!(
             [of(0), of(1), of(9)].map(|check| check.status),

@@ -6,6 +6,7 @@ use std::io::{BufWriter, Write};
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use verdigris_detector::Level;
 use verdigris_wasm::{Desk, Wanted};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let began = Instant::now();
     let ids = lines.iter().map(|text| desk.ids(text)).collect::<Result<Vec<_>, _>>()?;
     let encode = began.elapsed().as_secs_f64();
-    let wanted = Wanted { level: 1e-5, windows: false };
+    let wanted = Wanted { level: Level::DEFAULT, windows: false };
     let began = Instant::now();
     let judged = lines.iter().map(|text| desk.judge(text, wanted)).collect::<Result<Vec<_>, _>>()?;
     let judge = began.elapsed().as_secs_f64();

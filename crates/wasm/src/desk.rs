@@ -4,13 +4,10 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use verdigris_detector::answer::{Answer, Asked, Judged, MOST_TOKENS};
-use verdigris_detector::{Hint, Key, Outcome, Reader, Tokenizer};
+use verdigris_detector::answer::{Answer, Judged, MOST_TOKENS, POINTS};
+use verdigris_detector::{Hint, Key, Level, Look, MAX_TEXT, Reader, Tokenizer};
 
 use crate::fault::Fault;
-
-/// The longest text, in bytes: a page has a bounded memory, and a report of it must be shown.
-pub const MOST_TEXT: usize = 16 << 20;
 
 const PASSAGES: &str = "only the text as a whole was judged: marked passages inside it can be looked for, too";
 
@@ -25,7 +22,7 @@ pub struct Desk {
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
     /// The p-value at which it is called marked.
-    pub level: f64,
+    pub level: Level,
     /// Whether marked passages are looked for.
     #[serde(default)]
     pub windows: bool,
@@ -79,19 +76,18 @@ impl Desk {
     /// # Errors
     /// [`Fault::NoKey`], [`Fault::LongText`] and [`Fault::Text`].
     pub fn judge(&self, text: &str, wanted: Wanted) -> Result<String, Fault> {
-        if text.len() > MOST_TEXT {
+        if text.len() > MAX_TEXT {
             return Err(Fault::LongText(text.len()));
         }
         let key = self.key.as_ref().ok_or(Fault::NoKey)?;
         let Wanted { level, windows } = wanted;
-        let mut asked = Asked { level, windows, tokens: true, course: true };
-        let judgement = self.reader.judge(&[key], text, &asked.look(false))?;
-        asked.tokens = judgement.evidence.tokens <= MOST_TOKENS;
-        let hint = match judgement.outcome(level) {
-            Outcome::NotMarked => Hint::of(text, &judgement, windows).map(|hint| hint.advice(PASSAGES)),
-            _ => None,
-        };
-        let answer = Answer::new(&self.reader, &judgement, Judged::Text(text), &asked).with_hint(hint);
+        let look = Look { level, passages: windows, tokens: true, course: POINTS, ..Look::default() };
+        let judgement = self.reader.judge(&[key], text, &look)?;
+        let hint = Hint::of(text, &judgement).map(|hint| hint.advice(PASSAGES));
+        let mut answer = Answer::new(&judgement, hint).with_course(&judgement);
+        if judgement.evidence.tokens <= MOST_TOKENS {
+            answer = answer.with_tokens(&self.reader, &judgement, Judged::Text(text));
+        }
         Ok(serde_json::to_string(&answer)?)
     }
 
@@ -110,7 +106,7 @@ mod tests {
     use verdigris_detector::Marking;
 
     const TALE: &[u8] = include_bytes!("../../../fixtures/models/tale/tokenizer.json");
-    const WANTED: Wanted = Wanted { level: 1e-5, windows: false };
+    const WANTED: Wanted = Wanted { level: Level::DEFAULT, windows: false };
 
     fn key_file(reader: &Reader) -> Vec<u8> {
         let folder = std::env::temp_dir().join(format!("verdigris-desk-{}", std::process::id()));
@@ -157,7 +153,7 @@ mod tests {
         assert_eq!(fault.code(), "key_of_another_tokenizer");
         assert!(String::from(fault).contains("choose the model that goes with the key"));
         assert_eq!(desk.about()["key"]["id"], id);
-        let long = "a ".repeat(MOST_TEXT / 2 + 1);
+        let long = "a ".repeat(MAX_TEXT / 2 + 1);
         assert_eq!(desk.judge(&long, WANTED).unwrap_err().code(), "text_too_long");
     }
 }

@@ -5,7 +5,7 @@ use verdigris_detector::DetectError;
 use verdigris_detector::text::{ReadError, TokenizerError};
 use verdigris_detector::watermark::key::BadKeyFile;
 
-use crate::desk::MOST_TEXT;
+use verdigris_detector::MAX_TEXT;
 
 /// What can go wrong. Each message names the cause and the cure, and none has a part of a key.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum Fault {
     #[error("there is no key yet: choose the key file first")]
     NoKey,
     /// A text beyond what a page takes.
-    #[error("the text has {} bytes, and this page takes {MOST_TEXT}: verdigris detect reads texts of any length", .0)]
+    #[error("the text has {} bytes, and this page takes {MAX_TEXT}: verdigris detect reads texts of any length", .0)]
     LongText(usize),
     /// The tokenizer does not take the text.
     #[error(transparent)]

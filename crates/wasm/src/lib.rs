@@ -13,7 +13,7 @@
 mod desk;
 mod fault;
 
-pub use desk::{Desk, MOST_TEXT, Wanted};
+pub use desk::{Desk, Wanted};
 pub use fault::Fault;
 
 use wasm_bindgen::prelude::wasm_bindgen;

@@ -6,13 +6,11 @@ use serde::{Deserialize, Serialize};
 use verdigris_logits::TokenId;
 
 use crate::distinct::Distinct;
+use crate::level::Level;
 use crate::real::{exp, ln};
 use crate::scheme::{Observation, Scheme};
 use crate::score_law::ScoreLaw;
 use crate::statistics::ln_corrected;
-
-/// The p-value at or under which a text counts as marked: one false alarm in 100,000 unmarked texts.
-pub const DEFAULT_LEVEL: f64 = 1e-5;
 
 /// Observations that are looked up together.
 const BATCH: usize = 32;
@@ -121,15 +119,6 @@ pub struct Evidence {
     pub tried: f64,
     /// The least `ln_p` that so many observations can have, and one observation.
     least: [f64; 2],
-}
-
-/// What the evidence says at a significance level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The p-value is at or under the level.
-    Marked,
-    /// It is not.
-    NotMarked,
 }
 
 /// A text so short that even the highest scores would not reach the level.
@@ -334,17 +323,17 @@ impl Evidence {
         exp(self.ln_p_corrected())
     }
 
-    /// The verdict at a level such as [`DEFAULT_LEVEL`].
+    /// Whether the p-value is at or under a level.
     ///
     /// # Errors
-    /// [`TooShort`] if no text of so many observations could reach the level.
-    pub fn verdict(&self, level: f64) -> Result<Verdict, TooShort> {
-        let bound = ln(level) - ln(self.tried);
+    /// [`TooShort`] if no text of this number of observations could reach the level.
+    pub fn is_marked(&self, level: Level) -> Result<bool, TooShort> {
+        let bound = level.ln() - ln(self.tried);
         if self.least[0] > bound {
             let needed = (bound / self.least[1]).ceil().max(1.0) as u64;
             return Err(TooShort { scored: self.scored, needed: needed.max(self.scored + 1) });
         }
-        Ok(if self.ln_p_corrected() <= ln(level) { Verdict::Marked } else { Verdict::NotMarked })
+        Ok(self.ln_p_corrected() <= level.ln())
     }
 }
 
@@ -517,7 +506,7 @@ mod tests {
         let evidence = detector.evidence();
         assert_eq!((evidence.scored, evidence.score), (3000, 3000.0));
         assert!((evidence.ln_p / (3000.0 * 0.5f64.ln()) - 1.0).abs() < 1e-12, "{evidence:?}");
-        assert_eq!(evidence.verdict(1e-5), Ok(Verdict::Marked));
+        assert_eq!(evidence.is_marked(Level::DEFAULT), Ok(true));
         assert!(crate::windows::ln_p_anywhere(detector.law(), detector.record()).is_finite());
         let once = Detector::new(scheme.clone()).repeats(Repeats::Nothing).repeats(Repeats::Context);
         assert_eq!(*once.law(), scheme.law(), "a rule that is changed takes its law with it");
@@ -572,19 +561,19 @@ mod tests {
     fn short_texts_are_undecided() {
         let scheme = schemes().remove(0);
         for n in 0..10 {
-            let short = Evidence::of(scheme.clone(), &noise(n, 4)).verdict(1e-5).unwrap_err();
+            let short = Evidence::of(scheme.clone(), &noise(n, 4)).is_marked(Level::DEFAULT).unwrap_err();
             assert_eq!((short.scored, short.needed), (u64::from(n.saturating_sub(1)), short.needed.max(9)));
         }
-        assert_eq!(Evidence::of(scheme, &noise(100, 4)).verdict(1e-5), Ok(Verdict::NotMarked));
+        assert_eq!(Evidence::of(scheme, &noise(100, 4)).is_marked(Level::DEFAULT), Ok(false));
     }
 
     #[test]
     fn every_look_is_paid_for() {
         let evidence = Evidence::from_sum(&ScoreLaw::Green { gamma: 0.5 }, 40, 36.0);
-        assert_eq!(evidence.verdict(1e-5), Ok(Verdict::Marked));
+        assert_eq!(evidence.is_marked(Level::DEFAULT), Ok(true));
         let best = evidence.best_of(1e6);
         assert!((best.p() / evidence.p() / 1e6 - 1.0).abs() < 1e-9);
-        assert_eq!(best.verdict(1e-5), Ok(Verdict::NotMarked));
-        assert!(evidence.best_of(1e30).verdict(1e-5).is_err(), "40 tokens cannot pay for so many");
+        assert_eq!(best.is_marked(Level::DEFAULT), Ok(false));
+        assert!(evidence.best_of(1e30).is_marked(Level::DEFAULT).is_err(), "40 tokens cannot pay for so many");
     }
 }

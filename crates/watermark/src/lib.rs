@@ -24,11 +24,11 @@
 //! | [`real`] | logarithms and exponentials with the same bits everywhere |
 //!
 //! ```
-//! use verdigris_watermark::{Evidence, Key, Marking, VocabularyId, Verdict};
+//! use verdigris_watermark::{Evidence, Key, Level, Marking, VocabularyId};
 //!
 //! let key = Key::generate(Marking::default(), VocabularyId::new(4096, "example")?);
 //! let evidence = Evidence::of(key.scheme()?, &[17, 4, 99, 1024, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
-//! assert_eq!(evidence.verdict(1e-5)?, Verdict::NotMarked);
+//! assert!(!evidence.is_marked(Level::DEFAULT)?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
@@ -46,6 +46,7 @@ pub mod gamma;
 pub mod green_share;
 pub mod kdf;
 pub mod key;
+mod level;
 pub mod normalize;
 pub mod payload;
 mod random;
@@ -61,13 +62,14 @@ pub mod weighted;
 pub mod windows;
 
 pub use context::{Context, ContextFunction};
-pub use detect::{DEFAULT_LEVEL, Detector, Evidence, Mark, Repeats, TooShort, Verdict};
+pub use detect::{Detector, Evidence, Mark, Repeats, TooShort};
 pub use dialect::Dialect;
 pub use dialects::native::Native;
 pub use embed::{Embed, MarkScore};
 pub use gamma::Gamma;
 pub use green_share::GreenShare;
 pub use key::{Key, KeyError, Marking, Period};
+pub use level::{BadLevel, Level};
 pub use ring::KeyRing;
 pub use scheme::{Observation, Scheme};
 pub use score_law::ScoreLaw;

@@ -1,5 +1,6 @@
 //! A folder of keys: the one that writes today, and all that have ever written.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -172,10 +173,10 @@ pub fn writer_among<'a>(keys: impl Iterator<Item = &'a Key>, day: Date, tenant: 
 }
 
 /// The keys that mark differently: of those that mark alike the first.
-pub fn distinct(keys: Vec<Key>) -> Vec<Key> {
-    let mut kept: Vec<Key> = Vec::with_capacity(keys.len());
+pub fn distinct<K: Borrow<Key>>(keys: impl IntoIterator<Item = K>) -> Vec<K> {
+    let mut kept: Vec<K> = Vec::new();
     for key in keys {
-        if !kept.iter().any(|other| other.marks_as(&key)) {
+        if !kept.iter().any(|other| other.borrow().marks_as(key.borrow())) {
             kept.push(key);
         }
     }

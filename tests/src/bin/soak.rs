@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use verdigris::{Constraint, Engine, Error, Grammar, Key, Look, Marking, Message, Request, Style};
+use verdigris::{Constraint, Engine, Error, Grammar, Key, Level, Look, Marking, Message, Offsets, Request, Style};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -127,7 +127,12 @@ impl House {
                 .text()?,
             12 => {
                 let text = request(&self.small, n).watermark(&self.key).text()?.text;
-                let look = Look { offsets: 2, passages: Some(0.01), ..Look::default() };
+                let look = Look {
+                    level: Level::new(0.01).expect("a level"),
+                    offsets: Offsets::new(2).expect("in bounds"),
+                    passages: true,
+                    ..Look::default()
+                };
                 self.small.reader().judge(&[&self.key], &text, &look)?;
                 return Ok(text);
             }

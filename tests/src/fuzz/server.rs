@@ -6,7 +6,7 @@ use std::sync::{LazyLock, mpsc};
 use std::time::Duration;
 
 use verdigris::schedule::Capacity;
-use verdigris::{Device, Engine, Key, MarkCheck, Marking, ModelFolder};
+use verdigris::{Device, Engine, Key, Level, Marking, ModelFolder};
 use verdigris_server::{ApiKeys, Limits, Options};
 
 /// Part of the program: the fuzzer's crate lies elsewhere than the suite's.
@@ -36,7 +36,7 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
         max_alpha: None,
         enforce_all: false,
         refuses_unmarkable: false,
-        mark_level: MarkCheck::LEVEL,
+        mark_level: Level::DEFAULT,
         max_tokens: 8,
         capacity: Capacity { texts: 4, tokens: 2048, kept: 512, rows: 128 },
         share_caches: false,

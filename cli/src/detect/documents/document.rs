@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 /// No text is held that is longer; one by itself in a file is then read as a stream.
-pub(crate) const MAX_TEXT: u64 = 16 << 20;
+pub(crate) const MAX_TEXT: u64 = verdigris::MAX_TEXT as u64;
 
 /// A text with a name, or why it could not be had.
 pub(crate) struct Document {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use verdigris_detector::watermark::Scheme;
-use verdigris_detector::{DetectError, Evidence};
+use verdigris_detector::{DetectError, Evidence, MAX_TEXT};
 
 use crate::error::JudgeError;
-use crate::judges::{Judge, LONGEST};
+use crate::judges::Judge;
 use crate::texts::NotUtf8;
 
 use super::pool::{Pool, Reading};
@@ -37,11 +37,9 @@ impl Addition {
     pub(super) fn of(judge: &Judge, scheme: &dyn Scheme, text: Result<&str, NotUtf8>) -> Self {
         let read = match text {
             Err(fault) => return Self::Fault(fault.to_string()),
-            Ok(text) if text.len() > LONGEST => {
-                return Self::Fault(format!(
-                    "it has {} bytes, and at most {LONGEST} are judged in a table",
-                    text.len()
-                ));
+            Ok(text) if text.len() > MAX_TEXT => {
+                let bytes = text.len();
+                return Self::Fault(format!("it has {bytes} bytes, and at most {MAX_TEXT} are combined with others"));
             }
             Ok(text) => Reading::of(judge.reader(), scheme, text),
         };

@@ -13,7 +13,7 @@ mod state;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, StringArray, StructArray, UInt64Array};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, StructArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::ScalarValue;
 use datafusion::common::utils::take_function_args;
@@ -24,13 +24,13 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
 };
 use rayon::prelude::*;
+use verdigris_detector::arrow::{verdict_columns, verdict_fields};
 use verdigris_detector::watermark::Scheme;
-use verdigris_detector::{Evidence, Judgement};
+use verdigris_detector::{Judgement, Row};
 
 use crate::error::JudgeError;
 use crate::judges::{Asked, Judge, Judges};
 use crate::texts::{Texts, check};
-use crate::verdict::Figures;
 use group::{Addition, Group, scheme};
 
 const NAME: &str = "verdigris_combine";
@@ -214,81 +214,32 @@ impl Accumulator for Alone {
     }
 }
 
-/// The columns of a group's verdict. All are null where the group has no text.
+/// The columns of a group's verdict: the number of its texts that were judged and of those that could not be, and the
+/// columns of a verdict. All are null where the group has no text.
 pub fn combined_fields() -> Fields {
-    let of = |name: &str, kind| Field::new(name, kind, true);
-    Fields::from(vec![
-        of("documents", DataType::UInt64),
-        of("faulty", DataType::UInt64),
-        of("verdict", DataType::Utf8),
-        of("marked", DataType::Boolean),
-        of("p", DataType::Float64),
-        of("log10_p", DataType::Float64),
-        of("z", DataType::Float64),
-        of("tokens", DataType::UInt64),
-        of("scored", DataType::UInt64),
-        of("score", DataType::Float64),
-        of("expected", DataType::Float64),
-        of("sampled", DataType::Float64),
-        of("key_id", DataType::Utf8),
-        of("dialect", DataType::Utf8),
-        of("error", DataType::Utf8),
-    ])
+    let counts = ["documents", "faulty"].map(|name| Arc::new(Field::new(name, DataType::UInt64, true)));
+    counts.into_iter().chain(verdict_fields().iter().cloned()).collect()
 }
 
-/// What became of a group.
-struct Combined {
-    group: Group,
-    found: Option<(Arc<Judge>, Evidence)>,
-}
-
-impl Combined {
-    /// What is told of it; a group of which no text could be judged has no figures.
-    fn figures(&self) -> Option<Figures<'_>> {
-        let (judge, evidence) = self.found.as_ref().filter(|_| self.group.documents > 0)?;
-        Some(Figures::of(&Judgement::of(judge.key(), *evidence), judge.level()))
+/// The verdict on a group. One of which no text could be judged has none.
+fn row(group: &mut Group) -> Result<Row<'static>, JudgeError> {
+    let Some((judge, evidence)) = group.evidence()? else { return Ok(Row::Missing) };
+    if group.documents == 0 {
+        return Ok(Row::Fault(group.error.clone().unwrap_or_default()));
     }
+    let mut verdict = Judgement::of(judge.key(), evidence, judge.level()).verdict().into_owned();
+    verdict.error = verdict.error.or_else(|| group.error.clone());
+    Ok(Row::Judged(Box::new(verdict)))
 }
 
-fn combined(groups: Vec<Group>) -> Result<StructArray> {
-    let found = |mut group: Group| Ok(Combined { found: group.evidence()?, group });
-    let all: Vec<Combined> = groups.into_iter().map(found).collect::<Result<_, JudgeError>>()?;
-    let figures: Vec<Option<Figures<'_>>> = all.iter().map(Combined::figures).collect();
-    let is_there = |one: &Combined| one.found.is_some();
-    let verdicts = all.iter().zip(&figures).map(|(one, figures)| match figures {
-        Some(figures) => Some(figures.verdict),
-        None => is_there(one).then_some("error"),
-    });
-    let errors = all.iter().zip(&figures).map(|(one, figures)| {
-        let short = figures.as_ref().and_then(|figures| figures.error.as_deref());
-        short.or(one.group.error.as_deref())
-    });
-    let numbers = |value: fn(&Figures<'_>) -> f64| -> ArrayRef {
-        Arc::new(figures.iter().map(|figures| figures.as_ref().map(value)).collect::<Float64Array>())
+fn combined(mut groups: Vec<Group>) -> Result<StructArray> {
+    let rows: Vec<Row<'_>> = groups.iter_mut().map(row).collect::<Result<_, JudgeError>>()?;
+    let count = |value: fn(&Group) -> u64| -> ArrayRef {
+        let there = |(group, row): (&Group, &Row<'_>)| (!matches!(row, Row::Missing)).then(|| value(group));
+        Arc::new(groups.iter().zip(&rows).map(there).collect::<UInt64Array>())
     };
-    let counts = |value: fn(&Figures<'_>) -> u64| -> ArrayRef {
-        Arc::new(figures.iter().map(|figures| figures.as_ref().map(value)).collect::<UInt64Array>())
-    };
-    let of_groups = |value: fn(&Group) -> u64| -> ArrayRef {
-        Arc::new(all.iter().map(|one| is_there(one).then(|| value(&one.group))).collect::<UInt64Array>())
-    };
-    let columns: [ArrayRef; 15] = [
-        of_groups(|group| group.documents),
-        of_groups(|group| group.faulty),
-        Arc::new(verdicts.collect::<StringArray>()),
-        Arc::new(figures.iter().map(|figures| figures.as_ref().map(|one| one.marked)).collect::<BooleanArray>()),
-        numbers(|figures| figures.p),
-        numbers(|figures| figures.log10_p),
-        numbers(|figures| figures.z),
-        counts(|figures| figures.tokens),
-        counts(|figures| figures.scored),
-        numbers(|figures| figures.score),
-        numbers(|figures| figures.expected),
-        numbers(|figures| figures.sampled),
-        Arc::new(figures.iter().map(|figures| figures.as_ref().map(|one| one.key_id)).collect::<StringArray>()),
-        Arc::new(figures.iter().map(|figures| figures.as_ref().map(|one| one.dialect)).collect::<StringArray>()),
-        Arc::new(errors.collect::<StringArray>()),
-    ];
-    let there = all.iter().map(is_there).collect();
-    Ok(StructArray::new(combined_fields(), columns.into(), Some(there)))
+    let mut columns = vec![count(|group| group.documents), count(|group| group.faulty)];
+    columns.extend(verdict_columns(&rows));
+    let there = rows.iter().map(|row| !matches!(row, Row::Missing)).collect();
+    Ok(StructArray::new(combined_fields(), columns, Some(there)))
 }

@@ -149,6 +149,7 @@ class Detection:
     verdict: Literal["marked", "marked in part", "not marked", "too short"]
     marked: bool
     error: str | None
+    needed: int | None
     key_id: str
     dialect: str
     tokens: int
@@ -164,6 +165,7 @@ class Detection:
     sampled: float
     repairs: list[tuple[str, int]]
     skipped: int
+    manifests: list[tuple[int, int]]
     passages: list[Passage] | None
     forced: int | None
     counted: list[tuple[int, int]] | None
@@ -184,6 +186,7 @@ class Detections:
 class Candidate:
     candidate: str
     key_id: str
+    tenant: str | None
     dialect: str
     vocabulary_size: int
     gamma: float | None
@@ -192,6 +195,8 @@ class Candidate:
     p: float
     log10_p: float
     marked: bool
+    repairs: list[tuple[str, int]]
+    def to_dict(self) -> dict[str, Any]: ...
 
 @final
 class Payload:
@@ -199,11 +204,15 @@ class Payload:
     best: int
     marked: bool
     verdict: Literal["marked", "not marked", "too short"]
+    error: str | None
+    key_id: str
+    level: float
     scored: int
     green: int
     log10_p: float
     doubt: float
     repairs: list[tuple[str, int]]
+    def to_dict(self) -> dict[str, Any]: ...
 
 @final
 class Constraint:

@@ -275,7 +275,7 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
         ("token_ids", tokens.clone()),
         ("texts", list(json!({"type": "string"}), "Several texts")),
         ("key_id", text("The key to look with")),
-        ("level", number(1e-300, 0.5, "The p-value at which a text counts as marked")),
+        ("level", number(1e-300, 1.0 - f64::EPSILON, "The p-value at which a text is called marked")),
         ("windows", flag("Look for marked passages")),
     ];
     let flat = [vec![("type", kind("function"))], function()].concat();

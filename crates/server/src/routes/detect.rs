@@ -7,10 +7,9 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Extension, State};
 use serde_json::{Value, json};
-use verdigris::detector::answer::{Answer, Asked, FORMAT, Judged, MOST_TOKENS};
+use verdigris::detector::answer::{Answer, FORMAT, Judged, MOST_TOKENS, POINTS};
 use verdigris::logits::TokenId;
-use verdigris::watermark::DEFAULT_LEVEL;
-use verdigris::{DetectError, Error, Hint, Key, Outcome, Reader};
+use verdigris::{DetectError, Error, Hint, Key, Level, Look, Reader};
 
 use super::{computed, json as body_of};
 use crate::caller::Caller;
@@ -30,11 +29,11 @@ enum Text {
 
 const PASSAGES: &str = "only the text as a whole was judged: look for marked passages too (\"windows\": true)";
 
-/// How it is looked at, and what is told.
+/// How it is examined, and what the answer has.
 struct Wanted {
     key_id: Option<String>,
-    asked: Asked,
-    /// The form that the texts were written in.
+    look: Look,
+    /// The constraint that the texts were written under.
     form: Option<Form>,
 }
 
@@ -115,8 +114,9 @@ impl Wanted {
     /// # Errors
     /// With the field that asks for it.
     fn is_for_strangers(&self) -> Result<(), Refusal> {
-        let Asked { level, windows, tokens, course } = self.asked;
-        let asked = [("level", level != DEFAULT_LEVEL), ("windows", windows), ("tokens", tokens), ("course", course)];
+        let Look { level, passages, tokens, course, .. } = self.look;
+        let asked =
+            [("level", level != Level::DEFAULT), ("windows", passages), ("tokens", tokens), ("course", course > 0)];
         match asked.iter().find(|(_, is_asked)| *is_asked) {
             None => Ok(()),
             Some((field, _)) => {
@@ -132,11 +132,12 @@ impl Wanted {
     fn take(body: &mut Fields) -> Result<Self, Refusal> {
         Ok(Self {
             key_id: body.take("key_id")?,
-            asked: Asked {
-                level: body.number("level", 1e-300, 0.5)?.unwrap_or(DEFAULT_LEVEL),
-                windows: body.take("windows")?.unwrap_or(false),
+            look: Look {
+                level: level(body)?,
+                passages: body.take("windows")?.unwrap_or(false),
                 tokens: body.take("tokens")?.unwrap_or(false),
-                course: body.take("course")?.unwrap_or(false),
+                course: if body.take("course")?.unwrap_or(false) { POINTS } else { 0 },
+                ..Look::default()
             },
             form: Form::of_detection(body)?,
         })
@@ -144,37 +145,37 @@ impl Wanted {
 
     /// What one text is. `left` is how many tokens may still be told of.
     fn found(&self, reader: &Reader, keys: &[&Key], text: &Text, left: &mut u64) -> Result<Value, Refusal> {
-        let look = self.asked.look(self.form.is_some());
         let judgement = match text {
-            Text::Plain(text) => reader.judge(keys, text, &look),
+            Text::Plain(text) => reader.judge(keys, text, &self.look),
             Text::Tokens(tokens) => {
                 check(reader, tokens)?;
-                reader.judge_tokens(keys, tokens, &look)
+                reader.judge_tokens(keys, tokens, &self.look)
             }
         };
         let judgement = judgement.map_err(|error| refusal(error, text))?;
-        if self.asked.tokens {
-            let tokens = judgement.evidence.tokens;
-            *left = left.checked_sub(tokens).ok_or_else(|| {
+        let (hint, judged) = match text {
+            Text::Plain(text) => (Hint::of(text, &judgement), Judged::Text(text)),
+            Text::Tokens(tokens) => (None, Judged::Tokens(tokens)),
+        };
+        let mut answer = Answer::new(&judgement, hint.map(|hint| hint.advice(PASSAGES)));
+        if self.look.course > 0 {
+            answer = answer.with_course(&judgement);
+        }
+        if self.look.tokens {
+            *left = left.checked_sub(judgement.evidence.tokens).ok_or_else(|| {
                 let message =
                     format!("with tokens: true all texts may have {MOST_TOKENS} tokens together: leave it out");
                 Refusal::field("tokens", "too_many_tokens", message)
             })?;
+            answer = answer.with_tokens(reader, &judgement, judged);
         }
-        let hint = match text {
-            Text::Plain(text) if judgement.outcome(self.asked.level) == Outcome::NotMarked => {
-                Hint::of(text, &judgement, self.asked.windows)
-            }
-            _ => None,
-        };
-        let judged = match text {
-            Text::Plain(text) => Judged::Text(text),
-            Text::Tokens(tokens) => Judged::Tokens(tokens),
-        };
-        let answer =
-            Answer::new(reader, &judgement, judged, &self.asked).with_hint(hint.map(|hint| hint.advice(PASSAGES)));
         Ok(serde_json::to_value(answer).unwrap_or(Value::Null))
     }
+}
+
+fn level(body: &mut Fields) -> Result<Level, Refusal> {
+    let level = body.take("level")?.map_or(Ok(Level::DEFAULT), Level::new);
+    level.map_err(|bad| Refusal::field("level", "invalid_value", format!("level {bad}")))
 }
 
 /// Refuses ids that no token has.

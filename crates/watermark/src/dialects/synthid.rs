@@ -380,7 +380,7 @@ fn initial_value(keys: &[i64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Evidence, Verdict};
+    use crate::{Evidence, Level};
 
     fn examples() -> [i64; 30] {
         EXAMPLE_KEYS.map(|key| key as i64)
@@ -478,13 +478,13 @@ mod tests {
         ] {
             let scheme: Arc<dyn Scheme> = Arc::new(SynthId::new(three, bits, 5, score, 1000).unwrap());
             let tokens: Vec<TokenId> = (0..4 + n).collect();
-            let short = Evidence::of(scheme.clone(), &tokens).verdict(1e-5).unwrap_err();
+            let short = Evidence::of(scheme.clone(), &tokens).is_marked(Level::DEFAULT).unwrap_err();
             assert_eq!(short.scored, u64::from(n), "{scheme:?}");
             // So many of the largest scores are enough, and one less is not.
             let (law, needed) = (scheme.law(), short.needed);
             assert!(law.ln_least(needed) <= 1e-5f64.ln() && law.ln_least(needed - 1) > 1e-5f64.ln(), "{needed}");
             let long: Vec<TokenId> = (0..1000).collect();
-            assert_eq!(Evidence::of(scheme, &long).verdict(1e-5), Ok(Verdict::NotMarked));
+            assert_eq!(Evidence::of(scheme, &long).is_marked(Level::DEFAULT), Ok(false));
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use verdigris_c2pa::C2paError;
-use verdigris_detector::watermark::KeyError;
+use verdigris_detector::KeysError;
 
 /// Any failure. All of them end the program with status 2.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +12,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     Usage(String),
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Keys(#[from] KeysError),
     #[error(transparent)]
     C2pa(#[from] C2paError),
     #[error("{}: {source}", path.display())]

@@ -1,11 +1,9 @@
 //! Keys and the tokenizer they are for, as they were asked for.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use verdigris_detector::watermark::DEFAULT_LEVEL;
-use verdigris_detector::watermark::ring::distinct;
-use verdigris_detector::{Judgement, Key, KeyRing, Look, Reader, Tokenizer};
+use verdigris_detector::{Judgement, Key, KeyFiles, Level, Look, Reader, Tokenizer};
 
 use crate::error::Failure;
 
@@ -24,14 +22,15 @@ pub(crate) struct KeyOptions {
     #[arg(long, value_name = "PATH")]
     tokenizer: Option<PathBuf>,
     /// The p-value at which a text is called marked
-    #[arg(long, value_name = "P", default_value_t = DEFAULT_LEVEL)]
-    pub(crate) level: f64,
+    #[arg(long, value_name = "P", default_value_t)]
+    level: Level,
 }
 
 /// All that judges a mark.
 pub(crate) struct Keys {
     reader: Reader,
     pub(crate) keys: Vec<Key>,
+    level: Level,
     /// What was left out of a ring.
     pub(crate) notes: Vec<String>,
 }
@@ -39,54 +38,24 @@ pub(crate) struct Keys {
 impl KeyOptions {
     /// What judges, if keys were given.
     pub(crate) fn load(&self) -> Result<Option<Keys>, Failure> {
-        if !(self.level > 0.0 && self.level < 1.0) {
-            return Err(Failure::Usage(format!("--level is {}, but must be above 0 and below 1", self.level)));
-        }
         if self.key.is_empty() && self.ring.is_none() {
             return Ok(None);
         }
         let reader = match &self.tokenizer {
-            None => tokenizer(Path::new("tale"), TALE)?,
-            Some(path) => {
-                let file = if path.is_dir() { path.join("tokenizer.json") } else { path.clone() };
-                tokenizer(&file, &std::fs::read(&file).map_err(Failure::read(&file))?)?
-            }
+            None => Reader::new(Tokenizer::from_json(TALE).expect("the tokenizer that is built in")),
+            Some(path) => Reader::open(path)?,
         };
-        let (mut keys, mut notes) = (Vec::new(), Vec::new());
-        for file in &self.key {
-            let key = Key::load(file)?;
-            reader.fits(&key).map_err(|fault| Failure::Usage(format!("{}: {fault}", file.display())))?;
-            keys.push(key);
-        }
-        if let Some(folder) = &self.ring {
-            let ring = KeyRing::load(folder)?;
-            notes.extend(ring.skipped().iter().map(ToString::to_string));
-            let names: Vec<PathBuf> = ring.files().map(|(file, _)| file.into()).collect();
-            for (file, key) in names.into_iter().zip(ring.into_keys()) {
-                match reader.fits(&key) {
-                    Ok(()) => keys.push(key),
-                    Err(_) => notes.push(format!("{} is skipped: it was made for another tokenizer", file.display())),
-                }
-            }
-        }
-        if keys.is_empty() {
-            let why = notes.first().cloned().unwrap_or_else(|| "the ring is empty".into());
-            return Err(Failure::Usage(format!("there is no key to judge by: {why}")));
-        }
-        Ok(Some(Keys { reader, keys: distinct(keys), notes }))
+        let keys = KeyFiles::load(&self.key, self.ring.as_deref())?.fitting(std::slice::from_ref(&reader))?;
+        let notes = keys.skipped.iter().map(ToString::to_string).collect();
+        Ok(Some(Keys { reader, keys: keys.keys, level: self.level, notes }))
     }
 }
 
 impl Keys {
     /// What a text is under all keys. Manifests in it are left out.
     pub(crate) fn judge(&self, text: &str) -> Result<Judgement<'_>, String> {
-        let look = Look { tokens: false, ..Look::default() };
+        let look = Look { level: self.level, ..Look::default() };
         let keys: Vec<&Key> = self.keys.iter().collect();
         self.reader.judge(&keys, text, &look).map_err(|error| error.to_string())
     }
-}
-
-fn tokenizer(name: &Path, json: &[u8]) -> Result<Reader, Failure> {
-    let cannot = |error| Failure::Usage(format!("{}: {error}", name.display()));
-    Ok(Reader::new(Tokenizer::from_json(json).map_err(cannot)?))
 }

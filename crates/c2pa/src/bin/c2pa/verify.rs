@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 use verdigris_c2pa::{Anchors, Located, MAX_MANIFEST, MAX_TEXT, ManifestVerdict, beside, judge, locate};
-use verdigris_detector::{Judgement, Outcome, Report};
+use verdigris_detector::{Judgement, Outcome};
 
 use crate::error::Failure;
 use crate::files;
@@ -53,7 +53,6 @@ pub(crate) struct Verdicts<'k> {
     pub(crate) manifest: ManifestVerdict,
     /// `None` where no key was given.
     pub(crate) mark: Option<Result<Judgement<'k>, String>>,
-    pub(crate) level: f64,
     /// What the one says of the other.
     pub(crate) notes: Vec<String>,
 }
@@ -126,7 +125,7 @@ impl Verify {
         };
         let manifest = judge(&text, located, anchors);
         let mark = keys.map(|keys| keys.judge(&text));
-        let mut verdicts = Verdicts { name: files::name(file), manifest, mark, level: self.keys.level, notes };
+        let mut verdicts = Verdicts { name: files::name(file), manifest, mark, notes };
         verdicts.compare(keys);
         Ok(verdicts)
     }
@@ -136,7 +135,7 @@ impl Verdicts<'_> {
     /// What became of the mark; `None` where nobody asked, or it could not be judged.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         let judgement = self.mark.as_ref()?.as_ref().ok()?;
-        Some(judgement.outcome(self.level))
+        Some(judgement.outcome())
     }
 
     /// Notes where the manifest names a mark that is not the one that was looked for. Neither verdict changes.
@@ -174,14 +173,7 @@ impl Verdicts<'_> {
         let mark = match &self.mark {
             None => json!({ "verdict": "not asked" }),
             Some(Err(error)) => json!({ "verdict": "error", "error": error }),
-            Some(Ok(judgement)) => {
-                let mut mark = json!({ "verdict": judgement.outcome(self.level).name() });
-                let found = serde_json::to_value(Report::new(judgement, self.level)).expect("the report serialises");
-                if let (Value::Object(mark), Value::Object(found)) = (&mut mark, found) {
-                    mark.extend(found);
-                }
-                mark
-            }
+            Some(Ok(judgement)) => serde_json::to_value(judgement.verdict()).expect("the verdict serialises"),
         };
         let Self { name, manifest, notes, .. } = self;
         let line = Line { format: "verdigris-verify-1", name, manifest, mark, notes };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use verdigris_c2pa::{ManifestVerdict, NamedMark, Place, Validity};
-use verdigris_detector::Judgement;
+use verdigris_detector::{Judgement, p_value};
 
 use crate::verify::Verdicts;
 
@@ -86,7 +86,7 @@ fn mark(of: &Verdicts<'_>) -> String {
             let z = if evidence.z.is_finite() { format!("z {:.1}, ", evidence.z) } else { String::new() };
             format!(
                 "{}: key {} ({}), {} of {} tokens counted, {z}p {}",
-                judgement.outcome(of.level).name(),
+                judgement.outcome().name(),
                 shown(key.id()),
                 key.dialect().name(),
                 evidence.scored,
@@ -95,20 +95,6 @@ fn mark(of: &Verdicts<'_>) -> String {
             )
         }
     }
-}
-
-/// A p-value from its logarithm, which may be far below what an `f64` holds.
-fn p_value(ln_p: f64) -> String {
-    let log10 = ln_p / std::f64::consts::LN_10;
-    if log10 > -4.0 {
-        return format!("{:.4}", ln_p.exp());
-    }
-    let mut exponent = log10.floor();
-    let mut mantissa = 10f64.powf(log10 - exponent);
-    if mantissa >= 9.95 {
-        (mantissa, exponent) = (1.0, exponent + 1.0);
-    }
-    format!("{mantissa:.1}e{exponent}")
 }
 
 /// On one line, without what would disturb a terminal or turn the direction of writing.

@@ -60,12 +60,9 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let between = |name: &str, value: f64| match value > 0.0 && value < 1.0 {
-        true => Ok(()),
-        false => Err(Failure::Usage(format!("{name} is {value}, but must be above 0 and below 1"))),
-    };
-    between("--level", options.level)?;
-    between("--fdr", options.fdr)?;
+    if !(options.fdr > 0.0 && options.fdr < 1.0) {
+        return Err(Failure::Usage(format!("--fdr is {}, but must be above 0 and below 1", options.fdr)));
+    }
     let threads = options.threads.map_or_else(|| available_parallelism().map_or(1, usize::from), usize::from);
     let started = |error: &dyn std::fmt::Display| Failure::Usage(format!("cannot start {threads} threads: {error}"));
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|error| started(&error))?;

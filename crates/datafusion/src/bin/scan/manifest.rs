@@ -5,6 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use verdigris_datafusion::Keys;
+use verdigris_detector::Level;
 
 use crate::error::Failure;
 use crate::inputs::Input;
@@ -18,7 +19,7 @@ pub(crate) struct Manifest {
     format: String,
     program: String,
     text_column: String,
-    level: f64,
+    level: Level,
     /// Ids and what they mark with; never a secret, nor what could be computed from one.
     keys: Vec<String>,
     key_files: Vec<Stamp>,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use verdigris_detector::watermark::DEFAULT_LEVEL;
+use verdigris_detector::Level;
 
 /// Judge the texts of a lake: Parquet, JSON lines and CSV, as many files as there are
 #[derive(Parser)]
@@ -59,8 +59,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SHARE", default_value_t = 0.01, conflicts_with = "sql")]
     pub(crate) fdr: f64,
     /// The p-value at which the columns `marked` and `verdict` call a single document marked
-    #[arg(long, value_name = "P", default_value_t = DEFAULT_LEVEL)]
-    pub(crate) level: f64,
+    #[arg(long, value_name = "P", default_value_t)]
+    pub(crate) level: Level,
     /// Let --output replace a file that is there
     #[arg(long, requires = "sql")]
     pub(crate) force: bool,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use verdigris_detector::Level;
 
 use crate::manifest::FORMAT;
 
@@ -67,7 +68,7 @@ pub(crate) struct Summary {
     marked_at_fdr: u64,
     /// Documents with this p-value or a smaller one are those; null where there are none.
     p_at_fdr: Option<f64>,
-    level: f64,
+    level: Level,
     marked_at_level: u64,
     /// Documents that an earlier run had judged.
     resumed: u64,
@@ -96,7 +97,7 @@ pub(crate) struct Run {
 }
 
 impl Summary {
-    pub(crate) fn new(mut tally: Tally, fdr: f64, level: f64, run: Run) -> Self {
+    pub(crate) fn new(mut tally: Tally, fdr: f64, level: Level, run: Run) -> Self {
         let (marked_at_fdr, p_at_fdr) = tally.finds(fdr);
         let seconds = run.took.as_secs_f64();
         Self {

@@ -1,0 +1,59 @@
+//! The verdicts on many texts as Arrow: one builder for every engine that reads it.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, StringArray, StructArray, UInt32Array, UInt64Array};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{DataType, Field, Fields};
+
+use crate::columns::{COLUMNS, Column, Kind, Row, Value};
+
+/// The fields of [`verdicts`]: those of [`COLUMNS`], all of which may be null.
+pub fn verdict_fields() -> Fields {
+    let field = |column: &Column| {
+        let kind = match column.kind {
+            Kind::Text => DataType::Utf8,
+            Kind::Bool => DataType::Boolean,
+            Kind::U32 => DataType::UInt32,
+            Kind::U64 => DataType::UInt64,
+            Kind::F64 => DataType::Float64,
+        };
+        Field::new(column.name, kind, true)
+    };
+    COLUMNS.iter().map(field).collect()
+}
+
+/// The columns of some rows.
+pub fn verdict_columns(rows: &[Row<'_>]) -> Vec<ArrayRef> {
+    fn array<'r, T, A: FromIterator<Option<T>> + Array + 'static>(
+        rows: &'r [Row<'_>],
+        column: &Column,
+        value: impl Fn(Value<'r>) -> Option<T>,
+    ) -> ArrayRef {
+        Arc::new(rows.iter().map(|row| column.cell(row).and_then(&value)).collect::<A>())
+    }
+    let column = |column: &Column| match column.kind {
+        Kind::Text => {
+            array::<_, StringArray>(rows, column, |cell| if let Value::Text(text) = cell { Some(text) } else { None })
+        }
+        Kind::Bool => {
+            array::<_, BooleanArray>(rows, column, |cell| if let Value::Bool(is) = cell { Some(is) } else { None })
+        }
+        Kind::U32 => {
+            array::<_, UInt32Array>(rows, column, |cell| if let Value::U32(n) = cell { Some(n) } else { None })
+        }
+        Kind::U64 => {
+            array::<_, UInt64Array>(rows, column, |cell| if let Value::U64(n) = cell { Some(n) } else { None })
+        }
+        Kind::F64 => {
+            array::<_, Float64Array>(rows, column, |cell| if let Value::F64(x) = cell { Some(x) } else { None })
+        }
+    };
+    COLUMNS.iter().map(column).collect()
+}
+
+/// The verdicts of some rows, as a struct of [`verdict_fields`] that is null where there is no text.
+pub fn verdicts(rows: &[Row<'_>]) -> StructArray {
+    let there: NullBuffer = rows.iter().map(|row| !matches!(row, Row::Missing)).collect();
+    StructArray::new(verdict_fields(), verdict_columns(rows), Some(there))
+}

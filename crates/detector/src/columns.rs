@@ -1,0 +1,106 @@
+//! The verdicts on many texts as a table: the one list of its columns.
+
+use crate::verdict::Verdict;
+
+/// The result for one row of a table of texts.
+#[derive(Clone, Debug)]
+pub enum Row<'a> {
+    /// There was no text.
+    Missing,
+    /// The text was judged.
+    Judged(Box<Verdict<'a>>),
+    /// The text could not be judged, and why.
+    Fault(String),
+}
+
+impl<'a> Row<'a> {
+    /// The verdict, where the text was judged.
+    pub fn verdict(&self) -> Option<&Verdict<'a>> {
+        match self {
+            Self::Judged(verdict) => Some(verdict),
+            Self::Missing | Self::Fault(_) => None,
+        }
+    }
+}
+
+/// The value of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// A string.
+    Text(&'a str),
+    /// Yes or no.
+    Bool(bool),
+    /// A payload.
+    U32(u32),
+    /// A count.
+    U64(u64),
+    /// A number.
+    F64(f64),
+}
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// [`Value::Text`].
+    Text,
+    /// [`Value::Bool`].
+    Bool,
+    /// [`Value::U32`].
+    U32,
+    /// [`Value::U64`].
+    U64,
+    /// [`Value::F64`].
+    F64,
+}
+
+/// A column of the table.
+#[derive(Clone, Copy)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// The type of its cells.
+    pub kind: Kind,
+    cell: for<'a> fn(&'a Verdict<'_>) -> Option<Value<'a>>,
+}
+
+impl Column {
+    /// The cell of a row; `None` is null. All are null without a text. Of one that could not be judged all are but
+    /// `verdict`, which is `error`, and `error`, which has the reason.
+    pub fn cell<'a>(&self, row: &'a Row<'_>) -> Option<Value<'a>> {
+        match (row, self.name) {
+            (Row::Judged(verdict), _) => (self.cell)(verdict),
+            (Row::Fault(_), "verdict") => Some(Value::Text("error")),
+            (Row::Fault(fault), "error") => Some(Value::Text(fault)),
+            (Row::Fault(_) | Row::Missing, _) => None,
+        }
+    }
+}
+
+macro_rules! columns {
+    ($($name:ident: $kind:ident = $cell:expr;)*) => {
+        &[$(Column {
+            name: stringify!($name),
+            kind: Kind::$kind,
+            cell: $cell,
+        }),*]
+    };
+}
+
+/// The columns of a table of verdicts, in order. All may be null.
+pub const COLUMNS: &[Column] = columns! {
+    verdict: Text = |verdict| Some(Value::Text(verdict.verdict.name()));
+    marked: Bool = |verdict| Some(Value::Bool(verdict.marked));
+    p: F64 = |verdict| Some(Value::F64(verdict.p));
+    log10_p: F64 = |verdict| Some(Value::F64(verdict.log10_p));
+    z: F64 = |verdict| Some(Value::F64(verdict.z));
+    tokens: U64 = |verdict| Some(Value::U64(verdict.tokens));
+    scored: U64 = |verdict| Some(Value::U64(verdict.scored));
+    score: F64 = |verdict| Some(Value::F64(verdict.score));
+    expected: F64 = |verdict| Some(Value::F64(verdict.expected));
+    looks: F64 = |verdict| Some(Value::F64(verdict.looks));
+    sampled: F64 = |verdict| Some(Value::F64(verdict.sampled));
+    key_id: Text = |verdict| Some(Value::Text(&verdict.key_id));
+    dialect: Text = |verdict| Some(Value::Text(verdict.dialect));
+    payload: U32 = |verdict| verdict.payload.map(Value::U32);
+    error: Text = |verdict| verdict.error.as_deref().map(Value::Text);
+};
