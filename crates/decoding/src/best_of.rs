@@ -1,12 +1,12 @@
-//! Best-of-n: of several texts the one that a reward model likes best.
+//! Best-of-n: picks the text with the highest reward among several.
 //!
-//! It is the simplest way to align a model, and hard to beat: the law of the chosen text is never further from the
-//! model's own than [`kl_bound`], whatever the rewards are. The soft kind (Verdun et al., *Soft Best-of-n Sampling for
-//! Model Alignment*, arXiv:2505.03156) draws the text with a probability in proportion to `exp(reward / temperature)`,
-//! and so goes from the model's own law (a high temperature) to the best (0).
+//! This is the simplest way to align a model, and hard to beat: the distribution of the chosen text is never further
+//! from the model's own than [`kl_bound`], whatever the rewards are. The soft variant (Verdun et al., *Soft Best-of-n
+//! Sampling for Model Alignment*, arXiv:2505.03156) samples the text with a probability proportional to `exp(reward /
+//! temperature)`, and so interpolates between the model's own distribution (a high temperature) and the best text (0).
 
-/// Which of several texts is taken, by their rewards: the best, the first of equals; or at a temperature above 0 the
-/// one that `number` in [0, 1) picks. A reward that is NaN is the worst of all. `None` where there is no text.
+/// Picks one of several texts by their rewards: at temperature 0 the best (the first of equals), above 0 the one that
+/// `number` in [0, 1) selects. A NaN reward counts as the worst. Returns `None` if there are no texts.
 #[doc(alias = "best_of_n")]
 pub fn choose(rewards: &[f32], temperature: f64, number: f64) -> Option<usize> {
     let rewards: Vec<f64> = rewards.iter().map(|&r| if r.is_nan() { f64::NEG_INFINITY } else { r.into() }).collect();
@@ -28,10 +28,10 @@ pub fn choose(rewards: &[f32], temperature: f64, number: f64) -> Option<usize> {
     Some(chosen)
 }
 
-/// How far the law of the best of `n` texts can be from that of one of them, in nats: its Kullback-Leibler divergence
-/// is at most `ln n - (n - 1) / n` (Beirami et al., *Theoretical guarantees on the best-of-n alignment policy*,
-/// arXiv:2401.01879, theorem 3.1). Of the soft kind it is no more: above any reward that one has less of the mass, and
-/// the divergence is convex in how much more probable a text becomes.
+/// The largest Kullback-Leibler divergence, in nats, of the distribution of the best of `n` texts from that of a single
+/// text: `ln n - (n - 1) / n` (Beirami et al., *Theoretical guarantees on the best-of-n alignment policy*,
+/// arXiv:2401.01879, theorem 3.1). The bound also holds for the soft variant: it puts less mass above any given reward,
+/// and the divergence is convex in how much more probable a text becomes.
 pub fn kl_bound(n: usize) -> f64 {
     let n = n.max(1) as f64;
     n.ln() - (n - 1.0) / n
@@ -50,8 +50,8 @@ mod tests {
         assert_eq!(choose(&[], 0.0, 0.0), None);
     }
 
-    /// The law of the chosen text is that of the definition, and no further from the model's than the bound: all
-    /// sequences of texts that a law of four can give, and for each the share of the numbers that pick each text.
+    /// The distribution of the chosen text matches the definition, and is no further from the model's than the bound:
+    /// for all sequences of texts over a distribution of four, with the share of numbers that pick each text.
     #[test]
     fn the_law_of_the_chosen_text_is_that_of_the_definition() {
         const NUMBERS: usize = 4000;

@@ -1,35 +1,35 @@
-//! Where decoding meets chance: every random decision goes through here.
+//! The source of randomness: every random decision of decoding goes through [`Chance`].
 //!
-//! A program draws from [`Seeded`]. A test puts an enumerator in its place that takes every branch with its
-//! probability, and so computes the exact law of the very code that runs.
+//! Programs use [`Seeded`]. Tests substitute an enumerator that takes every branch with its probability, and so
+//! computes the exact distribution of the code that runs.
 
 use verdigris_logits::{Purpose, Random, Row, Sampler, TokenId};
 
 use crate::law;
 
-/// The random decisions of decoding. Positions count the tokens before the one decided, prompt included.
+/// The random decisions of decoding. A position is the number of tokens before the one decided, prompt included.
 pub trait Chance {
-    /// A token from the law of a row, or `None` where the row allows none.
+    /// Samples a token from the distribution of a row, or returns `None` if the row allows no token.
     fn token(&mut self, sampler: Sampler, row: &Row, position: usize) -> Option<TokenId>;
 
-    /// The number in [0, 1) by which [`Chance::token`] picks, where there is one: for those who draw elsewhere.
+    /// The number in [0, 1) by which [`Chance::token`] picks, if there is one: for models that sample on the device.
     fn number(&self, _position: usize) -> Option<f64> {
         None
     }
 
-    /// A draft from a law that sums to one. `index` tells apart the drafts of one position: several in one tree, and
-    /// those of a later call after a draft before it was rejected.
+    /// Samples a draft token from a distribution that sums to one. `index` distinguishes the drafts of one position:
+    /// several in one tree, and those of a later call after an earlier draft was rejected.
     fn draft(&mut self, law: &[f64], position: usize, index: usize) -> TokenId;
 
-    /// Whether an event of this probability happens. `index` tells apart the events of one position.
+    /// Whether an event of this probability happens. `index` distinguishes the events of one position.
     fn accept(&mut self, probability: f64, position: usize, index: usize) -> bool;
 
-    /// The token that replaces a rejected draft, from a law that sums to one.
+    /// Samples the token that replaces a rejected draft, from a distribution that sums to one.
     fn residual(&mut self, law: &[f64], position: usize) -> TokenId;
 }
 
-/// Chance out of a seed: each decision has a number of its own, whatever was decided before it, and no number serves
-/// two.
+/// Randomness from a seed: each decision has its own number, whatever was decided before it, and no number is used
+/// twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeded(pub Random);
 
@@ -55,7 +55,7 @@ impl Chance for Seeded {
     }
 }
 
-/// Inverts the distribution function of a law over ascending ids.
+/// Inverts the cumulative distribution function over ascending ids.
 fn invert(law: &[f64], u: f64) -> TokenId {
     let mut left = u;
     let mut chosen = 0;
@@ -75,7 +75,7 @@ fn invert(law: &[f64], u: f64) -> TokenId {
 mod tests {
     use super::*;
 
-    /// The number behind a decision that is `true` for those below a bound.
+    /// Finds the number that decides an event: `below` is `true` for the bounds above it.
     fn number(below: impl Fn(f64) -> bool) -> f64 {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..80 {
@@ -85,12 +85,12 @@ mod tests {
         high
     }
 
-    /// A law of two tokens of which the first has this probability.
+    /// A distribution over two tokens in which the first has this probability.
     fn coin(p: f64) -> [f64; 2] {
         [p, 1.0 - p]
     }
 
-    /// Decisions of all kinds, at many positions: their numbers are uniform, and no two are the same.
+    /// The numbers of all kinds of decisions at many positions are uniform, and no two are equal.
     #[test]
     fn every_decision_has_a_number_of_its_own() {
         const POSITIONS: usize = 2000;
@@ -106,13 +106,13 @@ mod tests {
         }
         let mut all: Vec<f64> = kinds.iter().flat_map(|(_, numbers)| numbers).copied().collect();
         all.sort_unstable_by(f64::total_cmp);
-        // Those of 53 bits meet by chance with a probability of 1e-8.
+        // Numbers of 53 bits collide by chance with a probability of 1e-8.
         assert!(all.windows(2).all(|pair| pair[1] - pair[0] > 1e-15), "a number is used twice");
         for (kind, numbers) in kinds {
             let mut cells = [0.0; 200];
             numbers.iter().for_each(|number| cells[(number * 200.0) as usize] += 1.0);
-            // Mean 199, standard deviation 20. A cell that is never met costs 10, but the first and the last count by
-            // themselves.
+            // Mean 199, standard deviation 20. An empty cell costs only 10, so the first and the last are checked
+            // separately.
             let chi2: f64 = cells.iter().map(|count: &f64| (count - 10.0).powi(2) / 10.0).sum();
             assert!(chi2 < 300.0 && cells[0] > 0.0 && cells[199] > 0.0, "{kind}: {chi2}");
         }

@@ -1,14 +1,14 @@
 //! Whether a model samples tokens itself, where its rows are.
 
-/// What is known of it.
+/// The state of what is known about this.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceSampling {
-    /// The length of the model's rows, as long as it may be that it samples.
+    /// The length of the model's rows, unless the model is known not to sample.
     row: Option<usize>,
 }
 
 impl DeviceSampling {
-    /// Nothing is known yet of a model with rows of so many logits.
+    /// A model that has not been tried yet, with rows of `row` logits.
     pub(crate) fn untried(row: usize) -> Self {
         Self { row: Some(row) }
     }
@@ -18,7 +18,7 @@ impl DeviceSampling {
         self.row = None;
     }
 
-    /// The length of the model's rows, if it may be that it samples.
+    /// The length of the model's rows, unless the model is known not to sample.
     pub(crate) fn row(self) -> Option<usize> {
         self.row
     }

@@ -1,8 +1,9 @@
-//! The exact law of a decoder, by taking every branch of the code that runs.
+//! The exact distribution of a decoder, by taking every branch of the code that runs.
 //!
-//! A [`Branch`] is a [`Chance`] that does not draw: each decision has one of its outcomes, and [`law`] runs the decoder
-//! again until all have been taken. Those who write a [`Drafter`](crate::Drafter) can so prove that it leaves the law
-//! of texts as it is: on a model of a few tokens, for texts of a few tokens, with total variation below 1e-12.
+//! A [`Branch`] is a [`Chance`] that chooses outcomes systematically instead of at random, and [`law`] runs the decoder
+//! again until all outcomes have been taken. Authors of a [`Drafter`](crate::Drafter) can prove with it that the
+//! drafter leaves the distribution of texts unchanged: on a model of a few tokens, for texts of a few tokens, with a
+//! total variation below 1e-12.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +11,10 @@ use verdigris_logits::{Row, Sampler, TokenId};
 
 use crate::chance::Chance;
 
-/// One run along a given path of choices; past its end the first possible choice is taken.
+/// One run along a given path of choices. Past the end of the path the first possible outcome is taken.
 #[derive(Debug)]
 pub struct Branch {
-    /// For each decision so far: which of its possible outcomes was taken, and of how many.
+    /// For each decision so far, the index of the outcome taken and the number of possible outcomes.
     path: Vec<(usize, usize)>,
     at: usize,
     probability: f64,
@@ -50,10 +51,10 @@ impl Chance for &mut Branch {
     }
 }
 
-/// The probability of each text that `run` can write, whose random decisions all go through the branch.
+/// Returns the probability of each text that `run` can write. All its random decisions must go through the branch.
 ///
 /// # Panics
-/// If a run does not meet the decisions of the run before it, up to the one that is taken otherwise.
+/// If a run meets different decisions than the run before it, up to the one that takes another outcome.
 pub fn law(run: impl Fn(&mut Branch) -> Vec<TokenId>) -> BTreeMap<Vec<TokenId>, f64> {
     let mut law = BTreeMap::new();
     let mut path = Vec::new();
@@ -62,7 +63,7 @@ pub fn law(run: impl Fn(&mut Branch) -> Vec<TokenId>) -> BTreeMap<Vec<TokenId>, 
         let text = run(&mut branch);
         *law.entry(text).or_insert(0.0) += branch.probability;
         path = branch.path;
-        // The next path: the last decision that has an outcome left takes it.
+        // The next path: the last decision with an untried outcome takes that outcome.
         while let Some((taken, of)) = path.pop() {
             if taken + 1 < of {
                 path.push((taken + 1, of));

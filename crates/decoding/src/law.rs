@@ -1,35 +1,35 @@
-//! Laws with a probability for each token. Warpers leave most tokens none, so passes skip blocks of zeros, which change
-//! no sum; and the rest is what compilers make SIMD of.
+//! Probability distributions over tokens. Warpers set most probabilities to zero, so these passes skip blocks of zeros,
+//! which change no sum, and leave loops that compilers vectorise.
 
-/// How many probabilities are looked at together.
+/// The number of probabilities checked together.
 const BLOCK: usize = 64;
 
 fn is_nothing(block: &[f64]) -> bool {
     block.iter().fold(true, |nothing, &p| nothing & (p == 0.0))
 }
 
-/// The blocks that have a token, each with the number of its first.
+/// The blocks with a nonzero probability, each with the index of its first token.
 pub(crate) fn blocks_mut(law: &mut [f64]) -> impl Iterator<Item = (usize, &mut [f64])> {
     law.chunks_mut(BLOCK).enumerate().filter(|(_, block)| !is_nothing(block)).map(|(i, block)| (i * BLOCK, block))
 }
 
-/// The probabilities of tokens, in their order; of those that have none some may be left out.
+/// Tokens and their probabilities in ascending order. Some tokens of probability zero are left out.
 pub(crate) fn tokens(law: &[f64]) -> impl Iterator<Item = (usize, f64)> {
     let blocks = law.chunks(BLOCK).enumerate().filter(|(_, block)| !is_nothing(block));
     blocks.flat_map(|(i, block)| (i * BLOCK..).zip(block.iter().copied()))
 }
 
-/// What all have together.
+/// The sum of all probabilities.
 pub(crate) fn total(law: &[f64]) -> f64 {
     tokens(law).map(|(_, p)| p).sum()
 }
 
-/// Divides all by a number.
+/// Divides all probabilities by a number.
 pub(crate) fn divide(law: &mut [f64], by: f64) {
     blocks_mut(law).for_each(|(_, block)| block.iter_mut().for_each(|p| *p /= by));
 }
 
-/// Whether no token has a probability.
+/// Whether every probability is zero.
 pub(crate) fn is_dead(law: &[f64]) -> bool {
     tokens(law).next().is_none()
 }
@@ -38,7 +38,7 @@ pub(crate) fn is_dead(law: &[f64]) -> bool {
 mod tests {
     use super::*;
 
-    /// Whatever is left out, sums and tokens are those of a pass over all.
+    /// Sums and tokens are those of a pass over all probabilities, whatever is skipped.
     #[test]
     fn passes_leave_nothing_out() {
         for size in [0, 1, 63, 64, 65, 300] {

@@ -1,27 +1,27 @@
-//! Decoding: drawing a text from its law.
+//! Decoding: sampling a text from its distribution.
 //!
-//! A [`Target`] is the law of the next token given the tokens so far. [`Plain`] draws from it one token at a
-//! time, [`Speculative`] several. Whatever draws faster must draw from the same target: speed never changes
-//! the law.
+//! A [`Target`] is the distribution of the next token given the tokens so far. [`Plain`] samples from it one token at a
+//! time, [`Speculative`] several. Every faster method samples from the same target: speed never changes the
+//! distribution.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`target`] | the law: model, transforms, sampler, seed |
-//! | [`plain`] | one token a step |
+//! | [`target`] | the distribution: transforms, sampler, seed |
+//! | [`plain`] | one token per step |
 //! | [`mod@pass`] | several texts in one call of the model |
-//! | [`speculative`] | several drafted tokens a step, and the same law |
-//! | [`draft_length`] | how many guesses pay |
-//! | [`drafter`] | who guesses: a small model, a draft head, or the text itself |
-//! | [`tree`] | what is guessed: tokens, each with the law that it was drawn from |
-//! | [`rules`] | which guesses stand |
-//! | [`chance`] | where every random decision goes through |
-//! | [`enumerate`] | the exact law of a decoder, for tests |
-//! | [`guide`] | judges that move the likeliest tokens: reward models, classifiers, language models of classes |
-//! | [`search`] | beams, and contrastive search |
+//! | [`speculative`] | several drafted tokens per step, from the same distribution |
+//! | [`draft_length`] | the number of draft tokens that pays off |
+//! | [`drafter`] | sources of drafts: a small model, a draft head, or the text itself |
+//! | [`tree`] | draft tokens, each with the distribution that it was sampled from |
+//! | [`rules`] | acceptance rules for drafts |
+//! | [`chance`] | the source of all random decisions |
+//! | [`enumerate`] | the exact distribution of a decoder, for tests |
+//! | [`guide`] | scorers that adjust the likeliest tokens: reward models, classifiers, language models of classes |
+//! | [`search`] | beam search and contrastive search |
 //! | [`best_of`] | one of several texts, by their scores |
-//! | [`steer`] | a model moved by experts |
+//! | [`steer`] | a model steered by experts |
 //! | [`mod@perplexity`] | how well a model predicts a text |
-//! | [`writing`] | what all ways to write have in common |
+//! | [`writing`] | the interface that all ways of writing share |
 //! | [`limits`] | when a text ends |
 #![forbid(unsafe_code)]
 

@@ -7,14 +7,14 @@ use verdigris_models::{LanguageModel, ModelError, Sequence};
 
 use crate::target::DecodeError;
 
-/// What ends a text, whichever comes first. The model's context ends it in any case.
+/// The limits that end a text, whichever is reached first. A full context of the model always ends it.
 #[doc(alias = "eos_token_id")]
 #[doc(alias = "max_new_tokens")]
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// The most tokens to write.
+    /// The maximum number of tokens to write.
     pub max_tokens: usize,
-    /// Tokens that end the text; they are not part of it.
+    /// Tokens that end the text. They are not part of it.
     pub end: Vec<TokenId>,
 }
 
@@ -22,17 +22,18 @@ impl Limits {
     /// Begins a sequence with room for a text after `prompt`.
     ///
     /// # Errors
-    /// As [`Limits::room`], and the model's.
+    /// Those of [`Limits::room`], and the model's.
     pub fn begin(&self, model: Arc<dyn LanguageModel>, prompt: &[TokenId]) -> Result<Box<dyn Sequence>, DecodeError> {
         let room = self.room(model.context_length(), prompt)?;
         Ok(model.begin(room)?)
     }
 
-    /// How many tokens a text after `prompt` may come to have, of those that a context holds. The last token of a text
-    /// is never fed back, so it needs no room.
+    /// The maximum length of `prompt` and the text after it, given the length of a context. The last token of a text is
+    /// never fed back, so it needs no room.
     ///
     /// # Errors
-    /// [`DecodeError::EmptyPrompt`], and [`ModelError::ContextFull`] for a prompt that leaves no room for a token.
+    /// [`DecodeError::EmptyPrompt`], and [`ModelError::ContextFull`] for a prompt that leaves no room for another
+    /// token.
     pub fn room(&self, context: usize, prompt: &[TokenId]) -> Result<usize, DecodeError> {
         if prompt.is_empty() {
             return Err(DecodeError::EmptyPrompt);
@@ -49,11 +50,11 @@ impl Limits {
 pub enum Stop {
     /// The model wrote an end token.
     End,
-    /// As many tokens as asked for.
+    /// The maximum number of tokens was written.
     Length,
     /// The model's context is full.
     Context,
-    /// A text that was to end it came. Decoding knows tokens alone: whoever turns them into text tells it of this, as
-    /// by [`BatchedText::end`](crate::pass::BatchedText::end).
+    /// A stop string appeared. Decoding only sees tokens, so the caller that turns them into text reports this, for
+    /// instance with [`BatchedText::end`](crate::pass::BatchedText::end).
     StopString,
 }

@@ -28,10 +28,11 @@ impl Perplexity {
     }
 }
 
-/// Reads windows of text, each on its own: every token but the first, from those before it in its window.
+/// Computes the perplexity of windows of text. Each window is read separately, and every token but its first is
+/// predicted from the tokens before it.
 ///
 /// # Errors
-/// [`DecodeError::Model`], such as for a window that is longer than the model's context or has a token that the model
+/// [`DecodeError::Model`], for instance for a window longer than the model's context or with a token that the model
 /// does not know.
 #[doc(alias = "score")]
 pub fn perplexity<'a>(
@@ -53,7 +54,7 @@ pub fn perplexity<'a>(
     Ok(sum)
 }
 
-/// The logarithm of the sum of `exp(logit)`. In 64 bits from the first: sums of millions of tokens are compared.
+/// The logarithm of the sum of `exp(logit)`, in 64 bits throughout, since sums over millions of tokens are compared.
 fn log_sum_exp(row: &[f32]) -> f64 {
     let max = f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
     max + row.iter().map(|&z| (f64::from(z) - max).exp()).sum::<f64>().ln()

@@ -1,4 +1,4 @@
-//! A model that is a table, for tests: the row after each token, whatever came before it. And steps on its rows.
+//! A table as a model, for tests: the row after each token, whatever came before it. Also transforms of its rows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,11 +8,11 @@ use verdigris_models::{Batch, BatchItem, LanguageModel, ModelError, Rows, Sample
 
 pub(crate) struct Table {
     rows: Vec<Vec<f32>>,
-    /// Whether a row depends on all tokens before it, so that a cache of other tokens shows.
+    /// Whether a row depends on all tokens before it, so that a wrong cache is noticed.
     deep: bool,
     context: usize,
     calls: AtomicUsize,
-    /// How many tokens it has drawn itself; `None`: it does not.
+    /// The number of tokens that it has sampled itself, or `None` if it does not sample.
     drawn: Option<AtomicUsize>,
 }
 
@@ -38,24 +38,24 @@ impl Table {
         Self::new((0..size).map(|i| (0..size).map(|j| logit(i, j)).collect()).collect(), context)
     }
 
-    /// A table of `size` tokens filled from a seed, in which the rows depend on all tokens before them.
+    /// A table of `size` tokens filled from a seed, in which each row depends on all tokens before it.
     pub(crate) fn deep(size: usize, seed: u64, context: usize) -> Arc<Self> {
         let Self { rows, context, .. } = Arc::into_inner(Self::with_context(size, seed, context)).unwrap();
         Arc::new(Self { rows, deep: true, context, calls: AtomicUsize::new(0), drawn: None })
     }
 
-    /// The same table as a model that draws tokens itself.
+    /// The same table as a model that samples tokens itself.
     pub(crate) fn drawing(&self) -> Arc<Self> {
         let (drawn, calls) = (Some(AtomicUsize::new(0)), AtomicUsize::new(0));
         Arc::new(Self { rows: self.rows.clone(), deep: self.deep, context: self.context, calls, drawn })
     }
 
-    /// How many tokens it has drawn itself.
+    /// The number of tokens that it has sampled itself.
     pub(crate) fn drawn(&self) -> usize {
         self.drawn.as_ref().map_or(0, |drawn| drawn.load(Ordering::Relaxed))
     }
 
-    /// How many calls all its sequences have had.
+    /// The number of calls of all its sequences.
     pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::Relaxed)
     }
@@ -177,10 +177,10 @@ impl Sequence for TableSequence {
     }
 }
 
-/// Leaves no choice about every second and third token: each is the one after the token before.
+/// Leaves no choice for every second and third token: each is the successor of the previous token.
 pub(crate) struct Cycle {
     pub(crate) tokens: TokenId,
-    /// Whether it says what it has decided.
+    /// Whether `decided` reports the token.
     pub(crate) tells: bool,
 }
 

@@ -1,24 +1,24 @@
-//! The shapes that are found in worlds of known acceptance and costs.
+//! The shapes chosen in simulations with known acceptance and costs.
 
 use super::*;
 use verdigris_logits::{Purpose, Random};
 
-/// In a long text that the drafter has read.
+/// A position in a long text that the drafter has read.
 const ANYWHERE: Place = Place { left: 1_000_000, unread: [0; WAYS] };
 
-/// The drafts of a chain that were decided, of which the first ones stood.
+/// The judged drafts of a chain whose first `stood` drafts were accepted.
 fn judged_chain(read: usize, stood: usize) -> Vec<Judged> {
     (0..read.min(stood + 1)).map(|above| Judged { above, rank: 0, stood: above < stood }).collect()
 }
 
-/// A call that read a chain of drafts, of which the first ones stood.
+/// Observes a call that read a chain whose first `stood` drafts were accepted.
 fn observe_chain(chooser: &mut Chooser, read: usize, stood: usize, drafting: Duration, verifying: Duration) {
     let judged = judged_chain(read, stood);
     chooser.observe(0, Call { read, is_usual: true, depth: read, unread: 0, judged: &judged, drafting, verifying });
 }
 
-/// A world in which rows cost little and a level of drafts much, and the first, second and third draft of a token
-/// are right so often: the tree that is found, and what it gains over the best chain.
+/// If rows are cheap, levels of drafts expensive, and the first, second and third draft of a token right with the given
+/// probabilities, the tree found is faster than the best chain.
 #[test]
 fn drafts_stand_side_by_side_where_that_pays() {
     let rates = [0.45, 0.25, 0.12, 0.0];
@@ -58,8 +58,8 @@ fn drafts_stand_side_by_side_where_that_pays() {
     assert!(speed(&found) > 1.05 * chains, "{found:?}: {} and {chains}", speed(&found));
 }
 
-/// Lets a chooser work in a world of given acceptance and costs; returns its last choice, and its time as a
-/// multiple of plain decoding's.
+/// Runs a chooser in a simulation of given acceptance and costs. Returns its last choice, and its time as a multiple of
+/// plain decoding's.
 fn live(acceptance: f64, draft_cost: f64, verify_cost: impl Fn(usize) -> f64, tokens: usize) -> (usize, f64) {
     let (mut chooser, random) = (Chooser::new(DraftLength::Auto, 1), Random::new(1));
     let (mut written, mut seconds) = (0, 0.0);
@@ -76,7 +76,7 @@ fn live(acceptance: f64, draft_cost: f64, verify_cost: impl Fn(usize) -> f64, to
     (chooser.solve(0, 0.0).0.len(), seconds / (written as f64 * verify_cost(1) * 1.05))
 }
 
-/// The table of the best lengths for calls that cost the same however many rows they have.
+/// The best lengths match the formula for calls that cost the same for any number of rows.
 #[test]
 fn finds_the_best_length_of_the_formula() {
     let formula = |a: f64, c: f64| {
@@ -101,8 +101,9 @@ fn drafts_nothing_where_that_does_not_pay() {
     }
 }
 
-/// A world in which a draft takes a twentieth of a call, a token that is read before it a tenth, all drafts stand,
-/// and calls cost nothing more with them. Returns how many tokens it drafted, call by call.
+/// Simulates a draft that takes a twentieth of a call, reading that takes a tenth of a call per token, drafts that are
+/// all accepted (or all rejected), and calls that cost the same with drafts. Returns the number of drafted tokens of
+/// each call.
 fn live_with_prompts(chooser: &mut Chooser, prompt: usize, tokens: usize, limit: usize, good: bool) -> Vec<usize> {
     let (mut written, mut held, mut drafted) = (0, 0, Vec::new());
     while written < tokens {
@@ -130,8 +131,8 @@ fn a_prompt_is_no_price_of_drafts() {
     assert!((drafting - 0.05).abs() < 0.01, "{drafting}");
 }
 
-/// A prompt is read for drafts where what is left of the text pays for it: for 600 tokens, which take as long as 60
-/// calls, not where there are but 40 to be saved.
+/// A prompt is read for drafts only if the rest of the text pays for it: reading 600 tokens takes as long as 60 calls,
+/// which does not pay off when only 40 can be saved.
 #[test]
 fn a_prompt_is_read_where_the_text_is_long_enough() {
     let memory = DraftMemory::default();
@@ -143,14 +144,14 @@ fn a_prompt_is_read_where_the_text_is_long_enough() {
     assert!(begin(600, 2000)[0] > 3);
     assert!(begin(600, 40).iter().all(|&drafted| drafted == 0));
     assert!(begin(10, 40).iter().any(|&drafted| drafted > 3));
-    // And where texts have been short, whatever their limit allows.
+    // Nor if texts have been short so far, whatever their limit allows.
     for _ in 0..40 {
         begin(10, 30);
     }
     assert!(begin(600, 2000).iter().all(|&drafted| drafted == 0));
 }
 
-/// Where drafts do not stand, long prompts are read for experiments only as time allows.
+/// If drafts are rejected, long prompts are read for experiments only within the time allowed.
 #[test]
 fn experiments_take_their_share_and_no_more() {
     let memory = DraftMemory::default();
@@ -167,7 +168,7 @@ fn experiments_take_their_share_and_no_more() {
     assert!(spent > 0.0 && spent < 0.025 * plain, "{spent} of {plain}");
 }
 
-/// What one text has found out the next one knows from its first call on.
+/// A text starts with what the previous one has learned.
 #[test]
 fn texts_learn_from_those_before_them() {
     let memory = DraftMemory::default();
@@ -188,10 +189,10 @@ fn texts_learn_from_those_before_them() {
     assert!((5..=7).contains(&usual), "{of_first:?}");
     let of_second = live(30);
     assert!(of_second.iter().all(|length| length.abs_diff(usual) <= 1), "{of_second:?} after {usual}");
-    // A text that teaches nothing takes nothing away, and fixed lengths are not concerned.
+    // A text without calls loses nothing, and fixed lengths do not use the memory.
     drop(Chooser::new(DraftLength::Fixed(2), 1).remembering(&memory));
     assert_eq!(live(1), [usual]);
-    // Where drafts stand no more that is seen soon.
+    // A drop in acceptance is noticed soon.
     let mut chooser = Chooser::new(DraftLength::Auto, 1).remembering(&memory);
     assert_eq!(chooser.choose(&[0], ANYWHERE).1.len(), usual);
     for _ in 0..200 {
@@ -219,7 +220,7 @@ fn follows_a_change() {
     assert!(go(3000, true) > 2);
 }
 
-/// Two ways that are free and stand so often, where both can draft: the way that is taken in the end, while a third
+/// Of two free ways of drafting with the given acceptance rates, the better one is used in the end, even while a third
 /// has most of the calls.
 #[test]
 fn of_two_ways_the_better_one_drafts() {
@@ -252,7 +253,7 @@ fn of_two_ways_the_better_one_drafts() {
         let counts = taken(rates, rates);
         assert!(counts[0][other] < 100 && counts[1][other] < 50, "{counts:?}");
         assert!(counts[0][better] > 850 && counts[1][better] > 900, "{counts:?}");
-        // And it is seen when that changes.
+        // A change is noticed.
         let counts = taken(rates, [rates[1], rates[0]]);
         assert!(counts[0][better] > 850 && counts[1][other] > 600, "{counts:?}");
     }

@@ -1,47 +1,47 @@
-//! What is known of one way of drafting, and what is still to be tried.
+//! Measurements of one way of drafting, and its trials.
 
 use crate::tree::TreeShape;
 
-/// The most drafts that [`DraftLength::Auto`](super::DraftLength::Auto) asks for, side by side or one after the other.
+/// The maximum number of drafts that [`DraftLength::Auto`](super::DraftLength::Auto) asks for.
 pub const MAX_AUTO: usize = 16;
 
-/// How much a new measurement of time counts.
+/// The weight of a new measurement of time.
 const FRESH: f64 = 0.2;
 
-/// How much of a count is left after each new one.
+/// The factor by which a count decays with each new draft.
 const KEPT: f64 = 0.95;
 
-/// How many drafts the rate of the place before counts for.
+/// The weight, in drafts, of the rate of the previous depth or rank as a prior.
 const PRIOR: f64 = 2.0;
 
-/// For how many drafts all of those of earlier texts count.
+/// The maximum number of drafts that earlier texts count for.
 const REMEMBERED: f64 = 8.0;
 
-/// A draft of which nothing is known is taken to stand so often as the one of the rank before.
+/// The rate of a draft without observations, relative to that of the previous rank.
 const NEXT_RANK: f64 = 0.3;
 
-/// The most drafts of one token that are told apart.
+/// The maximum number of drafts of one token with separate rates.
 pub(super) const MAX_RANKS: usize = 4;
 
-/// The lengths of the first calls, so that there is something to compare.
+/// The draft lengths of the first calls, which provide times to compare.
 pub(crate) const TRIALS: [usize; 5] = [0, 0, 3, 0, 2];
 
-/// The same for another way of drafting, when plain decoding is known.
+/// The same for another way of drafting, once the cost of plain decoding is known.
 const MORE_TRIALS: [usize; 2] = [3, 2];
 
 /// The same after an experiment without drafts.
 const PLAIN_AGAIN: [usize; 1] = [0];
 
-/// The first experiment comes after so many calls; each that changes nothing doubles the time to the next.
+/// The number of calls before the first experiment. Each experiment that changes nothing doubles the interval.
 const FIRST_EXPERIMENT: usize = 128;
 
-/// Of the time since the last experiment, what may be spent on reading for the next one.
+/// The share of the time since the last experiment that reading for the next one may take.
 const FOR_EXPERIMENTS: f64 = 0.02;
 
-/// With more tokens to read than these, a draft tells what reading costs, and with fewer what drafting does.
+/// Drafts that read more tokens than this measure the cost of reading, others that of drafting.
 const MANY: usize = 16;
 
-/// A draft that was decided, for it followed the text or drafts that stood.
+/// A draft that was judged, because it follows the text or accepted drafts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Judged {
     /// The number of drafts above it.
@@ -51,32 +51,32 @@ pub(crate) struct Judged {
     pub(crate) stood: bool,
 }
 
-/// What is known of a place.
+/// The observations of one depth and rank.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     tried: f64,
     stood: f64,
 }
 
-/// What is known of a way of drafting, and tried.
+/// The observations and experiments of a way of drafting.
 #[derive(Clone, Debug)]
 pub(super) struct Way {
-    /// The lengths of its first calls that are still to come.
+    /// The draft lengths of the remaining trials.
     trials: &'static [usize],
     /// By depth and rank.
     rates: [[Rate; MAX_RANKS]; MAX_AUTO],
-    /// Seconds for a level of drafts.
+    /// Seconds per level of drafts.
     pub(super) drafting: Option<f64>,
-    /// Whether that is what a draft took that read many tokens.
+    /// Whether `drafting` comes from a draft that also read many tokens.
     is_rough: bool,
-    /// Seconds for a token that is read before a draft.
+    /// Seconds per token that is read before a draft.
     reading: Option<f64>,
-    /// Calls in which it could draft, and had no trials to make.
+    /// The number of calls in which this way could draft and had no trials left.
     calls: usize,
     last_experiment: usize,
     next_experiment: usize,
     wait: usize,
-    /// What it last drafted where it promised most of all ways, and nothing where it did not.
+    /// The latest shape chosen for this way, or an empty one if another way was chosen.
     best: TreeShape,
 }
 
@@ -98,14 +98,14 @@ impl Default for Way {
 }
 
 impl Way {
-    /// Goes on in another text, where drafts may stand more or less often.
+    /// Starts another text, in which acceptance may differ.
     pub(super) fn begin_text(&mut self) {
         for rate in self.rates.iter_mut().flatten().filter(|rate| rate.tried > REMEMBERED) {
             (rate.tried, rate.stood) = (REMEMBERED, REMEMBERED * rate.stood / rate.tried);
         }
     }
 
-    /// How many drafts to try for this call, while there is something to try.
+    /// The number of drafts to try for this call, while trials remain.
     pub(super) fn trial(&mut self, is_plain_known: bool) -> Option<usize> {
         if is_plain_known && self.trials.len() == TRIALS.len() {
             self.trials = &MORE_TRIALS;
@@ -115,13 +115,13 @@ impl Way {
         Some(trial)
     }
 
-    /// The seconds for which it would read so many tokens; 0 as long as nothing is known of that.
+    /// The seconds that reading `unread` tokens would take, or 0 as long as nothing has been measured.
     pub(super) fn entry(&self, unread: usize) -> f64 {
         unread as f64 * self.reading.unwrap_or(0.0)
     }
 
-    /// Counts a call for which this is best; at times it asks for something else than that. What is to be read before a
-    /// draft takes as long as so many plain calls.
+    /// Counts a call for which `best` is the best shape, and occasionally returns another shape to try. `entry` is the
+    /// time to read the tokens before a draft, in plain calls.
     pub(super) fn experiment(&mut self, best: TreeShape, ranks: usize, entry: f64) -> Option<TreeShape> {
         if best.is_empty() != self.best.is_empty() {
             self.wait = FIRST_EXPERIMENT;
@@ -137,21 +137,21 @@ impl Way {
         self.last_experiment = self.calls;
         self.wait = (2 * self.wait).min(1024);
         self.next_experiment = self.calls + self.wait;
-        // A little drafting for one who does without, plain decoding for others, or drafts side by side for those who
-        // have not met any.
+        // Try a short chain if this way drafts nothing, siblings if it has hardly tried any, and plain decoding
+        // otherwise.
         let is_narrow = ranks > 1 && self.rates.iter().all(|ranks| ranks[1].tried < PRIOR);
         Some(match (best.is_empty(), is_narrow) {
             (true, _) => TreeShape::chain(3),
             (false, true) => TreeShape::levels(&[2, 1, 1]),
             (false, false) => {
-                // The second of two plain calls tells what they cost.
+                // The second of two plain calls measures their cost.
                 self.trials = &PLAIN_AGAIN;
                 TreeShape::EMPTY
             }
         })
     }
 
-    /// Takes in which of the drafts of a call stood.
+    /// Records which drafts of a call were accepted.
     pub(super) fn count(&mut self, judged: &[Judged]) {
         for judged in judged.iter().filter(|judged| judged.above < MAX_AUTO && judged.rank < MAX_RANKS) {
             let rate = &mut self.rates[judged.above][judged.rank];
@@ -160,14 +160,14 @@ impl Way {
         }
     }
 
-    /// All drafts of a call stood: if that was an experiment, it is worth another one soon.
+    /// Records that all drafts of a call were accepted. If that was an experiment, another one soon is worthwhile.
     pub(super) fn all_stood(&mut self) {
         if self.best.is_empty() {
             (self.wait, self.next_experiment) = (FIRST_EXPERIMENT, self.calls + 2);
         }
     }
 
-    /// Takes in the seconds that so many levels of drafts took, with the tokens that were read before.
+    /// Records the seconds that `depth` levels of drafts took, and the number of tokens read before them.
     pub(super) fn took(&mut self, seconds: f64, depth: usize, unread: usize) {
         let levels = depth as f64;
         if unread > MANY {
@@ -185,8 +185,8 @@ impl Way {
         }
     }
 
-    /// How often a draft of each place stands. A place of which little is known is much like the one above it, and a
-    /// rank much like the one before it.
+    /// The acceptance rate of each depth and rank. With few observations a depth is assumed to be like the one above
+    /// it, and a rank like a fraction of the one before it.
     pub(super) fn rates(&self, ranks: usize) -> [[f64; MAX_RANKS]; MAX_AUTO] {
         let mut rates = [[0.0; MAX_RANKS]; MAX_AUTO];
         let mut above = 0.5;
@@ -202,7 +202,7 @@ impl Way {
     }
 }
 
-/// Lets a running mean follow a measurement; one that is far off counts as one that is not quite so far.
+/// Moves a running mean towards a measurement. Outliers count as three times the mean.
 pub(super) fn blend(mean: &mut Option<f64>, value: f64) {
     *mean = Some(match *mean {
         None => value,

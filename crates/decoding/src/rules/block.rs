@@ -1,7 +1,8 @@
-//! Block verification: a chain of drafts is judged as a whole, and at least as many of its tokens stand as when each is
-//! judged by itself (Sun et al., *Block Verification Accelerates Speculative Decoding*, arXiv:2403.10444, algorithm 2).
+//! Block verification: judges a chain of drafts as a whole, and accepts at least as many tokens as judging each by
+//! itself (Sun et al., *Block Verification Accelerates Speculative Decoding*, arXiv:2403.10444, algorithm 2).
 //!
-//! With `x_1 ... x_g` drawn from `q_1 ... q_g`, `p_i` the target's law after the first `i` of them and `P_0 = 1`:
+//! With `x_1 ... x_g` sampled from `q_1 ... q_g`, `p_i` the target's distribution after the first `i` of them and `P_0
+//! = 1`:
 //!
 //! ```text
 //! P_i = min(1, P_(i-1) * p_(i-1)(x_i) / q_i(x_i))
@@ -9,19 +10,19 @@
 //! h_i = S_i / (S_i + 1 - P_i)  for 0 < i < g,   h_g = P_g
 //! ```
 //!
-//! Of independent coins, coin `i` with probability `h_i`, the last that falls well says how many drafts stand (none
-//! where none does). The next token then comes from `p_g`, or from `norm(max(P_i * p_i - q_(i+1), 0))`.
+//! Coins are tossed independently, coin `i` with probability `h_i`; the last one that succeeds gives the number of
+//! accepted drafts (0 if none does). The next token then comes from `p_g`, or from `norm(max(P_i * p_i - q_(i+1), 0))`.
 
 use verdigris_logits::TokenId;
 
 use crate::law;
 
-/// A draft of a chain, with the law that it was drawn from: `None` is certain of it.
+/// A draft of a chain, with the distribution that it was sampled from. `None` means that it was certain.
 #[derive(Clone, Copy, Debug)]
 pub struct Drawn<'a> {
     /// The token.
     pub token: TokenId,
-    /// The law.
+    /// The distribution.
     pub law: Option<&'a [f64]>,
 }
 
@@ -34,20 +35,20 @@ impl Drawn<'_> {
     }
 }
 
-/// What is known of the first drafts of a chain.
+/// The weight and coin of the first drafts of a chain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prefix {
     /// `P_i`.
     pub weight: f64,
-    /// `h_i`: the probability of the coin that lets just these drafts stand.
+    /// `h_i`: the probability that the coin of these drafts succeeds.
     pub stands: f64,
 }
 
-/// The prefixes of one draft, of two, ..., of all. `p` are the target's laws after none of the drafts, after one, ...,
-/// after all: one more than drafts. A law of zeros allows no token; that it is met counts as a token of its own.
+/// The prefixes of one draft, of two, ..., of all. `p` holds the target's distributions after none of the drafts, after
+/// one, ..., after all. A distribution of zeros allows no token, and reaching it counts as an extra token.
 ///
 /// # Panics
-/// If there is not one law more than drafts.
+/// If `p` does not have exactly one distribution more than there are drafts.
 pub fn prefixes(p: &[Vec<f64>], drafts: &[Drawn<'_>]) -> Vec<Prefix> {
     assert_eq!(p.len(), drafts.len() + 1, "laws after each prefix");
     let mut weight = 1.0f64;
@@ -59,7 +60,7 @@ pub fn prefixes(p: &[Vec<f64>], drafts: &[Drawn<'_>]) -> Vec<Prefix> {
             None => weight,
             Some(next) => {
                 let excess: f64 = excess(&p[i + 1], next, weight).sum();
-                // A law that allows nothing is all in excess.
+                // A distribution that allows nothing is all excess.
                 let excess = if law::is_dead(&p[i + 1]) { weight } else { excess };
                 let either = excess + 1.0 - weight;
                 if either > 0.0 { (excess / either).min(1.0) } else { 1.0 }
@@ -70,10 +71,10 @@ pub fn prefixes(p: &[Vec<f64>], drafts: &[Drawn<'_>]) -> Vec<Prefix> {
     prefixes
 }
 
-/// Makes `p` the law of the token after the drafts that stand, of which there is a next one that does not.
+/// Makes `p` the distribution of the token after the accepted drafts, where `next` is the draft after them.
 pub fn residual(p: &mut [f64], next: &Drawn<'_>, weight: f64) {
     let total: f64 = excess(p, next, weight).sum();
-    // Only rounding leaves nothing.
+    // The total is 0 only through rounding.
     if total > 0.0 {
         for (first, block) in law::blocks_mut(p) {
             (first..).zip(block).for_each(|(token, p)| *p = (weight * *p - next.q(token)).max(0.0) / total);

@@ -1,16 +1,16 @@
-//! How drafts are judged. `p` is the target's law after a text in full, and is never filtered again; `q` is the law
-//! that a draft was drawn from.
+//! The rules that accept or reject drafts. `p` is the target's full distribution after a text, and is never filtered
+//! again; `q` is the distribution that a draft was sampled from.
 //!
 //! | rule | for | source |
 //! |---|---|---|
 //! | [`rejection`] | one draft of a token | Leviathan, Kalman and Matias 2023, algorithm 1; Chen et al. 2023 |
-//! | [`siblings`] | several drafts of a token, drawn with or without replacement, or guessed | SpecInfer, RSD |
+//! | [`siblings`] | several drafts of a token, sampled with or without replacement, or guessed | SpecInfer, RSD |
 //! | [`block`] | a chain of drafts as a whole | Sun et al. 2024 |
-//! | [`typical`] | drafts that are not too unlikely: changes the law | Medusa |
+//! | [`typical`] | drafts that are not too unlikely: changes the distribution | Medusa |
 //!
-//! Where all drafts of a token are guesses, the target draws as ever and the draft that equals its token stands
-//! (sample-and-match): the text is the one of plain decoding with the same seed, token for token. At temperature 0 that
-//! is greedy verification.
+//! If all drafts of a token are guesses, the target samples as usual and the draft equal to its token is accepted
+//! (sample-and-match): the text is that of plain decoding with the same seed, token for token. At temperature 0 that is
+//! greedy verification.
 
 pub mod block;
 pub mod rejection;
@@ -19,16 +19,16 @@ pub mod typical;
 
 use typical::Typical;
 
-/// What decides which drafts stand.
+/// The rule that decides which drafts are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Rule {
-    /// Each token by itself: [`rejection`], [`siblings`], or sample-and-match where drafts are guesses.
+    /// Each token by itself: [`rejection`], [`siblings`], or sample-and-match if the drafts are guesses.
     #[default]
     EachToken,
-    /// A chain as a whole ([`block`]), which accepts as many tokens or more; trees, and chains of guesses, as
-    /// [`Rule::EachToken`].
+    /// A chain as a whole ([`block`]), which accepts at least as many tokens. Trees and chains of guesses are judged as
+    /// by [`Rule::EachToken`].
     Block,
-    /// What is not too unlikely ([`typical`]). **It changes the law of the text.**
+    /// Accepts drafts that are not too unlikely ([`typical`]). **It changes the distribution of the text.**
     Typical(Typical),
 }
 
@@ -42,7 +42,7 @@ impl Rule {
         }
     }
 
-    /// Whether texts have the law that they have without drafts.
+    /// Whether texts have the same distribution as without drafts.
     pub fn is_lossless(self) -> bool {
         !matches!(self, Self::Typical(_))
     }

@@ -1,26 +1,26 @@
-//! Rejection of one draft: with `x` drawn from `q`, accept it with probability `min(1, p(x) / q(x))`, else draw from
-//! `norm(max(p - q, 0))`. What comes out has the law `p` (Leviathan, Kalman and Matias, *Fast Inference from
+//! Rejection of one draft: with `x` sampled from `q`, accept it with probability `min(1, p(x) / q(x))`, else sample
+//! from `norm(max(p - q, 0))`. The result has the distribution `p` (Leviathan, Kalman and Matias, *Fast Inference from
 //! Transformers via Speculative Decoding*, ICML 2023, algorithm 1; Chen et al., arXiv:2302.01318, algorithm 2).
 
 use verdigris_logits::TokenId;
 
 use crate::law;
 
-/// The probability that a token drawn from `q` is accepted as one from `p`. A token that one of the laws is too short
-/// for has no probability in it.
+/// The probability that a token sampled from `q` is accepted as one from `p`. A token beyond the end of a distribution
+/// has probability 0 in it.
 pub fn acceptance(p: &[f64], q: &[f64], token: TokenId) -> f64 {
     let of = |law: &[f64]| law.get(token as usize).copied().unwrap_or(0.0);
     let (p, q) = (of(p), of(q));
-    // A token that was drawn has q > 0.
+    // A token that was sampled has q > 0.
     if p == 0.0 { 0.0 } else { (p / q).min(1.0) }
 }
 
-/// Makes `p` the law of what replaces a rejected draft: `norm(max(p - q, 0))`.
+/// Makes `p` the distribution of the token that replaces a rejected draft: `norm(max(p - q, 0))`.
 pub fn subtract(p: &mut [f64], q: &[f64]) {
     let excess = |p: f64, q: f64| (p - q).max(0.0);
     let of = |token: usize| q.get(token).copied().unwrap_or(0.0);
     let total: f64 = law::tokens(p).map(|(token, p)| excess(p, of(token))).sum();
-    // Nothing in excess but a rejection: only rounding can do that.
+    // A rejection without excess happens only through rounding.
     if total > 0.0 {
         for (first, block) in law::blocks_mut(p) {
             (first..).zip(block).for_each(|(token, p)| *p = excess(*p, of(token)) / total);
@@ -46,7 +46,7 @@ mod tests {
         assert!(law(&filtered).iter().zip(p).any(|(got, p)| (got - p).abs() > 0.1));
     }
 
-    /// Padding differs between models of one tokenizer.
+    /// The padding of vocabularies differs between models of one tokenizer.
     #[test]
     fn laws_may_be_of_different_lengths() {
         assert_eq!(acceptance(&[1.0], &[0.5, 0.5], 1), 0.0);

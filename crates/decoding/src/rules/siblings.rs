@@ -1,13 +1,13 @@
-//! Several drafts of one token, tried in the order in which they were drawn. What a rejected draft leaves of `p` is
-//! what the next one is judged by, so that what comes out has the law `p` whatever the drafts are.
+//! Several drafts of one token, tried in the order in which they were sampled. Each is judged against what the rejected
+//! drafts before it left of `p`, so that the result has the distribution `p` whatever the drafts are.
 //!
-//! - Drawn from one law with replacement: each is judged by the same `q`, a token that was drawn twice is tried twice
-//!   (Miao et al., *SpecInfer*, arXiv:2305.09781, algorithm 2, multi-step speculative sampling). Siblings with laws of
-//!   their own are each judged by their own.
-//! - Without replacement: `q` is the law without what was drawn before (Jeon et al., *Recursive Speculative
+//! - Sampled from one distribution with replacement: all are judged by the same `q`, and a token sampled twice is tried
+//!   twice (Miao et al., *SpecInfer*, arXiv:2305.09781, algorithm 2, multi-step speculative sampling). Siblings with
+//!   different distributions are each judged by their own.
+//! - Without replacement: `q` is the distribution without the earlier samples (Jeon et al., *Recursive Speculative
 //!   Decoding*, arXiv:2402.14160, algorithm 2; Yang et al., *Multi-Candidate Speculative Decoding*, arXiv:2401.06706).
-//! - A guess among them was drawn from the law that is certain of it: it is accepted with probability `p(x)`, and its
-//!   rejection takes `x` out of `p`.
+//! - A guess counts as sampled from a distribution that is certain of it: it is accepted with probability `p(x)`, and its
+//!   rejection removes `x` from `p`.
 
 use verdigris_logits::TokenId;
 
@@ -15,8 +15,9 @@ use crate::law;
 use crate::rules::rejection::{acceptance, subtract};
 use crate::tree::{DraftTree, Origin};
 
-/// Which child of `parent` is accepted as a token from `p`; `None`, and `p` is the law of what takes their place.
-/// `accept` decides events by their probability and a number for each; `rest` is space to work in.
+/// Returns the child of `parent` that is accepted as a token from `p`. If there is none, `p` becomes the distribution
+/// of the token that replaces them. `accept` decides events by their probability and a number for each; `rest` is
+/// scratch space.
 pub fn judge(
     p: &mut [f64],
     tree: &DraftTree,
@@ -47,14 +48,14 @@ pub fn judge(
     None
 }
 
-/// Takes a token out of a law.
+/// Removes a token from a distribution.
 fn remove(p: &mut [f64], token: TokenId) {
     let Some(own) = p.get_mut(token as usize) else { return };
     let before = std::mem::take(own);
     let total = law::total(p);
     match total > 0.0 {
         true => law::divide(p, total),
-        // A certain token that was rejected: only rounding can do that.
+        // A certain token is rejected only through rounding.
         false => p[token as usize] = before,
     }
 }

@@ -1,15 +1,15 @@
-//! Typical acceptance: a draft stands if the target does not find it too unlikely, where it may be the unlikelier the
-//! less certain the target is (Cai et al., *Medusa*, arXiv:2401.10774, section 2.3.1, after Hewitt et al.,
+//! Typical acceptance: a draft is accepted unless the target finds it too unlikely, with a threshold that falls as the
+//! target becomes less certain (Cai et al., *Medusa*, arXiv:2401.10774, section 2.3.1, after Hewitt et al.,
 //! arXiv:2210.15191):
 //!
 //! ```text
 //! p(x) > min(epsilon, delta * exp(-H(p)))
 //! ```
 //!
-//! **This changes the law of the text**: what is accepted is what was drafted, not what the target would have drawn.
-//! At temperature 0 it is greedy verification.
+//! **This changes the distribution of the text**: accepted tokens come from the drafter, not from the target. At
+//! temperature 0 it is greedy verification.
 
-/// How unlikely a draft may be.
+/// The bounds on how unlikely a draft may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Typical {
     epsilon: f64,
@@ -25,14 +25,14 @@ pub struct BadTypical {
 }
 
 impl Default for Typical {
-    /// Medusa's: .09, and its root.
+    /// Medusa's values: 0.09, and its square root.
     fn default() -> Self {
         Self { epsilon: 0.09, delta: 0.3 }
     }
 }
 
 impl Typical {
-    /// With these bounds.
+    /// Creates the rule with these bounds.
     ///
     /// # Errors
     /// [`BadTypical`] unless both are above 0 and at most 1.
@@ -45,7 +45,7 @@ impl Typical {
         }
     }
 
-    /// The probability that a draft must exceed where the target's law is `p`.
+    /// The probability that a draft must exceed if the target's distribution is `p`.
     pub fn threshold(self, p: &[f64]) -> f64 {
         let entropy: f64 = -p.iter().filter(|&&p| p > 0.0).map(|p| p * p.ln()).sum::<f64>();
         self.epsilon.min(self.delta * (-entropy).exp())
