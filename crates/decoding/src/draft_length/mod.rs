@@ -1,21 +1,23 @@
-//! How many tokens to draft for a call of the target model, which of them side by side, and in which way of several.
+//! The number of tokens to draft for a call of the target model, their arrangement as a tree, and the choice between
+//! several ways of drafting.
 //!
-//! With `a(d, r)` the chance that, of the drafts of a token at depth `d`, the one of rank `r` stands where all before
-//! it did, a tree gives
+//! Let `a(d, r)` be the probability that, among the drafts of a token at depth `d`, the one of rank `r` is accepted
+//! given that all drafts before it on its path were. A tree then yields
 //!
 //! ```text
 //! E = 1 + sum over its nodes of the product of a(d, r) over the path to the node
 //! ```
 //!
-//! tokens for `v(m + 1) + d c` seconds, where `v` is a call with so many rows, `m` the number of nodes, `d` the depth
-//! of the tree and `c` a level of drafts (Leviathan, Kalman and Matias 2023, section 3.3, with measured costs and a
-//! rate for each place). A tree grows by the most probable node that can be added, which is the best tree of each size
-//! where places are independent (Cai et al., *Medusa*, section 2.3.3; Li et al., *EAGLE-2*), and the best size may be
-//! 0, which is plain decoding. Of several ways to draft the one is taken whose best tree gives most tokens a second.
+//! tokens in `v(m + 1) + d c` seconds, where `v(n)` is the cost of a call with `n` rows, `m` the number of nodes, `d`
+//! the depth of the tree and `c` the cost of a level of drafts (Leviathan, Kalman and Matias 2023, section 3.3, with
+//! measured costs and a rate for each depth and rank). A tree grows by the most probable node that can be added, which
+//! gives the best tree of each size if depths and ranks are independent (Cai et al., *Medusa*, section 2.3.3; Li et
+//! al., *EAGLE-2*). The best size may be 0, which is plain decoding. Of several ways of drafting, the one whose best
+//! tree yields the most tokens per second is taken.
 //!
-//! A drafter that has not read the text must read it first. That is paid once and gains as long as the text goes on, so
-//! it is spread over the tokens that are still to be expected: no more than the limit of the text, and no more than
-//! texts have had on the mean.
+//! A drafter that has not read the text must read it first. That cost is paid once and pays off for the rest of the
+//! text, so it is spread over the number of tokens still expected: at most the limit of the text, and at most the mean
+//! length of texts so far.
 
 mod way;
 
@@ -31,22 +33,22 @@ pub use way::MAX_AUTO;
 pub(crate) use way::TRIALS;
 use way::{MAX_RANKS, Way, blend};
 
-/// How many drafts to ask for.
+/// The number of drafts to ask for.
 #[doc(alias = "num_assistant_tokens")]
 #[doc(alias = "num_speculative_tokens")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DraftLength {
-    /// As many as pay, from what acceptance and time are measured to be while the text is written; none where
-    /// drafting does not pay.
+    /// As many as pay off, from the acceptance and the times measured while the text is written; none if drafting does
+    /// not pay off.
     Auto,
-    /// This many for each call, one after the other; [`MAX_NODES`] where it is more.
+    /// A chain of this length for each call, at most [`MAX_NODES`].
     Fixed(usize),
     /// A tree of this shape for each call.
     Tree(TreeShape),
 }
 
 impl DraftLength {
-    /// The most drafts of one call.
+    /// The maximum number of drafts of one call.
     pub fn most(self) -> usize {
         match self {
             Self::Auto => MAX_AUTO,
@@ -56,60 +58,61 @@ impl DraftLength {
     }
 }
 
-/// Drafting must promise this much more speed than plain decoding, for times are never quite what they were.
+/// The speed, relative to plain decoding, that drafting must promise: measured times are never exact.
 const MARGIN: f64 = 1.05;
 
-/// Where in a text a call is.
+/// The position of a call in its text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// The most tokens that are still to be written.
+    /// The maximum number of tokens still to be written.
     pub(crate) left: usize,
-    /// For each way, how many tokens are to be read before a draft.
+    /// For each way of drafting, the number of tokens to read before a draft.
     pub(crate) unread: [usize; WAYS],
 }
 
-/// How one call went.
+/// The result of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     /// Drafts that the target read.
     pub(crate) read: usize,
-    /// Whether it read nothing else that was new, but the last token of the text.
+    /// Whether the only other new token that it read was the last token of the text.
     pub(crate) is_usual: bool,
-    /// The depth of what was drafted.
+    /// The depth of the drafts.
     pub(crate) depth: usize,
-    /// How many tokens were read before that.
+    /// The number of tokens read before drafting.
     pub(crate) unread: usize,
     pub(crate) judged: &'a [Judged],
     pub(crate) drafting: Duration,
     pub(crate) verifying: Duration,
 }
 
-/// What drafting cost and gained in earlier texts, for those to come. Without it each text finds out anew what pays,
-/// for which its first calls are spent. It is for texts of one model and one drafter, one at a time: what a call costs
-/// that several share is another matter. Copies are one memory.
+/// The costs and gains of drafting in earlier texts, for later ones. Without it, each text spends its first calls on
+/// finding out what pays off. Valid for texts of one model and one drafter, written one at a time: calls shared by
+/// several texts cost differently. Clones share one memory.
 #[derive(Clone, Debug, Default)]
 pub struct DraftMemory(Arc<Mutex<Option<Learned>>>);
 
-/// Chooses a shape for each call from how those before it went.
+/// Chooses a shape for each call from the results of earlier calls.
 ///
-/// The choice rests on the text so far and on time, never on a draft that is not decided yet.
+/// The choice depends on the text so far and on times, never on a draft that is still undecided.
 #[derive(Debug)]
 pub(crate) struct Chooser {
     length: DraftLength,
-    /// The most children of a node.
+    /// The maximum number of children of a node.
     ranks: usize,
     learned: Learned,
-    /// Where that is kept for the next text.
+    /// The memory that keeps `learned` for the next text.
     memory: Option<DraftMemory>,
-    /// Tokens of this text.
+    /// The number of tokens of this text.
     written: usize,
-    /// Whether the last call had no drafts: one between drafts takes longer than one among its like.
+    /// Whether the last call had no drafts. A plain call after a call with drafts takes longer than after another plain
+    /// call.
     is_plain: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Learned {
-    /// Seconds for a call, by the drafts that it read.
+    /// Seconds of a call, by the number of drafts that it read.
     verifying: [Option<f64>; MAX_AUTO + 1],
     /// The mean length of texts.
     length: Option<f64>,
@@ -117,13 +120,14 @@ struct Learned {
 }
 
 impl Chooser {
-    /// For a drafter that gives a node so many children at most.
+    /// A chooser for a drafter that gives a node at most `most_children` children.
     pub(crate) fn new(length: DraftLength, most_children: usize) -> Self {
         let ranks = most_children.clamp(1, MAX_RANKS);
         Self { length, ranks, learned: Learned::default(), memory: None, written: 0, is_plain: false }
     }
 
-    /// Goes on from what earlier texts have taught, and keeps it for the next one; to be called before the first call.
+    /// Starts from what earlier texts have learned, and saves to it for the next one. Must be called before the first
+    /// call.
     pub(crate) fn remembering(mut self, memory: &DraftMemory) -> Self {
         if self.length != DraftLength::Auto {
             return self;
@@ -136,7 +140,7 @@ impl Chooser {
         self
     }
 
-    /// In which of some ways to draft for the next call, and what.
+    /// Chooses one of `ways` of drafting for the next call, and the shape of the drafts.
     pub(crate) fn choose(&mut self, ways: &[usize], place: Place) -> (usize, TreeShape) {
         match self.length {
             DraftLength::Auto => self.promising(ways, place),
@@ -172,7 +176,7 @@ impl Chooser {
         experiment.unwrap_or((chosen, shape))
     }
 
-    /// Takes in how a call went whose drafts were made in a way.
+    /// Records the result of a call whose drafts were made in the given way.
     pub(crate) fn observe(&mut self, way: usize, call: Call<'_>) {
         if self.length != DraftLength::Auto {
             return;
@@ -197,7 +201,7 @@ impl Chooser {
         }
     }
 
-    /// The seconds of a call with so many drafts, on a line through what has been measured.
+    /// The seconds of a call with `drafts` drafts, interpolated linearly between measurements.
     fn verifying(&self, drafts: usize) -> Option<f64> {
         if let Some(known) = self.learned.verifying[drafts] {
             return Some(known);
@@ -206,22 +210,23 @@ impl Chooser {
         let below = known(0..drafts).next_back()?;
         let (from, to) = match known(drafts + 1..MAX_AUTO + 1).next() {
             Some(above) => (below, above),
-            // Past what has been measured the line goes on as from the first point to the last.
+            // Past the last measurement, extend the line from the first measurement to the last.
             None => (known(0..drafts).next()?, below),
         };
         let slope = if to.0 > from.0 { ((to.1 - from.1) / (to.0 - from.0)).max(0.0) } else { from.1 };
         Some(from.1 + slope * (drafts as f64 - from.0))
     }
 
-    /// The shape with the most tokens a second in a way, and how many; 0 where nothing is drafted. Each token takes so
-    /// many seconds more.
+    /// The shape with the most tokens per second for a way of drafting, and that speed, or 0 if drafting does not pay
+    /// off. `more` is added to the seconds of each token.
     fn solve(&self, way: usize, more: f64) -> (TreeShape, f64) {
         let known = (self.verifying(0), self.learned.ways[way].drafting);
         let (Some(plain), Some(drafting)) = known else { return (TreeShape::EMPTY, 0.0) };
         let rates = self.learned.ways[way].rates(self.ranks);
         let (mut best, mut best_speed) = (TreeShape::EMPTY, MARGIN / plain);
         let (mut shape, mut expected) = (TreeShape::EMPTY, 1.0);
-        // What can be added: a node after a parent, with its rank, and how often it and its parent stand.
+        // The nodes that can be added: the probability that the node is accepted, its parent, its rank, and the
+        // probability that its parent is.
         let mut open = vec![(rates[0][0], None, 0, 1.0)];
         while shape.len() < MAX_AUTO {
             let likeliest = (0..open.len()).max_by(|&a, &b| open[a].0.total_cmp(&open[b].0));

@@ -6,52 +6,53 @@ use verdigris_logits::{Chain, Row, Sampler, TokenId, Transform};
 use crate::chance::Chance;
 use crate::tree::DraftTree;
 
-/// Where the chance of a drafted token comes from.
+/// The source of randomness of a drafted token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coupling {
-    /// From a number of its own: the draft comes with its law, and is accepted as often as any rule can that
-    /// has the target's law.
+    /// A separate random number: the draft comes with its distribution, and is accepted as often as a rule that
+    /// preserves the target's distribution allows.
     Independent,
-    /// From the number that the target itself will draw with. A draft is a guess at that very token, so the text is
-    /// the one that plain decoding writes with the same seed, however many drafts are made.
+    /// The number that the target itself will sample with. A draft is a guess at exactly that token, so the text is the
+    /// one that plain decoding writes with the same seed, whatever is drafted.
     Shared,
 }
 
-/// What a row of a drafter goes through before tokens are drafted from it: the target's own steps, and its sampler.
+/// Drafts tokens from rows of a drafter, with the target's transforms and sampler.
 pub(crate) struct Children {
     transforms: Chain,
     sampler: Sampler,
     coupling: Coupling,
     row: Row,
-    /// The nodes that were drafted last, by rank.
+    /// The nodes drafted last, by rank.
     nodes: Vec<usize>,
 }
 
 impl Children {
     pub(crate) fn new(transforms: &Chain, sampler: Sampler, coupling: Coupling) -> Self {
-        // Without draws there is nothing that two could share, and of a law that is certain of one token no second
-        // can be drawn: the likeliest tokens are guesses.
+        // A greedy sampler makes no random choices, and a distribution that is certain of one token leaves no second
+        // one to sample, so the likeliest tokens are guesses.
         let coupling = if sampler == Sampler::Greedy { Coupling::Shared } else { coupling };
         Self { transforms: transforms.clone(), sampler, coupling, row: Row::default(), nodes: Vec::new() }
     }
 
-    /// The token that comes next, where that does not depend on a row.
+    /// The next token, if it does not depend on a row.
     pub(crate) fn decided(&self, state: &ChainState) -> Option<TokenId> {
         self.transforms.decided(state)
     }
 
-    /// Moves a state past a token that was decided.
+    /// Advances a state past a decided token.
     pub(crate) fn advance(&self, state: &mut ChainState, token: TokenId) {
         self.transforms.advance(state, token);
     }
 
-    /// Moves a state past a token that was drafted from the last row.
+    /// Advances a state past a token that was drafted from the last row.
     pub(crate) fn advance_drafted(&self, state: &mut ChainState, token: TokenId) {
         self.transforms.advance_from(state, &self.row, token);
     }
 
-    /// Drafts at most `count` children of a node whose state this is, from the row that `load` loads; their indices, by
-    /// rank. There are none where the row is no law: the target will say so where it is the same with it.
+    /// Drafts at most `count` children of a node with the given state, from the row that `load` loads. Returns their
+    /// indices, by rank. Drafts nothing if the row is not a distribution, and leaves it to the target to report that of
+    /// its own.
     pub(crate) fn draft(
         &mut self,
         load: impl FnOnce(&mut Row),

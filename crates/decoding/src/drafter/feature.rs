@@ -1,4 +1,4 @@
-//! A layer that goes on from the target's hidden states.
+//! A draft layer that continues from the target's hidden states.
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Chain, Row, Sampler, TokenId};
@@ -13,42 +13,42 @@ use crate::chance::Chance;
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
 
-/// The most drafts of one token.
+/// The maximum number of drafts of one token.
 const MOST_CHILDREN: usize = 4;
 
-/// A [`FeatureModel`] as a drafter. The target's transforms act on its rows too.
+/// A [`FeatureModel`] as a drafter. The target's transforms apply to its rows too.
 ///
-/// It drafts nothing before the first call of its target, and after tokens that were written without a call it goes on
+/// It drafts nothing before the first call of its target. After tokens that were written without a call it continues
 /// from its own states.
 #[doc(alias = "eagle")]
 pub struct FeatureDrafter {
     network: FeatureNetwork,
     children: Children,
-    /// How many tokens of the text the network has read with the states of the target.
+    /// The number of tokens of the text that the network has read with the target's states.
     known: usize,
-    /// The target's states behind those that it has not read so, one after the other.
+    /// The target's states for the tokens that it has not read in this way, concatenated.
     features: Vec<f32>,
 }
 
-/// The layer, in the midst of a text.
+/// The layer and its states within a text.
 struct FeatureNetwork {
     sequence: FeatureSequence,
     tokens: SomeTokens,
     width: usize,
     rows: Rows,
-    /// Of the tokens of a tree that were read last: their states, in their order.
+    /// The states of the tree tokens read last, in their order.
     states: Vec<f32>,
-    /// The state behind the next token.
+    /// The state to read the next token with.
     last: Vec<f32>,
     joined: Vec<f32>,
 }
 
 impl FeatureDrafter {
-    /// Drafts with a network for texts of at most `capacity` tokens of a target whose rows have `size` logits. Past its
-    /// own context it drafts nothing.
+    /// Drafts with a network for texts of at most `capacity` tokens, for a target whose rows have `size` logits. It
+    /// drafts nothing past its own context.
     ///
     /// # Errors
-    /// The network's, where it cannot begin a text.
+    /// The network's, if it cannot begin a text.
     pub fn new(
         model: &FeatureModel,
         capacity: usize,
@@ -72,14 +72,14 @@ impl FeatureDrafter {
 }
 
 impl FeatureNetwork {
-    /// Reads tokens of the text, each with the target's state behind it.
+    /// Reads tokens of the text, each with the target's state before it.
     fn read_known(&mut self, tokens: &[TokenId], features: &[f32]) -> Result<(), DecodeError> {
         self.sequence.forward(&Batch::chain(tokens, Wanted::Last), features, &mut self.rows)?;
         self.go_on_from(tokens.len() - 1);
         Ok(())
     }
 
-    /// The state of a token that was read is the one behind the next.
+    /// Makes the state of the `i`-th token read last the one to read the next token with.
     fn go_on_from(&mut self, i: usize) {
         self.last.clear();
         self.last.extend_from_slice(self.rows.hidden(i));
@@ -139,7 +139,7 @@ impl Drafter for FeatureDrafter {
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError> {
         let Self { network, children, known, features } = self;
-        // What was read with its own states is read anew with the target's.
+        // Tokens read with the layer's own states are read again with the target's.
         network.truncate(*known);
         let shown = *known + features.len() / network.width;
         if network.capacity() < text.len() - 1 || shown == 0 {
@@ -152,7 +152,7 @@ impl Drafter for FeatureDrafter {
         }
         let (with_states, without) = unseen.split_at(shown - *known);
         network.read_known(with_states, features)?;
-        // The last one is read anew, for its row.
+        // The last one is read again, for its row.
         *known = shown - 1;
         features.drain(..features.len() - network.width);
         grow(network, children, without, state, shape, chance, tree)

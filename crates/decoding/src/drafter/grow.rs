@@ -9,31 +9,31 @@ use crate::chance::Chance;
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
 
-/// A network in the midst of a text, whose rows are drafted from.
+/// A network that has read part of a text, and whose rows are drafted from.
 pub(crate) trait Network {
-    /// Whether it has a token.
+    /// Whether a token is in its vocabulary.
     fn reads(&self, token: TokenId) -> bool;
 
-    /// How many tokens it holds.
+    /// The number of tokens that it holds.
     fn len(&self) -> usize;
 
-    /// How many it can hold.
+    /// The maximum number of tokens that it can hold.
     fn capacity(&self) -> usize;
 
-    /// Appends tokens, and keeps the rows that are wanted. Where a tree is read level by level, a batch begins with the
-    /// tokens of the batch before, which were taken back.
+    /// Appends tokens, and keeps the requested rows. When a tree is read level by level, a batch begins with the tokens
+    /// of the previous batch, which were truncated.
     fn read(&mut self, batch: &Batch<'_>) -> Result<(), DecodeError>;
 
-    /// Loads a row, the `i`-th of those that were wanted last.
+    /// Loads the `i`-th of the rows requested last.
     fn load(&self, i: usize, row: &mut Row);
 
-    /// Forgets all tokens past the first so many.
+    /// Removes all tokens past the first `length`.
     fn truncate(&mut self, length: usize);
 }
 
-/// Reads the tokens of a text that a network has not seen, if any, and drafts a tree of a shape behind them; without
-/// any, its first row is the one after the text. Of a chain the network then holds what it has read, of a tree the text
-/// alone.
+/// Reads the tokens of a text that a network has not seen, if any, and drafts a tree of the given shape after the text.
+/// Without unseen tokens the network's first row must be the one after the text. Afterwards the network holds what it
+/// has read if the shape is a chain, and only the text if it is a tree.
 pub(crate) fn grow(
     network: &mut dyn Network,
     children: &mut Children,
@@ -49,8 +49,8 @@ pub(crate) fn grow(
     }
 }
 
-/// Drafts a chain: each token is read before the next is drafted. A token that a step has decided is a draft without a
-/// row, and is read with the one after it.
+/// Drafts a chain: each token is read before the next is drafted. A token decided by a transform needs no row, and is
+/// read together with the next one.
 fn chain(
     network: &mut dyn Network,
     children: &mut Children,
@@ -90,8 +90,8 @@ fn chain(
     Ok(())
 }
 
-/// Drafts a tree, level by level: a call for each reads all nodes so far that have children, for what a sequence holds
-/// can only be gone on with at its end.
+/// Drafts a tree, level by level. The call of a level reads all nodes so far that have children, since a sequence can
+/// only be extended at its end.
 fn levels(
     network: &mut dyn Network,
     children: &mut Children,
@@ -108,11 +108,11 @@ fn levels(
         network.read(&Batch::chain(unseen, Wanted::Last))?;
     }
     let base = network.len();
-    // For each node of the shape that has been drafted: its index in the tree, and the state after it.
+    // For each node of the shape that has been drafted, its index in the tree and the state after it.
     let mut drafted: Vec<Option<(usize, ChainState)>> = vec![None; shape.len()];
     let (mut tokens, mut parents, mut slots) = (Vec::new(), Vec::new(), vec![usize::MAX; shape.len()]);
     for depth in 0..shape.depth() {
-        // The nodes of this depth that have children; those above them are in the batch already.
+        // The nodes of this depth that have children; those above them are already in the batch.
         let first = tokens.len();
         let level: Vec<Option<usize>> = match depth {
             0 => vec![None],

@@ -9,23 +9,23 @@ use crate::drafter::suffix_automaton::SuffixAutomaton;
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
 
-/// The most drafts of the next token.
+/// The maximum number of drafts of the next token.
 const MOST_CHILDREN: usize = 3;
 
-/// From so many tokens on what stood before them counts for more than other drafters' opinions, where nothing is known
-/// of either; and from so many on it is nearly sure to go on as it did.
+/// Lengths of a repeated suffix. From the first on, it is preferred to other drafters as long as nothing has been
+/// measured; from the second on, the text almost always continues as it did before.
 const LENGTHS: [usize; 2] = [4, 8];
 
-/// Prompt lookup: what followed the last tokens when they stood in the text before (Saxena 2023), found by a suffix
-/// automaton (Hu et al., *SAM Decoding*, arXiv:2411.10666).
+/// Prompt lookup: drafts the tokens that followed an earlier occurrence of the last tokens (Saxena 2023), found by a
+/// suffix automaton (Hu et al., *SAM Decoding*, arXiv:2411.10666).
 ///
-/// The longest suffix that occurred before decides, and of its occurrences the latest. Where it reaches into the end of
-/// the text, the drafts go on as the text would repeat itself. In a tree the other drafts of the next token are what
-/// followed shorter suffixes. How often drafts stand hangs on the suffix's length, so there are [ways](Drafter::ways)
-/// for short, longer and long ones.
+/// The longest suffix that occurred before is used, at its latest occurrence. If that reaches into the end of the text,
+/// the drafts continue the repetition. In a tree, the other drafts of the next token are those that followed shorter
+/// suffixes. Acceptance depends on the length of the suffix, so there are [ways](Drafter::ways) for short, longer and
+/// long ones.
 ///
-/// A token that is new takes constant time, amortised, and a call compares the text with what it has read of it; 10,000
-/// tokens take about a megabyte.
+/// A new token takes amortised constant time, and a call compares the text with the part already read; 10,000 tokens
+/// take about a megabyte.
 #[doc(alias = "prompt_lookup")]
 #[doc(alias = "ngram")]
 #[derive(Clone)]
@@ -42,25 +42,26 @@ impl Default for Lookup {
 }
 
 impl Lookup {
-    /// Drafts what followed a suffix of at least so many tokens.
+    /// Drafts after suffixes of at least `min_match` tokens.
     pub fn new(min_match: usize) -> Self {
         Self { min_match: min_match.max(1), transforms: None, automaton: SuffixAutomaton::default() }
     }
 
-    /// Drafts the tokens that these steps, the target's, have decided, in the place of what was found.
+    /// Drafts the tokens that these transforms, the target's, have decided, instead of those found.
     #[must_use]
     pub fn over(self, transforms: &Chain) -> Self {
         Self { transforms: Some(transforms.clone()), ..self }
     }
 
-    /// By the length of the longest suffix of a text that stood before: 0 of none that counts, then 1 to 3.
+    /// The class of the longest suffix of a text that occurred before, by its length: 0 if none is long enough, then 1
+    /// to 3.
     pub(super) fn class(&mut self, text: &[TokenId]) -> usize {
         self.automaton.read(text, MOST_CHILDREN);
         let found = self.automaton.found().first().filter(|found| found.length >= self.min_match);
         found.map_or(0, |found| 1 + LENGTHS.iter().filter(|&&length| found.length >= length).count())
     }
 
-    /// Drafts one after the other what followed an occurrence that ended at `end`, below a node of the tree.
+    /// Drafts a chain of the tokens that followed an occurrence ending at `end`.
     fn follow(&self, text: &[TokenId], end: usize, mut state: Option<ChainState>, depth: usize, tree: &mut DraftTree) {
         let mut parent = None;
         for i in 0..depth {
@@ -92,14 +93,14 @@ impl Drafter for Lookup {
         let state = self.transforms.as_ref().map(|_| state);
         let found = self.automaton.found().iter().filter(|found| found.length >= self.min_match);
         for (asked, found) in shape.children(None).zip(found) {
-            // The path of first children below the node asked for.
+            // The path of first children from this node down.
             let path = std::iter::successors(Some(asked), |&node| shape.children(Some(node)).next());
             self.follow(text, found.end, state.cloned(), path.count(), tree);
         }
         Ok(())
     }
 
-    /// Where nothing stood before there is nothing to draft: way 0.
+    /// Way 0 if no suffix occurred before, so that there is nothing to draft.
     fn ways(&mut self, text: &[TokenId]) -> &'static [usize] {
         &[[0], [1], [2], [3]][self.class(text)]
     }
@@ -132,12 +133,12 @@ mod tests {
         };
         // Twice after 1 2, and once after 9 1 2, which is longer.
         assert_eq!(lookup(&[9, 1, 2, 30, 31, 1, 2, 40, 41, 9, 1, 2], 2), [30, 31]);
-        // Of equals the latest.
+        // Of several occurrences, the latest.
         assert_eq!(lookup(&[1, 2, 30, 1, 2, 40, 1, 2, 50, 1, 2], 1), [50]);
-        // It goes on as the text repeats itself.
+        // The drafts continue the repetition.
         assert_eq!(lookup(&[7, 7, 7], 5), [7; 5]);
         assert_eq!(lookup(&[1, 2, 30, 31, 1, 2], 9), [30, 31, 1, 2, 30, 31, 1, 2, 30]);
-        // One token is too short a suffix, and a text without repeats has none.
+        // A suffix of one token is too short, and a text without repetitions has none.
         assert_eq!(lookup(&[1, 30, 1], 3), [] as [TokenId; 0]);
         assert_eq!(lookup(&[1, 2, 3], 3), [] as [TokenId; 0]);
     }
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_is_decided_takes_the_place_of_what_was_found() {
-        // The second and third token of three follow from the one before them: 6 and 7 after 5.
+        // The second and third token of three follow from the one before: 6 and 7 after 5.
         let steps = Chain::new().then(Cycle { tokens: 9, tells: true });
         let mut lookup = Lookup::new(2).over(&steps);
         let drafted = look_up(&mut lookup, &[1, 2, 5, 6, 8, 1, 2], TreeShape::chain(6));

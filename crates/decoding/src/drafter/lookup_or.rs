@@ -1,4 +1,4 @@
-//! Prompt lookup, or another drafter: whichever promises more.
+//! Prompt lookup, or another drafter, whichever promises more.
 
 use verdigris_logits::TokenId;
 use verdigris_logits::transform::ChainState;
@@ -9,19 +9,19 @@ use crate::chance::Chance;
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
 
-/// The way of the other drafter. Those of [`Lookup`] are its own.
+/// The way of the other drafter. [`Lookup`] keeps its own.
 const OTHER: usize = 0;
 
-/// [`Lookup`] beside another drafter. Copies are drafted for nothing and far ahead, all else by who knows the language.
-/// Where both can draft, what has been measured of them decides; until then lookup, unless but a few tokens stood
-/// before.
+/// [`Lookup`] combined with another drafter. Lookup drafts copies for free and far ahead, the other drafter everything
+/// else. If both can draft, measurements decide; before there are any, lookup is preferred unless the repeated suffix
+/// is short.
 pub struct LookupOr<D> {
     lookup: Lookup,
     other: D,
 }
 
 impl<D: Drafter> LookupOr<D> {
-    /// Of these two. The other one's drafts are all of one way.
+    /// Combines the two. All drafts of the other one belong to one way.
     pub fn new(lookup: Lookup, other: D) -> Self {
         Self { lookup, other }
     }
@@ -71,7 +71,7 @@ mod tests {
     use crate::drafter::{Undrafted, drafts};
     use verdigris_logits::{Chain, Random, Transform};
 
-    /// Drafts one token, always the same.
+    /// Always drafts the same single token.
     struct Nine;
 
     impl Drafter for Nine {

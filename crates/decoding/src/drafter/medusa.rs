@@ -1,4 +1,4 @@
-//! Heads that guess from one hidden state of the target.
+//! Draft heads that guess from one hidden state of the target.
 
 use verdigris_logits::transform::ChainState;
 use verdigris_logits::{Chain, Row, Sampler, TokenId};
@@ -12,17 +12,17 @@ use crate::chance::Chance;
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
 
-/// The most drafts of one token: as many as the heads of the paper give.
+/// The maximum number of drafts of one token, which is that of the heads in the paper.
 const MOST_CHILDREN: usize = 10;
 
-/// [`MedusaHeads`] as a drafter: the drafts of a depth come from the row of one head, whatever they follow, through the
-/// target's transforms as they stand there.
+/// [`MedusaHeads`] as a drafter: the drafts of a depth come from the row of one head, whatever they follow, after the
+/// target's transforms for that position.
 ///
 /// It drafts nothing before the first call of its target.
 pub struct Medusa {
     heads: MedusaHeads,
     children: Children,
-    /// The target's state after the last token that it has read, and how many it has.
+    /// The target's state after the last token that it has read, and the number of tokens that it has read.
     hidden: Vec<f32>,
     seen: usize,
     rows: Rows,
@@ -52,8 +52,8 @@ impl Drafter for Medusa {
         if hidden.is_empty() {
             return Ok(());
         }
-        // The first head guesses what follows the next token, which is the last of the text; where more was written
-        // without a call, as many heads come too late.
+        // The first head guesses the token after the next one, which is already the last of the text. Each further
+        // token written without a call makes one more head useless.
         let late = text.len() - 1 - *seen;
         let depth = shape.depth().min(heads.count().saturating_sub(late));
         if depth == 0 {

@@ -1,4 +1,4 @@
-//! Guesses at how a text goes on.
+//! Drafters, which guess how a text continues.
 
 pub(crate) mod children;
 mod feature;
@@ -27,25 +27,25 @@ pub use lookup_or::LookupOr;
 pub use medusa::Medusa;
 pub use small_model::DraftModel;
 
-/// The most ways of drafting that one drafter has.
+/// The maximum number of ways of drafting of one drafter.
 pub const WAYS: usize = 4;
 
 /// Guesses the tokens that follow a text.
 ///
 /// # Contract
-/// - The tree gets at most as many nodes as the shape has, and none deeper. A drafter that has no trees gives a chain
-///   of the shape's depth. A token that the target does not have is rejected.
-/// - Whether and where a draft is made may depend on the text and on the drafts before it, but not on the token drawn:
-///   a drawn token is always handed over.
-/// - A token that was drawn comes with the law that it was drawn from through `chance`, as [`DraftTree::draw`] and
-///   [`DraftTree::draw_without`] see to. Laws sum to one.
-/// - What comes back has no influence on the law of the text, only on how fast it is written.
+/// - The tree gets at most as many nodes as the shape has, and none deeper. A drafter that does not build trees drafts
+///   a chain of the shape's depth. A token that the target does not have is rejected.
+/// - Whether and where a draft is made may depend on the text and on the drafts before it, but not on the sampled
+///   token: a sampled token is always added.
+/// - A sampled token comes with the distribution that it was sampled from through `chance`; [`DraftTree::draw`] and
+///   [`DraftTree::draw_without`] ensure this. Distributions sum to one.
+/// - Drafts never influence the distribution of the text, only the speed at which it is written.
 pub trait Drafter {
     /// Drafts in one of its ways after `text` (prompt and output) into an empty `tree`. `state` is the state of the
-    /// target's transforms there.
+    /// target's transforms after the text.
     ///
     /// # Errors
-    /// Those of a model that drafts.
+    /// Those of the model that drafts.
     fn draft(
         &mut self,
         way: usize,
@@ -56,35 +56,35 @@ pub trait Drafter {
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError>;
 
-    /// In which of its ways, numbers below [`WAYS`], it can draft after a text: one at least, and first the one to take
-    /// where nothing is known of them. Drafts of one way may stand far more often than those of another, so what each
-    /// costs and gains is measured by itself, and of several the one is taken that promises most.
+    /// The ways of drafting, as numbers below [`WAYS`], that are possible after a text. There is at least one, and the
+    /// first is used as long as nothing has been measured. Drafts of one way may be accepted far more often than those
+    /// of another, so costs and gains are measured for each way separately, and the most promising one is used.
     fn ways(&mut self, _text: &[TokenId]) -> &'static [usize] {
         &[0]
     }
 
-    /// About how many tokens of a text it would have to read before it could draft after it in one of its ways: what a
-    /// first draft costs more than those that come after it.
+    /// The approximate number of tokens of a text to read before it can draft after it in one of its ways: the extra
+    /// cost of a first draft compared with later ones.
     fn unread(&self, _way: usize, _text: &[TokenId]) -> usize {
         0
     }
 
-    /// The most children that it gives one node: 1 of a drafter of chains.
+    /// The maximum number of children that it gives a node, 1 for a drafter of chains.
     fn most_children(&self) -> usize {
         1
     }
 
-    /// Whether it drafts from what the target itself computes, which it is then [shown](Drafter::observe).
+    /// Whether it drafts from the target's own computations, which are then [passed to it](Drafter::observe).
     fn reads_features(&self) -> bool {
         false
     }
 
-    /// Sees a call of the target: the tokens of its batch, what was computed of them, and the indices of those that
-    /// stand in the text, in order. Every token of the text is shown once, the prompt's included, except the last one
-    /// and those not read yet.
+    /// Receives a call of the target: the tokens of its batch, the rows computed for them, and the indices of those
+    /// that are part of the text, in order. Every token of the text, prompt included, is passed once, except the last
+    /// one and those not read yet.
     ///
     /// # Errors
-    /// Those of a model that drafts.
+    /// Those of the model that drafts.
     fn observe(&mut self, _tokens: &[TokenId], _rows: &Rows, _kept: &[usize]) -> Result<(), DecodeError> {
         Ok(())
     }
@@ -142,7 +142,8 @@ impl<D: Drafter + ?Sized> Drafter for Box<D> {
     }
 }
 
-/// What a drafter drafts in its first way: its tokens, each with its parent and the law that it was drawn from.
+/// Drafts in a drafter's first way. Returns the tokens, each with its parent and the distribution that it was sampled
+/// from.
 #[cfg(test)]
 pub(crate) fn drafts(
     drafter: &mut dyn Drafter,

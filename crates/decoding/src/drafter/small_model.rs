@@ -1,4 +1,4 @@
-//! A smaller model of the same tokens.
+//! A smaller model with the same tokens.
 
 use std::sync::Arc;
 
@@ -13,35 +13,35 @@ use crate::chance::Chance;
 use crate::target::DecodeError;
 use crate::tree::{DraftTree, TreeShape};
 
-/// The most drafts of one token: more are hardly ever accepted.
+/// The maximum number of drafts of one token: more are hardly ever accepted.
 const MOST_CHILDREN: usize = 4;
 
-/// A small model as a drafter. The target's transforms act on its rows too, so that its guesses obey the same
+/// A small model as a drafter. The target's transforms apply to its rows too, so that its guesses obey the same
 /// constraint and prefer the same tokens.
 #[doc(alias = "assistant_model")]
 pub struct DraftModel {
     model: SmallModel,
-    /// What the sequence holds.
+    /// The tokens that the sequence holds.
     held: Vec<TokenId>,
     children: Children,
 }
 
-/// The model, in the midst of a text.
+/// The model and its sequence within a text.
 struct SmallModel {
     sequence: Box<dyn Sequence>,
-    /// How many tokens the model can read.
+    /// The size of the model's vocabulary.
     size: usize,
-    /// How many logits of its rows count.
+    /// The number of logits of its rows that are used.
     cut: usize,
     rows: Rows,
 }
 
 impl DraftModel {
-    /// Drafts with `model`, for texts of at most `capacity` tokens. Past its own context it drafts nothing, nor after a
-    /// token that its vocabulary is too short for, nor from a row that is no law.
+    /// Drafts with `model`, for texts of at most `capacity` tokens. It drafts nothing past its own context, after a
+    /// token outside its vocabulary, or from a row that is not a distribution.
     ///
     /// # Errors
-    /// The model's, where it cannot begin a text.
+    /// The model's, if it cannot begin a text.
     pub fn new(
         model: Arc<dyn LanguageModel>,
         capacity: usize,
@@ -55,7 +55,7 @@ impl DraftModel {
         Ok(Self { model, held: Vec::new(), children: Children::new(transforms, sampler, coupling) })
     }
 
-    /// Cuts its rows to the length of the target's. What is longer is padding, and would be drafted in vain.
+    /// Cuts its rows to the length of the target's. Longer rows end in padding, which would be drafted in vain.
     #[must_use]
     pub fn cut(mut self, target: usize) -> Self {
         self.model.cut = self.model.size.min(target);
@@ -99,7 +99,7 @@ impl Drafter for DraftModel {
         chance: &mut dyn Chance,
         tree: &mut DraftTree,
     ) -> Result<(), DecodeError> {
-        // Keeps what of the last drafts was accepted; the last token is read anew for its row.
+        // Keep the accepted part of the last drafts. The last token is read again for its row.
         let shared = self.held.iter().zip(text).take_while(|(a, b)| a == b).count();
         let kept = shared.min(text.len() - 1);
         self.model.truncate(kept);
@@ -109,7 +109,7 @@ impl Drafter for DraftModel {
             return Ok(());
         }
         grow(&mut self.model, &mut self.children, unseen, state, shape, chance, tree)?;
-        // Of a chain the model has read all but the last token, and those that no row was needed for.
+        // In a chain the model has not read the last token, nor tokens that needed no row after them.
         self.held.extend_from_slice(unseen);
         self.held.extend(tree.nodes().iter().map(|node| node.token));
         self.held.truncate(self.model.len());
@@ -137,8 +137,7 @@ mod tests {
         Seeded(Random::new(3))
     }
 
-    /// What a drafter holds of drafts that were not gone on with does not show, though its rows depend on all that it
-    /// holds.
+    /// Rejected drafts that a drafter has read have no effect, although its rows depend on everything it holds.
     #[test]
     fn a_drafter_forgets_what_was_rejected() {
         let (model, chain) = (Table::deep(16, 4, 100), Chain::new());
@@ -157,7 +156,8 @@ mod tests {
         }
     }
 
-    /// Each draft comes from the law of the text with the drafts before it: of the model, and of the steps.
+    /// Each draft comes from the distribution after the text and the drafts before it, both of the model and of the
+    /// transforms.
     #[test]
     fn drafts_are_steps_of_one_text() {
         let model = Table::deep(16, 4, 100);

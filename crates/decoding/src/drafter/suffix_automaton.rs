@@ -1,44 +1,44 @@
-//! Where the end of a text stood before.
+//! Finds earlier occurrences of the end of a text.
 
 use verdigris_logits::TokenId;
 
-/// No state: what the state of the empty suffix links to.
+/// No state: the link of the state of the empty string.
 const NONE: u32 = u32::MAX;
 
-/// How many states learn of a new token that their strings end there. Those of shorter suffixes keep the place that
-/// they know, an earlier one, so that a token costs no more in a text that repeats itself for long.
+/// The number of states whose latest position is updated for a new token. States of shorter suffixes keep an earlier
+/// position, so that the cost of a token stays constant in a text that repeats itself for long.
 const TOLD: usize = 32;
 
-/// All strings of a text, as the smallest automaton that reads them (Blumer et al., *The smallest automaton recognizing
-/// the subwords of a text*, 1985), which grows with the text: a token takes constant time, amortised, and at most two
-/// states and three transitions.
+/// All substrings of a text, as the smallest automaton that reads them (Blumer et al., *The smallest automaton
+/// recognizing the subwords of a text*, 1985), which grows with the text: a token takes amortised constant time, and at
+/// most two states and three transitions.
 #[derive(Clone, Debug)]
 pub(super) struct SuffixAutomaton {
     states: Vec<State>,
     /// The state of the whole text.
     last: u32,
     text: Vec<TokenId>,
-    /// Where the longest suffixes that stood before ended there, the longest first.
+    /// Earlier occurrences of the longest suffixes, longest first.
     found: Vec<Occurrence>,
 }
 
-/// An earlier place of the end of a text.
+/// An earlier occurrence of the end of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Occurrence {
-    /// How many of the last tokens stand there.
+    /// The number of last tokens that occur there.
     pub(super) length: usize,
-    /// The number of tokens up to their end there.
+    /// The number of tokens up to the end of the occurrence.
     pub(super) end: usize,
 }
 
-/// Strings that end at the same places.
+/// Strings that end at the same positions.
 #[derive(Clone, Debug)]
 struct State {
-    /// The length of the longest of them.
+    /// The length of the longest string.
     length: u32,
-    /// The state of their longest suffix that ends at more places.
+    /// The state of the longest suffix that ends at more positions.
     link: u32,
-    /// The number of tokens up to the latest known place where they end.
+    /// The number of tokens up to the latest known position where they end.
     latest: u32,
     /// Ascending by token.
     next: Vec<(TokenId, u32)>,
@@ -66,8 +66,9 @@ impl Default for SuffixAutomaton {
 }
 
 impl SuffixAutomaton {
-    /// Goes on to a text: one that begins with what was read is gone on with, another is read anew. Of its suffixes
-    /// that stood before the `most` longest are [found](SuffixAutomaton::found) that go on by different tokens.
+    /// Reads a text, continuing from the previous one if the text begins with it, else from scratch. Then
+    /// [`found`](SuffixAutomaton::found) holds up to `most` of the longest suffixes that occurred before, each followed
+    /// by a different token.
     pub(super) fn read(&mut self, text: &[TokenId], most: usize) {
         if !text.starts_with(&self.text) {
             *self = Self::default();
@@ -77,7 +78,7 @@ impl SuffixAutomaton {
         }
     }
 
-    /// The longest suffixes of the text that stood before, each with the latest known place, the longest first.
+    /// The longest suffixes of the text that occurred before, each at its latest known position, longest first.
     pub(super) fn found(&self) -> &[Occurrence] {
         &self.found
     }
@@ -101,7 +102,7 @@ impl SuffixAutomaton {
             let length = self.states[at as usize].length + 1;
             self.states[new as usize].link = match self.states[next as usize].length == length {
                 true => next,
-                // The strings of `next` that are no longer than this end here too, and the others do not.
+                // The strings of `next` up to this length end here too, and the others do not.
                 false => self.split(next, length, at, token),
             };
         }
@@ -117,7 +118,8 @@ impl SuffixAutomaton {
         }
     }
 
-    /// Gives the strings of a state up to a length a state of their own, which those from `at` on lead to.
+    /// Moves the strings of a state up to `length` to a new state, which the transitions from `at` and its suffixes
+    /// then lead to.
     fn split(&mut self, state: u32, length: u32, mut at: u32, token: TokenId) -> u32 {
         let shorter = State { length, ..self.states[state as usize].clone() };
         let shorter = self.add(shorter);
@@ -129,7 +131,7 @@ impl SuffixAutomaton {
         shorter
     }
 
-    /// Looks for the end of the text before it is known of its own place.
+    /// Finds earlier occurrences of the end of the text, before its own position is recorded.
     fn find(&mut self, most: usize) {
         self.found.clear();
         let mut at = self.states[self.last as usize].link;
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
     use verdigris_logits::{Purpose, Random};
 
-    /// The longest suffix of a text that stood before, and the latest place of it, by looking everywhere.
+    /// The longest suffix of a text that occurred before, at its latest position, by exhaustive search.
     fn everywhere(text: &[TokenId]) -> Option<Occurrence> {
         let mut best: Option<Occurrence> = None;
         for end in (1..text.len()).rev() {
@@ -195,7 +197,7 @@ mod tests {
         assert_eq!(automaton.found(), []);
     }
 
-    /// Text that repeats one token: the most states that must be told of each.
+    /// A text that repeats one token has the most states to update for each.
     #[test]
     fn a_long_repetition_takes_no_longer() {
         let mut automaton = SuffixAutomaton::default();

@@ -6,8 +6,8 @@
 //!   different distributions are each judged by their own.
 //! - Without replacement: `q` is the distribution without the earlier samples (Jeon et al., *Recursive Speculative
 //!   Decoding*, arXiv:2402.14160, algorithm 2; Yang et al., *Multi-Candidate Speculative Decoding*, arXiv:2401.06706).
-//! - A guess counts as sampled from a distribution that is certain of it: it is accepted with probability `p(x)`, and its
-//!   rejection removes `x` from `p`.
+//! - A guess counts as sampled from a distribution that is certain of it: it is accepted with probability `p(x)`, and
+//!   its rejection removes `x` from `p`.
 
 use verdigris_logits::TokenId;
 

@@ -1,14 +1,15 @@
-//! Beam search and beam sampling, as `generate` of Hugging Face `transformers` 5 has them.
+//! Beam search and beam sampling, compatible with `generate` of Hugging Face `transformers` 5.
 //!
-//! In each step every hypothesis is gone on with by every token. What a token adds to the score of a hypothesis is its
-//! log-probability under the model, after the transforms: as in `transformers` they act on log-probabilities, and
-//! nothing makes these sum to one again. So a penalty or a green list moves scores by what it adds.
+//! In each step every hypothesis is extended by every token. A token adds to the score of a hypothesis its
+//! log-probability under the model, after the transforms: as in `transformers` they act on log-probabilities, which are
+//! not normalised again. So a penalty or a green list moves scores by the amount that it adds.
 //!
-//! A hypothesis that ends with one of the best `count` of a step is finished, and its score is divided by its number of
-//! tokens, the end token among them, to the power of the length penalty. When the search ends is
-//! [`EarlyStopping`]'s to say.
+//! A hypothesis that ends with one of the best `count` candidates of a step is finished, and its score is divided by
+//! its number of tokens, including the end token, to the power of the length penalty. [`EarlyStopping`] determines when
+//! the search ends.
 //!
-//! Two things differ from `transformers`. A hypothesis that the transforms make impossible is not kept, so there may be
+//! There are two differences to `transformers`. A hypothesis that the transforms make impossible is dropped, so there
+//! may be fewer texts than hypotheses; and of equal scores the earlier hypothesis comes first, then the lower token.
 //! fewer texts than hypotheses; and of equal scores the earlier hypothesis goes first, then the lower token.
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::{Hypothesis, gumbel};
 use crate::limits::Limits;
 use crate::target::{DecodeError, Target};
 
-/// How a search with several hypotheses goes on and ends.
+/// The settings of a search with several hypotheses.
 #[doc(alias = "num_beams")]
 #[doc(alias = "beam_width")]
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,76 +34,74 @@ pub struct Beams {
     sampled: bool,
 }
 
-/// When a search ends.
+/// The condition that ends a search.
 #[doc(alias = "early_stopping")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EarlyStopping {
-    /// When as many texts are finished as there are hypotheses, and none of these, if it ended here, would be better
-    /// than the worst of them.
+    /// When `count` texts are finished, and no hypothesis, if it ended here, would be better than the worst of them.
     #[default]
     False,
-    /// When as many texts are finished as there are hypotheses.
+    /// When `count` texts are finished.
     True,
-    /// When as many texts are finished as there are hypotheses, and none of these can become better than the worst of
-    /// them: with a length penalty above 0 at the greatest length.
+    /// When `count` texts are finished, and no hypothesis can become better than the worst of them: assuming the
+    /// maximum length if the length penalty is above 0.
     Never,
 }
 
 impl Beams {
-    /// A search with so many hypotheses, at least 1.
+    /// A search with `count` hypotheses, at least 1.
     ///
     /// # Errors
-    /// [`OutOfRange`] for none.
+    /// [`OutOfRange`] if `count` is 0.
     pub fn new(count: usize) -> Result<Self, OutOfRange> {
         check("the number of beams", count as f64, count >= 1, "at least 1")?;
         Ok(Self { count, length_penalty: 1.0, early_stopping: EarlyStopping::default(), sampled: false })
     }
 
-    /// The power of the length by which scores are divided: above 0 longer texts gain, and 0 is none; 1 unless told
-    /// otherwise.
+    /// Sets the power of the length by which scores are divided: values above 0 favour longer texts, and 0 disables it;
+    /// 1 by default.
     ///
     /// # Errors
-    /// [`OutOfRange`] for what is no number.
+    /// [`OutOfRange`] if it is not finite.
     pub fn length_penalty(self, length_penalty: f64) -> Result<Self, OutOfRange> {
         check("the length penalty", length_penalty, length_penalty.is_finite(), "a number")?;
         Ok(Self { length_penalty, ..self })
     }
 
-    /// When the search ends; [`EarlyStopping::False`] unless told otherwise.
+    /// Sets the condition that ends the search; [`EarlyStopping::False`] by default.
     #[must_use]
     pub fn early_stopping(self, early_stopping: EarlyStopping) -> Self {
         Self { early_stopping, ..self }
     }
 
-    /// Draws the hypotheses of a step, without replacement and in proportion to `exp(score)`, where otherwise the best
-    /// are taken.
+    /// Samples the hypotheses of a step without replacement, in proportion to `exp(score)`, instead of taking the best.
     #[doc(alias = "do_sample")]
     #[must_use]
     pub fn sampled(self) -> Self {
         Self { sampled: true, ..self }
     }
 
-    /// How many hypotheses there are.
+    /// The number of hypotheses.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether hypotheses are drawn.
+    /// Whether hypotheses are sampled.
     pub fn is_sampled(&self) -> bool {
         self.sampled
     }
 
-    /// What a text of so many tokens, the end token among them, is ranked by.
+    /// The score by which a text with this number of tokens, including the end token, is ranked.
     fn score(&self, sum: f64, tokens: usize) -> f64 {
         sum / (tokens as f64).powf(self.length_penalty)
     }
 
-    /// Searches for texts after a prompt: at most as many as there are hypotheses, the best first. The target's sampler
-    /// takes no part, and its seed only where hypotheses are drawn. `ends` ends texts for reasons of one's own.
+    /// Searches for texts after a prompt. Returns at most `count`, best first. The target's sampler is not used, and
+    /// its seed only if hypotheses are sampled. `ends` may end texts for reasons of the caller's.
     ///
     /// # Errors
-    /// As [`Plain::new`](crate::Plain::new); and [`DecodeError`] where the model fails, or no text can go on and none
-    /// is finished.
+    /// Those of [`Plain::new`](crate::Plain::new), and [`DecodeError`] if the model fails, or if no text can continue
+    /// and none is finished.
     pub fn search(
         &self,
         model: Arc<dyn LanguageModel>,
@@ -115,7 +114,7 @@ impl Beams {
         if front.most() == 0 {
             return Ok(vec![Hypothesis { tokens: Vec::new(), stop: front.at_most(), logprob: 0.0, score: 0.0 }]);
         }
-        // As many as can end, and as many again that go on.
+        // Enough candidates that `count` of them continue, even if all others end.
         let kept = self.count * (front.ends() + 1).max(2);
         let mut sums = vec![Sums::default()];
         let mut finished: Vec<Hypothesis> = Vec::new();
@@ -153,7 +152,7 @@ impl Beams {
         unreachable!("texts end with the most tokens")
     }
 
-    /// Whether texts that go on, of so many tokens and the best of this sum, can still change what is found.
+    /// Whether texts still being written, of this length and with this best sum, can change the result.
     fn goes_on(&self, finished: &[Hypothesis], best: f64, length: usize, most: usize) -> bool {
         let Some(worst) = finished.last().filter(|_| finished.len() == self.count) else { return true };
         let length = match self.early_stopping {
@@ -164,7 +163,7 @@ impl Beams {
         self.score(best, length) > worst.score
     }
 
-    /// The best continuations of all texts, the best first; or those that are drawn, in the order of the draws.
+    /// The best continuations of all texts, best first; or the sampled ones, in the order of sampling.
     fn candidates(
         &self,
         front: &Front<'_>,
@@ -215,12 +214,12 @@ impl Beams {
     }
 }
 
-/// What has come together over the tokens of a text.
+/// Sums over the tokens of a text.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     /// Log-probabilities after the transforms.
     score: f64,
-    /// Those of the model itself.
+    /// Log-probabilities of the model itself.
     logprob: f64,
 }
 
@@ -228,7 +227,7 @@ struct Sums {
 struct Candidate {
     of: usize,
     token: TokenId,
-    /// What it is chosen by in this step.
+    /// The value by which it is chosen in this step.
     order: f64,
     sums: Sums,
 }

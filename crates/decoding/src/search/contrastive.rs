@@ -1,9 +1,9 @@
-//! Contrastive search: the most probable token that does not say again what was said.
+//! Contrastive search: the most probable token that does not repeat what the text already says.
 //!
-//! Of the `k` most probable tokens that one is written for which `(1 - alpha) p - alpha c` is highest, where `p` is its
+//! Among the `k` most probable tokens the one with the highest `(1 - alpha) p - alpha c` is written, where `p` is its
 //! probability and `c`, the degeneration penalty, is the largest cosine between its hidden state and that of any token
 //! before it, prompt included (Su et al., *A Contrastive Framework for Neural Text Generation*, NeurIPS 2022, equation
-//! 5). The candidates are read in one call, as a tree of depth one; the cache then keeps the one that was chosen.
+//! 5). The candidates are read in one call, as a tree of depth one, and the cache then keeps the chosen one.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::speculative::Acceptance;
 use crate::target::{DecodeError, Target};
 use crate::writing::{Provenance, Writing};
 
-/// How a token is chosen.
+/// The parameters by which a token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contrast {
     alpha: f64,
@@ -26,7 +26,7 @@ pub struct Contrast {
 
 impl Contrast {
     /// The weight of the degeneration penalty, from 0 (the most probable token) to 1, and the number of candidates, at
-    /// least 1. The paper has .6 and 4 to 10.
+    /// least 1. The paper uses 0.6 and 4 to 10.
     ///
     /// # Errors
     /// [`OutOfRange`] for any other numbers.
@@ -47,9 +47,9 @@ pub struct Contrastive<'a> {
     state: ChainState,
     rows: Rows,
     row: Row,
-    /// What the model says of the next token.
+    /// The model's logits of the next token.
     next: Vec<f32>,
-    /// The hidden states of all tokens so far, each of length 1.
+    /// The hidden states of all tokens so far, normalised to length 1.
     states: Vec<f32>,
     prompt: Vec<TokenId>,
     written: usize,
@@ -58,10 +58,10 @@ pub struct Contrastive<'a> {
 }
 
 impl<'a> Contrastive<'a> {
-    /// Begins a text after `prompt`. The target's sampler and its seed take no part.
+    /// Begins a text after `prompt`. The target's sampler and seed are not used.
     ///
     /// # Errors
-    /// As [`Plain::new`](crate::Plain::new); and [`DecodeError::NoHiddenStates`] where the model keeps none.
+    /// Those of [`Plain::new`](crate::Plain::new), and [`DecodeError::NoHiddenStates`] if the model keeps none.
     pub fn new(
         model: Arc<dyn LanguageModel>,
         target: &'a Target,
@@ -70,7 +70,7 @@ impl<'a> Contrastive<'a> {
         contrast: Contrast,
     ) -> Result<Self, DecodeError> {
         model.hidden_size().ok_or(DecodeError::NoHiddenStates)?;
-        // All candidates stand after the text for a moment.
+        // All candidates are held after the text for a moment.
         let with_candidates = Limits { max_tokens: limits.max_tokens.saturating_add(contrast.top_k), end: Vec::new() };
         Ok(Self {
             contrast,
@@ -115,11 +115,11 @@ impl<'a> Contrastive<'a> {
         Ok(candidates)
     }
 
-    /// Reads candidates and chooses one: it is the last token of the sequence then.
+    /// Reads the candidates and chooses one, which is then the last token of the sequence.
     fn choose(&mut self) -> Result<TokenId, DecodeError> {
         let candidates = self.candidates()?;
         let (held, alpha) = (self.sequence.len(), self.contrast.alpha);
-        // At the end of the context they have no room beside each other.
+        // At the end of the context there is no room for all of them at once.
         let room = (self.sequence.capacity() - held).min(candidates.len());
         let mut best = (f64::NEG_INFINITY, 0, Vec::new());
         for (begin, some) in candidates.chunks(room).enumerate().map(|(i, some)| (i * room, some)) {
@@ -202,7 +202,7 @@ impl Writing for Contrastive<'_> {
     }
 }
 
-/// A hidden state in its direction, of length 1; of length 0 where it has none.
+/// A hidden state normalised to length 1, or of length 0 if it is zero.
 fn unit(state: &[f32]) -> impl Iterator<Item = f32> {
     let length = state.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
     state.iter().map(move |x| x / length)
@@ -211,7 +211,7 @@ fn unit(state: &[f32]) -> impl Iterator<Item = f32> {
 /// The largest cosine between one state and some others, all of length 1.
 fn nearest(others: &[f32], state: &[f32]) -> f64 {
     let cosine = |other: &[f32]| -> f32 {
-        // Sixteen sums, which a CPU adds to side by side.
+        // Sixteen sums, which a CPU computes in parallel.
         let mut sums = [0f32; 16];
         let (others, states) = (other.chunks_exact(16), state.chunks_exact(16));
         let rest: f32 = others.remainder().iter().zip(states.remainder()).map(|(a, b)| a * b).sum();

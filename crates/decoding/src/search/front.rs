@@ -9,7 +9,7 @@ use verdigris_models::{Batch, BatchItem, LanguageModel, Rows, Sequence, Wanted};
 use crate::limits::{Limits, Stop};
 use crate::target::{DecodeError, Target};
 
-/// Says whether a text ends with its last token for a reason of one's own, as where a stop string has come.
+/// Decides whether a text ends with its last token for a reason of the caller's, such as a stop string.
 pub type Ends<'e> = &'e dyn Fn(&[TokenId]) -> bool;
 
 /// A text that is still being written.
@@ -19,21 +19,21 @@ struct Open {
     tokens: Vec<TokenId>,
 }
 
-/// All of them, which have the same number of tokens.
+/// All texts that are still being written. They have the same number of tokens.
 pub(super) struct Front<'a> {
     model: Arc<dyn LanguageModel>,
     target: &'a Target,
     end: Vec<TokenId>,
     prompt: Vec<TokenId>,
     open: Vec<Open>,
-    /// What the model said of each.
+    /// The model's rows after each text.
     rows: Vec<Rows>,
-    /// The most tokens of a text, and why there can be no more.
+    /// The maximum number of tokens of a text, and the reason for that limit.
     most: (usize, Stop),
 }
 
 impl<'a> Front<'a> {
-    /// One text without tokens.
+    /// A front of one text without tokens.
     pub(super) fn new(
         model: Arc<dyn LanguageModel>,
         target: &'a Target,
@@ -49,27 +49,27 @@ impl<'a> Front<'a> {
         Ok(Self { model, target, end, prompt, open, rows: vec![Rows::default()], most })
     }
 
-    /// How many tokens end a text.
+    /// The number of end tokens.
     pub(super) fn ends(&self) -> usize {
         self.end.len()
     }
 
-    /// The most tokens of a text.
+    /// The maximum number of tokens of a text.
     pub(super) fn most(&self) -> usize {
         self.most.0
     }
 
-    /// Why a text can have no more tokens than the most.
+    /// The reason that a text ends at the maximum.
     pub(super) fn at_most(&self) -> Stop {
         self.most.1
     }
 
-    /// How many tokens stand before the next one, prompt included.
+    /// The number of tokens before the next one, prompt included.
     pub(super) fn position(&self) -> usize {
         self.prompt.len() + self.open.first().map_or(0, |open| open.tokens.len())
     }
 
-    /// The tokens of a text with one more.
+    /// The tokens of a text followed by one more.
     pub(super) fn text(&self, of: usize, token: TokenId) -> Vec<TokenId> {
         let mut tokens = Vec::with_capacity(self.open[of].tokens.len() + 1);
         tokens.extend_from_slice(&self.open[of].tokens);
@@ -77,7 +77,8 @@ impl<'a> Front<'a> {
         tokens
     }
 
-    /// What ends a text with this token: the token itself, somebody else's reason, or the number of tokens.
+    /// The reason that a text ends with this token, if it does: an end token, the caller's decision, or the number of
+    /// tokens.
     pub(super) fn stop(&self, of: usize, token: TokenId, ends: Ends<'_>) -> Option<Stop> {
         if self.end.contains(&token) {
             return Some(Stop::End);
@@ -88,12 +89,12 @@ impl<'a> Front<'a> {
         (self.open[of].tokens.len() + 1 >= self.most.0).then_some(self.most.1)
     }
 
-    /// The tokens of a text that ends with this one, which is not part of it where it is an end token.
+    /// The tokens of a text that ends with this one, which is left out if it is an end token.
     pub(super) fn ended(&self, of: usize, token: TokenId, stop: Stop) -> Vec<TokenId> {
         if stop == Stop::End { self.open[of].tokens.clone() } else { self.text(of, token) }
     }
 
-    /// Has the model read what it has not seen of the texts, in one call.
+    /// Lets the model read the unseen tokens of all texts, in one call.
     pub(super) fn read(&mut self) -> Result<(), DecodeError> {
         let Self { open, rows, prompt, .. } = self;
         rows.resize_with(open.len().max(rows.len()), Rows::default);
@@ -105,18 +106,18 @@ impl<'a> Front<'a> {
         Ok(self.model.forward_each(&mut items)?)
     }
 
-    /// What the model said of the token after a text: its logits.
+    /// The model's logits after a text.
     pub(super) fn logits(&self, of: usize) -> &[f32] {
         self.rows[of].last()
     }
 
-    /// Does to a row what the law does to it after a text.
+    /// Applies the target's transforms to the row after a text.
     pub(super) fn transform(&self, of: usize, row: &mut Row) {
         self.target.transforms.apply(&self.open[of].state, row);
     }
 
-    /// Goes on with these texts, each with one more token. The last that goes on from a text has its cache, the others
-    /// share it.
+    /// Continues with these texts, each with one more token. The last continuation of a text takes over its cache, the
+    /// others fork it.
     pub(super) fn descend(&mut self, to: &[(usize, TokenId)]) -> Result<(), DecodeError> {
         let mut children = vec![0; self.open.len()];
         to.iter().for_each(|&(of, _)| children[of] += 1);

@@ -1,13 +1,13 @@
-//! Searching for texts instead of drawing them one token after the other.
+//! Searching for texts instead of sampling them token by token.
 //!
 //! | module | finds |
 //! |---|---|
-//! | [`beams`] | the most probable texts, nearly (beam search), or some that are drawn on the way (beam sampling) |
-//! | [`stochastic`] | texts that are drawn from the law without replacement (stochastic beam search) |
+//! | [`beams`] | approximately the most probable texts (beam search), or sampled ones among them (beam sampling) |
+//! | [`stochastic`] | texts sampled without replacement (stochastic beam search) |
 //! | [`contrastive`] | a text that does not repeat its own meaning (contrastive search) |
 //!
-//! All hypotheses of a step are read in one call of the model, each has a state of the transforms of its own, and their
-//! caches share the tokens that they have in common.
+//! All hypotheses of a step are read in one call of the model. Each has its own state of the transforms, and their
+//! caches share common tokens.
 
 pub mod beams;
 pub mod contrastive;
@@ -28,20 +28,20 @@ use crate::limits::Stop;
 /// A text that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hypothesis {
-    /// Its tokens, without the one that ended it.
+    /// The tokens of the text, without the one that ended it.
     pub tokens: Vec<TokenId>,
-    /// What ended it.
+    /// The reason that it ended.
     pub stop: Stop,
-    /// The natural logarithm of its probability under the model itself, before any transform; its end counts.
+    /// The natural logarithm of its probability under the model itself, before any transform, including its end.
     pub logprob: f64,
-    /// What texts are ranked by, the highest first; what that is the search says.
+    /// The score that texts are ranked by, highest first. Its definition depends on the search.
     pub score: f64,
 }
 
-/// A number of the standard Gumbel distribution, for a token after a hypothesis of this number.
+/// A sample of the standard Gumbel distribution, for a token after the given hypothesis.
 fn gumbel(random: Random, position: usize, hypothesis: usize, token: TokenId, tokens: usize) -> f64 {
     let which = (hypothesis as u64 * tokens as u64 + u64::from(token)) as u32;
-    // The middle of a step of the numbers, of which the first is 0.
+    // The middle of an interval between two numbers, of which the first is 0.
     let u = random.uniform_of(position as u64, Purpose::Candidate, which) + 0.5f64.powi(54);
     -(-u.ln()).ln()
 }

@@ -1,11 +1,11 @@
-//! Stochastic beam search: texts drawn from the law without replacement.
+//! Stochastic beam search: texts sampled without replacement.
 //!
-//! Each text that the law can give has its log-probability with Gumbel noise added, and the texts with the highest sums
-//! are a draw without replacement: the first has the law itself, the second that law without the first text, and so on.
-//! The highest sum under a prefix has a Gumbel distribution too, around the prefix's own log-probability; so sums are
-//! made from the root down, each child's under the condition that the highest of them is its parent's, and only the
-//! best prefixes need be gone on with (Kool, van Hoof and Welling, *Stochastic Beams and Where to Find Them*, ICML
-//! 2019, section 4.1 and algorithm 1).
+//! If Gumbel noise is added to the log-probability of every possible text, the texts with the highest sums are a sample
+//! without replacement: the first has the distribution itself, the second that distribution without the first text, and
+//! so on. The highest sum under a prefix also has a Gumbel distribution, around the prefix's own log-probability. So
+//! sums are generated from the root down, those of the children conditioned on their maximum being the parent's sum,
+//! and only the best prefixes need to be extended (Kool, van Hoof and Welling, *Stochastic Beams and Where to Find
+//! Them*, ICML 2019, section 4.1 and algorithm 1).
 
 use std::sync::Arc;
 
@@ -17,48 +17,48 @@ use super::{Hypothesis, gumbel};
 use crate::limits::Limits;
 use crate::target::{DecodeError, Target};
 
-/// A text that was drawn without replacement. The score of its hypothesis is the perturbed log-probability.
+/// A text that was sampled without replacement. The score of its hypothesis is the perturbed log-probability.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drawn {
     /// The text.
     pub text: Hypothesis,
-    /// The natural logarithm of its probability under the law that it was drawn from, after all transforms; its end
-    /// counts.
+    /// The natural logarithm of its probability under the distribution that it was sampled from, after all transforms
+    /// and including its end.
     pub law_logprob: f64,
-    /// The probability that a text of its probability is among those drawn, given the threshold.
+    /// The probability that a text with its probability is in the sample, given the threshold.
     pub inclusion: f64,
 }
 
 impl Drawn {
-    /// What the text counts for in [`Draws::estimate`]: its probability under the law over that of its inclusion.
+    /// The weight of the text in [`Draws::estimate`]: its probability divided by the probability of its inclusion.
     pub fn weight(&self) -> f64 {
         self.law_logprob.exp() / self.inclusion
     }
 }
 
-/// Texts drawn without replacement, in the order of the draws.
+/// Texts sampled without replacement, in the order of sampling.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draws {
-    /// The texts; fewer than asked for where the law gives no more.
+    /// The texts, fewer than requested if the distribution has no more.
     pub texts: Vec<Drawn>,
-    /// The perturbed log-probability of the best text that is not among them; minus infinity where all are.
+    /// The perturbed log-probability of the best text that is not among them, or minus infinity if there is none.
     pub threshold: f64,
 }
 
 impl Draws {
-    /// An estimate, without bias, of the mean of a value over all texts of the law: the sum of the values of these
+    /// An unbiased estimate of the mean of a value over the distribution of texts: the sum of the values of these
     /// texts, each times its [weight](Drawn::weight) (Kool et al. 2019, section 4.2).
     #[doc(alias = "importance_weighted")]
     pub fn estimate(&self, value: impl Fn(&Drawn) -> f64) -> f64 {
         self.texts.iter().map(|drawn| drawn.weight() * value(drawn)).sum()
     }
 
-    /// Draws `count` texts after a prompt. The law is that of [`Plain`](crate::Plain) with the same target and limits.
-    /// `ends` ends texts for reasons of one's own.
+    /// Samples `count` texts after a prompt. Their distribution is that of [`Plain`](crate::Plain) with the same target
+    /// and limits. `ends` may end texts for reasons of the caller's.
     ///
     /// # Errors
-    /// As [`Plain::new`](crate::Plain::new); and [`DecodeError`] where the model fails, or no token is allowed after a
-    /// text.
+    /// Those of [`Plain::new`](crate::Plain::new), and [`DecodeError`] if the model fails, or if no token is allowed
+    /// after a text.
     #[doc(alias = "stochastic_beam_search")]
     #[doc(alias = "gumbel_top_k")]
     pub fn new(
@@ -116,18 +116,18 @@ impl Draws {
     }
 }
 
-/// What has come together over the tokens of a text.
+/// Sums over the tokens of a text.
 #[derive(Clone, Copy)]
 struct Sums {
-    /// The highest perturbed log-probability of the texts that begin so.
+    /// The highest perturbed log-probability of the texts with this prefix.
     perturbed: f64,
-    /// The log-probability under the law.
+    /// The log-probability after the transforms.
     law: f64,
-    /// That under the model itself.
+    /// The log-probability under the model itself.
     logprob: f64,
 }
 
-/// Of each text the continuations with the highest sums.
+/// The continuations with the highest sums of each text.
 fn continuations(
     front: &Front<'_>,
     target: &Target,
@@ -163,14 +163,14 @@ fn continuations(
     Ok(next)
 }
 
-/// A sum under the condition that the highest of its siblings, `highest`, is `bound`: equation 8 of Kool et al. 2019 in
-/// the stable form of their appendix B.3.
+/// A sum conditioned on the highest of its siblings, `highest`, being `bound`: equation 8 of Kool et al. 2019 in the
+/// stable variant of their appendix B.3.
 fn conditioned(sum: f64, highest: f64, bound: f64) -> f64 {
     let v = bound - sum + log_1m_exp(sum - highest);
     bound - v.max(0.0) - (-v.abs()).exp().ln_1p()
 }
 
-/// `ln(1 - exp(x))` of a number up to 0.
+/// `ln(1 - exp(x))` for `x` up to 0.
 fn log_1m_exp(x: f64) -> f64 {
     if x > -std::f64::consts::LN_2 { (-x.exp_m1()).ln() } else { (-x.exp()).ln_1p() }
 }

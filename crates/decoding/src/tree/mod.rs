@@ -1,4 +1,4 @@
-//! Trees of drafted tokens, each with how it was come by. A chain is a tree in which every node has one child.
+//! Trees of drafted tokens, each with its origin. A chain is a tree in which every node has one child.
 
 mod shape;
 
@@ -9,18 +9,18 @@ use crate::law;
 
 pub use shape::{MAX_NODES, TreeShape};
 
-/// A law that children of a tree were drawn from: one of [`DraftTree::law`].
+/// A distribution that children of a tree were sampled from, as returned by [`DraftTree::law`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LawId(usize);
 
-/// How a drafted token was come by.
+/// The origin of a drafted token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It is a guess at the token that the target will draw.
+    /// A guess at the token that the target will sample.
     Guess,
-    /// It was drawn from a law, whatever else was drawn from it.
+    /// Sampled from a distribution, independently of other samples from it.
     Drawn(LawId),
-    /// It was drawn from a law without the tokens that siblings before it drew from the same law in this way.
+    /// Sampled from a distribution without the tokens that earlier siblings sampled from the same one in this way.
     DrawnWithout(LawId),
 }
 
@@ -29,32 +29,32 @@ pub enum Origin {
 pub struct DraftNode {
     /// The token.
     pub token: TokenId,
-    /// The node that it follows; `None` for the end of the text.
+    /// The node that it follows, or `None` for the end of the text.
     pub parent: Option<usize>,
     /// The number of tokens from the end of the text to this one, itself included.
     pub depth: usize,
-    /// How it was come by.
+    /// Its origin.
     pub origin: Origin,
 }
 
 /// Drafted tokens that may follow a text. Nodes come after their parents, and siblings in the order in which they were
-/// drawn; a token that was drawn twice is there twice.
+/// sampled; a token that was sampled twice appears twice.
 ///
-/// The memory is used again by the next draft.
+/// The memory is reused by the next draft.
 #[derive(Clone, Debug, Default)]
 pub struct DraftTree {
-    /// The number of tokens before it.
+    /// The number of tokens before the tree.
     position: usize,
     nodes: Vec<DraftNode>,
     laws: Vec<Vec<f64>>,
-    /// How many of the laws are of this draft.
+    /// The number of entries of `laws` that belong to this draft.
     used: usize,
-    /// A law without some of its tokens.
+    /// Scratch space for a distribution without some of its tokens.
     rest: Vec<f64>,
 }
 
 impl DraftTree {
-    /// Forgets all nodes and laws: what comes next follows a text of so many tokens.
+    /// Removes all nodes and distributions. The next nodes follow a text of `position` tokens.
     pub fn clear(&mut self, position: usize) {
         self.position = position;
         self.nodes.clear();
@@ -76,9 +76,9 @@ impl DraftTree {
         &self.nodes
     }
 
-    /// The children of a node, or of the end of the text, in the order in which they came.
+    /// The children of a node, or of the end of the text, in the order in which they were added.
     pub fn children(&self, parent: Option<usize>) -> impl Iterator<Item = (usize, &DraftNode)> + Clone {
-        // What comes before its parent is no child of it.
+        // Children come after their parent.
         let from = parent.map_or(0, |parent| parent + 1);
         self.nodes.iter().enumerate().skip(from).filter(move |(_, node)| node.parent == parent)
     }
@@ -88,7 +88,7 @@ impl DraftTree {
         self.nodes.iter().enumerate().all(|(i, node)| node.parent == i.checked_sub(1))
     }
 
-    /// The depth of the deepest node; 0 of none.
+    /// The depth of the deepest node, or 0 for an empty tree.
     pub fn depth(&self) -> usize {
         self.nodes.iter().map(|node| node.depth).max().unwrap_or(0)
     }
@@ -103,8 +103,8 @@ impl DraftTree {
         self.position + parent.map_or(0, |parent| self.nodes[parent].depth)
     }
 
-    /// Takes in a law that children are drawn from: `fill` writes it into a vector that may hold another one. It sums
-    /// to one.
+    /// Adds a distribution to sample children from. `fill` writes it into a vector that may hold another one. It must
+    /// sum to one.
     pub fn law(&mut self, fill: impl FnOnce(&mut Vec<f64>)) -> LawId {
         if self.used == self.laws.len() {
             self.laws.push(Vec::new());
@@ -114,12 +114,12 @@ impl DraftTree {
         LawId(self.used - 1)
     }
 
-    /// A law that was taken in.
+    /// Returns a distribution that was added.
     pub fn law_of(&self, law: LawId) -> &[f64] {
         &self.laws[..self.used][law.0]
     }
 
-    /// Adds a node: its index.
+    /// Adds a node and returns its index.
     ///
     /// # Panics
     /// If there is no such parent.
@@ -129,7 +129,7 @@ impl DraftTree {
         self.nodes.len() - 1
     }
 
-    /// Adds a guess at the target's own draw: its index.
+    /// Adds a guess at the token that the target will sample, and returns its index.
     ///
     /// # Panics
     /// If there is no such parent.
@@ -137,7 +137,7 @@ impl DraftTree {
         self.push(parent, token, Origin::Guess)
     }
 
-    /// Draws a child from a law, whatever else was drawn from it: its index.
+    /// Samples a child from a distribution, independently of other samples from it, and returns its index.
     ///
     /// # Panics
     /// If there is no such parent.
@@ -147,8 +147,8 @@ impl DraftTree {
         self.push(parent, token, Origin::Drawn(law))
     }
 
-    /// Draws a child from a law without what was so drawn from it for the same parent: its index, or `None` where
-    /// nothing is left of the law.
+    /// Samples a child from a distribution without the tokens already sampled in this way for the same parent. Returns
+    /// its index, or `None` if no token is left.
     ///
     /// # Panics
     /// If there is no such parent.
@@ -161,8 +161,8 @@ impl DraftTree {
         Some(self.push(parent, token?, Origin::DrawnWithout(law)))
     }
 
-    /// What a law is without the tokens that children of `parent` before node `before` drew from it without
-    /// replacement, as a law again; `false` where nothing is left.
+    /// Computes a distribution without the tokens that children of `parent` before node `before` sampled from it
+    /// without replacement, normalised again. Returns `false` if no token is left.
     pub fn rest_of(&self, law: LawId, parent: Option<usize>, before: usize, rest: &mut Vec<f64>) -> bool {
         rest.clear();
         rest.extend_from_slice(self.law_of(law));
@@ -181,8 +181,8 @@ impl DraftTree {
         total > 0.0
     }
 
-    /// The position of the next child of a node, and a number that no other draft of that position has: neither of this
-    /// call, nor of another one, in which that position lies at another depth.
+    /// The position of the next child of a node, and a number that no other draft of that position has: neither in this
+    /// call, nor in another one, in which the position is at another depth.
     fn place(&self, parent: Option<usize>) -> (usize, usize) {
         let depth = parent.map_or(0, |parent| self.nodes[parent].depth);
         (self.position + depth, depth | (self.len() - depth) << 16)
@@ -214,7 +214,7 @@ mod tests {
             let drawn: BTreeSet<TokenId> = tree.nodes().iter().map(|node| node.token).collect();
             assert_eq!(drawn, BTreeSet::from([0, 2, 3]));
             assert_eq!(tree.draw_without(None, law, chance), None, "nothing is left");
-            // Another parent has the whole law.
+            // Another parent has the whole distribution.
             assert!(tree.draw_without(Some(1), law, chance).is_some());
             let mut rest = Vec::new();
             assert!(tree.rest_of(law, None, 1, &mut rest));
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Notes where the chance of drafts is asked for.
+    /// Records the arguments of each draft.
     struct Places(Vec<(usize, usize)>);
     impl Chance for Places {
         fn token(&mut self, _: Sampler, _: &Row, _: usize) -> Option<TokenId> {
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Trees of calls that overlap: a position is drafted in several of them, and never twice by one number.
+    /// In overlapping trees of successive calls a position is drafted several times, each time with a different number.
     #[test]
     fn every_draft_has_a_place_of_its_own() {
         let mut places = Places(Vec::new());
@@ -260,7 +260,7 @@ mod tests {
         }
         let distinct: BTreeSet<_> = places.0.iter().collect();
         assert_eq!(distinct.len(), places.0.len());
-        // A chain's are its depths.
+        // The numbers of a chain are its depths.
         let mut places = Places(Vec::new());
         tree.clear(5);
         let law = some_law(&mut tree, &[1.0]);

@@ -1,13 +1,13 @@
-//! The form of a tree of drafts, before its tokens are known.
+//! The shape of a tree of drafts, before its tokens are known.
 
-/// The most nodes of a tree.
+/// The maximum number of nodes of a tree.
 pub const MAX_NODES: usize = 64;
 
-/// In the place of a parent: the end of the text.
+/// The parent of nodes that follow the end of the text.
 const ROOT: u8 = u8::MAX;
 
-/// How many drafts are asked for, and which follows which: every node has a parent among those before it, or follows
-/// the text. The children of a node are ranked in their order here.
+/// The number of drafts to make and their parents: every node follows an earlier node or the end of the text. The
+/// children of a node are ranked in their order here.
 #[doc(alias = "medusa_choices")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TreeShape {
@@ -20,14 +20,14 @@ impl TreeShape {
     /// No drafts.
     pub const EMPTY: Self = Self { parents: [ROOT; MAX_NODES], depths: [0; MAX_NODES], len: 0 };
 
-    /// So many drafts one after the other, at most [`MAX_NODES`].
+    /// A chain of `length` drafts, at most [`MAX_NODES`].
     pub fn chain(length: usize) -> Self {
         (0..length.min(MAX_NODES)).fold(Self::EMPTY, |shape, i| shape.with(i.checked_sub(1)))
     }
 
-    /// A tree in which every node of a level has the same number of children: `[3, 1]` are three drafts of the next
-    /// token, each followed by one (SpecInfer's expansion configuration). Of larger trees the first [`MAX_NODES`]
-    /// nodes, level by level.
+    /// A tree in which every node of a level has the same number of children: `[3, 1]` has three drafts of the next
+    /// token, each followed by one (SpecInfer's expansion configuration). Larger trees are cut to their first
+    /// [`MAX_NODES`] nodes, level by level.
     pub fn levels(widths: &[usize]) -> Self {
         let (mut shape, mut level) = (Self::EMPTY, vec![None]);
         for &width in widths {
@@ -43,7 +43,7 @@ impl TreeShape {
         shape
     }
 
-    /// This shape and one node more.
+    /// Returns this shape with one more node.
     ///
     /// # Panics
     /// If it is full, or has no such parent.
@@ -62,12 +62,12 @@ impl TreeShape {
         usize::from(self.len)
     }
 
-    /// Whether nothing is asked for.
+    /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The node that another follows; `None` for the end of the text.
+    /// The node that another follows, or `None` for the end of the text.
     pub fn parent(&self, node: usize) -> Option<usize> {
         Some(self.parents[..self.len()][node]).filter(|&parent| parent != ROOT).map(usize::from)
     }
@@ -77,7 +77,7 @@ impl TreeShape {
         usize::from(self.depths[..self.len()][node])
     }
 
-    /// The depth of the deepest node; 0 of none.
+    /// The depth of the deepest node, or 0 for an empty shape.
     pub fn depth(&self) -> usize {
         self.depths[..self.len()].iter().copied().max().map_or(0, usize::from)
     }
@@ -92,7 +92,7 @@ impl TreeShape {
         (0..self.len()).all(|node| self.parent(node) == node.checked_sub(1))
     }
 
-    /// What is left with so many nodes at most, the first ones, and none deeper than so.
+    /// Returns this shape without the nodes below `depth`, cut to its first `nodes` nodes.
     #[must_use]
     pub fn within(&self, nodes: usize, depth: usize) -> Self {
         let (mut shape, mut moved) = (Self::EMPTY, [ROOT; MAX_NODES]);
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(TreeShape::levels(&[8, 8, 8]).len(), MAX_NODES);
     }
 
-    /// What is left out takes its children with it, and those behind it move up.
+    /// The children of a removed node are removed too, and later nodes move up.
     #[test]
     fn a_shape_is_cut_by_depth() {
         let shape = TreeShape::chain(3).with(None).with(Some(3));
